@@ -28,7 +28,8 @@ static const struct row {
     const char *name;
     yoke_dtype dtype;
     int64_t B, T, H, Hkv;
-    bool alone; /* only this side, because PyTorch's T x T matrices would take more memory than a small machine has */
+    bool alone; /* only this side, because PyTorch's T x T matrices would take more memory than a small
+                   machine has */
 } rows[] = {
     { "bf16 64", YOKE_BF16, 8, 64, 4, 4, false },
     { "bf16 256", YOKE_BF16, 4, 256, 12, 12, false },
@@ -69,26 +70,36 @@ struct side {
 
 static int64_t columns(const struct row *r) { return (r->H + 2 * r->Hkv) * D; }
 static int64_t heads_of(const struct row *r, int part) { return part == K || part == V ? r->Hkv : r->H; }
-static int64_t first_column(const struct row *r, int part) { return part == K ? r->H * D : part == V ? (r->H + r->Hkv) * D : 0; }
+static int64_t first_column(const struct row *r, int part)
+{
+    return part == K ? r->H * D : part == V ? (r->H + r->Hkv) * D : 0;
+}
 
 /* ---- Yoke's side: q, k and v are parts of one matrix, as in training, and so are their gradients ---- */
 
-static char *part(char *matrix, const struct row *r, int which) { return matrix + (size_t)first_column(r, which) * yoke_dtype_bytes(r->dtype); }
+static char *part(char *matrix, const struct row *r, int which)
+{
+    return matrix + (size_t)first_column(r, which) * yoke_dtype_bytes(r->dtype);
+}
 
 static void set_arguments(struct side *s)
 {
     const struct row *r = s->row;
-    const size_t tokens = (size_t)(r->B * r->T), element = yoke_dtype_bytes(r->dtype), wide = tokens * (size_t)columns(r) * element;
+    const size_t tokens = (size_t)(r->B * r->T), element = yoke_dtype_bytes(r->dtype),
+                 wide = tokens * (size_t)columns(r) * element;
     const size_t narrow = tokens * (size_t)(r->H * D) * element;
     char *qkv = s->memory, *dqkv = qkv + wide, *o = dqkv + wide, *d_o = o + narrow, *lse = d_o + narrow;
     const int64_t ld = columns(r), ldo = r->H * D;
-    s->forward = YOKE_ARGS(attention_forward, .dtype = r->dtype, .causal = true, .B = r->B, .T = r->T, .H = r->H, .Hkv = r->Hkv, .D = D,
-                           .scale = 1 / sqrtf(D), .q = part(qkv, r, Q), .ldq = ld, .k = part(qkv, r, K), .ldk = ld, .v = part(qkv, r, V),
-                           .ldv = ld, .o = o, .ldo = ldo, .lse = lse);
-    s->backward = YOKE_ARGS(attention_backward, .dtype = r->dtype, .causal = true, .B = r->B, .T = r->T, .H = r->H, .Hkv = r->Hkv, .D = D,
-                            .scale = 1 / sqrtf(D), .q = part(qkv, r, Q), .ldq = ld, .k = part(qkv, r, K), .ldk = ld, .v = part(qkv, r, V),
-                            .ldv = ld, .o = o, .ldo = ldo, .d_o = d_o, .lddo = ldo, .lse = lse, .dq = part(dqkv, r, Q), .lddq = ld,
-                            .dk = part(dqkv, r, K), .lddk = ld, .dv = part(dqkv, r, V), .lddv = ld);
+    s->forward = YOKE_ARGS(attention_forward, .dtype = r->dtype, .causal = true, .B = r->B, .T = r->T,
+                           .H = r->H, .Hkv = r->Hkv, .D = D, .scale = 1 / sqrtf(D), .q = part(qkv, r, Q),
+                           .ldq = ld, .k = part(qkv, r, K), .ldk = ld, .v = part(qkv, r, V), .ldv = ld,
+                           .o = o, .ldo = ldo, .lse = lse);
+    s->backward = YOKE_ARGS(attention_backward, .dtype = r->dtype, .causal = true, .B = r->B, .T = r->T,
+                            .H = r->H, .Hkv = r->Hkv, .D = D, .scale = 1 / sqrtf(D), .q = part(qkv, r, Q),
+                            .ldq = ld, .k = part(qkv, r, K), .ldk = ld, .v = part(qkv, r, V), .ldv = ld,
+                            .o = o, .ldo = ldo, .d_o = d_o, .lddo = ldo, .lse = lse, .dq = part(dqkv, r, Q),
+                            .lddq = ld, .dk = part(dqkv, r, K), .lddk = ld, .dv = part(dqkv, r, V),
+                            .lddv = ld);
 }
 
 static yoke_status set_up(struct side *s)
@@ -152,7 +163,10 @@ static char *element_at(const struct side *s, bool results, int which, int64_t b
     return (char *)(uintptr_t)(results ? outputs : inputs)[which] + (size_t)at * yoke_dtype_bytes(a->dtype);
 }
 
-static size_t floats_of(const struct row *r, int which) { return (size_t)(r->B * heads_of(r, which) * r->T * D); }
+static size_t floats_of(const struct row *r, int which)
+{
+    return (size_t)(r->B * heads_of(r, which) * r->T * D);
+}
 
 /* Draw all inputs and round them to the row's type. Write the rounded values to `file`, unless it is NULL. */
 static yoke_status draw(struct side *s, const char *file)
@@ -168,7 +182,8 @@ static yoke_status draw(struct side *s, const char *file)
             for (int64_t h = 0; h < heads_of(r, p); h++)
                 for (int64_t t = 0; t < r->T; t++, n += D) {
                     /* variance 1 */
-                    for (size_t d = 0; d < D; d++) values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5));
+                    for (size_t d = 0; d < D; d++)
+                        values[n + d] = (float)(3.4641 * (yokei_uniform(key, n + d) - 0.5));
                     yoke_convert(YOKE_F32, values + n, r->dtype, element_at(s, false, p, b, h, t), D);
                     yoke_convert(r->dtype, element_at(s, false, p, b, h, t), YOKE_F32, values + n, D);
                 }
@@ -189,16 +204,19 @@ static yoke_status compare_results(const struct side *s, FILE *file)
             for (int64_t h = 0; h < heads_of(r, order[i]); h++)
                 for (int64_t t = 0; t < r->T; t++) {
                     float theirs[D], mine[D];
-                    if (fread(theirs, sizeof(float), D, file) != D) return yoke_fail(YOKE_EBACKEND, "PyTorch's results are too short");
+                    if (fread(theirs, sizeof(float), D, file) != D)
+                        return yoke_fail(YOKE_EBACKEND, "PyTorch's results are too short");
                     yoke_convert(r->dtype, element_at(s, true, order[i], b, h, t), YOKE_F32, mine, D);
                     for (int d = 0; d < D; d++) {
-                        error += ((double)theirs[d] - (double)mine[d]) * ((double)theirs[d] - (double)mine[d]);
+                        error += ((double)theirs[d] - (double)mine[d])
+                                 * ((double)theirs[d] - (double)mine[d]);
                         size += (double)theirs[d] * (double)theirs[d];
                     }
                 }
         if (!(sqrt(error) <= gate * sqrt(size)))
-            return yoke_fail(YOKE_ENUMERIC, "%s: %s differs from PyTorch's by %.2g of its norm, where %.2g is allowed", r->name,
-                             result_names[order[i]], sqrt(error / size), gate);
+            return yoke_fail(YOKE_ENUMERIC,
+                             "%s: %s differs from PyTorch's by %.2g of its norm, where %.2g is allowed",
+                             r->name, result_names[order[i]], sqrt(error / size), gate);
     }
     return YOKE_OK;
 }
@@ -213,22 +231,36 @@ static yoke_status check_sample(const struct side *s)
         worst = fmax(worst, attention_sample_row(&s->backward, b, i % r->H, t));
         worst = fmax(worst, attention_sample_key(&s->backward, b, i % r->Hkv, t));
     }
-    if (!(worst <= 1)) return yoke_fail(YOKE_ENUMERIC, "%s: a sampled result is wrong by %.3g times its bound", r->name, worst);
+    if (!(worst <= 1))
+        return yoke_fail(YOKE_ENUMERIC, "%s: a sampled result is wrong by %.3g times its bound", r->name,
+                         worst);
     return YOKE_OK;
 }
 
 /* ---- both sides in turn ---- */
 
-static yoke_status start(struct rival *r, const struct side *s, const char *inputs, const char *outputs, bool *started)
+static yoke_status start(struct rival *r, const struct side *s, const char *inputs, const char *outputs,
+                         bool *started)
 {
     char numbers[6][16], answer[64];
     const int64_t values[] = { s->row->B, s->row->T, s->row->H, s->row->Hkv, D, omp_get_max_threads() };
     for (int i = 0; i < 6; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)values[i]);
-    char *argv[] = { "/usr/bin/python3", SOURCES "/bench/attention_torch.py", (char *)(uintptr_t)inputs, (char *)(uintptr_t)outputs, numbers[0],
-                     numbers[1], numbers[2], numbers[3], numbers[4], s->row->dtype == YOKE_BF16 ? "bf16" : "f32", numbers[5], NULL };
+    char *argv[] = { "/usr/bin/python3",
+                     SOURCES "/bench/attention_torch.py",
+                     (char *)(uintptr_t)inputs,
+                     (char *)(uintptr_t)outputs,
+                     numbers[0],
+                     numbers[1],
+                     numbers[2],
+                     numbers[3],
+                     numbers[4],
+                     s->row->dtype == YOKE_BF16 ? "bf16" : "f32",
+                     numbers[5],
+                     NULL };
     *started = start_rival(r, argv);
     if (!*started) return YOKE_OK;
-    if (!ask_rival(r, "check", answer, sizeof answer) || strcmp(answer, "written\n") != 0) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
+    if (!ask_rival(r, "check", answer, sizeof answer) || strcmp(answer, "written\n") != 0)
+        return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
     FILE *file = fopen(outputs, "rb");
     if (!file) return yoke_fail(YOKE_EIO, "cannot read %s", outputs);
     yoke_status status = compare_results(s, file);
@@ -249,16 +281,21 @@ static yoke_status take_turns(struct side *s, struct rival *r, bool has_rival, i
         for (int w = 0; w < 2; w++) own[w][i] = mean[w];
         if (!has_rival) continue;
         usleep(TURN_US);
-        if (!ask_rival(r, question, answer, sizeof answer) || sscanf(answer, "%lf %lf %lf", &theirs[0], &theirs[1], &grown) != 3)
+        if (!ask_rival(r, question, answer, sizeof answer)
+            || sscanf(answer, "%lf %lf %lf", &theirs[0], &theirs[1], &grown) != 3)
             return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
         for (int w = 0; w < 2; w++) other[w][i] = theirs[w], ratio[w][i] = theirs[w] / mean[w];
     }
-    const double mine[2] = { yokei_median(own[0], rounds), yokei_median(own[1], rounds) }, mib = 1.0 / (1 << 20);
+    const double mine[2] = { yokei_median(own[0], rounds), yokei_median(own[1], rounds) },
+                 mib = 1.0 / (1 << 20);
     const struct row *row = s->row;
-    const double square = (double)(row->B * row->H) * (double)row->T * (double)row->T * (double)yoke_dtype_bytes(row->dtype);
-    printf("%-18s %8.2f %8.2f %8.0f %9.2f %8.0f", row->name, mine[0] * 1e3, mine[1] * 1e3, s->flops / mine[1] * 1e-9, (double)s->scratch * mib, square * mib);
+    const double square = (double)(row->B * row->H) * (double)row->T * (double)row->T
+                          * (double)yoke_dtype_bytes(row->dtype);
+    printf("%-18s %8.2f %8.2f %8.0f %9.2f %8.0f", row->name, mine[0] * 1e3, mine[1] * 1e3,
+           s->flops / mine[1] * 1e-9, (double)s->scratch * mib, square * mib);
     if (has_rival)
-        printf(" %9.2f %8.2f %9.0f %8.2f %6.2f  %s\n", yokei_median(other[0], rounds) * 1e3, yokei_median(other[1], rounds) * 1e3, grown * mib, yokei_median(ratio[0], rounds),
+        printf(" %9.2f %8.2f %9.0f %8.2f %6.2f  %s\n", yokei_median(other[0], rounds) * 1e3,
+               yokei_median(other[1], rounds) * 1e3, grown * mib, yokei_median(ratio[0], rounds),
                yokei_median(ratio[1], rounds), yokei_median(ratio[1], rounds) >= GOAL ? "met" : "MISSED");
     else
         printf(row->alone ? "\n" : "  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
@@ -303,8 +340,10 @@ int main(int argc, char **argv)
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%d threads, causal, D %d, goal %.1f; B 8, 4, 1 at T 64, 256, more; H 12 (64: 4; grouped: 8, 2 K/V heads)\n%-18s %8s %8s %8s %9s %8s %9s %8s %9s %8s %6s\n", omp_get_max_threads(),
-           D, GOAL, "", "forward", "both ms", "GFLOP/s", "scratch", "TxT MiB", "PyTorch", "both ms", "grew MiB", "forward", "both");
+    printf(
+        "%d threads, causal, D %d, goal %.1f; B 8, 4, 1 at T 64, 256, more; H 12 (64: 4; grouped: 8, 2 K/V heads)\n%-18s %8s %8s %8s %9s %8s %9s %8s %9s %8s %6s\n",
+        omp_get_max_threads(), D, GOAL, "", "forward", "both ms", "GFLOP/s", "scratch", "TxT MiB", "PyTorch",
+        "both ms", "grew MiB", "forward", "both");
     for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
         if (!wanted(rows[i].name, argc - begin, argv + begin)) continue;
         if (!run_row(&rows[i], rounds)) continue;

@@ -50,7 +50,8 @@ static void *triad_part(void *context)
 {
     const struct part *part = context;
     struct triad *t = part->triad;
-    const int from = (int)((int64_t)N * part->index / t->n_threads), to = (int)((int64_t)N * (part->index + 1) / t->n_threads);
+    const int from = (int)((int64_t)N * part->index / t->n_threads),
+              to = (int)((int64_t)N * (part->index + 1) / t->n_threads);
     for (;;) {
         pthread_barrier_wait(&t->begin);
         if (t->done) return NULL;
@@ -97,63 +98,85 @@ static void triad_stop(struct triad *t, struct part *parts)
 
 struct operands {
     yoke_dtype dtype;
-    char *x, *y, *z, *t;                 /* [ROWS, COLUMNS] */
+    char *x, *y, *z, *t; /* [ROWS, COLUMNS] */
     float *gamma, *beta, *mean, *rstd, *dgamma, *dbeta, *w, *m, *v, *g, *out;
     int32_t *tokens;
 };
 
 /* Each row has the operation's name and one call of it. */
-#define EACH_OP(ROW)                                                                                                       \
-    ROW(add, .dtype = o->dtype, .n = N, .x = o->x, .y = o->y, .z = o->z)                                                    \
-    ROW(scale, .dtype = o->dtype, .n = N, .alpha = 1.25f, .x = o->x, .y = o->z)                                             \
-    ROW(cast, .from = YOKE_F32, .to = o->dtype, .n = N, .x = o->w, .y = o->z)                                               \
-    ROW(gelu_forward, .dtype = o->dtype, .n = N, .x = o->x, .y = o->z)                                                      \
-    ROW(gelu_backward, .dtype = o->dtype, .n = N, .x = o->x, .dy = o->y, .dx = o->z)                                        \
-    ROW(layernorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, .gamma = o->gamma,         \
-        .beta = o->beta, .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .mean = o->mean, .rstd = o->rstd)                         \
-    ROW(layernorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, .x = o->x,              \
-        .ldx = COLUMNS, .gamma = o->gamma, .mean = o->mean, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS,                   \
-        .dgamma = o->dgamma, .dbeta = o->dbeta)                                                                            \
-    ROW(rmsnorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, .gamma = o->gamma,           \
-        .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .rstd = o->rstd)                                                           \
-    ROW(rmsnorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, .x = o->x,                \
-        .ldx = COLUMNS, .gamma = o->gamma, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS, .dgamma = o->dgamma)               \
-    ROW(swiglu_forward, .dtype = o->dtype, .N = ROWS, .F = COLUMNS, .gate = o->x, .ldgate = COLUMNS, .up = o->y,             \
-        .ldup = COLUMNS, .y = o->z, .ldy = COLUMNS)                                                                        \
-    ROW(swiglu_backward, .dtype = o->dtype, .N = ROWS, .F = COLUMNS, .gate = o->x, .ldgate = COLUMNS, .up = o->y,            \
-        .ldup = COLUMNS, .dy = o->y, .lddy = COLUMNS, .dgate = o->z, .lddgate = COLUMNS, .dup = o->t, .lddup = COLUMNS)     \
-    ROW(gelu_erf_forward, .dtype = o->dtype, .n = N, .x = o->x, .y = o->z)                                                  \
-    ROW(gelu_erf_backward, .dtype = o->dtype, .n = N, .x = o->x, .dy = o->y, .dx = o->z)                                    \
-    ROW(dropout, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .T = 64, .p = 0.1f, .key = 1, .x = o->x, .ldx = COLUMNS,        \
-        .residual = o->y, .ldresidual = COLUMNS, .y = o->z, .ldy = COLUMNS)                                                \
-    ROW(rope, .dtype = o->dtype, .N = ROWS, .T = 64, .H = COLUMNS / 64, .D = 64, .theta = 10000, .x = o->z, .ldx = COLUMNS)  \
-    ROW(bias_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .ld = COLUMNS, .dbias = o->dgamma)            \
-    ROW(embed_forward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, .tokens = o->tokens, .wte = o->x,    \
-        .wpe = o->y, .y = o->z)                                                                                            \
-    ROW(embed_backward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, .tokens = o->tokens, .dy = o->y,    \
-        .dwte = o->w, .dwpe = o->m)                                                                                        \
-    ROW(xent_forward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, .targets = o->tokens,       \
-        .lse = o->mean, .losses = o->rstd)                                                                                 \
-    ROW(xent_backward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, .targets = o->tokens,      \
-        .lse = o->mean, .scale = 1.0f / ROWS, .dlogits = o->z, .lddlogits = COLUMNS)                                        \
-    ROW(xent_join, .dtype = YOKE_F32, .N = N / 8, .P = 4, .lse_parts = o->w, .picked_parts = o->m, .ld = N / 8,               \
-        .targets = o->tokens, .lse = o->g, .losses = o->v)                                                                  \
-    ROW(adamw, .dtype = YOKE_F32, .copy_dtype = o->dtype, .n = N, .w = o->w, .m = o->m, .v = o->v, .grad = o->g,             \
-        .copy = o->z, .lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1.0f,   \
-        .step = 10)                                                                                                        \
+/* clang-format off */
+#define EACH_OP(ROW) \
+    ROW(add, .dtype = o->dtype, .n = N, .x = o->x, .y = o->y, .z = o->z) \
+    ROW(scale, .dtype = o->dtype, .n = N, .alpha = 1.25f, .x = o->x, .y = o->z) \
+    ROW(cast, .from = YOKE_F32, .to = o->dtype, .n = N, .x = o->w, .y = o->z) \
+    ROW(gelu_forward, .dtype = o->dtype, .n = N, .x = o->x, .y = o->z) \
+    ROW(gelu_backward, .dtype = o->dtype, .n = N, .x = o->x, .dy = o->y, .dx = o->z) \
+    ROW(layernorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, \
+    .gamma = o->gamma, \
+        .beta = o->beta, .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .mean = o->mean, .rstd = o->rstd) \
+    ROW(layernorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, \
+    .x = o->x, \
+        .ldx = COLUMNS, .gamma = o->gamma, .mean = o->mean, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS, \
+        .dgamma = o->dgamma, .dbeta = o->dbeta) \
+    ROW(rmsnorm_forward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .x = o->x, .ldx = COLUMNS, \
+    .gamma = o->gamma, \
+        .eps = 1e-5f, .y = o->z, .ldy = COLUMNS, .rstd = o->rstd) \
+    ROW(rmsnorm_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .lddy = COLUMNS, \
+    .x = o->x, \
+        .ldx = COLUMNS, .gamma = o->gamma, .rstd = o->rstd, .dx = o->z, .lddx = COLUMNS, \
+    .dgamma = o->dgamma) \
+    ROW(swiglu_forward, .dtype = o->dtype, .N = ROWS, .F = COLUMNS, .gate = o->x, .ldgate = COLUMNS, \
+    .up = o->y, \
+        .ldup = COLUMNS, .y = o->z, .ldy = COLUMNS) \
+    ROW(swiglu_backward, .dtype = o->dtype, .N = ROWS, .F = COLUMNS, .gate = o->x, .ldgate = COLUMNS, \
+    .up = o->y, \
+        .ldup = COLUMNS, .dy = o->y, .lddy = COLUMNS, .dgate = o->z, .lddgate = COLUMNS, .dup = o->t, \
+    .lddup = COLUMNS) \
+    ROW(gelu_erf_forward, .dtype = o->dtype, .n = N, .x = o->x, .y = o->z) \
+    ROW(gelu_erf_backward, .dtype = o->dtype, .n = N, .x = o->x, .dy = o->y, .dx = o->z) \
+    ROW(dropout, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .T = 64, .p = 0.1f, .key = 1, .x = o->x, \
+    .ldx = COLUMNS, \
+        .residual = o->y, .ldresidual = COLUMNS, .y = o->z, .ldy = COLUMNS) \
+    ROW(rope, .dtype = o->dtype, .N = ROWS, .T = 64, .H = COLUMNS / 64, .D = 64, .theta = 10000, \
+    .x = o->z, .ldx = COLUMNS) \
+    ROW(bias_backward, .dtype = o->dtype, .N = ROWS, .C = COLUMNS, .dy = o->y, .ld = COLUMNS, \
+    .dbias = o->dgamma) \
+    ROW(embed_forward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, \
+    .tokens = o->tokens, .wte = o->x, \
+        .wpe = o->y, .y = o->z) \
+    ROW(embed_backward, .dtype = o->dtype, .N = ROWS, .T = ROWS, .C = COLUMNS, .V = 256, \
+    .tokens = o->tokens, .dy = o->y, \
+        .dwte = o->w, .dwpe = o->m) \
+    ROW(xent_forward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, \
+    .targets = o->tokens, \
+        .lse = o->mean, .losses = o->rstd) \
+    ROW(xent_backward, .dtype = o->dtype, .N = ROWS, .V = COLUMNS, .logits = o->x, .ld = COLUMNS, \
+    .targets = o->tokens, \
+        .lse = o->mean, .scale = 1.0f / ROWS, .dlogits = o->z, .lddlogits = COLUMNS) \
+    ROW(xent_join, .dtype = YOKE_F32, .N = N / 8, .P = 4, .lse_parts = o->w, .picked_parts = o->m, \
+    .ld = N / 8, \
+        .targets = o->tokens, .lse = o->g, .losses = o->v) \
+    ROW(adamw, .dtype = YOKE_F32, .copy_dtype = o->dtype, .n = N, .w = o->w, .m = o->m, .v = o->v, \
+    .grad = o->g, \
+        .copy = o->z, .lr = 1e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, \
+    .grad_scale = 1.0f, \
+        .step = 10) \
     ROW(grad_norm, .dtype = o->dtype, .n = N, .grad = o->x, .scale = 1.0f, .out = o->out)
+/* clang-format on */
 
-#define CALL(op, ...)                                                                                  \
-    static void call_##op(yoke_stream *stream, const struct operands *o)                               \
-    {                                                                                                  \
-        check(yoke_##op(stream, &YOKE_ARGS(op, __VA_ARGS__)), #op);                                    \
-    }                                                                                                  \
-    static void cost_##op(yoke_device *device, const struct operands *o, struct yoke_cost *cost)        \
-    {                                                                                                  \
-        check(yoke_##op##_can(device, &YOKE_ARGS(op, __VA_ARGS__), cost), #op);                        \
+#define CALL(op, ...)                                                                            \
+    static void call_##op(yoke_stream *stream, const struct operands *o)                         \
+    {                                                                                            \
+        check(yoke_##op(stream, &YOKE_ARGS(op, __VA_ARGS__)), #op);                              \
+    }                                                                                            \
+    static void cost_##op(yoke_device *device, const struct operands *o, struct yoke_cost *cost) \
+    {                                                                                            \
+        check(yoke_##op##_can(device, &YOKE_ARGS(op, __VA_ARGS__), cost), #op);                  \
     }
 EACH_OP(CALL)
+/* clang-format off */
 #define ENTRY(op, ...) { #op, call_##op, cost_##op },
+/* clang-format on */
 static const struct {
     const char *name;
     void (*call)(yoke_stream *stream, const struct operands *o);
@@ -211,21 +234,29 @@ int main(int argc, char **argv)
     struct triad limits = { 0 };
     struct part *parts = triad_start(&limits, n_threads);
     int n_met = 0, n_ops = 0;
-    printf("%s, %d x %d, %d thread(s); GB/s of least bytes, and the share of a triad's; goal %.1f\n", yoke_device_info(device)->name,
-           ROWS, COLUMNS, n_threads, GOAL);
+    printf("%s, %d x %d, %d thread(s); GB/s of least bytes, and the share of a triad's; goal %.1f\n",
+           yoke_device_info(device)->name, ROWS, COLUMNS, n_threads, GOAL);
     static const yoke_dtype types[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
     for (size_t t = 0; t < YOKE_COUNT(types); t++) {
         yoke_dtype d = types[t];
         struct operands o = {
             .dtype = d,
-            .x = fresh(device, stream, d, N, 4), .y = fresh(device, stream, d, N, 1), .z = fresh(device, stream, d, N, 1),
+            .x = fresh(device, stream, d, N, 4),
+            .y = fresh(device, stream, d, N, 1),
+            .z = fresh(device, stream, d, N, 1),
             .t = fresh(device, stream, d, N, 1),
-            .gamma = fresh(device, stream, YOKE_F32, COLUMNS, 1), .beta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .mean = fresh(device, stream, YOKE_F32, ROWS, 1), .rstd = fresh(device, stream, YOKE_F32, ROWS, 1),
-            .dgamma = fresh(device, stream, YOKE_F32, COLUMNS, 1), .dbeta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .w = fresh(device, stream, YOKE_F32, N, 1), .m = fresh(device, stream, YOKE_F32, N, 1),
-            .v = fresh(device, stream, YOKE_F32, N, 0), .g = fresh(device, stream, YOKE_F32, N, 1),
-            .out = fresh(device, stream, YOKE_F32, 2, 1), .tokens = fresh(device, stream, YOKE_I32, N / 8, 255),
+            .gamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .beta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .mean = fresh(device, stream, YOKE_F32, ROWS, 1),
+            .rstd = fresh(device, stream, YOKE_F32, ROWS, 1),
+            .dgamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .dbeta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+            .w = fresh(device, stream, YOKE_F32, N, 1),
+            .m = fresh(device, stream, YOKE_F32, N, 1),
+            .v = fresh(device, stream, YOKE_F32, N, 0),
+            .g = fresh(device, stream, YOKE_F32, N, 1),
+            .out = fresh(device, stream, YOKE_F32, 2, 1),
+            .tokens = fresh(device, stream, YOKE_I32, N / 8, 255),
         };
         for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
             if (argc > 3 && !named(ops[i].name, argv + 3, argc - 3)) continue;
@@ -248,10 +279,12 @@ int main(int argc, char **argv)
             }
             double speed = yokei_median(rate, N_REPEATS), most = yokei_median(limit, N_REPEATS);
             bool met = speed >= GOAL * most;
-            printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f  %s\n", ops[i].name, yoke_dtype_name(d), speed, speed / most, most, met ? "met" : "MISSED");
+            printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f  %s\n", ops[i].name, yoke_dtype_name(d), speed,
+                   speed / most, most, met ? "met" : "MISSED");
             n_met += met, n_ops++;
         }
-        void *all[] = { o.x, o.y, o.z, o.t, o.gamma, o.beta, o.mean, o.rstd, o.dgamma, o.dbeta, o.w, o.m, o.v, o.g, o.out, o.tokens };
+        void *all[] = { o.x,      o.y,     o.z, o.t, o.gamma, o.beta, o.mean, o.rstd,
+                        o.dgamma, o.dbeta, o.w, o.m, o.v,     o.g,    o.out,  o.tokens };
         for (size_t i = 0; i < YOKE_COUNT(all); i++) check(yoke_free(device, all[i]), "free");
     }
     check(yoke_stream_destroy(stream), "stream");

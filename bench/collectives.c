@@ -46,7 +46,9 @@ static struct point *point_of(int ranks, const char *collective, const char *dty
 {
     for (int i = 0; i < n_points; i++) {
         struct point *p = &points[i];
-        if (p->ranks == ranks && p->bytes == bytes && !strcmp(p->collective, collective) && !strcmp(p->dtype, dtype)) return p;
+        if (p->ranks == ranks && p->bytes == bytes && !strcmp(p->collective, collective)
+            && !strcmp(p->dtype, dtype))
+            return p;
     }
     if (n_points == MOST_POINTS) return NULL;
     struct point *p = &points[n_points++];
@@ -84,7 +86,8 @@ static void take(char *const names[], char *const values[], int n, enum side sid
                                strtoull(field(names, values, n, "bytes"), NULL, 10));
     if (!p) return;
     if (strcmp(field(names, values, n, "wrong"), "0") != 0) p->wrong = failed = true;
-    const double us = real(field(names, values, n, "us")), share = real(field(names, values, n, "percent_of_limit"));
+    const double us = real(field(names, values, n, "us")),
+                 share = real(field(names, values, n, "percent_of_limit"));
     const double mpi = real(field(names, values, n, "mpi_us"));
     if (side == OPENMPI) p->us[OPENMPI][round] = us;
     if (!isnan(mpi)) p->us[MPICH][round] = mpi;
@@ -123,10 +126,13 @@ static const char *seconds_of(const struct row *row) { return row->seconds ? row
 
 static void yoke_command(const struct row *row, int ranks, const char *rivals, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtype %s --min-bytes %s --max-bytes %s --factor %d"
-               " --budget-seconds %s %s%s --format csv", row->environment ? row->environment : "", row->environment ? " " : "", ranks,
-               row->launch ? " " : "", row->launch ? row->launch : "", row->collectives, row->dtypes, row->least, row->most, row->factor,
-               seconds_of(row), row->options, rivals);
+    yokei_text(
+        out, bytes,
+        "%s%s./yoke run -n %d%s%s -- bench collectives --collectives %s --dtype %s --min-bytes %s --max-bytes %s --factor %d"
+        " --budget-seconds %s %s%s --format csv",
+        row->environment ? row->environment : "", row->environment ? " " : "", ranks, row->launch ? " " : "",
+        row->launch ? row->launch : "", row->collectives, row->dtypes, row->least, row->most, row->factor,
+        seconds_of(row), row->options, rivals);
 }
 
 static size_t bytes_of(const char *text)
@@ -138,10 +144,11 @@ static size_t bytes_of(const char *text)
 
 static void openmpi_command(const struct row *row, int ranks, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "mpiexec.openmpi --oversubscribe%s%s%s -n %d bench/openmpi_collectives %s %s %zu %zu %d 25 %s",
-               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", *row->openmpi ? " " : "", row->openmpi, ranks, row->collectives, row->dtypes,
-               bytes_of(row->least),
-               bytes_of(row->most), row->factor, seconds_of(row));
+    yokei_text(out, bytes,
+               "mpiexec.openmpi --oversubscribe%s%s%s -n %d bench/openmpi_collectives %s %s %zu %zu %d 25 %s",
+               ranks > n_cores ? " --mca mpi_yield_when_idle 1" : "", *row->openmpi ? " " : "", row->openmpi,
+               ranks, row->collectives, row->dtypes, bytes_of(row->least), bytes_of(row->most), row->factor,
+               seconds_of(row));
 }
 
 static bool asks(const struct row *row, enum quantity quantity)
@@ -204,10 +211,18 @@ static double reached(const struct point *p, enum quantity quantity)
     return median(values);
 }
 
-static const struct { const char *what; bool at_most; } quantities[] = {
-    [TIMES_MPICH] = { "x MPICH", false },         [TIMES_OPENMPI] = { "x Open MPI", false },       [TIMES_BESIDE] = { "x beside", false },
-    [SHARE_OF_LIMIT] = { " of the limit", false }, [SHARE_OF_SLOWER] = { " of the slower", false }, [AT_MOST_US] = { " us", true },
-    [US_OVER_OPENMPI] = { " us over Open MPI", true }, [US_OVER_BESIDE] = { " us over beside", true },
+static const struct {
+    const char *what;
+    bool at_most;
+} quantities[] = {
+    [TIMES_MPICH] = { "x MPICH", false },
+    [TIMES_OPENMPI] = { "x Open MPI", false },
+    [TIMES_BESIDE] = { "x beside", false },
+    [SHARE_OF_LIMIT] = { " of the limit", false },
+    [SHARE_OF_SLOWER] = { " of the slower", false },
+    [AT_MOST_US] = { " us", true },
+    [US_OVER_OPENMPI] = { " us over Open MPI", true },
+    [US_OVER_BESIDE] = { " us over beside", true },
 };
 
 /* Print "1.42x MPICH (goal 1.3)", and "MISSED" if the goal was missed. */
@@ -218,9 +233,13 @@ static void print_goals(const struct row *row, const struct point *p, int *n_met
         if ((g->ranks && g->ranks != p->ranks) || p->bytes < g->from || (g->to && p->bytes > g->to)) continue;
         const double value = reached(p, g->quantity);
         if (isnan(value)) continue; /* the rival is not there, or does not offer this call */
-        const bool at_most = quantities[g->quantity].at_most, met = at_most ? value <= g->value : value >= g->value;
-        printf("%s%.*f%s (goal %s%.3g%s)", comma, fabs(value) < 1 ? 3 : fabs(value) < 10 ? 2 : 0, value, quantities[g->quantity].what,
-               at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
+        const bool at_most = quantities[g->quantity].at_most,
+                   met = at_most ? value <= g->value : value >= g->value;
+        printf("%s%.*f%s (goal %s%.3g%s)", comma,
+               fabs(value) < 1    ? 3
+               : fabs(value) < 10 ? 2
+                                  : 0,
+               value, quantities[g->quantity].what, at_most ? "<= " : "", g->value, met ? "" : ": MISSED");
         comma = ", ";
         *n_met += met;
         ++*n_all;
@@ -230,15 +249,18 @@ static void print_goals(const struct row *row, const struct point *p, int *n_met
 
 static void cell(double us)
 {
-    if (isnan(us)) printf(" - |");
-    else printf(" %.*f |", us < 10 ? 2 : us < 1000 ? 1 : 0, us);
+    if (isnan(us))
+        printf(" - |");
+    else
+        printf(" %.*f |", us < 10 ? 2 : us < 1000 ? 1 : 0, us);
 }
 
 static void print(const struct row *row)
 {
     int n_met = 0, n_all = 0;
-    puts("\n| ranks | collective | type | bytes | Yoke us | MPICH us | Open MPI us | limit us | beside us | reached |\n"
-         "|---:|---|---|---:|---:|---:|---:|---:|---:|---|");
+    puts(
+        "\n| ranks | collective | type | bytes | Yoke us | MPICH us | Open MPI us | limit us | beside us | reached |\n"
+        "|---:|---|---|---:|---:|---:|---:|---:|---:|---|");
     for (int i = 0; i < n_points; i++) {
         const struct point *p = &points[i];
         printf("| %d | %s | %s | %zu |", p->ranks, p->collective, p->dtype, p->bytes);
@@ -251,7 +273,8 @@ static void print(const struct row *row)
         print_goals(row, p, &n_met, &n_all);
         puts(" |");
     }
-    printf("\n%s: %d of %d goals met%s\n\n", row->name, n_met, n_all, n_points ? "" : "; nothing was measured");
+    printf("\n%s: %d of %d goals met%s\n\n", row->name, n_met, n_all,
+           n_points ? "" : "; nothing was measured");
     if (!n_points) failed = true;
     fflush(stdout);
 }
@@ -261,12 +284,17 @@ static void print(const struct row *row)
 static void build_openmpi(void)
 {
     if (system("command -v mpicc.openmpi mpiexec.openmpi >/dev/null")) {
-        yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: mpicc.openmpi or mpiexec.openmpi is not installed (libopenmpi-dev, openmpi-bin)");
+        yokei_text(
+            no_openmpi, sizeof no_openmpi,
+            "no column of Open MPI: mpicc.openmpi or mpiexec.openmpi is not installed (libopenmpi-dev, openmpi-bin)");
         return;
     }
-    if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES " -o bench/openmpi_collectives " SOURCES
-               "/bench/openmpi_collectives.c " SOURCES "/cli/bench/collectives_data.c " SOURCES "/cli/bench/collectives_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
-        yokei_text(no_openmpi, sizeof no_openmpi, "no column of Open MPI: bench/openmpi_collectives.c does not compile here");
+    if (system("mpicc.openmpi -std=c11 -O2 -D_GNU_SOURCE -I" SOURCES "/include -I" SOURCES
+               " -o bench/openmpi_collectives " SOURCES "/bench/openmpi_collectives.c " SOURCES
+               "/cli/bench/collectives_data.c " SOURCES
+               "/cli/bench/collectives_mpi.c .libs/libyoke.so -Wl,-rpath," BUILD "/.libs -lm 1>&2"))
+        yokei_text(no_openmpi, sizeof no_openmpi,
+                   "no column of Open MPI: bench/openmpi_collectives.c does not compile here");
     /* Without these variables Open MPI refuses to start ranks for root. */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -279,13 +307,15 @@ static void introduce(void)
     if (yokei_topology(&machine)) return;
     n_cores = machine.n_cores;
     getloadavg(load, 1);
-    printf("%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d round%s; times in microseconds, "
-           "of the slowest rank\n",
-           machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds,
-           n_rounds == 1 ? "" : "s");
+    printf(
+        "%s, %d cores, %.0f MiB of last-level cache; yoke %s; load before the start %.1f; medians of %d round%s; times in microseconds, "
+        "of the slowest rank\n",
+        machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_version(), load[0], n_rounds,
+        n_rounds == 1 ? "" : "s");
     if (*no_openmpi) printf("%s\n", no_openmpi);
     fflush(stdout);
-    if (!*no_openmpi && system("mpiexec.openmpi --version | head -n 1")) printf("Open MPI of unknown version\n");
+    if (!*no_openmpi && system("mpiexec.openmpi --version | head -n 1"))
+        printf("Open MPI of unknown version\n");
     putchar('\n');
     fflush(stdout);
 }
@@ -306,7 +336,9 @@ int main(int argc, char **argv)
         if (option == 'l') return 0;
         n_rounds = option == 'r' ? atoi(optarg) : 0;
         if (n_rounds >= 1 && n_rounds <= MOST_ROUNDS) continue;
-        fprintf(stderr, "usage: bench/collectives [-l] [-r ROUNDS] [ROW...]     1 to %d rounds; -l lists the rows\n", MOST_ROUNDS);
+        fprintf(stderr,
+                "usage: bench/collectives [-l] [-r ROUNDS] [ROW...]     1 to %d rounds; -l lists the rows\n",
+                MOST_ROUNDS);
         return 2;
     }
     if (chdir(BUILD)) {

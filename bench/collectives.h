@@ -12,14 +12,15 @@
 
 /** The quantity that a goal compares with a value, for each line of a row's tables. */
 enum quantity {
-    TIMES_MPICH = 1,   /* MPICH's time divided by Yoke's, at least */
-    TIMES_OPENMPI,     /* Open MPI's time divided by Yoke's, at least */
-    TIMES_BESIDE,      /* elements per second divided by those of --beside, at least */
-    SHARE_OF_LIMIT,    /* the limit's time divided by Yoke's, at least */
-    SHARE_OF_SLOWER,   /* the larger of the limit's time and the time of --beside, divided by Yoke's, at least */
-    AT_MOST_US,        /* Yoke's time in microseconds, at most */
-    US_OVER_OPENMPI,   /* Yoke's time minus Open MPI's, in microseconds, at most */
-    US_OVER_BESIDE,    /* Yoke's time minus that of --beside, in microseconds, at most */
+    TIMES_MPICH = 1, /* MPICH's time divided by Yoke's, at least */
+    TIMES_OPENMPI,   /* Open MPI's time divided by Yoke's, at least */
+    TIMES_BESIDE,    /* elements per second divided by those of --beside, at least */
+    SHARE_OF_LIMIT,  /* the limit's time divided by Yoke's, at least */
+    SHARE_OF_SLOWER, /* the larger of the limit's time and the time of --beside, divided by Yoke's, at least
+                      */
+    AT_MOST_US,      /* Yoke's time in microseconds, at most */
+    US_OVER_OPENMPI, /* Yoke's time minus Open MPI's, in microseconds, at most */
+    US_OVER_BESIDE,  /* Yoke's time minus that of --beside, in microseconds, at most */
 };
 
 struct goal {
@@ -33,17 +34,17 @@ enum { MOST_GOALS = 8, MOST_RANK_COUNTS = 8 };
 
 struct row {
     const char *name, *title;
-    int ranks[MOST_RANK_COUNTS];                      /* ended by 0 */
+    int ranks[MOST_RANK_COUNTS]; /* ended by 0 */
     const char *collectives, *dtypes;
-    const char *least, *most;                         /* bytes, in the form that the option takes */
+    const char *least, *most; /* bytes, in the form that the option takes */
     int factor;
     /* environment: words NAME=VALUE; launch: options of yoke run; both may be NULL */
     const char *environment, *launch;
-    const char *options;                              /* options of bench collectives */
-    const char *openmpi;                              /* options of Open MPI's mpiexec; NULL: Open MPI is not measured */
-    bool neighbour;                                   /* collectives_neighbour.c makes rank 1's core slow; only for 2 ranks */
-    const char *seconds;                              /* seconds for each side of a line, per round; NULL: 0.5 */
-    struct goal goals[MOST_GOALS];                    /* ended by quantity 0 */
+    const char *options;           /* options of bench collectives */
+    const char *openmpi;           /* options of Open MPI's mpiexec; NULL: Open MPI is not measured */
+    bool neighbour;                /* collectives_neighbour.c makes rank 1's core slow; only for 2 ranks */
+    const char *seconds;           /* seconds for each side of a line, per round; NULL: 0.5 */
+    struct goal goals[MOST_GOALS]; /* ended by quantity 0 */
 };
 extern const struct row rows[]; /* a row without a name ends the table */
 

@@ -43,7 +43,8 @@ static const char *settle(pid_t pid, int core)
     CPU_SET(core, &last);
     if (sched_setaffinity(pid, sizeof last, &last)) return "a process cannot be bound to a core";
     if (sched_setscheduler(pid, SCHED_FIFO, &(struct sched_param){ .sched_priority = 1 }))
-        return errno == EPERM ? "it takes a process of real-time priority, for which there is no permission" : strerror(errno);
+        return errno == EPERM ? "it takes a process of real-time priority, for which there is no permission"
+                              : strerror(errno);
     return NULL;
 }
 

@@ -26,7 +26,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(world, &rank);
     MPI_Comm_size(world, &size);
     char *out = malloc((size_t)bytes), *in = malloc((size_t)bytes);
-    if (size != 2 || !out || !in || turns < 1 || turns > MOST) return fprintf(stderr, "goodput: two ranks, BYTES, TURNS\n"), 1;
+    if (size != 2 || !out || !in || turns < 1 || turns > MOST)
+        return fprintf(stderr, "goodput: two ranks, BYTES, TURNS\n"), 1;
     memset(out, rank, (size_t)bytes);
     for (int i = -1; i < turns; i++) { /* the first turn is not counted */
         MPI_Request request;

@@ -48,22 +48,27 @@ static struct {
     int n_words;
 } bench;
 
-#define CHECK(x)                                                          \
-    do {                                                                  \
-        if (x) {                                                          \
+#define CHECK(x)                                                           \
+    do {                                                                   \
+        if (x) {                                                           \
             fprintf(stderr, "host_gemm: %s: %s\n", #x, yoke_last_error()); \
-            exit(1);                                                      \
-        }                                                                 \
+            exit(1);                                                       \
+        }                                                                  \
     } while (0)
 
 static void *buffer(int i) { return (char *)bench.memory[i] + bench.offset * (size_t)(i + 1) % 4096; }
 
 /* ---- oneDNN ---- */
-#define FUNCTIONS(F)                                                                                                      \
-    F(engine_create) F(stream_create) F(stream_wait) F(memory_desc_init_by_strides) F(memory_create) F(matmul_desc_init)  \
-    F(memory_set_data_handle) F(memory_destroy) F(primitive_desc_create) F(primitive_desc_destroy) F(primitive_create)    \
-    F(primitive_destroy) F(primitive_execute) F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_post_ops) \
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(engine_create) F(stream_create) F(stream_wait) F(memory_desc_init_by_strides) F(memory_create) \
+    F(matmul_desc_init) \
+    F(memory_set_data_handle) F(memory_destroy) F(primitive_desc_create) F(primitive_desc_destroy) \
+    F(primitive_create) \
+    F(primitive_destroy) F(primitive_execute) F(primitive_attr_create) F(primitive_attr_destroy) \
+    F(primitive_attr_set_post_ops) \
     F(post_ops_create) F(post_ops_destroy) F(post_ops_append_sum)
+/* clang-format on */
 static struct {
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
     FUNCTIONS(MEMBER)
@@ -80,7 +85,8 @@ static void open_onednn(void)
     if (!library) return;
 #define LOAD(name) *(void **)&dnnl.name = dlsym(library, "dnnl_" #name);
     FUNCTIONS(LOAD)
-    dnnl.there = !dnnl.engine_create(&dnnl.engine, dnnl_cpu, 0) && !dnnl.stream_create(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags);
+    dnnl.there = !dnnl.engine_create(&dnnl.engine, dnnl_cpu, 0)
+                 && !dnnl.stream_create(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags);
 }
 
 static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t columns, bool transposed)
@@ -95,15 +101,18 @@ static bool prepare_onednn(const struct product *p)
 {
     if (!dnnl.there || p->dtype == YOKE_F16) return false;
     const dnnl_data_type_t type = p->dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f32;
-    const dnnl_memory_desc_t md[] = { matrix(type, p->M, p->K, p->trans_a), matrix(type, p->K, p->N, p->trans_b),
+    const dnnl_memory_desc_t md[] = { matrix(type, p->M, p->K, p->trans_a),
+                                      matrix(type, p->K, p->N, p->trans_b),
                                       matrix(p->gradient ? dnnl_f32 : type, p->M, p->N, false) };
     dnnl_primitive_attr_t attr;
     dnnl_post_ops_t ops;
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t pd;
-    if (dnnl.primitive_attr_create(&attr) || dnnl.post_ops_create(&ops) || (p->gradient && dnnl.post_ops_append_sum(ops, 1)) ||
-        dnnl.primitive_attr_set_post_ops(attr, ops) || dnnl.matmul_desc_init(&desc, &md[0], &md[1], NULL, &md[2]) ||
-        dnnl.primitive_desc_create(&pd, &desc, attr, dnnl.engine, NULL) || dnnl.primitive_create(&dnnl.primitive, pd))
+    if (dnnl.primitive_attr_create(&attr) || dnnl.post_ops_create(&ops)
+        || (p->gradient && dnnl.post_ops_append_sum(ops, 1)) || dnnl.primitive_attr_set_post_ops(attr, ops)
+        || dnnl.matmul_desc_init(&desc, &md[0], &md[1], NULL, &md[2])
+        || dnnl.primitive_desc_create(&pd, &desc, attr, dnnl.engine, NULL)
+        || dnnl.primitive_create(&dnnl.primitive, pd))
         return false;
     for (int i = 0; i < 3; i++)
         if (dnnl.memory_create(&dnnl.memories[i], &md[i], dnnl.engine, NULL)) return false;
@@ -122,10 +131,23 @@ static void release_onednn(void)
 /* ---- the two sides ---- */
 static struct yoke_gemm_args args_of(const struct product *p)
 {
-    return (struct yoke_gemm_args){ .size = sizeof(struct yoke_gemm_args), .dtype = p->dtype, .out_dtype = p->gradient ? YOKE_F32 : p->dtype,
-                                    .trans_a = p->trans_a, .trans_b = p->trans_b, .M = p->M, .N = p->N, .K = p->K, .batch = 1, .a = buffer(0),
-                                    .lda = p->trans_a ? p->M : p->K, .b = buffer(1), .ldb = p->trans_b ? p->K : p->N, .c = buffer(2),
-                                    .ldc = p->N, .alpha = 1, .beta = p->gradient ? 1 : 0 };
+    return (struct yoke_gemm_args){ .size = sizeof(struct yoke_gemm_args),
+                                    .dtype = p->dtype,
+                                    .out_dtype = p->gradient ? YOKE_F32 : p->dtype,
+                                    .trans_a = p->trans_a,
+                                    .trans_b = p->trans_b,
+                                    .M = p->M,
+                                    .N = p->N,
+                                    .K = p->K,
+                                    .batch = 1,
+                                    .a = buffer(0),
+                                    .lda = p->trans_a ? p->M : p->K,
+                                    .b = buffer(1),
+                                    .ldb = p->trans_b ? p->K : p->N,
+                                    .c = buffer(2),
+                                    .ldc = p->N,
+                                    .alpha = 1,
+                                    .beta = p->gradient ? 1 : 0 };
 }
 
 static double time_yoke(const struct product *p, int n)
@@ -147,7 +169,8 @@ static double time_onednn(const struct product *p, int n)
     }
     const double start = yokei_now();
     for (int i = 0; i < n; i++)
-        if (dnnl.primitive_execute(dnnl.primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream)) exit(1);
+        if (dnnl.primitive_execute(dnnl.primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream))
+            exit(1);
     return (yokei_now() - start) / n;
 }
 
@@ -172,8 +195,8 @@ static bool is_right(const struct product *p)
         const int64_t n = s < 4 ? (s & 1 ? p->N - 1 : 0) : (int64_t)((seed >> 33) % (uint64_t)p->N);
         double value = p->gradient ? 1 : 0, size = value;
         for (int64_t k = 0; k < p->K; k++) {
-            const double x = element(p->dtype, 0, p->trans_a ? k * p->M + m : m * p->K + k) *
-                             element(p->dtype, 1, p->trans_b ? n * p->K + k : k * p->N + n);
+            const double x = element(p->dtype, 0, p->trans_a ? k * p->M + m : m * p->K + k)
+                             * element(p->dtype, 1, p->trans_b ? n * p->K + k : k * p->N + n);
             value += x, size += fabs(x);
         }
         const double error = fabs(element(out, 2, m * p->N + n) - value);
@@ -216,7 +239,8 @@ static void fill(int i, yoke_dtype dtype, int64_t n, uint32_t seed)
 static void reserve(const struct product *p)
 {
     const size_t in = yoke_dtype_bytes(p->dtype), out = p->gradient ? 4 : in;
-    const size_t bytes[] = { (size_t)(p->M * p->K) * in, (size_t)(p->K * p->N) * in, (size_t)(p->M * p->N) * out };
+    const size_t bytes[] = { (size_t)(p->M * p->K) * in, (size_t)(p->K * p->N) * in,
+                             (size_t)(p->M * p->N) * out };
     for (int i = 0; i < 3; i++) {
         if (bytes[i] + 4096 <= bench.bytes[i]) continue;
         if (bench.memory[i]) CHECK(yoke_free(bench.device, bench.memory[i]));
@@ -271,7 +295,8 @@ static void measure(const struct product *p)
     if (direct) {
         /* the arrays are sorted now */
         const double r = yokei_median(ratio, bench.rounds), t = yokei_median(theirs, bench.rounds);
-        printf(" %7.0f   %.2f%s (%.2f-%.2f)", flops / t, r, r < 0.97 ? " *" : "  ", ratio[bench.rounds / 10], ratio[bench.rounds - 1 - bench.rounds / 10]);
+        printf(" %7.0f   %.2f%s (%.2f-%.2f)", flops / t, r, r < 0.97 ? " *" : "  ", ratio[bench.rounds / 10],
+               ratio[bench.rounds - 1 - bench.rounds / 10]);
         bench.n_short += r < 0.97;
         release_onednn();
     }
@@ -280,11 +305,14 @@ static void measure(const struct product *p)
     bench.n_rows++;
 }
 
-static void row(const char *what, yoke_dtype dtype, int64_t M, int64_t N, int64_t K, bool trans_a, bool trans_b, bool gradient)
+static void row(const char *what, yoke_dtype dtype, int64_t M, int64_t N, int64_t K, bool trans_a,
+                bool trans_b, bool gradient)
 {
-    struct product p = { .dtype = dtype, .M = M, .N = N, .K = K, .trans_a = trans_a, .trans_b = trans_b, .gradient = gradient };
-    snprintf(p.name, sizeof p.name, "%-4s %-14s %c%c %5lldx%5lldx%5lld", yoke_dtype_name(dtype), what, trans_a ? 't' : 'n', trans_b ? 't' : 'n',
-             (long long)M, (long long)N, (long long)K);
+    struct product p = {
+        .dtype = dtype, .M = M, .N = N, .K = K, .trans_a = trans_a, .trans_b = trans_b, .gradient = gradient
+    };
+    snprintf(p.name, sizeof p.name, "%-4s %-14s %c%c %5lldx%5lldx%5lld", yoke_dtype_name(dtype), what,
+             trans_a ? 't' : 'n', trans_b ? 't' : 'n', (long long)M, (long long)N, (long long)K);
     measure(&p);
 }
 
@@ -292,7 +320,8 @@ static void row(const char *what, yoke_dtype dtype, int64_t M, int64_t N, int64_
  * A layer from `in` to `out` channels. Its weights are stored as [in, out], and the weights of a head as
  * [out, in].
  */
-static void layer(const char *model, const char *name, yoke_dtype dtype, int64_t rows, int64_t in, int64_t out, bool head)
+static void layer(const char *model, const char *name, yoke_dtype dtype, int64_t rows, int64_t in,
+                  int64_t out, bool head)
 {
     char what[32];
     for (int form = 0; form < 4; form++) {
@@ -315,7 +344,8 @@ static void all_rows(yoke_dtype dtype)
         const char *name;
         int C, rows[2], vocabulary;
     } models[] = { { "gpt2", 768, { 256, 1024 }, 50257 }, { "micro", 256, { 512, 1024 }, 256 } };
-    for (int i = 0; i < 8; i++) row("square", dtype, squares[i / 2], squares[i / 2], squares[i / 2], false, i & 1, false);
+    for (int i = 0; i < 8; i++)
+        row("square", dtype, squares[i / 2], squares[i / 2], squares[i / 2], false, i & 1, false);
     for (int m = 0; m < 2; m++)
         for (int r = 0; r < 2; r++) {
             const int64_t C = models[m].C, rows = models[m].rows[r];
@@ -332,10 +362,14 @@ int main(int argc, char **argv)
     const char *variant = NULL;
     bench.rounds = 9;
     for (int c; (c = getopt(argc, argv, "v:r:s")) != -1;) {
-        if (c == 'v') variant = optarg;
-        else if (c == 'r') bench.rounds = atoi(optarg);
-        else if (c == 's') bench.stagger = true;
-        else return 2;
+        if (c == 'v')
+            variant = optarg;
+        else if (c == 'r')
+            bench.rounds = atoi(optarg);
+        else if (c == 's')
+            bench.stagger = true;
+        else
+            return 2;
     }
     if (bench.rounds < 1 || bench.rounds > MOST_ROUNDS) {
         fprintf(stderr, "host_gemm: -r: 1 to %d rounds\n", MOST_ROUNDS);
@@ -346,8 +380,10 @@ int main(int argc, char **argv)
     CHECK(yoke_stream_create(bench.device, &bench.stream));
     if (variant) CHECK(yoke_variant_force(bench.device, "gemm", variant));
     open_onednn();
-    printf("%s, %s, %d threads, variant %s\n%-44s %7s %7s   ratio (10 to 90 %% of the rounds)   * below 0.97\n", yoke_device_info(bench.device)->name,
-           yoke_device_info(bench.device)->driver, omp_get_max_threads(), variant ? variant : "as chosen", "GFLOP/s", "yoke", "oneDNN");
+    printf(
+        "%s, %s, %d threads, variant %s\n%-44s %7s %7s   ratio (10 to 90 %% of the rounds)   * below 0.97\n",
+        yoke_device_info(bench.device)->name, yoke_device_info(bench.device)->driver, omp_get_max_threads(),
+        variant ? variant : "as chosen", "GFLOP/s", "yoke", "oneDNN");
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
     for (int t = 0; t < 3; t++) all_rows(dtypes[t]);
     printf("%d rows, %d below the goal, %d wrong\n", bench.n_rows, bench.n_short, bench.n_failed);

@@ -45,15 +45,15 @@ struct data {
 };
 
 /* One way of running an operation. If stream is NULL, it only asks for the cost. */
-typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, const struct data *d, yoke_dtype dtype,
-                          int64_t rows);
+typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                          const struct data *d, yoke_dtype dtype, int64_t rows);
 
-#define ISSUE(op, ...)                                                                                               \
-    static yoke_status issue_##op(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, const struct data *d, \
-                                  yoke_dtype dtype, int64_t rows)                                                    \
-    {                                                                                                                \
-        const struct yoke_##op##_args args = { .size = sizeof args, __VA_ARGS__ };                                   \
-        return stream ? yoke_##op(stream, &args) : yoke_##op##_can(device, &args, cost);                             \
+#define ISSUE(op, ...)                                                                              \
+    static yoke_status issue_##op(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, \
+                                  const struct data *d, yoke_dtype dtype, int64_t rows)             \
+    {                                                                                               \
+        const struct yoke_##op##_args args = { .size = sizeof args, __VA_ARGS__ };                  \
+        return stream ? yoke_##op(stream, &args) : yoke_##op##_can(device, &args, cost);            \
     }
 
 ISSUE(add, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .y = d->in[1], .z = d->out[0])
@@ -61,43 +61,59 @@ ISSUE(scale, .dtype = dtype, .n = rows * CHANNELS, .alpha = 0.5f, .x = d->in[0],
 ISSUE(cast, .from = YOKE_F32, .to = dtype, .n = rows * CHANNELS, .x = d->in[4], .y = d->out[0])
 ISSUE(gelu_forward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .y = d->out[0])
 ISSUE(gelu_backward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .dy = d->in[1], .dx = d->out[0])
-ISSUE(layernorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .beta = d->in[3],
-      .eps = 1e-5f, .y = d->out[0], .ldy = CHANNELS, .mean = d->out[1], .rstd = d->out[2])
+ISSUE(layernorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS,
+      .gamma = d->in[2], .beta = d->in[3], .eps = 1e-5f, .y = d->out[0], .ldy = CHANNELS, .mean = d->out[1],
+      .rstd = d->out[2])
 /* any numbers will do as mean and rstd */
-ISSUE(layernorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS, .x = d->in[0], .ldx = CHANNELS,
-      .gamma = d->in[2], .mean = d->in[3], .rstd = d->in[2], .dx = d->out[0], .lddx = CHANNELS, .dgamma = d->out[1], .dbeta = d->out[2])
-ISSUE(rmsnorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .eps = 1e-5f, .y = d->out[0],
-      .ldy = CHANNELS, .rstd = d->out[1])
-ISSUE(rmsnorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS, .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2],
-      .rstd = d->in[3], .dx = d->out[0], .lddx = CHANNELS, .dgamma = d->out[1])
+ISSUE(layernorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS,
+      .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .mean = d->in[3], .rstd = d->in[2], .dx = d->out[0],
+      .lddx = CHANNELS, .dgamma = d->out[1], .dbeta = d->out[2])
+ISSUE(rmsnorm_forward, .dtype = dtype, .N = rows, .C = CHANNELS, .x = d->in[0], .ldx = CHANNELS,
+      .gamma = d->in[2], .eps = 1e-5f, .y = d->out[0], .ldy = CHANNELS, .rstd = d->out[1])
+ISSUE(rmsnorm_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[1], .lddy = CHANNELS,
+      .x = d->in[0], .ldx = CHANNELS, .gamma = d->in[2], .rstd = d->in[3], .dx = d->out[0], .lddx = CHANNELS,
+      .dgamma = d->out[1])
 ISSUE(gelu_erf_forward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .y = d->out[0])
 ISSUE(gelu_erf_backward, .dtype = dtype, .n = rows * CHANNELS, .x = d->in[0], .dy = d->in[1], .dx = d->out[0])
-ISSUE(swiglu_forward, .dtype = dtype, .N = rows, .F = CHANNELS, .gate = d->in[0], .ldgate = CHANNELS, .up = d->in[1], .ldup = CHANNELS, .y = d->out[0],
-      .ldy = CHANNELS)
+ISSUE(swiglu_forward, .dtype = dtype, .N = rows, .F = CHANNELS, .gate = d->in[0], .ldgate = CHANNELS,
+      .up = d->in[1], .ldup = CHANNELS, .y = d->out[0], .ldy = CHANNELS)
 /* gate, up and their gradients are halves of rows */
 #define HALF(base) ((char *)(base) + (size_t)(CHANNELS / 2) * yoke_dtype_bytes(dtype))
-ISSUE(swiglu_backward, .dtype = dtype, .N = rows, .F = CHANNELS / 2, .gate = d->in[0], .ldgate = CHANNELS, .up = HALF(d->in[0]), .ldup = CHANNELS,
-      .dy = d->in[1], .lddy = CHANNELS / 2, .dgate = d->out[0], .lddgate = CHANNELS, .dup = HALF(d->out[0]), .lddup = CHANNELS)
-ISSUE(dropout, .dtype = dtype, .N = rows, .C = CHANNELS, .T = 64, .p = 0.1f, .key = 1, .x = d->in[0], .ldx = CHANNELS, .residual = d->in[1],
-      .ldresidual = CHANNELS, .y = d->out[0], .ldy = CHANNELS)
-ISSUE(bias_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[0], .ld = CHANNELS, .dbias = d->out[1])
-ISSUE(embed_forward, .dtype = dtype, .N = rows, .T = rows, .C = CHANNELS, .V = 1024, .tokens = d->tokens, .wte = d->in[0], .wpe = d->in[1],
-      .y = d->out[0])
-ISSUE(embed_backward, .dtype = dtype, .N = rows, .T = 64, .C = CHANNELS, .V = 1024, .tokens = d->tokens, .dy = d->in[0], .dwte = d->out[1],
-      .dwpe = d->out[2])
-ISSUE(xent_forward, .dtype = dtype, .N = rows * CHANNELS / VOCABULARY, .V = VOCABULARY, .logits = d->in[0], .ld = VOCABULARY,
-      .targets = d->tokens, .lse = d->out[1], .losses = d->out[2])
-ISSUE(xent_backward, .dtype = dtype, .N = rows * CHANNELS / VOCABULARY, .V = VOCABULARY, .logits = d->in[0], .ld = VOCABULARY,
-      .targets = d->tokens, .lse = d->in[3], .scale = 1, .dlogits = d->out[0], .lddlogits = VOCABULARY)
-static yoke_status issue_xent_in_place(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, const struct data *d, yoke_dtype dtype, int64_t rows)
+ISSUE(swiglu_backward, .dtype = dtype, .N = rows, .F = CHANNELS / 2, .gate = d->in[0], .ldgate = CHANNELS,
+      .up = HALF(d->in[0]), .ldup = CHANNELS, .dy = d->in[1], .lddy = CHANNELS / 2, .dgate = d->out[0],
+      .lddgate = CHANNELS, .dup = HALF(d->out[0]), .lddup = CHANNELS)
+ISSUE(dropout, .dtype = dtype, .N = rows, .C = CHANNELS, .T = 64, .p = 0.1f, .key = 1, .x = d->in[0],
+      .ldx = CHANNELS, .residual = d->in[1], .ldresidual = CHANNELS, .y = d->out[0], .ldy = CHANNELS)
+ISSUE(bias_backward, .dtype = dtype, .N = rows, .C = CHANNELS, .dy = d->in[0], .ld = CHANNELS,
+      .dbias = d->out[1])
+ISSUE(embed_forward, .dtype = dtype, .N = rows, .T = rows, .C = CHANNELS, .V = 1024, .tokens = d->tokens,
+      .wte = d->in[0], .wpe = d->in[1], .y = d->out[0])
+ISSUE(embed_backward, .dtype = dtype, .N = rows, .T = 64, .C = CHANNELS, .V = 1024, .tokens = d->tokens,
+      .dy = d->in[0], .dwte = d->out[1], .dwpe = d->out[2])
+ISSUE(xent_forward, .dtype = dtype, .N = rows * CHANNELS / VOCABULARY, .V = VOCABULARY, .logits = d->in[0],
+      .ld = VOCABULARY, .targets = d->tokens, .lse = d->out[1], .losses = d->out[2])
+ISSUE(xent_backward, .dtype = dtype, .N = rows * CHANNELS / VOCABULARY, .V = VOCABULARY, .logits = d->in[0],
+      .ld = VOCABULARY, .targets = d->tokens, .lse = d->in[3], .scale = 1, .dlogits = d->out[0],
+      .lddlogits = VOCABULARY)
+static yoke_status issue_xent_in_place(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                                       const struct data *d, yoke_dtype dtype, int64_t rows)
 {
-    const struct yoke_xent_backward_args args = { .size = sizeof args, .dtype = dtype, .N = rows * CHANNELS / VOCABULARY, .V = VOCABULARY, .logits = d->out[0],
-        .ld = VOCABULARY, .targets = d->tokens, .lse = d->in[3], .scale = 1, .dlogits = d->out[0], .lddlogits = VOCABULARY };
+    const struct yoke_xent_backward_args args = { .size = sizeof args,
+                                                  .dtype = dtype,
+                                                  .N = rows * CHANNELS / VOCABULARY,
+                                                  .V = VOCABULARY,
+                                                  .logits = d->out[0],
+                                                  .ld = VOCABULARY,
+                                                  .targets = d->tokens,
+                                                  .lse = d->in[3],
+                                                  .scale = 1,
+                                                  .dlogits = d->out[0],
+                                                  .lddlogits = VOCABULARY };
     return stream ? yoke_xent_backward(stream, &args) : yoke_xent_backward_can(device, &args, cost);
 }
-ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = rows * CHANNELS, .w = d->out[1], .m = d->out[2], .v = d->out[3],
-      .grad = d->in[4], .copy = d->out[0], .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1,
-      .step = 10)
+ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = rows * CHANNELS, .w = d->out[1], .m = d->out[2],
+      .v = d->out[3], .grad = d->in[4], .copy = d->out[0], .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f,
+      .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, .step = 10)
 ISSUE(grad_norm, .dtype = dtype, .n = rows * CHANNELS, .grad = d->in[0], .scale = 1, .out = d->out[1])
 
 /*
@@ -105,18 +121,22 @@ ISSUE(grad_norm, .dtype = dtype, .n = rows * CHANNELS, .grad = d->in[0], .scale 
  * sequences of SEQUENCE.
  */
 enum { SEQUENCE = 1024, HEADS = 12, HEAD = MODEL_CHANNELS / HEADS };
-#define PART(base, i) ((char *)(base) + (size_t)(i) * CHANNELS * yoke_dtype_bytes(dtype))
-#define SHAPE .dtype = dtype, .causal = true, .B = rows / SEQUENCE, .T = SEQUENCE, .H = HEADS, .Hkv = HEADS, .D = HEAD, .scale = 0.125f
-#define QKV .q = PART(d->in[0], 0), .ldq = 3 * CHANNELS, .k = PART(d->in[0], 1), .ldk = 3 * CHANNELS, .v = PART(d->in[0], 2), .ldv = 3 * CHANNELS
+#define PART(base, i) ((char *)(base) + (size_t)(i)*CHANNELS * yoke_dtype_bytes(dtype))
+#define SHAPE                                                                                      \
+    .dtype = dtype, .causal = true, .B = rows / SEQUENCE, .T = SEQUENCE, .H = HEADS, .Hkv = HEADS, \
+    .D = HEAD, .scale = 0.125f
+#define QKV                                                                                   \
+    .q = PART(d->in[0], 0), .ldq = 3 * CHANNELS, .k = PART(d->in[0], 1), .ldk = 3 * CHANNELS, \
+    .v = PART(d->in[0], 2), .ldv = 3 * CHANNELS
 ISSUE(attention_forward, SHAPE, QKV, .o = d->out[0], .ldo = CHANNELS, .lse = d->out[1])
-ISSUE(attention_backward, SHAPE, QKV, .o = d->in[1], .ldo = CHANNELS, .d_o = d->in[1], .lddo = CHANNELS, .lse = d->in[3],
-      .dq = PART(d->out[0], 0), .lddq = 3 * CHANNELS, .dk = PART(d->out[0], 1), .lddk = 3 * CHANNELS, .dv = PART(d->out[0], 2),
-      .lddv = 3 * CHANNELS)
+ISSUE(attention_backward, SHAPE, QKV, .o = d->in[1], .ldo = CHANNELS, .d_o = d->in[1], .lddo = CHANNELS,
+      .lse = d->in[3], .dq = PART(d->out[0], 0), .lddq = 3 * CHANNELS, .dk = PART(d->out[0], 1),
+      .lddk = 3 * CHANNELS, .dv = PART(d->out[0], 2), .lddv = 3 * CHANNELS)
 
 static const struct op {
     const char *name;
     issue *issue;
-    int n_out;          /* out[0] has the row's type, and the other outputs are f32 */
+    int n_out; /* out[0] has the row's type, and the other outputs are f32 */
     bool by_flops;
     int64_t check_rows;
 } ops[] = {
@@ -139,7 +159,8 @@ static const struct op {
     { "embed_backward", issue_embed_backward, 3, false, 64 },
     { "xent_forward", issue_xent_forward, 3, false, 200 },
     { "xent_backward", issue_xent_backward, 1, false, 200 },
-    { "xent_in_place", issue_xent_in_place, 1, false, 200 }, /* the backward pass writes over the logits, as in training */
+    { "xent_in_place", issue_xent_in_place, 1, false,
+      200 }, /* the backward pass writes over the logits, as in training */
     { "adamw", issue_adamw, 4, false, 67 },
     { "grad_norm", issue_grad_norm, 2, false, 67 },
     { "attention_forward", issue_attention_forward, 2, true, SEQUENCE },
@@ -155,12 +176,12 @@ struct bench {
     int n_failed, n_met, n_missed;
 };
 
-#define CHECK(x)                                                               \
-    do {                                                                       \
-        if (x) {                                                               \
-            fprintf(stderr, "host_ops: %s: %s\n", #x, yoke_last_error());      \
-            exit(1);                                                           \
-        }                                                                      \
+#define CHECK(x)                                                          \
+    do {                                                                  \
+        if (x) {                                                          \
+            fprintf(stderr, "host_ops: %s: %s\n", #x, yoke_last_error()); \
+            exit(1);                                                      \
+        }                                                                 \
     } while (0)
 
 /* Fill in numbers in (0.5, 1.5). Unless `positive`, about half of them are negative. */
@@ -207,7 +228,8 @@ static double difference(yoke_dtype dtype, const void *expected, const void *got
     return worst / most;
 }
 
-static void run_once(yoke_device *device, yoke_stream *stream, const struct op *op, const struct data *d, yoke_dtype dtype, int64_t rows)
+static void run_once(yoke_device *device, yoke_stream *stream, const struct op *op, const struct data *d,
+                     yoke_dtype dtype, int64_t rows)
 {
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(op->issue(device, NULL, &cost, d, dtype, rows));
@@ -233,7 +255,8 @@ static bool is_right(struct bench *b, const struct op *op, yoke_dtype dtype)
         const double allowed = t == YOKE_F32 ? 2e-5 : t == YOKE_F16 ? 4e-3 : 3e-2;
         const double e = difference(t, expected.out[i], b->d.out[i], bytes / yoke_dtype_bytes(t));
         if (!(e <= allowed)) {
-            printf("%-20s %-5s WRONG: output %d differs by %.2g of its greatest value\n", op->name, yoke_dtype_name(dtype), i, e);
+            printf("%-20s %-5s WRONG: output %d differs by %.2g of its greatest value\n", op->name,
+                   yoke_dtype_name(dtype), i, e);
             return false;
         }
     }
@@ -256,8 +279,18 @@ static double triad(struct bench *b, double bytes)
 static double best_product(struct bench *b)
 {
     enum { M = 768 };
-    const struct yoke_gemm_args g = { .size = sizeof g, .M = M, .N = M, .K = M, .batch = 1, .a = b->d.in[2], .lda = M, .b = b->d.in[3],
-                                      .ldb = M, .c = b->expected[1], .ldc = M, .alpha = 1 };
+    const struct yoke_gemm_args g = { .size = sizeof g,
+                                      .M = M,
+                                      .N = M,
+                                      .K = M,
+                                      .batch = 1,
+                                      .a = b->d.in[2],
+                                      .lda = M,
+                                      .b = b->d.in[3],
+                                      .ldb = M,
+                                      .c = b->expected[1],
+                                      .ldc = M,
+                                      .alpha = 1 };
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(yoke_gemm_can(b->host, &g, &cost));
     CHECK(yoke_stream_reserve(b->host_stream, cost.scratch_bytes));
@@ -278,12 +311,13 @@ static void measure_step(struct bench *b, const struct op *op, yoke_dtype dtype,
         double yard = 0, start;
         for (int k = 0; k < CALLS; k++) yard += cost->bytes / triad(b, cost->bytes);
         start = yokei_now();
-        for (int k = 0; k < CALLS; k++) CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, STEP_ROWS));
+        for (int k = 0; k < CALLS; k++)
+            CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, STEP_ROWS));
         if (i >= 0) time[i] = (yokei_now() - start) / CALLS, ratio[i] = 1e-9 * yard / CALLS / time[i];
     }
     const double t = yokei_median(time, ROUNDS);
-    printf("%-20s %-5s %8.2f us   %8.1f GB/s    of the triad in cache %.2f\n", op->name, yoke_dtype_name(dtype), 1e6 * t, 1e-9 * cost->bytes / t,
-           yokei_median(ratio, ROUNDS));
+    printf("%-20s %-5s %8.2f us   %8.1f GB/s    of the triad in cache %.2f\n", op->name,
+           yoke_dtype_name(dtype), 1e6 * t, 1e-9 * cost->bytes / t, yokei_median(ratio, ROUNDS));
     fflush(stdout);
 }
 
@@ -293,7 +327,9 @@ static void measure(struct bench *b, const struct op *op, yoke_dtype dtype)
         b->n_failed++;
         return;
     }
-    const int64_t rows = is_step ? STEP_ROWS : op->by_flops ? 4 * SEQUENCE : (int64_t)(BUFFER_BYTES / 4) / CHANNELS;
+    const int64_t rows = is_step        ? STEP_ROWS
+                         : op->by_flops ? 4 * SEQUENCE
+                                        : (int64_t)(BUFFER_BYTES / 4) / CHANNELS;
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(op->issue(b->host, NULL, &cost, &b->d, dtype, rows));
     CHECK(yoke_stream_reserve(b->host_stream, cost.scratch_bytes));
@@ -303,24 +339,31 @@ static void measure(struct bench *b, const struct op *op, yoke_dtype dtype)
     }
     double speed[ROUNDS], yard[ROUNDS], ratio[ROUNDS];
     for (int i = -1; i < ROUNDS; i++) { /* the first round warms up */
-        const double y = op->by_flops ? best_product(b) : triad(b, 3 * (double)BUFFER_BYTES), start = yokei_now();
+        const double y = op->by_flops ? best_product(b) : triad(b, 3 * (double)BUFFER_BYTES),
+                     start = yokei_now();
         CHECK(op->issue(b->host, b->host_stream, NULL, &b->d, dtype, rows));
         const double s = 1e-9 * (op->by_flops ? cost.flops : cost.bytes) / (yokei_now() - start);
         if (i >= 0) speed[i] = s, yard[i] = y, ratio[i] = s / y;
     }
-    const double s = yokei_median(speed, ROUNDS), y = yokei_median(yard, ROUNDS), r = yokei_median(ratio, ROUNDS);
-    printf("%-20s %-5s %8.1f %-7s %s %8.1f   %.2f", op->name, yoke_dtype_name(dtype), s, op->by_flops ? "GFLOP/s" : "GB/s",
-           op->by_flops ? "product" : "triad  ", y, r);
-    if (op->by_flops) printf("\n");
-    else printf("  goal %.2f %s\n", GOAL, r >= GOAL ? "met" : "missed");
+    const double s = yokei_median(speed, ROUNDS), y = yokei_median(yard, ROUNDS),
+                 r = yokei_median(ratio, ROUNDS);
+    printf("%-20s %-5s %8.1f %-7s %s %8.1f   %.2f", op->name, yoke_dtype_name(dtype), s,
+           op->by_flops ? "GFLOP/s" : "GB/s", op->by_flops ? "product" : "triad  ", y, r);
+    if (op->by_flops)
+        printf("\n");
+    else
+        printf("  goal %.2f %s\n", GOAL, r >= GOAL ? "met" : "missed");
     fflush(stdout);
     if (!op->by_flops) r >= GOAL ? b->n_met++ : b->n_missed++;
 }
 
 /* ---- gemm beside oneDNN, called directly ---- */
-#define FUNCTIONS(F)                                                                                                       \
-    F(engine_create) F(stream_create) F(stream_wait) F(memory_desc_init_by_strides) F(memory_create) F(matmul_desc_init)  \
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(engine_create) F(stream_create) F(stream_wait) F(memory_desc_init_by_strides) F(memory_create) \
+    F(matmul_desc_init) \
     F(primitive_desc_create) F(primitive_create) F(primitive_execute)
+/* clang-format on */
 static struct {
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
     FUNCTIONS(MEMBER)
@@ -334,7 +377,8 @@ static bool open_onednn(void)
     if (!library) return false;
 #define LOAD(name) *(void **)&dnnl.name = dlsym(library, "dnnl_" #name);
     FUNCTIONS(LOAD)
-    return !dnnl.engine_create(&dnnl.engine, dnnl_cpu, 0) && !dnnl.stream_create(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags);
+    return !dnnl.engine_create(&dnnl.engine, dnnl_cpu, 0)
+           && !dnnl.stream_create(&dnnl.stream, dnnl.engine, dnnl_stream_default_flags);
 }
 
 static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t columns, bool transposed)
@@ -356,9 +400,22 @@ static const struct shape {
 
 static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtype, bool direct)
 {
-    const struct yoke_gemm_args g = { .size = sizeof g, .dtype = dtype, .out_dtype = dtype, .trans_a = s->trans_a, .trans_b = s->trans_b,
-                                      .M = s->M, .N = s->N, .K = s->K, .batch = 1, .a = b->d.in[0], .lda = s->trans_a ? s->M : s->K,
-                                      .b = b->d.in[1], .ldb = s->trans_b ? s->K : s->N, .c = b->d.out[0], .ldc = s->N, .alpha = 1 };
+    const struct yoke_gemm_args g = { .size = sizeof g,
+                                      .dtype = dtype,
+                                      .out_dtype = dtype,
+                                      .trans_a = s->trans_a,
+                                      .trans_b = s->trans_b,
+                                      .M = s->M,
+                                      .N = s->N,
+                                      .K = s->K,
+                                      .batch = 1,
+                                      .a = b->d.in[0],
+                                      .lda = s->trans_a ? s->M : s->K,
+                                      .b = b->d.in[1],
+                                      .ldb = s->trans_b ? s->K : s->N,
+                                      .c = b->d.out[0],
+                                      .ldc = s->N,
+                                      .alpha = 1 };
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(yoke_gemm_can(b->host, &g, &cost));
     CHECK(yoke_stream_reserve(b->host_stream, cost.scratch_bytes));
@@ -366,15 +423,22 @@ static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtyp
     dnnl_primitive_t primitive = NULL;
     dnnl_memory_t mem[3] = { NULL };
     if (direct) {
-        const dnnl_memory_desc_t A = matrix(type, s->M, s->K, s->trans_a), B = matrix(type, s->K, s->N, s->trans_b), C = matrix(type, s->M, s->N, false);
+        const dnnl_memory_desc_t A = matrix(type, s->M, s->K, s->trans_a),
+                                 B = matrix(type, s->K, s->N, s->trans_b),
+                                 C = matrix(type, s->M, s->N, false);
         dnnl_matmul_desc_t desc;
         dnnl_primitive_desc_t pd;
-        if (dnnl.matmul_desc_init(&desc, &A, &B, NULL, &C) || dnnl.primitive_desc_create(&pd, &desc, NULL, dnnl.engine, NULL) ||
-            dnnl.primitive_create(&primitive, pd) || dnnl.memory_create(&mem[0], &A, dnnl.engine, b->d.in[0]) ||
-            dnnl.memory_create(&mem[1], &B, dnnl.engine, b->d.in[1]) || dnnl.memory_create(&mem[2], &C, dnnl.engine, b->expected[0]))
+        if (dnnl.matmul_desc_init(&desc, &A, &B, NULL, &C)
+            || dnnl.primitive_desc_create(&pd, &desc, NULL, dnnl.engine, NULL)
+            || dnnl.primitive_create(&primitive, pd)
+            || dnnl.memory_create(&mem[0], &A, dnnl.engine, b->d.in[0])
+            || dnnl.memory_create(&mem[1], &B, dnnl.engine, b->d.in[1])
+            || dnnl.memory_create(&mem[2], &C, dnnl.engine, b->expected[0]))
             direct = false;
     }
-    const dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, mem[0] }, { DNNL_ARG_WEIGHTS, mem[1] }, { DNNL_ARG_DST, mem[2] } };
+    const dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, mem[0] },
+                                     { DNNL_ARG_WEIGHTS, mem[1] },
+                                     { DNNL_ARG_DST, mem[2] } };
     double mine[ROUNDS], theirs[ROUNDS] = { 0 }, ratio[ROUNDS] = { 0 };
     for (int i = -1; i < ROUNDS; i++) {
         double start = yokei_now();
@@ -383,13 +447,17 @@ static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtyp
         const double m = 2e-9 * cost.flops / (yokei_now() - start);
         start = yokei_now();
         for (int j = 0; direct && j < 2; j++)
-            if (dnnl.primitive_execute(primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream)) exit(1);
+            if (dnnl.primitive_execute(primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream))
+                exit(1);
         const double t = 2e-9 * cost.flops / (yokei_now() - start);
         if (i >= 0) mine[i] = m, theirs[i] = direct ? t : 0, ratio[i] = direct ? m / t : 0;
     }
-    printf("gemm %4lldx%4lldx%4lld %c%c %-5s %8.1f GFLOP/s", (long long)s->M, (long long)s->N, (long long)s->K, s->trans_a ? 't' : 'n',
-           s->trans_b ? 't' : 'n', yoke_dtype_name(dtype), yokei_median(mine, ROUNDS));
-    if (direct && difference(dtype, b->expected[0], b->d.out[0], (size_t)(s->M * s->N)) > (dtype == YOKE_F32 ? 1e-5 : 1e-2)) {
+    printf("gemm %4lldx%4lldx%4lld %c%c %-5s %8.1f GFLOP/s", (long long)s->M, (long long)s->N,
+           (long long)s->K, s->trans_a ? 't' : 'n', s->trans_b ? 't' : 'n', yoke_dtype_name(dtype),
+           yokei_median(mine, ROUNDS));
+    if (direct
+        && difference(dtype, b->expected[0], b->d.out[0], (size_t)(s->M * s->N))
+               > (dtype == YOKE_F32 ? 1e-5 : 1e-2)) {
         printf("  WRONG: differs from oneDNN\n");
         b->n_failed++;
     } else if (direct)
@@ -413,9 +481,10 @@ static void set_up(struct bench *b)
     CHECK(yoke_device_open("host", NULL, &b->host));
     CHECK(yoke_stream_create(b->reference, &b->reference_stream));
     CHECK(yoke_stream_create(b->host, &b->host_stream));
-    void **const buffers[] = { &b->d.in[0], &b->d.in[1], &b->d.in[2], &b->d.in[3], &b->d.in[4], &b->d.out[0], &b->d.out[1], &b->d.out[2],
-                               &b->d.out[3], &b->expected[0], &b->expected[1], &b->expected[2], &b->expected[3], (void **)&b->a,
-                               (void **)&b->b, (void **)&b->c };
+    void **const buffers[] = { &b->d.in[0],     &b->d.in[1],     &b->d.in[2],     &b->d.in[3],
+                               &b->d.in[4],     &b->d.out[0],    &b->d.out[1],    &b->d.out[2],
+                               &b->d.out[3],    &b->expected[0], &b->expected[1], &b->expected[2],
+                               &b->expected[3], (void **)&b->a,  (void **)&b->b,  (void **)&b->c };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++) {
         CHECK(yoke_alloc(b->host, BUFFER_BYTES, buffers[i]));
         CHECK(yoke_fill(b->host_stream, *buffers[i], 0, BUFFER_BYTES));
@@ -430,8 +499,9 @@ static void set_up(struct bench *b)
     CHECK(yokei_topology(&machine));
     double load = 0;
     getloadavg(&load, 1);
-    printf("%s, %d cores, last-level cache %.0f MiB, %s, %d threads, load %.1f\n", machine.cpu, machine.n_cores, (double)machine.l3_bytes / (1 << 20),
-           yoke_device_info(b->host)->driver, omp_get_max_threads(), load);
+    printf("%s, %d cores, last-level cache %.0f MiB, %s, %d threads, load %.1f\n", machine.cpu,
+           machine.n_cores, (double)machine.l3_bytes / (1 << 20), yoke_device_info(b->host)->driver,
+           omp_get_max_threads(), load);
 }
 
 int main(int argc, char **argv)
@@ -445,7 +515,8 @@ int main(int argc, char **argv)
     for (int t = 0; t < 3; t++) {
         fill_inputs(&b, dtypes[t]);
         for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-            if (wanted(argc, argv, ops[i].name) && !(is_step && ops[i].by_flops)) measure(&b, &ops[i], dtypes[t]);
+            if (wanted(argc, argv, ops[i].name) && !(is_step && ops[i].by_flops))
+                measure(&b, &ops[i], dtypes[t]);
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes && !is_step && wanted(argc, argv, "gemm"); i++)
             measure_gemm(&b, &shapes[i], dtypes[t], direct && dtypes[t] != YOKE_F16);
     }

@@ -32,9 +32,12 @@
  * `goals`: the goals hold for this size. The other sizes are products of a training step, deep products and
  * ragged ones.
  */
-static const struct shape { int64_t M, N, K; bool goals; } shapes[] = {
+static const struct shape {
+    int64_t M, N, K;
+    bool goals;
+} shapes[] = {
     { 256, 256, 256, true }, { 512, 512, 512, true }, { 768, 768, 768, true }, { 1024, 1024, 1024, true },
-    { 512, 1024, 256 }, { 512, 256, 1024 }, { 256, 256, 3000 }, { 37, 1000, 515 },
+    { 512, 1024, 256 },      { 512, 256, 1024 },      { 256, 256, 3000 },      { 37, 1000, 515 },
 };
 
 /* ---- the libraries that this program calls itself ---- */
@@ -46,22 +49,33 @@ static struct {
                                   void (*)(const char *, const void *, size_t, void *), void *, cl_int *);
     cl_command_queue (*clCreateCommandQueue)(cl_context, cl_device_id, cl_command_queue_properties, cl_int *);
     cl_mem (*clCreateBuffer)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
-    cl_int (*clEnqueueReadBuffer)(cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *, cl_event *);
+    cl_int (*clEnqueueReadBuffer)(cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint,
+                                  const cl_event *, cl_event *);
     cl_int (*clFinish)(cl_command_queue);
     cl_int (*clReleaseMemObject)(cl_mem);
-    int (*CLBlastSgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, cl_mem, size_t, size_t, float,
-                        cl_mem, size_t, size_t, cl_command_queue *, cl_event *);
+    int (*CLBlastSgemm)(int, int, int, size_t, size_t, size_t, float, cl_mem, size_t, size_t, cl_mem, size_t,
+                        size_t, float, cl_mem, size_t, size_t, cl_command_queue *, cl_event *);
 } cl;
 
-static struct { bool there; cl_context context; cl_command_queue queue; } clblast;
+static struct {
+    bool there;
+    cl_context context;
+    cl_command_queue queue;
+} clblast;
 
 static bool open_clblast(char *reason, size_t bytes)
 {
-    static const char *const opencl_names[] = { "libOpenCL.so.1", NULL }, *const clblast_names[] = { "libclblast.so.1", NULL };
+    static const char *const opencl_names[] = { "libOpenCL.so.1", NULL }, *const clblast_names[] = {
+        "libclblast.so.1", NULL
+    };
+/* clang-format off */
 #define SYMBOL(name) { #name, &cl.name }
+    /* clang-format on */
     const struct yokei_symbol opencl_symbols[] = {
-        SYMBOL(clGetPlatformIDs), SYMBOL(clGetDeviceIDs), SYMBOL(clCreateContext), SYMBOL(clCreateCommandQueue),
-        SYMBOL(clCreateBuffer), SYMBOL(clEnqueueReadBuffer), SYMBOL(clFinish), SYMBOL(clReleaseMemObject),
+        SYMBOL(clGetPlatformIDs), SYMBOL(clGetDeviceIDs),
+        SYMBOL(clCreateContext),  SYMBOL(clCreateCommandQueue),
+        SYMBOL(clCreateBuffer),   SYMBOL(clEnqueueReadBuffer),
+        SYMBOL(clFinish),         SYMBOL(clReleaseMemObject),
     };
     const struct yokei_symbol clblast_symbols[] = { SYMBOL(CLBlastSgemm) };
     if (!yokei_dl_open(opencl_names, opencl_symbols, YOKE_COUNT(opencl_symbols), reason, bytes)
@@ -71,7 +85,9 @@ static bool open_clblast(char *reason, size_t bytes)
     cl_device_id device;
     cl_int error;
     yokei_text(reason, bytes, "no context on the first platform's first device");
-    if (cl.clGetPlatformIDs(1, &platform, NULL) || cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL)) return false;
+    if (cl.clGetPlatformIDs(1, &platform, NULL)
+        || cl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL))
+        return false;
     clblast.context = cl.clCreateContext(NULL, 1, &device, NULL, NULL, &error);
     if (error) return false;
     clblast.queue = cl.clCreateCommandQueue(clblast.context, device, 0, &error);
@@ -84,7 +100,7 @@ static bool open_clblast(char *reason, size_t bytes)
 struct contender {
     const char *name;
     yoke_dtype dtype;
-    bool turned; /* B is [N, K] */
+    bool turned;         /* B is [N, K] */
     yoke_device *device; /* NULL: CLBlast */
     yoke_stream *stream;
     int rounds;
@@ -96,14 +112,26 @@ struct contender {
 static yoke_status issue(struct contender *x, const struct shape *s)
 {
     if (!x->device) {
-        int code = cl.CLBlastSgemm(101, 111, x->turned ? 112 : 111, (size_t)s->M, (size_t)s->N, (size_t)s->K, 1.0f, x->a, 0, (size_t)s->K, x->b, 0,
-                                   (size_t)(x->turned ? s->K : s->N), 0.0f, x->c, 0, (size_t)s->N, &clblast.queue, NULL);
+        int code = cl.CLBlastSgemm(101, 111, x->turned ? 112 : 111, (size_t)s->M, (size_t)s->N, (size_t)s->K,
+                                   1.0f, x->a, 0, (size_t)s->K, x->b, 0, (size_t)(x->turned ? s->K : s->N),
+                                   0.0f, x->c, 0, (size_t)s->N, &clblast.queue, NULL);
         return code ? yoke_fail(YOKE_EBACKEND, "CLBlastSgemm returned %d", code) : YOKE_OK;
     }
-    const struct yoke_gemm_args args = { .size = sizeof args, .dtype = x->dtype, .out_dtype = x->dtype, .M = s->M, .N = s->N,
-                                         .K = s->K, .batch = 1, .trans_b = x->turned, .a = x->a, .lda = s->K, .b = x->b,
-                                         .ldb = x->turned ? s->K : s->N, .c = x->c,
-                                         .ldc = s->N, .alpha = 1.0f };
+    const struct yoke_gemm_args args = { .size = sizeof args,
+                                         .dtype = x->dtype,
+                                         .out_dtype = x->dtype,
+                                         .M = s->M,
+                                         .N = s->N,
+                                         .K = s->K,
+                                         .batch = 1,
+                                         .trans_b = x->turned,
+                                         .a = x->a,
+                                         .lda = s->K,
+                                         .b = x->b,
+                                         .ldb = x->turned ? s->K : s->N,
+                                         .c = x->c,
+                                         .ldc = s->N,
+                                         .alpha = 1.0f };
     struct yoke_cost cost = { .size = sizeof cost };
     YOKE_TRY(yoke_gemm_can(x->device, &args, &cost));
     YOKE_TRY(yoke_stream_reserve(x->stream, cost.scratch_bytes));
@@ -149,7 +177,8 @@ static yoke_status give(struct contender *x, const void *values, int64_t n, void
     size_t bytes = (size_t)n * yoke_dtype_bytes(x->dtype);
     if (!x->device) {
         cl_int error;
-        *out = cl.clCreateBuffer(clblast.context, values ? CL_MEM_COPY_HOST_PTR : 0, bytes, (void *)(uintptr_t)values, &error);
+        *out = cl.clCreateBuffer(clblast.context, values ? CL_MEM_COPY_HOST_PTR : 0, bytes,
+                                 (void *)(uintptr_t)values, &error);
         return error ? yoke_fail(YOKE_ENOMEM, "clCreateBuffer returned %d", error) : YOKE_OK;
     }
     YOKE_TRY(yoke_alloc(x->device, bytes, out));
@@ -162,7 +191,8 @@ static yoke_status take(struct contender *x, void *values, int64_t n)
     size_t bytes = (size_t)n * yoke_dtype_bytes(x->dtype);
     if (!x->device)
         return cl.clEnqueueReadBuffer(clblast.queue, x->c, CL_TRUE, 0, bytes, values, 0, NULL, NULL)
-                   ? yoke_fail(YOKE_EBACKEND, "clEnqueueReadBuffer failed") : YOKE_OK;
+                   ? yoke_fail(YOKE_EBACKEND, "clEnqueueReadBuffer failed")
+                   : YOKE_OK;
     YOKE_TRY(yoke_copy_to_host(x->stream, values, x->c, bytes));
     return yoke_stream_sync(x->stream);
 }
@@ -176,7 +206,8 @@ static void release(struct contender *x, void *memory)
 }
 
 /* Compare samples of C with f64 sums of the stored operands, within the operation's own bound. */
-static yoke_status verify(const struct contender *x, const struct shape *s, const void *a, const void *b, const void *c)
+static yoke_status verify(const struct contender *x, const struct shape *s, const void *a, const void *b,
+                          const void *c)
 {
     const double u32 = yokei_unit_roundoff(YOKE_F32), gamma = (double)(s->K + 2) * u32;
     struct yokei_philox_key key = yokei_philox_named(1, "checks");
@@ -186,14 +217,17 @@ static yoke_status verify(const struct contender *x, const struct shape *s, cons
         if (i < 8) m = s->M - 1, n = s->N - 1 - i; /* at the far edge */
         double sum = 0, magnitude = 0;
         for (int64_t k = 0; k < s->K; k++) {
-            double product = yokei_load(x->dtype, a, m * s->K + k) * yokei_load(x->dtype, b, x->turned ? n * s->K + k : k * s->N + n);
+            double product = yokei_load(x->dtype, a, m * s->K + k)
+                             * yokei_load(x->dtype, b, x->turned ? n * s->K + k : k * s->N + n);
             sum += product;
             magnitude += fabs(product);
         }
         double got = yokei_load(x->dtype, c, m * s->N + n);
-        if (!(fabs(got - sum) <= yokei_unit_roundoff(x->dtype) * fabs(sum) + 2 * gamma * magnitude + yokei_underflow(x->dtype)))
-            return yoke_fail(YOKE_ENUMERIC, "%s, %lld x %lld x %lld: c[%lld, %lld] is %g, should be %g", x->name, (long long)s->M,
-                             (long long)s->N, (long long)s->K, (long long)m, (long long)n, got, sum);
+        if (!(fabs(got - sum) <= yokei_unit_roundoff(x->dtype) * fabs(sum) + 2 * gamma * magnitude
+                                     + yokei_underflow(x->dtype)))
+            return yoke_fail(YOKE_ENUMERIC, "%s, %lld x %lld x %lld: c[%lld, %lld] is %g, should be %g",
+                             x->name, (long long)s->M, (long long)s->N, (long long)s->K, (long long)m,
+                             (long long)n, got, sum);
     }
     return YOKE_OK;
 }
@@ -208,7 +242,8 @@ static yoke_status prepare(struct contender *x, const struct shape *s, const flo
     double seconds;
     yoke_status status = YOKE_OK;
     if (!ha || !hb || !hc) {
-        status = yoke_fail(YOKE_ENOMEM, "no host memory for %lld x %lld x %lld", (long long)s->M, (long long)s->N, (long long)s->K);
+        status = yoke_fail(YOKE_ENOMEM, "no host memory for %lld x %lld x %lld", (long long)s->M,
+                           (long long)s->N, (long long)s->K);
         goto done;
     }
     yoke_convert(YOKE_F32, a, x->dtype, ha, (size_t)na);
@@ -252,8 +287,8 @@ static void print_rows(struct contender *all, const struct shape *s)
         const int own = goals[g].own, other = goals[g].other;
         if (!all[other].rounds) continue;
         const double ratio = stream[own] / stream[other];
-        printf("%4lld x %4lld x %4lld  %-7s %8.1f  %-14s %8.1f  %6.2f", (long long)s->M, (long long)s->N, (long long)s->K, all[own].name,
-               stream[own], all[other].name, stream[other], ratio);
+        printf("%4lld x %4lld x %4lld  %-7s %8.1f  %-14s %8.1f  %6.2f", (long long)s->M, (long long)s->N,
+               (long long)s->K, all[own].name, stream[own], all[other].name, stream[other], ratio);
         if (s->goals)
             printf("  %4.1f %-6s", goals[g].goal, ratio >= goals[g].goal ? "met" : "missed");
         else
@@ -309,20 +344,28 @@ static yoke_status bench(const char *spec, int n_threads)
     YOKE_TRY_GOTO(yoke_stream_create(host, &host_stream), done);
     if (!open_clblast(reason, sizeof reason)) printf("without CLBlast: %s\n", reason);
     const int theirs = clblast.there ? 3 : 0; /* few rounds, because CLBlast is slow */
-#define OWN(label, type, b_turned) { .name = label, .dtype = type, .turned = b_turned, .device = device, .stream = stream, .rounds = ROUNDS }
-#define HOST(label, b_turned) { .name = label, .dtype = YOKE_F32, .turned = b_turned, .device = host, .stream = host_stream, .rounds = ROUNDS }
+                                              /* clang-format off */
+#define OWN(label, type, b_turned) { .name = label, .dtype = type, .turned = b_turned, .device = device, \
+        .stream = stream, .rounds = ROUNDS }
+#define HOST(label, b_turned) { .name = label, .dtype = YOKE_F32, .turned = b_turned, .device = host, \
+        .stream = host_stream, .rounds = ROUNDS }
+                                              /* clang-format on */
     struct contender all[N_CONTENDERS] = {
-        [F32_N] = OWN("f32 N", YOKE_F32, false),    [F32_T] = OWN("f32 T", YOKE_F32, true),
-        [F16_N] = OWN("f16 N", YOKE_F16, false),    [F16_T] = OWN("f16 T", YOKE_F16, true),
-        [BF16_N] = OWN("bf16 N", YOKE_BF16, false), [BF16_T] = OWN("bf16 T", YOKE_BF16, true),
-        [HOST_N] = HOST("host f32 N", false),       [HOST_T] = HOST("host f32 T", true),
+        [F32_N] = OWN("f32 N", YOKE_F32, false),
+        [F32_T] = OWN("f32 T", YOKE_F32, true),
+        [F16_N] = OWN("f16 N", YOKE_F16, false),
+        [F16_T] = OWN("f16 T", YOKE_F16, true),
+        [BF16_N] = OWN("bf16 N", YOKE_BF16, false),
+        [BF16_T] = OWN("bf16 T", YOKE_BF16, true),
+        [HOST_N] = HOST("host f32 N", false),
+        [HOST_T] = HOST("host f32 T", true),
         [CLBLAST_N] = { .name = "CLBlast f32 N", .rounds = theirs },
         [CLBLAST_T] = { .name = "CLBlast f32 T", .turned = true, .rounds = theirs },
     };
-    printf("%s: %s, %d threads; host gemm by %s\nGFLOP/s, medians of %d turns, sides alternating\n\n", spec, yoke_device_info(device)->name,
-           n_threads, yoke_variant_name(host, "gemm", 0), ROUNDS);
-    printf("%-18s  %-7s %8s  %-14s %8s  %6s  %4s %-6s   %8s  %8s  %6s\n", "M x N x K", "own", "stream", "beside", "stream", "ratio", "goal", "",
-           "each", "each", "ratio");
+    printf("%s: %s, %d threads; host gemm by %s\nGFLOP/s, medians of %d turns, sides alternating\n\n", spec,
+           yoke_device_info(device)->name, n_threads, yoke_variant_name(host, "gemm", 0), ROUNDS);
+    printf("%-18s  %-7s %8s  %-14s %8s  %6s  %4s %-6s   %8s  %8s  %6s\n", "M x N x K", "own", "stream",
+           "beside", "stream", "ratio", "goal", "", "each", "each", "ratio");
     for (size_t i = 0; i < YOKE_COUNT(shapes); i++) YOKE_TRY_GOTO(run_shape(all, &shapes[i]), done);
     printf("\n%d of %d goals met\n", n_met, n_goals);
 done:
@@ -337,7 +380,8 @@ int main(int argc, char **argv)
 {
     const char *threads = argc > 2 ? argv[2] : getenv("POCL_MAX_PTHREAD_COUNT");
     if (!threads) threads = "1";
-    setenv("POCL_MAX_PTHREAD_COUNT", threads, 1); /* set before PoCL is loaded, because PoCL ignores affinity */
+    setenv("POCL_MAX_PTHREAD_COUNT", threads,
+           1); /* set before PoCL is loaded, because PoCL ignores affinity */
     yoke_status status = bench(argc > 1 ? argv[1] : "opencl:0", atoi(threads));
     if (status) fprintf(stderr, "opencl_gemm: %s\n", yoke_last_error());
     return yoke_status_exit_code(status);

@@ -53,7 +53,8 @@ static void line(const struct bench *b, const struct bench_case *c)
         const int n = bench_probe(first, b->budget);
         bench_plan(n ? time_calls(b, c, n) : first, b->budget, b->samples, &plan);
         if (plan.n_warming) time_calls(b, c, plan.n_warming);
-        for (int i = 0; i < plan.n_samples && (plan.n_samples > 1 || plan.n_calls > 1); i++) b->times[i] = time_calls(b, c, plan.n_calls);
+        for (int i = 0; i < plan.n_samples && (plan.n_samples > 1 || plan.n_calls > 1); i++)
+            b->times[i] = time_calls(b, c, plan.n_calls);
         speed = bench_summary(b->times, plan.n_samples);
     }
     if (b->rank) return;
@@ -64,13 +65,16 @@ static void line(const struct bench *b, const struct bench_case *c)
 
 static void all_sizes(const struct bench *b, const char *kind, const char *dtype, char **argv)
 {
-    struct bench_case c = { .kind = bench_kind_of(kind), .rank = b->rank, .size = b->size, .reduction = YOKE_SUM };
+    struct bench_case c = {
+        .kind = bench_kind_of(kind), .rank = b->rank, .size = b->size, .reduction = YOKE_SUM
+    };
     size_t before = 0;
     if (c.kind == BENCH_N_KINDS || yoke_dtype_parse(dtype, &c.dtype)) {
         fprintf(stderr, "openmpi_collectives: what is %s of %s?\n", kind, dtype);
         PMPI_Abort(MPI_COMM_WORLD, 2);
     }
-    for (uint64_t bytes = strtoull(argv[0], NULL, 10); bytes <= strtoull(argv[1], NULL, 10); bytes *= strtoull(argv[2], NULL, 10)) {
+    for (uint64_t bytes = strtoull(argv[0], NULL, 10); bytes <= strtoull(argv[1], NULL, 10);
+         bytes *= strtoull(argv[2], NULL, 10)) {
         bench_case_size(&c, bytes);
         const struct bench_case called = bench_mpi_case(&c);
         if (bench_mpi_offers(&c) && (!before || c.bytes != before)) line(b, &called);
@@ -99,7 +103,8 @@ int main(int argc, char **argv)
     char *kinds = NULL, *types = NULL, *kind_list = strdup(argv[1]);
     for (char *kind = strtok_r(kind_list, ",", &kinds); kind; kind = strtok_r(NULL, ",", &kinds)) {
         char *type_list = strdup(argv[2]);
-        for (char *type = strtok_r(type_list, ",", &types); type; type = strtok_r(NULL, ",", &types)) all_sizes(&b, kind, type, argv + 3);
+        for (char *type = strtok_r(type_list, ",", &types); type; type = strtok_r(NULL, ",", &types))
+            all_sizes(&b, kind, type, argv + 3);
         free(type_list);
     }
     free(kind_list);

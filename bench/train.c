@@ -79,7 +79,8 @@ static yoke_status draw_text(struct side *s)
     s->text = malloc((size_t)(n + 1) * sizeof *s->text);
     if (!s->text) return yoke_fail(YOKE_ENOMEM, "no memory for %lld tokens", (long long)n);
     struct yokei_philox_key key = yokei_philox_named(1, "bench");
-    for (int64_t i = 0; i <= n; i++) s->text[i] = (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)s->config.vocab_size);
+    for (int64_t i = 0; i <= n; i++)
+        s->text[i] = (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)s->config.vocab_size);
     s->tokens = s->text;
     s->targets = s->text + 1;
     return YOKE_OK;
@@ -118,7 +119,8 @@ static yoke_status write_inputs(struct side *s, const char *weights, const char 
     YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_WEIGHT, weights));
     int32_t *all = malloc((size_t)(s->batch * (s->T + 1)) * sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "no memory for the tokens");
-    for (int64_t b = 0; b < s->batch; b++) memcpy(all + b * (s->T + 1), s->text + b * s->T, (size_t)(s->T + 1) * sizeof *all);
+    for (int64_t b = 0; b < s->batch; b++)
+        memcpy(all + b * (s->T + 1), s->text + b * s->T, (size_t)(s->T + 1) * sizeof *all);
     yoke_status status = yokei_file_write(tokens, all, (size_t)(s->batch * (s->T + 1)) * sizeof *all);
     free(all);
     return status;
@@ -132,8 +134,17 @@ static yoke_status start_torch(struct side *s, const char *precision, struct riv
     const int64_t values[5] = { s->config.n_layer, s->config.n_head, s->batch, s->T, omp_get_max_threads() };
     for (int i = 0; i < 5; i++) snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)values[i]);
     YOKE_TRY(write_inputs(s, weights, tokens));
-    char *argv[] = { "/usr/bin/python3", SOURCES "/bench/train_torch.py", weights, tokens, numbers[0], numbers[1], numbers[2], numbers[3],
-                     (char *)(uintptr_t)precision, numbers[4], NULL };
+    char *argv[] = { "/usr/bin/python3",
+                     SOURCES "/bench/train_torch.py",
+                     weights,
+                     tokens,
+                     numbers[0],
+                     numbers[1],
+                     numbers[2],
+                     numbers[3],
+                     (char *)(uintptr_t)precision,
+                     numbers[4],
+                     NULL };
     *started_out = start_rival(r, argv);
     unlink(weights);
     unlink(tokens);
@@ -146,11 +157,13 @@ static yoke_status compare_losses(double own, double rival, double gate, const c
     return yoke_fail(YOKE_ENUMERIC, "the first losses differ: %.9g here, %.9g in %s", own, rival, name);
 }
 
-static void print_ratio(const struct side *s, const char *name, double *own, int n_own, double *other, int n_other, double goal)
+static void print_ratio(const struct side *s, const char *name, double *own, int n_own, double *other,
+                        int n_other, double goal)
 {
-    const double tokens = (double)(s->batch * s->T), mine = yokei_median(own, n_own), theirs = yokei_median(other, n_other), ratio = theirs / mine;
-    printf("  %-8s %9.1f ms %9.0f tokens/s   yoke %8.1f ms %9.0f tokens/s   ratio %.2f", name, theirs * 1e3, tokens / theirs, mine * 1e3, tokens / mine,
-           ratio);
+    const double tokens = (double)(s->batch * s->T), mine = yokei_median(own, n_own),
+                 theirs = yokei_median(other, n_other), ratio = theirs / mine;
+    printf("  %-8s %9.1f ms %9.0f tokens/s   yoke %8.1f ms %9.0f tokens/s   ratio %.2f", name, theirs * 1e3,
+           tokens / theirs, mine * 1e3, tokens / mine, ratio);
     if (goal > 0) printf("   goal %.2g: %s", goal, ratio >= goal ? "met" : "missed");
     printf("\n");
 }
@@ -160,23 +173,28 @@ static void print_ratio(const struct side *s, const char *name, double *own, int
  * of the other side's data, and the other side's threads still spin. No step of a training run begins like
  * this.
  */
-static yoke_status beside_torch(struct side *s, const struct row *row, const struct options *o, struct rival *r, double first)
+static yoke_status beside_torch(struct side *s, const struct row *row, const struct options *o,
+                                struct rival *r, double first)
 {
     double own[BENCH_MOST_ROUNDS * IN_A_ROW], other[BENCH_MOST_ROUNDS * IN_A_ROW], loss, seconds;
     const int n = o->rounds * IN_A_ROW;
     if (!rival_step(r, &loss, &seconds)) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
-    YOKE_TRY(compare_losses(first, loss, !strcmp(row->precision, "f32") || !strcmp(row->precision, "fp32") ? 1e-5 : 1e-2, "PyTorch"));
+    YOKE_TRY(compare_losses(first, loss,
+                            !strcmp(row->precision, "f32") || !strcmp(row->precision, "fp32") ? 1e-5 : 1e-2,
+                            "PyTorch"));
     for (int i = 0; i < n; i += IN_A_ROW) {
         for (int k = -1; k < IN_A_ROW; k++) YOKE_TRY(own_step(s, &loss, k < 0 ? &seconds : &own[i + k]));
         for (int k = -1; k < IN_A_ROW; k++)
-            if (!rival_step(r, &loss, k < 0 ? &seconds : &other[i + k])) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
+            if (!rival_step(r, &loss, k < 0 ? &seconds : &other[i + k]))
+                return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
     }
     print_ratio(s, "pytorch", own, n, other, n, row->torch);
     return YOKE_OK;
 }
 
 /* Make a run of llm.c between steps of Yoke. */
-static yoke_status beside_llmc(struct side *s, const struct row *row, const struct options *o, const struct llmc *llmc, double first)
+static yoke_status beside_llmc(struct side *s, const struct row *row, const struct options *o,
+                               const struct llmc *llmc, double first)
 {
     double own[2 * LLMC_MOST_ROUNDS], other[LLMC_MOST_ROUNDS], loss;
     const int rounds = YOKE_MIN(o->rounds, LLMC_MOST_ROUNDS);
@@ -199,11 +217,15 @@ static yoke_status compare(struct side *s, const struct row *row, const struct o
     yoke_status status = start_torch(s, row->precision, &r, &has_torch);
     if (!status && has_llmc) status = bench_llmc_write(s, &llmc);
     if (!status) status = own_step(s, &first, &seconds); /* compiles the kernels; its loss is compared */
-    if (!status && has_torch) status = beside_torch(s, row, o, &r, first);
-    else if (!status) printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
+    if (!status && has_torch)
+        status = beside_torch(s, row, o, &r, first);
+    else if (!status)
+        printf("  (no /usr/bin/python3 with torch: apt-get install python3-torch)\n");
     stop_rival(&r);
-    if (!status && has_llmc) status = beside_llmc(s, row, o, &llmc, first);
-    else if (!status && row->llmc > 0) printf("  (no llm.c: build its train_gpt2 and name the folder in LLMC_DIR)\n");
+    if (!status && has_llmc)
+        status = beside_llmc(s, row, o, &llmc, first);
+    else if (!status && row->llmc > 0)
+        printf("  (no llm.c: build its train_gpt2 and name the folder in LLMC_DIR)\n");
     bench_llmc_remove(&llmc);
     return status;
 }
@@ -218,13 +240,16 @@ static struct op ops[MOST_OPS];
 static int n_ops, at; /* the present profiled step */
 static bool by_layer;
 
-static void count_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
+static void count_op(void *context, const char *layer, const char *call, const char *op,
+                     const struct yoke_cost *cost, double seconds)
 {
     char name[48];
     const char *dot = strrchr(layer, '.');
     (void)context;
-    if (by_layer) snprintf(name, sizeof name, "%s %s %s", call, op, dot ? dot + 1 : layer);
-    else snprintf(name, sizeof name, "%s %s", call, op);
+    if (by_layer)
+        snprintf(name, sizeof name, "%s %s %s", call, op, dot ? dot + 1 : layer);
+    else
+        snprintf(name, sizeof name, "%s %s", call, op);
     int i = 0;
     while (i < n_ops && strcmp(ops[i].name, name) != 0) i++;
     if (i == n_ops && n_ops < MOST_OPS) snprintf(ops[n_ops++].name, sizeof ops[0].name, "%s", name);
@@ -251,8 +276,9 @@ static yoke_status measure_limits(yoke_device *device, yoke_dtype dtype, double 
     YOKE_TRY(yoke_alloc(device, bytes, &a));
     YOKE_TRY(yoke_alloc(device, bytes, &b));
     YOKE_TRY(yoke_fill(stream, a, 0, bytes));
-    struct yoke_gemm_args gemm = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N, .batch = 1, .a = a,
-                                           .lda = N, .b = a, .ldb = N, .c = b, .ldc = N, .alpha = 1);
+    struct yoke_gemm_args gemm = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N,
+                                           .batch = 1, .a = a, .lda = N, .b = a, .ldb = N, .c = b, .ldc = N,
+                                           .alpha = 1);
     YOKE_TRY(yoke_gemm_can(device, &gemm, &cost));
     YOKE_TRY(yoke_stream_reserve(stream, cost.scratch_bytes));
     *peak_out = *copy_out = 0;
@@ -306,14 +332,16 @@ static yoke_status profile(struct side *s, yoke_dtype dtype, int rounds)
     YOKE_TRY(time_ops(s, YOKE_MIN(rounds, MOST_PROFILED), &step, &elsewhere));
     for (int i = 0; i < n_ops; i++) total += ops[i].seconds[0];
     qsort(ops, (size_t)n_ops, sizeof *ops, by_time);
-    printf("  a step %.1f ms; op by op %.1f ms in ops, %.2f ms elsewhere (limits: %.1f GFLOP/s, %.1f GB/s)\n", step * 1e3, total * 1e3,
-           elsewhere * 1e3, peak * 1e-9, copy * 1e-9);
-    printf("  %-30s %5s %9s %6s %9s %8s %7s\n", "call op", "count", "ms", "share", "GFLOP/s", "GB/s", "%limit");
+    printf("  a step %.1f ms; op by op %.1f ms in ops, %.2f ms elsewhere (limits: %.1f GFLOP/s, %.1f GB/s)\n",
+           step * 1e3, total * 1e3, elsewhere * 1e3, peak * 1e-9, copy * 1e-9);
+    printf("  %-30s %5s %9s %6s %9s %8s %7s\n", "call op", "count", "ms", "share", "GFLOP/s", "GB/s",
+           "%limit");
     for (int i = 0; i < n_ops; i++) {
         const struct op *r = &ops[i];
         const double seconds = r->seconds[0], limit = fmax(r->flops / peak, r->bytes / copy);
-        printf("  %-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count, seconds * 1e3, 100 * seconds / total, r->flops / seconds * 1e-9,
-               r->bytes / seconds * 1e-9, 100 * limit / seconds);
+        printf("  %-30s %5d %9.3f %5.1f%% %9.1f %8.1f %6.0f%%\n", r->name, r->count, seconds * 1e3,
+               100 * seconds / total, r->flops / seconds * 1e-9, r->bytes / seconds * 1e-9,
+               100 * limit / seconds);
     }
     return YOKE_OK;
 }
@@ -325,8 +353,9 @@ static yoke_status run_row(const struct row *row, const struct options *o)
     yoke_status status = yoke_dtype_parse(row->precision, &dtype);
     if (!status) status = set_up(&s, row);
     if (!status)
-        printf("%s: %s, %s, %s, %lld sequences of %lld tokens, %d threads\n", row->name, row->model, yoke_device_info(s.device)->spec, row->precision,
-               (long long)s.batch, (long long)s.T, omp_get_max_threads());
+        printf("%s: %s, %s, %s, %lld sequences of %lld tokens, %d threads\n", row->name, row->model,
+               yoke_device_info(s.device)->spec, row->precision, (long long)s.batch, (long long)s.T,
+               omp_get_max_threads());
     if (!status && !o->alone) status = compare(&s, row, o);
     if (!status) status = profile(&s, dtype, o->rounds);
     if (status) fprintf(stderr, "bench/train: %s: %s\n", row->name, yoke_last_error());
@@ -346,7 +375,8 @@ static yoke_status run_rows(char *const *names, const struct options *o)
     for (char *const *n = names; *n; n++) {
         bool known = false;
         for (size_t i = 0; i < YOKE_COUNT(rows); i++) known = known || !strcmp(*n, rows[i].name);
-        if (!known) fprintf(stderr, "bench/train: no row is called %s: -l lists them\n", *n), worst = YOKE_EINVAL;
+        if (!known)
+            fprintf(stderr, "bench/train: no row is called %s: -l lists them\n", *n), worst = YOKE_EINVAL;
     }
     return worst;
 }
@@ -359,18 +389,25 @@ int main(int argc, char **argv)
     bool by_row = false;
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int c; (c = getopt(argc, argv, "kolRr:T:")) != -1;) {
-        if (c == 'o') o.alone = true;
-        else if (c == 'k') by_layer = true;
-        else if (c == 'R') by_row = true;
-        else if (c == 'r') o.rounds = YOKE_MAX(1, YOKE_MIN(atoi(optarg), BENCH_MOST_ROUNDS));
-        else if (c == 'T') own.T = atoll(optarg);
+        if (c == 'o')
+            o.alone = true;
+        else if (c == 'k')
+            by_layer = true;
+        else if (c == 'R')
+            by_row = true;
+        else if (c == 'r')
+            o.rounds = YOKE_MAX(1, YOKE_MIN(atoi(optarg), BENCH_MOST_ROUNDS));
+        else if (c == 'T')
+            own.T = atoll(optarg);
         else if (c == 'l') {
             for (size_t i = 0; i < YOKE_COUNT(rows); i++) puts(rows[i].name);
             return 0;
-        } else return yoke_status_exit_code(YOKE_EINVAL);
+        } else
+            return yoke_status_exit_code(YOKE_EINVAL);
     }
     if (getenv("LLMC_DIR") && !(o.llmc = realpath(getenv("LLMC_DIR"), llmc)))
-        return fprintf(stderr, "bench/train: LLMC_DIR is no folder: %s\n", getenv("LLMC_DIR")), yoke_status_exit_code(YOKE_EINVAL);
+        return fprintf(stderr, "bench/train: LLMC_DIR is no folder: %s\n", getenv("LLMC_DIR")),
+               yoke_status_exit_code(YOKE_EINVAL);
     argv += optind, argc -= optind;
     if (by_row) return yoke_status_exit_code(run_rows(argv, &o));
     if (argc > 0) own.device = argv[0];

@@ -17,7 +17,8 @@ struct side {
     yoke_trainer *trainer;
     struct yoke_gpt2_config config;
     int64_t batch, T;
-    int32_t *text, *tokens, *targets; /* one text of batch * T + 1 tokens; tokens and targets point into it: [batch, T] */
+    int32_t *text, *tokens,
+        *targets; /* one text of batch * T + 1 tokens; tokens and targets point into it: [batch, T] */
 };
 
 /**
@@ -33,7 +34,8 @@ yoke_status bench_llmc_write(const struct side *side, struct llmc *llmc);
  * Run DIR/train_gpt2 for one step that warms it up, and for `rounds` steps that are counted. Then end the
  * program. *loss_out is the loss of the first step. llm.c always trains 4 sequences of 64 tokens.
  */
-yoke_status bench_llmc_run(const struct llmc *llmc, const char *dir, int rounds, double *loss_out, double seconds[]);
+yoke_status bench_llmc_run(const struct llmc *llmc, const char *dir, int rounds, double *loss_out,
+                           double seconds[]);
 void bench_llmc_remove(struct llmc *llmc);
 
 #endif

@@ -32,7 +32,7 @@ static struct shared {
         _Alignas(128) _Atomic long met, shown, taken;
     } rank[2];
     char stage[2][SLOTS][MOST_CHUNK];
-} *shared;
+} * shared;
 static int rank;
 static long n_met, n_before; /* number of meetings; number of chunks in earlier runs */
 
@@ -53,14 +53,17 @@ static void gather(const char *send, char *recv, size_t n, size_t chunk)
     const long n_chunks = (long)((n + chunk - 1) / chunk);
     long shown = 0, taken = 0;
     while (shown < n_chunks || taken < n_chunks) {
-        if (shown < n_chunks && n_before + shown - atomic_load_explicit(&shared->rank[!rank].taken, memory_order_acquire) < SLOTS) {
+        if (shown < n_chunks
+            && n_before + shown - atomic_load_explicit(&shared->rank[!rank].taken, memory_order_acquire)
+                   < SLOTS) {
             const size_t at = (size_t)shown * chunk, m = n - at < chunk ? n - at : chunk;
             memcpy(shared->stage[rank][(n_before + shown) % SLOTS], send + at, m);
             shown++;
             atomic_store_explicit(&shared->rank[rank].shown, n_before + shown, memory_order_release);
             memcpy(recv + (size_t)rank * n + at, send + at, m);
         }
-        if (taken < n_chunks && atomic_load_explicit(&shared->rank[!rank].shown, memory_order_acquire) > n_before + taken) {
+        if (taken < n_chunks
+            && atomic_load_explicit(&shared->rank[!rank].shown, memory_order_acquire) > n_before + taken) {
             const size_t at = (size_t)taken * chunk, m = n - at < chunk ? n - at : chunk;
             memcpy(recv + (size_t)!rank * n + at, shared->stage[!rank][(n_before + taken) % SLOTS], m);
             taken++;
@@ -96,7 +99,9 @@ static int measure(double mib)
     if (!rank) printf("all_gather of %g MiB: plain copies %.1f us; through shared memory", mib, plain);
     for (size_t chunk = 16 << 10; chunk <= MOST_CHUNK; chunk *= 2) {
         const double us = median_of(send, recv, n, chunk);
-        if (memcmp(recv + (size_t)rank * n, send, n) || recv[(size_t)!rank * n] != (char)(send[0] - (char)rank + (char)!rank)) return 1;
+        if (memcmp(recv + (size_t)rank * n, send, n)
+            || recv[(size_t)!rank * n] != (char)(send[0] - (char)rank + (char)!rank))
+            return 1;
         if (!rank) printf(" %zuK %.1f", chunk >> 10, us);
     }
     if (!rank) printf("\n");
@@ -108,7 +113,8 @@ static int measure(double mib)
 
 int main(int argc, char **argv)
 {
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1,
+                  0);
     if (shared == MAP_FAILED) return 1;
     const pid_t child = fork();
     if (child < 0) return 1;

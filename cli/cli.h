@@ -13,7 +13,7 @@
 /** The arguments of a verb. */
 struct cli_context {
     const struct cli_options *options;
-    int n_words;         /* number of words that are not options */
+    int n_words; /* number of words that are not options */
     char **words;
     int rank, size;      /* rank and size in MPI_COMM_WORLD for verbs with `ranks`; else 0 and 1 */
     const char *device;  /* device that `yoke run --devices` gave this rank (YOKE_DEVICE), or NULL */
@@ -30,7 +30,7 @@ struct cli_context {
  * After success the caller finalises MPI.
  */
 struct cli_verb {
-    const char *name;        /* "train", or two words: "bench gemm" */
+    const char *name; /* "train", or two words: "bench gemm" */
     uint32_t bit;
     bool ranks;
     const char *arguments;   /* words after the options, for the usage line; NULL: no words are allowed */

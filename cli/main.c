@@ -28,8 +28,10 @@ static void log_line(void *context, yoke_log_level level, const char *text)
     const char *rank = getenv("PMI_RANK");
     (void)context;
     if (rank && atoi(rank) > 0 && !getenv("YOKE_LOG")) return; /* print it once, not once per rank */
-    if (level <= YOKE_LOG_WARN) cli_warn("%s", text);
-    else cli_note("yoke: %s", text);
+    if (level <= YOKE_LOG_WARN)
+        cli_warn("%s", text);
+    else
+        cli_note("yoke: %s", text);
 }
 
 /* The verb that argv[1] (and argv[2]) name. *words_out is the number of words in its name. */
@@ -56,7 +58,9 @@ static int unknown_verb(int argc, char **argv)
         is_prefix = is_prefix || (!strncmp(v->name, argv[1], length) && v->name[length] == ' ');
     }
     names[n] = NULL;
-    if (is_prefix && argc > 2 && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h") || !strcmp(argv[2], "--help-all") || !strcmp(argv[2], "help"))) {
+    if (is_prefix && argc > 2
+        && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h") || !strcmp(argv[2], "--help-all")
+            || !strcmp(argv[2], "help"))) {
         cli_help_group(argv[1], stdout);
         return 0;
     }
@@ -69,8 +73,9 @@ static int unknown_verb(int argc, char **argv)
     yokei_text(both, sizeof both, "%s%s%s", argv[1], is_prefix ? " " : "", is_prefix ? argv[2] : "");
     const char *nearest = yokei_nearest(both, names);
     char text[512];
-    yokei_text(text, sizeof text, "unknown verb '%s'%s%s%s; yoke%s%s --help lists them", both, nearest ? " (did you mean '" : "",
-               nearest ? nearest : "", nearest ? "'?)" : "", is_prefix ? " " : "", is_prefix ? argv[1] : "");
+    yokei_text(text, sizeof text, "unknown verb '%s'%s%s%s; yoke%s%s --help lists them", both,
+               nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "",
+               is_prefix ? " " : "", is_prefix ? argv[1] : "");
     cli_error(text);
     return yoke_status_exit_code(YOKE_EINVAL);
 }
@@ -102,8 +107,8 @@ static void warn_of_unknown_variables(void)
         for (size_t i = 0; i < n && !known; i++) known = !strcmp(names[i], name);
         if (known) continue;
         const char *nearest = yokei_nearest(name, names);
-        cli_warn("the variable %s has no meaning%s%s%s", name, nearest ? "; did you mean " : "", nearest ? nearest : "",
-                 nearest ? "?" : "");
+        cli_warn("the variable %s has no meaning%s%s%s", name, nearest ? "; did you mean " : "",
+                 nearest ? nearest : "", nearest ? "?" : "");
     }
 }
 
@@ -141,8 +146,10 @@ static int ended(yoke_status status, bool silent)
 static yoke_status stdout_was_written(void)
 {
     const char *why = NULL;
-    if (fflush(stdout)) why = strerror(errno);
-    else if (ferror(stdout)) why = "a part of them was refused";
+    if (fflush(stdout))
+        why = strerror(errno);
+    else if (ferror(stdout))
+        why = "a part of them was refused";
     /* if stdout is closed and nothing was printed, there is no copy and no error */
     const int copy = why ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy)) why = strerror(errno);
@@ -152,8 +159,11 @@ static yoke_status stdout_was_written(void)
 static int run_single(const struct cli_verb *verb, int argc, char **argv)
 {
     struct cli_options *options = NULL;
-    struct cli_context context = { .size = 1, .device = getenv("YOKE_DEVICE"), .run_dir = getenv("YOKE_RUN_DIR") };
-    yoke_status status = cli_options_resolve(verb->bit, argc, argv, &options, &context.n_words, &context.words);
+    struct cli_context context = { .size = 1,
+                                   .device = getenv("YOKE_DEVICE"),
+                                   .run_dir = getenv("YOKE_RUN_DIR") };
+    yoke_status status = cli_options_resolve(verb->bit, argc, argv, &options, &context.n_words,
+                                             &context.words);
     if (!status && (cli_flag(options, "help") || cli_flag(options, "help-all"))) {
         cli_help(verb, cli_flag(options, "help-all"), stdout);
     } else if (!status) {
@@ -229,9 +239,14 @@ static yoke_status need_descriptors(const struct cli_verb *verb)
     const rlim_t was = limit.rlim_cur;
     limit.rlim_cur = YOKE_MIN(limit.rlim_max, (rlim_t)ENOUGH);
     if (limit.rlim_cur > was && setrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = was;
-    if (limit.rlim_cur >= YOKEI_LEAST_DESCRIPTORS || !(verb->ranks || (verb->bit & (CLI_RUN | CLI_RANK | CLI_INFO)) || cli_option_find(verb->bit, "device"))) return YOKE_OK;
-    return yoke_fail(YOKE_EIO, "yoke %s: at most %llu files, sockets and devices may be open at once (ulimit -n), and %d are needed: raise that limit",
-                     verb->name, (unsigned long long)limit.rlim_cur, YOKEI_LEAST_DESCRIPTORS);
+    if (limit.rlim_cur >= YOKEI_LEAST_DESCRIPTORS
+        || !(verb->ranks || (verb->bit & (CLI_RUN | CLI_RANK | CLI_INFO))
+             || cli_option_find(verb->bit, "device")))
+        return YOKE_OK;
+    return yoke_fail(
+        YOKE_EIO,
+        "yoke %s: at most %llu files, sockets and devices may be open at once (ulimit -n), and %d are needed: raise that limit",
+        verb->name, (unsigned long long)limit.rlim_cur, YOKEI_LEAST_DESCRIPTORS);
 }
 
 /*
@@ -261,7 +276,10 @@ static yoke_status need_stack(void)
     const unsigned long long had = limit.rlim_cur;
     limit.rlim_cur = YOKE_MIN(limit.rlim_max, USUAL);
     if (limit.rlim_cur < LEAST || setrlimit(RLIMIT_STACK, &limit))
-        return yoke_fail(YOKE_ENOMEM, "the stack may hold %llu KiB (ulimit -s), and %llu are needed: raise that limit (ulimit -s 8192)", had >> 10, (unsigned long long)LEAST >> 10);
+        return yoke_fail(
+            YOKE_ENOMEM,
+            "the stack may hold %llu KiB (ulimit -s), and %llu are needed: raise that limit (ulimit -s 8192)",
+            had >> 10, (unsigned long long)LEAST >> 10);
     /* Threads get the limit that the program had at its start. */
     if (pthread_getattr_default_np(&threads)) return YOKE_OK;
     if (!pthread_attr_setstacksize(&threads, limit.rlim_cur)) pthread_setattr_default_np(&threads);
@@ -290,7 +308,9 @@ int main(int argc, char **argv)
         return ended(stdout_was_written(), false);
     }
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
-    if (yokei_pocl_cache_elsewhere()) yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made", getenv("POCL_CACHE_DIR"));
+    if (yokei_pocl_cache_elsewhere())
+        yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made",
+                 getenv("POCL_CACHE_DIR"));
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* run and rank compute nothing */

@@ -10,15 +10,17 @@ const bool cli_has_mpi = false;
 
 static yoke_status absent(void)
 {
-    return yoke_fail(YOKE_ENODEV, "this yoke was built without MPI (configure --without-mpi), so it has no ranks, no training and no checkpoints; info, "
-                     "verify, tune, bench kernels and bench gemm work. For the rest: apt-get install libmpich-dev mpich, then configure without that option");
+    return yoke_fail(
+        YOKE_ENODEV,
+        "this yoke was built without MPI (configure --without-mpi), so it has no ranks, no training and no checkpoints; info, "
+        "verify, tune, bench kernels and bench gemm work. For the rest: apt-get install libmpich-dev mpich, then configure without that option");
 }
 
-#define ABSENT(verb)                                   \
+#define ABSENT(verb)                                    \
     yoke_status verb(const struct cli_context *context) \
-    {                                                  \
-        (void)context;                                 \
-        return absent();                               \
+    {                                                   \
+        (void)context;                                  \
+        return absent();                                \
     }
 ABSENT(cli_run)
 ABSENT(cli_rank)
@@ -39,7 +41,8 @@ ABSENT(cli_ckpt_diff)
 ABSENT(cli_ckpt_convert)
 ABSENT(cli_hello)
 
-yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out, struct cli_options **options_out, bool *heard_out)
+yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
+                          struct cli_options **options_out, bool *heard_out)
 {
     (void)verb, (void)argc, (void)argv, (void)context_out, (void)options_out;
     *heard_out = false;

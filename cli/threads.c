@@ -94,12 +94,15 @@ static void bound_numbers(void)
 {
     static const char *const names[] = { "POCL_MAX_PTHREAD_COUNT", "OPENBLAS_NUM_THREADS" };
     cpu_set_t units;
-    const int n = sched_getaffinity(0, sizeof units, &units) ? (int)sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&units);
+    const int n = sched_getaffinity(0, sizeof units, &units) ? (int)sysconf(_SC_NPROCESSORS_ONLN)
+                                                             : CPU_COUNT(&units);
     for (size_t i = 0; i < YOKE_COUNT(names); i++) {
         const char *text = getenv(names[i]);
         char bound[16];
         if (!text || strtol(text, NULL, 10) <= n) continue;
-        yoke_log(YOKE_LOG_WARN, "%s=%s asks for more threads than this process has processing units; %d are started", names[i], text, n);
+        yoke_log(YOKE_LOG_WARN,
+                 "%s=%s asks for more threads than this process has processing units; %d are started",
+                 names[i], text, n);
         yokei_text(bound, sizeof bound, "%d", n);
         setenv(names[i], bound, 1);
     }
@@ -124,7 +127,8 @@ void cli_with_sleeping_threads(int n)
 
 void cli_with_threads(int n)
 {
-    static const char *const names[] = { "OMP_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT", "OPENBLAS_NUM_THREADS" };
+    static const char *const names[] = { "OMP_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT",
+                                         "OPENBLAS_NUM_THREADS" };
     char text[16];
     bool same = true;
     yokei_text(text, sizeof text, "%d", n);

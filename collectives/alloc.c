@@ -25,7 +25,10 @@ struct offer {
 };
 
 static size_t mapped_bytes(size_t bytes) { return (bytes + 4095) / 4096 * 4096 + 4096; }
-static uint64_t *nonce_at(char *base, size_t bytes) { return (uint64_t *)(void *)(base + mapped_bytes(bytes) - 4096); }
+static uint64_t *nonce_at(char *base, size_t bytes)
+{
+    return (uint64_t *)(void *)(base + mapped_bytes(bytes) - 4096);
+}
 
 static void unmap(const yoke_comm *comm, struct yokei_allocation *a)
 {
@@ -45,7 +48,8 @@ static yoke_status make_part(struct yokei_allocation *a, int rank, int *fd_out, 
     const int fd = memfd_create("yoke-shared", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: memfd_create: %s", strerror(errno));
     int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, bytes);
-    char *memory = error ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    char *memory = error ? MAP_FAILED
+                         : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (memory == MAP_FAILED) {
         if (!error) error = errno;
         close(fd);
@@ -59,7 +63,8 @@ static yoke_status make_part(struct yokei_allocation *a, int rank, int *fd_out, 
     return YOKE_OK;
 }
 
-static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, int r, const struct offer *offer)
+static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, int r,
+                            const struct offer *offer)
 {
     const size_t bytes = mapped_bytes(a->bytes);
     char path[64];
@@ -67,13 +72,17 @@ static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, i
     yokei_text(path, sizeof path, "/proc/%d/fd/%d", comm->peers[r].info.pid, offer->fd);
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: the part of rank %d: %s", r, strerror(errno));
-    const bool fits = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600 &&
-                      st.st_size == (off_t)bytes;
-    char *memory = fits ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
+    const bool fits = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+                      && (st.st_mode & 0777) == 0600 && st.st_size == (off_t)bytes;
+    char *memory = fits ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0)
+                        : MAP_FAILED;
     close(fd);
-    if (memory == MAP_FAILED) return yoke_fail(YOKE_EIO, "yoke_comm_alloc: the part of rank %d cannot be mapped", r);
+    if (memory == MAP_FAILED)
+        return yoke_fail(YOKE_EIO, "yoke_comm_alloc: the part of rank %d cannot be mapped", r);
     a->base[r] = memory;
-    return *nonce_at(memory, a->bytes) == offer->nonce ? YOKE_OK : yoke_fail(YOKE_EIO, "yoke_comm_alloc: rank %d's part is not its own", r);
+    return *nonce_at(memory, a->bytes) == offer->nonce
+               ? YOKE_OK
+               : yoke_fail(YOKE_EIO, "yoke_comm_alloc: rank %d's part is not its own", r);
 }
 
 /* The first error of any rank, which all ranks return. */
@@ -83,11 +92,13 @@ static yoke_status agree(yoke_comm *comm, struct offer *mine, struct offer *all,
     if (status) yokei_text(mine->reason, sizeof mine->reason, "%s", yoke_last_error());
     YOKE_TRY(yoke_all_gather(mine, all, sizeof *mine, YOKE_U8, comm, NULL));
     for (int r = 0; r < comm->size; r++)
-        if (all[r].status) return r == comm->rank ? status : yoke_fail((yoke_status)all[r].status, "rank %d: %s", r, all[r].reason);
+        if (all[r].status)
+            return r == comm->rank ? status
+                                   : yoke_fail((yoke_status)all[r].status, "rank %d: %s", r, all[r].reason);
     for (int r = 1; r < comm->size; r++)
         if (all[r].bytes != all[0].bytes)
-            return yoke_fail(YOKE_EMISMATCH, "yoke_comm_alloc: rank 0 asks for %llu bytes, rank %d for %llu", (unsigned long long)all[0].bytes, r,
-                             (unsigned long long)all[r].bytes);
+            return yoke_fail(YOKE_EMISMATCH, "yoke_comm_alloc: rank 0 asks for %llu bytes, rank %d for %llu",
+                             (unsigned long long)all[0].bytes, r, (unsigned long long)all[r].bytes);
     return YOKE_OK;
 }
 
@@ -110,9 +121,13 @@ static yoke_status share(yoke_comm *comm, struct yokei_allocation *a, struct off
 
 yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
 {
-    if (!comm || !memory_out || !bytes || bytes > SIZE_MAX / 4) return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: a NULL argument, or a size of 0");
+    if (!comm || !memory_out || !bytes || bytes > SIZE_MAX / 4)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: a NULL argument, or a size of 0");
     if (comm->device)
-        return yoke_fail(YOKE_EUNSUPPORTED, "yoke_comm_alloc: communicator \"%s\" works on the memory of a device: make one without", comm->name);
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "yoke_comm_alloc: communicator \"%s\" works on the memory of a device: make one without",
+            comm->name);
     struct yokei_allocation *a = calloc(1, sizeof *a);
     struct offer *all = calloc((size_t)comm->size, sizeof *all);
     if (a) a->base = calloc((size_t)comm->size, sizeof *a->base);
@@ -153,10 +168,15 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
     if (!a) yokei_find_allocation(comm, memory, 1, &id, &offset);
     pthread_mutex_unlock(&yokei_process.lock);
     if (id)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p lies %llu bytes inside memory of communicator \"%s\" at %p: free that address", memory,
-                         (unsigned long long)offset, comm->name, (void *)((char *)memory - offset));
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_free: %p lies %llu bytes inside memory of communicator \"%s\" at %p: free that address",
+            memory, (unsigned long long)offset, comm->name, (void *)((char *)memory - offset));
     if (!a)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_free: %p was freed already, or is not what yoke_comm_alloc of communicator \"%s\" gave", memory, comm->name);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_free: %p was freed already, or is not what yoke_comm_alloc of communicator \"%s\" gave",
+            memory, comm->name);
     /* Other ranks may still work on this rank's part. Each has its own mapping, so the memory exists until
        the last rank unmaps it. */
     unmap(comm, a);
@@ -172,7 +192,8 @@ void yokei_free_allocations(yoke_comm *comm)
     comm->allocations = NULL;
 }
 
-void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out)
+void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out,
+                           uint64_t *offset_out)
 {
     *id_out = 0;
     for (const struct yokei_allocation *a = comm->allocations; a; a = a->next) {
@@ -187,6 +208,8 @@ void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t by
 char *yokei_in_allocation(const yoke_comm *comm, int r, uint32_t id, uint64_t offset, size_t bytes)
 {
     for (const struct yokei_allocation *a = comm->allocations; id && a; a = a->next)
-        if (a->id == id) return a->base[r] && offset <= a->bytes && bytes <= a->bytes - offset ? a->base[r] + offset : NULL;
+        if (a->id == id)
+            return a->base[r] && offset <= a->bytes && bytes <= a->bytes - offset ? a->base[r] + offset
+                                                                                  : NULL;
     return NULL;
 }

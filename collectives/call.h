@@ -7,11 +7,12 @@
 
 /* ---- arguments.c ---- */
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream);
-yoke_status yokei_check_buffer(const char *call, const char *what, const void *buffer, size_t count, yoke_dtype dtype);
+yoke_status yokei_check_buffer(const char *call, const char *what, const void *buffer, size_t count,
+                               yoke_dtype dtype);
 yoke_status yokei_check_reduction(const char *call, yoke_dtype dtype, yoke_reduction op);
 /** The two buffers may be the same where the call allows it. Any other overlap is an error. */
-yoke_status yokei_check_overlap(const char *call, const void *send, size_t send_bytes, const void *recv, size_t recv_bytes,
-                                size_t send_offset, size_t recv_offset);
+yoke_status yokei_check_overlap(const char *call, const void *send, size_t send_bytes, const void *recv,
+                                size_t recv_bytes, size_t send_offset, size_t recv_offset);
 yoke_status yokei_check_peer(const char *call, const yoke_comm *comm, int peer, const char *what);
 
 /* ---- group.c ---- */

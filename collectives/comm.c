@@ -12,7 +12,12 @@
 #include "collectives/verdict.h"
 
 enum { FINALIZE_SECONDS = 3 };
-enum { DEFAULT_TIMEOUT_MS = 600000, DEFAULT_STALL_MS = 10000, DEFAULT_CHUNK_BYTES = 256 << 10, LEAST_CHUNK = 64 };
+enum {
+    DEFAULT_TIMEOUT_MS = 600000,
+    DEFAULT_STALL_MS = 10000,
+    DEFAULT_CHUNK_BYTES = 256 << 10,
+    LEAST_CHUNK = 64
+};
 
 /* ---- configuration ---- */
 
@@ -24,14 +29,15 @@ static yoke_status read_number(const char *variable, int64_t least, int64_t *val
     errno = 0;
     const long long number = strtoll(text, &end, 10);
     if (errno || *end || number < least)
-        return yoke_fail(YOKE_ECONFIG, "%s=%s: must be a whole number of at least %lld", variable, text, (long long)least);
+        return yoke_fail(YOKE_ECONFIG, "%s=%s: must be a whole number of at least %lld", variable, text,
+                         (long long)least);
     *value = number;
     return YOKE_OK;
 }
 
 static yoke_status read_algorithm(const char *name, int *algorithm_out)
 {
-#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name,)
+#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name, )
 #define LISTED(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name ", ")
     static const char *const names[] = { YOKE_ALGORITHMS(TEXT_OF) NULL };
     static const char list[] = YOKE_ALGORITHMS(LISTED) "auto";
@@ -41,7 +47,8 @@ static yoke_status read_algorithm(const char *name, int *algorithm_out)
     if (!name || !*name) name = getenv("YOKE_ALGORITHM");
     if (!name || !*name || !strcmp(name, "auto")) return YOKE_OK;
     for (unsigned id = 0; id < YOKEI_N_ALGORITHMS; id++)
-        if (yokei_algorithm_can_be_named(id) && !strcmp(yokei_algorithm_name(id), name)) *algorithm_out = (int)id;
+        if (yokei_algorithm_can_be_named(id) && !strcmp(yokei_algorithm_name(id), name))
+            *algorithm_out = (int)id;
     if (*algorithm_out >= 0) return YOKE_OK;
     const char *near = yokei_nearest(name, names);
     return yoke_fail(YOKE_ECONFIG, "algorithm '%s': one of %s%s%s%s", name, list,
@@ -81,8 +88,8 @@ yoke_status yokei_read_messages(size_t chunk_bytes, bool no_shared, size_t *chun
     YOKE_TRY(read_number("YOKE_CHUNK_BYTES", LEAST_CHUNK, &chunk));
     YOKE_TRY(read_number("YOKE_NO_SHARED", 0, &none));
     if (chunk && (chunk < LEAST_CHUNK || chunk > 64 << 20))
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d", (long long)chunk,
-                         LEAST_CHUNK, 64 << 20);
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: chunk_bytes %lld is not between %d and %d",
+                         (long long)chunk, LEAST_CHUNK, 64 << 20);
     *chunk_out = (size_t)chunk;
     *no_shared_out = none != 0;
     return YOKE_OK;
@@ -95,12 +102,17 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
     if (!config) config = &defaults;
     if (config->size != sizeof *config)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
-                         config->size, sizeof *config);
-    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE ||
-        (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL || config->timeout_ms < 0 ||
-        config->stall_ms < 0)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
+            config->size, sizeof *config);
+    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE
+        || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE
+        || (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL
+        || config->timeout_ms < 0 || config->stall_ms < 0)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
     int64_t timeout = config->timeout_ms, stall = config->stall_ms;
     size_t chunk;
     bool no_shared;
@@ -125,19 +137,31 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
     YOKE_TRY(yokei_shares_read(comm, config->shares));
     YOKE_TRY(read_algorithm(config->algorithm, &comm->forced_algorithm));
     const unsigned forced = (unsigned)comm->forced_algorithm;
-    if (comm->reproducible && comm->forced_algorithm >= 0 && yokei_algorithm_is_of_messages(forced) && !yokei_algorithm_adds_in_rank_order(forced))
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
-                         "or use exchange or chain", yokei_algorithm_name(forced));
+    if (comm->reproducible && comm->forced_algorithm >= 0 && yokei_algorithm_is_of_messages(forced)
+        && !yokei_algorithm_adds_in_rank_order(forced))
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
+            "or use exchange or chain",
+            yokei_algorithm_name(forced));
     return YOKE_OK;
 }
 
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name)
 {
     return (struct yoke_comm_config){
-        .size = sizeof(struct yoke_comm_config), .name = name, .accum = comm->accum, .wait = comm->wait_policy,
-        .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms, .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
-        .algorithm = comm->forced_algorithm < 0 ? "auto" : yokei_algorithm_name((unsigned)comm->forced_algorithm),
-        .reproducible = comm->reproducible, .check = comm->check, .no_shared = comm->no_shared,
+        .size = sizeof(struct yoke_comm_config),
+        .name = name,
+        .accum = comm->accum,
+        .wait = comm->wait_policy,
+        .timeout_ms = comm->timeout_ms,
+        .stall_ms = comm->stall_ms,
+        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
+        .algorithm = comm->forced_algorithm < 0 ? "auto"
+                                                : yokei_algorithm_name((unsigned)comm->forced_algorithm),
+        .reproducible = comm->reproducible,
+        .check = comm->check,
+        .no_shared = comm->no_shared,
     };
 }
 
@@ -150,7 +174,8 @@ static yoke_status make_lanes(yoke_comm *comm)
         lane->id = i;
         comm->lane_list[i] = lane;
         lane->acc = aligned_alloc(64, comm->chunk_bytes);
-        if (!lane->acc) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu bytes", comm->chunk_bytes);
+        if (!lane->acc)
+            return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu bytes", comm->chunk_bytes);
         yokei_hold(comm->chunk_bytes);
         YOKE_TRY(yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + comm->chunk_bytes));
     }
@@ -206,7 +231,8 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     const size_t size = (size_t)comm->size;
     comm->pair_send = calloc(size, sizeof comm->pair_send[0]);
     comm->pair_recv = calloc(size, sizeof comm->pair_recv[0]);
-    if (!comm->pair_send || !comm->pair_recv) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
+    if (!comm->pair_send || !comm->pair_recv)
+        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
     YOKE_TRY(yokei_hosts_begin(comm));
     YOKE_TRY(yokei_shares_begin(comm));
     YOKE_TRY(configure(comm, config));
@@ -214,7 +240,8 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until the ranks of this host are known */
     YOKE_TRY(make_lanes(comm));
     /* If this fails, messages go over MPI. */
-    if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm)) yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
+    if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm))
+        yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
     return YOKE_OK;
 }
 
@@ -227,12 +254,16 @@ void yokei_comm_record(const yoke_comm *comm)
     memcpy(entry->name, comm->name, sizeof entry->name);
     /* A rank that went on after an error, with a communicator that works, does not have that error any
        more. */
-    if (!atomic_load(&comm->error) && atomic_load(&file->state) != YOKEI_RANK_FAILED) atomic_store(&file->status, YOKE_OK), atomic_store(&file->culprit, -1);
-    if (!n) yokei_text(file->device, sizeof file->device, "%s", comm->device ? yoke_device_info(comm->device)->spec : "host");
+    if (!atomic_load(&comm->error) && atomic_load(&file->state) != YOKEI_RANK_FAILED)
+        atomic_store(&file->status, YOKE_OK), atomic_store(&file->culprit, -1);
+    if (!n)
+        yokei_text(file->device, sizeof file->device, "%s",
+                   comm->device ? yoke_device_info(comm->device)->spec : "host");
     atomic_store_explicit(&file->n_comms, n + 1, memory_order_release);
 }
 
-yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config,
+                           yoke_comm **comm_out)
 {
     yoke_comm *comm = calloc(1, sizeof *comm);
     if (!comm) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
@@ -269,19 +300,27 @@ static void tell_of_no_memory(const yoke_comm *comm)
     }
     if (comm->rank || comm->no_shared || comm->all_shared || comm->size == 1) return;
     if (at >= 0)
-        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": rank %d has no memory to share (%s): messages of ranks of one host go over MPI, which is slower",
-                 comm->name, at, why);
+        yoke_log(
+            YOKE_LOG_WARN,
+            "communicator \"%s\": rank %d has no memory to share (%s): messages of ranks of one host go over MPI, which is slower",
+            comm->name, at, why);
     else if (here == comm->size)
-        yoke_log(YOKE_LOG_WARN, "communicator \"%s\": its ranks are on one host but cannot map each other's memory (/proc/PID/fd): messages go over "
-                 "MPI, which is slower", comm->name);
+        yoke_log(
+            YOKE_LOG_WARN,
+            "communicator \"%s\": its ranks are on one host but cannot map each other's memory (/proc/PID/fd): messages go over "
+            "MPI, which is slower",
+            comm->name);
 }
 
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out)
 {
     if (!status) tell_of_no_memory(comm);
     /* the hierarchy cannot run here */
-    if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2)) comm->forced_algorithm = -1;
-    if (!status) yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host, comm->n_cores);
+    if (comm->forced_algorithm == YOKEI_HIERARCHY && (comm->hosts.n < 2 || comm->hosts.most < 2))
+        comm->forced_algorithm = -1;
+    if (!status)
+        yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host,
+                        comm->n_cores);
     if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
     if (status) {
         comm_free(comm);
@@ -293,7 +332,8 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
     return YOKE_OK;
 }
 
-static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
+                          yoke_comm **comm_out)
 {
     YOKE_TRY(yokei_process_begin());
     int rank = 0, size = 0;
@@ -307,13 +347,16 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
         atomic_store_explicit(&file->state, YOKEI_RANK_MEETING, memory_order_release);
     }
     if (comm) status = yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out);
-    if (atomic_load(&file->state) == YOKEI_RANK_MEETING) atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
+    if (atomic_load(&file->state) == YOKEI_RANK_MEETING)
+        atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     return status;
 }
 
-yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out)
+yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
+                             yoke_comm **comm_out)
 {
-    if (!comm_out || mpi_comm == MPI_COMM_NULL) return yoke_fail(YOKE_EINVAL, "yoke_comm_create: a NULL argument");
+    if (!comm_out || mpi_comm == MPI_COMM_NULL)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: a NULL argument");
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = create(mpi_comm, device, config, comm_out);
     if (status && !yokei_process.comms) yokei_process_end();
@@ -340,14 +383,19 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     const yoke_comm *known = p->comms;
     while (known && known != comm) known = known->next;
     pthread_mutex_unlock(&p->lock);
-    if (!known) return yoke_fail(YOKE_EINVAL, "yoke_comm_destroy: %p is no communicator, or one that was destroyed already: destroy each once", (void *)comm);
+    if (!known)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_destroy: %p is no communicator, or one that was destroyed already: destroy each once",
+            (void *)comm);
     /* A failed communicator is destroyed without telling the other ranks, because it has failed there too. */
     const yoke_status status = atomic_load(&comm->error) ? YOKE_OK : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;
-    if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED && atomic_load(&p->flight->comm) == comm->uid)
+    if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED
+        && atomic_load(&p->flight->comm) == comm->uid)
         /* the rank goes on without this communicator */
         atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     comm_free(comm);
@@ -368,8 +416,9 @@ yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_abort: no communicator");
     pthread_mutex_lock(&yokei_process.lock);
-    yokei_comm_fail(comm, YOKE_EABORTED, yokei_process.world_rank, "communicator \"%s\": aborted by rank %d: %s", comm->name,
-                    comm->rank, reason ? reason : "no reason given");
+    yokei_comm_fail(comm, YOKE_EABORTED, yokei_process.world_rank,
+                    "communicator \"%s\": aborted by rank %d: %s", comm->name, comm->rank,
+                    reason ? reason : "no reason given");
     pthread_mutex_unlock(&yokei_process.lock);
     return YOKE_OK;
 }
@@ -381,7 +430,8 @@ yoke_status yoke_comm_error(yoke_comm *comm)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
     pthread_mutex_lock(&yokei_process.lock);
-    const bool may_call = yokei_process.any_thread || pthread_equal(pthread_self(), yokei_process.main_thread);
+    const bool may_call = yokei_process.any_thread
+                          || pthread_equal(pthread_self(), yokei_process.main_thread);
     if (may_call) yokei_look_for_failure(comm); /* a failure that another rank found is also known here */
     const yoke_status status = yokei_sticky(comm);
     pthread_mutex_unlock(&yokei_process.lock);
@@ -426,7 +476,9 @@ static int start_mpi(int *level_out)
 {
     const char *folder = getenv("YOKE_RUN_DIR"), *rank = getenv("PMI_RANK");
     struct yokei_flight_file *file = NULL;
-    if (folder && *folder && rank && getenv("YOKE_SUPERVISOR") && yokei_flight_create(folder, atoi(rank), false, &file)) file = NULL;
+    if (folder && *folder && rank && getenv("YOKE_SUPERVISOR")
+        && yokei_flight_create(folder, atoi(rank), false, &file))
+        file = NULL;
     if (file && atomic_load(&file->state) != YOKEI_RANK_UNBORN) yokei_flight_close(file), file = NULL;
     if (file) atomic_store_explicit(&file->state, YOKEI_RANK_STARTING, memory_order_release);
     const int code = PMPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, level_out);
@@ -453,8 +505,10 @@ yoke_status yoke_mpi_start(MPI_Comm *world_out)
     int64_t expected = 0;
     YOKE_TRY(read_number("YOKE_EXPECT_SIZE", 1, &expected));
     if (expected && expected != size)
-        return yoke_fail(YOKE_ECONFIG, "%lld ranks were started, and MPI knows of %d: the launcher belongs to another MPI "
-                         "than the library; use mpiexec.mpich", (long long)expected, size);
+        return yoke_fail(YOKE_ECONFIG,
+                         "%lld ranks were started, and MPI knows of %d: the launcher belongs to another MPI "
+                         "than the library; use mpiexec.mpich",
+                         (long long)expected, size);
     *world_out = MPI_COMM_WORLD;
     return YOKE_OK;
 }
@@ -476,8 +530,11 @@ static yoke_status quieten(void)
         MPI_Request request = MPI_REQUEST_NULL;
         int found = 0;
         const int code = PMPI_Ibarrier(MPI_COMM_WORLD, &request);
-        status = yokei_mpi_finish(&request, code, &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD, .what = "yoke_mpi_stop", .call = "MPI_Ibarrier",
-                                                                            .timeout_ms = YOKE_NO_TIMEOUT });
+        status = yokei_mpi_finish(&request, code,
+                                  &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD,
+                                                            .what = "yoke_mpi_stop",
+                                                            .call = "MPI_Ibarrier",
+                                                            .timeout_ms = YOKE_NO_TIMEOUT });
         for (const uint64_t since = yokei_now_ns(); !status && yokei_now_ns() - since < LONGER_NS;) {
             PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
             yokei_wait_idle(&wait);
@@ -534,7 +591,8 @@ static bool finalizer_ended(long ns)
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&finalizer.lock);
-    while (!finalizer.ended && pthread_cond_timedwait(&finalizer.wake, &finalizer.lock, &until) != ETIMEDOUT) {}
+    while (!finalizer.ended
+           && pthread_cond_timedwait(&finalizer.wake, &finalizer.lock, &until) != ETIMEDOUT) {}
     const bool ended = finalizer.ended;
     pthread_mutex_unlock(&finalizer.lock);
     return ended;
@@ -560,7 +618,10 @@ static yoke_status finalize_in_time(void)
         return finalizer.code ? yoke_fail(YOKE_EBACKEND, "MPI_Finalize failed") : YOKE_OK;
     }
     finalizer.left = true;
-    if (!status) yoke_log(YOKE_LOG_WARN, "MPI_Finalize did not return within %d s, after all ranks had done: going on without it", FINALIZE_SECONDS);
+    if (!status)
+        yoke_log(YOKE_LOG_WARN,
+                 "MPI_Finalize did not return within %d s, after all ranks had done: going on without it",
+                 FINALIZE_SECONDS);
     on_exit(leave, NULL);
     return status;
 }
@@ -571,7 +632,8 @@ yoke_status yoke_mpi_stop(void)
     PMPI_Initialized(&initialised);
     PMPI_Finalized(&finalised);
     if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;
-    if (yokei_process.comms) return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
+    if (yokei_process.comms)
+        return yoke_fail(YOKE_EBUSY, "yoke_mpi_stop: communicators still live: destroy them first");
     if (yokei_process.left) return YOKE_OK;
     const yoke_status status = quieten();
     /* MPI's connections are broken, and no rank died. So nothing more can be sent over them. */

@@ -34,32 +34,34 @@ struct yokei_peer {
     /* `beneath` is the transport that transport/inject.c wraps, else the same as `transport` */
     const struct yokei_transport *transport, *beneath;
     uint32_t sent[YOKEI_LANES + 1], received[YOKEI_LANES + 1]; /* number of messages, per lane */
-    void *segment;                           /* the rank's shared slots, mapped; NULL: none */
-    uint32_t taken[YOKEI_LANES + 1];         /* number of messages read from the slots, per lane */
-    uint32_t pair_sent, pair_received;       /* sequence numbers of send and recv */
+    void *segment;                     /* the rank's shared slots, mapped; NULL: none */
+    uint32_t taken[YOKEI_LANES + 1];   /* number of messages read from the slots, per lane */
+    uint32_t pair_sent, pair_received; /* sequence numbers of send and recv */
     /* Of a rank on another host that shares the run directory: the last copy of its record. NULL: unknown. */
     const struct yokei_flight_file *far;
-    uint64_t far_ns;                         /* when that copy was read */
-    struct yokei_beats beats;                /* the beats of the rank's agent on the other host */
-    uint64_t suspect_ns;                     /* since when the rank looks stopped or dead; 0: it does not */
+    uint64_t far_ns;          /* when that copy was read */
+    struct yokei_beats beats; /* the beats of the rank's agent on the other host */
+    uint64_t suspect_ns;      /* since when the rank looks stopped or dead; 0: it does not */
     char suspect_state;
     /* The rank's last answer to a probe, if it is on another host. */
     uint64_t view_ns;
     int32_t view_waits_for, view_state;
     uint32_t view_sequence;
-    uint64_t view_moved_ns;                  /* by the clock of the other host, so only a change means something */
+    uint64_t view_moved_ns; /* by the clock of the other host, so only a change means something */
     /* A hash of how far the rank had come when it was last seen, since when the hash has not changed, and
        when the rank was last looked at. */
-    struct { uint64_t place, since_ns, looked_ns; } stand;
+    struct {
+        uint64_t place, since_ns, looked_ns;
+    } stand;
 };
 
 /** The ranks grouped by shared memory. The same on all ranks. Hosts are numbered by their lowest rank. */
 struct yokei_hosts {
-    int n;                   /* 0: there are no such groups, because some rank sees two ranks that do not see each other */
-    int least, most;         /* the smallest and the largest number of ranks on a host */
-    bool in_order;           /* the ranks are numbered host by host */
-    int *of, *at;            /* [size] a rank's host, and the rank's place on its host */
-    int *first, *ranks;      /* the ranks of host h are ranks[first[h]..first[h + 1]), ascending */
+    int n; /* 0: there are no such groups, because some rank sees two ranks that do not see each other */
+    int least, most;    /* the smallest and the largest number of ranks on a host */
+    bool in_order;      /* the ranks are numbered host by host */
+    int *of, *at;       /* [size] a rank's host, and the rank's place on its host */
+    int *first, *ranks; /* the ranks of host h are ranks[first[h]..first[h + 1]), ascending */
 };
 
 /**
@@ -67,7 +69,8 @@ struct yokei_hosts {
  * ranks work. 0: not measured.
  */
 struct yokei_costs {
-    double sync_us;       /* time until each rank has seen an announcement of every other rank through shared memory */
+    double
+        sync_us; /* time until each rank has seen an announcement of every other rank through shared memory */
     /* Bytes that a rank copies to shared memory, sums and copies from there, in 1e9 per second, while the
        data fits the caches. */
     double shared_gbps;
@@ -84,16 +87,17 @@ struct yokei_costs {
  */
 struct yokei_shares {
     enum yokei_shares_source { YOKEI_SHARES_EQUAL, YOKEI_SHARES_MEASURED, YOKEI_SHARES_GIVEN } source;
-    uint32_t *of;             /* [size] the given shares, or the speeds */
-    uint32_t *plain;          /* [size + 1] the slices as given, or by the speeds alone */
-    uint32_t *shown;          /* [size + 1] the slices by the speeds and by what else a rank does in the algorithm `slices` */
+    uint32_t *of;    /* [size] the given shares, or the speeds */
+    uint32_t *plain; /* [size + 1] the slices as given, or by the speeds alone */
+    uint32_t *shown; /* [size + 1] the slices by the speeds and by what else a rank does in the algorithm
+                        `slices` */
     /* [hosts.least + 1] the slices of the hierarchy's columns (hierarchy.c); all 0: no column would sum
        anything */
     uint32_t *columns;
     /* What the configuration says, until the ranks are known. */
-    uint32_t *wanted;         /* [n_wanted]; NULL: the configuration says nothing */
+    uint32_t *wanted; /* [n_wanted]; NULL: the configuration says nothing */
     int n_wanted;
-    bool of_the_job;          /* the numbers are for the ranks of the job, not of the communicator */
+    bool of_the_job; /* the numbers are for the ranks of the job, not of the communicator */
     bool wanted_as_speeds;
 };
 
@@ -109,71 +113,75 @@ struct yokei_process_set {
 
 /** The data that the process has once. */
 struct yokei_process {
-    pthread_mutex_t lock;     /* protects everything below, every communicator, and all calls of MPI */
+    pthread_mutex_t lock; /* protects everything below, every communicator, and all calls of MPI */
     struct yokei_process_set *sets;
     yoke_comm *comms;
     int n_comms;
-    bool faulted;             /* an operation failed, so MPI is not finalised any more */
-    bool left;                /* MPI's launcher was told that this rank is done; then too MPI is not finalised */
-    bool any_thread;          /* MPI_THREAD_MULTIPLE */
+    bool faulted;    /* an operation failed, so MPI is not finalised any more */
+    bool left;       /* MPI's launcher was told that this rank is done; then too MPI is not finalised */
+    bool any_thread; /* MPI_THREAD_MULTIPLE */
     /* the record is in a folder and there is no agent, so this process runs a witness (witness.c) */
     bool is_witness;
-    pthread_t main_thread;    /* the thread that made the first communicator */
+    pthread_t main_thread; /* the thread that made the first communicator */
     struct yokei_flight_file *flight;
     int flight_fd, world_rank, n_world;
     uint64_t nonce, start_time;
     char host[64], run_dir[4096];
     uint64_t l3_bytes;
-    int n_cores;              /* cores of this host that the job is known to use */
+    int n_cores; /* cores of this host that the job is known to use */
     /* The progress thread, which carries asynchronous operations on. */
     pthread_t thread;
     pthread_cond_t wake;
     bool thread_runs, thread_ends;
-    int n_async;              /* operations that the progress thread looks after */
+    int n_async; /* operations that the progress thread looks after */
 };
 extern struct yokei_process yokei_process;
 
 struct yoke_comm {
     struct yoke_comm *next;
     struct yokei_process_set *set;
-    uint32_t context;         /* selects this communicator's part of the process set's tags */
-    uint32_t uid;             /* A number that rank 0 drew. It identifies the communicator in messages and records. */
+    uint32_t context; /* selects this communicator's part of the process set's tags */
+    uint32_t uid;     /* A number that rank 0 drew. It identifies the communicator in messages and records. */
     int rank, size;
     /* Number of entries of the arrays below, at least `size`. The layout of shared memory follows it. */
     int room;
-    int *set_rank;            /* [size] a rank's number in the process set */
+    int *set_rank; /* [size] a rank's number in the process set */
     char name[32];
-    yoke_device *device;      /* NULL: host memory */
-    yoke_stream *out_stream, *in_stream; /* for staged copies from and to the device, so that both directions run at once */
+    yoke_device *device; /* NULL: host memory */
+    yoke_stream *out_stream,
+        *in_stream; /* for staged copies from and to the device, so that both directions run at once */
     enum yoke_accum accum;
     enum yoke_reproducible reproducible;
     enum yoke_wait wait_policy;
     struct yokei_wait wait;
     int64_t timeout_ms, stall_ms;
-    size_t chunk_bytes;       /* most bytes of data in a message; a multiple of 64 */
+    size_t chunk_bytes; /* most bytes of data in a message; a multiple of 64 */
     bool chunk_is_forced;
-    int forced_algorithm;     /* -1: chosen by size */
+    int forced_algorithm; /* -1: chosen by size */
     bool no_shared;
     enum yoke_check check;
-    bool all_shared;           /* every pair of ranks shares slots */
+    bool all_shared; /* every pair of ranks shares slots */
     struct yokei_hosts hosts;
     /* [n_local] The ranks whose memory this rank sees, itself included. Only this rank if hosts.n is 0. */
     const int *local;
     int n_local;
-    bool any_staged;           /* a host does not see the device memory of one of its ranks */
-    uint32_t n_shared;         /* collectives through shared memory so far */
-    uint32_t n_shrinks;        /* calls of yoke_comm_shrink so far */
-    uint32_t shrunk_from;      /* uid of the communicator from which yoke_comm_shrink made this one; 0: none */
-    struct yokei_layout { size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes, pair_slot_bytes; } layout;
-    const void **inputs;       /* [size] room for a sum's operands */
-    void **outputs;            /* [size] room for a sum's results */
+    bool any_staged;      /* a host does not see the device memory of one of its ranks */
+    uint32_t n_shared;    /* collectives through shared memory so far */
+    uint32_t n_shrinks;   /* calls of yoke_comm_shrink so far */
+    uint32_t shrunk_from; /* uid of the communicator from which yoke_comm_shrink made this one; 0: none */
+    struct yokei_layout {
+        size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes,
+            pair_slot_bytes;
+    } layout;
+    const void **inputs; /* [size] room for a sum's operands */
+    void **outputs;      /* [size] room for a sum's results */
     struct yokei_costs costs;
-    bool costs_given;          /* the configuration gave the costs; they were not measured */
+    bool costs_given; /* the configuration gave the costs; they were not measured */
     struct yokei_shares shares;
     struct yokei_allocation *allocations;
     uint32_t n_allocations, n_freed; /* number ever allocated, and ever freed */
-    int n_on_host;             /* ranks of the job on this host */
-    int n_cores;               /* cores on which the communicator's ranks of this host may run, taken together */
+    int n_on_host;                   /* ranks of the job on this host */
+    int n_cores; /* cores on which the communicator's ranks of this host may run, taken together */
     struct yokei_peer *peers; /* [size] */
     /* pair_send, pair_recv: [size] lanes for send and recv; each is made when first used */
     struct yokei_lane lanes[YOKEI_LANES], **pair_send, **pair_recv;
@@ -181,24 +189,24 @@ struct yoke_comm {
     struct yokei_op *queue, **queue_end, *free_ops;
     uint32_t sequence, history;
     struct yokei_header recent[YOKEI_RECENT]; /* the latest calls; the index is the call's sequence number */
-    struct yokei_segment *segment; /* this rank's shared slots */
+    struct yokei_segment *segment;            /* this rank's shared slots */
     int segment_fd;
-    char no_segment[128];     /* why this rank has no segment */
+    char no_segment[128]; /* why this rank has no segment */
     uint64_t segment_nonce;
     struct yokei_mpi_control *control;
     struct yokei_inject *inject; /* injects faults for tests; NULL: no faults */
-    atomic_int error;         /* yoke_status, sticky */
+    atomic_int error;            /* yoke_status, sticky */
     char error_text[1024];
-    int culprit;              /* rank of the job that the error names */
-    uint64_t broken_ns;       /* when MPI reported an error; 0: it reported none */
+    int culprit;        /* rank of the job that the error names */
+    uint64_t broken_ns; /* when MPI reported an error; 0: it reported none */
     char broken_text[512];
-    bool untold;              /* It failed in a thread that may not call MPI. The other ranks are told later. */
+    bool untold; /* It failed in a thread that may not call MPI. The other ranks are told later. */
     uint64_t watched_ns, proc_ns;
     uint64_t far_ns, network_ns; /* when other hosts' records were last looked at, and when the network was */
-    int next_far;              /* the rank whose record on another host is looked at next */
-    uint64_t published_ns;     /* when this rank's record was last sent to the other hosts */
+    int next_far;                /* the rank whose record on another host is looked at next */
+    uint64_t published_ns;       /* when this rank's record was last sent to the other hosts */
     uint32_t n_polls;
-    bool watch_soon;          /* the thread that waits for this communicator sleeps between two looks */
+    bool watch_soon; /* the thread that waits for this communicator sleeps between two looks */
 };
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */
@@ -214,7 +222,8 @@ void yokei_thread_end(void);
  */
 yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes);
 /** Like yoke_all_reduce in place, for host memory. The lock is not held. */
-yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype, yoke_reduction op);
+yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype,
+                                 yoke_reduction op);
 /** The barrier of yoke_comm_destroy. */
 yoke_status yokei_final_barrier(yoke_comm *comm);
 
@@ -230,7 +239,8 @@ size_t yokei_chunk_bytes(size_t given);
  * Create a communicator that the other ranks do not know yet. If this function fails, *comm_out may still be
  * set, because the caller must still tell the other ranks of the failure.
  */
-yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config, yoke_comm **comm_out);
+yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct yoke_comm_config *config,
+                           yoke_comm **comm_out);
 /** Put the communicator into use, or destroy it if `status` is an error. The lock is held. */
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out);
 /**
@@ -346,7 +356,8 @@ void yokei_speeds_compare(double rates[], const int same[], int n, uint32_t spee
 
 /* ---- alloc.c ---- */
 /** Where a buffer lies in memory of yoke_comm_alloc; id 0: elsewhere. The lock is held. */
-void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out, uint64_t *offset_out);
+void yokei_find_allocation(const yoke_comm *comm, const void *address, size_t bytes, uint32_t *id_out,
+                           uint64_t *offset_out);
 /** The same place in rank r's part, at the address where this rank sees it. */
 char *yokei_in_allocation(const yoke_comm *comm, int r, uint32_t id, uint64_t offset, size_t bytes);
 void yokei_free_allocations(yoke_comm *comm);
@@ -371,12 +382,14 @@ bool yokei_shrink_hear(const yoke_comm *comm, int r, uint32_t number, struct yok
  * Propose posts[0..size) as the decision. This rank's own post says which ranks are left out. The proposal
  * becomes the decision if there is none yet. YOKE_EIO.
  */
-yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[]);
+yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number,
+                                 const struct yokei_shrink_post posts[]);
 /**
  * Read the decision, if there is one: posts_out[0..size) as the deciding rank saw them, and the number of
  * that rank.
  */
-bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[], int *winner_out);
+bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[],
+                          int *winner_out);
 
 /* ---- roll.c, beside what roll.h has ---- */
 /** Note what a rank has told of itself, so that its process can be watched if it has no agent. */

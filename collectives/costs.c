@@ -25,7 +25,10 @@ static const struct {
     { "oneshot_bytes", offsetof(struct yokei_costs, oneshot_bytes) },
 };
 
-static double *field(struct yokei_costs *costs, size_t i) { return (double *)(void *)((char *)costs + fields[i].at); }
+static double *field(struct yokei_costs *costs, size_t i)
+{
+    return (double *)(void *)((char *)costs + fields[i].at);
+}
 
 yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs)
 {
@@ -40,10 +43,12 @@ yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs)
         const int n = sscanf(at, "%31[a-z_]=%lf%n", name, &value, &length);
         size_t i = 0;
         while (i < YOKE_COUNT(fields) && strcmp(fields[i].name, name)) i++;
-        if (n != 2 || i == YOKE_COUNT(fields) || !(value >= 0 && value < 1e12) || (at[length] && at[length] != ',')) {
+        if (n != 2 || i == YOKE_COUNT(fields) || !(value >= 0 && value < 1e12)
+            || (at[length] && at[length] != ',')) {
             const char *near = i == YOKE_COUNT(fields) ? yokei_nearest(name, names) : NULL;
-            return yoke_fail(YOKE_ECONFIG, "costs \"%s\": at \"%.40s\": wanted name=number, parted by commas%s%s%s", text, at,
-                             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+            return yoke_fail(YOKE_ECONFIG,
+                             "costs \"%s\": at \"%.40s\": wanted name=number, parted by commas%s%s%s", text,
+                             at, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
         }
         *field(costs, i) = value;
         seen |= 1u << i;
@@ -51,7 +56,8 @@ yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs)
         if (*at == ',') at++;
     }
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
-        if (!(seen >> i & 1)) return yoke_fail(YOKE_ECONFIG, "costs \"%s\": %s is missing", text, fields[i].name);
+        if (!(seen >> i & 1))
+            return yoke_fail(YOKE_ECONFIG, "costs \"%s\": %s is missing", text, fields[i].name);
     return YOKE_OK;
 }
 
@@ -60,7 +66,8 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
     size_t used = 0;
     text_out[0] = '\0';
     for (size_t i = 0; i < YOKE_COUNT(fields) && used < bytes; i++) {
-        yokei_text(text_out + used, bytes - used, "%s%s=%.4g", i ? "," : "", fields[i].name, *field((struct yokei_costs *)(uintptr_t)costs, i));
+        yokei_text(text_out + used, bytes - used, "%s%s=%.4g", i ? "," : "", fields[i].name,
+                   *field((struct yokei_costs *)(uintptr_t)costs, i));
         used = strlen(text_out);
     }
 }
@@ -87,7 +94,8 @@ enum { LEAST_BYTES = 4 << 10, GROWTH = 4, SMALL_BUDGET_US = 40000, LARGE_BUDGET_
  * The fastest of several sums of `bytes` bytes, in microseconds. Bursts of other processes' work are not part
  * of the model.
  */
-static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t bytes, int calls, double *us_out)
+static yoke_status time_sum(yoke_comm *comm, int algorithm, void *data, size_t bytes, int calls,
+                            double *us_out)
 {
     const int forced = comm->forced_algorithm;
     uint64_t best = UINT64_MAX;
@@ -130,7 +138,9 @@ static yoke_status measure_shared(yoke_comm *comm, char *data, struct yokei_cost
     YOKE_TRY(compare_shared(comm, data, costs));
     YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, NEAR_BYTES, CALLS, &near));
     YOKE_TRY(time_sum(comm, YOKEI_SLICES, data, FAR_BYTES, 2, &far));
-    const double touched = 2 + (comm->size - 1.0) / comm->size; /* copied to shared memory, summed, copied from there */
+    const double touched = 2
+                           + (comm->size - 1.0)
+                                 / comm->size; /* copied to shared memory, summed, copied from there */
     costs->shared_gbps = touched * NEAR_BYTES / (near * 1e3);
     costs->long_gbps = touched * FAR_BYTES / (far * 1e3);
     return YOKE_OK;
@@ -148,13 +158,17 @@ static double sum_rate(char *data)
 }
 
 /* The time of the slowest rank. A decision from it is the same on all ranks. */
-static yoke_status agree_on_time(yoke_comm *comm, double *us) { return yokei_reduce_on_host(comm, us, 1, YOKE_F64, YOKE_MAX); }
+static yoke_status agree_on_time(yoke_comm *comm, double *us)
+{
+    return yokei_reduce_on_host(comm, us, 1, YOKE_F64, YOKE_MAX);
+}
 
 /*
  * All ranks agree on the time of one call, which may not be the fastest one. So make as many more calls as
  * the time allows.
  */
-static yoke_status try_again(yoke_comm *comm, int algorithm, void *data, size_t bytes, double left_us, int most, double *us)
+static yoke_status try_again(yoke_comm *comm, int algorithm, void *data, size_t bytes, double left_us,
+                             int most, double *us)
 {
     const int n = (int)fmin(most, left_us / fmax(*us, 1));
     double best = *us;
@@ -188,7 +202,8 @@ static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_co
     }
     if (bytes >= NEAR_BYTES) {
         YOKE_TRY(try_again(comm, YOKEI_RING, data, bytes, left, 2, &us));
-    } else { /* After a pause a link may send a small amount of data at once, and then be slower. So time a second call. */
+    } else { /* After a pause a link may send a small amount of data at once, and then be slower. So time a
+                second call. */
         YOKE_TRY(time_sum(comm, YOKEI_RING, data, bytes, 1, &carried));
         us = fmax(us, carried);
     }
@@ -216,12 +231,15 @@ static yoke_status measure(yoke_comm *comm, struct known *known)
     const size_t bytes = comm->all_shared ? FAR_BYTES : NEAR_BYTES;
     char *data = calloc(1, bytes);
     float failed = !data;
-    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* together or not at all */
+    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32,
+                                              YOKE_MAX); /* together or not at all */
     if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
     if (!status) {
         costs->sum_gbps = sum_rate(data);
-        if (!comm->all_shared) status = measure_messages(comm, data, costs);
-        else if (!comm->chunk_is_forced) status = measure_shared(comm, data, costs);
+        if (!comm->all_shared)
+            status = measure_messages(comm, data, costs);
+        else if (!comm->chunk_is_forced)
+            status = measure_shared(comm, data, costs);
     }
     if (!status) status = agree(comm, costs);
     free(data);
@@ -236,9 +254,11 @@ static yoke_status measure(yoke_comm *comm, struct known *known)
  */
 static uint64_t key_of(const yoke_comm *comm)
 {
-    const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0, comm->wait_policy, comm->check };
+    const uint64_t facts[4] = { (uint64_t)comm->all_shared, comm->chunk_is_forced ? comm->chunk_bytes : 0,
+                                comm->wait_policy, comm->check };
     uint64_t key = yokei_hash(facts, sizeof facts, 0);
-    for (int r = 0; r < comm->size; r++) key = yokei_hash(&comm->peers[r].info.nonce, sizeof comm->peers[r].info.nonce, key);
+    for (int r = 0; r < comm->size; r++)
+        key = yokei_hash(&comm->peers[r].info.nonce, sizeof comm->peers[r].info.nonce, key);
     return key;
 }
 
@@ -257,7 +277,8 @@ static void forget_calls(yoke_comm *comm, uint64_t n_operations)
 {
     struct yokei_flight_file *file = yokei_process.flight;
     const uint64_t n = atomic_load(&file->n_operations);
-    for (uint64_t i = n_operations; i < n && i < n_operations + YOKEI_FLIGHT_ENTRIES; i++) atomic_store(&file->entries[i % YOKEI_FLIGHT_ENTRIES].state, 0);
+    for (uint64_t i = n_operations; i < n && i < n_operations + YOKEI_FLIGHT_ENTRIES; i++)
+        atomic_store(&file->entries[i % YOKEI_FLIGHT_ENTRIES].state, 0);
     atomic_store(&file->n_operations, n_operations);
     comm->uid = yokei_hash32(&comm->uid, sizeof comm->uid, 1);
     comm->sequence = comm->history = 0;
@@ -269,7 +290,8 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
     if (!comm->costs_given) comm->costs = parent->costs;
     if (!comm->all_shared) return;
     comm->costs.message_us = comm->costs.message_gbps = 0;
-    if (!parent->all_shared) comm->costs.oneshot_bytes = 0; /* then the fixed rule applies, without a measurement */
+    if (!parent->all_shared)
+        comm->costs.oneshot_bytes = 0; /* then the fixed rule applies, without a measurement */
 }
 
 /*
@@ -277,13 +299,17 @@ void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
  * before this rank has its result. Then this rank also gets the communicator, as the other ranks do, and its
  * next call returns the error.
  */
-static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status) { return atomic_load(&comm->error) ? YOKE_OK : status; }
+static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status)
+{
+    return atomic_load(&comm->error) ? YOKE_OK : status;
+}
 
 /* The stored result for these ranks, which is measured if there is none. */
 static yoke_status learn(yoke_comm *comm, const struct known **known_out)
 {
     const uint64_t key = key_of(comm);
-    struct known *known = find(key), *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
+    struct known *known = find(key),
+                 *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
     *known_out = known;
     /* A rank without a stored result would measure, so all ranks must measure. */
     float state = fresh ? !known : 2;

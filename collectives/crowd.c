@@ -19,7 +19,8 @@ int yokei_own_threads(const yoke_comm *comm)
     /* Without a device, or with a device other than the host, the number of the host's threads does not
        matter here. */
     if (!comm->device || strcmp(yoke_device_info(comm->device)->backend, "host")) return 1;
-    const int n = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores), asked = text ? atoi(text) : 0;
+    const int n = sched_getaffinity(0, sizeof cores, &cores) ? 1 : CPU_COUNT(&cores),
+              asked = text ? atoi(text) : 0;
     return asked > 0 ? YOKE_MIN(asked, n) : n;
 }
 
@@ -42,8 +43,9 @@ void yokei_warn_of_crowd(const yoke_comm *comm)
     /* With one thread each, the ranks cannot have fewer threads. */
     if (n_ranks < 2 || most < 2 || n_cores < 1 || n_threads <= n_cores) return;
     told = true;
-    yoke_log(YOKE_LOG_WARN,
-             "%d ranks of host %s run %d threads together on %d cores, and are not bound to cores of their own, so they slow each other "
-             "down: start them with `yoke run`, bind them (srun --cpu-bind=cores -c N, mpiexec.mpich -bind-to core:N), or set OMP_NUM_THREADS=%d",
-             n_ranks, comm->peers[comm->rank].info.host, n_threads, n_cores, YOKE_MAX(1, n_cores / n_ranks));
+    yoke_log(
+        YOKE_LOG_WARN,
+        "%d ranks of host %s run %d threads together on %d cores, and are not bound to cores of their own, so they slow each other "
+        "down: start them with `yoke run`, bind them (srun --cpu-bind=cores -c N, mpiexec.mpich -bind-to core:N), or set OMP_NUM_THREADS=%d",
+        n_ranks, comm->peers[comm->rank].info.host, n_threads, n_cores, YOKE_MAX(1, n_cores / n_ranks));
 }

@@ -60,7 +60,8 @@ yoke_status yokei_submit(struct yokei_op *op)
     yoke_comm *comm = op->comm;
     yokei_look_for_failure(comm);
     if (atomic_load(&comm->error)) return yokei_sticky(comm);
-    if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV) yokei_header_begin(comm, op);
+    if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV)
+        yokei_header_begin(comm, op);
     if (op->algorithm->announces) op->number = ++comm->n_shared;
     op->history = comm->history;
     op->next = NULL;
@@ -77,7 +78,8 @@ yoke_status yokei_submit(struct yokei_op *op)
 static void waits_for(struct yokei_op *op, int rank)
 {
     const struct yokei_peer *peer = &op->comm->peers[rank];
-    if (yokei_process.is_witness && peer->flight && atomic_load_explicit(&peer->flight->life, memory_order_relaxed) & YOKEI_LIFE_ENDED)
+    if (yokei_process.is_witness && peer->flight
+        && atomic_load_explicit(&peer->flight->life, memory_order_relaxed) & YOKEI_LIFE_ENDED)
         yokei_witness_glance();
     if (op->waits_for == rank) return;
     op->waits_for = rank;
@@ -134,7 +136,8 @@ static void record_begin(struct yokei_op *op)
 static void record_end(struct yokei_op *op)
 {
     struct yokei_flight_file *file = yokei_process.flight;
-    if (op->entry && op->entry->sequence == (op->transfers ? op->transfers[0].header.sequence : op->header.sequence)) {
+    if (op->entry
+        && op->entry->sequence == (op->transfers ? op->transfers[0].header.sequence : op->header.sequence)) {
         op->entry->end_ns = yokei_now_ns();
         op->entry->status = (uint32_t)op->status;
         atomic_store_explicit(&op->entry->state, 2, memory_order_release);
@@ -164,8 +167,9 @@ static void op_end(struct yokei_op *op, yoke_status status)
     /* Signal after a failure too, because the stream must not wait for ever. The communicator's next call
        reports the error. */
     if (yoke_event_signal(op->tells ? op->tells : op->done) && !status)
-        yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": the stream's event could not be signalled: %s",
-                        comm->name, yoke_last_error());
+        yokei_comm_fail(comm, YOKE_EBACKEND, -1,
+                        "communicator \"%s\": the stream's event could not be signalled: %s", comm->name,
+                        yoke_last_error());
     yokei_op_free(op);
 }
 
@@ -176,7 +180,8 @@ void yokei_end_all(yoke_comm *comm)
 
 /* ---- steps ---- */
 
-static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane, const struct yokei_header *message, size_t bytes)
+static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane,
+                                 const struct yokei_header *message, size_t bytes)
 {
     yoke_comm *comm = op->comm;
     const struct yokei_step *step = &lane->step;
@@ -185,10 +190,12 @@ static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane, c
     const size_t expected = step->n * yoke_dtype_bytes(step->in);
     lane->checked = true;
     if (bytes == sizeof *message + expected && message->bytes == expected) return YOKE_OK;
-    return yokei_comm_fail(comm, YOKE_EMISMATCH, comm->peers[step->from].info.world_rank,
-                           "communicator \"%s\": %s #%u: rank %d sent %u bytes where rank %d expects %zu; the ranks' "
-                           "calls differ", comm->name, yokei_kind_name(op->kind), op->header.sequence, step->from,
-                           message->bytes, comm->rank, expected);
+    return yokei_comm_fail(
+        comm, YOKE_EMISMATCH, comm->peers[step->from].info.world_rank,
+        "communicator \"%s\": %s #%u: rank %d sent %u bytes where rank %d expects %zu; the ranks' "
+        "calls differ",
+        comm->name, yokei_kind_name(op->kind), op->header.sequence, step->from, message->bytes, comm->rank,
+        expected);
 }
 
 /* target = message OP own. The target is the message to send, the caller's buffer, and the accumulator. */
@@ -199,7 +206,8 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
     const bool acc_is_own = step->use_acc && !step->own, acc_is_other = step->use_acc && step->own;
     const void *own = acc_is_own ? lane->acc : op->staged && step->own ? lane->own_copy : step->own;
     const void *other = acc_is_other ? lane->acc : message;
-    const yoke_dtype own_dtype = acc_is_own ? op->wire : step->dtype, other_dtype = acc_is_other ? op->wire : step->in;
+    const yoke_dtype own_dtype = acc_is_own ? op->wire : step->dtype,
+                     other_dtype = acc_is_other ? op->wire : step->in;
     const bool own_first = own && (step->own_first || !other);
     yokei_combine(&(struct yokei_combine){
         .n = step->n,
@@ -211,7 +219,8 @@ static void compute(const struct yokei_op *op, struct yokei_lane *lane, const vo
         .finish = step->finish,
         .canonical = step->canonical,
         .size = op->comm->size,
-        .out = { room, op->staged && step->store ? lane->result_copy : step->store, step->store_acc ? lane->acc : NULL },
+        .out = { room, op->staged && step->store ? lane->result_copy : step->store,
+                 step->store_acc ? lane->acc : NULL },
         .out_dtype = { step->out, step->dtype, op->wire },
     });
 }
@@ -232,7 +241,8 @@ static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, 
     for (; lane->seen < step->n_wait; lane->seen++) {
         const int q = comm->local[lane->seen];
         if (q == comm->rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
-        const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until), memory_order_acquire);
+        const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until),
+                                                 memory_order_acquire);
         if ((int32_t)(at - step->until) < 0) {
             waits_for(op, q);
             lane->rings = true;
@@ -255,7 +265,8 @@ static yoke_status staging_ready(struct yokei_op *op, struct yokei_lane *lane, b
     return YOKE_OK;
 }
 
-static yoke_status post_message(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_header *message)
+static yoke_status post_message(const struct yokei_op *op, struct yokei_lane *lane,
+                                struct yokei_header *message)
 {
     yoke_comm *comm = op->comm;
     const struct yokei_step *step = &lane->step;
@@ -296,8 +307,10 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     }
     lane->message = message ? (const char *)message + sizeof(struct yokei_header) : NULL;
     lane->room = room ? (char *)room + sizeof(struct yokei_header) : NULL;
-    if (step->work) step->work(op, lane);
-    else compute(op, lane, lane->message, lane->room);
+    if (step->work)
+        step->work(op, lane);
+    else
+        compute(op, lane, lane->message, lane->room);
     if (room) YOKE_TRY(post_message(op, lane, room));
     if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
     if (op->staged && step->store) YOKE_TRY(yokei_stage_store(comm, lane));
@@ -311,7 +324,8 @@ static void tell(const struct yokei_op *op, const struct yokei_lane *lane)
     const yoke_comm *comm = op->comm;
     const struct yokei_step *step = &lane->step;
     if (!step->tell) return;
-    atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value, memory_order_release);
+    atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, lane, step->tell, step->value), step->value,
+                          memory_order_release);
     yokei_shm_ring_all(comm);
 }
 
@@ -333,8 +347,14 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
     while (lane->phase != YOKEI_LANE_DONE) {
         bool done = false;
         if (lane->phase == YOKEI_LANE_NEXT) {
-            lane->step = (struct yokei_step){ .from = -1, .to = -1, .dtype = op->dtype, .in = op->dtype, .out = op->dtype,
-                                              .header = &op->header, .n_wait = op->comm->n_local, .wait_rank = -1 };
+            lane->step = (struct yokei_step){ .from = -1,
+                                              .to = -1,
+                                              .dtype = op->dtype,
+                                              .in = op->dtype,
+                                              .out = op->dtype,
+                                              .header = &op->header,
+                                              .n_wait = op->comm->n_local,
+                                              .wait_rank = -1 };
             lane->seen = 0;
             lane->own_fetched = lane->checked = lane->brings = lane->puts = false;
             lane->copied = YOKE_OK;
@@ -400,7 +420,8 @@ static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
         return yoke_fail(YOKE_EBACKEND, "the stream's work before it failed: %s", yoke_last_error());
     if (!*ready_out) return YOKE_OK;
     if (!op->begun) op_begin(op);
-    return op->n_parts && !op->packed && op->n_lanes_done < op->n_lanes ? yokei_fuse_move(op, true, ready_out) : YOKE_OK;
+    return op->n_parts && !op->packed && op->n_lanes_done < op->n_lanes ? yokei_fuse_move(op, true, ready_out)
+                                                                        : YOKE_OK;
 }
 
 /*
@@ -427,10 +448,12 @@ static bool comm_progress(yoke_comm *comm)
     bool moved = false, ended;
     if (!op || atomic_load_explicit(&comm->error, memory_order_relaxed)) return false;
     const yoke_status status = op_work(op, &moved, &ended);
-    if (status) { /* an error of a step itself, such as a copy that the driver refused, also fails the communicator */
+    if (status) { /* an error of a step itself, such as a copy that the driver refused, also fails the
+                     communicator */
         if (!atomic_load(&comm->error))
-            yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank, "communicator \"%s\": %s: %s", comm->name,
-                            yokei_kind_name(op->kind), yoke_last_error());
+            yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank,
+                            "communicator \"%s\": %s: %s", comm->name, yokei_kind_name(op->kind),
+                            yoke_last_error());
         return true;
     }
     if (moved) record_progress(op);
@@ -480,7 +503,8 @@ static yoke_comm *rings_for(struct yokei_op *const ops[], int n_ops, bool *only_
         if (busy) return NULL;
         busy = comm;
     }
-    if (!busy || !busy->segment || busy->n_local == 1 || busy->queue->staged || !busy->queue->begun) return NULL;
+    if (!busy || !busy->segment || busy->n_local == 1 || busy->queue->staged || !busy->queue->begun)
+        return NULL;
     *only_out = waits_for_own_host(busy->queue);
     for (int i = 0; i < n_ops; i++)
         if (ops[i]->comm == busy) return busy;
@@ -545,7 +569,8 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
        their way, waiting a little longer costs nothing. */
     for (int i = 0; i < n_ops; i++)
         if (ops[i]->staged && waiter.wait.policy == YOKEI_WAIT_SPIN)
-            waiter.wait.policy = ops[i]->n_rounds > (size_t)ops[i]->n_lanes ? YOKEI_WAIT_SLEEP : YOKEI_WAIT_YIELD;
+            waiter.wait.policy = ops[i]->n_rounds > (size_t)ops[i]->n_lanes ? YOKEI_WAIT_SLEEP
+                                                                            : YOKEI_WAIT_YIELD;
     for (;;) {
         bool all = true;
         pthread_mutex_lock(&process->lock);

@@ -31,7 +31,8 @@ struct yokei_transport {
     /* Send the message that was written to the room. */
     yoke_status (*post)(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes);
     /* The next message from `from`. *message_out is NULL if the message is not there yet. */
-    yoke_status (*poll)(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out);
+    yoke_status (*poll)(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out,
+                        size_t *bytes_out);
     /* The message was read. */
     void (*release)(yoke_comm *comm, struct yokei_lane *lane, int from);
     /* Whether all messages of the lane are on their way without help from this rank. */
@@ -111,7 +112,8 @@ void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uin
  * Compare the call in a header from `from` with the call that was made here. On a mismatch the communicator
  * fails, and its error is returned.
  */
-yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here, const struct yokei_header *there);
+yoke_status yokei_check(yoke_comm *comm, int from, const struct yokei_header *here,
+                        const struct yokei_header *there);
 
 /** Write the message's number and checksum to the header of a message to `to`. */
 void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_header *header);
@@ -119,8 +121,8 @@ void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_h
  * Check that a message from `from` is undamaged and is the next one. Otherwise the communicator fails with
  * YOKE_EDATA. `here` is the call that waits for the message.
  */
-yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from, const struct yokei_header *here, const struct yokei_header *there,
-                             size_t bytes);
+yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from,
+                             const struct yokei_header *here, const struct yokei_header *there, size_t bytes);
 /**
  * Whether rank `other` has done its part of call `sequence`. The source is its record if it is on this host,
  * else its answer to a probe.

@@ -72,7 +72,8 @@ bool yokei_network_moved(const yoke_comm *comm)
     static uint64_t counted, asked, seen_ns;
     const uint64_t bytes = count_bytes(), questions = yokei_mpi_control_bytes(), before = seen_ns;
     for (int r = 0; r < comm->size; r++)
-        if (r != comm->rank && comm->peers[r].flight) seen_ns = YOKE_MAX(seen_ns, atomic_load(&comm->peers[r].flight->network_ns));
+        if (r != comm->rank && comm->peers[r].flight)
+            seen_ns = YOKE_MAX(seen_ns, atomic_load(&comm->peers[r].flight->network_ns));
     if (bytes >= counted && bytes - counted < 2 * (questions - asked) + MUCH) return seen_ns > before;
     counted = bytes;
     asked = questions;

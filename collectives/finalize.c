@@ -6,11 +6,10 @@
  * attribute. When it is deleted, this rank records that it is in MPI_Finalize, and starts a thread that
  * watches.
  * If a rank died or is stopped, the thread records which one, and ends the process with that error's code. On
- * several hosts, all ranks may be in MPI_Finalize, and some may not come out of it after a while. Then nothing
- * of the job is left to wait for. The thread flushes the output and ends the process with code 0. What the
- * program would do after MPI_Finalize is not done.
- * This happens only under yoke run. Any other launcher would take such an end for a failure, and only under
- * yoke run can all records be seen.
+ * several hosts, all ranks may be in MPI_Finalize, and some may not come out of it after a while. Then
+ * nothing of the job is left to wait for. The thread flushes the output and ends the process with code 0.
+ * What the program would do after MPI_Finalize is not done. This happens only under yoke run. Any other
+ * launcher would take such an end for a failure, and only under yoke run can all records be seen.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -35,7 +34,8 @@ static bool all_finalize(void)
     const struct yokei_flight_file *copy = NULL;
     bool all = true;
     for (int r = 0; r < p->n_world && all; r++)
-        all = !yokei_flight_look(p->run_dir, r, &copy) && (atomic_load(&copy->finalizing) || yokei_agent_gone(yokei_flight_agent(copy).state));
+        all = !yokei_flight_look(p->run_dir, r, &copy)
+              && (atomic_load(&copy->finalizing) || yokei_agent_gone(yokei_flight_agent(copy).state));
     yokei_flight_close(copy);
     return all;
 }
@@ -67,7 +67,9 @@ static int finalize_begins(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)value, (void)extra;
     struct yokei_flight_file *file = NULL;
     pthread_t thread;
-    if (by_yoke || yokei_process.faulted || yokei_flight_create(yokei_process.run_dir, yokei_process.world_rank, false, &file)) return MPI_SUCCESS;
+    if (by_yoke || yokei_process.faulted
+        || yokei_flight_create(yokei_process.run_dir, yokei_process.world_rank, false, &file))
+        return MPI_SUCCESS;
     atomic_store(&file->finalizing, YOKEI_FINALIZE_CALLED);
     yokei_flight_publish(file);
     if (!pthread_create(&thread, NULL, watch_finalize, file)) pthread_detach(thread);
@@ -78,8 +80,11 @@ void yokei_finalize_watch(void)
 {
     const char *here = getenv("MPI_LOCALNRANKS"), *all = getenv("PMI_SIZE");
     int key = MPI_KEYVAL_INVALID;
-    if (installed || !getenv("YOKE_SUPERVISOR") || !yokei_process.run_dir[0] || !here || !all || atoi(all) == 1 || !yokei_roll_begin()) return;
+    if (installed || !getenv("YOKE_SUPERVISOR") || !yokei_process.run_dir[0] || !here || !all
+        || atoi(all) == 1 || !yokei_roll_begin())
+        return;
     installed = true;
     is_far = atoi(here) < atoi(all);
-    if (!PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &key, NULL)) PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+    if (!PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize_begins, &key, NULL))
+        PMPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
 }

@@ -19,8 +19,8 @@
 #include "core/base/base.h"
 
 static const char *const kind_names[YOKEI_N_KINDS] = {
-    "all_reduce", "reduce_scatter", "all_gather", "broadcast", "send", "recv", "barrier", "group", "comm_destroy",
-    "reduce", "all_to_all", "gather", "scatter",
+    "all_reduce", "reduce_scatter", "all_gather", "broadcast",  "send",   "recv",    "barrier",
+    "group",      "comm_destroy",   "reduce",     "all_to_all", "gather", "scatter",
 };
 
 const char *yokei_kind_name(unsigned kind) { return kind < YOKEI_N_KINDS ? kind_names[kind] : "?"; }
@@ -31,7 +31,10 @@ static const char *const algorithm_names[YOKEI_N_ALGORITHMS] = { YOKE_ALGORITHMS
 
 const char *yokei_algorithm_name(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithm_names[id] : "?"; }
 
-void yokei_flight_name(int rank, char *name_out, size_t bytes) { yokei_text(name_out, bytes, "flight-%05d.bin", rank); }
+void yokei_flight_name(int rank, char *name_out, size_t bytes)
+{
+    yokei_text(name_out, bytes, "flight-%05d.bin", rank);
+}
 
 static void flight_path(const char *folder, int rank, char path[4096])
 {
@@ -63,10 +66,11 @@ static yoke_status map_for_writing(int fd, const char *name, int rank, struct yo
     /* A full disk is an error here, not a fault at the first write. */
     int error = yokei_file_reserve(fd, sizeof(struct yokei_flight_file));
     if (error)
-        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name, sizeof(struct yokei_flight_file),
-                         strerror(error));
+        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name,
+                         sizeof(struct yokei_flight_file), strerror(error));
     struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
+    if (file == MAP_FAILED)
+        return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
     if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC) {
         file->bytes = sizeof *file;
         file->n_entries = YOKEI_FLIGHT_ENTRIES;
@@ -105,8 +109,9 @@ yoke_status yokei_flight_create_memory(int rank, int *fd_out, struct yokei_fligh
 {
     int fd = memfd_create("yoke-flight", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "flight record: memfd_create: %s", strerror(errno));
-    const yoke_status status = fchmod(fd, 0600) ? yoke_fail(YOKE_EIO, "flight record: fchmod: %s", strerror(errno))
-                                                : map_for_writing(fd, "in memory", rank, file_out);
+    const yoke_status status = fchmod(fd, 0600)
+                                   ? yoke_fail(YOKE_EIO, "flight record: fchmod: %s", strerror(errno))
+                                   : map_for_writing(fd, "in memory", rank, file_out);
     if (status)
         close(fd);
     else
@@ -124,16 +129,21 @@ static yoke_status check_file(int fd, const char *path)
     uint64_t magic = 0;
     uint32_t bytes = 0;
     struct stat st;
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return yoke_fail(YOKE_EDATA, "flight record %s: not a file", path);
-    if (pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic != YOKEI_FLIGHT_MAGIC &&
-        (magic & ~version) == (YOKEI_FLIGHT_MAGIC & ~version))
-        return yoke_fail(YOKE_EDATA, "flight record %s: layout '%c', and this version of Yoke reads '%c'; use the Yoke that wrote it", path,
-                         (char)(magic >> 48) >= ' ' && (char)(magic >> 48) <= '~' ? (char)(magic >> 48) : '?', (char)(YOKEI_FLIGHT_MAGIC >> 48));
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode))
+        return yoke_fail(YOKE_EDATA, "flight record %s: not a file", path);
+    if (pread(fd, &magic, sizeof magic, 0) == (ssize_t)sizeof magic && magic != YOKEI_FLIGHT_MAGIC
+        && (magic & ~version) == (YOKEI_FLIGHT_MAGIC & ~version))
+        return yoke_fail(
+            YOKE_EDATA,
+            "flight record %s: layout '%c', and this version of Yoke reads '%c'; use the Yoke that wrote it",
+            path, (char)(magic >> 48) >= ' ' && (char)(magic >> 48) <= '~' ? (char)(magic >> 48) : '?',
+            (char)(YOKEI_FLIGHT_MAGIC >> 48));
     if (st.st_size < (off_t)sizeof(struct yokei_flight_file))
-        return yoke_fail(YOKE_EDATA, "flight record %s: %lld bytes, shorter than a record's %zu", path, (long long)st.st_size,
-                         sizeof(struct yokei_flight_file));
-    if (magic != YOKEI_FLIGHT_MAGIC || pread(fd, &bytes, sizeof bytes, offsetof(struct yokei_flight_file, bytes)) != (ssize_t)sizeof bytes ||
-        bytes != sizeof(struct yokei_flight_file))
+        return yoke_fail(YOKE_EDATA, "flight record %s: %lld bytes, shorter than a record's %zu", path,
+                         (long long)st.st_size, sizeof(struct yokei_flight_file));
+    if (magic != YOKEI_FLIGHT_MAGIC
+        || pread(fd, &bytes, sizeof bytes, offsetof(struct yokei_flight_file, bytes)) != (ssize_t)sizeof bytes
+        || bytes != sizeof(struct yokei_flight_file))
         return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record", path);
     return YOKE_OK;
 }
@@ -142,7 +152,9 @@ static yoke_status check_file(int fd, const char *path)
 static yoke_status open_checked(const char *path, int flags, int *fd_out)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
-    if (fd < 0) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "flight record %s: cannot be opened: %s", path, yokei_why(errno));
+    if (fd < 0)
+        return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "flight record %s: cannot be opened: %s",
+                         path, yokei_why(errno));
     const yoke_status status = check_file(fd, path);
     if (status)
         close(fd);
@@ -158,7 +170,8 @@ static yoke_status open_path(const char *path, int flags, const struct yokei_fli
     const struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ, MAP_SHARED, fd, 0);
     int error = errno;
     close(fd);
-    if (file == MAP_FAILED) return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
+    if (file == MAP_FAILED)
+        return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
     *file_out = file;
     return YOKE_OK;
 }
@@ -181,7 +194,8 @@ yoke_status yokei_flight_read(const char *path, struct yokei_flight_file **copy_
     close(fd);
     if (got != (ssize_t)sizeof *copy) {
         free(copy);
-        return copy ? yoke_fail(YOKE_EIO, "flight record %s: cannot be read: %s", path, got < 0 ? strerror(error) : "it became shorter")
+        return copy ? yoke_fail(YOKE_EIO, "flight record %s: cannot be read: %s", path,
+                                got < 0 ? strerror(error) : "it became shorter")
                     : yoke_fail(YOKE_ENOMEM, "flight record %s: no memory for %zu bytes", path, sizeof *copy);
     }
     clean_text(copy->host, sizeof copy->host);
@@ -219,17 +233,22 @@ yoke_status yokei_flight_look(const char *folder, int rank, const struct yokei_f
     close(fd);
     uint64_t magic;
     memcpy(&magic, head, sizeof magic); /* the first field */
-    if (n != (ssize_t)HEAD || magic != YOKEI_FLIGHT_MAGIC) return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record of this version", path);
+    if (n != (ssize_t)HEAD || magic != YOKEI_FLIGHT_MAGIC)
+        return yoke_fail(YOKE_EDATA, "flight record %s: not a flight record of this version", path);
     if (!*copy) {
         void *memory = mmap(NULL, sizeof **copy, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED) return yoke_fail(YOKE_ENOMEM, "flight record %s: no memory for a copy", path);
+        if (memory == MAP_FAILED)
+            return yoke_fail(YOKE_ENOMEM, "flight record %s: no memory for a copy", path);
         *copy = memory;
     }
     memcpy((void *)(uintptr_t)*copy, head, HEAD);
     return YOKE_OK;
 }
 
-void yokei_flight_publish(struct yokei_flight_file *file) { msync(file, offsetof(struct yokei_flight_file, entries), MS_SYNC); }
+void yokei_flight_publish(struct yokei_flight_file *file)
+{
+    msync(file, offsetof(struct yokei_flight_file, entries), MS_SYNC);
+}
 
 void yokei_flight_close(const struct yokei_flight_file *file)
 {
@@ -239,8 +258,8 @@ void yokei_flight_close(const struct yokei_flight_file *file)
 void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
                             int exit_code)
 {
-    uint64_t word = (uint64_t)(state & 0xff) | (uint64_t)(signal & 0xff) << 8 | (uint64_t)(exit_code & 0xffff) << 16 |
-                    (uint64_t)(uint32_t)pid << 32;
+    uint64_t word = (uint64_t)(state & 0xff) | (uint64_t)(signal & 0xff) << 8
+                    | (uint64_t)(exit_code & 0xffff) << 16 | (uint64_t)(uint32_t)pid << 32;
     atomic_store_explicit(&file->agent_ns, yokei_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&file->agent, word, memory_order_release);
 }
@@ -301,19 +320,24 @@ void yokei_agent_verdict_text(const struct yokei_agent_verdict *verdict, char *t
     else if (verdict->state == YOKEI_AGENT_LOST)
         yokei_text(text_out, bytes, "ended when its agent was killed");
     else if (verdict->state == YOKEI_AGENT_SILENT)
-        yokei_text(text_out, bytes, "gives no sign of life, nor does its agent: its host is down or cannot be reached");
+        yokei_text(text_out, bytes,
+                   "gives no sign of life, nor does its agent: its host is down or cannot be reached");
     else if (verdict->state == YOKEI_AGENT_STOPPED)
-        yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal, signal_text(verdict->signal));
+        yokei_text(text_out, bytes, "was stopped by signal %d (%s)", verdict->signal,
+                   signal_text(verdict->signal));
     else
         yokei_text(text_out, bytes, "runs");
 }
 
 /* The time since `then`, for readers, between two texts; "" if it cannot be known. */
-static void age_text(bool here, const char *before, uint64_t then, const char *after, char *text_out, size_t bytes)
+static void age_text(bool here, const char *before, uint64_t then, const char *after, char *text_out,
+                     size_t bytes)
 {
     uint64_t now = yokei_now_ns();
     text_out[0] = '\0';
-    if (here) yokei_text(text_out, bytes, "%s%.1f s%s", before, now > then ? (double)(now - then) * 1e-9 : 0.0, after);
+    if (here)
+        yokei_text(text_out, bytes, "%s%.1f s%s", before, now > then ? (double)(now - then) * 1e-9 : 0.0,
+                   after);
 }
 
 static void describe_inside(const struct yokei_flight_file *file, bool here, char *text_out, size_t bytes)
@@ -338,8 +362,11 @@ void yokei_flight_describe(const struct yokei_flight_file *file, bool here, char
     case YOKEI_RANK_FAILED: yokei_text(text_out, bytes, "failed: %.1023s", file->error); return;
     case YOKEI_RANK_STARTING: yokei_text(text_out, bytes, "starting MPI"); return;
     case YOKEI_RANK_MEETING:
-        yokei_text(text_out, bytes, atomic_load(&file->n_comms) ? "waiting for the others to make the communicator \"%.31s\"" :
-                   "waiting for the others to make its first communicator, \"%.31s\"", file->comm_name);
+        yokei_text(text_out, bytes,
+                   atomic_load(&file->n_comms)
+                       ? "waiting for the others to make the communicator \"%.31s\""
+                       : "waiting for the others to make its first communicator, \"%.31s\"",
+                   file->comm_name);
         return;
     case YOKEI_RANK_LEFT: yokei_text(text_out, bytes, "done with all collectives"); return;
     default: break;
@@ -367,9 +394,11 @@ char yokei_process_state(int pid, uint64_t *start_time_out)
     const char *after = strrchr(line, ')');
     char state;
     unsigned long long start;
-    if (!after || sscanf(after + 1,
-                         " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-                         &start) != 2)
+    if (!after
+        || sscanf(after + 1,
+                  " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+                  &start)
+               != 2)
         return '\0';
     if (start_time_out) *start_time_out = start;
     return state;

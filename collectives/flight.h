@@ -24,7 +24,7 @@
 #define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the layout */
 #define YOKEI_FLIGHT_ENTRIES 1024
 #define YOKEI_FLIGHT_COMMS 32
-#define YOKEI_FLIGHT_RANKS 1024 /* most ranks of a job that a record can mark as lost */
+#define YOKEI_FLIGHT_RANKS 1024      /* most ranks of a job that a record can mark as lost */
 #define YOKEI_LIFE_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
 
 /** The state of a rank, as its agent sees it. */
@@ -32,10 +32,13 @@ enum yokei_agent_state {
     YOKEI_AGENT_NONE,
     YOKEI_AGENT_ALIVE,
     YOKEI_AGENT_STOPPED,
-    YOKEI_AGENT_DEAD,  /* it ended, and its agent did not end it */
-    YOKEI_AGENT_ENDED, /* its agent ended it, because it was told to, or because the launcher or yoke run was gone */
-    YOKEI_AGENT_LOST,  /* its agent was killed, and the rank ended with it; the agent's parent process writes this */
-    YOKEI_AGENT_SILENT, /* Never written. A reader on another host concludes it when the agent's beats stand still. */
+    YOKEI_AGENT_DEAD,   /* it ended, and its agent did not end it */
+    YOKEI_AGENT_ENDED,  /* its agent ended it, because it was told to, or because the launcher or yoke run was
+                           gone */
+    YOKEI_AGENT_LOST,   /* its agent was killed, and the rank ended with it; the agent's parent process writes
+                           this */
+    YOKEI_AGENT_SILENT, /* Never written. A reader on another host concludes it when the agent's beats stand
+                           still. */
 };
 
 /** The state of a rank, as the rank itself says. */
@@ -46,8 +49,8 @@ enum yokei_rank_state {
     YOKEI_RANK_BUSY,       /* it is in a long phase that it announced: see busy */
     YOKEI_RANK_FAILED,     /* it returned an error: see status and error */
     YOKEI_RANK_LEFT,       /* it destroyed its last communicator without an error */
-    YOKEI_RANK_MEETING,    /* it makes the communicator `comm_name`, and waits for the other ranks inside MPI */
-    YOKEI_RANK_STARTING,   /* it is in MPI's start, which waits for the other ranks */
+    YOKEI_RANK_MEETING,  /* it makes the communicator `comm_name`, and waits for the other ranks inside MPI */
+    YOKEI_RANK_STARTING, /* it is in MPI's start, which waits for the other ranks */
 };
 
 /** How far the program's own MPI_Finalize is. LEFT: it did not return, and the process was ended. */
@@ -64,12 +67,12 @@ struct yokei_flight_comm {
 struct yokei_flight_entry {
     uint64_t start_ns, end_ns; /* end_ns 0: in flight */
     uint64_t count;
-    uint32_t sequence;         /* number of the operation within its communicator, from 1 */
-    uint32_t comm;             /* uid of the communicator, equal on all of its ranks */
-    uint32_t hash;             /* hash of all calls of the communicator before this one */
-    uint32_t counts_hash;      /* hash of the counts per rank */
-    int32_t root;              /* root or peer; -1: none */
-    int32_t step;              /* number of steps done */
+    uint32_t sequence;    /* number of the operation within its communicator, from 1 */
+    uint32_t comm;        /* uid of the communicator, equal on all of its ranks */
+    uint32_t hash;        /* hash of all calls of the communicator before this one */
+    uint32_t counts_hash; /* hash of the counts per rank */
+    int32_t root;         /* root or peer; -1: none */
+    int32_t step;         /* number of steps done */
     uint8_t kind, dtype, reduction, algorithm;
     uint32_t status;           /* yoke_status at the operation's end */
     _Atomic uint32_t state;    /* 0 empty, 1 in flight, 2 ended */
@@ -84,7 +87,8 @@ struct yokei_flight_file {
     int32_t rank;
     uint32_t spare;
     int64_t clock_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
-    uint64_t host_id;        /* yokei_host_id of the host that made the file, because two hosts may have the same name */
+    uint64_t
+        host_id; /* yokei_host_id of the host that made the file, because two hosts may have the same name */
     /* Written by the agent in one word, so that it changes as a whole: state | signal << 8 | exit code <<
        16 | pid << 32. */
     _Atomic uint64_t agent;
@@ -92,14 +96,17 @@ struct yokei_flight_file {
     /* The agent's beats: the agent adds to this count as long as it lives, if there are other hosts. 0: it
        does not. */
     _Atomic uint64_t agent_beats;
-    /* Written by the agent: its rank waits for the launcher's answer, as MPI does while it starts and ends. */
+    /* Written by the agent: its rank waits for the launcher's answer, as MPI does while it starts and ends.
+     */
     _Atomic uint32_t at_launcher;
     /* Written by the rank: enum yokei_finalizing, for a call of MPI_Finalize by the program itself. */
     _Atomic uint32_t finalizing;
     /* Written by the rank, before `state` leaves UNBORN: which rank it is. */
     char host[64];
-    uint64_t nonce;      /* A random number of the rank. A peer that reads the same number shares memory with it. */
-    uint64_t start_time; /* field 22 of /proc/PID/stat, which tells a process from a later one with the same number */
+    uint64_t
+        nonce; /* A random number of the rank. A peer that reads the same number shares memory with it. */
+    uint64_t start_time; /* field 22 of /proc/PID/stat, which tells a process from a later one with the same
+                            number */
     int32_t pid, n_ranks;
     /*
      * For jobs without agents: the rank's witness (witness.c), a thread that sees which other rank of the
@@ -112,20 +119,21 @@ struct yokei_flight_file {
     _Atomic uint32_t life;
     _Atomic int32_t first_gone;
     _Atomic uint64_t first_gone_ns;
-    char device[32];     /* device of its first communicator; "host" without a device */
+    char device[32]; /* device of its first communicator; "host" without a device */
     /* Number of communicators that were ever ready for use. comms[(n - 1) % YOKEI_FLIGHT_COMMS] is the
        newest. */
     _Atomic uint32_t n_comms;
     struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
     /* Written by the rank: what it is doing. */
-    _Atomic uint32_t state;        /* enum yokei_rank_state */
-    _Atomic int32_t waits_for;     /* the rank of the job for which it waits in a collective; -1: none */
+    _Atomic uint32_t state;    /* enum yokei_rank_state */
+    _Atomic int32_t waits_for; /* the rank of the job for which it waits in a collective; -1: none */
     _Atomic uint32_t comm, sequence, kind, step;
     _Atomic uint64_t heartbeat_ns; /* when it last looked after its collectives */
-    _Atomic uint64_t progress_ns;  /* when a step was last done, or the network was last seen to carry something */
-    _Atomic uint64_t network_ns;   /* when this rank's own connections last carried something while it waited */
-    _Atomic uint32_t status;       /* yoke_status, if the state is FAILED */
-    _Atomic int32_t culprit;       /* the rank of the job that the error names; -1: none */
+    _Atomic uint64_t
+        progress_ns; /* when a step was last done, or the network was last seen to carry something */
+    _Atomic uint64_t network_ns; /* when this rank's own connections last carried something while it waited */
+    _Atomic uint32_t status;     /* yoke_status, if the state is FAILED */
+    _Atomic int32_t culprit;     /* the rank of the job that the error names; -1: none */
     /* How often the rank went on without failed ranks. Written after `lost`, and after `state` has left
        FAILED. */
     _Atomic uint32_t n_shrinks;
@@ -133,7 +141,8 @@ struct yokei_flight_file {
     char comm_name[32];
     char busy[64];
     char error[1024];
-    _Atomic uint64_t n_operations; /* Number of operations ever begun. entries[(n - 1) % n_entries] is the newest. */
+    _Atomic uint64_t
+        n_operations; /* Number of operations ever begun. entries[(n - 1) % n_entries] is the newest. */
     struct yokei_flight_entry entries[YOKEI_FLIGHT_ENTRIES];
 };
 
@@ -150,7 +159,8 @@ static inline bool yokei_flight_lost(const struct yokei_flight_file *file, int r
 static inline bool yokei_flight_starting(const struct yokei_flight_file *file)
 {
     const uint32_t state = atomic_load(&file->state);
-    return state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_MEETING && !atomic_load(&file->n_comms)) || (state == YOKEI_RANK_UNBORN && atomic_load(&file->at_launcher));
+    return state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_MEETING && !atomic_load(&file->n_comms))
+           || (state == YOKEI_RANK_UNBORN && atomic_load(&file->at_launcher));
 }
 
 /** The parts of `agent`, unpacked. */
@@ -167,8 +177,20 @@ struct yokei_agent_verdict {
  * command.
  */
 enum yokei_kind {
-    YOKEI_ALL_REDUCE, YOKEI_REDUCE_SCATTER, YOKEI_ALL_GATHER, YOKEI_BROADCAST, YOKEI_SEND, YOKEI_RECV, YOKEI_BARRIER,
-    YOKEI_GROUP, YOKEI_DESTROY, YOKEI_REDUCE, YOKEI_ALL_TO_ALL, YOKEI_GATHER, YOKEI_SCATTER, YOKEI_N_KINDS
+    YOKEI_ALL_REDUCE,
+    YOKEI_REDUCE_SCATTER,
+    YOKEI_ALL_GATHER,
+    YOKEI_BROADCAST,
+    YOKEI_SEND,
+    YOKEI_RECV,
+    YOKEI_BARRIER,
+    YOKEI_GROUP,
+    YOKEI_DESTROY,
+    YOKEI_REDUCE,
+    YOKEI_ALL_TO_ALL,
+    YOKEI_GATHER,
+    YOKEI_SCATTER,
+    YOKEI_N_KINDS
 };
 const char *yokei_kind_name(unsigned kind);
 
@@ -188,7 +210,8 @@ void yokei_flight_name(int rank, char *name_out, size_t bytes);
  * when it starts.
  * Errors: YOKE_EIO with path and reason. A full disk is found here, not by a later page fault.
  */
-yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct yokei_flight_file **file_out);
+yoke_status yokei_flight_create(const char *folder, int rank, bool fresh,
+                                struct yokei_flight_file **file_out);
 /** Remove the files of rank `first` and of the ranks after it, up to the first that is missing. */
 void yokei_flight_drop(const char *folder, int first);
 /**
@@ -241,9 +264,10 @@ struct yokei_beats {
  */
 uint64_t yokei_beats_stand(struct yokei_beats *beats, const struct yokei_flight_file *file, uint64_t now);
 /** Whether a rank with this agent's word is gone for good. */
-static inline bool yokei_agent_gone(enum yokei_agent_state state) 
+static inline bool yokei_agent_gone(enum yokei_agent_state state)
 {
-    return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED || state == YOKEI_AGENT_LOST || state == YOKEI_AGENT_SILENT;
+    return state == YOKEI_AGENT_DEAD || state == YOKEI_AGENT_ENDED || state == YOKEI_AGENT_LOST
+           || state == YOKEI_AGENT_SILENT;
 }
 
 /**

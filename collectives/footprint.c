@@ -13,23 +13,26 @@ size_t yokei_held(void) { return atomic_load(&held); }
 static size_t bookkeeping(int n_ranks)
 {
     const size_t n = (size_t)n_ranks;
-    const size_t of_a_rank = sizeof(struct yokei_peer) + sizeof(int)          /* peers, set_rank */
-                             + sizeof(void *) * 2                             /* inputs, outputs */
-                             + sizeof(struct yokei_lane *) * 2                /* pair_send, pair_recv */
-                             + sizeof(int) * 4 + sizeof(uint32_t) * 4;        /* hosts, shares */
+    const size_t of_a_rank = sizeof(struct yokei_peer) + sizeof(int)   /* peers, set_rank */
+                             + sizeof(void *) * 2                      /* inputs, outputs */
+                             + sizeof(struct yokei_lane *) * 2         /* pair_send, pair_recv */
+                             + sizeof(int) * 4 + sizeof(uint32_t) * 4; /* hosts, shares */
     /* the ends of arrays with one entry more */
     return sizeof(yoke_comm) + n * of_a_rank + sizeof(int) + 3 * sizeof(uint32_t);
 }
 
 /* The sum for a communicator, whether it exists or not. */
-static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has_segment, bool stages, struct yoke_comm_memory *out)
+static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has_segment, bool stages,
+                   struct yoke_comm_memory *out)
 {
     const size_t n_pairs = (size_t)s->n_sends + (size_t)s->n_receives, header = sizeof(struct yokei_header);
-    const size_t lane = chunk_bytes + yokei_mpi_lane_bytes(header + chunk_bytes), pair = yokei_mpi_lane_bytes(header + YOKEI_PAIR_CHUNK);
+    const size_t lane = chunk_bytes + yokei_mpi_lane_bytes(header + chunk_bytes),
+                 pair = yokei_mpi_lane_bytes(header + YOKEI_PAIR_CHUNK);
     const size_t of_messages = YOKEI_LANES * lane + n_pairs * pair;
     const bool over_mpi = s->is_far || !has_segment;
     *out = (struct yoke_comm_memory){ sizeof *out, .is_far = over_mpi && s->n_ranks > 1,
-                                      .private_bytes = bookkeeping(s->n_ranks) + n_pairs * sizeof(struct yokei_lane) };
+                                      .private_bytes = bookkeeping(s->n_ranks)
+                                                       + n_pairs * sizeof(struct yokei_lane) };
     if (has_segment) out->shared = (yokei_shm_layout(s->n_ranks, chunk_bytes).bytes + 4095) / 4096 * 4096;
     *(over_mpi ? &out->private_bytes : &out->reserved) += of_messages;
     if (over_mpi && s->n_ranks > 1) out->private_bytes += yokei_mpi_control_size();
@@ -39,10 +42,14 @@ static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has
 yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out)
 {
     if (!shape || !memory_out || shape->size != sizeof *shape)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_memory_plan: a pointer is null, or the shape's size is wrong: use YOKE_COMM_SHAPE_INIT");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_memory_plan: a pointer is null, or the shape's size is wrong: use YOKE_COMM_SHAPE_INIT");
     if (shape->n_ranks < 1 || shape->n_sends < 0 || shape->n_receives < 0)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_memory_plan: %d ranks, %d sends and %d receives: at least 1 rank, and none negative", shape->n_ranks,
-                         shape->n_sends, shape->n_receives);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_memory_plan: %d ranks, %d sends and %d receives: at least 1 rank, and none negative",
+            shape->n_ranks, shape->n_sends, shape->n_receives);
     size_t chunk;
     bool no_shared;
     YOKE_TRY(yokei_read_messages(shape->chunk_bytes, shape->no_shared, &chunk, &no_shared));

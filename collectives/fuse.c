@@ -22,8 +22,8 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
     struct yokei_op *op = ops[0];
     size_t total = 0;
     int n = 0;
-    while (n < n_ops && ops[n]->comm == op->comm && ops[n]->dtype == op->dtype && ops[n]->reduction == op->reduction &&
-           (n == 0 || total + bytes_of(ops[n]) <= TOTAL_BYTES))
+    while (n < n_ops && ops[n]->comm == op->comm && ops[n]->dtype == op->dtype
+           && ops[n]->reduction == op->reduction && (n == 0 || total + bytes_of(ops[n]) <= TOTAL_BYTES))
         total += bytes_of(ops[n++]);
     *n_out = n;
     if (n == 1) return YOKE_OK;
@@ -36,7 +36,8 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
         op->fused = NULL;
         return yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu bytes", total);
     }
-    for (int i = 0; i < n; i++) op->parts[i] = (struct yokei_part){ ops[i]->send, ops[i]->recv, ops[i]->count, ops[i]->staged };
+    for (int i = 0; i < n; i++)
+        op->parts[i] = (struct yokei_part){ ops[i]->send, ops[i]->recv, ops[i]->count, ops[i]->staged };
     op->n_parts = n;
     op->count = total / yoke_dtype_bytes(op->dtype);
     op->send = op->recv = op->fused;
@@ -61,7 +62,8 @@ static yoke_status move(struct yokei_op *op, bool out)
         const struct yokei_part *part = &op->parts[i];
         const size_t bytes = part->count * unit;
         if (bytes && part->staged) {
-            YOKE_TRY(out ? yoke_copy_to_host(comm->out_stream, at, part->send, bytes) : yoke_copy_to_device(comm->in_stream, part->recv, at, bytes));
+            YOKE_TRY(out ? yoke_copy_to_host(comm->out_stream, at, part->send, bytes)
+                         : yoke_copy_to_device(comm->in_stream, part->recv, at, bytes));
             *(out ? &lane->brings : &lane->puts) = true;
         } else if (bytes) {
             memcpy(out ? (void *)at : part->recv, out ? part->send : (void *)at, bytes);

@@ -111,14 +111,16 @@ yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
 /* ---- point to point and groups ---- */
 
 /* The lane for one peer and direction, made when it is first used. The lock is held. */
-static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *transfer, struct yokei_lane **lane_out)
+static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *transfer,
+                             struct yokei_lane **lane_out)
 {
     struct yokei_lane **place = &(transfer->is_send ? comm->pair_send : comm->pair_recv)[transfer->peer];
     if (!*place) {
         struct yokei_lane *lane = calloc(1, sizeof *lane);
         if (!lane) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
         lane->id = YOKEI_LANE_PAIR;
-        const yoke_status status = yokei_mpi_lane_begin(comm, lane, sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK);
+        const yoke_status status = yokei_mpi_lane_begin(comm, lane,
+                                                        sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK);
         if (status) {
             free(lane);
             return status;
@@ -134,18 +136,24 @@ static yoke_status assign_transfers(struct yokei_op *op)
 {
     yoke_comm *comm = op->comm;
     op->pair_lanes = calloc((size_t)op->n_transfers, sizeof op->pair_lanes[0]);
-    if (!op->pair_lanes) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a group", comm->name);
+    if (!op->pair_lanes)
+        return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a group", comm->name);
     op->lanes = op->pair_lanes;
     for (int i = 0; i < op->n_transfers; i++) {
         struct yokei_transfer *transfer = &op->transfers[i];
         struct yokei_lane *lane = NULL;
         YOKE_TRY(pair_lane(comm, transfer, &lane));
         int before = i - 1;
-        while (before >= 0 && (transfer[before - i].peer != transfer->peer || transfer[before - i].is_send != transfer->is_send)) before--;
+        while (before >= 0
+               && (transfer[before - i].peer != transfer->peer
+                   || transfer[before - i].is_send != transfer->is_send))
+            before--;
         transfer->next = NULL;
         transfer->lane = lane;
-        if (before < 0) op->lanes[op->n_lanes++] = lane;
-        else op->transfers[before].next = transfer;
+        if (before < 0)
+            op->lanes[op->n_lanes++] = lane;
+        else
+            op->transfers[before].next = transfer;
     }
     for (int i = 0; i < op->n_transfers; i++) op->staged |= yokei_is_staged(comm, op->transfers[i].data);
     for (int i = 0; op->staged && i < op->n_lanes; i++) YOKE_TRY(yokei_stage_reserve(comm, op->lanes[i]));
@@ -177,24 +185,28 @@ static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_
     }
     for (int i = 0; i < n; i++) {
         struct yokei_peer *peer = &comm->peers[transfers[i].peer];
-        yokei_header_transfer(comm, &transfers[i], transfers[i].is_send ? ++peer->pair_sent : ++peer->pair_received);
+        yokei_header_transfer(comm, &transfers[i],
+                              transfers[i].is_send ? ++peer->pair_sent : ++peer->pair_received);
     }
     *op_out = op;
     return YOKE_OK;
 }
 
-static yoke_status check_pair(const char *call, const struct yokei_transfer *t, yoke_comm *comm, yoke_stream *stream)
+static yoke_status check_pair(const char *call, const struct yokei_transfer *t, yoke_comm *comm,
+                              yoke_stream *stream)
 {
     CHECK(yokei_check_comm(call, comm, stream));
     CHECK(yokei_check_peer(call, comm, t->peer, "peer"));
     CHECK(yokei_check_buffer(call, t->is_send ? "send" : "recv", t->data, t->count, t->dtype));
     if (t->peer == comm->rank && !group.depth)
-        return yoke_fail(YOKE_EINVAL, "%s: to the rank itself only in a group, together with its counterpart", call);
+        return yoke_fail(YOKE_EINVAL, "%s: to the rank itself only in a group, together with its counterpart",
+                         call);
     return YOKE_OK;
 }
 
 /* Copy the transfers, so that the operation owns them. */
-static yoke_status own_pairs(const char *call, const struct yokei_transfer *transfers, int n, struct yokei_transfer **owned_out)
+static yoke_status own_pairs(const char *call, const struct yokei_transfer *transfers, int n,
+                             struct yokei_transfer **owned_out)
 {
     *owned_out = malloc((size_t)n * sizeof **owned_out);
     if (!*owned_out) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
@@ -202,10 +214,12 @@ static yoke_status own_pairs(const char *call, const struct yokei_transfer *tran
     return YOKE_OK;
 }
 
-static yoke_status pair_call(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype, int peer,
-                             yoke_comm *comm, yoke_stream *stream)
+static yoke_status pair_call(const char *call, bool is_send, void *data, size_t count, yoke_dtype dtype,
+                             int peer, yoke_comm *comm, yoke_stream *stream)
 {
-    const struct yokei_transfer transfer = { .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data };
+    const struct yokei_transfer transfer = {
+        .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data
+    };
     YOKE_TRY(check_pair(call, &transfer, comm, stream));
     if (group.depth) return group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream });
     struct yokei_transfer *owned;
@@ -220,7 +234,9 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
 
 yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done)
 {
-    if (group.depth) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+    if (group.depth)
+        return yokei_refuse(
+            yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
     if (!done || !comm || !comm->device)
         return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
     return YOKE_OK;
@@ -243,7 +259,8 @@ yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
 }
 
 /* Begin n >= 1 transfers of one direction and one type. */
-static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *transfers, int n, yoke_comm *comm, yoke_event *done)
+static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *transfers, int n,
+                                 yoke_comm *comm, yoke_event *done)
 {
     struct yokei_transfer *owned;
     YOKE_TRY(yokei_check_at_once(call, comm, done));
@@ -251,53 +268,72 @@ static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *
     YOKE_TRY(own_pairs(call, transfers, n, &owned));
     struct yokei_op *op = NULL;
     pthread_mutex_lock(&yokei_process.lock);
-    yoke_status status = pairs_op(comm, n > 1 ? YOKEI_GROUP : transfers->is_send ? YOKEI_SEND : YOKEI_RECV, owned, n, &op);
+    yoke_status status = pairs_op(comm,
+                                  n > 1                ? YOKEI_GROUP
+                                  : transfers->is_send ? YOKEI_SEND
+                                                       : YOKEI_RECV,
+                                  owned, n, &op);
     pthread_mutex_unlock(&yokei_process.lock);
     if (!status) status = yokei_issue_at_once(op, done);
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }
 
-yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
+yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                       yoke_event *done)
 {
-    const struct yokei_transfer transfer = { .is_send = true, .peer = peer, .count = count, .dtype = dtype, .data = (void *)(uintptr_t)send };
+    const struct yokei_transfer transfer = {
+        .is_send = true, .peer = peer, .count = count, .dtype = dtype, .data = (void *)(uintptr_t)send
+    };
     return pairs_at_once("yoke_isend", &transfer, 1, comm, done);
 }
 
-yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done)
+yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                       yoke_event *done)
 {
-    const struct yokei_transfer transfer = { .is_send = false, .peer = peer, .count = count, .dtype = dtype, .data = recv };
+    const struct yokei_transfer transfer = {
+        .is_send = false, .peer = peer, .count = count, .dtype = dtype, .data = recv
+    };
     return pairs_at_once("yoke_irecv", &transfer, 1, comm, done);
 }
 
-static yoke_status pieces_at_once(const char *call, bool is_send, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm,
-                                 yoke_event *done)
+static yoke_status pieces_at_once(const char *call, bool is_send, const struct yoke_piece *pieces, int n,
+                                  yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
 {
-    if (n < 1 || !pieces) return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
+    if (n < 1 || !pieces)
+        return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
     struct yokei_transfer *transfers = calloc((size_t)n, sizeof *transfers);
     if (!transfers) return yokei_refuse(yoke_fail(YOKE_ENOMEM, "%s: no memory for %d pieces", call, n));
     for (int i = 0; i < n; i++)
-        transfers[i] = (struct yokei_transfer){ .is_send = is_send, .peer = pieces[i].peer, .count = pieces[i].count, .dtype = dtype, .data = pieces[i].data };
+        transfers[i] = (struct yokei_transfer){ .is_send = is_send,
+                                                .peer = pieces[i].peer,
+                                                .count = pieces[i].count,
+                                                .dtype = dtype,
+                                                .data = pieces[i].data };
     const yoke_status status = pairs_at_once(call, transfers, n, comm, done);
     free(transfers);
     return status;
 }
 
-yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
+yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm,
+                              yoke_event *done)
 {
     return pieces_at_once("yoke_isend_pieces", true, pieces, n, dtype, comm, done);
 }
 
-yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
+yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm,
+                              yoke_event *done)
 {
     return pieces_at_once("yoke_irecv_pieces", false, pieces, n, dtype, comm, done);
 }
 
-yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)
+yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                      yoke_stream *stream)
 {
     return pair_call("yoke_send", true, (void *)(uintptr_t)send, count, dtype, peer, comm, stream);
 }
 
-yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream)
+yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                      yoke_stream *stream)
 {
     return pair_call("yoke_recv", false, recv, count, dtype, peer, comm, stream);
 }
@@ -308,7 +344,8 @@ yoke_status yoke_group_start(void)
     return YOKE_OK;
 }
 
-/* Gather all transfers of the communicator and stream of calls[first] into one operation. The lock is held. */
+/* Gather all transfers of the communicator and stream of calls[first] into one operation. The lock is held.
+ */
 static yoke_status gather_transfers(size_t first, struct yokei_op **op_out)
 {
     struct call *head = &group.calls[first];
@@ -333,8 +370,10 @@ static yoke_status check_group_streams(void)
     for (size_t i = 0; i < group.n_calls; i++)
         for (size_t j = 0; j < i; j++)
             if (group.calls[i].comm == group.calls[j].comm && group.calls[i].stream != group.calls[j].stream)
-                return yoke_fail(YOKE_EINVAL, "yoke_group_end: calls on communicator \"%s\" name different streams; one "
-                                 "group takes one stream per communicator", group.calls[i].comm->name);
+                return yoke_fail(YOKE_EINVAL,
+                                 "yoke_group_end: calls on communicator \"%s\" name different streams; one "
+                                 "group takes one stream per communicator",
+                                 group.calls[i].comm->name);
     return YOKE_OK;
 }
 
@@ -368,8 +407,10 @@ static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
         struct call *call = &group.calls[i];
         if (!call->comm) continue;
         yoke_status status = YOKE_OK;
-        if (!call->op) status = gather_transfers(i, &call->op);
-        else if (!first && yokei_may_fuse(call->op)) status = gather_sums(i);
+        if (!call->op)
+            status = gather_transfers(i, &call->op);
+        else if (!first && yokei_may_fuse(call->op))
+            status = gather_sums(i);
         struct yokei_op *op = call->op;
         call->op = NULL;
         if (status || first) {

@@ -88,7 +88,10 @@ static void find(yoke_comm *comm, const struct table *t)
     comm->all_shared = h->n == 1;
 }
 
-void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit) { find(comm, &(struct table){ sees, width, bit }); }
+void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit)
+{
+    find(comm, &(struct table){ sees, width, bit });
+}
 void yokei_hosts_one(yoke_comm *comm) { find(comm, &(struct table){ .sees = NULL }); }
 
 yoke_status yokei_hosts_begin(yoke_comm *comm)
@@ -96,7 +99,9 @@ yoke_status yokei_hosts_begin(yoke_comm *comm)
     const size_t size = (size_t)comm->size;
     int *room = calloc(4 * size + 1, sizeof *room);
     if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
-    comm->hosts = (struct yokei_hosts){ .of = room, .at = room + size, .ranks = room + 2 * size, .first = room + 3 * size };
+    comm->hosts = (struct yokei_hosts){
+        .of = room, .at = room + size, .ranks = room + 2 * size, .first = room + 3 * size
+    };
     stand_alone(comm);
     return YOKE_OK;
 }
@@ -115,7 +120,8 @@ void yokei_hosts_end(yoke_comm *comm)
  */
 static bool on_one_host(const yoke_comm *comm, int a, int b)
 {
-    return comm->hosts.n ? comm->hosts.of[a] == comm->hosts.of[b] : comm->peers[a].info.host_id == comm->peers[b].info.host_id;
+    return comm->hosts.n ? comm->hosts.of[a] == comm->hosts.of[b]
+                         : comm->peers[a].info.host_id == comm->peers[b].info.host_id;
 }
 
 int yoke_comm_host(const yoke_comm *comm, int rank)

@@ -18,6 +18,12 @@ bool yokei_is_long(const struct yokei_op *op)
  * The answer is the same in all operations of a communicator. Otherwise a lane's stage could become part of
  * another lane's stage while a rank still reads it.
  */
-bool yokei_has_wide_stages(const yoke_comm *comm) { return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores; }
+bool yokei_has_wide_stages(const yoke_comm *comm)
+{
+    return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores;
+}
 
-size_t yokei_stage_bytes(const yoke_comm *comm) { return yokei_has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES; }
+size_t yokei_stage_bytes(const yoke_comm *comm)
+{
+    return yokei_has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES;
+}

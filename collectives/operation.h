@@ -16,19 +16,20 @@ struct yokei_lane;
 
 /** One step of a lane. The pointers are the caller's buffers, in memory of the communicator's device. */
 struct yokei_step {
-    int from, to;        /* ranks of the communicator, -1: no receive, no send */
-    size_t n;            /* number of elements */
-    yoke_dtype dtype;    /* type of the caller's buffers */
-    yoke_dtype in, out;  /* type of the message that comes, and of the message that goes */
-    const void *own;     /* the rank's own data, NULL: not used */
-    void *store;         /* where the result goes, NULL: nowhere */
+    int from, to;       /* ranks of the communicator, -1: no receive, no send */
+    size_t n;           /* number of elements */
+    yoke_dtype dtype;   /* type of the caller's buffers */
+    yoke_dtype in, out; /* type of the message that comes, and of the message that goes */
+    const void *own;    /* the rank's own data, NULL: not used */
+    void *store;        /* where the result goes, NULL: nowhere */
     /* The lane's accumulator is the rank's own data. If `own` is set too, the accumulator takes the place of
        the message. */
     bool use_acc;
-    bool store_acc;      /* the result also goes to the accumulator */
-    bool own_first;      /* own OP message instead of message OP own */
-    bool finish;         /* The reduction ends in this step: divide for avg, and round to dtype. */
-    bool canonical;      /* Several ranks compute this result, so NaN gets one bit pattern and all ranks get equal bits. */
+    bool store_acc; /* the result also goes to the accumulator */
+    bool own_first; /* own OP message instead of message OP own */
+    bool finish;    /* The reduction ends in this step: divide for avg, and round to dtype. */
+    bool canonical; /* Several ranks compute this result, so NaN gets one bit pattern and all ranks get equal
+                       bits. */
     const struct yokei_header *header;
     /*
      * For steps through shared memory. First wait until counter `wait` of the first n_wait ranks of this host
@@ -41,36 +42,44 @@ struct yokei_step {
     enum yokei_counter wait, tell;
     uint32_t until, value;
     int n_wait, wait_rank;
-    size_t round;        /* the round that the work is for */
-    int hop;             /* the part of the round */
+    size_t round; /* the round that the work is for */
+    int hop;      /* the part of the round */
 };
 
-enum yokei_lane_phase { YOKEI_LANE_NEXT, YOKEI_LANE_WORK, YOKEI_LANE_COPYING, YOKEI_LANE_STORING, YOKEI_LANE_DONE };
+enum yokei_lane_phase {
+    YOKEI_LANE_NEXT,
+    YOKEI_LANE_WORK,
+    YOKEI_LANE_COPYING,
+    YOKEI_LANE_STORING,
+    YOKEI_LANE_DONE
+};
 
 /** One lane: its place in the algorithm, and buffers for staging that the library owns. */
 struct yokei_lane {
-    int id;                       /* number of the lane's message streams, which selects the MPI tag and the shared slots */
+    int id; /* number of the lane's message streams, which selects the MPI tag and the shared slots */
     enum yokei_lane_phase phase;
-    size_t round;                 /* round and stage are the algorithm's own counters */
+    size_t round; /* round and stage are the algorithm's own counters */
     int stage;
     struct yokei_step step;
     struct yokei_transfer *transfer; /* for YOKEI_PAIRS: the transfer that is being done */
-    void *acc;                    /* accumulator of one chunk; only lanes of collectives have one */
+    void *acc;                       /* accumulator of one chunk; only lanes of collectives have one */
     /* Staging of device memory that the host does not see: copies of the rank's own data on the way out,
        and of results on the way in. */
     void *own_copy, *result_copy;
     yoke_event *own_event, *result_event;
     bool own_fetched, result_pending;
-    bool brings, puts;            /* for the step's work: copies from the device, and to the device, are still on their way */
-    yoke_status copied;           /* result of issuing these copies */
-    bool checked;                 /* the message for which the step waits is here, and is right */
-    struct yokei_mpi_lane *mpi;   /* transport/mpi.c */
-    bool rings;                   /* The step waits for ranks of this host. They wake this rank when they have come there. */
-    int undrained;                /* the rank that has not yet taken the lane's last message */
-    uint32_t shm_at;              /* transport/shm.c: the next send slot */
-    uint32_t epoch;               /* number of rounds through shared memory so far, the same on all ranks */
-    int seen;                     /* number of this host's ranks that have come to where the step waits for them */
-    const void *message;          /* For `work`: the data that came (NULL: none), and the place for the data to send. */
+    bool brings,
+        puts; /* for the step's work: copies from the device, and to the device, are still on their way */
+    yoke_status copied;         /* result of issuing these copies */
+    bool checked;               /* the message for which the step waits is here, and is right */
+    struct yokei_mpi_lane *mpi; /* transport/mpi.c */
+    bool rings;    /* The step waits for ranks of this host. They wake this rank when they have come there. */
+    int undrained; /* the rank that has not yet taken the lane's last message */
+    uint32_t shm_at; /* transport/shm.c: the next send slot */
+    uint32_t epoch;  /* number of rounds through shared memory so far, the same on all ranks */
+    int seen;        /* number of this host's ranks that have come to where the step waits for them */
+    const void
+        *message; /* For `work`: the data that came (NULL: none), and the place for the data to send. */
     void *room;
 };
 
@@ -110,7 +119,8 @@ struct yokei_algorithm {
        of messages. `all` is the bytes of the whole data. NULL: both stay as they are. */
     void (*traffic)(const struct yokei_op *op, double all, double *steps, double *bytes);
 };
-#define YOKEI_ALGORITHM_EXTERN(ID, name, can_be_named, in_rank_order, reach) extern const struct yokei_algorithm yokei_##name;
+#define YOKEI_ALGORITHM_EXTERN(ID, name, can_be_named, in_rank_order, reach) \
+    extern const struct yokei_algorithm yokei_##name;
 YOKE_ALGORITHMS(YOKEI_ALGORITHM_EXTERN)
 #undef YOKEI_ALGORITHM_EXTERN
 /* ---- algorithms/table.c: id < YOKEI_N_ALGORITHMS ---- */
@@ -122,7 +132,14 @@ bool yokei_algorithm_adds_in_rank_order(unsigned id);
 bool yokei_algorithm_is_of_messages(unsigned id);
 
 /** How data crosses from host to host in YOKEI_HIERARCHY, see algorithms/hierarchy.c. */
-enum yokei_crossing { YOKEI_CROSS_LEADERS, YOKEI_CROSS_SWAP, YOKEI_CROSS_RING, YOKEI_CROSS_CHAIN, YOKEI_CROSS_PARTS, YOKEI_CROSS_EACH };
+enum yokei_crossing {
+    YOKEI_CROSS_LEADERS,
+    YOKEI_CROSS_SWAP,
+    YOKEI_CROSS_RING,
+    YOKEI_CROSS_CHAIN,
+    YOKEI_CROSS_PARTS,
+    YOKEI_CROSS_EACH
+};
 
 struct yokei_op {
     struct yokei_op *next; /* in the communicator's queue, or in its list of free operations */
@@ -130,29 +147,34 @@ struct yokei_op {
     enum yokei_kind kind;
     yoke_dtype dtype, wire; /* type of the caller's data, and of partial sums in messages */
     yoke_reduction reduction;
-    size_t count;           /* number of elements: of the whole buffer (all_reduce, broadcast), else the sum of the slices */
+    size_t count; /* number of elements: of the whole buffer (all_reduce, broadcast), else the sum of the
+                     slices */
     int root;
     const void *send;
     void *recv;
-    size_t *slices;         /* [size + 1] offsets of the ranks' slices in elements; NULL: the kind has no slices */
-    size_t *send_slices;    /* the same for the data to send, if that differs (all_to_all_v); else equal to slices */
-    size_t *slices_room;    /* [2 (size + 1)], owned by the operation */
-    size_t chunk;           /* most elements in a message */
+    size_t *slices; /* [size + 1] offsets of the ranks' slices in elements; NULL: the kind has no slices */
+    size_t *
+        send_slices; /* the same for the data to send, if that differs (all_to_all_v); else equal to slices */
+    size_t *slices_room; /* [2 (size + 1)], owned by the operation */
+    size_t chunk;        /* most elements in a message */
     size_t n_rounds;
     const struct yokei_algorithm *algorithm;
-    uint32_t number;        /* number among the collectives through shared memory; 0: this one does not use shared memory */
-    uint32_t history;       /* hash of the communicator's calls, this one included */
-    size_t shown_bytes;     /* for YOKEI_ONESHOT and for the hierarchy's leaders: the most bytes that each rank shows */
+    uint32_t number;    /* number among the collectives through shared memory; 0: this one does not use shared
+                           memory */
+    uint32_t history;   /* hash of the communicator's calls, this one included */
+    size_t shown_bytes; /* for YOKEI_ONESHOT and for the hierarchy's leaders: the most bytes that each rank
+                           shows */
     enum yokei_crossing crossing; /* for YOKEI_HIERARCHY */
-    size_t unit;            /* for YOKEI_HIERARCHY: slices of a chunk begin at multiples of this number of elements */
+    size_t unit; /* for YOKEI_HIERARCHY: slices of a chunk begin at multiples of this number of elements */
     /* Sums of the slices that the ranks, or the hierarchy's columns, divide among them: see
        yokei_slice_begin. NULL: equal slices. */
     const uint32_t *before;
     struct yokei_header header;
-    struct yokei_lane **lanes, **pair_lanes; /* pair_lanes: for sends and receives; the operation owns the array */
+    struct yokei_lane **lanes,
+        **pair_lanes; /* pair_lanes: for sends and receives; the operation owns the array */
     int n_lanes, n_lanes_done;
     uint32_t n_steps;
-    bool moved; /* something moved since the operation was last watched */
+    bool moved;                       /* something moved since the operation was last watched */
     struct yokei_transfer *transfers; /* for YOKEI_PAIRS; the operation owns them */
     int n_transfers;
     /* For an operation fused from several calls, whose buffers are `fused`. The operation owns `parts` and
@@ -162,9 +184,10 @@ struct yokei_op {
     char *fused;
     /* packs: the parts are being copied to `fused` or from there. packed: they have been copied to it. */
     bool packs, packed;
-    bool on_host;           /* the buffers are host memory, whatever the communicator's device */
-    bool staged;            /* the buffers are device memory that the host does not see */
-    yoke_event *ready, *done; /* for an asynchronous operation: it begins when `ready` completes, and signals `done` */
+    bool on_host; /* the buffers are host memory, whatever the communicator's device */
+    bool staged;  /* the buffers are device memory that the host does not see */
+    yoke_event *ready,
+        *done; /* for an asynchronous operation: it begins when `ready` completes, and signals `done` */
     /* The caller's event, which is signalled instead of `done`. The operation then begins at once. NULL:
        none. */
     yoke_event *tells;
@@ -173,10 +196,12 @@ struct yokei_op {
     yoke_status status;
     struct yokei_flight_entry *entry;
     uint64_t begun_ns, progress_ns;
-    uint64_t network_ns;    /* when the network was last seen to carry something, in a wait in which no step was done */
+    uint64_t network_ns; /* when the network was last seen to carry something, in a wait in which no step was
+                            done */
     uint64_t probed_ns;
     bool warned;
-    int waits_for;          /* rank of the communicator for which the lane that was last looked at waits: yokei_waits_for() */
+    int waits_for; /* rank of the communicator for which the lane that was last looked at waits:
+                      yokei_waits_for() */
 };
 
 /* ---- operation.c: questions about an operation ---- */

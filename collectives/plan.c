@@ -11,7 +11,12 @@
  * In shared memory 64 KiB was fastest at every size, because the chunks in flight stay in the cores' own
  * caches.
  */
-enum { SMALL_BYTES = 16 << 10, LEAST_SHARED_CHUNK = 16 << 10, SHARED_CHUNK = 64 << 10, LEAST_CHUNK = 64 << 10 };
+enum {
+    SMALL_BYTES = 16 << 10,
+    LEAST_SHARED_CHUNK = 16 << 10,
+    SHARED_CHUNK = 64 << 10,
+    LEAST_CHUNK = 64 << 10
+};
 enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
 enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10 };
 
@@ -20,8 +25,10 @@ static void plan_chunks(struct yokei_op *op, size_t longest)
     const yoke_comm *comm = op->comm;
     const size_t bytes = YOKE_MAX(yoke_dtype_bytes(op->dtype), yoke_dtype_bytes(op->wire));
     const bool in_caches = comm->all_shared && !comm->chunk_is_forced;
-    const size_t most = YOKE_MAX((in_caches ? YOKE_MIN(comm->chunk_bytes, (size_t)SHARED_CHUNK) : comm->chunk_bytes) / bytes, 1);
-    const size_t worth = comm->all_shared ? LEAST_SHARED_CHUNK : LEAST_CHUNK; /* a message over MPI costs more */
+    const size_t most = YOKE_MAX(
+        (in_caches ? YOKE_MIN(comm->chunk_bytes, (size_t)SHARED_CHUNK) : comm->chunk_bytes) / bytes, 1);
+    const size_t worth = comm->all_shared ? LEAST_SHARED_CHUNK
+                                          : LEAST_CHUNK; /* a message over MPI costs more */
     const size_t least = comm->chunk_is_forced ? most : YOKE_MIN(worth / bytes, most);
     /* Chunks are multiples of 64 elements, so that they begin where vectors do. */
     const size_t even = ((longest + YOKEI_LANES - 1) / YOKEI_LANES + 63) / 64 * 64;
@@ -37,7 +44,8 @@ static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t
     op->send_slices = send_counts ? op->slices_room + size + 1 : op->slices;
     op->slices[0] = op->send_slices[0] = 0;
     for (int r = 0; r < size; r++) {
-        size_t length = counts ? counts[r] : op->count / (size_t)size + ((size_t)r < op->count % (size_t)size);
+        size_t length = counts ? counts[r]
+                               : op->count / (size_t)size + ((size_t)r < op->count % (size_t)size);
         if (op->before) length = yokei_slice_begin(op->before, size, op->count, 16, r + 1) - op->slices[r];
         op->slices[r + 1] = op->slices[r] + length;
         if (send_counts) op->send_slices[r + 1] = op->send_slices[r] + send_counts[r];
@@ -52,7 +60,9 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
 {
     const enum yokei_shares_source source = op->comm->shares.source;
     const bool divides = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE;
-    return divides && (source == YOKEI_SHARES_GIVEN || (source == YOKEI_SHARES_MEASURED && !changes_bits)) ? before : NULL;
+    return divides && (source == YOKEI_SHARES_GIVEN || (source == YOKEI_SHARES_MEASURED && !changes_bits))
+               ? before
+               : NULL;
 }
 
 /*
@@ -63,7 +73,8 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
 static void plan_stages(struct yokei_op *op)
 {
     const size_t size = (size_t)op->comm->size, bytes = yoke_dtype_bytes(op->dtype);
-    const bool whole = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
+    const bool whole = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE
+                       || op->kind == YOKEI_BROADCAST;
     const bool one = op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
     const size_t room = yokei_stage_bytes(op->comm) / bytes / (one ? 1 : size) / 16 * 16;
     const size_t most = whole ? room * size : room, length = whole ? op->count : yokei_longest_slice(op);
@@ -72,7 +83,9 @@ static void plan_stages(struct yokei_op *op)
        them are in flight. */
     const bool staged = op->comm->any_staged && !op->on_host;
     const size_t least = staged ? most : STAGED_LEAST / bytes / unit * unit;
-    const size_t lanes = staged ? YOKEI_LANES : yokei_has_wide_stages(op->comm) ? YOKEI_WIDE_LANES : YOKEI_SHARED_LANES;
+    const size_t lanes = staged                            ? YOKEI_LANES
+                         : yokei_has_wide_stages(op->comm) ? YOKEI_WIDE_LANES
+                                                           : YOKEI_SHARED_LANES;
     /* the other ranks wait until the first piece is there */
     const size_t pieces = op->kind == YOKEI_BROADCAST ? YOKE_MAX(lanes, YOKEI_SHARED_LANES) : lanes;
     const size_t even = ((length + pieces - 1) / pieces + unit - 1) / unit * unit;
@@ -86,7 +99,8 @@ static bool may_share(const struct yokei_op *op)
     const yoke_comm *comm = op->comm;
     if (comm->size == 1 || !comm->all_shared || op->send_slices != op->slices) return false;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm >= 0)
-        return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT;
+        return comm->forced_algorithm == YOKEI_ONESHOT || comm->forced_algorithm == YOKEI_SLICES
+               || comm->forced_algorithm == YOKEI_DIRECT;
     return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
 }
 
@@ -97,7 +111,8 @@ static bool can_be_direct(const struct yokei_op *op)
     case YOKEI_REDUCE_SCATTER:
     case YOKEI_ALL_GATHER:
     case YOKEI_BROADCAST:
-    case YOKEI_ALL_TO_ALL: return op->comm->forced_algorithm < 0 || op->comm->forced_algorithm == YOKEI_DIRECT;
+    case YOKEI_ALL_TO_ALL:
+        return op->comm->forced_algorithm < 0 || op->comm->forced_algorithm == YOKEI_DIRECT;
     default: return false;
     }
 }
@@ -107,8 +122,11 @@ static void plan_shared(struct yokei_op *op)
     const yoke_comm *comm = op->comm;
     const bool own_cores = comm->n_on_host <= comm->n_cores;
     size_t most = own_cores ? ONESHOT_OWN_CORES : YOKEI_ONESHOT_BYTES;
-    if (comm->costs.oneshot_bytes > 0) most = YOKE_MIN((size_t)comm->costs.oneshot_bytes, (size_t)YOKEI_ONESHOT_BYTES);
-    if (op->kind == YOKEI_ALL_REDUCE && (comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT)) most = 0;
+    if (comm->costs.oneshot_bytes > 0)
+        most = YOKE_MIN((size_t)comm->costs.oneshot_bytes, (size_t)YOKEI_ONESHOT_BYTES);
+    if (op->kind == YOKEI_ALL_REDUCE
+        && (comm->forced_algorithm == YOKEI_SLICES || comm->forced_algorithm == YOKEI_DIRECT))
+        most = 0;
     if (op->kind == YOKEI_ALL_REDUCE && comm->forced_algorithm == YOKEI_ONESHOT) most = YOKEI_ONESHOT_BYTES;
     op->shown_bytes = yokei_shown_bytes(op);
     op->n_lanes = 1;
@@ -157,7 +175,8 @@ static bool choose_crossing(struct yokei_op *op)
     if (yokei_leaders_fit(op)) return true;
     op->crossing = YOKEI_CROSS_CHAIN;
     if (op->kind == YOKEI_BROADCAST) return true;
-    if (yokei_reduces(op) && comm->reproducible) return comm->hosts.in_order && op->kind != YOKEI_REDUCE_SCATTER;
+    if (yokei_reduces(op) && comm->reproducible)
+        return comm->hosts.in_order && op->kind != YOKEI_REDUCE_SCATTER;
     if (op->kind == YOKEI_ALL_REDUCE) {
         const bool swaps = comm->hosts.n == 2 || op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
         op->crossing = swaps ? YOKEI_CROSS_SWAP : YOKEI_CROSS_RING;
@@ -171,11 +190,15 @@ static bool choose_crossing(struct yokei_op *op)
 static size_t most_of_slice(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    const size_t bytes = yoke_dtype_bytes(op->dtype), wire = YOKE_MAX(yoke_dtype_bytes(op->wire), bytes), size = (size_t)comm->size;
+    const size_t bytes = yoke_dtype_bytes(op->dtype), wire = YOKE_MAX(yoke_dtype_bytes(op->wire), bytes),
+                 size = (size_t)comm->size;
     const bool in_parts = op->crossing == YOKEI_CROSS_PARTS;
     const size_t shown = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)comm->hosts.least;
-    const size_t seats = in_parts ? yokei_parts_seats(op) : op->crossing == YOKEI_CROSS_SWAP ? (size_t)comm->hosts.n + 1 : 1;
-    return YOKE_MIN(YOKE_MIN(comm->chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire, YOKEI_STAGE_BYTES / (shown * bytes));
+    const size_t seats = in_parts                           ? yokei_parts_seats(op)
+                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)comm->hosts.n + 1
+                                                            : 1;
+    return YOKE_MIN(YOKE_MIN(comm->chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire,
+                    YOKEI_STAGE_BYTES / (shown * bytes));
 }
 
 /* Set the shares of the columns. False: no column would sum anything. */
@@ -211,7 +234,8 @@ static bool plan_hierarchy(struct yokei_op *op)
         op->n_lanes = 1;
         return true;
     }
-    const size_t most = most_of_slice(op), columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)comm->hosts.least;
+    const size_t most = most_of_slice(op),
+                 columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)comm->hosts.least;
     if (!most || !divide_columns(op)) {
         op->before = NULL;
         return false;
@@ -219,7 +243,8 @@ static bool plan_hierarchy(struct yokei_op *op)
     if (most < 4) op->before = NULL; /* this happens with thousands of ranks on a host */
     size_t step;
     op->algorithm = &yokei_hierarchy;
-    const size_t length = chunk_of_slices(op, most, columns, &step), whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
+    const size_t length = chunk_of_slices(op, most, columns, &step),
+                 whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
     const size_t least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * op->unit * columns;
     const size_t even_share = ((whole + YOKEI_CROSS_LANES - 1) / YOKEI_CROSS_LANES + step - 1) / step * step;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even_share, least), step), length / step * step);
@@ -265,7 +290,8 @@ static void plan_messages(struct yokei_op *op)
     case YOKEI_ALL_REDUCE: plan_sum_by_messages(op); return;
     case YOKEI_REDUCE_SCATTER:
     case YOKEI_ALL_GATHER:
-        op->algorithm = comm->reproducible && op->kind == YOKEI_REDUCE_SCATTER ? &yokei_exchange : &yokei_ring;
+        op->algorithm = comm->reproducible && op->kind == YOKEI_REDUCE_SCATTER ? &yokei_exchange
+                                                                               : &yokei_ring;
         plan_chunks(op, yokei_longest_slice(op));
         return;
     case YOKEI_BROADCAST:
@@ -295,15 +321,18 @@ static void plan_messages(struct yokei_op *op)
 
 static bool has_slices(enum yokei_kind kind)
 {
-    return kind == YOKEI_REDUCE_SCATTER || kind == YOKEI_ALL_GATHER || kind == YOKEI_GATHER || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
+    return kind == YOKEI_REDUCE_SCATTER || kind == YOKEI_ALL_GATHER || kind == YOKEI_GATHER
+           || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
 }
 
 void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
-    const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER || op->kind == YOKEI_REDUCE;
+    const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER
+                         || op->kind == YOKEI_REDUCE;
     op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->accum) : op->dtype;
     /* Round only once, however many hops there are. */
-    if (reduces && op->comm->reproducible) op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
+    if (reduces && op->comm->reproducible)
+        op->wire = yokei_wire_dtype(op->dtype, op->reduction, YOKE_ACCUM_F32);
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;
     op->before = NULL;

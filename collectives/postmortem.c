@@ -9,11 +9,19 @@
 #include "collectives/postmortem.h"
 #include "core/base/base.h"
 
-static const char *const fate_names[YOKEI_N_FATES] = { "missing", "running", "stopped", "ended", "failed", "dead", "killed", "gone", "unknown" };
-static const char *const evidence_names[YOKEI_N_EVIDENCES] = { "none", "agent", "witness", "stopped", "error", "gone", "waited" };
+static const char *const fate_names[YOKEI_N_FATES] = { "missing", "running", "stopped", "ended",  "failed",
+                                                       "dead",    "killed",  "gone",    "unknown" };
+static const char *const evidence_names[YOKEI_N_EVIDENCES] = { "none",  "agent", "witness", "stopped",
+                                                               "error", "gone",  "waited" };
 
-const char *yokei_fate_name(enum yokei_fate fate) { return (unsigned)fate < YOKEI_N_FATES ? fate_names[fate] : "?"; }
-const char *yokei_evidence_name(enum yokei_evidence e) { return (unsigned)e < YOKEI_N_EVIDENCES ? evidence_names[e] : "?"; }
+const char *yokei_fate_name(enum yokei_fate fate)
+{
+    return (unsigned)fate < YOKEI_N_FATES ? fate_names[fate] : "?";
+}
+const char *yokei_evidence_name(enum yokei_evidence e)
+{
+    return (unsigned)e < YOKEI_N_EVIDENCES ? evidence_names[e] : "?";
+}
 
 /* ---- fates ---- */
 
@@ -23,7 +31,8 @@ static enum yokei_fate fate_by_process(const struct yokei_flight_file *file, int
     uint64_t start = 0;
     if (file->host_id != yokei_host_id()) return YOKEI_FATE_UNKNOWN;
     const char state = yokei_process_state(file->pid ? file->pid : agents_pid, &start);
-    if (!state || state == 'Z' || state == 'X' || (file->pid && start != file->start_time)) return YOKEI_FATE_GONE;
+    if (!state || state == 'Z' || state == 'X' || (file->pid && start != file->start_time))
+        return YOKEI_FATE_GONE;
     return state == 'T' || state == 't' ? YOKEI_FATE_STOPPED : YOKEI_FATE_RUNNING;
 }
 
@@ -56,7 +65,8 @@ const struct yokei_flight_entry *yokei_flight_operation(const struct yokei_fligh
     const struct yokei_flight_entry *entry = &file->entries[(n - 1 - nth) % YOKEI_FLIGHT_ENTRIES];
     const uint32_t state = atomic_load(&entry->state);
     const bool times = state == 1 ? !entry->end_ns : entry->end_ns >= entry->start_ns;
-    return (state == 1 || state == 2) && times && entry->start_ns && entry->kind < YOKEI_N_KINDS ? entry : NULL;
+    return (state == 1 || state == 2) && times && entry->start_ns && entry->kind < YOKEI_N_KINDS ? entry
+                                                                                                 : NULL;
 }
 
 const struct yokei_flight_comm *yokei_flight_comm_of(const struct yokei_flight_file *file, uint32_t uid)
@@ -80,7 +90,9 @@ static bool has_passed(const struct yokei_flight_file *file, uint32_t comm, uint
 {
     const struct yokei_flight_entry *entry;
     for (uint64_t i = 0; i < YOKEI_FLIGHT_ENTRIES; i++) {
-        if (!(entry = yokei_flight_operation(file, i)) || entry->comm != comm || entry->algorithm == YOKEI_PAIRS) continue;
+        if (!(entry = yokei_flight_operation(file, i)) || entry->comm != comm
+            || entry->algorithm == YOKEI_PAIRS)
+            continue;
         return entry->sequence > sequence || (entry->sequence == sequence && atomic_load(&entry->state) == 2);
     }
     return false;
@@ -92,8 +104,12 @@ int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, i
     const int other = atomic_load(&files[r]->waits_for);
     if (other < 0 || other >= n || other == r) return -1;
     const struct yokei_flight_entry *newest = yokei_flight_operation(files[r], 0);
-    const bool is_pair = newest && newest->algorithm == YOKEI_PAIRS; /* their sequence numbers are counted separately */
-    if (files[other] && !is_pair && has_passed(files[other], atomic_load(&files[r]->comm), atomic_load(&files[r]->sequence))) return -1;
+    const bool is_pair = newest
+                         && newest->algorithm
+                                == YOKEI_PAIRS; /* their sequence numbers are counted separately */
+    if (files[other] && !is_pair
+        && has_passed(files[other], atomic_load(&files[r]->comm), atomic_load(&files[r]->sequence)))
+        return -1;
     return other;
 }
 
@@ -152,7 +168,9 @@ static int first_seen(const struct records *all, int *by_out, uint64_t *when_out
         if (!all->files[r]) continue;
         const int gone = atomic_load(&all->files[r]->first_gone);
         if (gone < 0 || gone >= all->n || gone == r) continue;
-        if (all->fates[gone] != YOKEI_FATE_GONE && all->fates[gone] != YOKEI_FATE_UNKNOWN && all->fates[gone] != YOKEI_FATE_MISSING) continue;
+        if (all->fates[gone] != YOKEI_FATE_GONE && all->fates[gone] != YOKEI_FATE_UNKNOWN
+            && all->fates[gone] != YOKEI_FATE_MISSING)
+            continue;
         const uint64_t when = yokei_wall_ns(all->files[r], atomic_load(&all->files[r]->first_gone_ns));
         if (found >= 0 && when >= *when_out) continue;
         found = gone;
@@ -170,7 +188,9 @@ static int first_error(const struct records *all, uint64_t *when_out)
     int found = -1;
     for (int r = 0; r < all->n; r++) {
         if (all->fates[r] != YOKEI_FATE_FAILED) continue;
-        const bool later = found >= 0 && yokei_wall_ns(all->files[r], atomic_load(&all->files[r]->heartbeat_ns)) >= *when_out;
+        const bool later = found >= 0
+                           && yokei_wall_ns(all->files[r], atomic_load(&all->files[r]->heartbeat_ns))
+                                  >= *when_out;
         const bool echo = is_consequence(atomic_load(&all->files[r]->status));
         const bool best_is_echo = found >= 0 && is_consequence(atomic_load(&all->files[found]->status));
         if (found >= 0 && (echo > best_is_echo || (echo == best_is_echo && later))) continue;
@@ -184,19 +204,21 @@ static int first_error(const struct records *all, uint64_t *when_out)
  * A rank's call with this sequence number on the communicator (0: its newest call). NULL: it made none, or
  * too long ago.
  */
-static const struct yokei_flight_entry *call_of(const struct yokei_flight_file *file, uint32_t comm, uint32_t sequence)
+static const struct yokei_flight_entry *call_of(const struct yokei_flight_file *file, uint32_t comm,
+                                                uint32_t sequence)
 {
     const struct yokei_flight_entry *entry;
     for (uint64_t i = 0; file && i < YOKEI_FLIGHT_ENTRIES && i < atomic_load(&file->n_operations); i++)
-        if ((entry = yokei_flight_operation(file, i)) && entry->comm == comm && entry->algorithm != YOKEI_PAIRS && (!sequence || entry->sequence == sequence))
+        if ((entry = yokei_flight_operation(file, i)) && entry->comm == comm
+            && entry->algorithm != YOKEI_PAIRS && (!sequence || entry->sequence == sequence))
             return entry;
     return NULL;
 }
 
 static bool same_call(const struct yokei_flight_entry *a, const struct yokei_flight_entry *b)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && a->reduction == b->reduction && a->root == b->root && a->count == b->count &&
-           a->counts_hash == b->counts_hash;
+    return a->kind == b->kind && a->dtype == b->dtype && a->reduction == b->reduction && a->root == b->root
+           && a->count == b->count && a->counts_hash == b->counts_hash;
 }
 
 /*
@@ -215,7 +237,8 @@ static int odd_one_of(const struct records *all, uint32_t comm, uint32_t sequenc
             others++;
             alike += same_call(a, b);
         }
-        if (others < 2 || alike == others - 1) continue; /* one of only two ranks, or one of the ranks that agree */
+        if (others < 2 || alike == others - 1)
+            continue; /* one of only two ranks, or one of the ranks that agree */
         if (alike || odd >= 0) return -1;
         odd = r;
     }
@@ -229,10 +252,10 @@ static int odd_one(const struct records *all, uint32_t comm)
     uint32_t last = UINT32_MAX;
     int odd = -1;
     const struct yokei_flight_entry *newest;
-    for (int r = 0; r < all->n; r++)
-        /* the last call that all ranks made */
+    for (int r = 0; r < all->n; r++) /* the last call that all ranks made */
         if ((newest = call_of(all->files[r], comm, 0))) last = YOKE_MIN(last, newest->sequence);
-    for (uint32_t s = last > CALLS ? last - CALLS + 1 : 1; s <= last && last != UINT32_MAX && odd < 0; s++) odd = odd_one_of(all, comm, s);
+    for (uint32_t s = last > CALLS ? last - CALLS + 1 : 1; s <= last && last != UINT32_MAX && odd < 0; s++)
+        odd = odd_one_of(all, comm, s);
     return odd;
 }
 
@@ -265,7 +288,9 @@ static int most_waited_for(const struct records *all)
     int from = -1;
     for (int r = 0; r < all->n; r++) {
         if (yokei_rank_waits_for(all->files, all->n, r) < 0) continue;
-        if (from < 0 || atomic_load(&all->files[r]->progress_ns) < atomic_load(&all->files[from]->progress_ns)) from = r;
+        if (from < 0
+            || atomic_load(&all->files[r]->progress_ns) < atomic_load(&all->files[from]->progress_ns))
+            from = r;
     }
     return from < 0 ? -1 : chain_end(all->files, all->n, from);
 }
@@ -290,7 +315,8 @@ static struct yokei_blame guess(const struct records *all, bool candidates[])
         if (candidates[r]) last = r;
     }
     const int waited_for = most_waited_for(all);
-    if (blame.n_candidates == 1 && all->fates[last] == YOKEI_FATE_GONE) return named(YOKEI_EVIDENCE_GONE, last, -1, candidates);
+    if (blame.n_candidates == 1 && all->fates[last] == YOKEI_FATE_GONE)
+        return named(YOKEI_EVIDENCE_GONE, last, -1, candidates);
     if (waited_for >= 0 && (candidates[waited_for] || !blame.n_candidates)) {
         blame.rank = waited_for;
         blame.evidence = YOKEI_EVIDENCE_WAITED;
@@ -303,7 +329,8 @@ void yokei_find_lost(const struct yokei_flight_file *const files[], int n, struc
 {
     *lost_out = (struct yokei_lost){ 0 };
     for (int r = 0; r < n; r++)
-        for (size_t i = 0; files[r] && atomic_load(&files[r]->n_shrinks) && i < YOKE_COUNT(lost_out->bits); i++)
+        for (size_t i = 0; files[r] && atomic_load(&files[r]->n_shrinks) && i < YOKE_COUNT(lost_out->bits);
+             i++)
             lost_out->bits[i] |= atomic_load(&files[r]->lost[i]);
 }
 
@@ -317,27 +344,33 @@ static struct yokei_blame blame_one(const struct records *of, bool candidates_ou
     uint64_t seen_at = 0, failed_at = 0, dead_at = 0;
     int by = -1;
     memset(candidates_out, 0, (size_t)n * sizeof candidates_out[0]);
-    const int dead = first_dead(&all, &dead_at), seen = first_seen(&all, &by, &seen_at), failed = first_error(&all, &failed_at);
+    const int dead = first_dead(&all, &dead_at), seen = first_seen(&all, &by, &seen_at),
+              failed = first_error(&all, &failed_at);
     /* A rank that ended with a code and recorded no error, after another rank had recorded one, may have
        ended because of that error. */
-    const bool left_later = dead >= 0 && failed >= 0 && !yokei_flight_agent(files[dead]).signal && failed_at < dead_at;
+    const bool left_later = dead >= 0 && failed >= 0 && !yokei_flight_agent(files[dead]).signal
+                            && failed_at < dead_at;
     if (dead >= 0 && !left_later) return named(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
     const bool cause = failed >= 0 && !is_consequence(atomic_load(&files[failed]->status));
-    if (seen >= 0 && !(cause && failed_at < seen_at)) return named(YOKEI_EVIDENCE_WITNESS, seen, by, candidates_out);
+    if (seen >= 0 && !(cause && failed_at < seen_at))
+        return named(YOKEI_EVIDENCE_WITNESS, seen, by, candidates_out);
     for (int r = 0; r < n && failed < 0; r++)
         if (fates[r] == YOKEI_FATE_STOPPED) return named(YOKEI_EVIDENCE_STOPPED, r, -1, candidates_out);
     if (failed >= 0) return named(YOKEI_EVIDENCE_ERROR, named_by(&all, failed), failed, candidates_out);
     return guess(&all, candidates_out);
 }
 
-struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[])
+struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[],
+                               int n, bool candidates_out[])
 {
     /* A rank without which others went on is not the cause of anything later. It counts as ended normally. */
     enum yokei_fate *counted = malloc((size_t)YOKE_MAX(n, 1) * sizeof *counted);
     struct yokei_lost lost;
     yokei_find_lost(files, n, &lost);
-    for (int r = 0; r < n && counted; r++) counted[r] = yokei_was_lost(&lost, r) ? YOKEI_FATE_ENDED : fates[r];
-    const struct yokei_blame blame = blame_one(&(struct records){ files, counted ? counted : fates, n }, candidates_out);
+    for (int r = 0; r < n && counted; r++)
+        counted[r] = yokei_was_lost(&lost, r) ? YOKEI_FATE_ENDED : fates[r];
+    const struct yokei_blame blame = blame_one(&(struct records){ files, counted ? counted : fates, n },
+                                               candidates_out);
     free(counted);
     return blame;
 }

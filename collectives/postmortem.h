@@ -19,7 +19,8 @@ enum yokei_fate {
     YOKEI_FATE_STOPPED, /* stopped by a signal or a debugger */
     YOKEI_FATE_ENDED,   /* ended normally */
     YOKEI_FATE_FAILED,  /* recorded an error */
-    YOKEI_FATE_DEAD,    /* ended by a signal or with a code, as its agent says, without an error of its own in the record */
+    YOKEI_FATE_DEAD,    /* ended by a signal or with a code, as its agent says, without an error of its own in
+                           the record */
     YOKEI_FATE_KILLED,  /* ended by its agent, because another rank failed or the launcher was gone */
     YOKEI_FATE_GONE,    /* its process is gone, and nothing says how it ended */
     YOKEI_FATE_UNKNOWN, /* it ran on another host, and no agent saw its end */
@@ -64,7 +65,8 @@ static inline bool yokei_was_lost(const struct yokei_lost *lost, int r)
  * Times of different hosts are compared by their own clocks. Only the choice between two causes depends on
  * this.
  */
-struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[], int n, bool candidates_out[]);
+struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], const enum yokei_fate fates[],
+                               int n, bool candidates_out[]);
 
 /**
  * The rank of the job for which rank r waits inside a collective; -1: none. A wait does not count if the
@@ -73,7 +75,10 @@ struct yokei_blame yokei_blame(const struct yokei_flight_file *const files[], co
 int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, int r);
 
 /** The time `ns` of a record's host as nanoseconds since 1970, by that host's clock. */
-static inline uint64_t yokei_wall_ns(const struct yokei_flight_file *file, uint64_t ns) { return ns + (uint64_t)file->clock_offset_ns; }
+static inline uint64_t yokei_wall_ns(const struct yokei_flight_file *file, uint64_t ns)
+{
+    return ns + (uint64_t)file->clock_offset_ns;
+}
 /** When the rank last wrote anything. */
 uint64_t yokei_last_activity(const struct yokei_flight_file *file);
 /** The nth newest operation (0: the newest). NULL: there is none, or the entry is damaged. */

@@ -10,7 +10,9 @@
 #include "collectives/engine.h"
 #include "collectives/verdict.h"
 
-struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .flight_fd = -1 };
+struct yokei_process yokei_process = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                                       .wake = PTHREAD_COND_INITIALIZER,
+                                       .flight_fd = -1 };
 
 /* The record lies in the run directory, or, without one, in memory that has no name. */
 static yoke_status open_record(void)
@@ -28,7 +30,8 @@ static yoke_status open_record(void)
     yokei_text(p->run_dir, sizeof p->run_dir, "%s", folder);
     if (!has_agent && !opened) {
         YOKE_TRY(yokei_make_folder(folder));
-        if (p->world_rank == 0) yokei_flight_drop(folder, p->n_world); /* records of an earlier job with more ranks */
+        if (p->world_rank == 0)
+            yokei_flight_drop(folder, p->n_world); /* records of an earlier job with more ranks */
     }
     YOKE_TRY(yokei_flight_create(folder, p->world_rank, !has_agent && !opened, &p->flight));
     p->is_witness = !has_agent;
@@ -44,7 +47,9 @@ yoke_status yokei_process_begin(void)
     PMPI_Initialized(&initialised);
     PMPI_Finalized(&finalised);
     if (!initialised || finalised)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_create: MPI is not initialised: call yoke_mpi_start or MPI_Init_thread first");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_create: MPI is not initialised: call yoke_mpi_start or MPI_Init_thread first");
     PMPI_Query_thread(&level);
     PMPI_Comm_rank(MPI_COMM_WORLD, &p->world_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &p->n_world);
@@ -117,7 +122,8 @@ yoke_status yokei_thread_start(void)
         pthread_sigmask(SIG_SETMASK, &all, &was);
         const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);
         pthread_sigmask(SIG_SETMASK, &was, NULL);
-        if (error) return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));
+        if (error)
+            return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));
         p->thread_runs = true;
     }
     pthread_cond_signal(&p->wake);

@@ -14,20 +14,21 @@
 #include "collectives/comm.h"
 
 static const uint64_t MS = 1000000;
-static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GRACE = 1000, AWAY = 100, BROKEN_GRACE = 2000, BEAT_GRACE = 1000,
-                      DEFAULT_STALL = 10000, GUARD_EVERY = 50;
+static const uint64_t LOOK_EVERY = 2, READ_EVERY = 50, DEAD_GRACE = 10, ORDER_GRACE = 1000, AWAY = 100,
+                      BROKEN_GRACE = 2000, BEAT_GRACE = 1000, DEFAULT_STALL = 10000, GUARD_EVERY = 50;
 enum { FAR_AT_ONCE = 4 };
 
 /* What is known of a rank of the job without a communicator. */
 struct entry {
-    const struct yokei_flight_file *file; /* mapped, or a copy if the rank is on another host; NULL: not found */
+    const struct yokei_flight_file
+        *file; /* mapped, or a copy if the rank is on another host; NULL: not found */
     bool far;
-    int pid;                              /* 0, or the process number that the rank has told */
+    int pid; /* 0, or the process number that the rank has told */
     uint64_t nonce, start_time;
-    uint64_t read_ns, process_ns;         /* when the record was last read, and when the process was last looked at */
+    uint64_t read_ns, process_ns; /* when the record was last read, and when the process was last looked at */
     /* when the rank was last looked at; since when it looks gone or stopped, 0: it does not */
     uint64_t looked_ns, since_ns;
-    enum yokei_agent_state process;       /* the process's state by /proc */
+    enum yokei_agent_state process; /* the process's state by /proc */
     struct yokei_beats beats;
 };
 
@@ -35,7 +36,8 @@ static struct {
     struct entry *of; /* [n] */
     int n, self, next_far;
     bool has_agents;
-    uint64_t stall_ns;  /* how long the agent of a host must show no life, so that the host counts as down or cut off */
+    uint64_t stall_ns; /* how long the agent of a host must show no life, so that the host counts as down or
+                          cut off */
     char folder[4096];
 } roll;
 
@@ -45,7 +47,8 @@ bool yokei_roll_begin(void)
     if (roll.of) return true;
     PMPI_Comm_rank(MPI_COMM_WORLD, &roll.self);
     PMPI_Comm_size(MPI_COMM_WORLD, &roll.n);
-    yokei_text(roll.folder, sizeof roll.folder, "%s", folder && strlen(folder) < sizeof roll.folder ? folder : "");
+    yokei_text(roll.folder, sizeof roll.folder, "%s",
+               folder && strlen(folder) < sizeof roll.folder ? folder : "");
     roll.has_agents = getenv("YOKE_SUPERVISOR") != NULL;
     const char *stall = getenv("YOKE_STALL_MS");
     roll.stall_ns = (stall && atoll(stall) > 0 ? (uint64_t)atoll(stall) : DEFAULT_STALL) * MS;
@@ -93,7 +96,8 @@ static const struct yokei_flight_file *read_record(struct entry *e, int r)
 static const struct yokei_flight_file *record_of(struct entry *e, int r, uint64_t now)
 {
     struct yokei_error text;
-    if ((e->file && !e->far) || !roll.folder[0] || (e->read_ns && now - e->read_ns < READ_EVERY * MS)) return e->file;
+    if ((e->file && !e->far) || !roll.folder[0] || (e->read_ns && now - e->read_ns < READ_EVERY * MS))
+        return e->file;
     e->read_ns = now;
     yokei_error_save(&text);
     const struct yokei_flight_file *file = read_record(e, r);
@@ -115,7 +119,9 @@ static enum yokei_agent_state by_process(struct entry *e, const struct yokei_fli
     e->process_ns = now;
     const char state = yokei_process_state(pid, &start);
     const bool gone = !state || state == 'Z' || state == 'X' || start != started;
-    return e->process = gone ? YOKEI_AGENT_DEAD : state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED : YOKEI_AGENT_ALIVE;
+    return e->process = gone                           ? YOKEI_AGENT_DEAD
+                        : state == 'T' || state == 't' ? YOKEI_AGENT_STOPPED
+                                                       : YOKEI_AGENT_ALIVE;
 }
 
 /* How surely a rank is the cause of a wait, from the least to the most, and what became of it. */
@@ -138,22 +144,31 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     if (file) found.verdict = yokei_flight_agent(file);
     struct yokei_agent_verdict *v = &found.verdict;
     if (v->state == YOKEI_AGENT_NONE) v->state = by_process(e, file, now);
-    if (file && e->far && !yokei_agent_gone(v->state) && yokei_beats_stand(&e->beats, file, now) > roll.stall_ns + BEAT_GRACE * MS) v->state = YOKEI_AGENT_SILENT;
+    if (file && e->far && !yokei_agent_gone(v->state)
+        && yokei_beats_stand(&e->beats, file, now) > roll.stall_ns + BEAT_GRACE * MS)
+        v->state = YOKEI_AGENT_SILENT;
     const bool gone = yokei_agent_gone(v->state), away = now - e->looked_ns > AWAY * MS;
-    if (!gone && v->state != YOKEI_AGENT_STOPPED) e->since_ns = 0;
-    else if (!e->since_ns) e->since_ns = now;
+    if (!gone && v->state != YOKEI_AGENT_STOPPED)
+        e->since_ns = 0;
+    else if (!e->since_ns)
+        e->since_ns = now;
     /* while this rank did not look, it may itself have stood still */
-    else if (away) e->since_ns += now - e->looked_ns - AWAY * MS;
+    else if (away)
+        e->since_ns += now - e->looked_ns - AWAY * MS;
     e->looked_ns = now;
     const uint64_t seen = now - e->since_ns;
     if (!e->since_ns) return found;
     /* Or it may have ended normally. A process that is gone does not tell how it ended. A launcher without
        agents ends all ranks if one did not end normally. */
     const bool in_order = v->state == YOKEI_AGENT_DEAD && !v->signal && !v->exit_code;
-    if (!gone) found.weight = yokei_stopped_for_long(v, seen, !e->far) ? HALTED : FINE;
-    else if ((in_order && may_leave) || seen < (in_order ? ORDER_GRACE : DEAD_GRACE) * MS) found.weight = FINE;
-    else if (v->pid && v->state == YOKEI_AGENT_DEAD && !v->signal) found.weight = file && atomic_load(&file->status) ? REPORTED : LEFT;
-    else found.weight = DIED;
+    if (!gone)
+        found.weight = yokei_stopped_for_long(v, seen, !e->far) ? HALTED : FINE;
+    else if ((in_order && may_leave) || seen < (in_order ? ORDER_GRACE : DEAD_GRACE) * MS)
+        found.weight = FINE;
+    else if (v->pid && v->state == YOKEI_AGENT_DEAD && !v->signal)
+        found.weight = file && atomic_load(&file->status) ? REPORTED : LEFT;
+    else
+        found.weight = DIED;
     return found;
 }
 
@@ -170,7 +185,8 @@ static struct finding look(const bool *awaited, bool may_leave, uint64_t now)
         if (r == roll.self || (awaited && !awaited[r])) continue;
         if (roll.of[r].far && n_far++ >= FAR_AT_ONCE) continue;
         const struct finding found = look_at(r, may_leave, now);
-        if (found.weight > worst.weight || (found.weight == worst.weight && found.rank < worst.rank)) worst = found;
+        if (found.weight > worst.weight || (found.weight == worst.weight && found.rank < worst.rank))
+            worst = found;
     }
     if (n_far) roll.next_far = (roll.next_far + FAR_AT_ONCE) % roll.n;
     return worst;
@@ -180,7 +196,8 @@ static struct finding look(const bool *awaited, bool may_leave, uint64_t now)
 static struct yokei_flight_file *own_record(bool *opened_out)
 {
     struct yokei_flight_file *file = yokei_process.flight;
-    *opened_out = !file && roll.folder[0] && roll.has_agents && !yokei_flight_create(roll.folder, roll.self, false, &file);
+    *opened_out = !file && roll.folder[0] && roll.has_agents
+                  && !yokei_flight_create(roll.folder, roll.self, false, &file);
     return file;
 }
 
@@ -240,8 +257,12 @@ static yoke_status blame(const struct finding *found, const char *what)
     }
     name_of(found->rank, who, sizeof who);
     did_text(found->rank, did, sizeof did);
-    if (found->verdict.pid || found->verdict.state == YOKEI_AGENT_SILENT) yokei_agent_verdict_text(&found->verdict, how, sizeof how);
-    else yokei_text(how, sizeof how, "%s", found->weight == HALTED ? "was stopped (SIGSTOP or a debugger)" : "died (its process is gone)");
+    if (found->verdict.pid || found->verdict.state == YOKEI_AGENT_SILENT)
+        yokei_agent_verdict_text(&found->verdict, how, sizeof how);
+    else
+        yokei_text(how, sizeof how, "%s",
+                   found->weight == HALTED ? "was stopped (SIGSTOP or a debugger)"
+                                           : "died (its process is gone)");
     yokei_text(text, sizeof text, "%s: %s %s%s", what, who, how, did);
     return roll_fail(YOKE_EDEAD, found->rank, text);
 }
@@ -262,16 +283,21 @@ yoke_status yokei_roll_look(const char *what) { return judge(NULL, true, what); 
 static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wait)
 {
     char text[1024], who[192], did[600];
-    const bool meets = yokei_process.flight && atomic_load(&yokei_process.flight->state) == YOKEI_RANK_MEETING;
+    const bool meets = yokei_process.flight
+                       && atomic_load(&yokei_process.flight->state) == YOKEI_RANK_MEETING;
     for (int r = 0; r < roll.n && meets; r++) {
         const struct yokei_flight_file *file = roll.of[r].file;
-        if (r == roll.self || (awaited && !awaited[r]) || !file || atomic_load(&file->state) == YOKEI_RANK_MEETING) continue;
+        if (r == roll.self || (awaited && !awaited[r]) || !file
+            || atomic_load(&file->state) == YOKEI_RANK_MEETING)
+            continue;
         name_of(r, who, sizeof who);
         did_text(r, did, sizeof did);
-        yokei_text(text, sizeof text, "%s: %s has not called for %lld ms%s", wait->what, who, (long long)wait->timeout_ms, did);
+        yokei_text(text, sizeof text, "%s: %s has not called for %lld ms%s", wait->what, who,
+                   (long long)wait->timeout_ms, did);
         return roll_fail(YOKE_ETIMEOUT, r, text);
     }
-    yokei_text(text, sizeof text, "%s: not all of its ranks called within %lld ms", wait->what, (long long)wait->timeout_ms);
+    yokei_text(text, sizeof text, "%s: not all of its ranks called within %lld ms", wait->what,
+               (long long)wait->timeout_ms);
     return roll_fail(YOKE_ETIMEOUT, -1, text);
 }
 
@@ -327,7 +353,8 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
             status = judge(awaited, false, how->what);
         }
         /* An error of MPI is most often the first sign that a rank died, but the error does not say so. */
-        if (!status && broken && now - broken > (roll.n > 1 ? BROKEN_GRACE * MS : 0)) status = mpi_failed(how, code);
+        if (!status && broken && now - broken > (roll.n > 1 ? BROKEN_GRACE * MS : 0))
+            status = mpi_failed(how, code);
         if (!status && now - begun > (uint64_t)how->timeout_ms * MS) status = too_late(awaited, how);
         if (!status) yokei_wait_idle(&wait);
     }
@@ -352,7 +379,8 @@ void yokei_handlers_restore(struct yokei_handlers *saved)
 {
     for (int i = saved->n - 1; i >= 0; i--) {
         PMPI_Comm_set_errhandler(saved->of[i], saved->was[i]);
-        if (saved->was[i] != MPI_ERRORS_ARE_FATAL && saved->was[i] != MPI_ERRORS_RETURN) PMPI_Errhandler_free(&saved->was[i]);
+        if (saved->was[i] != MPI_ERRORS_ARE_FATAL && saved->was[i] != MPI_ERRORS_RETURN)
+            PMPI_Errhandler_free(&saved->was[i]);
     }
 }
 
@@ -399,7 +427,7 @@ void yokei_guard_end(void)
 static struct yokei_kept {
     struct yokei_kept *next;
     void *memory;
-} *kept;
+} * kept;
 
 void yokei_keep(void *memory)
 {

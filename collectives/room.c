@@ -28,8 +28,10 @@ yoke_status yokei_check_file_limit(void)
     const rlim_t least = 8u << 20;
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur >= least) return YOKE_OK;
-    return yoke_fail(YOKE_EIO, "files of this process may have %llu KiB (ulimit -f), and the shared memory of MPI needs files of %llu: raise that limit",
-                     (unsigned long long)limit.rlim_cur >> 10, (unsigned long long)least >> 10);
+    return yoke_fail(
+        YOKE_EIO,
+        "files of this process may have %llu KiB (ulimit -f), and the shared memory of MPI needs files of %llu: raise that limit",
+        (unsigned long long)limit.rlim_cur >> 10, (unsigned long long)least >> 10);
 }
 
 /*
@@ -51,8 +53,10 @@ static yoke_status check_descriptors(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= YOKEI_LEAST_DESCRIPTORS) return YOKE_OK;
-    return yoke_fail(YOKE_EIO, "this process may have %llu files, sockets and devices open at once (ulimit -n), and MPI needs %d: raise that limit (ulimit -n 1024)",
-                     (unsigned long long)limit.rlim_cur, YOKEI_LEAST_DESCRIPTORS);
+    return yoke_fail(
+        YOKE_EIO,
+        "this process may have %llu files, sockets and devices open at once (ulimit -n), and MPI needs %d: raise that limit (ulimit -n 1024)",
+        (unsigned long long)limit.rlim_cur, YOKEI_LEAST_DESCRIPTORS);
 }
 
 static void *nothing(void *unused) { return unused; }
@@ -63,8 +67,11 @@ static yoke_status try_thread(void)
     pthread_t thread;
     const int error = pthread_create(&thread, NULL, nothing, NULL);
     if (!error) return pthread_join(thread, NULL), YOKE_OK;
-    return yoke_fail(YOKE_ENOMEM, "no thread could be started, and MPI needs one (%s): the limit of the user's processes (ulimit -u), of the container's (pids.max), "
-                     "or of memory (ulimit -v) is too low", strerror(error));
+    return yoke_fail(
+        YOKE_ENOMEM,
+        "no thread could be started, and MPI needs one (%s): the limit of the user's processes (ulimit -u), of the container's (pids.max), "
+        "or of memory (ulimit -v) is too low",
+        strerror(error));
 }
 
 static const char *other_folder(void)
@@ -80,18 +87,24 @@ static const char *other_folder(void)
  */
 static yoke_status without_shm(int ranks_on_host, int error, char *note_out, size_t bytes)
 {
-    const char *given = getenv("UCX_POSIX_DIR"), *folder = given && *given && !cannot_write(given) ? given : other_folder();
+    const char *given = getenv("UCX_POSIX_DIR"),
+               *folder = given && *given && !cannot_write(given) ? given : other_folder();
     const int also = cannot_write(folder);
     if (also)
-        return yoke_fail(YOKE_EIO, "/dev/shm cannot be written (%s), and neither can %s (%s): MPI needs one of them to start. Make /dev/shm writable "
-                         "(mount -o remount,rw /dev/shm; chmod 1777 /dev/shm), or set TMPDIR to a folder on a disk of this host",
-                         strerror(error), folder, strerror(also));
+        return yoke_fail(
+            YOKE_EIO,
+            "/dev/shm cannot be written (%s), and neither can %s (%s): MPI needs one of them to start. Make /dev/shm writable "
+            "(mount -o remount,rw /dev/shm; chmod 1777 /dev/shm), or set TMPDIR to a folder on a disk of this host",
+            strerror(error), folder, strerror(also));
     if (getenv("MPIR_CVAR_NOLOCAL") && folder == given) return YOKE_OK; /* the agent has reported it */
     setenv("MPIR_CVAR_NOLOCAL", "1", 0);
     setenv("UCX_POSIX_DIR", folder, 1);
     if (ranks_on_host < 2) return YOKE_OK; /* a single rank sends nothing */
-    yokei_text(note_out, bytes, "/dev/shm cannot be written (%s): MPI's messages go through files in %s instead (UCX_POSIX_DIR, MPIR_CVAR_NOLOCAL); "
-               "make /dev/shm writable to avoid it: mount -o remount,rw /dev/shm; chmod 1777 /dev/shm", strerror(error), folder);
+    yokei_text(
+        note_out, bytes,
+        "/dev/shm cannot be written (%s): MPI's messages go through files in %s instead (UCX_POSIX_DIR, MPIR_CVAR_NOLOCAL); "
+        "make /dev/shm writable to avoid it: mount -o remount,rw /dev/shm; chmod 1777 /dev/shm",
+        strerror(error), folder);
     return YOKE_OK;
 }
 
@@ -103,17 +116,27 @@ yoke_status yokei_make_room(int ranks_on_host, char *note_out, size_t bytes)
     YOKE_TRY(check_descriptors());
     YOKE_TRY(try_thread());
     const int error = cannot_write("/dev/shm");
-    if (error) return without_shm(ranks_on_host, error, note_out, bytes); /* even a single rank opens its mailbox there */
+    if (error)
+        return without_shm(ranks_on_host, error, note_out,
+                           bytes); /* even a single rank opens its mailbox there */
     if (ranks_on_host < 1 || statvfs("/dev/shm", &fs)) return YOKE_OK;
-    const uint64_t ranks = (uint64_t)ranks_on_host, left = (uint64_t)fs.f_bavail * fs.f_frsize, need = ranks * PER_RANK;
+    const uint64_t ranks = (uint64_t)ranks_on_host, left = (uint64_t)fs.f_bavail * fs.f_frsize,
+                   need = ranks * PER_RANK;
     if (ranks > 1 && left < (ranks + 1) * PER_MEETING_RANK)
-        return yoke_fail(YOKE_EIO, "/dev/shm is full: %llu KiB are free, and %d ranks need %llu to start MPI: remove what is in it, or give a "
-                         "container --shm-size=1g", (unsigned long long)left >> 10, ranks_on_host, (unsigned long long)(ranks + 1) * PER_MEETING_RANK >> 10);
+        return yoke_fail(
+            YOKE_EIO,
+            "/dev/shm is full: %llu KiB are free, and %d ranks need %llu to start MPI: remove what is in it, or give a "
+            "container --shm-size=1g",
+            (unsigned long long)left >> 10, ranks_on_host,
+            (unsigned long long)(ranks + 1) * PER_MEETING_RANK >> 10);
     if (left >= need || getenv("UCX_POSIX_DIR")) return YOKE_OK;
     const char *folder = other_folder();
     setenv("UCX_POSIX_DIR", folder, 0);
     if (ranks < 2) return YOKE_OK; /* a single rank sends nothing */
-    yokei_text(note_out, bytes, "/dev/shm has %.1f MiB free, and MPI's messages between %d ranks may need %.0f: they go through files in %s instead "
-               "(UCX_POSIX_DIR); give a container --shm-size=1g to avoid it", (double)left / (1 << 20), ranks_on_host, (double)need / (1 << 20), folder);
+    yokei_text(
+        note_out, bytes,
+        "/dev/shm has %.1f MiB free, and MPI's messages between %d ranks may need %.0f: they go through files in %s instead "
+        "(UCX_POSIX_DIR); give a container --shm-size=1g to avoid it",
+        (double)left / (1 << 20), ranks_on_host, (double)need / (1 << 20), folder);
     return YOKE_OK;
 }

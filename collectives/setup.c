@@ -17,11 +17,14 @@
 /*
  * Wait for a non-blocking collective of MPI, until all ranks have called it, or one has died or been stopped.
  */
-static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code, const char *call)
+static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code,
+                          const char *call)
 {
     char what[96];
     yokei_text(what, sizeof what, "yoke_comm_create: communicator \"%s\"", comm->name);
-    return yokei_mpi_finish(request, code, &(struct yokei_mpi_wait){ .comm = among, .what = what, .call = call, .timeout_ms = comm->timeout_ms });
+    return yokei_mpi_finish(request, code,
+                            &(struct yokei_mpi_wait){
+                                .comm = among, .what = what, .call = call, .timeout_ms = comm->timeout_ms });
 }
 
 /* Find or make the set of these processes. */
@@ -68,13 +71,26 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
 {
     const struct yokei_process *p = &yokei_process;
     *info = (struct yokei_peer_info){
-        .nonce = p->nonce, .start_time = p->start_time, .pid = getpid(), .world_rank = p->world_rank,
-        .flight_fd = p->flight_fd, .segment_fd = comm->segment_fd, .segment_nonce = comm->segment_nonce,
-        .next_context = comm->set->next_context, .status = status, .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
-        .accum = comm->accum, .reproducible = comm->reproducible, .check = comm->check,
-        .staged = comm->device && !yoke_device_info(comm->device)->host_visible, .algorithm = comm->forced_algorithm,
-        .timeout_ms = comm->timeout_ms, .stall_ms = comm->stall_ms,
-        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0, .n_cores = p->n_cores, .n_threads = yokei_own_threads(comm),
+        .nonce = p->nonce,
+        .start_time = p->start_time,
+        .pid = getpid(),
+        .world_rank = p->world_rank,
+        .flight_fd = p->flight_fd,
+        .segment_fd = comm->segment_fd,
+        .segment_nonce = comm->segment_nonce,
+        .next_context = comm->set->next_context,
+        .status = status,
+        .version = YOKE_VERSION_MAJOR << 16 | YOKE_VERSION_MINOR,
+        .accum = comm->accum,
+        .reproducible = comm->reproducible,
+        .check = comm->check,
+        .staged = comm->device && !yoke_device_info(comm->device)->host_visible,
+        .algorithm = comm->forced_algorithm,
+        .timeout_ms = comm->timeout_ms,
+        .stall_ms = comm->stall_ms,
+        .chunk_bytes = comm->chunk_is_forced ? comm->chunk_bytes : 0,
+        .n_cores = p->n_cores,
+        .n_threads = yokei_own_threads(comm),
     };
     char costs[256];
     yokei_costs_text(&comm->costs, costs, sizeof costs);
@@ -83,7 +99,8 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
     cpu_set_t cores;
-    if (!sched_getaffinity(0, sizeof cores, &cores)) memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
+    if (!sched_getaffinity(0, sizeof cores, &cores))
+        memcpy(info->cores, &cores, YOKE_MIN(sizeof cores, sizeof info->cores));
     memcpy(info->host, p->host, sizeof info->host);
     info->host_id = yokei_host_id();
     memcpy(info->name, comm->name, sizeof info->name);
@@ -110,7 +127,8 @@ static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, vo
     char *room = malloc((n + 1) * bytes);
     if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", n);
     memcpy(room + n * bytes, mine, bytes);
-    const int code = PMPI_Iallgather(room + n * bytes, (int)bytes, MPI_BYTE, room, (int)bytes, MPI_BYTE, comm->set->mpi, &request);
+    const int code = PMPI_Iallgather(room + n * bytes, (int)bytes, MPI_BYTE, room, (int)bytes, MPI_BYTE,
+                                     comm->set->mpi, &request);
     const yoke_status status = finish(comm, comm->set->mpi, &request, code, "MPI_Iallgather");
     if (status) {
         yokei_keep(room);
@@ -125,7 +143,8 @@ static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, vo
  * all[r] = the data of rank r. comm is NULL on ranks of the parent that are no members. They tell nothing,
  * and their `all` is not read.
  */
-static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all, size_t bytes)
+static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all,
+                            size_t bytes)
 {
     if (!at->parent) return exchange_over_mpi(comm, mine, all, bytes);
     pthread_mutex_unlock(&yokei_process.lock);
@@ -140,22 +159,31 @@ static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const voi
 static yoke_status compare(const yoke_comm *comm, int r)
 {
     const struct yokei_peer_info *a = &comm->peers[0].info, *b = &comm->peers[r].info;
-    const struct { const char *what; long long a, b; } fields[] = {
-        { "version", a->version, b->version },          { "accum", a->accum, b->accum },
+    const struct {
+        const char *what;
+        long long a, b;
+    } fields[] = {
+        { "version", a->version, b->version },
+        { "accum", a->accum, b->accum },
         { "reproducible", a->reproducible, b->reproducible },
-        { "check", a->check, b->check },       { "algorithm", a->algorithm, b->algorithm },
-        { "timeout_ms", a->timeout_ms, b->timeout_ms }, { "stall_ms", a->stall_ms, b->stall_ms },
-        { "costs (as a hash)", a->costs, b->costs },    { "shares (as a hash)", a->shares, b->shares },
+        { "check", a->check, b->check },
+        { "algorithm", a->algorithm, b->algorithm },
+        { "timeout_ms", a->timeout_ms, b->timeout_ms },
+        { "stall_ms", a->stall_ms, b->stall_ms },
+        { "costs (as a hash)", a->costs, b->costs },
+        { "shares (as a hash)", a->shares, b->shares },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
     };
     if (strcmp(a->name, b->name))
-        return yoke_fail(YOKE_EMISMATCH, "yoke_comm_create: rank 0 names the communicator \"%s\", rank %d \"%s\"", a->name,
-                         r, b->name);
+        return yoke_fail(YOKE_EMISMATCH,
+                         "yoke_comm_create: rank 0 names the communicator \"%s\", rank %d \"%s\"", a->name, r,
+                         b->name);
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
         if (fields[i].a != fields[i].b)
-            return yoke_fail(YOKE_EMISMATCH, "yoke_comm_create: communicator \"%s\": %s is %lld on rank 0 and %lld on rank "
-                             "%d; all ranks need the same configuration", comm->name, fields[i].what, fields[i].a,
-                             fields[i].b, r);
+            return yoke_fail(YOKE_EMISMATCH,
+                             "yoke_comm_create: communicator \"%s\": %s is %lld on rank 0 and %lld on rank "
+                             "%d; all ranks need the same configuration",
+                             comm->name, fields[i].what, fields[i].a, fields[i].b, r);
     return YOKE_OK;
 }
 
@@ -209,7 +237,8 @@ static yoke_status check_tags(const yoke_comm *comm)
     int *most = NULL, found = 0;
     PMPI_Comm_get_attr(comm->set->mpi, MPI_TAG_UB, &most, &found);
     if (found && most && comm->context >= (uint32_t)*most / YOKEI_LANE_KINDS - 1)
-        return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: all %d communicators that MPI has tags for were used",
+        return yoke_fail(YOKE_ENOMEM,
+                         "yoke_comm_create: all %d communicators that MPI has tags for were used",
                          *most / YOKEI_LANE_KINDS);
     return YOKE_OK;
 }
@@ -226,7 +255,8 @@ yoke_status yokei_agree(yoke_comm *comm)
     for (int r = 1; r < comm->size; r++) YOKE_TRY(compare(comm, r));
     for (int r = 0; r < comm->size; r++) comm->any_staged |= comm->peers[r].info.staged != 0;
     comm->context = 0;
-    for (int r = 0; r < comm->size; r++) comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
+    for (int r = 0; r < comm->size; r++)
+        comm->context = YOKE_MAX(comm->context, comm->peers[r].info.next_context);
     comm->set->next_context = comm->context + 1;
     comm->uid = comm->peers[0].info.draw;
     return check_tags(comm);
@@ -269,7 +299,8 @@ void yokei_count_host(yoke_comm *comm)
 }
 
 /* First exchange: the identity of each rank. The answers decide, in the same way on all ranks. */
-static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct yokei_peer_info *all, yoke_status status)
+static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct yokei_peer_info *all,
+                             yoke_status status)
 {
     struct yokei_peer_info mine = { 0 };
     if (comm) yokei_describe_self(comm, &mine, status);
@@ -299,7 +330,8 @@ static yoke_status set_up(yoke_comm *comm, const struct meeting *at, yoke_status
     if (all && mine && sees) {
         status = introduce(comm, at, all, status);
         for (int r = 0; comm && r < comm->size && !status; r++)
-            if (r != comm->rank && comm->peers[r].flight) mine[r] = SEES_RECORD | (yokei_shm_map(comm, r) ? SEES_SLOTS : 0);
+            if (r != comm->rank && comm->peers[r].flight)
+                mine[r] = SEES_RECORD | (yokei_shm_map(comm, r) ? SEES_SLOTS : 0);
         if (!status || (at->parent && !atomic_load(&at->parent->error))) {
             const yoke_status second = exchange(comm, at, mine, sees, width);
             if (!status) status = second;
@@ -342,7 +374,8 @@ yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int mem
 void yokei_setup_undo(yoke_comm *comm)
 {
     for (int r = 0; r < comm->size && comm->peers; r++)
-        if (r != comm->rank) yokei_flight_close(comm->peers[r].flight), yokei_flight_close(comm->peers[r].far);
+        if (r != comm->rank)
+            yokei_flight_close(comm->peers[r].flight), yokei_flight_close(comm->peers[r].far);
     yokei_hosts_end(comm);
     leave_set(comm);
 }

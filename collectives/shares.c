@@ -15,8 +15,10 @@ enum { MOST_SHARE = 1000, FINEST = 256 };
 
 static yoke_status refuse(const char *text, const char *at, const char *why)
 {
-    return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": at \"%.40s\": %s; wanted whole numbers from 0 to %d, such as 3:1:1:1 or 3:1*3, or equal, or auto",
-                     text, at, why, MOST_SHARE);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "shares \"%.80s\": at \"%.40s\": %s; wanted whole numbers from 0 to %d, such as 3:1:1:1 or 3:1*3, or equal, or auto",
+        text, at, why, MOST_SHARE);
 }
 
 /* Read a number, or N*K. Returns where the next one begins; NULL: the text is not valid. */
@@ -43,13 +45,15 @@ static yoke_status read_list(struct yokei_shares *s, const char *text, const cha
         const char *end = read_one(at, &share, &times);
         if (!end) return refuse(text, at, "this is no share");
         if (times > n - r)
-            return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": these are more than one for each of %d ranks%s", text, n,
-                             s->of_the_job ? " of the job" : "");
+            return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": these are more than one for each of %d ranks%s",
+                             text, n, s->of_the_job ? " of the job" : "");
         for (; times > 0; times--) s->wanted[r++] = (uint32_t)share;
         sum += (uint64_t)share;
         at = end;
     }
-    if (r < n) return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": %d for %d ranks%s; give one for each", text, r, n, s->of_the_job ? " of the job" : "");
+    if (r < n)
+        return yoke_fail(YOKE_ECONFIG, "shares \"%.80s\": %d for %d ranks%s; give one for each", text, r, n,
+                         s->of_the_job ? " of the job" : "");
     return sum ? YOKE_OK : refuse(text, list, "all are 0, so nobody would sum");
 }
 
@@ -76,7 +80,9 @@ uint32_t yokei_shares_hash(const yoke_comm *comm)
 {
     const struct yokei_shares *s = &comm->shares;
     if (!s->wanted) return 0;
-    return YOKE_MAX(yokei_hash32(s->wanted, (size_t)s->n_wanted * sizeof *s->wanted, 1u + 2 * s->of_the_job + s->wanted_as_speeds), 1u);
+    return YOKE_MAX(yokei_hash32(s->wanted, (size_t)s->n_wanted * sizeof *s->wanted,
+                                 1u + 2 * s->of_the_job + s->wanted_as_speeds),
+                    1u);
 }
 
 void yokei_shares_text(const yoke_comm *comm, char *text_out, size_t bytes)
@@ -89,8 +95,10 @@ void yokei_shares_text(const yoke_comm *comm, char *text_out, size_t bytes)
         char one[32];
         for (n = 1; r + n < comm->size && s->of[r + n] == s->of[r];) n++;
         if (n < 3) n = 1;
-        if (n > 1) yokei_text(one, sizeof one, "%s%u*%d", r ? ":" : "", s->of[r], n);
-        else yokei_text(one, sizeof one, "%s%u", r ? ":" : "", s->of[r]);
+        if (n > 1)
+            yokei_text(one, sizeof one, "%s%u*%d", r ? ":" : "", s->of[r], n);
+        else
+            yokei_text(one, sizeof one, "%s%u", r ? ":" : "", s->of[r]);
         used = strlen(text_out);
         if (used + strlen(one) >= bytes) {
             text_out[0] = '\0';
@@ -142,15 +150,19 @@ static void add_up_beside_rest(const uint32_t *speeds, int n, uint32_t *before_o
         if (speeds[i] > least) widest = YOKE_MAX(widest, speeds[i] * work - fixed * rate);
     before_out[0] = 0;
     for (int i = 0; i < n; i++) {
-        const uint64_t w = speeds[i] > least ? YOKE_MAX((speeds[i] * work - fixed * rate) * FINEST / widest, (uint64_t)1) : 0;
+        const uint64_t w = speeds[i] > least
+                               ? YOKE_MAX((speeds[i] * work - fixed * rate) * FINEST / widest, (uint64_t)1)
+                               : 0;
         before_out[i + 1] = before_out[i] + (uint32_t)w;
     }
 }
 
 static void slices_of(const struct yokei_shares *s, const uint32_t *shares, int n, uint32_t *before_out)
 {
-    if (s->source == YOKEI_SHARES_MEASURED) add_up_beside_rest(shares, n, before_out);
-    else add_up(shares, n, before_out);
+    if (s->source == YOKEI_SHARES_MEASURED)
+        add_up_beside_rest(shares, n, before_out);
+    else
+        add_up(shares, n, before_out);
 }
 
 /* A column is as slow as its slowest rank. */
@@ -161,12 +173,15 @@ static void find_columns(yoke_comm *comm, uint32_t *room)
     const int n = h->n ? h->least : 1;
     for (int c = 0; c < n; c++) {
         room[c] = h->n ? s->of[yokei_rank_on(comm, 0, c)] : 1;
-        for (int host = 1; host < h->n; host++) room[c] = YOKE_MIN(room[c], s->of[yokei_rank_on(comm, host, c)]);
+        for (int host = 1; host < h->n; host++)
+            room[c] = YOKE_MIN(room[c], s->of[yokei_rank_on(comm, host, c)]);
     }
     uint32_t most = 0;
     for (int c = 0; c < n; c++) most = YOKE_MAX(most, room[c]);
-    if (most) slices_of(s, room, n, s->columns);
-    else add_up(room, n, s->columns);
+    if (most)
+        slices_of(s, room, n, s->columns);
+    else
+        add_up(room, n, s->columns);
 }
 
 static bool are_equal(const uint32_t *shares, int n)
@@ -197,9 +212,12 @@ static void divide(yoke_comm *comm)
 void yokei_shares_settle(yoke_comm *comm, const uint32_t speeds[])
 {
     struct yokei_shares *s = &comm->shares;
-    s->source = s->wanted ? s->wanted_as_speeds ? YOKEI_SHARES_MEASURED : YOKEI_SHARES_GIVEN : YOKEI_SHARES_MEASURED;
+    s->source = s->wanted ? s->wanted_as_speeds ? YOKEI_SHARES_MEASURED : YOKEI_SHARES_GIVEN
+                          : YOKEI_SHARES_MEASURED;
     for (int r = 0; r < comm->size; r++)
-        s->of[r] = s->wanted ? s->wanted[s->of_the_job ? comm->peers[r].info.world_rank : r] : speeds ? speeds[r] : 1;
+        s->of[r] = s->wanted ? s->wanted[s->of_the_job ? comm->peers[r].info.world_rank : r]
+                   : speeds  ? speeds[r]
+                             : 1;
     divide(comm);
 }
 
@@ -224,7 +242,9 @@ yoke_status yokei_shares_begin(yoke_comm *comm)
     const size_t size = (size_t)comm->size;
     uint32_t *room = calloc(4 * size + 3, sizeof *room);
     if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
-    comm->shares = (struct yokei_shares){ .of = room, .plain = room + size, .shown = room + 2 * size + 1, .columns = room + 3 * size + 2 };
+    comm->shares = (struct yokei_shares){
+        .of = room, .plain = room + size, .shown = room + 2 * size + 1, .columns = room + 3 * size + 2
+    };
     for (size_t r = 0; r < size; r++) room[r] = 1;
     return YOKE_OK;
 }

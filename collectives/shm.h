@@ -14,7 +14,7 @@
  * memory that one rank owns.
  */
 struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes);
-yoke_status yokei_shm_create(yoke_comm *comm);                 /* create this rank's segment and its descriptor */
+yoke_status yokei_shm_create(yoke_comm *comm); /* create this rank's segment and its descriptor */
 /* map a peer's segment through the descriptor of the peer's process */
 bool yokei_shm_map(yoke_comm *comm, int peer);
 /**
@@ -32,7 +32,8 @@ const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm);
  * the rank shows, 1 the data that it computed.
  */
 struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number);
-_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until);
+_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane,
+                                       enum yokei_counter counter, uint32_t until);
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number);
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part);
 /**
@@ -43,7 +44,7 @@ struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint
 _Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm);
 /** Wake the ranks that sleep, because the data that they wait for may be there. */
 void yokei_shm_ring_all(const yoke_comm *comm);
-void yokei_shm_close_fd(yoke_comm *comm);                      /* call this when all peers have mapped the segment */
+void yokei_shm_close_fd(yoke_comm *comm); /* call this when all peers have mapped the segment */
 void yokei_shm_destroy(yoke_comm *comm);
 
 /* ---- check.c: announcements ---- */
@@ -59,7 +60,8 @@ struct yokei_post *yokei_announce(const struct yokei_op *op);
  */
 void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);
 /** The steps of slices' rounds, once lane->stage has reached n_first. */
-bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first);
+bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step,
+                        int n_first);
 /**
  * oneshot.c: the most bytes that a rank shows, the same on all ranks. The second function makes the first
  * step, in which the rank announces the call and shows its data. The third is the data that rank r shows.

@@ -23,14 +23,17 @@
 #include "collectives/shm.h"
 #include "collectives/verdict.h"
 
-struct ranks { uint64_t bits[YOKEI_MOST_SHRUNK / 64]; };
+struct ranks {
+    uint64_t bits[YOKEI_MOST_SHRUNK / 64];
+};
 
 /* A call of yoke_comm_shrink. */
 struct agreement {
-    yoke_comm *comm;                  /* the old communicator */
-    uint32_t number;                  /* number among its calls of yoke_comm_shrink */
-    struct yokei_shrink_post *copies; /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
-    bool any_gone;                    /* this rank has seen that a rank is gone */
+    yoke_comm *comm; /* the old communicator */
+    uint32_t number; /* number among its calls of yoke_comm_shrink */
+    struct yokei_shrink_post
+        *copies;   /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
+    bool any_gone; /* this rank has seen that a rank is gone */
     int winner;
 };
 
@@ -47,7 +50,10 @@ static bool is_out(const struct yokei_shrink_post *post, int r)
     return atomic_load_explicit(&post->without[r / 64], memory_order_relaxed) >> (r % 64) & 1;
 }
 
-static void leave_out(struct yokei_shrink_post *post, int r) { atomic_fetch_or(&post->without[r / 64], (uint64_t)1 << (r % 64)); }
+static void leave_out(struct yokei_shrink_post *post, int r)
+{
+    atomic_fetch_or(&post->without[r / 64], (uint64_t)1 << (r % 64));
+}
 
 static bool has_come(const struct agreement *a, int r)
 {
@@ -57,7 +63,8 @@ static bool has_come(const struct agreement *a, int r)
 }
 
 /* Write this rank's post. The lock is held. */
-static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk, yoke_status status)
+static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk,
+                       yoke_status status)
 {
     const yoke_comm *comm = a->comm;
     struct yokei_shrink_post *post = post_at(a, comm->rank);
@@ -66,7 +73,9 @@ static yoke_status say(struct agreement *a, const int without[], int n_without, 
     for (int i = 0; i < n_without; i++) leave_out(post, without[i]);
     post->accused = -1;
     for (int r = 0; r < comm->size; r++)
-        if ((error == YOKE_EDEAD || error == YOKE_ETIMEOUT) && r != comm->rank && comm->peers[r].info.world_rank == comm->culprit) post->accused = r;
+        if ((error == YOKE_EDEAD || error == YOKE_ETIMEOUT) && r != comm->rank
+            && comm->peers[r].info.world_rank == comm->culprit)
+            post->accused = r;
     yokei_describe_self(shrunk, &post->info, status);
     atomic_store_explicit(&post->number, a->number, memory_order_release);
     return a->copies ? yokei_shrink_say(comm, post) : YOKE_OK;
@@ -125,7 +134,8 @@ static int gather_words(const struct agreement *a, struct ranks *out)
         for (int r = 0; r < comm->size; r++) {
             if (has(out, r) || !has_come(a, r)) continue;
             const struct yokei_shrink_post *post = post_at(a, r);
-            for (size_t i = 0; i < YOKE_COUNT(out->bits) && !turn; i++) out->bits[i] |= atomic_load(&post->without[i]);
+            for (size_t i = 0; i < YOKE_COUNT(out->bits) && !turn; i++)
+                out->bits[i] |= atomic_load(&post->without[i]);
             if (turn) judge_accused(a, r, out);
         }
     for (int r = 0; r < comm->size; r++)
@@ -141,7 +151,9 @@ static yoke_status propose(const struct agreement *a, const struct ranks *out)
     if (a->copies) return yokei_shrink_propose(a->comm, a->number, a->copies);
     _Atomic uint64_t *word = yokei_shm_decision_at(a->comm);
     uint64_t seen = atomic_load(word);
-    if (seen >> 32 != a->number) atomic_compare_exchange_strong(word, &seen, (uint64_t)a->number << 32 | (uint32_t)(a->comm->rank + 1));
+    if (seen >> 32 != a->number)
+        atomic_compare_exchange_strong(word, &seen,
+                                       (uint64_t)a->number << 32 | (uint32_t)(a->comm->rank + 1));
     return YOKE_OK;
 }
 
@@ -156,8 +168,11 @@ static bool is_decided(struct agreement *a)
 static yoke_status too_late(const struct agreement *a, int awaited, uint64_t waited_ns)
 {
     const struct yokei_peer_info *info = &a->comm->peers[YOKE_MAX(awaited, 0)].info;
-    return yoke_fail(YOKE_ETIMEOUT, "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)",
-                     YOKE_MAX(awaited, 0), info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9, (long long)a->comm->timeout_ms);
+    return yoke_fail(
+        YOKE_ETIMEOUT,
+        "rank %d (host %s, pid %d) of communicator \"%s\" lives and has not called for %.1f s (timeout_ms %lld)",
+        YOKE_MAX(awaited, 0), info->host, info->pid, a->comm->name, (double)waited_ns * 1e-9,
+        (long long)a->comm->timeout_ms);
 }
 
 /* Look once. The lock is held if ranks of other hosts are looked at, because their records are read again. */
@@ -167,7 +182,9 @@ static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out
     if (a->copies) pthread_mutex_lock(&yokei_process.lock);
     if (at_processes) look_who_is_gone(a);
     *awaited_out = gather_words(a, &out);
-    const yoke_status status = *awaited_out < 0 && at_processes && !has(&out, a->comm->rank) ? propose(a, &out) : YOKE_OK;
+    const yoke_status status = *awaited_out < 0 && at_processes && !has(&out, a->comm->rank)
+                                   ? propose(a, &out)
+                                   : YOKE_OK;
     if (a->copies) pthread_mutex_unlock(&yokei_process.lock);
     return status;
 }
@@ -188,7 +205,8 @@ static yoke_status decide(struct agreement *a)
         if (at_processes) looked = now;
         if (now - begin > (uint64_t)a->comm->timeout_ms * 1000000) return too_late(a, awaited, now - begin);
         yokei_wait_idle(&wait);
-        if (a->copies) nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* each look asks the file server */
+        if (a->copies)
+            nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* each look asks the file server */
     }
     return YOKE_OK;
 }
@@ -219,7 +237,8 @@ static yoke_status find_hosts(yoke_comm *comm, const yoke_comm *old, const int o
     char *sees = calloc(size, size);
     if (!sees) return yoke_fail(YOKE_ENOMEM, "no memory for %zu ranks", size);
     for (size_t x = 0; x < size; x++)
-        for (size_t y = 0; y < size; y++) sees[x * size + y] = x == y || (h->n && h->of[old_rank[x]] == h->of[old_rank[y]]);
+        for (size_t y = 0; y < size; y++)
+            sees[x * size + y] = x == y || (h->n && h->of[old_rank[x]] == h->of[old_rank[y]]);
     yokei_hosts_find(comm, sees, size, 1);
     free(sees);
     return YOKE_OK;
@@ -246,9 +265,10 @@ static int map_members(yoke_comm *comm, const yoke_comm *old, const int old_rank
 static void fail_by_gone(yoke_comm *comm, int gone)
 {
     const struct yokei_peer_info *info = &comm->peers[gone].info;
-    yokei_comm_fail(comm, YOKE_EDEAD, info->world_rank,
-                    "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made",
-                    comm->name, gone, info->world_rank, info->host, info->pid);
+    yokei_comm_fail(
+        comm, YOKE_EDEAD, info->world_rank,
+        "communicator \"%s\": rank %d (rank %d of the job, host %s, pid %d) died while the communicator was made",
+        comm->name, gone, info->world_rank, info->host, info->pid);
 }
 
 /*
@@ -263,7 +283,8 @@ static void record(const struct agreement *a)
     for (int r = 0; r < old->size && old->size > 1; r++) {
         const int world = old->peers[r].info.world_rank;
         if (!is_out(post_at(a, a->winner), r) || world < 0 || world >= YOKEI_FLIGHT_RANKS) continue;
-        if (!atomic_load(&old->error) && !yokei_is_gone(old, r)) continue; /* left out by agreement, without a failure */
+        if (!atomic_load(&old->error) && !yokei_is_gone(old, r))
+            continue; /* left out by agreement, without a failure */
         atomic_fetch_or(&file->lost[world / 64], (uint64_t)1 << (world % 64));
         any = true;
     }
@@ -277,14 +298,18 @@ static void record(const struct agreement *a)
 
 static yoke_status check(const yoke_comm *comm, const int without[], int n_without)
 {
-    if (n_without < 0 || (n_without && !without)) return yoke_fail(YOKE_EINVAL, "%d ranks to leave out, and no list of them", n_without);
+    if (n_without < 0 || (n_without && !without))
+        return yoke_fail(YOKE_EINVAL, "%d ranks to leave out, and no list of them", n_without);
     for (int i = 0; i < n_without; i++) {
         if (without[i] < 0 || without[i] >= comm->size)
-            return yoke_fail(YOKE_EINVAL, "rank %d is not in communicator \"%s\" of %d ranks", without[i], comm->name, comm->size);
-        if (without[i] == comm->rank) return yoke_fail(YOKE_EINVAL, "rank %d cannot leave itself out: it need not call", comm->rank);
+            return yoke_fail(YOKE_EINVAL, "rank %d is not in communicator \"%s\" of %d ranks", without[i],
+                             comm->name, comm->size);
+        if (without[i] == comm->rank)
+            return yoke_fail(YOKE_EINVAL, "rank %d cannot leave itself out: it need not call", comm->rank);
     }
     if (comm->size > YOKEI_MOST_SHRUNK)
-        return yoke_fail(YOKE_EUNSUPPORTED, "communicator \"%s\" has %d ranks, more than %d", comm->name, comm->size, YOKEI_MOST_SHRUNK);
+        return yoke_fail(YOKE_EUNSUPPORTED, "communicator \"%s\" has %d ranks, more than %d", comm->name,
+                         comm->size, YOKEI_MOST_SHRUNK);
     return YOKE_OK;
 }
 
@@ -294,8 +319,11 @@ static yoke_status open_agreement(struct agreement *a)
     const yoke_comm *comm = a->comm;
     if (comm->size == 1 || comm->all_shared) return YOKE_OK;
     if (!yokei_shrink_has_folder(a->comm))
-        return yoke_fail(YOKE_EUNSUPPORTED, "not all ranks of communicator \"%s\" share memory, and they see no run directory in common: start the job by "
-                         "yoke run, with a --run-dir that all hosts share", comm->name);
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "not all ranks of communicator \"%s\" share memory, and they see no run directory in common: start the job by "
+            "yoke run, with a --run-dir that all hosts share",
+            comm->name);
     const size_t bytes = (size_t)comm->size * sizeof a->copies[0];
     a->copies = aligned_alloc(_Alignof(struct yokei_shrink_post), bytes);
     if (!a->copies) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", comm->size);
@@ -307,18 +335,23 @@ static yoke_status open_agreement(struct agreement *a)
  * Agree with other ranks. The lock is held, except while waiting. *gone_out is a member that was found dead
  * after the decision; -1: none.
  */
-static yoke_status agree(struct agreement *a, const int without[], int n_without, yoke_comm *comm, yoke_status status, int *gone_out)
+static yoke_status agree(struct agreement *a, const int without[], int n_without, yoke_comm *comm,
+                         yoke_status status, int *gone_out)
 {
     yoke_comm *old = a->comm;
     int *old_rank = calloc((size_t)old->size, sizeof *old_rank);
-    if (!status && old->all_shared && !comm->segment) status = yoke_fail(YOKE_ENOMEM, "no shared memory for the new communicator");
+    if (!status && old->all_shared && !comm->segment)
+        status = yoke_fail(YOKE_ENOMEM, "no shared memory for the new communicator");
     if (!old_rank && !status) status = yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", old->size);
     yoke_status agreed = say(a, without, n_without, comm, status);
     pthread_mutex_unlock(&yokei_process.lock);
     if (!agreed) agreed = decide(a);
     pthread_mutex_lock(&yokei_process.lock);
     if (!agreed && is_out(post_at(a, a->winner), old->rank))
-        agreed = yoke_fail(YOKE_EDEAD, "the others went on without this rank (%d): they found it dead, stopped, stuck or late, or were told to", old->rank);
+        agreed = yoke_fail(
+            YOKE_EDEAD,
+            "the others went on without this rank (%d): they found it dead, stopped, stuck or late, or were told to",
+            old->rank);
     if (!agreed && old_rank) agreed = fill_in(comm, a, old_rank);
     if (!agreed && old_rank) agreed = find_hosts(comm, old, old_rank);
     if (!agreed && old_rank) *gone_out = map_members(comm, old, old_rank);
@@ -354,7 +387,8 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     comm->set->n_comms++;
     comm->shrunk_from = old->uid;
     a->number = ++old->n_shrinks;
-    status = old->size == 1 ? stay_alone(old, comm, status) : agree(a, without, n_without, comm, status, &gone);
+    status = old->size == 1 ? stay_alone(old, comm, status)
+                            : agree(a, without, n_without, comm, status, &gone);
     if (!status) yokei_costs_inherit(comm, old);
     if (!status) yokei_shares_inherit(comm, old);
     if (!status) yokei_inject_wrap(comm);

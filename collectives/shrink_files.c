@@ -56,16 +56,20 @@ static bool write_all(int fd, const void *data, size_t bytes)
 }
 
 /* Write a file under a temporary name. The caller gives it its name, or removes it. */
-static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[], int n_words, const char *path,
-                               char draft[PATH_BYTES])
+static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[],
+                               int n_words, const char *path, char draft[PATH_BYTES])
 {
-    struct head head = { .magic = MAGIC, .uid = comm->uid, .number = number, .rank = comm->rank, .n_words = n_words };
+    struct head head = {
+        .magic = MAGIC, .uid = comm->uid, .number = number, .rank = comm->rank, .n_words = n_words
+    };
     head.sum = sum_of(&head, posts);
     yokei_text(draft, PATH_BYTES, "%s.%d", path, yokei_process.world_rank);
     const int fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool written = fd >= 0 && write_all(fd, &head, sizeof head) && write_all(fd, posts, (size_t)n_words * sizeof posts[0]);
+    bool written = fd >= 0 && write_all(fd, &head, sizeof head)
+                   && write_all(fd, posts, (size_t)n_words * sizeof posts[0]);
     int error = errno;
-    if (fd >= 0 && close(fd) && written) error = errno, written = false; /* here a file server reports that it is full */
+    if (fd >= 0 && close(fd) && written)
+        error = errno, written = false; /* here a file server reports that it is full */
     if (written) return YOKE_OK;
     unlink(draft);
     return yoke_fail(YOKE_EIO, "%s: cannot be written: %s", draft, strerror(error));
@@ -74,15 +78,19 @@ static yoke_status write_draft(const yoke_comm *comm, uint32_t number, const str
 /*
  * Read `n_words` words of this communicator and number. False: they are not there, or belong to another job.
  */
-static bool read_words(const yoke_comm *comm, uint32_t number, const char *path, struct yokei_shrink_post posts[], int n_words, int *rank_out)
+static bool read_words(const yoke_comm *comm, uint32_t number, const char *path,
+                       struct yokei_shrink_post posts[], int n_words, int *rank_out)
 {
     struct head head;
     const size_t bytes = (size_t)n_words * sizeof posts[0];
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return false;
-    const bool read_them = read(fd, &head, sizeof head) == (ssize_t)sizeof head && pread(fd, posts, bytes, sizeof head) == (ssize_t)bytes;
+    const bool read_them = read(fd, &head, sizeof head) == (ssize_t)sizeof head
+                           && pread(fd, posts, bytes, sizeof head) == (ssize_t)bytes;
     close(fd);
-    if (!read_them || head.magic != MAGIC || head.uid != comm->uid || head.number != number || head.n_words != n_words) return false;
+    if (!read_them || head.magic != MAGIC || head.uid != comm->uid || head.number != number
+        || head.n_words != n_words)
+        return false;
     *rank_out = head.rank;
     return head.rank >= 0 && head.rank < comm->size && head.sum == sum_of(&head, posts);
 }
@@ -100,7 +108,8 @@ yoke_status yokei_shrink_say(const yoke_comm *comm, const struct yokei_shrink_po
     const uint32_t number = atomic_load(&post->number);
     name_word(comm, number, comm->rank, path);
     YOKE_TRY(write_draft(comm, number, post, 1, path, draft));
-    return rename(draft, path) ? yoke_fail(YOKE_EIO, "%s: cannot be written: %s", path, strerror(errno)) : YOKE_OK;
+    return rename(draft, path) ? yoke_fail(YOKE_EIO, "%s: cannot be written: %s", path, strerror(errno))
+                               : YOKE_OK;
 }
 
 bool yokei_shrink_hear(const yoke_comm *comm, int r, uint32_t number, struct yokei_shrink_post *post_out)
@@ -109,12 +118,15 @@ bool yokei_shrink_hear(const yoke_comm *comm, int r, uint32_t number, struct yok
     struct yokei_shrink_post post;
     int rank = -1;
     name_word(comm, number, r, path);
-    if (!read_words(comm, number, path, &post, 1, &rank) || rank != r || post.info.nonce != comm->peers[r].info.nonce) return false;
+    if (!read_words(comm, number, path, &post, 1, &rank) || rank != r
+        || post.info.nonce != comm->peers[r].info.nonce)
+        return false;
     *post_out = post;
     return true;
 }
 
-yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const struct yokei_shrink_post posts[])
+yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number,
+                                 const struct yokei_shrink_post posts[])
 {
     char path[PATH_BYTES], draft[PATH_BYTES];
     name_decision(comm, number, path);
@@ -122,18 +134,20 @@ yoke_status yokei_shrink_propose(const yoke_comm *comm, uint32_t number, const s
     /* if a file server's answer was lost, this is EEXIST too; then all ranks read the decision */
     const int failed = link(draft, path), error = errno;
     unlink(draft);
-    return failed && error != EEXIST ? yoke_fail(YOKE_EIO, "%s: cannot be made: %s", path, strerror(error)) : YOKE_OK;
+    return failed && error != EEXIST ? yoke_fail(YOKE_EIO, "%s: cannot be made: %s", path, strerror(error))
+                                     : YOKE_OK;
 }
 
-bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[], int *winner_out)
+bool yokei_shrink_decided(const yoke_comm *comm, uint32_t number, struct yokei_shrink_post posts_out[],
+                          int *winner_out)
 {
     char path[PATH_BYTES];
     name_decision(comm, number, path);
     if (access(path, R_OK)) return false;
     const size_t bytes = (size_t)comm->size * sizeof posts_out[0];
     struct yokei_shrink_post *posts = aligned_alloc(_Alignof(struct yokei_shrink_post), bytes);
-    const bool decided = posts && read_words(comm, number, path, posts, comm->size, winner_out) &&
-                         posts[*winner_out].info.nonce == comm->peers[*winner_out].info.nonce;
+    const bool decided = posts && read_words(comm, number, path, posts, comm->size, winner_out)
+                         && posts[*winner_out].info.nonce == comm->peers[*winner_out].info.nonce;
     if (decided) memcpy(posts_out, posts, bytes);
     free(posts);
     return decided;

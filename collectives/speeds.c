@@ -20,8 +20,14 @@ static const double CLEARLY = 1.25; /* a rank must be so many times as fast; les
 
 void yokei_sum_once(float *data)
 {
-    yokei_fold(&(struct yokei_fold){ .n = BYTES / sizeof *data, .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = 1, .size = 2,
-                                     .in = (const void *const[]){ data, data + BYTES / sizeof *data }, .out = (void *const[]){ data } });
+    yokei_fold(&(struct yokei_fold){ .n = BYTES / sizeof *data,
+                                     .reduction = YOKE_SUM,
+                                     .dtype = YOKE_F32,
+                                     .n_in = 2,
+                                     .n_out = 1,
+                                     .size = 2,
+                                     .in = (const void *const[]){ data, data + BYTES / sizeof *data },
+                                     .out = (void *const[]){ data } });
 }
 
 /*
@@ -35,8 +41,10 @@ static double rate_of(const yoke_comm *comm, float *data)
     while (at - begin < TURN_NS) {
         yokei_sum_once(data);
         const uint64_t now = yokei_now_ns();
-        if (now - at > AWAY_NS) away += now - at;
-        else n++;
+        if (now - at > AWAY_NS)
+            away += now - at;
+        else
+            n++;
         at = now;
     }
     const double crowd = YOKE_MAX((double)comm->n_on_host / comm->n_cores, 1.0);
@@ -48,7 +56,9 @@ static int alike(const yoke_comm *comm, int r)
 {
     const struct yokei_peer_info *mine = &comm->peers[r].info;
     int q = 0;
-    while (comm->peers[q].info.host_id != mine->host_id || memcmp(comm->peers[q].info.cores, mine->cores, sizeof mine->cores) != 0) q++;
+    while (comm->peers[q].info.host_id != mine->host_id
+           || memcmp(comm->peers[q].info.cores, mine->cores, sizeof mine->cores) != 0)
+        q++;
     return q;
 }
 
@@ -106,7 +116,8 @@ static yoke_status take_turn(yoke_comm *comm, float *data, double *all, double *
     return YOKE_OK;
 }
 
-static yoke_status measure(yoke_comm *comm, const int same[], float *data, double *room, uint32_t speeds_out[])
+static yoke_status measure(yoke_comm *comm, const int same[], float *data, double *room,
+                           uint32_t speeds_out[])
 {
     const size_t size = (size_t)comm->size;
     double *all = room, *best = room + size, *rates = room + 2 * size;
@@ -125,10 +136,12 @@ yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[])
     int *same = malloc(size * sizeof *same);
     double *room = calloc(3 * size, sizeof *room);
     float *data = calloc(2, BYTES), failed = !same || !room || !data;
-    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32, YOKE_MAX); /* all ranks measure, or none */
+    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32,
+                                              YOKE_MAX); /* all ranks measure, or none */
     if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
     bool all_alike = true;
-    for (int r = 0; r < comm->size && !status; r++) all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;
+    for (int r = 0; r < comm->size && !status; r++)
+        all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;
     if (!status && !all_alike) status = measure(comm, same, data, room, speeds_out);
     free(same);
     free(room);

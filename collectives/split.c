@@ -31,14 +31,15 @@ static int find_members(const yoke_comm *parent, const struct choice *all, int *
 }
 
 /* The lock is held. */
-static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config, int color, const int members[], int n, int place,
-                        yoke_comm **comm_out)
+static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config, int color,
+                        const int members[], int n, int place, yoke_comm **comm_out)
 {
     char name[sizeof parent->name + 16];
     yokei_text(name, sizeof name, "%s.%d", parent->name, color);
     const struct yoke_comm_config inherited = yokei_comm_config(parent, name);
     yoke_comm *comm = NULL;
-    yoke_status status = n ? yokei_comm_new(place, n, parent->device, config ? config : &inherited, &comm) : YOKE_OK;
+    yoke_status status = n ? yokei_comm_new(place, n, parent->device, config ? config : &inherited, &comm)
+                           : YOKE_OK;
     status = yokei_setup_within(comm, parent, members, status);
     if (comm && !status) yokei_costs_inherit(comm, parent);
     if (comm && !status) yokei_shares_inherit(comm, parent);
@@ -48,17 +49,22 @@ static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config
     return status;
 }
 
-yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config, yoke_comm **comm_out)
+yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config,
+                            yoke_comm **comm_out)
 {
     if (!comm || !comm_out) return yoke_fail(YOKE_EINVAL, "yoke_comm_split: a NULL argument");
     *comm_out = NULL;
-    if (color < YOKE_NO_COLOR) return yoke_fail(YOKE_EINVAL, "yoke_comm_split: color %d is neither YOKE_NO_COLOR nor at least 0", color);
+    if (color < YOKE_NO_COLOR)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_split: color %d is neither YOKE_NO_COLOR nor at least 0",
+                         color);
     const size_t size = (size_t)comm->size;
     const struct choice mine = { color, key };
     struct choice *all = malloc(size * sizeof *all);
     int *members = malloc(size * sizeof *members), place = 0;
-    yoke_status status = all && members ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
-                                        : yoke_comm_abort(comm, "no memory for yoke_comm_split"); /* the others wait for this rank */
+    yoke_status status = all && members
+                             ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
+                             : yoke_comm_abort(
+                                 comm, "no memory for yoke_comm_split"); /* the others wait for this rank */
     if (!status && all && members) {
         const int n = find_members(comm, all, members, &place);
         pthread_mutex_lock(&yokei_process.lock);

@@ -30,7 +30,8 @@ yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
     if (!lane->result_event) YOKE_TRY(yoke_event_create(comm->device, &lane->result_event));
     char *memory = aligned_alloc(4096, bytes);
     if (!memory)
-        return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
+        return yoke_fail(YOKE_ENOMEM,
+                         "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
                          comm->name, bytes);
     yokei_hold(bytes);
     lane->own_copy = memory;
@@ -68,10 +69,12 @@ yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *re
 {
     if (!lane->own_fetched) {
         const struct yokei_step *step = &lane->step;
-        YOKE_TRY(yokei_stage_store_ready(comm, lane, ready_out)); /* the lane may send data that it received before */
+        YOKE_TRY(yokei_stage_store_ready(comm, lane,
+                                         ready_out)); /* the lane may send data that it received before */
         if (!*ready_out) return YOKE_OK;
         if (step->n) {
-            YOKE_TRY(yoke_copy_to_host(comm->out_stream, lane->own_copy, step->own, step->n * yoke_dtype_bytes(step->dtype)));
+            YOKE_TRY(yoke_copy_to_host(comm->out_stream, lane->own_copy, step->own,
+                                       step->n * yoke_dtype_bytes(step->dtype)));
             YOKE_TRY(set_out(lane->own_event, comm->out_stream));
         }
         lane->own_fetched = true;
@@ -86,7 +89,8 @@ yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane)
 {
     const struct yokei_step *step = &lane->step;
     if (!step->n) return YOKE_OK;
-    YOKE_TRY(yoke_copy_to_device(comm->in_stream, step->store, lane->result_copy, step->n * yoke_dtype_bytes(step->dtype)));
+    YOKE_TRY(yoke_copy_to_device(comm->in_stream, step->store, lane->result_copy,
+                                 step->n * yoke_dtype_bytes(step->dtype)));
     lane->result_pending = true;
     return set_out(lane->result_event, comm->in_stream);
 }
@@ -95,13 +99,17 @@ yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane)
 
 enum direction { OUT, IN };
 
-static void copy(const struct yokei_op *op, struct yokei_lane *lane, enum direction direction, void *to, const void *from, size_t bytes)
+static void copy(const struct yokei_op *op, struct yokei_lane *lane, enum direction direction, void *to,
+                 const void *from, size_t bytes)
 {
     yoke_comm *comm = op->comm;
     if (!bytes || lane->copied) return;
-    if (!op->staged) yokei_copy(to, from, bytes, direction == IN && yokei_is_long(op));
-    else if (direction == OUT) lane->copied = yoke_copy_to_host(comm->out_stream, to, from, bytes);
-    else lane->copied = yoke_copy_to_device(comm->in_stream, to, from, bytes);
+    if (!op->staged)
+        yokei_copy(to, from, bytes, direction == IN && yokei_is_long(op));
+    else if (direction == OUT)
+        lane->copied = yoke_copy_to_host(comm->out_stream, to, from, bytes);
+    else
+        lane->copied = yoke_copy_to_device(comm->in_stream, to, from, bytes);
     lane->brings |= op->staged && direction == OUT;
     lane->puts |= op->staged && direction == IN;
 }

@@ -23,8 +23,10 @@ struct kernels {
     binary *op[YOKE_N_DTYPES][YOKE_N_REDUCTIONS]; /* NULL for types that are widened first */
     void (*divide_f32)(void *x, double by, size_t n), (*divide_f64)(void *x, double by, size_t n);
     void (*canonical_f32)(void *x, size_t n), (*canonical_f64)(void *x, size_t n);
-    void (*widen_bf16)(const uint16_t *h, float *x, size_t n), (*widen_f16)(const uint16_t *h, float *x, size_t n);
-    void (*narrow_bf16)(const float *x, uint16_t *h, size_t n), (*narrow_f16)(const float *x, uint16_t *h, size_t n);
+    void (*widen_bf16)(const uint16_t *h, float *x, size_t n),
+        (*widen_f16)(const uint16_t *h, float *x, size_t n);
+    void (*narrow_bf16)(const float *x, uint16_t *h, size_t n),
+        (*narrow_f16)(const float *x, uint16_t *h, size_t n);
     void (*stream)(void *target, const void *source, size_t bytes);
     void (*stream_end)(void);
     size_t (*fold)(const struct yokei_fold *f); /* sums in registers; NULL: the instruction set has none */
@@ -42,7 +44,8 @@ struct kernels {
 #define TARGET __attribute__((target("avx2,f16c")))
 #define STREAM_END _mm_sfence()
 #define STREAM_BYTES 32
-#define STREAM_ONE(to, from) _mm256_stream_si256((__m256i *)(void *)(to), _mm256_loadu_si256((const __m256i *)(const void *)(from)))
+#define STREAM_ONE(to, from) \
+    _mm256_stream_si256((__m256i *)(void *)(to), _mm256_loadu_si256((const __m256i *)(const void *)(from)))
 #include "collectives/sum_fold.h"
 #include "collectives/sum_kernels.h"
 #undef STREAM_BYTES
@@ -54,7 +57,8 @@ struct kernels {
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c")))
 #define HAVE_512
 #define STREAM_BYTES 64
-#define STREAM_ONE(to, from) _mm512_stream_si512((__m512i *)(void *)(to), _mm512_loadu_si512((const void *)(from)))
+#define STREAM_ONE(to, from) \
+    _mm512_stream_si512((__m512i *)(void *)(to), _mm512_loadu_si512((const void *)(from)))
 #include "collectives/sum_fold.h"
 #include "collectives/sum_kernels.h"
 #undef STREAM_BYTES
@@ -75,8 +79,8 @@ static int list_kernels(const struct kernels *tables[3], const char *names[3])
     unsigned a, b, c = 0, d;
     const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     const bool avx2 = f16c && __builtin_cpu_supports("avx2");
-    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+        && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         tables[n] = &avx512_table, names[n++] = "avx512";
     if (avx2) tables[n] = &avx2_table, names[n++] = "avx2";
 #endif
@@ -114,11 +118,13 @@ static bool is_float(yoke_dtype dtype) { return dtype == YOKE_F32 || dtype == YO
 yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yoke_accum accum)
 {
     /* The least and the greatest value need no rounding, so they travel unchanged. */
-    if (!is_narrow(dtype) || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX) return dtype;
+    if (!is_narrow(dtype) || accum == YOKE_ACCUM_NATIVE || reduction == YOKE_MIN || reduction == YOKE_MAX)
+        return dtype;
     return YOKE_F32;
 }
 
-static void convert(const struct kernels *k, yoke_dtype from, const void *source, yoke_dtype to, void *target, size_t n)
+static void convert(const struct kernels *k, yoke_dtype from, const void *source, yoke_dtype to, void *target,
+                    size_t n)
 {
     if (from == to) {
         if (source != target) memcpy(target, source, n * yoke_dtype_bytes(from));
@@ -138,8 +144,8 @@ static void convert(const struct kernels *k, yoke_dtype from, const void *source
 enum { BLOCK = 1024 }; /* elements between two passes, few enough to stay in the first cache */
 
 /* The operand in the type of the computation: the array itself, or a widened copy in `room`. */
-static const void *operand(const struct kernels *k, const void *array, yoke_dtype dtype, yoke_dtype compute, size_t at,
-                           size_t n, void *room)
+static const void *operand(const struct kernels *k, const void *array, yoke_dtype dtype, yoke_dtype compute,
+                           size_t at, size_t n, void *room)
 {
     const void *here = (const char *)array + at * yoke_dtype_bytes(dtype);
     if (dtype == compute) return here;
@@ -147,12 +153,13 @@ static const void *operand(const struct kernels *k, const void *array, yoke_dtyp
     return room;
 }
 
-static void write_out(const struct kernels *k, const struct yokei_combine *c, const void *result, yoke_dtype compute,
-                      size_t at, size_t n)
+static void write_out(const struct kernels *k, const struct yokei_combine *c, const void *result,
+                      yoke_dtype compute, size_t at, size_t n)
 {
     for (size_t o = 0; o < YOKE_COUNT(c->out); o++)
         if (c->out[o])
-            convert(k, compute, result, c->out_dtype[o], (char *)c->out[o] + at * yoke_dtype_bytes(c->out_dtype[o]), n);
+            convert(k, compute, result, c->out_dtype[o],
+                    (char *)c->out[o] + at * yoke_dtype_bytes(c->out_dtype[o]), n);
 }
 
 /*
@@ -161,7 +168,8 @@ static void write_out(const struct kernels *k, const struct yokei_combine *c, co
 static void *result_place(const struct yokei_combine *c, yoke_dtype compute, size_t at, void *room)
 {
     for (size_t o = 0; o < YOKE_COUNT(c->out); o++)
-        if (c->out[o] && c->out_dtype[o] == compute) return (char *)c->out[o] + at * yoke_dtype_bytes(compute);
+        if (c->out[o] && c->out_dtype[o] == compute)
+            return (char *)c->out[o] + at * yoke_dtype_bytes(compute);
     return room;
 }
 
@@ -215,8 +223,10 @@ static void put(const struct kernels *k, const struct yokei_fold *f, size_t at, 
     const size_t bytes = yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
     for (int o = 0; o < f->n_out; o++) {
         char *to = (char *)f->out[o] + at * bytes;
-        if (streams(f, o)) k->stream(to, result, n * bytes);
-        else memcpy(to, result, n * bytes);
+        if (streams(f, o))
+            k->stream(to, result, n * bytes);
+        else
+            memcpy(to, result, n * bytes);
     }
 }
 
@@ -243,16 +253,19 @@ static bool can_be_in_registers(const struct kernels *k, const struct yokei_fold
 }
 
 /* Fold one block of the inputs from the left into `sum`. */
-static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke_dtype compute, size_t at, size_t n, void *sum)
+static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke_dtype compute, size_t at,
+                       size_t n, void *sum)
 {
     _Alignas(64) double room_a[BLOCK], room_b[BLOCK];
     const void *so_far = operand(k, f->in[0], f->n_wire > 0 ? f->wire : f->dtype, compute, at, n, room_a);
     for (int i = 1; i < f->n_in; i++) {
-        k->op[compute][f->reduction](so_far, operand(k, f->in[i], i < f->n_wire ? f->wire : f->dtype, compute, at, n, room_b), sum, n);
+        k->op[compute][f->reduction](
+            so_far, operand(k, f->in[i], i < f->n_wire ? f->wire : f->dtype, compute, at, n, room_b), sum, n);
         so_far = sum;
     }
     if (f->n_in == 1) convert(k, compute, so_far, compute, sum, n);
-    if (f->reduction == YOKE_AVG && !f->partial) (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(sum, f->size, n);
+    if (f->reduction == YOKE_AVG && !f->partial)
+        (compute == YOKE_F64 ? k->divide_f64 : k->divide_f32)(sum, f->size, n);
     if (is_float(compute)) (compute == YOKE_F64 ? k->canonical_f64 : k->canonical_f32)(sum, n);
 }
 
@@ -260,7 +273,8 @@ static void fold_block(const struct kernels *k, const struct yokei_fold *f, yoke
 static void fold_blocks(const struct kernels *k, const struct yokei_fold *f, size_t at, size_t end)
 {
     _Alignas(64) double sum[BLOCK], narrowed[BLOCK];
-    const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype, out = f->partial ? f->wire : f->dtype;
+    const yoke_dtype compute = is_narrow(f->dtype) ? YOKE_F32 : f->dtype,
+                     out = f->partial ? f->wire : f->dtype;
     for (; at < end; at += BLOCK) {
         const size_t n = YOKE_MIN((size_t)BLOCK, end - at);
         fold_block(k, f, compute, at, n, sum);
@@ -280,8 +294,10 @@ static size_t fold_from(const struct kernels *k, const struct yokei_fold *f, siz
     const void *in[f->n_in];
     void *out[f->n_out];
     struct yokei_fold rest = *f;
-    for (int q = 0; q < f->n_in; q++) in[q] = (const char *)f->in[q] + head * yoke_dtype_bytes(q < f->n_wire ? f->wire : f->dtype);
-    for (int o = 0; o < f->n_out; o++) out[o] = (char *)f->out[o] + head * yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
+    for (int q = 0; q < f->n_in; q++)
+        in[q] = (const char *)f->in[q] + head * yoke_dtype_bytes(q < f->n_wire ? f->wire : f->dtype);
+    for (int o = 0; o < f->n_out; o++)
+        out[o] = (char *)f->out[o] + head * yoke_dtype_bytes(f->partial ? f->wire : f->dtype);
     rest.n -= head;
     rest.in = in;
     rest.out = out;
@@ -290,13 +306,17 @@ static size_t fold_from(const struct kernels *k, const struct yokei_fold *f, siz
 
 static void fold_plainly(const struct kernels *k, const struct yokei_fold *f)
 {
-    const size_t head = can_be_in_registers(k, f) ? before_lines(f, yoke_dtype_bytes(f->partial ? f->wire : f->dtype)) : f->n;
+    const size_t head = can_be_in_registers(k, f)
+                            ? before_lines(f, yoke_dtype_bytes(f->partial ? f->wire : f->dtype))
+                            : f->n;
     fold_blocks(k, f, 0, head);
     if (head < f->n) fold_blocks(k, f, fold_from(k, f, head), f->n);
     if (f->stream) k->stream_end();
 }
 
-enum { SHOWN_BLOCK = 64 << 10 }; /* bytes, few enough to stay in the second cache until they have been copied */
+enum {
+    SHOWN_BLOCK = 64 << 10
+}; /* bytes, few enough to stay in the second cache until they have been copied */
 
 /*
  * A store into a cache line that another core has read last waits until that core gives the line up. If the
@@ -308,7 +328,8 @@ enum { SHOWN_BLOCK = 64 << 10 }; /* bytes, few enough to stay in the second cach
 static void fold_and_show(const struct kernels *k, const struct yokei_fold *f)
 {
     static _Thread_local _Alignas(64) char room[SHOWN_BLOCK];
-    const size_t in_bytes = yoke_dtype_bytes(f->dtype), wire_bytes = yoke_dtype_bytes(f->wire), bytes = f->partial ? wire_bytes : in_bytes;
+    const size_t in_bytes = yoke_dtype_bytes(f->dtype), wire_bytes = yoke_dtype_bytes(f->wire),
+                 bytes = f->partial ? wire_bytes : in_bytes;
     const void *in[f->n_in];
     void *out[f->n_out + 1];
     struct yokei_fold block = *f;
@@ -317,12 +338,15 @@ static void fold_and_show(const struct kernels *k, const struct yokei_fold *f)
         block.n = YOKE_MIN(SHOWN_BLOCK / bytes, f->n - at);
         block.n_out = 0;
         block.stream = 0;
-        for (int q = 0; q < f->n_in; q++) in[q] = (const char *)f->in[q] + at * (q < f->n_wire ? wire_bytes : in_bytes);
+        for (int q = 0; q < f->n_in; q++)
+            in[q] = (const char *)f->in[q] + at * (q < f->n_wire ? wire_bytes : in_bytes);
         for (int o = 0; o < f->n_out; o++) {
             if (has_bit(f->shown, o)) continue;
             out[block.n_out] = (char *)f->out[o] + at * bytes;
-            if (streams(f, o)) block.stream |= 1u << YOKE_MIN(block.n_out, 31);
-            else if (!result) result = out[block.n_out];
+            if (streams(f, o))
+                block.stream |= 1u << YOKE_MIN(block.n_out, 31);
+            else if (!result)
+                result = out[block.n_out];
             block.n_out++;
         }
         if (!result) result = out[block.n_out++] = room;
@@ -337,6 +361,8 @@ static void fold_and_show(const struct kernels *k, const struct yokei_fold *f)
 void yokei_fold(const struct yokei_fold *f)
 {
     const struct kernels *k = kernels();
-    if (f->shown & (f->n_out < 32 ? (1u << f->n_out) - 1 : ~0u)) fold_and_show(k, f);
-    else fold_plainly(k, f);
+    if (f->shown & (f->n_out < 32 ? (1u << f->n_out) - 1 : ~0u))
+        fold_and_show(k, f);
+    else
+        fold_plainly(k, f);
 }

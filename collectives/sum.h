@@ -14,12 +14,12 @@ yoke_dtype yokei_wire_dtype(yoke_dtype dtype, yoke_reduction reduction, enum yok
 struct yokei_combine {
     size_t n;
     yoke_reduction reduction;
-    const void *a, *b;        /* operands in their order; b may be NULL */
+    const void *a, *b; /* operands in their order; b may be NULL */
     yoke_dtype a_dtype, b_dtype;
-    bool finish;              /* for avg: multiply by 1/size */
-    bool canonical;           /* NaN becomes the quiet NaN without payload */
+    bool finish;    /* for avg: multiply by 1/size */
+    bool canonical; /* NaN becomes the quiet NaN without payload */
     int size;
-    void *out[3];             /* NULL: not written */
+    void *out[3]; /* NULL: not written */
     yoke_dtype out_dtype[3];
 };
 void yokei_combine(const struct yokei_combine *c);
@@ -41,10 +41,11 @@ struct yokei_fold {
     yoke_dtype wire;
     int n_wire;
     bool partial;
-    int n_in, n_out, size;    /* at least one input */
+    int n_in, n_out, size; /* at least one input */
     const void *const *in;
-    void *const *out;         /* may be an input, at the same place */
-    unsigned stream;          /* Bit o: output o is stored past the caches. The last bit stands for all further outputs. */
+    void *const *out; /* may be an input, at the same place */
+    unsigned
+        stream; /* Bit o: output o is stored past the caches. The last bit stands for all further outputs. */
     /* Bit o: other ranks read output o next. It is computed elsewhere and then copied there by whole cache
        lines. */
     unsigned shown;

@@ -20,9 +20,11 @@
 #include "collectives/verdict.h"
 
 static const uint64_t MS = 1000000;
-static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50, PROBE_AFTER = 100, PROBE_EVERY = 500,
-                      DEAD_GRACE = 10, AWAY = 200, FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000,
-                      LOOK_COUNTS_FOR = 100, FAR_AFTER = 20, FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000, BEAT_GRACE = 1000;
+static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50,
+                      PROBE_AFTER = 100, PROBE_EVERY = 500, DEAD_GRACE = 10, AWAY = 200,
+                      FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000, LOOK_COUNTS_FOR = 100, FAR_AFTER = 20,
+                      FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000,
+                      BEAT_GRACE = 1000;
 /* how many records of ranks on other hosts are looked at together, besides the rank that is waited for */
 enum { FAR_AT_ONCE = 4 };
 
@@ -42,8 +44,9 @@ static void record_failure(const yoke_comm *comm, yoke_status status)
 
 static void tell_others(yoke_comm *comm, yoke_status status)
 {
-    struct yokei_control message = { .kind = YOKEI_CONTROL_ERROR, .origin = comm->rank, .culprit = comm->culprit,
-                                     .status = (int32_t)status };
+    struct yokei_control message = {
+        .kind = YOKEI_CONTROL_ERROR, .origin = comm->rank, .culprit = comm->culprit, .status = (int32_t)status
+    };
     memcpy(message.text, comm->error_text, sizeof message.text);
     comm->untold = !yokei_process.any_thread && !pthread_equal(pthread_self(), yokei_process.main_thread);
     bool sent = false;
@@ -95,8 +98,10 @@ static void fill_state(const yoke_comm *comm, struct yokei_control *message)
     message->state = op ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE;
     message->waits_for = op ? op->waits_for : -1;
     message->moved_ns = op ? YOKE_MAX(op->progress_ns, op->network_ns) : 0;
-    if (op) message->header = op->header;
-    else if (comm->sequence) message->header = comm->recent[comm->sequence % YOKEI_RECENT];
+    if (op)
+        message->header = op->header;
+    else if (comm->sequence)
+        message->header = comm->recent[comm->sequence % YOKEI_RECENT];
 }
 
 void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
@@ -113,8 +118,8 @@ void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
     peer->view_moved_ns = message->moved_ns;
     peer->view_state = message->state;
     peer->view_sequence = message->header.sequence;
-    if (message->header.kind != YOKEI_SEND && message->header.sequence &&
-        yokei_check_probe(comm, from, &message->header))
+    if (message->header.kind != YOKEI_SEND && message->header.sequence
+        && yokei_check_probe(comm, from, &message->header))
         return;
     if (message->kind == YOKEI_CONTROL_PROBE) {
         struct yokei_control answer = { .kind = YOKEI_CONTROL_STATE };
@@ -144,8 +149,8 @@ static void probe(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 static void here_text(const yoke_comm *comm, const struct yokei_op *op, char *text, size_t bytes)
 {
     yokei_text(text, bytes, "%s #%u of communicator \"%s\", step %u of rank %d", yokei_kind_name(op->kind),
-               op->transfers ? op->transfers[0].header.sequence : op->header.sequence, comm->name, op->n_steps,
-               comm->rank);
+               op->transfers ? op->transfers[0].header.sequence : op->header.sequence, comm->name,
+               op->n_steps, comm->rank);
 }
 
 /* "rank 2 (host alpha, pid 123)" */
@@ -155,8 +160,8 @@ static void rank_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
     if (info->world_rank == rank)
         yokei_text(text, bytes, "rank %d (host %s, pid %d)", rank, info->host, info->pid);
     else
-        yokei_text(text, bytes, "rank %d (rank %d of the job, host %s, pid %d)", rank, info->world_rank, info->host,
-                   info->pid);
+        yokei_text(text, bytes, "rank %d (rank %d of the job, host %s, pid %d)", rank, info->world_rank,
+                   info->host, info->pid);
 }
 
 /* "; it was in all_reduce #3 of ...": what a rank did, by its record. */
@@ -190,9 +195,11 @@ static enum yokei_agent_state proc_verdict(const struct yokei_peer *peer)
 }
 
 /* Whether neither a rank on another host nor its agent has shown any life for stall_ms. */
-static bool is_silent(const yoke_comm *comm, struct yokei_peer *peer, const struct yokei_flight_file *file, uint64_t now)
+static bool is_silent(const yoke_comm *comm, struct yokei_peer *peer, const struct yokei_flight_file *file,
+                      uint64_t now)
 {
-    return !peer->flight && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS;
+    return !peer->flight
+           && yokei_beats_stand(&peer->beats, file, now) > (uint64_t)comm->stall_ms * MS + BEAT_GRACE * MS;
 }
 
 bool yokei_is_gone(yoke_comm *comm, int rank)
@@ -215,8 +222,10 @@ bool yokei_is_lost(yoke_comm *comm, int rank)
     struct yokei_agent_verdict verdict = { 0 };
     if (file) verdict = yokei_flight_agent(file);
     if (verdict.state == YOKEI_AGENT_NONE && peer->flight) verdict.state = proc_verdict(peer);
-    if (verdict.state != YOKEI_AGENT_STOPPED) peer->suspect_ns = 0;
-    else if (!peer->suspect_ns) peer->suspect_ns = now;
+    if (verdict.state != YOKEI_AGENT_STOPPED)
+        peer->suspect_ns = 0;
+    else if (!peer->suspect_ns)
+        peer->suspect_ns = now;
     return peer->suspect_ns && yokei_stopped_for_long(&verdict, now - peer->suspect_ns, peer->flight != NULL);
 }
 
@@ -248,15 +257,17 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     if (!file) return false;
     /* The peer failed in another communicator, and has done nothing since. It will not come here any more,
        unless it is about to leave that communicator for this one. */
-    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED && now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS &&
-        !(comm->shrunk_from && atomic_load(&file->comm) == comm->shrunk_from))
+    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED
+        && now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS
+        && !(comm->shrunk_from && atomic_load(&file->comm) == comm->shrunk_from))
         return take_over(comm, rank);
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
     if (verdict.state == YOKEI_AGENT_NONE && peer->flight) {
         if (look_at_proc) peer->suspect_state = (char)proc_verdict(peer);
         verdict.state = (enum yokei_agent_state)peer->suspect_state;
     }
-    if (!yokei_agent_gone(verdict.state) && is_silent(comm, peer, file, now)) verdict.state = YOKEI_AGENT_SILENT;
+    if (!yokei_agent_gone(verdict.state) && is_silent(comm, peer, file, now))
+        verdict.state = YOKEI_AGENT_SILENT;
     const bool gone = yokei_agent_gone(verdict.state);
     if (!gone && verdict.state != YOKEI_AGENT_STOPPED) {
         peer->suspect_ns = 0;
@@ -294,7 +305,10 @@ static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
     /* It does not answer. A record of another host counts only for this very call, because the record may
        be a little old. */
     if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return -1;
-    if (!peer->flight && (atomic_load(&file->comm) != comm->uid || atomic_load(&file->sequence) != comm->queue->header.sequence)) return -1;
+    if (!peer->flight
+        && (atomic_load(&file->comm) != comm->uid
+            || atomic_load(&file->sequence) != comm->queue->header.sequence))
+        return -1;
     *inside_out = true;
     const int world = atomic_load(&file->waits_for);
     for (int r = 0; r < comm->size; r++)
@@ -311,11 +325,15 @@ static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
     struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     /* A record of another host and its answers both arrive now and then, so either may be the newer one. */
-    const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : 0, file ? atomic_load(&file->sequence) : 0, file ? atomic_load(&file->step) : 0,
-                               peer->flight ? 0 : peer->view_moved_ns, peer->flight ? 0 : peer->view_sequence };
+    const uint64_t place[] = { file ? atomic_load(&file->progress_ns) : 0,
+                               file ? atomic_load(&file->sequence) : 0, file ? atomic_load(&file->step) : 0,
+                               peer->flight ? 0 : peer->view_moved_ns,
+                               peer->flight ? 0 : peer->view_sequence };
     const uint64_t hash = yokei_hash(place, sizeof place, 0), away = now - peer->stand.looked_ns;
-    if (hash != peer->stand.place || !peer->stand.looked_ns) peer->stand.since_ns = now;
-    else if (away > LOOK_COUNTS_FOR * MS) peer->stand.since_ns += away - LOOK_COUNTS_FOR * MS;
+    if (hash != peer->stand.place || !peer->stand.looked_ns)
+        peer->stand.since_ns = now;
+    else if (away > LOOK_COUNTS_FOR * MS)
+        peer->stand.since_ns += away - LOOK_COUNTS_FOR * MS;
     peer->stand.place = hash;
     peer->stand.looked_ns = now;
     return now - peer->stand.since_ns;
@@ -350,13 +368,18 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
     if (rank < 0 || !yokei_has_done(comm, rank, op->header.sequence)) return false;
     const struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = peer->flight ? peer->flight : peer->far;
-    const bool inside = (file && atomic_load(&file->state) == YOKEI_RANK_INSIDE && atomic_load(&file->comm) == comm->uid) ||
-                        (!peer->flight && peer->view_state == YOKEI_RANK_INSIDE);
+    const bool inside = (file && atomic_load(&file->state) == YOKEI_RANK_INSIDE
+                         && atomic_load(&file->comm) == comm->uid)
+                        || (!peer->flight && peer->view_state == YOKEI_RANK_INSIDE);
     const bool pushed = inside || peer->beneath == &yokei_shm_transport;
     char what[256], who[192], here[160];
-    yokei_text(what, sizeof what, "has done its part of this call, but rank %d waits for a message between the two since %.1f s (%s %lld)", comm->rank,
-               (double)idle * 1e-9, pushed ? "stall_ms" : "timeout_ms", (long long)(pushed ? comm->stall_ms : comm->timeout_ms));
-    if (idle > (uint64_t)(pushed ? comm->stall_ms : comm->timeout_ms) * MS) return blame(comm, op, YOKE_ETIMEOUT, rank, what);
+    yokei_text(
+        what, sizeof what,
+        "has done its part of this call, but rank %d waits for a message between the two since %.1f s (%s %lld)",
+        comm->rank, (double)idle * 1e-9, pushed ? "stall_ms" : "timeout_ms",
+        (long long)(pushed ? comm->stall_ms : comm->timeout_ms));
+    if (idle > (uint64_t)(pushed ? comm->stall_ms : comm->timeout_ms) * MS)
+        return blame(comm, op, YOKE_ETIMEOUT, rank, what);
     if (op->warned) return true;
     op->warned = true;
     here_text(comm, op, here, sizeof here);
@@ -403,7 +426,8 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     here_text(comm, op, here, sizeof here);
     rank_text(comm, rank, who, sizeof who);
     did_text(comm, rank, did, sizeof did);
-    yoke_log(YOKE_LOG_WARN, "%s: %s is late, waiting for it since %.1f s%s", here, who, (double)idle * 1e-9, did);
+    yoke_log(YOKE_LOG_WARN, "%s: %s is late, waiting for it since %.1f s%s", here, who, (double)idle * 1e-9,
+             did);
 }
 
 static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64_t now)
@@ -412,7 +436,8 @@ static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64
     const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : -1;
     atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, now, memory_order_relaxed);
-    atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns), memory_order_relaxed);
+    atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns),
+                          memory_order_relaxed);
 }
 
 /*
@@ -423,7 +448,9 @@ static bool look_far(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns;
     if (!yokei_process.run_dir[0] || comm->all_shared) return false;
-    if (op->waits_for >= 0 && !comm->peers[op->waits_for].flight && look_at_peer(comm, op, op->waits_for, false, now)) return true;
+    if (op->waits_for >= 0 && !comm->peers[op->waits_for].flight
+        && look_at_peer(comm, op, op->waits_for, false, now))
+        return true;
     if (now - comm->far_ns > FAR_EVERY * MS) {
         comm->far_ns = now;
         for (int i = 0; i < FAR_AT_ONCE; i++) {
@@ -464,7 +491,8 @@ void yokei_watch(yoke_comm *comm)
         comm->network_ns = now;
         if (yokei_network_moved(comm)) op->network_ns = now;
     }
-    if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS)) probe(comm, op, now);
+    if (idle > PROBE_AFTER * MS && (!op->probed_ns || now - op->probed_ns > PROBE_EVERY * MS))
+        probe(comm, op, now);
     if (comm->broken_ns && now - comm->broken_ns > BROKEN_GRACE * MS) {
         yokei_comm_fail(comm, YOKE_EBACKEND, -1, "communicator \"%s\": %s", comm->name, comm->broken_text);
         return;

@@ -10,7 +10,8 @@
  * Fail the communicator, once. This tells the other ranks and ends the communicator's operations. Its MPI
  * messages are not touched any more. Returns status.
  */
-yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...) YOKE_PRINTF(4, 5);
+yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...)
+    YOKE_PRINTF(4, 5);
 /** Tell the other ranks now, if the thread that failed the communicator could not. The lock is held. */
 void yokei_tell_late(yoke_comm *comm);
 /**

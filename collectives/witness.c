@@ -34,13 +34,18 @@ enum { MOST_WATCHED = FUTEX_WAITV_MAX - 1 }; /* one place is for the bell */
 static struct {
     bool runs;
     pthread_t thread;
-    _Atomic uint32_t bell; /* a wake-up counter, which changes when there is one more rank to watch, or nothing more to do */
+    _Atomic uint32_t bell; /* a wake-up counter, which changes when there is one more rank to watch, or
+                              nothing more to do */
     atomic_bool ends, said;
-    const struct yokei_flight_file *_Atomic *ranks; /* [n_ranks] records of the watched ranks; NULL: not watched */
+    const struct yokei_flight_file *_Atomic
+        *ranks; /* [n_ranks] records of the watched ranks; NULL: not watched */
     int n_ranks;
 } witness;
 
-static long wake(const _Atomic uint32_t *word) { return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0); }
+static long wake(const _Atomic uint32_t *word)
+{
+    return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
 
 /*
  * Let the kernel mark `life` if this thread ends before it has set `life` to 0. The memory that the kernel
@@ -63,7 +68,13 @@ static void be_remembered(_Atomic uint32_t *life)
  */
 static void be_quick(void)
 {
-    struct { uint32_t size, policy; uint64_t flags; int32_t nice; uint32_t priority; uint64_t runtime, deadline, period; } turns;
+    struct {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    } turns;
     if (syscall(SYS_sched_getattr, 0, &turns, sizeof turns, 0u)) return;
     turns.runtime = 100000;
     if (turns.policy == SCHED_OTHER) syscall(SYS_sched_setattr, 0, &turns, 0u);
@@ -99,13 +110,16 @@ static bool testify(struct yokei_flight_file *own)
 
 void yokei_witness_glance(void)
 {
-    if (witness.runs && !atomic_load_explicit(&witness.said, memory_order_relaxed)) testify(yokei_process.flight);
+    if (witness.runs && !atomic_load_explicit(&witness.said, memory_order_relaxed))
+        testify(yokei_process.flight);
 }
 
 /* Sleep until the bell changes from `rung`, or, with `others`, until one of the watched ranks ends. */
 static void sleep_until_news(uint32_t rung, bool others)
 {
-    struct futex_waitv list[FUTEX_WAITV_MAX] = { { .val = rung, .uaddr = (uintptr_t)&witness.bell, .flags = FUTEX_32 } };
+    struct futex_waitv list[FUTEX_WAITV_MAX] = {
+        { .val = rung, .uaddr = (uintptr_t)&witness.bell, .flags = FUTEX_32 }
+    };
     unsigned n = 1;
     for (int r = 0; r < witness.n_ranks && others; r++) {
         const struct yokei_flight_file *file = witness.ranks[r];
@@ -163,7 +177,8 @@ void yokei_witness_add(int world_rank)
     if (!p->is_witness || world_rank < 0 || world_rank >= p->n_world || !begin()) return;
     /* Each rank is watched by the ranks that come shortly before it, because a wait has no room for all
        ranks of a large host. */
-    if ((world_rank - p->world_rank + p->n_world) % p->n_world > MOST_WATCHED || witness.ranks[world_rank]) return;
+    if ((world_rank - p->world_rank + p->n_world) % p->n_world > MOST_WATCHED || witness.ranks[world_rank])
+        return;
     const struct yokei_flight_file *file;
     if (yokei_flight_open(p->run_dir, world_rank, &file)) return;
     witness.ranks[world_rank] = file;

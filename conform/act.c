@@ -31,14 +31,14 @@ struct shape {
     enum flavour flavour;
     int aliased; /* 1: the output is at the address of x; 2: of dy */
     double scale;
-    bool grid;   /* x goes evenly from -14 to 14 */
+    bool grid; /* x goes evenly from -14 to 14 */
 };
 
 static const struct shape shapes[] = {
-    { 1, ORDINARY, 0, 1 },     { 2, ORDINARY, 0, 2 },   { 7, ORDINARY, 1, 1 },    { 15, ORDINARY, 2, 3 },
-    { 16, ORDINARY, 0, 1 },    { 17, ORDINARY, 1, 5 },  { 129, ORDINARY, 2, 1 },  { 4001, .grid = true },
-    { 70001, ORDINARY, 0, 3 }, { 0, ORDINARY, 0, 1 },   { 257, WIDE, 0, 1 },      { 257, SUBNORMAL, 1, 1 },
-    { 257, ZEROS, 0, 1 },      { 1031, NANS, 0, 1 },    { 1031, INFS, 0, 1 },
+    { 1, ORDINARY, 0, 1 },     { 2, ORDINARY, 0, 2 },  { 7, ORDINARY, 1, 1 },   { 15, ORDINARY, 2, 3 },
+    { 16, ORDINARY, 0, 1 },    { 17, ORDINARY, 1, 5 }, { 129, ORDINARY, 2, 1 }, { 4001, .grid = true },
+    { 70001, ORDINARY, 0, 3 }, { 0, ORDINARY, 0, 1 },  { 257, WIDE, 0, 1 },     { 257, SUBNORMAL, 1, 1 },
+    { 257, ZEROS, 0, 1 },      { 1031, NANS, 0, 1 },   { 1031, INFS, 0, 1 },
 };
 
 static struct shape shape_of(const struct trial *t)
@@ -55,7 +55,8 @@ static void setup_x(struct trial *t, const struct shape *s)
     t->flavour = s->flavour;
     trial_vector(t, X, "x", IN, t->dtype, s->n);
     trial_flavoured(t, X, s->scale, 100);
-    for (int64_t i = 0; i < s->n && s->grid; i++) trial_set(t, X, i, -14 + 28 * (double)i / (double)(s->n - 1));
+    for (int64_t i = 0; i < s->n && s->grid; i++)
+        trial_set(t, X, i, -14 + 28 * (double)i / (double)(s->n - 1));
     trial_describe(t, "n %d%s%s", (int)s->n, s->grid ? " grid" : "", s->aliased ? " aliased" : "");
 }
 
@@ -70,10 +71,7 @@ static struct sigmoid sigmoid_of(double x)
 }
 
 /* a * b, but 0 if a factor is 0, even if the other is infinite: a term that has vanished has no error. */
-static double times(double a, double b)
-{
-    return a == 0 || b == 0 ? 0 : a * b;
-}
+static double times(double a, double b) { return a == 0 || b == 0 ? 0 : a * b; }
 
 /* ---- forward ---- */
 
@@ -81,8 +79,10 @@ static void gelu_forward_setup(struct trial *t)
 {
     const struct shape s = shape_of(t);
     setup_x(t, &s);
-    if (s.aliased) trial_alias(t, Y, "y", X);
-    else trial_vector(t, Y, "y", OUT, t->dtype, s.n);
+    if (s.aliased)
+        trial_alias(t, Y, "y", X);
+    else
+        trial_vector(t, Y, "y", OUT, t->dtype, s.n);
 }
 
 static yoke_status gelu_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
@@ -114,14 +114,17 @@ static void gelu_backward_setup(struct trial *t)
     setup_x(t, &s);
     trial_vector(t, DY, "dy", IN, t->dtype, s.n);
     trial_fill(t, DY, 1);
-    if (s.aliased) trial_alias(t, Y, "dx", s.aliased == 1 ? X : DY);
-    else trial_vector(t, Y, "dx", OUT, t->dtype, s.n);
+    if (s.aliased)
+        trial_alias(t, Y, "dx", s.aliased == 1 ? X : DY);
+    else
+        trial_vector(t, Y, "dx", OUT, t->dtype, s.n);
 }
 
 static yoke_status gelu_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     return CONFORM_CALL(gelu_backward, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n,
-                        .x = trial_at(t, side, X, 0), .dy = trial_at(t, side, DY, 0), .dx = trial_at(t, side, Y, 0));
+                        .x = trial_at(t, side, X, 0), .dy = trial_at(t, side, DY, 0),
+                        .dx = trial_at(t, side, Y, 0));
 }
 
 static void gelu_backward_bound(struct trial *t)
@@ -152,7 +155,8 @@ static yoke_status gelu_erf_forward_call(struct trial *t, const struct side *sid
 static void gelu_erf_forward_bound(struct trial *t)
 {
     for (int64_t i = 0; i < shape_of(t).n; i++) {
-        const double x = exact_of(t, X)[i], size = fabs(x), tail = 0.5 * erfc(size / M_SQRT2), phi = x < 0 ? tail : 1 - tail;
+        const double x = exact_of(t, X)[i], size = fabs(x), tail = 0.5 * erfc(size / M_SQRT2),
+                     phi = x < 0 ? tail : 1 - tail;
         double e = u32 * size * (2 * phi + 24 * times(tail, 1 + x * x)) + 2 * eta32;
         if (tail < 0x1p-125) e += times(tail, size);
         t->tensor[Y].bound[i] = isinf(x) ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, Y)[i], e);
@@ -165,14 +169,16 @@ const struct conform_row conform_row_gelu_erf_forward = {
 
 static yoke_status gelu_erf_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
-    return CONFORM_CALL(gelu_erf_backward, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n,
-                        .x = trial_at(t, side, X, 0), .dy = trial_at(t, side, DY, 0), .dx = trial_at(t, side, Y, 0));
+    return CONFORM_CALL(gelu_erf_backward, side, cost, .dtype = side_dtype(side, t->dtype),
+                        .n = shape_of(t).n, .x = trial_at(t, side, X, 0), .dy = trial_at(t, side, DY, 0),
+                        .dx = trial_at(t, side, Y, 0));
 }
 
 static void gelu_erf_backward_bound(struct trial *t)
 {
     for (int64_t i = 0; i < shape_of(t).n; i++) {
-        const double x = exact_of(t, X)[i], dy = fabs(exact_of(t, DY)[i]), tail = 0.5 * erfc(fabs(x) / M_SQRT2), phi = x < 0 ? tail : 1 - tail;
+        const double x = exact_of(t, X)[i], dy = fabs(exact_of(t, DY)[i]),
+                     tail = 0.5 * erfc(fabs(x) / M_SQRT2), phi = x < 0 ? tail : 1 - tail;
         const double all = tail + times(fabs(x), 0.4 * exp(-0.5 * x * x));
         double e = u32 * dy * (4 * phi + 24 * times(all, 1 + x * x)) + 2 * eta32 * (1 + dy);
         if (tail < 0x1p-125) e += dy * all;
@@ -188,7 +194,7 @@ const struct conform_row conform_row_gelu_erf_backward = {
 
 struct rows {
     int64_t N, F, pad;
-    bool fused;   /* gate and up lie side by side in one matrix */
+    bool fused; /* gate and up lie side by side in one matrix */
     /*
      * Forward: 1: y is at gate's address, 2: at up's. backward, if not 0: dgate is at gate's address and dup
      * at up's.
@@ -197,17 +203,23 @@ struct rows {
     enum flavour flavour;
 };
 
+/* clang-format off */
 static const struct rows rows_list[] = {
-    { 1, 1 }, { 3, 2, 1 }, { 4, 16, 0, true }, { 5, 17, 2, false, 1 }, { 2, 129, 3, false, 2 }, { 33, 100, 0, true }, { 7, 257, 5 },
-    { 0, 16 }, { 60, 1031, 0, true }, { 3, 90, 1, false, 0, WIDE }, { 3, 90, 1, true, 0, SUBNORMAL }, { 3, 90, 0, false, 1, ZEROS },
+    { 1, 1 }, { 3, 2, 1 }, { 4, 16, 0, true }, { 5, 17, 2, false, 1 }, { 2, 129, 3, false, 2 }, { 33, 100,
+      0, true }, { 7, 257, 5 },
+    { 0, 16 }, { 60, 1031, 0, true }, { 3, 90, 1, false, 0, WIDE }, { 3, 90, 1, true, 0, SUBNORMAL }, { 3,
+      90, 0, false, 1, ZEROS },
     { 5, 211, 0, true, 0, NANS }, { 5, 211, 2, false, 0, INFS },
 };
+/* clang-format on */
 
 static struct rows rows_of(const struct trial *t)
 {
     if (t->dims) return (struct rows){ .N = t->dims[0], .F = t->dims[1], .fused = true };
     if ((size_t)t->index < YOKE_COUNT(rows_list)) return rows_list[t->index];
-    return (struct rows){ .N = 1 + trial_random(t, "N", 0, 30), .F = 1 + trial_random(t, "F", 0, 300), .pad = trial_random(t, "pad", 0, 9),
+    return (struct rows){ .N = 1 + trial_random(t, "N", 0, 30),
+                          .F = 1 + trial_random(t, "F", 0, 300),
+                          .pad = trial_random(t, "pad", 0, 9),
                           .fused = trial_random(t, "fused", 0, 2) };
 }
 
@@ -221,7 +233,10 @@ static void *rows_at(const struct trial *t, const struct rows *s, const struct s
 {
     return s->fused && (id == UP || id == DUP) ? trial_at(t, side, id - 1, s->F) : trial_at(t, side, id, 0);
 }
-static int64_t rows_ld(const struct trial *t, const struct rows *s, int id) { return t->tensor[s->fused && (id == UP || id == DUP) ? id - 1 : id].ld; }
+static int64_t rows_ld(const struct trial *t, const struct rows *s, int id)
+{
+    return t->tensor[s->fused && (id == UP || id == DUP) ? id - 1 : id].ld;
+}
 static double rows_exact(const struct trial *t, const struct rows *s, int id, int64_t n, int64_t f)
 {
     const bool second = s->fused && id == UP;
@@ -236,7 +251,8 @@ static double *rows_bound(struct trial *t, const struct rows *s, int id, int64_t
 static void rows_setup(struct trial *t, const struct rows *s)
 {
     t->flavour = s->flavour;
-    trial_matrix(t, GATE, s->fused ? "gate_up" : "gate", IN, t->dtype, s->N, (s->fused ? 2 : 1) * s->F, (s->fused ? 2 : 1) * s->F + s->pad);
+    trial_matrix(t, GATE, s->fused ? "gate_up" : "gate", IN, t->dtype, s->N, (s->fused ? 2 : 1) * s->F,
+                 (s->fused ? 2 : 1) * s->F + s->pad);
     trial_flavoured(t, GATE, 3, 40);
     t->flavour = ORDINARY;
     if (!s->fused) {
@@ -244,29 +260,36 @@ static void rows_setup(struct trial *t, const struct rows *s)
         trial_fill(t, UP, 1);
     }
     t->flavour = s->flavour;
-    trial_describe(t, "N %d F %d pad %d%s%s", (int)s->N, (int)s->F, (int)s->pad, s->fused ? " fused" : "", s->aliased ? " aliased" : "");
+    trial_describe(t, "N %d F %d pad %d%s%s", (int)s->N, (int)s->F, (int)s->pad, s->fused ? " fused" : "",
+                   s->aliased ? " aliased" : "");
 }
 
 static void swiglu_forward_setup(struct trial *t)
 {
     const struct rows s = rows_of(t);
     rows_setup(t, &s);
-    if (s.aliased) trial_alias(t, DGATE, "y", s.aliased == 1 ? GATE : UP);
-    else trial_matrix(t, DGATE, "y", OUT, t->dtype, s.N, s.F, s.F + 3 * s.pad);
+    if (s.aliased)
+        trial_alias(t, DGATE, "y", s.aliased == 1 ? GATE : UP);
+    else
+        trial_matrix(t, DGATE, "y", OUT, t->dtype, s.N, s.F, s.F + 3 * s.pad);
 }
 
 static yoke_status swiglu_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct rows s = rows_of(t);
-    return CONFORM_CALL(swiglu_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F, .gate = rows_at(t, &s, side, GATE),
-                        .ldgate = rows_ld(t, &s, GATE), .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
+    return CONFORM_CALL(swiglu_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F,
+                        .gate = rows_at(t, &s, side, GATE), .ldgate = rows_ld(t, &s, GATE),
+                        .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
                         .y = trial_at(t, side, DGATE, 0), .ldy = t->tensor[DGATE].ld);
 }
 
 struct logistic {
     double s, rest;
 };
-static struct logistic logistic_of(double g) { return (struct logistic){ 1 / (1 + exp(-g)), 1 / (1 + exp(g)) }; }
+static struct logistic logistic_of(double g)
+{
+    return (struct logistic){ 1 / (1 + exp(-g)), 1 / (1 + exp(g)) };
+}
 
 static void swiglu_forward_bound(struct trial *t)
 {
@@ -274,10 +297,13 @@ static void swiglu_forward_bound(struct trial *t)
     for (int64_t n = 0; n < s.N; n++)
         for (int64_t f = 0; f < s.F; f++) {
             const int64_t at = n * t->tensor[DGATE].ld + f;
-            const double g = rows_exact(t, &s, GATE, n, f), u = fabs(rows_exact(t, &s, UP, n, f)), z = logistic_of(g).s;
+            const double g = rows_exact(t, &s, GATE, n, f), u = fabs(rows_exact(t, &s, UP, n, f)),
+                         z = logistic_of(g).s;
             double e = 16 * u32 * times(fabs(g), z) * u + 2 * eta32 * (1 + u);
             if (z < 0x1p-125) e += times(fabs(g), z) * u;
-            t->tensor[DGATE].bound[at] = isinf(g) || isinf(u) ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, DGATE)[at], e);
+            t->tensor[DGATE].bound[at] = isinf(g) || isinf(u)
+                                             ? BOUND_ANY
+                                             : bound_rounded(t->dtype, exact_of(t, DGATE)[at], e);
         }
 }
 
@@ -296,17 +322,20 @@ static void swiglu_backward_setup(struct trial *t)
         trial_alias(t, DUP, "dup", UP);
         return;
     }
-    trial_matrix(t, DGATE, s.fused ? "dgate_up" : "dgate", OUT, t->dtype, s.N, (s.fused ? 2 : 1) * s.F, (s.fused ? 2 : 1) * s.F + 2 * s.pad);
+    trial_matrix(t, DGATE, s.fused ? "dgate_up" : "dgate", OUT, t->dtype, s.N, (s.fused ? 2 : 1) * s.F,
+                 (s.fused ? 2 : 1) * s.F + 2 * s.pad);
     if (!s.fused) trial_matrix(t, DUP, "dup", OUT, t->dtype, s.N, s.F, s.F + s.pad);
 }
 
 static yoke_status swiglu_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct rows s = rows_of(t);
-    return CONFORM_CALL(swiglu_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F, .gate = rows_at(t, &s, side, GATE),
-                        .ldgate = rows_ld(t, &s, GATE), .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
-                        .dy = trial_at(t, side, ROWS_DY, 0), .lddy = t->tensor[ROWS_DY].ld, .dgate = rows_at(t, &s, side, DGATE),
-                        .lddgate = rows_ld(t, &s, DGATE), .dup = rows_at(t, &s, side, DUP), .lddup = rows_ld(t, &s, DUP));
+    return CONFORM_CALL(swiglu_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .F = s.F,
+                        .gate = rows_at(t, &s, side, GATE), .ldgate = rows_ld(t, &s, GATE),
+                        .up = rows_at(t, &s, side, UP), .ldup = rows_ld(t, &s, UP),
+                        .dy = trial_at(t, side, ROWS_DY, 0), .lddy = t->tensor[ROWS_DY].ld,
+                        .dgate = rows_at(t, &s, side, DGATE), .lddgate = rows_ld(t, &s, DGATE),
+                        .dup = rows_at(t, &s, side, DUP), .lddup = rows_ld(t, &s, DUP));
 }
 
 static void swiglu_backward_bound(struct trial *t)
@@ -314,16 +343,19 @@ static void swiglu_backward_bound(struct trial *t)
     const struct rows s = rows_of(t);
     for (int64_t n = 0; n < s.N; n++)
         for (int64_t f = 0; f < s.F; f++) {
-            const double g = rows_exact(t, &s, GATE, n, f), size = fabs(g), u = fabs(rows_exact(t, &s, UP, n, f));
+            const double g = rows_exact(t, &s, GATE, n, f), size = fabs(g),
+                         u = fabs(rows_exact(t, &s, UP, n, f));
             const double dy = fabs(rows_exact(t, &s, ROWS_DY, n, f));
             const struct logistic z = logistic_of(g);
             const double slope = z.s + times(times(size, z.s), z.rest);
-            double up = 16 * u32 * dy * times(size, z.s) + 2 * eta32 * (1 + dy), gate = 32 * u32 * dy * u * slope + 2 * eta32 * (1 + dy) * (1 + u);
+            double up = 16 * u32 * dy * times(size, z.s) + 2 * eta32 * (1 + dy),
+                   gate = 32 * u32 * dy * u * slope + 2 * eta32 * (1 + dy) * (1 + u);
             if (z.s < 0x1p-125) up += dy * times(size, z.s), gate += dy * u * slope;
             if (z.rest < 0x1p-125) gate += dy * u * times(times(size, z.s), z.rest);
             const bool open = isinf(g) || isinf(u);
             double *const dgate = rows_bound(t, &s, DGATE, n, f), *const dup = rows_bound(t, &s, DUP, n, f);
-            const struct tensor *const d = &t->tensor[DGATE], *const second = &t->tensor[s.fused ? DGATE : DUP];
+            const struct tensor *const d = &t->tensor[DGATE], *const second =
+                                                                  &t->tensor[s.fused ? DGATE : DUP];
             *dgate = open ? BOUND_ANY : bound_rounded(t->dtype, d->exact[dgate - d->bound], gate);
             *dup = open ? BOUND_ANY : bound_rounded(t->dtype, second->exact[dup - second->bound], up);
         }

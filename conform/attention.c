@@ -48,7 +48,7 @@ struct shape {
     bool no_lse;
     /* The heads are a part of more heads: index of the first one, and query heads per K/V head. */
     int64_t first, group;
-    float p;                      /* dropout */
+    float p; /* dropout */
 };
 
 static const struct shape shapes[] = {
@@ -87,15 +87,27 @@ static struct shape shape_of(const struct trial *t)
 {
     struct shape s;
     if (t->dims) {
-        s = (struct shape){ .B = t->dims[0], .T = t->dims[1], .H = t->dims[2], .Hkv = t->dims[2] / t->dims[3], .D = t->dims[4], .causal = true,
-                            .packed = true, .size = 1 };
+        s = (struct shape){ .B = t->dims[0],
+                            .T = t->dims[1],
+                            .H = t->dims[2],
+                            .Hkv = t->dims[2] / t->dims[3],
+                            .D = t->dims[4],
+                            .causal = true,
+                            .packed = true,
+                            .size = 1 };
     } else if ((size_t)t->index < YOKE_COUNT(shapes)) {
         s = shapes[t->index];
     } else {
         const int64_t Hkv = 1 + trial_random(t, "Hkv", 0, 3);
-        s = (struct shape){ .B = 1 + trial_random(t, "B", 0, 2), .T = 1 + trial_random(t, "T", 0, 90), .H = Hkv * (1 + trial_random(t, "G", 0, 3)),
-                            .Hkv = Hkv, .D = t->index % 8 == 1 ? 200 : 8 * (1 + trial_random(t, "D", 0, 8)), .causal = trial_random(t, "causal", 0, 2),
-                            .packed = trial_random(t, "packed", 0, 2), .size = 1, .p = 0.25f * (float)trial_random(t, "p", 0, 3) };
+        s = (struct shape){ .B = 1 + trial_random(t, "B", 0, 2),
+                            .T = 1 + trial_random(t, "T", 0, 90),
+                            .H = Hkv * (1 + trial_random(t, "G", 0, 3)),
+                            .Hkv = Hkv,
+                            .D = t->index % 8 == 1 ? 200 : 8 * (1 + trial_random(t, "D", 0, 8)),
+                            .causal = trial_random(t, "causal", 0, 2),
+                            .packed = trial_random(t, "packed", 0, 2),
+                            .size = 1,
+                            .p = 0.25f * (float)trial_random(t, "p", 0, 3) };
     }
     if (s.scale == 0) s.scale = (float)(1 / sqrt((double)s.D));
     return s;
@@ -139,7 +151,8 @@ static void declare(struct trial *t, const struct shape *s, int first, enum role
     trial_matrix(t, first + 2, name[2], role, t->dtype, rows, kv, kv + 5);
 }
 
-static void set(struct trial *t, const struct shape *s, int which, int64_t row, int64_t h, int64_t d, double value)
+static void set(struct trial *t, const struct shape *s, int which, int64_t row, int64_t h, int64_t d,
+                double value)
 {
     const struct operand x = operand_of(t, s, which);
     trial_set(t, x.id, element(s, x, 0, row, h, d), value);
@@ -168,10 +181,14 @@ static void setup_inputs(struct trial *t, const struct shape *s, bool forward)
         if (t->tensor[id].present) trial_flavoured(t, id, id == Q ? s->size : 1, 3);
     t->flavour = s->flavour;
     if (special && s->B && s->T) place_specials(t, s);
-    trial_describe(t, "B %d T %d H %d/%d D %d%s%s size %g scale %g", (int)s->B, (int)s->T, (int)s->H, (int)s->Hkv, (int)s->D,
-                   s->causal ? " causal" : "", s->packed ? " packed" : "", s->size, (double)s->scale);
-    if (s->group) yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " from %d by %d", (int)s->first, (int)s->group);
-    if (s->p > 0) yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " p %g", (double)s->p);
+    trial_describe(t, "B %d T %d H %d/%d D %d%s%s size %g scale %g", (int)s->B, (int)s->T, (int)s->H,
+                   (int)s->Hkv, (int)s->D, s->causal ? " causal" : "", s->packed ? " packed" : "", s->size,
+                   (double)s->scale);
+    if (s->group)
+        yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " from %d by %d",
+                   (int)s->first, (int)s->group);
+    if (s->p > 0)
+        yokei_text(t->words + strlen(t->words), sizeof t->words - strlen(t->words), " p %g", (double)s->p);
 }
 
 /* ---- exact values that both bounds start from ---- */
@@ -196,7 +213,8 @@ struct row {
     double *s, *ds;
 };
 
-static double exact_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row, int64_t h, int64_t d)
+static double exact_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row,
+                       int64_t h, int64_t d)
 {
     const struct operand x = operand_of(t, s, which);
     return t->tensor[x.id].exact[element(s, x, b, row, h, d)];
@@ -209,7 +227,8 @@ static void score_row(const struct trial *t, const struct shape *s, struct row *
     for (int64_t j = 0; j < r->n_keys; j++) {
         double dot = 0, size = 0, sums = 0;
         for (int64_t d = 0; d < s->D; d++) {
-            const double q = exact_at(t, s, Q, r->b, r->t, r->h, d), k = exact_at(t, s, K, r->b, j, r->hkv, d);
+            const double q = exact_at(t, s, Q, r->b, r->t, r->h, d),
+                         k = exact_at(t, s, K, r->b, j, r->hkv, d);
             dot += q * k;
             size += fabs(q * k);
             sums += fabs(q) + fabs(k) + 1;
@@ -219,15 +238,9 @@ static void score_row(const struct trial *t, const struct shape *s, struct row *
     }
 }
 
-static double stored_u(yoke_dtype dtype)
-{
-    return dtype == YOKE_F64 ? u32 : yokei_unit_roundoff(dtype);
-}
+static double stored_u(yoke_dtype dtype) { return dtype == YOKE_F64 ? u32 : yokei_unit_roundoff(dtype); }
 
-static double stored_eta(yoke_dtype dtype)
-{
-    return fmax(yokei_underflow(dtype), flush32);
-}
+static double stored_eta(yoke_dtype dtype) { return fmax(yokei_underflow(dtype), flush32); }
 
 /* phi: the most that a matrix unit of bf16 may lose in one product. 0 for other types. */
 static double flushed(yoke_dtype dtype, double x, double y)
@@ -237,7 +250,8 @@ static double flushed(yoke_dtype dtype, double x, double y)
 
 /* ---- forward ---- */
 
-#define MORE(t, s) .head_start = (s).first, .group = (s).group, .p = (s).p, .key = key_of(t), .sample_start = 5
+#define MORE(t, s) \
+    .head_start = (s).first, .group = (s).group, .p = (s).p, .key = key_of(t), .sample_start = 5
 
 static void attention_forward_setup(struct trial *t)
 {
@@ -251,10 +265,12 @@ static yoke_status attention_forward_call(struct trial *t, const struct side *si
 {
     const struct shape s = shape_of(t);
     const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
-    return CONFORM_CALL(attention_forward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
-                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
-                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
-                        .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .lse = trial_at(t, side, LSE, 0));
+    return CONFORM_CALL(attention_forward, side, cost, .dtype = side_dtype(side, t->dtype),
+                        .causal = s.causal, .B = s.B, .T = s.T, .H = s.H, .Hkv = s.Hkv, .D = s.D,
+                        .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld,
+                        .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld, .o = trial_at(t, side, O, 0),
+                        .ldo = t->tensor[O].ld, .lse = trial_at(t, side, LSE, 0));
 }
 
 static void forward_row_bound(struct trial *t, const struct shape *s, struct row *r)
@@ -275,7 +291,8 @@ static void forward_row_bound(struct trial *t, const struct shape *s, struct row
         const double wanted = t->tensor[O].exact[at], size = fabs(wanted);
         double e = (sums + (s->p > 0 ? 2 * u32 : 0)) * size;
         for (int64_t j = 0; j < r->n_keys; j++) {
-            const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)) * kept(t, s, r->b, r->t, r->h, j), p = r->s[j];
+            const double v = fabs(exact_at(t, s, V, r->b, j, r->hkv, d)) * kept(t, s, r->b, r->t, r->h, j),
+                         p = r->s[j];
             e += p * (r->ds[j] * (v + size) + (u + sums) * v) + eta * v / l + flushed(t->dtype, v, p * l) / l;
         }
         t->tensor[O].bound[at] = bound_rounded(t->dtype, wanted, e);
@@ -297,13 +314,11 @@ static void for_rows(struct trial *t, void (*bound)(struct trial *, const struct
     free(scratch);
 }
 
-static void attention_forward_bound(struct trial *t)
-{
-    for_rows(t, forward_row_bound);
-}
+static void attention_forward_bound(struct trial *t) { for_rows(t, forward_row_bound); }
 
 const struct conform_row conform_row_attention_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), attention_forward_setup, attention_forward_call, attention_forward_bound,
+    CONFORM_FLOATS,         YOKE_COUNT(shapes),      attention_forward_setup,
+    attention_forward_call, attention_forward_bound,
 };
 
 /* ---- backward ---- */
@@ -342,7 +357,8 @@ static void attention_backward_setup(struct trial *t)
         return;
     }
     for (int id = Q; id <= V; id++)
-        for (int64_t i = 0; t->tensor[id].present && i < t->tensor[id].extent; i++) t->tensor[id].exact[i] = trial_get(t, id, i);
+        for (int64_t i = 0; t->tensor[id].present && i < t->tensor[id].extent; i++)
+            t->tensor[id].exact[i] = trial_get(t, id, i);
     for_rows(t, forward_row);
     if (s.flavour == NANS && s.special == IN_Q) trial_set(t, DO, s.T / 3 * t->tensor[DO].ld, NAN);
 }
@@ -352,30 +368,37 @@ static yoke_status attention_backward_call(struct trial *t, const struct side *s
     const struct shape s = shape_of(t);
     const struct operand q = operand_of(t, &s, Q), k = operand_of(t, &s, K), v = operand_of(t, &s, V);
     const struct operand dq = operand_of(t, &s, DQ), dk = operand_of(t, &s, DK), dv = operand_of(t, &s, DV);
-    return CONFORM_CALL(attention_backward, side, cost, .dtype = side_dtype(side, t->dtype), .causal = s.causal, .B = s.B, .T = s.T, .H = s.H,
-                        .Hkv = s.Hkv, .D = s.D, .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
-                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld, .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld,
-                        .o = trial_at(t, side, O, 0), .ldo = t->tensor[O].ld, .d_o = trial_at(t, side, DO, 0), .lddo = t->tensor[DO].ld,
-                        .lse = trial_at(t, side, LSE, 0), .dq = trial_at(t, side, dq.id, dq.offset), .lddq = dq.ld,
-                        .dk = trial_at(t, side, dk.id, dk.offset), .lddk = dk.ld, .dv = trial_at(t, side, dv.id, dv.offset), .lddv = dv.ld);
+    return CONFORM_CALL(attention_backward, side, cost, .dtype = side_dtype(side, t->dtype),
+                        .causal = s.causal, .B = s.B, .T = s.T, .H = s.H, .Hkv = s.Hkv, .D = s.D,
+                        .scale = s.scale, MORE(t, s), .q = trial_at(t, side, q.id, q.offset), .ldq = q.ld,
+                        .k = trial_at(t, side, k.id, k.offset), .ldk = k.ld,
+                        .v = trial_at(t, side, v.id, v.offset), .ldv = v.ld, .o = trial_at(t, side, O, 0),
+                        .ldo = t->tensor[O].ld, .d_o = trial_at(t, side, DO, 0), .lddo = t->tensor[DO].ld,
+                        .lse = trial_at(t, side, LSE, 0), .dq = trial_at(t, side, dq.id, dq.offset),
+                        .lddq = dq.ld, .dk = trial_at(t, side, dk.id, dk.offset), .lddk = dk.ld,
+                        .dv = trial_at(t, side, dv.id, dv.offset), .lddv = dv.ld);
 }
 
-static double *bound_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row, int64_t h, int64_t d)
+static double *bound_at(const struct trial *t, const struct shape *s, int which, int64_t b, int64_t row,
+                        int64_t h, int64_t d)
 {
     const struct operand x = operand_of(t, s, which);
     return &t->tensor[x.id].bound[element(s, x, b, row, h, d)];
 }
 
 /* Add the part of key j in the errors of row r: to dq of the row, and to dk and dv of key j. */
-static void backward_key_bound(struct trial *t, const struct shape *s, const struct row *r, int64_t j, double delta, double d_delta)
+static void backward_key_bound(struct trial *t, const struct shape *s, const struct row *r, int64_t j,
+                               double delta, double d_delta)
 {
     const double lse = t->tensor[LSE].exact[(r->b * s->H + r->h) * s->T + r->t], p = exp(r->s[j] - lse);
     const double rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32;
     const double u = stored_u(t->dtype), eta = stored_eta(t->dtype), scale = fabs((double)s->scale);
-    const double rows = (double)(s->T * (s->group ? s->group : s->H / s->Hkv)), keep = kept(t, s, r->b, r->t, r->h, j);
+    const double rows = (double)(s->T * (s->group ? s->group : s->H / s->Hkv)),
+                 keep = kept(t, s, r->b, r->t, r->h, j);
     double dp = 0, dp_size = 0, lost = 0;
     for (int64_t d = 0; d < s->D; d++) {
-        const double d_o = exact_at(t, s, DO, r->b, r->t, r->h, d), v = exact_at(t, s, V, r->b, j, r->hkv, d), product = keep > 0 ? keep * d_o * v : 0;
+        const double d_o = exact_at(t, s, DO, r->b, r->t, r->h, d), v = exact_at(t, s, V, r->b, j, r->hkv, d),
+                     product = keep > 0 ? keep * d_o * v : 0;
         dp += product;
         dp_size += fabs(product);
         if (keep > 0) lost += keep * flushed(t->dtype, d_o, v);
@@ -385,11 +408,15 @@ static void backward_key_bound(struct trial *t, const struct shape *s, const str
     e += flush32 * fabs(dp - delta); /* exp may have flushed p */
     e += u * (dS + e) + fmax(1, 1 / scale) * eta;
     for (int64_t d = 0; d < s->D; d++) {
-        const double q = fabs(exact_at(t, s, Q, r->b, r->t, r->h, d)), k = fabs(exact_at(t, s, K, r->b, j, r->hkv, d));
+        const double q = fabs(exact_at(t, s, Q, r->b, r->t, r->h, d)),
+                     k = fabs(exact_at(t, s, K, r->b, j, r->hkv, d));
         const double d_o = fabs(exact_at(t, s, DO, r->b, r->t, r->h, d));
-        *bound_at(t, s, DQ, r->b, r->t, r->h, d) += scale * ((e + gamma32((double)s->T + 2) * dS) * k + flushed(t->dtype, dS, k));
-        *bound_at(t, s, DK, r->b, j, r->hkv, d) += scale * ((e + gamma32(rows + 2) * dS) * q + flushed(t->dtype, dS, q));
-        *bound_at(t, s, DV, r->b, j, r->hkv, d) += keep * ((p * (rho + u + gamma32(rows)) + eta) * d_o + flushed(t->dtype, p, d_o));
+        *bound_at(t, s, DQ, r->b, r->t, r->h,
+                  d) += scale * ((e + gamma32((double)s->T + 2) * dS) * k + flushed(t->dtype, dS, k));
+        *bound_at(t, s, DK, r->b, j, r->hkv,
+                  d) += scale * ((e + gamma32(rows + 2) * dS) * q + flushed(t->dtype, dS, q));
+        *bound_at(t, s, DV, r->b, j, r->hkv,
+                  d) += keep * ((p * (rho + u + gamma32(rows)) + eta) * d_o + flushed(t->dtype, p, d_o));
     }
 }
 
@@ -398,11 +425,13 @@ static void backward_row_bound(struct trial *t, const struct shape *s, struct ro
     score_row(t, s, r);
     double delta = 0, size = 0;
     for (int64_t d = 0; d < s->D; d++) {
-        const double product = exact_at(t, s, DO, r->b, r->t, r->h, d) * exact_at(t, s, O, r->b, r->t, r->h, d);
+        const double product = exact_at(t, s, DO, r->b, r->t, r->h, d)
+                               * exact_at(t, s, O, r->b, r->t, r->h, d);
         delta += product;
         size += fabs(product);
     }
-    for (int64_t j = 0; j < r->n_keys; j++) backward_key_bound(t, s, r, j, delta, gamma32((double)s->D + 1) * size);
+    for (int64_t j = 0; j < r->n_keys; j++)
+        backward_key_bound(t, s, r, j, delta, gamma32((double)s->D + 1) * size);
 }
 
 static void attention_backward_bound(struct trial *t)
@@ -414,5 +443,6 @@ static void attention_backward_bound(struct trial *t)
 }
 
 const struct conform_row conform_row_attention_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), attention_backward_setup, attention_backward_call, attention_backward_bound,
+    CONFORM_FLOATS,          YOKE_COUNT(shapes),       attention_backward_setup,
+    attention_backward_call, attention_backward_bound,
 };

@@ -35,7 +35,8 @@ static double eta_of(yoke_dtype dtype) { return fmax(yokei_underflow(dtype), flu
  */
 static double score_error(args *a, double size)
 {
-    return fabs((double)a->scale) * (gamma32((double)a->D + 2) * size + flush32 * 3 * (double)a->D * (1 + size));
+    return fabs((double)a->scale)
+           * (gamma32((double)a->D + 2) * size + flush32 * 3 * (double)a->D * (1 + size));
 }
 
 static void take(double *worst, double got, double wanted, double bound)
@@ -57,12 +58,15 @@ static void forward_ratio(struct row *r, double *worst)
 {
     args *a = r->a;
     const double u = yokei_unit_roundoff(a->dtype), sums = gamma32(2 * (double)a->T + 8);
-    double x[ATTENTION_SAMPLE_MOST_D], wanted[ATTENTION_SAMPLE_MOST_D] = { 0 }, e[ATTENTION_SAMPLE_MOST_D] = { 0 }, size[ATTENTION_SAMPLE_MOST_D] = { 0 };
+    double x[ATTENTION_SAMPLE_MOST_D], wanted[ATTENTION_SAMPLE_MOST_D] = { 0 },
+                                       e[ATTENTION_SAMPLE_MOST_D] = { 0 },
+                                       size[ATTENTION_SAMPLE_MOST_D] = { 0 };
     double max = -INFINITY, l = 0, drift = 0;
     for (int64_t j = 0; j < r->n_keys; j++) max = fmax(max, r->s[j]);
     for (int64_t j = 0; j < r->n_keys; j++) l += exp(r->s[j] - max);
     for (int64_t j = 0; j < r->n_keys; j++) {
-        const double p = exp(r->s[j] - max) / l, rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - max) + 6 * u32;
+        const double p = exp(r->s[j] - max) / l,
+                     rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - max) + 6 * u32;
         channels(a, a->v, a->ldv, r->b, j, r->hkv, x);
         drift += p * rho;
         for (int64_t d = 0; d < a->D; d++) {
@@ -71,9 +75,11 @@ static void forward_ratio(struct row *r, double *worst)
         }
     }
     for (int64_t d = 0; d < a->D; d++) size[d] = fabs(wanted[d]);
-    for (int64_t d = 0; d < a->D; d++) take(worst, r->o[d], wanted[d], bound_rounded(a->dtype, wanted[d], e[d] + (drift + sums) * size[d]));
+    for (int64_t d = 0; d < a->D; d++)
+        take(worst, r->o[d], wanted[d], bound_rounded(a->dtype, wanted[d], e[d] + (drift + sums) * size[d]));
     const double lse = max + log(l);
-    take(worst, yokei_load(YOKE_F32, a->lse, (r->b * a->H + r->h) * a->T + r->t), lse, drift + sums + 4 * u32 * fabs(log(l)) + u32 * fabs(lse));
+    take(worst, yokei_load(YOKE_F32, a->lse, (r->b * a->H + r->h) * a->T + r->t), lse,
+         drift + sums + 4 * u32 * fabs(log(l)) + u32 * fabs(lse));
 }
 
 static void dq_ratio(struct row *r, double *worst)
@@ -82,11 +88,14 @@ static void dq_ratio(struct row *r, double *worst)
     const double u = yokei_unit_roundoff(a->dtype), scale = fabs((double)a->scale), D = (double)a->D;
     const double lse = yokei_load(YOKE_F32, a->lse, (r->b * a->H + r->h) * a->T + r->t);
     const struct sum delta = dot(r->d_o, r->o, a->D);
-    double x[ATTENTION_SAMPLE_MOST_D], wanted[ATTENTION_SAMPLE_MOST_D] = { 0 }, bound[ATTENTION_SAMPLE_MOST_D] = { 0 };
+    double x[ATTENTION_SAMPLE_MOST_D], wanted[ATTENTION_SAMPLE_MOST_D] = { 0 },
+                                       bound[ATTENTION_SAMPLE_MOST_D] = { 0 };
     for (int64_t j = 0; j < r->n_keys; j++) {
         channels(a, a->v, a->ldv, r->b, j, r->hkv, x);
         const struct sum dp = dot(r->d_o, x, a->D);
-        const double p = exp(r->s[j] - lse), rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32, ds = p * (dp.value - delta.value);
+        const double p = exp(r->s[j] - lse),
+                     rho = p == 0 ? 0 : r->ds[j] + u32 * fabs(r->s[j] - lse) + 8 * u32,
+                     ds = p * (dp.value - delta.value);
         double e = fabs(ds) * (rho + 3 * u32) + p * gamma32(D + 1) * (dp.size + delta.size);
         e += u * (fabs(ds) + e) + fmax(1, 1 / scale) * eta_of(a->dtype);
         channels(a, a->k, a->ldk, r->b, j, r->hkv, x);
@@ -96,12 +105,15 @@ static void dq_ratio(struct row *r, double *worst)
         }
     }
     channels(a, a->dq, a->lddq, r->b, r->t, r->h, x);
-    for (int64_t d = 0; d < a->D; d++) take(worst, x[d], wanted[d], bound_rounded(a->dtype, wanted[d], bound[d]));
+    for (int64_t d = 0; d < a->D; d++)
+        take(worst, x[d], wanted[d], bound_rounded(a->dtype, wanted[d], bound[d]));
 }
 
 double attention_sample_row(args *a, int64_t b, int64_t h, int64_t t)
 {
-    struct row r = { .a = a, .b = b, .t = t, .h = h, .hkv = h / (a->H / a->Hkv), .n_keys = a->causal ? t + 1 : a->T };
+    struct row r = {
+        .a = a, .b = b, .t = t, .h = h, .hkv = h / (a->H / a->Hkv), .n_keys = a->causal ? t + 1 : a->T
+    };
     double x[ATTENTION_SAMPLE_MOST_D], worst = 0;
     r.s = malloc((size_t)(2 * r.n_keys) * sizeof *r.s);
     if (!r.s) return INFINITY;
@@ -127,7 +139,8 @@ struct key {
     args *a;
     int64_t b, hkv;
     double k[ATTENTION_SAMPLE_MOST_D], v[ATTENTION_SAMPLE_MOST_D];
-    double dk[ATTENTION_SAMPLE_MOST_D], dv[ATTENTION_SAMPLE_MOST_D], dk_bound[ATTENTION_SAMPLE_MOST_D], dv_bound[ATTENTION_SAMPLE_MOST_D];
+    double dk[ATTENTION_SAMPLE_MOST_D], dv[ATTENTION_SAMPLE_MOST_D], dk_bound[ATTENTION_SAMPLE_MOST_D],
+        dv_bound[ATTENTION_SAMPLE_MOST_D];
 };
 
 /* Add the part of query t of head h to the gradients of the key, and to their bounds. */
@@ -138,7 +151,8 @@ static void add_query(struct key *key, int64_t h, int64_t t)
     channels(a, a->q, a->ldq, key->b, t, h, q);
     channels(a, a->d_o, a->lddo, key->b, t, h, d_o);
     channels(a, a->o, a->ldo, key->b, t, h, o);
-    const double u = yokei_unit_roundoff(a->dtype), scale = fabs((double)a->scale), rows = (double)(a->T * (a->H / a->Hkv)), eta = eta_of(a->dtype);
+    const double u = yokei_unit_roundoff(a->dtype), scale = fabs((double)a->scale),
+                 rows = (double)(a->T * (a->H / a->Hkv)), eta = eta_of(a->dtype);
     const double lse = yokei_load(YOKE_F32, a->lse, (key->b * a->H + h) * a->T + t);
     const struct sum score = dot(q, key->k, a->D), dp = dot(d_o, key->v, a->D), delta = dot(d_o, o, a->D);
     const double s = (double)a->scale * score.value, p = exp(s - lse), ds = p * (dp.value - delta.value);
@@ -162,8 +176,10 @@ double attention_sample_key(args *a, int64_t b, int64_t hkv, int64_t j)
     for (int64_t h = hkv * (a->H / a->Hkv); h < (hkv + 1) * (a->H / a->Hkv); h++)
         for (int64_t t = a->causal ? j : 0; t < a->T; t++) add_query(&key, h, t);
     channels(a, a->dk, a->lddk, b, j, hkv, x);
-    for (int64_t d = 0; d < a->D; d++) take(&worst, x[d], key.dk[d], bound_rounded(a->dtype, key.dk[d], key.dk_bound[d]));
+    for (int64_t d = 0; d < a->D; d++)
+        take(&worst, x[d], key.dk[d], bound_rounded(a->dtype, key.dk[d], key.dk_bound[d]));
     channels(a, a->dv, a->lddv, b, j, hkv, x);
-    for (int64_t d = 0; d < a->D; d++) take(&worst, x[d], key.dv[d], bound_rounded(a->dtype, key.dv[d], key.dv_bound[d]));
+    for (int64_t d = 0; d < a->D; d++)
+        take(&worst, x[d], key.dv[d], bound_rounded(a->dtype, key.dv[d], key.dv_bound[d]));
     return worst;
 }

@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_result(const struct tensor *x)
-{
-    return x->present && x->role != IN;
-}
+static bool is_result(const struct tensor *x) { return x->present && x->role != IN; }
 
 /* ---- running ---- */
 
@@ -143,7 +140,8 @@ static double root_mean_square(const struct tensor *x)
     return n > 0 && isfinite(sum) ? sqrt(sum / n) : 0;
 }
 
-static void compare_element(const struct trial *t, int id, int64_t b, int64_t r, int64_t c, double size, struct finding *f)
+static void compare_element(const struct trial *t, int id, int64_t b, int64_t r, int64_t c, double size,
+                            struct finding *f)
 {
     const struct tensor *x = &t->tensor[id];
     const int64_t at = b * x->stride + r * x->ld + c;
@@ -151,10 +149,17 @@ static void compare_element(const struct trial *t, int id, int64_t b, int64_t r,
     double ratio = ratio_of(x, got, wanted, bound);
     const struct tensor *memory = x->alias < 0 ? x : &t->tensor[x->alias];
     if (x->strict && isnan(got) && !quiet(x, memory->after + memory->lead_bytes, at)) ratio = INFINITY;
-    if (isfinite(got) && isfinite(wanted) && bound >= 0) f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, fmax(fabs(wanted), size)));
+    if (isfinite(got) && isfinite(wanted) && bound >= 0)
+        f->ulp = fmax(f->ulp, fabs(got - wanted) / ulp_of(x->dtype, fmax(fabs(wanted), size)));
     if (f->output && !(ratio > f->ratio)) return;
-    *f = (struct finding){ .ratio = ratio, .ulp = f->ulp, .output = x->name, .index = { b, r, c }, .got = got,
-                           .wanted = wanted, .bound = bound, .has_element = true };
+    *f = (struct finding){ .ratio = ratio,
+                           .ulp = f->ulp,
+                           .output = x->name,
+                           .index = { b, r, c },
+                           .got = got,
+                           .wanted = wanted,
+                           .bound = bound,
+                           .has_element = true };
 }
 
 static void compare(const struct trial *t, struct finding *f)
@@ -201,8 +206,8 @@ static void check_untouched(const struct trial *t, struct finding *f)
             const int64_t element = offset >= 0 ? offset / bytes : -1 - (-1 - offset) / bytes;
             if (writer && inside(writer, element)) continue;
             *f = (struct finding){ .ratio = INFINITY, .ulp = f->ulp, .output = x->name, .reason = "" };
-            yokei_text(f->reason, sizeof f->reason, "%s: element %lld, outside the result, was overwritten%s", x->name,
-                       (long long)element, writer ? "" : " (an input)");
+            yokei_text(f->reason, sizeof f->reason, "%s: element %lld, outside the result, was overwritten%s",
+                       x->name, (long long)element, writer ? "" : " (an input)");
             break;
         }
     }
@@ -216,14 +221,18 @@ static void name_changed_element(const struct trial *t, int id, const unsigned c
 {
     const struct tensor *x = writer_of(t, id), *at = &t->tensor[id];
     *f = (struct finding){ .ratio = INFINITY, .ulp = f->ulp, .output = at->name, .reason = "" };
-    yokei_text(f->reason, sizeof f->reason, "%s: a second run gave other bits (got: the second run's, wanted: the first's)", x ? x->name : at->name);
+    yokei_text(f->reason, sizeof f->reason,
+               "%s: a second run gave other bits (got: the second run's, wanted: the first's)",
+               x ? x->name : at->name);
     for (int64_t i = 0; x && i < x->extent; i++) {
-        const int64_t element_bytes = (int64_t)yoke_dtype_bytes(x->dtype), offset = (int64_t)at->lead_bytes + i * element_bytes;
+        const int64_t element_bytes = (int64_t)yoke_dtype_bytes(x->dtype),
+                      offset = (int64_t)at->lead_bytes + i * element_bytes;
         if (!inside(x, i) || !memcmp(first + offset, at->after + offset, (size_t)element_bytes)) continue;
         const int64_t in_batch = x->stride ? i % x->stride : i;
         f->output = x->name;
         f->has_element = true;
-        f->index[0] = x->stride ? i / x->stride : 0, f->index[1] = in_batch / x->ld, f->index[2] = in_batch % x->ld;
+        f->index[0] = x->stride ? i / x->stride : 0, f->index[1] = in_batch / x->ld,
+        f->index[2] = in_batch % x->ld;
         f->got = yokei_load(x->dtype, at->after + at->lead_bytes, i);
         f->wanted = yokei_load(x->dtype, first + at->lead_bytes, i);
         return;

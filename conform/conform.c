@@ -51,7 +51,8 @@ bool conform_selected(const struct conform_options *options, enum yoke_op_id op)
     /* A case number belongs to one op, even if a family has the same name. */
     if (options->only_case && op_named(options->op)) return false;
     for (size_t i = 0; i < YOKE_COUNT(families); i++)
-        if (!strcmp(options->op, families[i].name) && families[i].first <= op && op <= families[i].last) return true;
+        if (!strcmp(options->op, families[i].name) && families[i].first <= op && op <= families[i].last)
+            return true;
     return false;
 }
 
@@ -66,8 +67,9 @@ yoke_status conform_check_options(const struct conform_options *options)
     for (size_t i = 0; i < YOKE_COUNT(families); i++) names[YOKE_N_OPS + i] = families[i].name;
     if (!found) {
         const char *near = yokei_nearest(options->op, names);
-        return yoke_fail(YOKE_EINVAL, "conformance: no op or family is called '%s'%s%s%s", options->op, near ? "; did you mean '" : "",
-                         near ? near : "", near ? "'?" : "; `yoke verify --device host` lists them all");
+        return yoke_fail(YOKE_EINVAL, "conformance: no op or family is called '%s'%s%s%s", options->op,
+                         near ? "; did you mean '" : "", near ? near : "",
+                         near ? "'?" : "; `yoke verify --device host` lists them all");
     }
     yoke_dtype dtype;
     return options->dtype ? yoke_dtype_parse(options->dtype, &dtype) : YOKE_OK;
@@ -82,7 +84,8 @@ static void note(struct conform_line *line, const struct trial *t, const struct 
         line->verdict = CONFORM_FAIL;
         yokei_text(line->reason, sizeof line->reason, "%s", f->reason);
     }
-    if (!first_failure && (line->verdict == CONFORM_FAIL || (line->n_cases > 1 && !(f->ratio > line->ratio)))) return;
+    if (!first_failure && (line->verdict == CONFORM_FAIL || (line->n_cases > 1 && !(f->ratio > line->ratio))))
+        return;
     line->ratio = f->ratio;
     line->status = f->status;
     line->has_element = f->has_element;
@@ -106,8 +109,11 @@ static void finish_line(struct run *run, struct conform_line *line, int end)
 {
     if (line->verdict == CONFORM_PASS && line->n_cases == 0) {
         line->verdict = CONFORM_SKIP;
-        if (line->n_not_offered) yokei_text(line->reason, sizeof line->reason, "%s", yoke_last_error());
-        else yokei_text(line->reason, sizeof line->reason, "%s has cases 1 to %d, and no case %d", line->op, end, run->options.only_case);
+        if (line->n_not_offered)
+            yokei_text(line->reason, sizeof line->reason, "%s", yoke_last_error());
+        else
+            yokei_text(line->reason, sizeof line->reason, "%s has cases 1 to %d, and no case %d", line->op,
+                       end, run->options.only_case);
     }
     hand_over(run, line);
 }
@@ -117,7 +123,8 @@ static bool is_behind_us(struct run *run, const struct conform_line *line, enum 
 {
     const struct conform_line *after = run->options.after;
     if (!after || run->is_past) return false;
-    if (strcmp(after->op, line->op) || after->dtype != line->dtype || strcmp(after->variant, line->variant)) return true;
+    if (strcmp(after->op, line->op) || after->dtype != line->dtype || strcmp(after->variant, line->variant))
+        return true;
     run->is_past = true;
     *verdict_out = CONFORM_FAIL;
     return true;
@@ -143,11 +150,16 @@ static void run_case(struct run *run, struct conform_line *line, yoke_status *st
 }
 
 /* Run all cases of one op, type and variant. If the op cannot run, its line fails, and the sweep goes on. */
-static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant, enum conform_verdict *verdict_out)
+static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant,
+                            enum conform_verdict *verdict_out)
 {
     struct trial *t = &run->trial;
-    struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = t->dtype, .variant = variant,
-                                 .device = yoke_device_info(t->device.device)->spec, .seed = t->seed };
+    struct conform_line line = { .size = sizeof line,
+                                 .op = yokei_op_names[op],
+                                 .dtype = t->dtype,
+                                 .variant = variant,
+                                 .device = yoke_device_info(t->device.device)->spec,
+                                 .seed = t->seed };
     const int only = run->options.only_case, most = t->row->n_cases + RANDOM_CASES_FULL;
     const int end = only ? YOKE_MIN(only, most) : run->options.full ? most : t->row->n_cases + RANDOM_CASES;
     if (is_behind_us(run, &line, verdict_out)) return YOKE_OK;
@@ -165,8 +177,13 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
 /* Report the line of a variant that this sweep does not run. */
 static void leave_out(struct run *run, enum yoke_op_id op, const char *variant, const char *why)
 {
-    struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = run->trial.dtype, .variant = variant,
-                                 .device = yoke_device_info(run->trial.device.device)->spec, .verdict = CONFORM_LEFT_OUT, .seed = run->trial.seed };
+    struct conform_line line = { .size = sizeof line,
+                                 .op = yokei_op_names[op],
+                                 .dtype = run->trial.dtype,
+                                 .variant = variant,
+                                 .device = yoke_device_info(run->trial.device.device)->spec,
+                                 .verdict = CONFORM_LEFT_OUT,
+                                 .seed = run->trial.seed };
     enum conform_verdict verdict;
     if (is_behind_us(run, &line, &verdict)) return;
     yokei_text(line.reason, sizeof line.reason, "%s; the full sweep runs it", why);
@@ -203,14 +220,13 @@ static bool do_lanes_meet(enum yoke_op_id op)
     case YOKE_OP_rope:
     case YOKE_OP_cast:
     case YOKE_OP_adamw:
-    case YOKE_OP_embed_forward:
-        return false;
-    default:
-        return true;
+    case YOKE_OP_embed_forward: return false;
+    default: return true;
     }
 }
 
-static const char chosen[] = "(chosen)"; /* the line of the variant that the device chooses by shape, type and tuning file */
+static const char chosen[] =
+    "(chosen)"; /* the line of the variant that the device chooses by shape, type and tuning file */
 
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
@@ -221,8 +237,8 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
     yoke_device *device = run->trial.device.device;
     const char *const wanted = run->options.variant, *const name = yokei_op_names[op];
-    const bool first_only = compiles_at_run_time(device) && run->trial.dtype != YOKE_F32 && !run->options.full && !wanted &&
-                            !run->options.dtype;
+    const bool first_only = compiles_at_run_time(device) && run->trial.dtype != YOKE_F32 && !run->options.full
+                            && !wanted && !run->options.dtype;
     const bool skips_64 = compiles_at_run_time(device) && !run->options.full && !wanted && !do_lanes_meet(op);
     enum conform_verdict verdict = CONFORM_SKIP;
     const char *variant;
@@ -241,7 +257,8 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
         }
     }
     if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);
-    return (wanted ? strcmp(wanted, chosen) == 0 : run->options.full) ? run_line(run, op, chosen, &verdict) : YOKE_OK;
+    return (wanted ? strcmp(wanted, chosen) == 0 : run->options.full) ? run_line(run, op, chosen, &verdict)
+                                                                      : YOKE_OK;
 }
 
 static yoke_status run_all(struct run *run)
@@ -256,7 +273,8 @@ static yoke_status run_all(struct run *run)
         for (size_t i = 0; i < YOKE_COUNT(dtypes); i++) {
             t->dtype = dtypes[i];
             if (!(t->row->dtypes & 1u << t->dtype)) continue;
-            if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64)) continue; /* only the reference backend has f64 */
+            if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64))
+                continue; /* only the reference backend has f64 */
             if (run->options.dtype && strcmp(yoke_dtype_name(t->dtype), run->options.dtype)) continue;
             YOKE_TRY(run_variants(run, op));
         }
@@ -273,23 +291,30 @@ static yoke_status unknown_variant(const struct run *run)
     int n = 0;
     for (int op = 0; op < YOKE_N_OPS; op++) {
         if (!conform_selected(&run->options, (enum yoke_op_id)op)) continue;
-        for (int i = 0; n + 1 < (int)YOKE_COUNT(names) && (variant = yoke_variant_name(device, yokei_op_names[op], i)); i++) {
+        for (int i = 0;
+             n + 1 < (int)YOKE_COUNT(names) && (variant = yoke_variant_name(device, yokei_op_names[op], i));
+             i++) {
             int known = 0;
             while (known < n && strcmp(names[known], variant)) known++;
             if (known == n) names[n++] = variant;
         }
     }
     names[n] = NULL;
-    for (int i = 0; i < n; i++) yokei_text(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
+    for (int i = 0; i < n; i++)
+        yokei_text(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", names[i]);
     const char *near = yokei_nearest(run->options.variant, names);
-    return yoke_fail(YOKE_EINVAL, "conformance: device %s has no variant '%s' of the ops asked for%s%s%s; it has: %s", yoke_device_info(device)->spec,
-                     run->options.variant, near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "", n ? list : "none");
+    return yoke_fail(YOKE_EINVAL,
+                     "conformance: device %s has no variant '%s' of the ops asked for%s%s%s; it has: %s",
+                     yoke_device_info(device)->spec, run->options.variant, near ? "; did you mean '" : "",
+                     near ? near : "", near ? "'?" : "", n ? list : "none");
 }
 
 yoke_status conform_run(yoke_device *device, const struct conform_options *options, conform_callback callback,
                         void *context, struct conform_summary *summary_out)
 {
-    struct run run = { .options = CONFORM_OPTIONS_INIT, .callback = callback, .context = context,
+    struct run run = { .options = CONFORM_OPTIONS_INIT,
+                       .callback = callback,
+                       .context = context,
                        .summary = { .size = sizeof run.summary } };
     if (!device) return yoke_fail(YOKE_EINVAL, "conform_run: no device");
     if (options) run.options = *options;
@@ -304,7 +329,8 @@ yoke_status conform_run(yoke_device *device, const struct conform_options *optio
     YOKE_TRY_GOTO(yoke_stream_create(device, &t->device.stream), destroy_oracle);
     status = run_all(&run);
     yoke_stream_destroy(t->device.stream);
-    if (!status && run.options.variant && run.summary.n_pass + run.summary.n_fail + run.summary.n_skip == 0 && !run.options.after)
+    if (!status && run.options.variant && run.summary.n_pass + run.summary.n_fail + run.summary.n_skip == 0
+        && !run.options.after)
         status = unknown_variant(&run);
 destroy_oracle:
     yoke_stream_destroy(t->oracle.stream);

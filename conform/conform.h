@@ -28,12 +28,15 @@ struct conform_options {
     uint64_t seed;       /* seed of the inputs; default 1 */
     bool full;           /* the full sweep: many more random shapes, and every variant in every type */
     int only_case;       /* run one case of each line, by its number from 1; 0: all */
-    const struct conform_line *after; /* go on after this line, which counts as failed; for a line that killed its process */
+    const struct conform_line
+        *after; /* go on after this line, which counts as failed; for a line that killed its process */
     /* Called before each case, with op, type, variant, worst_case and case_number set; may be NULL. */
     conform_callback before_case;
     yoke_device *gradient_device; /* the device for conform_gradients; NULL: the reference device */
 };
+/* clang-format off */
 #define CONFORM_OPTIONS_INIT { .size = sizeof(struct conform_options) }
+/* clang-format on */
 
 /*
  * CONFORM_LEFT_OUT: the default sweep does not run this variant in this type (see conform_run). The full
@@ -49,10 +52,11 @@ struct conform_line {
     const char *variant; /* "" if the op has no variants */
     const char *device;  /* the device's spec, such as "opencl:0" */
     enum conform_verdict verdict;
-    int n_cases;         /* number of cases that ran */
-    int n_not_offered;   /* number of cases whose shape or type the op's `can` function declined */
-    double ratio;        /* greatest |got - wanted| / bound; infinity if NaN or infinity is in the wrong place */
-    double ulp;          /* greatest distance in units in the last place (of the element, or of its tensor's root mean square) */
+    int n_cases;       /* number of cases that ran */
+    int n_not_offered; /* number of cases whose shape or type the op's `can` function declined */
+    double ratio; /* greatest |got - wanted| / bound; infinity if NaN or infinity is in the wrong place */
+    double ulp; /* greatest distance in units in the last place (of the element, or of its tensor's root mean
+                   square) */
     uint64_t seed;
     /*
      * The first case that failed; if none failed, the case with the greatest ratio. The element is the one
@@ -60,12 +64,13 @@ struct conform_line {
      */
     char worst_case[128]; /* in words: "N 5 C 257 ld +3 nan" */
     int case_number;      /* from 1; 0: no case ran */
-    bool has_element;     /* the fields from worst_output to `bound` describe an element; false if the op returned an error */
+    bool has_element; /* the fields from worst_output to `bound` describe an element; false if the op returned
+                         an error */
     char worst_output[16];
     int64_t worst_index[3]; /* batch, row, column */
     double got, wanted, bound;
-    yoke_status status;    /* the status that the op returned */
-    char reason[1024];     /* why the line failed or was skipped, with a compiler's message; "" if it passed */
+    yoke_status status; /* the status that the op returned */
+    char reason[1024];  /* why the line failed or was skipped, with a compiler's message; "" if it passed */
 };
 
 struct conform_summary {

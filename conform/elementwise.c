@@ -17,18 +17,19 @@ struct shape {
 };
 
 static const struct shape shapes[] = {
-    { 1, ORDINARY, 0, 2 },           { 2, ORDINARY, 1, 0.1f },        { 15, ORDINARY, 2, -3.7f },
-    { 16, ORDINARY, 0, 1 / 3.0f },   { 17, ORDINARY, 1, 1e-3f },      { 127, ORDINARY, 2, 1 },
-    { 1031, ORDINARY, 0, 65536 },    { 100003, ORDINARY, 0, 0.7f },   { 0, ORDINARY, 0, 1 },
-    { 515, WIDE, 0, -1.5f },         { 515, SUBNORMAL, 0, 0.3f },     { 515, ZEROS, 1, -1 },
-    { 515, NANS, 0, 2 },             { 515, INFS, 2, 2 },
+    { 1, ORDINARY, 0, 2 },         { 2, ORDINARY, 1, 0.1f },      { 15, ORDINARY, 2, -3.7f },
+    { 16, ORDINARY, 0, 1 / 3.0f }, { 17, ORDINARY, 1, 1e-3f },    { 127, ORDINARY, 2, 1 },
+    { 1031, ORDINARY, 0, 65536 },  { 100003, ORDINARY, 0, 0.7f }, { 0, ORDINARY, 0, 1 },
+    { 515, WIDE, 0, -1.5f },       { 515, SUBNORMAL, 0, 0.3f },   { 515, ZEROS, 1, -1 },
+    { 515, NANS, 0, 2 },           { 515, INFS, 2, 2 },
 };
 
 static struct shape shape_of(const struct trial *t)
 {
     if (t->dims) return (struct shape){ .n = t->dims[0], .alpha = 0.7f };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
-    return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000), .alpha = 0.01f * (float)(1 + trial_random(t, "alpha", 0, 500)) };
+    return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000),
+                           .alpha = 0.01f * (float)(1 + trial_random(t, "alpha", 0, 500)) };
 }
 
 enum { X, Y, Z };
@@ -47,14 +48,17 @@ static void add_setup(struct trial *t)
     setup_x(t, &s);
     trial_vector(t, Y, "y", IN, t->dtype, s.n);
     trial_flavoured(t, Y, 1, 120);
-    if (s.aliased) trial_alias(t, Z, "z", s.aliased == 1 ? X : Y);
-    else trial_vector(t, Z, "z", OUT, t->dtype, s.n);
+    if (s.aliased)
+        trial_alias(t, Z, "z", s.aliased == 1 ? X : Y);
+    else
+        trial_vector(t, Z, "z", OUT, t->dtype, s.n);
 }
 
 static yoke_status add_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
-    return CONFORM_CALL(add, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n, .x = trial_at(t, side, X, 0),
-                        .y = trial_at(t, side, Y, 0), .z = trial_at(t, side, Z, 0));
+    return CONFORM_CALL(add, side, cost, .dtype = side_dtype(side, t->dtype), .n = shape_of(t).n,
+                        .x = trial_at(t, side, X, 0), .y = trial_at(t, side, Y, 0),
+                        .z = trial_at(t, side, Z, 0));
 }
 
 static void add_bound(struct trial *t)
@@ -66,14 +70,17 @@ static void add_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_add = { CONFORM_FLOATS, YOKE_COUNT(shapes), add_setup, add_call, add_bound };
+const struct conform_row conform_row_add = { CONFORM_FLOATS, YOKE_COUNT(shapes), add_setup, add_call,
+                                             add_bound };
 
 static void scale_setup(struct trial *t)
 {
     const struct shape s = shape_of(t);
     setup_x(t, &s);
-    if (s.aliased) trial_alias(t, Z, "y", X);
-    else trial_vector(t, Z, "y", OUT, t->dtype, s.n);
+    if (s.aliased)
+        trial_alias(t, Z, "y", X);
+    else
+        trial_vector(t, Z, "y", OUT, t->dtype, s.n);
 }
 
 static yoke_status scale_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
@@ -91,7 +98,8 @@ static void scale_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_scale = { CONFORM_FLOATS, YOKE_COUNT(shapes), scale_setup, scale_call, scale_bound };
+const struct conform_row conform_row_scale = { CONFORM_FLOATS, YOKE_COUNT(shapes), scale_setup, scale_call,
+                                               scale_bound };
 
 /* ---- dropout ---- */
 
@@ -123,11 +131,17 @@ static const struct piece pieces[] = {
 
 static struct piece piece_of(const struct trial *t)
 {
-    if (t->dims) return (struct piece){ .N = t->dims[0], .C = t->dims[1], .T = 64, .p = 0.1f, .residual = true };
+    if (t->dims)
+        return (struct piece){ .N = t->dims[0], .C = t->dims[1], .T = 64, .p = 0.1f, .residual = true };
     if ((size_t)t->index < YOKE_COUNT(pieces)) return pieces[t->index];
-    return (struct piece){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 300), .T = 1 + trial_random(t, "T", 0, 20),
-                           .first_row = trial_random(t, "row", 0, 30), .channel = trial_random(t, "channel", 0, 200), .pad = trial_random(t, "pad", 0, 9),
-                           .p = 0.05f * (float)trial_random(t, "p", 0, 20), .residual = trial_random(t, "residual", 0, 2) };
+    return (struct piece){ .N = 1 + trial_random(t, "N", 0, 40),
+                           .C = 1 + trial_random(t, "C", 0, 300),
+                           .T = 1 + trial_random(t, "T", 0, 20),
+                           .first_row = trial_random(t, "row", 0, 30),
+                           .channel = trial_random(t, "channel", 0, 200),
+                           .pad = trial_random(t, "pad", 0, 9),
+                           .p = 0.05f * (float)trial_random(t, "p", 0, 20),
+                           .residual = trial_random(t, "residual", 0, 2) };
 }
 
 enum { DX, DRESIDUAL, DY };
@@ -142,20 +156,24 @@ static void dropout_setup(struct trial *t)
         trial_matrix(t, DRESIDUAL, "residual", IN, t->dtype, s.N, s.C, s.C + 2 * s.pad);
         trial_fill(t, DRESIDUAL, 1);
     }
-    if (s.aliased) trial_alias(t, DY, "y", s.aliased == 1 ? DX : DRESIDUAL);
-    else trial_matrix(t, DY, "y", OUT, t->dtype, s.N, s.C, s.C + 3 * s.pad);
-    trial_describe(t, "N %d C %d T %d row %d channel %d p %g%s%s", (int)s.N, (int)s.C, (int)s.T, (int)s.first_row, (int)s.channel, (double)s.p,
-                   s.residual ? " residual" : "", s.aliased ? " aliased" : "");
+    if (s.aliased)
+        trial_alias(t, DY, "y", s.aliased == 1 ? DX : DRESIDUAL);
+    else
+        trial_matrix(t, DY, "y", OUT, t->dtype, s.N, s.C, s.C + 3 * s.pad);
+    trial_describe(t, "N %d C %d T %d row %d channel %d p %g%s%s", (int)s.N, (int)s.C, (int)s.T,
+                   (int)s.first_row, (int)s.channel, (double)s.p, s.residual ? " residual" : "",
+                   s.aliased ? " aliased" : "");
 }
 
 static yoke_status dropout_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct piece s = piece_of(t);
-    return CONFORM_CALL(dropout, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .T = s.T, .p = s.p,
-                        .key = yoke_random_key(t->seed, t->index, "conformance"), .first_row = s.first_row, .sample_start = s.sample,
-                        .pos_start = s.position, .channel_start = s.channel, .x = trial_at(t, side, DX, 0), .ldx = t->tensor[DX].ld,
-                        .residual = trial_at(t, side, DRESIDUAL, 0), .ldresidual = t->tensor[DRESIDUAL].ld, .y = trial_at(t, side, DY, 0),
-                        .ldy = t->tensor[DY].ld);
+    return CONFORM_CALL(dropout, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
+                        .T = s.T, .p = s.p, .key = yoke_random_key(t->seed, t->index, "conformance"),
+                        .first_row = s.first_row, .sample_start = s.sample, .pos_start = s.position,
+                        .channel_start = s.channel, .x = trial_at(t, side, DX, 0), .ldx = t->tensor[DX].ld,
+                        .residual = trial_at(t, side, DRESIDUAL, 0), .ldresidual = t->tensor[DRESIDUAL].ld,
+                        .y = trial_at(t, side, DY, 0), .ldy = t->tensor[DY].ld);
 }
 
 static void dropout_bound(struct trial *t)
@@ -164,11 +182,15 @@ static void dropout_bound(struct trial *t)
     const double scale = 1 / (1 - (double)s.p);
     for (int64_t n = 0; n < s.N; n++)
         for (int64_t c = 0; c < s.C; c++) {
-            const double x = exact_of(t, DX)[n * t->tensor[DX].ld + c], wanted = exact_of(t, DY)[n * t->tensor[DY].ld + c];
+            const double x = exact_of(t, DX)[n * t->tensor[DX].ld + c],
+                         wanted = exact_of(t, DY)[n * t->tensor[DY].ld + c];
             /* An element that is dropped and has no residual is exactly 0. */
-            const double e = wanted == 0 && !s.residual ? 0 : u32 * (isfinite(x) ? scale * fabs(x) : 0) + u32 * fabs(wanted);
+            const double e = wanted == 0 && !s.residual
+                                 ? 0
+                                 : u32 * (isfinite(x) ? scale * fabs(x) : 0) + u32 * fabs(wanted);
             t->tensor[DY].bound[n * t->tensor[DY].ld + c] = bound_rounded(t->dtype, wanted, e);
         }
 }
 
-const struct conform_row conform_row_dropout = { CONFORM_FLOATS, YOKE_COUNT(pieces), dropout_setup, dropout_call, dropout_bound };
+const struct conform_row conform_row_dropout = { CONFORM_FLOATS, YOKE_COUNT(pieces), dropout_setup,
+                                                 dropout_call, dropout_bound };

@@ -51,11 +51,17 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
-    if (t->dims) return (struct shape){ .N = t->dims[0] * t->dims[1], .T = t->dims[1], .C = t->dims[2], .V = t->dims[3] };
+    if (t->dims)
+        return (
+            struct shape){ .N = t->dims[0] * t->dims[1], .T = t->dims[1], .C = t->dims[2], .V = t->dims[3] };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     const int64_t T = 1 + trial_random(t, "T", 0, 60);
-    return (struct shape){ .N = T * (1 + trial_random(t, "B", 0, 5)), .T = T, .C = 1 + trial_random(t, "C", 0, 200), .V = 1 + trial_random(t, "V", 0, 400),
-                           .vocab_start = trial_random(t, "vocab", 0, 50), .pos_start = trial_random(t, "pos", 0, 9) };
+    return (struct shape){ .N = T * (1 + trial_random(t, "B", 0, 5)),
+                           .T = T,
+                           .C = 1 + trial_random(t, "C", 0, 200),
+                           .V = 1 + trial_random(t, "V", 0, 400),
+                           .vocab_start = trial_random(t, "vocab", 0, 50),
+                           .pos_start = trial_random(t, "pos", 0, 9) };
 }
 
 enum { TOKENS, WTE, WPE, Y, Y_LAST }; /* Y_LAST: the output of the last shard */
@@ -66,13 +72,17 @@ static void setup_tokens(struct trial *t, const struct shape *s)
     trial_vector(t, TOKENS, "tokens", IN, YOKE_I32, s->N);
     for (int64_t n = 0; n < s->N; n++) {
         int64_t token = s->vocab_start + (s->tokens == SAME ? s->V / 2 : trial_random(t, "tokens", n, s->V));
-        if (s->tokens == OUTSIDE && n % 3 == 0) token = n % 2 ? s->vocab_start + s->V + n : s->vocab_start - 1;
+        if (s->tokens == OUTSIDE && n % 3 == 0)
+            token = n % 2 ? s->vocab_start + s->V + n : s->vocab_start - 1;
         if (s->vocab_start > 0 && n % 5 == 4) token = trial_random(t, "tokens", n, s->vocab_start + 2 * s->V);
         trial_set_int(t, TOKENS, n, (int32_t)token);
     }
-    trial_describe(t, "N %d T %d C %d V %d P %d from %d pos %d%s%s%s", (int)s->N, (int)s->T, (int)s->C, (int)s->V, (int)s->P,
-                   (int)s->vocab_start, (int)s->pos_start, s->tokens == SAME ? " same" : s->tokens == OUTSIDE ? " outside" : "", s->no_wpe ? " no wpe" : "",
-                   s->no_wte ? " no wte" : "");
+    trial_describe(t, "N %d T %d C %d V %d P %d from %d pos %d%s%s%s", (int)s->N, (int)s->T, (int)s->C,
+                   (int)s->V, (int)s->P, (int)s->vocab_start, (int)s->pos_start,
+                   s->tokens == SAME      ? " same"
+                   : s->tokens == OUTSIDE ? " outside"
+                                          : "",
+                   s->no_wpe ? " no wpe" : "", s->no_wte ? " no wte" : "");
 }
 
 /* The row of the vocabulary's shard that position n takes, or -1. */
@@ -98,22 +108,24 @@ static void embed_forward_setup(struct trial *t)
     if (s.P > 1) trial_matrix(t, Y_LAST, "y_last", OUT, t->dtype, s.N, s.C, s.C);
 }
 
-#define SHAPE(s, side, first, n) \
-    .dtype = side_dtype(side, t->dtype), .N = (s).N, .T = (s).T, .C = (s).C, .V = (n), .vocab_start = (s).vocab_start + (first), \
-    .pos_start = (s).pos_start, .tokens = trial_at(t, side, TOKENS, 0)
+#define SHAPE(s, side, first, n)                                                       \
+    .dtype = side_dtype(side, t->dtype), .N = (s).N, .T = (s).T, .C = (s).C, .V = (n), \
+    .vocab_start = (s).vocab_start + (first), .pos_start = (s).pos_start,              \
+    .tokens = trial_at(t, side, TOKENS, 0)
 
 /*
  * Run shard p of P. The output of the first shard is y, to which the outputs of the other shards are added.
  */
-static yoke_status forward_shard(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t p)
+static yoke_status forward_shard(struct trial *t, const struct shape *s, const struct side *side,
+                                 struct yoke_cost *cost, int64_t p)
 {
     const int64_t first = trial_shard(s->V, s->P, p), n = trial_shard(s->V, s->P, p + 1) - first;
     CONFORM_STEP(embed_forward, side, cost, SHAPE(*s, side, first, n), .vocabulary = s->vocab_start + s->V,
                  .wte = trial_at(t, side, WTE, first * s->C), .wpe = p ? NULL : trial_at(t, side, WPE, 0),
                  .y = trial_at(t, side, p ? Y_LAST : Y, 0));
     if (p && !side->oracle)
-        CONFORM_STEP(add, side, cost, .dtype = t->dtype, .n = s->N * s->C, .x = trial_at(t, side, Y, 0), .y = trial_at(t, side, Y_LAST, 0),
-                     .z = trial_at(t, side, Y, 0));
+        CONFORM_STEP(add, side, cost, .dtype = t->dtype, .n = s->N * s->C, .x = trial_at(t, side, Y, 0),
+                     .y = trial_at(t, side, Y_LAST, 0), .z = trial_at(t, side, Y, 0));
     return YOKE_OK;
 }
 
@@ -169,8 +181,9 @@ static yoke_status embed_backward_call(struct trial *t, const struct side *side,
     const struct shape s = shape_of(t);
     for (int64_t p = 0; p < s.P && !side->oracle; p++) {
         const int64_t first = trial_shard(s.V, s.P, p), n = trial_shard(s.V, s.P, p + 1) - first;
-        CONFORM_STEP(embed_backward, side, cost, SHAPE(s, side, first, n), .vocabulary = s.vocab_start + s.V, .dy = trial_at(t, side, DY, 0),
-                     .dwte = trial_at(t, side, DWTE, first * s.C), .dwpe = p ? NULL : trial_at(t, side, DWPE, 0));
+        CONFORM_STEP(embed_backward, side, cost, SHAPE(s, side, first, n), .vocabulary = s.vocab_start + s.V,
+                     .dy = trial_at(t, side, DY, 0), .dwte = trial_at(t, side, DWTE, first * s.C),
+                     .dwpe = p ? NULL : trial_at(t, side, DWPE, 0));
     }
     if (s.P && !side->oracle) return YOKE_OK;
     return CONFORM_CALL(embed_backward, side, cost, SHAPE(s, side, 0, s.V), .dy = trial_at(t, side, DY, 0),
@@ -189,10 +202,12 @@ static void embed_backward_bound(struct trial *t)
             for (int64_t c = 0; c < s.C; c++) dwte->bound[v * s.C + c] += fabs(exact_of(t, DY)[n * s.C + c]);
         }
         for (int64_t c = 0; c < s.C; c++) /* with 0 occurrences the bound is 0 */
-            dwte->bound[v * s.C + c] = gamma32(occurrences) * (dwte->bound[v * s.C + c] + fabs(dwte->initial[v * s.C + c]));
+            dwte->bound[v * s.C + c] = gamma32(occurrences)
+                                       * (dwte->bound[v * s.C + c] + fabs(dwte->initial[v * s.C + c]));
     }
     for (int64_t n = 0; n < s.N && dwpe->present; n++)
-        for (int64_t c = 0; c < s.C; c++) dwpe->bound[(s.pos_start + n % s.T) * s.C + c] += fabs(exact_of(t, DY)[n * s.C + c]);
+        for (int64_t c = 0; c < s.C; c++)
+            dwpe->bound[(s.pos_start + n % s.T) * s.C + c] += fabs(exact_of(t, DY)[n * s.C + c]);
     for (int64_t p = 0; p < s.T && s.N && dwpe->present; p++)
         for (int64_t c = 0; c < s.C; c++) {
             const int64_t at = (s.pos_start + p) * s.C + c;

@@ -49,7 +49,8 @@ static const struct shape shapes[] = {
     { 1, 257, 64, 1, false, true, 1, 0, YOKE_EPILOGUE_BIAS },
     { 129, 1, 65, 1, false, false, PLAIN },
     { 5, 6, 2000, 1, false, true, PLAIN },
-    { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1 }, /* K is larger than what a block of the kernels keeps */
+    { 40, 70, 1100, 1, false, false, 1, 1, YOKE_EPILOGUE_NONE,
+      .pad = 1 }, /* K is larger than what a block of the kernels keeps */
     { 131, 260, 70, 1, false, false, -1.25f, 0, YOKE_EPILOGUE_NONE },
     /* Larger than one chunk of K, one block of rows and one strip; the rows are a page apart. */
     { 26, 50, 1090, 1, false, false, 1, 0.5f, YOKE_EPILOGUE_BIAS_GELU, .aux = true },
@@ -75,16 +76,31 @@ static struct shape shape_of(const struct trial *t)
      * f32 +=).
      */
     if (t->dims)
-        return (struct shape){ .M = t->dims[0], .N = t->dims[1], .K = t->dims[2], .batch = t->dims[3], .ta = t->dims[4] != 0, .tb = t->dims[5] != 0,
-                               .alpha = 1, .beta = t->dims[4] ? 1 : 0, .wide = t->dims[4] != 0,
-                               .epilogue = t->dims[4] || t->dims[5] ? YOKE_EPILOGUE_NONE : YOKE_EPILOGUE_BIAS };
+        return (struct shape){ .M = t->dims[0],
+                               .N = t->dims[1],
+                               .K = t->dims[2],
+                               .batch = t->dims[3],
+                               .ta = t->dims[4] != 0,
+                               .tb = t->dims[5] != 0,
+                               .alpha = 1,
+                               .beta = t->dims[4] ? 1 : 0,
+                               .wide = t->dims[4] != 0,
+                               .epilogue = t->dims[4] || t->dims[5] ? YOKE_EPILOGUE_NONE
+                                                                    : YOKE_EPILOGUE_BIAS };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
     static const float factors[] = { 0, 0, 1, 0.25f };
-    return (struct shape){ .M = 1 + trial_random(t, "M", 0, 150), .N = 1 + trial_random(t, "N", 0, 150), .K = 1 + trial_random(t, "K", 0, 200),
-                           .batch = 1 + trial_random(t, "batch", 0, 2), .ta = trial_random(t, "ta", 0, 2), .tb = trial_random(t, "tb", 0, 2),
-                           .alpha = 1, .beta = factors[trial_random(t, "beta", 0, 4)],
-                           .epilogue = (enum yoke_epilogue)trial_random(t, "epilogue", 0, 3), .aux = trial_random(t, "aux", 0, 2),
-                           .wide = trial_random(t, "wide", 0, 2), .pad = trial_random(t, "pad", 0, 6) };
+    return (struct shape){ .M = 1 + trial_random(t, "M", 0, 150),
+                           .N = 1 + trial_random(t, "N", 0, 150),
+                           .K = 1 + trial_random(t, "K", 0, 200),
+                           .batch = 1 + trial_random(t, "batch", 0, 2),
+                           .ta = trial_random(t, "ta", 0, 2),
+                           .tb = trial_random(t, "tb", 0, 2),
+                           .alpha = 1,
+                           .beta = factors[trial_random(t, "beta", 0, 4)],
+                           .epilogue = (enum yoke_epilogue)trial_random(t, "epilogue", 0, 3),
+                           .aux = trial_random(t, "aux", 0, 2),
+                           .wide = trial_random(t, "wide", 0, 2),
+                           .pad = trial_random(t, "pad", 0, 6) };
 }
 
 static yoke_dtype out_of(const struct trial *t, const struct shape *s)
@@ -94,7 +110,8 @@ static yoke_dtype out_of(const struct trial *t, const struct shape *s)
 
 enum { A, B, C, BIAS, AUX };
 
-static void setup_operand(struct trial *t, int id, const char *name, int64_t rows, int64_t cols, int64_t batch, int64_t pad, bool shared)
+static void setup_operand(struct trial *t, int id, const char *name, int64_t rows, int64_t cols,
+                          int64_t batch, int64_t pad, bool shared)
 {
     const int64_t ld = cols + pad;
     trial_batch(t, id, name, IN, t->dtype, batch, rows, cols, ld, shared ? 0 : rows * ld + 2 * pad);
@@ -107,7 +124,8 @@ static void gemm_setup(struct trial *t)
     t->flavour = s.flavour;
     setup_operand(t, A, "a", s.ta ? s.K : s.M, s.ta ? s.M : s.K, s.batch, s.pad, s.share == SHARE_A);
     setup_operand(t, B, "b", s.tb ? s.N : s.K, s.tb ? s.K : s.N, s.batch, 2 * s.pad, s.share == SHARE_B);
-    trial_batch(t, C, "c", s.beta != 0 ? SUM : OUT, out, s.batch, s.M, s.N, s.N + s.pad, s.M * (s.N + s.pad) + s.pad);
+    trial_batch(t, C, "c", s.beta != 0 ? SUM : OUT, out, s.batch, s.M, s.N, s.N + s.pad,
+                s.M * (s.N + s.pad) + s.pad);
     trial_flavoured(t, A, 1, 30);
     trial_flavoured(t, B, 1, 30);
     if (s.flavour == SUBNORMAL) trial_fill(t, B, 1); /* the product of two subnormals would be 0 */
@@ -120,21 +138,28 @@ static void gemm_setup(struct trial *t)
         trial_batch(t, AUX, "aux", OUT, out, s.batch, s.M, s.N, s.N + 3 * s.pad, s.M * (s.N + 3 * s.pad));
     static const char *const epilogues[] = { "", " bias", " bias+gelu" };
     char batch[32] = "";
-    if (s.batch > 1) snprintf(batch, sizeof batch, " batch %d%s", (int)s.batch, s.share == SHARE_A ? " one a" : s.share == SHARE_B ? " one b" : "");
-    trial_describe(t, "M %d N %d K %d %c%c%s a %g b %g%s%s%s pad %d", (int)s.M, (int)s.N, (int)s.K, s.ta ? 'T' : 'N', s.tb ? 'T' : 'N', batch,
-                   (double)s.alpha, (double)s.beta, epilogues[s.epilogue], t->tensor[AUX].present ? "+aux" : "", s.wide ? " wide" : "", (int)s.pad);
+    if (s.batch > 1)
+        snprintf(batch, sizeof batch, " batch %d%s", (int)s.batch,
+                 s.share == SHARE_A   ? " one a"
+                 : s.share == SHARE_B ? " one b"
+                                      : "");
+    trial_describe(t, "M %d N %d K %d %c%c%s a %g b %g%s%s%s pad %d", (int)s.M, (int)s.N, (int)s.K,
+                   s.ta ? 'T' : 'N', s.tb ? 'T' : 'N', batch, (double)s.alpha, (double)s.beta,
+                   epilogues[s.epilogue], t->tensor[AUX].present ? "+aux" : "", s.wide ? " wide" : "",
+                   (int)s.pad);
 }
 
 static yoke_status gemm_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
     const struct tensor *x = t->tensor;
-    return CONFORM_CALL(gemm, side, cost, .dtype = side_dtype(side, t->dtype), .out_dtype = side_dtype(side, out_of(t, &s)),
-                        .trans_a = s.ta, .trans_b = s.tb, .M = s.M, .N = s.N, .K = s.K, .batch = s.batch,
-                        .a = trial_at(t, side, A, 0), .lda = x[A].ld, .stride_a = x[A].stride,
-                        .b = trial_at(t, side, B, 0), .ldb = x[B].ld, .stride_b = x[B].stride,
-                        .c = trial_at(t, side, C, 0), .ldc = x[C].ld, .stride_c = x[C].stride, .alpha = s.alpha, .beta = s.beta,
-                        .epilogue = s.epilogue, .bias = trial_at(t, side, BIAS, 0), .aux = trial_at(t, side, AUX, 0),
+    return CONFORM_CALL(gemm, side, cost, .dtype = side_dtype(side, t->dtype),
+                        .out_dtype = side_dtype(side, out_of(t, &s)), .trans_a = s.ta, .trans_b = s.tb,
+                        .M = s.M, .N = s.N, .K = s.K, .batch = s.batch, .a = trial_at(t, side, A, 0),
+                        .lda = x[A].ld, .stride_a = x[A].stride, .b = trial_at(t, side, B, 0), .ldb = x[B].ld,
+                        .stride_b = x[B].stride, .c = trial_at(t, side, C, 0), .ldc = x[C].ld,
+                        .stride_c = x[C].stride, .alpha = s.alpha, .beta = s.beta, .epilogue = s.epilogue,
+                        .bias = trial_at(t, side, BIAS, 0), .aux = trial_at(t, side, AUX, 0),
                         .ldaux = x[AUX].ld, .stride_aux = x[AUX].stride);
 }
 
@@ -143,7 +168,8 @@ struct product {
     double value, error;
 };
 
-static struct product product_of(const struct trial *t, const struct shape *s, int64_t i, int64_t m, int64_t n)
+static struct product product_of(const struct trial *t, const struct shape *s, int64_t i, int64_t m,
+                                 int64_t n)
 {
     const struct tensor *a = &t->tensor[A], *b = &t->tensor[B], *c = &t->tensor[C];
     double value = 0, size = 0, sum_a = 0, sum_b = 0;
@@ -155,11 +181,13 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
         sum_a += fabs(x);
         sum_b += fabs(y);
     }
-    const double alpha = s->alpha, lost = t->dtype == YOKE_BF16 ? flush32 * (sum_a + sum_b + (double)s->K) : eta32 * (double)s->K;
+    const double alpha = s->alpha, lost = t->dtype == YOKE_BF16 ? flush32 * (sum_a + sum_b + (double)s->K)
+                                                                : eta32 * (double)s->K;
     const double old = s->beta != 0 ? s->beta * c->initial[i * c->stride + m * c->ld + n] : 0;
     const double bias = s->epilogue != YOKE_EPILOGUE_NONE ? t->tensor[BIAS].exact[n] : 0;
-    return (struct product){ alpha * value + old + bias, gamma32((double)s->K + 4) * (fabs(alpha) * size + fabs(old) + fabs(bias)) +
-                                                             fabs(alpha) * lost + 3 * eta32 };
+    return (struct product){ alpha * value + old + bias,
+                             gamma32((double)s->K + 4) * (fabs(alpha) * size + fabs(old) + fabs(bias))
+                                 + fabs(alpha) * lost + 3 * eta32 };
 }
 
 /* GELU of x, and the error of its evaluation in f32 (see conform/act.c). */
@@ -167,7 +195,8 @@ static struct product gelu(double x)
 {
     const double z = 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
     const double s = 1 / (1 + exp(-z)), open = 1 / (1 + exp(z));
-    return (struct product){ x * s, 16 * u32 * fabs(x) * s * (1 + (open == 0 ? 0 : fabs(z) * open)) + 2 * eta32 + (s < 0x1p-125 ? fabs(x) * s : 0) };
+    return (struct product){ x * s, 16 * u32 * fabs(x) * s * (1 + (open == 0 ? 0 : fabs(z) * open))
+                                        + 2 * eta32 + (s < 0x1p-125 ? fabs(x) * s : 0) };
 }
 
 /*
@@ -209,7 +238,8 @@ static void gemm_bound(struct trial *t)
             for (int64_t n = 0; n < s.N; n++) element_bound(t, &s, i, m, n);
 }
 
-const struct conform_row conform_row_gemm = { CONFORM_FLOATS, YOKE_COUNT(shapes), gemm_setup, gemm_call, gemm_bound };
+const struct conform_row conform_row_gemm = { CONFORM_FLOATS, YOKE_COUNT(shapes), gemm_setup, gemm_call,
+                                              gemm_bound };
 
 /* ---- bias gradient ---- */
 
@@ -218,10 +248,14 @@ struct columns {
     enum flavour flavour;
 };
 
+/* clang-format off */
 static const struct columns columns[] = {
-    { 1, 1, 0 }, { 2, 3, 1 }, { 7, 16, 0 }, { 17, 33, 3 }, { 64, 64, 0 }, { 130, 65, 7 }, { 257, 9, 0 }, { 3, 1031, 2 }, { 1031, 2, 0 },
-    { 0, 31, 0 }, { 31, 0, 0 }, { 40, 24, 1, WIDE }, { 40, 24, 1, SUBNORMAL }, { 40, 24, 1, ZEROS }, { 40, 24, 1, NANS }, { 40, 24, 1, INFS },
+    { 1, 1, 0 }, { 2, 3, 1 }, { 7, 16, 0 }, { 17, 33, 3 }, { 64, 64, 0 }, { 130, 65, 7 }, { 257, 9, 0 },
+      { 3, 1031, 2 }, { 1031, 2, 0 },
+    { 0, 31, 0 }, { 31, 0, 0 }, { 40, 24, 1, WIDE }, { 40, 24, 1, SUBNORMAL }, { 40, 24, 1, ZEROS }, { 40,
+      24, 1, NANS }, { 40, 24, 1, INFS },
 };
+/* clang-format on */
 
 enum { DY, DBIAS };
 
@@ -229,7 +263,9 @@ static struct columns columns_of(const struct trial *t)
 {
     if (t->dims) return (struct columns){ .N = t->dims[0], .C = t->dims[1] };
     if ((size_t)t->index < YOKE_COUNT(columns)) return columns[t->index];
-    return (struct columns){ .N = 1 + trial_random(t, "N", 0, 300), .C = 1 + trial_random(t, "C", 0, 300), .pad = trial_random(t, "pad", 0, 9) };
+    return (struct columns){ .N = 1 + trial_random(t, "N", 0, 300),
+                             .C = 1 + trial_random(t, "C", 0, 300),
+                             .pad = trial_random(t, "pad", 0, 9) };
 }
 
 static void bias_backward_setup(struct trial *t)
@@ -247,7 +283,8 @@ static yoke_status bias_backward_call(struct trial *t, const struct side *side, 
 {
     const struct columns s = columns_of(t);
     return CONFORM_CALL(bias_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
-                        .dy = trial_at(t, side, DY, 0), .ld = t->tensor[DY].ld, .dbias = trial_at(t, side, DBIAS, 0));
+                        .dy = trial_at(t, side, DY, 0), .ld = t->tensor[DY].ld,
+                        .dbias = trial_at(t, side, DBIAS, 0));
 }
 
 static void bias_backward_bound(struct trial *t)

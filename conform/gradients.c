@@ -86,20 +86,22 @@ static void tokens(struct check *c, int64_t n, int64_t vocabulary, bool some_ign
     }
     const struct yokei_philox_key key = yokei_philox_named(c->seed, "tokens");
     for (int64_t i = 0; i < n; i++)
-        c->tokens[i] = some_ignored && i % 4 == 3 ? -1 : (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)vocabulary);
+        c->tokens[i] = some_ignored && i % 4 == 3
+                           ? -1
+                           : (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)vocabulary);
 }
 
 #define X(i) c->input[i].x
 #define DX(i) c->input[i].dx
 
 /* Run an op with the scratch memory that it asks for. */
-#define CALL(op, ...)                                                                        \
-    do {                                                                                     \
-        const struct yoke_##op##_args args = YOKE_ARGS(op, .dtype = YOKE_F64, __VA_ARGS__);  \
-        struct yoke_cost cost = { .size = sizeof cost };                                     \
-        YOKE_TRY(yoke_##op##_can(yoke_stream_device(c->stream), &args, &cost));              \
-        YOKE_TRY(yoke_stream_reserve(c->stream, cost.scratch_bytes));                        \
-        YOKE_TRY(yoke_##op(c->stream, &args));                                               \
+#define CALL(op, ...)                                                                       \
+    do {                                                                                    \
+        const struct yoke_##op##_args args = YOKE_ARGS(op, .dtype = YOKE_F64, __VA_ARGS__); \
+        struct yoke_cost cost = { .size = sizeof cost };                                    \
+        YOKE_TRY(yoke_##op##_can(yoke_stream_device(c->stream), &args, &cost));             \
+        YOKE_TRY(yoke_stream_reserve(c->stream, cost.scratch_bytes));                       \
+        YOKE_TRY(yoke_##op(c->stream, &args));                                              \
     } while (0)
 
 /* ---- gemm: C = alpha op(A) op(B) + bias; dA and dB are products themselves, dbias is bias_backward ---- */
@@ -116,9 +118,9 @@ static void gemm_setup(struct check *c)
 static yoke_status gemm_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->ta, .trans_b = s->tb, .M = s->M, .N = s->N, .K = s->K, .batch = 1, .a = X(0),
-         .lda = s->ta ? s->M : s->K, .b = X(1), .ldb = s->tb ? s->K : s->N, .c = c->y, .ldc = s->N, .alpha = 0.5f,
-         .epilogue = YOKE_EPILOGUE_BIAS, .bias = X(2));
+    CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->ta, .trans_b = s->tb, .M = s->M, .N = s->N, .K = s->K,
+         .batch = 1, .a = X(0), .lda = s->ta ? s->M : s->K, .b = X(1), .ldb = s->tb ? s->K : s->N, .c = c->y,
+         .ldc = s->N, .alpha = 0.5f, .epilogue = YOKE_EPILOGUE_BIAS, .bias = X(2));
     return YOKE_OK;
 }
 
@@ -128,17 +130,21 @@ static yoke_status gemm_backward(struct check *c)
     const struct pair_shape *s = &c->shape;
     const int64_t lda = s->ta ? s->M : s->K, ldb = s->tb ? s->K : s->N;
     if (s->ta)
-        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->tb, .trans_b = true, .M = s->K, .N = s->M, .K = s->N, .batch = 1, .a = X(1),
-             .lda = ldb, .b = c->w, .ldb = s->N, .c = DX(0), .ldc = lda, .alpha = 0.5f);
+        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->tb, .trans_b = true, .M = s->K, .N = s->M, .K = s->N,
+             .batch = 1, .a = X(1), .lda = ldb, .b = c->w, .ldb = s->N, .c = DX(0), .ldc = lda,
+             .alpha = 0.5f);
     else
-        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = false, .trans_b = !s->tb, .M = s->M, .N = s->K, .K = s->N, .batch = 1, .a = c->w,
-             .lda = s->N, .b = X(1), .ldb = ldb, .c = DX(0), .ldc = lda, .alpha = 0.5f);
+        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = false, .trans_b = !s->tb, .M = s->M, .N = s->K,
+             .K = s->N, .batch = 1, .a = c->w, .lda = s->N, .b = X(1), .ldb = ldb, .c = DX(0), .ldc = lda,
+             .alpha = 0.5f);
     if (s->tb)
-        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = true, .trans_b = s->ta, .M = s->N, .N = s->K, .K = s->M, .batch = 1, .a = c->w,
-             .lda = s->N, .b = X(0), .ldb = lda, .c = DX(1), .ldc = ldb, .alpha = 0.5f);
+        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = true, .trans_b = s->ta, .M = s->N, .N = s->K, .K = s->M,
+             .batch = 1, .a = c->w, .lda = s->N, .b = X(0), .ldb = lda, .c = DX(1), .ldc = ldb,
+             .alpha = 0.5f);
     else
-        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = !s->ta, .trans_b = false, .M = s->K, .N = s->N, .K = s->M, .batch = 1, .a = X(0),
-             .lda = lda, .b = c->w, .ldb = s->N, .c = DX(1), .ldc = ldb, .alpha = 0.5f);
+        CALL(gemm, .out_dtype = YOKE_F64, .trans_a = !s->ta, .trans_b = false, .M = s->K, .N = s->N,
+             .K = s->M, .batch = 1, .a = X(0), .lda = lda, .b = c->w, .ldb = s->N, .c = DX(1), .ldc = ldb,
+             .alpha = 0.5f);
     CALL(bias_backward, .N = s->M, .C = s->N, .dy = c->w, .ld = s->N, .dbias = DX(2));
     return YOKE_OK;
 }
@@ -157,16 +163,17 @@ static void layernorm_setup(struct check *c)
 static yoke_status layernorm_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(layernorm_forward, .N = s->N, .C = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .beta = X(2), .eps = 1e-5f, .y = c->y,
-         .ldy = s->C, .mean = c->extra, .rstd = c->extra + s->N);
+    CALL(layernorm_forward, .N = s->N, .C = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .beta = X(2),
+         .eps = 1e-5f, .y = c->y, .ldy = s->C, .mean = c->extra, .rstd = c->extra + s->N);
     return YOKE_OK;
 }
 
 static yoke_status layernorm_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .mean = c->extra,
-         .rstd = c->extra + s->N, .dx = DX(0), .lddx = s->C, .dgamma = DX(1), .dbeta = DX(2));
+    CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C,
+         .gamma = X(1), .mean = c->extra, .rstd = c->extra + s->N, .dx = DX(0), .lddx = s->C, .dgamma = DX(1),
+         .dbeta = DX(2));
     return YOKE_OK;
 }
 
@@ -181,8 +188,9 @@ static yoke_status residual_forward(struct check *c)
 static yoke_status residual_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .mean = c->extra,
-         .rstd = c->extra + s->N, .dresidual = c->w, .lddresidual = s->C, .dx = DX(0), .lddx = s->C, .dgamma = DX(1), .dbeta = DX(2));
+    CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C,
+         .gamma = X(1), .mean = c->extra, .rstd = c->extra + s->N, .dresidual = c->w, .lddresidual = s->C,
+         .dx = DX(0), .lddx = s->C, .dgamma = DX(1), .dbeta = DX(2));
     return YOKE_OK;
 }
 
@@ -199,7 +207,8 @@ static void rmsnorm_setup(struct check *c)
 static yoke_status rmsnorm_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(rmsnorm_forward, .N = s->N, .C = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .eps = 1e-5f, .y = c->y, .ldy = s->C, .rstd = c->extra);
+    CALL(rmsnorm_forward, .N = s->N, .C = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .eps = 1e-5f,
+         .y = c->y, .ldy = s->C, .rstd = c->extra);
     if (s->K) CALL(add, .n = c->n_y, .x = c->y, .y = X(0), .z = c->y);
     return YOKE_OK;
 }
@@ -207,8 +216,9 @@ static yoke_status rmsnorm_forward(struct check *c)
 static yoke_status rmsnorm_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(rmsnorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C, .gamma = X(1), .rstd = c->extra,
-         .dresidual = s->K ? c->w : NULL, .lddresidual = s->C, .dx = DX(0), .lddx = s->C, .dgamma = DX(1));
+    CALL(rmsnorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = X(0), .ldx = s->C,
+         .gamma = X(1), .rstd = c->extra, .dresidual = s->K ? c->w : NULL, .lddresidual = s->C, .dx = DX(0),
+         .lddx = s->C, .dgamma = DX(1));
     return YOKE_OK;
 }
 
@@ -267,7 +277,8 @@ static yoke_status swiglu_forward(struct check *c)
 static yoke_status swiglu_backward(struct check *c)
 {
     const int64_t C = c->shape.C;
-    CALL(swiglu_backward, SWIGLU(&c->shape), .dy = c->w, .lddy = C, .dgate = DX(0), .lddgate = C, .dup = DX(1), .lddup = C);
+    CALL(swiglu_backward, SWIGLU(&c->shape), .dy = c->w, .lddy = C, .dgate = DX(0), .lddgate = C,
+         .dup = DX(1), .lddup = C);
     return YOKE_OK;
 }
 
@@ -280,7 +291,8 @@ static void rope_setup(struct check *c)
     output(c, n, 0);
 }
 
-#define ROPE(s) .N = (s)->N, .T = (s)->T, .H = (s)->H, .D = (s)->D, .pos_start = 3, .theta = 100, .ldx = (s)->H * (s)->D
+#define ROPE(s) \
+    .N = (s)->N, .T = (s)->T, .H = (s)->H, .D = (s)->D, .pos_start = 3, .theta = 100, .ldx = (s)->H * (s)->D
 
 static yoke_status rope_forward(struct check *c)
 {
@@ -305,9 +317,9 @@ static void dropout_setup(struct check *c)
     output(c, c->shape.N * c->shape.C, 0);
 }
 
-#define DROPOUT(s)                                                                                                    \
-    .N = (s)->N, .C = (s)->C, .T = (s)->T, .p = 0.3f, .key = yoke_random_key(1, 2, "gradients"), .first_row = 2, .channel_start = 5, \
-    .ldx = (s)->C, .ldy = (s)->C
+#define DROPOUT(s)                                                                               \
+    .N = (s)->N, .C = (s)->C, .T = (s)->T, .p = 0.3f, .key = yoke_random_key(1, 2, "gradients"), \
+    .first_row = 2, .channel_start = 5, .ldx = (s)->C, .ldy = (s)->C
 
 static yoke_status dropout_forward(struct check *c)
 {
@@ -334,11 +346,11 @@ static void attention_setup(struct check *c)
     output(c, rows * s->H * s->D, s->B * s->H * s->T);
 }
 
-#define ATTENTION(s)                                                                                                  \
-    .causal = (s)->causal, .B = (s)->B, .T = (s)->T, .H = (s)->H, .Hkv = (s)->Hkv, .D = (s)->D, .scale = 0.4375f,     \
-    .q = X(0), .ldq = (s)->H * (s)->D, .k = X(1), .ldk = (s)->Hkv * (s)->D, .v = X(2), .ldv = (s)->Hkv * (s)->D,      \
-    .head_start = (s)->head_start, .group = (s)->group, .p = (s)->p, .key = yoke_random_key(1, 2, "gradients"),         \
-    .o = c->y, .ldo = (s)->H * (s)->D, .lse = c->extra
+#define ATTENTION(s)                                                                                     \
+    .causal = (s)->causal, .B = (s)->B, .T = (s)->T, .H = (s)->H, .Hkv = (s)->Hkv, .D = (s)->D,          \
+    .scale = 0.4375f, .q = X(0), .ldq = (s)->H * (s)->D, .k = X(1), .ldk = (s)->Hkv * (s)->D, .v = X(2), \
+    .ldv = (s)->Hkv * (s)->D, .head_start = (s)->head_start, .group = (s)->group, .p = (s)->p,           \
+    .key = yoke_random_key(1, 2, "gradients"), .o = c->y, .ldo = (s)->H * (s)->D, .lse = c->extra
 
 static yoke_status attention_forward(struct check *c)
 {
@@ -349,8 +361,8 @@ static yoke_status attention_forward(struct check *c)
 static yoke_status attention_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(attention_backward, ATTENTION(s), .d_o = c->w, .lddo = s->H * s->D, .dq = DX(0), .lddq = s->H * s->D, .dk = DX(1),
-         .lddk = s->Hkv * s->D, .dv = DX(2), .lddv = s->Hkv * s->D);
+    CALL(attention_backward, ATTENTION(s), .d_o = c->w, .lddo = s->H * s->D, .dq = DX(0), .lddq = s->H * s->D,
+         .dk = DX(1), .lddk = s->Hkv * s->D, .dv = DX(2), .lddv = s->Hkv * s->D);
     return YOKE_OK;
 }
 
@@ -365,7 +377,8 @@ static void embed_setup(struct check *c)
     output(c, s->N * s->C, 0);
 }
 
-#define EMBED(s) .N = (s)->N, .T = (s)->T, .C = (s)->C, .V = (s)->V, .vocab_start = 1, .pos_start = 1, .tokens = c->tokens
+#define EMBED(s) \
+    .N = (s)->N, .T = (s)->T, .C = (s)->C, .V = (s)->V, .vocab_start = 1, .pos_start = 1, .tokens = c->tokens
 
 static yoke_status embed_forward(struct check *c)
 {
@@ -395,16 +408,16 @@ static void xent_setup(struct check *c)
 static yoke_status xent_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(xent_forward, .N = s->N, .V = s->V, .logits = X(0), .ld = s->V, .targets = c->tokens, .lse = c->extra,
-         .picked = c->extra + s->N, .losses = c->y);
+    CALL(xent_forward, .N = s->N, .V = s->V, .logits = X(0), .ld = s->V, .targets = c->tokens,
+         .lse = c->extra, .picked = c->extra + s->N, .losses = c->y);
     return YOKE_OK;
 }
 
 static yoke_status xent_backward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    CALL(xent_backward, .N = s->N, .V = s->V, .logits = X(0), .ld = s->V, .targets = c->tokens, .lse = c->extra, .scale = loss_scale,
-         .dlogits = DX(0), .lddlogits = s->V);
+    CALL(xent_backward, .N = s->N, .V = s->V, .logits = X(0), .ld = s->V, .targets = c->tokens,
+         .lse = c->extra, .scale = loss_scale, .dlogits = DX(0), .lddlogits = s->V);
     return YOKE_OK;
 }
 
@@ -418,19 +431,22 @@ static void shards_setup(struct check *c)
     for (int64_t n = 0; !c->status && n < s->N; n++) c->w[n] = loss_scale;
 }
 
-#define COLUMNS(s, first, n) \
-    .N = (s)->N, .V = (n), .vocab_start = (first), .vocabulary = (s)->V, .logits = X(0) + (first), .ld = (s)->V, .targets = c->tokens
+#define COLUMNS(s, first, n)                                                                       \
+    .N = (s)->N, .V = (n), .vocab_start = (first), .vocabulary = (s)->V, .logits = X(0) + (first), \
+    .ld = (s)->V, .targets = c->tokens
 
 static yoke_status shards_forward(struct check *c)
 {
     const struct pair_shape *s = &c->shape;
-    double *parts = c->extra, *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N], as an all-gather leaves them */
+    double *parts = c->extra,
+           *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N], as an all-gather leaves them */
     for (int64_t p = 0; p < s->K; p++) {
         const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
-        CALL(xent_forward, COLUMNS(s, first, n), .lse = parts + 2 * p * s->N, .picked = parts + (2 * p + 1) * s->N);
+        CALL(xent_forward, COLUMNS(s, first, n), .lse = parts + 2 * p * s->N,
+             .picked = parts + (2 * p + 1) * s->N);
     }
-    CALL(xent_join, .P = s->K, .N = s->N, .lse_parts = parts, .picked_parts = parts + s->N, .ld = 2 * s->N, .targets = c->tokens,
-         .lse = lse, .losses = c->y);
+    CALL(xent_join, .P = s->K, .N = s->N, .lse_parts = parts, .picked_parts = parts + s->N, .ld = 2 * s->N,
+         .targets = c->tokens, .lse = lse, .losses = c->y);
     return YOKE_OK;
 }
 
@@ -439,12 +455,13 @@ static yoke_status shards_backward(struct check *c)
     const struct pair_shape *s = &c->shape;
     for (int64_t p = 0; p < s->K; p++) {
         const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
-        CALL(xent_backward, COLUMNS(s, first, n), .lse = c->extra + 2 * s->K * s->N, .scale = loss_scale, .dlogits = DX(0) + first,
-             .lddlogits = s->V);
+        CALL(xent_backward, COLUMNS(s, first, n), .lse = c->extra + 2 * s->K * s->N, .scale = loss_scale,
+             .dlogits = DX(0) + first, .lddlogits = s->V);
     }
     return YOKE_OK;
 }
 
+/* clang-format off */
 static const struct pair pairs[] = {
     { "gemm", { .M = 5, .N = 7, .K = 6 }, gemm_setup, gemm_forward, gemm_backward },
     { "gemm", { .M = 5, .N = 3, .K = 6, .ta = true }, gemm_setup, gemm_forward, gemm_backward },
@@ -460,15 +477,20 @@ static const struct pair pairs[] = {
     { "swiglu_backward", { .N = 7, .C = 11 }, swiglu_setup, swiglu_forward, swiglu_backward },
     { "rope", { .N = 10, .T = 5, .H = 3, .D = 6 }, rope_setup, rope_forward, rope_backward },
     { "dropout", { .N = 5, .C = 70, .T = 3 }, dropout_setup, dropout_forward, dropout_backward },
-    { "attention_backward", { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true }, attention_setup, attention_forward, attention_backward },
-    { "attention_backward", { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true }, attention_setup, attention_forward, attention_backward },
-    { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup, attention_forward, attention_backward },
-    { "attention_backward", { .B = 2, .T = 6, .H = 4, .Hkv = 3, .D = 3, .causal = true, .head_start = 5, .group = 2, .p = 0.3f }, attention_setup,
+    { "attention_backward", { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true }, attention_setup,
+      attention_forward, attention_backward },
+    { "attention_backward", { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true }, attention_setup,
+      attention_forward, attention_backward },
+    { "attention_backward", { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 }, attention_setup,
+      attention_forward, attention_backward },
+    { "attention_backward", { .B = 2, .T = 6, .H = 4, .Hkv = 3, .D = 3, .causal = true, .head_start = 5,
+      .group = 2, .p = 0.3f }, attention_setup,
       attention_forward, attention_backward },
     { "embed_backward", { .N = 12, .T = 4, .C = 5, .V = 6 }, embed_setup, embed_forward, embed_backward },
     { "xent_backward", { .N = 8, .V = 11 }, xent_setup, xent_forward, xent_backward },
     { "xent_backward", { .N = 8, .V = 11, .K = 3 }, shards_setup, shards_forward, shards_backward },
 };
+/* clang-format on */
 
 /* ---- the check ---- */
 
@@ -481,7 +503,8 @@ static yoke_status loss(struct check *c, const struct pair *pair, double *loss_o
     return YOKE_OK;
 }
 
-static yoke_status compare_input(struct check *c, const struct pair *pair, int which, struct conform_line *line)
+static yoke_status compare_input(struct check *c, const struct pair *pair, int which,
+                                 struct conform_line *line)
 {
     double largest = 1;
     for (int64_t i = 0; i < c->input[which].n; i++) largest = fmax(largest, fabs(DX(which)[i]));
@@ -513,10 +536,12 @@ static void describe(const struct pair_shape *s, char *text, size_t bytes)
     text[0] = '\0';
     for (size_t i = 0; i < YOKE_COUNT(letters); i++) {
         const size_t used = strlen(text);
-        if (extents[i]) yokei_text(text + used, bytes - used, "%s%s %d", used ? " " : "", letters[i], (int)extents[i]);
+        if (extents[i])
+            yokei_text(text + used, bytes - used, "%s%s %d", used ? " " : "", letters[i], (int)extents[i]);
     }
     const size_t used = strlen(text);
-    yokei_text(text + used, bytes - used, "%s%s%s", s->causal ? " causal" : "", s->ta ? " ta" : "", s->tb ? " tb" : "");
+    yokei_text(text + used, bytes - used, "%s%s%s", s->causal ? " causal" : "", s->ta ? " ta" : "",
+               s->tb ? " tb" : "");
 }
 
 static void release(struct check *c)
@@ -531,8 +556,8 @@ static void release(struct check *c)
     free(c->tokens);
 }
 
-static yoke_status check_pair(yoke_stream *stream, const struct pair *pair, uint64_t seed, conform_callback callback, void *context,
-                              struct conform_summary *summary)
+static yoke_status check_pair(yoke_stream *stream, const struct pair *pair, uint64_t seed,
+                              conform_callback callback, void *context, struct conform_summary *summary)
 {
     struct check c = { .stream = stream, .seed = seed, .shape = pair->shape };
     yoke_status status;
@@ -541,8 +566,12 @@ static yoke_status check_pair(yoke_stream *stream, const struct pair *pair, uint
     YOKE_TRY_GOTO(pair->forward(&c), release_arrays);
     YOKE_TRY_GOTO(pair->run_backward(&c), release_arrays);
     for (int which = 0; which < c.n_inputs; which++) {
-        struct conform_line line = { .size = sizeof line, .op = pair->backward, .dtype = YOKE_F64, .variant = "gradient",
-                                     .device = "reference", .seed = seed };
+        struct conform_line line = { .size = sizeof line,
+                                     .op = pair->backward,
+                                     .dtype = YOKE_F64,
+                                     .variant = "gradient",
+                                     .device = "reference",
+                                     .seed = seed };
         yokei_text(line.worst_output, sizeof line.worst_output, "d%s", c.input[which].name);
         describe(&pair->shape, line.worst_case, sizeof line.worst_case);
         YOKE_TRY_GOTO(compare_input(&c, pair, which, &line), release_arrays);
@@ -562,7 +591,8 @@ release_arrays:
 static bool wants(const struct conform_options *options, const struct pair *pair)
 {
     for (int op = 0; op < YOKE_N_OPS; op++)
-        if (!strcmp(pair->backward, yokei_op_names[op])) return conform_selected(options, (enum yoke_op_id)op);
+        if (!strcmp(pair->backward, yokei_op_names[op]))
+            return conform_selected(options, (enum yoke_op_id)op);
     return false;
 }
 
@@ -570,24 +600,31 @@ static yoke_status check_gradient_options(const struct conform_options *options)
 {
     YOKE_TRY(conform_check_options(options));
     if (options->dtype && strcmp(options->dtype, "f64"))
-        return yoke_fail(YOKE_EINVAL, "gradient check: central differences are taken in f64 alone, not in %s", options->dtype);
+        return yoke_fail(YOKE_EINVAL, "gradient check: central differences are taken in f64 alone, not in %s",
+                         options->dtype);
     if (options->variant && strcmp(options->variant, "gradient"))
-        return yoke_fail(YOKE_EINVAL, "gradient check: the reference has no variants, '%s' neither", options->variant);
-    if (options->only_case) return yoke_fail(YOKE_EINVAL, "gradient check: its lines have elements, not cases; choose by the op");
+        return yoke_fail(YOKE_EINVAL, "gradient check: the reference has no variants, '%s' neither",
+                         options->variant);
+    if (options->only_case)
+        return yoke_fail(YOKE_EINVAL, "gradient check: its lines have elements, not cases; choose by the op");
     for (size_t i = 0; i < YOKE_COUNT(pairs); i++)
         if (wants(options, &pairs[i])) return YOKE_OK;
-    return yoke_fail(YOKE_EINVAL, "gradient check: %s has no gradient of its own to be held to central differences; a backward op has", options->op);
+    return yoke_fail(
+        YOKE_EINVAL,
+        "gradient check: %s has no gradient of its own to be held to central differences; a backward op has",
+        options->op);
 }
 
-static yoke_status check_pairs(yoke_device *device, const struct conform_options *options, conform_callback callback, void *context,
-                               struct conform_summary *summary)
+static yoke_status check_pairs(yoke_device *device, const struct conform_options *options,
+                               conform_callback callback, void *context, struct conform_summary *summary)
 {
     yoke_stream *stream;
     yoke_status status = YOKE_OK;
     YOKE_TRY(yoke_stream_create(device, &stream));
     for (size_t i = 0; i < YOKE_COUNT(pairs) && !status; i++)
         if (!options || wants(options, &pairs[i]))
-            status = check_pair(stream, &pairs[i], options && options->seed ? options->seed : 1, callback, context, summary);
+            status = check_pair(stream, &pairs[i], options && options->seed ? options->seed : 1, callback,
+                                context, summary);
     yoke_stream_destroy(stream);
     return status;
 }
@@ -607,7 +644,10 @@ yoke_status conform_gradients(const struct conform_options *options, conform_cal
     if (info->host_visible && info->storage & 1u << YOKE_F64)
         status = check_pairs(device, options, callback, context, &summary);
     else
-        status = yoke_fail(YOKE_EUNSUPPORTED, "gradient check: device %s does not store f64 where the host sees it; use \"reference\"", info->spec);
+        status = yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "gradient check: device %s does not store f64 where the host sees it; use \"reference\"",
+            info->spec);
     yoke_device_close(own);
     if (!status && summary_out) *summary_out = summary;
     return status;

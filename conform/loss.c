@@ -28,8 +28,9 @@ struct shape {
     enum flavour flavour;
     enum { PRESENT, IGNORED, ELSEWHERE } targets; /* the kind of every third target */
     bool lse_only, aliased;
-    double others;   /* backward: if not 0, lse belongs to this shard and others, which have this many columns */
-    int64_t P;       /* join: number of parts */
+    double
+        others; /* backward: if not 0, lse belongs to this shard and others, which have this many columns */
+    int64_t P;  /* join: number of parts */
     /*
      * Join: if true, the parts are given. Otherwise they are made from P shards of the logits, and backward
      * follows.
@@ -63,8 +64,12 @@ static struct shape shape_of(const struct trial *t)
 {
     if (t->dims) return (struct shape){ .N = t->dims[0], .V = t->dims[1], .scale = 1 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
-    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 30), .V = 1 + trial_random(t, "V", 0, 700), .pad = trial_random(t, "pad", 0, 9), .scale = 4,
-                           .vocab_start = trial_random(t, "vocab", 0, 99), .targets = trial_random(t, "targets", 0, 3) };
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 30),
+                           .V = 1 + trial_random(t, "V", 0, 700),
+                           .pad = trial_random(t, "pad", 0, 9),
+                           .scale = 4,
+                           .vocab_start = trial_random(t, "vocab", 0, 99),
+                           .targets = trial_random(t, "targets", 0, 3) };
 }
 
 enum { LOGITS, TARGETS, LSE, PICKED, LOSSES, DLOGITS, LSE_PARTS, PICKED_PARTS };
@@ -76,12 +81,17 @@ static void setup_targets(struct trial *t, const struct shape *s)
         int64_t target = s->vocab_start + trial_random(t, "targets", n, s->V);
         if (n == 1) target = s->vocab_start + s->V - 1;
         if (n % 3 == 0 && s->targets == IGNORED) target = -1 - n;
-        if (n % 3 == 0 && s->targets == ELSEWHERE) target = n % 2 || !s->vocab_start ? s->vocab_start + s->V : s->vocab_start - 1;
+        if (n % 3 == 0 && s->targets == ELSEWHERE)
+            target = n % 2 || !s->vocab_start ? s->vocab_start + s->V : s->vocab_start - 1;
         trial_set_int(t, TARGETS, n, (int32_t)target);
     }
-    trial_describe(t, "N %d V %d P %d pad %d from %d size %g%s%s%s%s", (int)s->N, (int)s->V, (int)s->P, (int)s->pad, (int)s->vocab_start,
-                   s->scale, s->targets == IGNORED ? " ignored" : s->targets == ELSEWHERE ? " elsewhere" : "",
-                   s->lse_only ? " lse only" : "", s->aliased ? " aliased" : "", s->parts_only ? " parts" : "");
+    trial_describe(t, "N %d V %d P %d pad %d from %d size %g%s%s%s%s", (int)s->N, (int)s->V, (int)s->P,
+                   (int)s->pad, (int)s->vocab_start, s->scale,
+                   s->targets == IGNORED     ? " ignored"
+                   : s->targets == ELSEWHERE ? " elsewhere"
+                                             : "",
+                   s->lse_only ? " lse only" : "", s->aliased ? " aliased" : "",
+                   s->parts_only ? " parts" : "");
 }
 
 static void setup_logits(struct trial *t, const struct shape *s)
@@ -100,7 +110,8 @@ static void xent_forward_setup(struct trial *t)
     const yoke_dtype wide = yoke_dtype_wide(t->dtype);
     setup_logits(t, &s);
     /* A row that has only infinities. */
-    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++) trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY);
+    for (int64_t v = 0; s.flavour == INFS && v < s.V; v++)
+        trial_set(t, LOGITS, 4 * t->tensor[LOGITS].ld + v, -INFINITY);
     trial_vector(t, LSE, "lse", OUT, wide, s.N);
     if (s.lse_only) return;
     trial_vector(t, PICKED, "picked", OUT, wide, s.N);
@@ -110,9 +121,11 @@ static void xent_forward_setup(struct trial *t)
 static yoke_status xent_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(xent_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .V = s.V, .vocab_start = s.vocab_start,
-                        .logits = trial_at(t, side, LOGITS, 0), .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0),
-                        .lse = trial_at(t, side, LSE, 0), .picked = trial_at(t, side, PICKED, 0), .losses = trial_at(t, side, LOSSES, 0));
+    return CONFORM_CALL(xent_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .V = s.V,
+                        .vocab_start = s.vocab_start, .logits = trial_at(t, side, LOGITS, 0),
+                        .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0),
+                        .lse = trial_at(t, side, LSE, 0), .picked = trial_at(t, side, PICKED, 0),
+                        .losses = trial_at(t, side, LOSSES, 0));
 }
 
 /* The bound of the lse of n terms, which are `stride` apart and are summed with `roundings` roundings. */
@@ -121,7 +134,8 @@ static double lse_bound(const double *terms, int64_t n, int64_t stride, double r
     double max = -INFINITY, arguments = 0;
     for (int64_t i = 0; i < n; i++) max = fmax(max, terms[i * stride]);
     for (int64_t i = 0; i < n; i++)
-        if (terms[i * stride] > -INFINITY) arguments += exp(terms[i * stride] - lse) * u32 * (max - terms[i * stride]);
+        if (terms[i * stride] > -INFINITY)
+            arguments += exp(terms[i * stride] - lse) * u32 * (max - terms[i * stride]);
     return arguments + 6 * u32 + gamma32(roundings) + 4 * u32 * fabs(lse - max) + u32 * fabs(lse) + eta32;
 }
 
@@ -129,7 +143,8 @@ static double lse_bound(const double *terms, int64_t n, int64_t stride, double r
 static bool is_unbounded(const double *terms, int64_t n, int64_t stride)
 {
     bool unbounded = false, nan = false;
-    for (int64_t i = 0; i < n; i++) unbounded |= terms[i * stride] == INFINITY, nan |= isnan(terms[i * stride]);
+    for (int64_t i = 0; i < n; i++)
+        unbounded |= terms[i * stride] == INFINITY, nan |= isnan(terms[i * stride]);
     return unbounded && !nan;
 }
 
@@ -148,7 +163,9 @@ static void xent_forward_bound(struct trial *t)
     const struct shape s = shape_of(t);
     for (int64_t n = 0; n < s.N; n++) {
         const double *logits = exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, lse = exact_of(t, LSE)[n];
-        bound_row(t, n, is_unbounded(logits, s.V, 1) ? BOUND_NOT_FINITE : lse_bound(logits, s.V, 1, (double)s.V + 8, lse));
+        bound_row(t, n,
+                  is_unbounded(logits, s.V, 1) ? BOUND_NOT_FINITE
+                                               : lse_bound(logits, s.V, 1, (double)s.V + 8, lse));
     }
 }
 
@@ -172,20 +189,24 @@ static void xent_backward_setup(struct trial *t)
             const double logit = trial_get(t, LOGITS, n * t->tensor[LOGITS].ld + v);
             max = isnan(logit) || logit > max ? logit : max;
         }
-        for (int64_t v = 0; v < s.V; v++) sum += exp(trial_get(t, LOGITS, n * t->tensor[LOGITS].ld + v) - max);
+        for (int64_t v = 0; v < s.V; v++)
+            sum += exp(trial_get(t, LOGITS, n * t->tensor[LOGITS].ld + v) - max);
         trial_set(t, LSE, n, max + log(sum) + log1p(s.others / (double)s.V));
     }
-    if (s.aliased) trial_alias(t, DLOGITS, "dlogits", LOGITS);
-    else trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
+    if (s.aliased)
+        trial_alias(t, DLOGITS, "dlogits", LOGITS);
+    else
+        trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
 }
 
 static yoke_status xent_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(xent_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .V = s.V, .vocab_start = s.vocab_start,
-                        .logits = trial_at(t, side, LOGITS, 0), .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0),
-                        .lse = trial_at(t, side, LSE, 0), .scale = scale, .dlogits = trial_at(t, side, DLOGITS, 0),
-                        .lddlogits = t->tensor[DLOGITS].ld);
+    return CONFORM_CALL(xent_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .V = s.V,
+                        .vocab_start = s.vocab_start, .logits = trial_at(t, side, LOGITS, 0),
+                        .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0),
+                        .lse = trial_at(t, side, LSE, 0), .scale = scale,
+                        .dlogits = trial_at(t, side, DLOGITS, 0), .lddlogits = t->tensor[DLOGITS].ld);
 }
 
 /* Set the bounds of the gradient in row n. e_lse is the error of the lse. */
@@ -195,10 +216,12 @@ static void bound_gradient(struct trial *t, const struct shape *s, int64_t n, do
     for (int64_t v = 0; v < s->V; v++) {
         const double logit = exact_of(t, LOGITS)[n * t->tensor[LOGITS].ld + v], p = exp(logit - lse);
         const int64_t at = n * t->tensor[DLOGITS].ld + v;
-        const double from_exp = p == 0 ? 0 : p * (u32 * fabs(logit - lse) + 8 * u32 + e_lse * (1 + 2 * e_lse));
+        const double from_exp = p == 0 ? 0
+                                       : p * (u32 * fabs(logit - lse) + 8 * u32 + e_lse * (1 + 2 * e_lse));
         const double rest = fabs(p - (target - (double)s->vocab_start == (double)v));
         const double e = fabs((double)scale) * (from_exp + 2 * u32 * rest + flush32);
-        const double bound = e_lse == BOUND_NOT_FINITE ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, DLOGITS)[at], e);
+        const double bound = e_lse == BOUND_NOT_FINITE ? BOUND_ANY
+                                                       : bound_rounded(t->dtype, exact_of(t, DLOGITS)[at], e);
         t->tensor[DLOGITS].bound[at] = target < 0 ? 0 : bound;
     }
 }
@@ -245,8 +268,12 @@ static struct shape join_of(const struct trial *t)
 {
     if (t->dims) return (struct shape){ .P = t->dims[0], .N = t->dims[1], .scale = 1, .parts_only = true };
     if ((size_t)t->index < YOKE_COUNT(joins)) return joins[t->index];
-    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 30), .V = 10 + trial_random(t, "V", 0, 700), .pad = trial_random(t, "pad", 0, 9), .scale = 4,
-                           .targets = trial_random(t, "targets", 0, 3), .P = 1 + trial_random(t, "P", 0, 6) };
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 30),
+                           .V = 10 + trial_random(t, "V", 0, 700),
+                           .pad = trial_random(t, "pad", 0, 9),
+                           .scale = 4,
+                           .targets = trial_random(t, "targets", 0, 3),
+                           .P = 1 + trial_random(t, "P", 0, 6) };
 }
 
 /*
@@ -256,8 +283,10 @@ static struct shape join_of(const struct trial *t)
 static void set_infinities(struct trial *t, const struct shape *s)
 {
     const int id = s->parts_only ? LSE_PARTS : LOGITS;
-    const int64_t row = s->parts_only ? 1 : t->tensor[LOGITS].ld, column = s->parts_only ? t->tensor[LSE_PARTS].ld : 1;
-    const int64_t n_columns = s->parts_only ? s->P : s->V, shard = s->parts_only ? 1 : trial_shard(s->V, s->P, 1);
+    const int64_t row = s->parts_only ? 1 : t->tensor[LOGITS].ld,
+                  column = s->parts_only ? t->tensor[LSE_PARTS].ld : 1;
+    const int64_t n_columns = s->parts_only ? s->P : s->V,
+                  shard = s->parts_only ? 1 : trial_shard(s->V, s->P, 1);
     for (int64_t i = 0; i < n_columns; i++) {
         trial_set(t, id, 4 * row + i * column, -INFINITY);
         trial_set(t, id, 6 * row + i * column, -INFINITY);
@@ -265,8 +294,10 @@ static void set_infinities(struct trial *t, const struct shape *s)
         if (i >= shard) trial_set(t, id, 8 * row + i * column, -INFINITY);
     }
     trial_set(t, id, 10 * row, INFINITY);
-    if (s->parts_only) trial_set(t, PICKED_PARTS, 7 + column, -INFINITY);
-    else trial_set_int(t, TARGETS, 7, (int32_t)s->V - 1);
+    if (s->parts_only)
+        trial_set(t, PICKED_PARTS, 7 + column, -INFINITY);
+    else
+        trial_set_int(t, TARGETS, 7, (int32_t)s->V - 1);
 }
 
 static void setup_parts(struct trial *t, const struct shape *s)
@@ -276,7 +307,9 @@ static void setup_parts(struct trial *t, const struct shape *s)
         const int64_t owner = trial_random(t, "owner", n, s->P); /* only one part has the target */
         for (int64_t p = 0; p < s->P; p++)
             trial_set(t, PICKED_PARTS, p * t->tensor[PICKED_PARTS].ld + n,
-                      p == owner ? trial_get(t, LSE_PARTS, p * t->tensor[LSE_PARTS].ld + n) - 1 - (double)(n % 7) : 0);
+                      p == owner
+                          ? trial_get(t, LSE_PARTS, p * t->tensor[LSE_PARTS].ld + n) - 1 - (double)(n % 7)
+                          : 0);
     }
 }
 
@@ -286,8 +319,10 @@ static void xent_join_setup(struct trial *t)
     const yoke_dtype wide = yoke_dtype_wide(t->dtype);
     const enum role role = s.parts_only ? IN : OUT;
     t->flavour = s.flavour;
-    if (s.parts_only) setup_targets(t, &s);
-    else setup_logits(t, &s);
+    if (s.parts_only)
+        setup_targets(t, &s);
+    else
+        setup_logits(t, &s);
     trial_matrix(t, LSE_PARTS, "lse_parts", role, wide, s.P, s.N, s.N + s.pad);
     if (!s.lse_only) trial_matrix(t, PICKED_PARTS, "picked_parts", role, wide, s.P, s.N, s.N + s.pad);
     if (s.parts_only) setup_parts(t, &s);
@@ -295,31 +330,38 @@ static void xent_join_setup(struct trial *t)
     trial_vector(t, LSE, "lse", OUT, wide, s.N);
     if (!s.lse_only) trial_vector(t, LOSSES, "losses", OUT, wide, s.N);
     if (s.parts_only) return;
-    if (s.aliased) trial_alias(t, DLOGITS, "dlogits", LOGITS);
-    else trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
+    if (s.aliased)
+        trial_alias(t, DLOGITS, "dlogits", LOGITS);
+    else
+        trial_matrix(t, DLOGITS, "dlogits", OUT, t->dtype, s.N, s.V, s.V + 2 * s.pad);
 }
 
-#define COLUMNS(side, first, n) \
+#define COLUMNS(side, first, n)                                                                           \
     .dtype = side_dtype(side, t->dtype), .N = s->N, .V = (n), .vocab_start = (first), .vocabulary = s->V, \
-    .logits = trial_at(t, side, LOGITS, first), .ld = t->tensor[LOGITS].ld, .targets = trial_at(t, side, TARGETS, 0)
+    .logits = trial_at(t, side, LOGITS, first), .ld = t->tensor[LOGITS].ld,                               \
+    .targets = trial_at(t, side, TARGETS, 0)
 
-static yoke_status forward_shards(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost)
+static yoke_status forward_shards(struct trial *t, const struct shape *s, const struct side *side,
+                                  struct yoke_cost *cost)
 {
     for (int64_t p = 0; p < s->P; p++) {
         const int64_t first = trial_shard(s->V, s->P, p), n = trial_shard(s->V, s->P, p + 1) - first;
-        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, first, n), .lse = trial_at(t, side, LSE_PARTS, p * t->tensor[LSE_PARTS].ld),
+        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, first, n),
+                     .lse = trial_at(t, side, LSE_PARTS, p * t->tensor[LSE_PARTS].ld),
                      .picked = trial_at(t, side, PICKED_PARTS, p * t->tensor[PICKED_PARTS].ld));
     }
     return YOKE_OK;
 }
 
 /* Run backward on P shards. The oracle has one shard with all columns. */
-static yoke_status backward_shards(struct trial *t, const struct shape *s, const struct side *side, struct yoke_cost *cost, int64_t P)
+static yoke_status backward_shards(struct trial *t, const struct shape *s, const struct side *side,
+                                   struct yoke_cost *cost, int64_t P)
 {
     for (int64_t p = 0; p < P; p++) {
         const int64_t first = trial_shard(s->V, P, p), n = trial_shard(s->V, P, p + 1) - first;
-        CONFORM_STEP(xent_backward, side, cost, COLUMNS(side, first, n), .lse = trial_at(t, side, LSE, 0), .scale = scale,
-                     .dlogits = trial_at(t, side, DLOGITS, first), .lddlogits = t->tensor[DLOGITS].ld);
+        CONFORM_STEP(xent_backward, side, cost, COLUMNS(side, first, n), .lse = trial_at(t, side, LSE, 0),
+                     .scale = scale, .dlogits = trial_at(t, side, DLOGITS, first),
+                     .lddlogits = t->tensor[DLOGITS].ld);
     }
     return YOKE_OK;
 }
@@ -329,12 +371,14 @@ static yoke_status xent_join_call(struct trial *t, const struct side *side, stru
     const struct shape shape = join_of(t), *s = &shape;
     if (!s->parts_only) YOKE_TRY(forward_shards(t, s, side, cost));
     if (side->oracle && !s->parts_only)
-        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, 0, s->V), .lse = trial_at(t, side, LSE, 0), .losses = trial_at(t, side, LOSSES, 0));
-    else
-        CONFORM_STEP(xent_join, side, cost, .dtype = side_dtype(side, t->dtype), .P = s->P, .N = s->N, .lse_parts = trial_at(t, side, LSE_PARTS, 0),
-                     .picked_parts = trial_at(t, side, PICKED_PARTS, 0), .ld = t->tensor[LSE_PARTS].ld,
-                     .targets = s->lse_only ? NULL : trial_at(t, side, TARGETS, 0), .lse = trial_at(t, side, LSE, 0),
+        CONFORM_STEP(xent_forward, side, cost, COLUMNS(side, 0, s->V), .lse = trial_at(t, side, LSE, 0),
                      .losses = trial_at(t, side, LOSSES, 0));
+    else
+        CONFORM_STEP(xent_join, side, cost, .dtype = side_dtype(side, t->dtype), .P = s->P, .N = s->N,
+                     .lse_parts = trial_at(t, side, LSE_PARTS, 0),
+                     .picked_parts = trial_at(t, side, PICKED_PARTS, 0), .ld = t->tensor[LSE_PARTS].ld,
+                     .targets = s->lse_only ? NULL : trial_at(t, side, TARGETS, 0),
+                     .lse = trial_at(t, side, LSE, 0), .losses = trial_at(t, side, LOSSES, 0));
     return s->parts_only ? YOKE_OK : backward_shards(t, s, side, cost, side->oracle ? 1 : s->P);
 }
 
@@ -347,9 +391,12 @@ static double bound_parts(struct trial *t, const struct shape *s, int64_t n)
     const double *logits = exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, lse = exact_of(t, LSE)[n];
     double sum = 0, greatest = 0;
     for (int64_t p = 0; p < s->P; p++) {
-        const int64_t at = p * t->tensor[LSE_PARTS].ld + n, first = trial_shard(s->V, s->P, p), V = trial_shard(s->V, s->P, p + 1) - first;
+        const int64_t at = p * t->tensor[LSE_PARTS].ld + n, first = trial_shard(s->V, s->P, p),
+                      V = trial_shard(s->V, s->P, p + 1) - first;
         const double part = exact_of(t, LSE_PARTS)[at];
-        const double e = is_unbounded(logits + first, V, 1) ? BOUND_NOT_FINITE : lse_bound(logits + first, V, 1, (double)V + 8, part);
+        const double e = is_unbounded(logits + first, V, 1)
+                             ? BOUND_NOT_FINITE
+                             : lse_bound(logits + first, V, 1, (double)V + 8, part);
         t->tensor[LSE_PARTS].bound[at] = e;
         if (!isfinite(part) || e < 0) continue; /* an infinite part is exact, or makes the row infinite */
         sum += exp(part - lse) * e;
@@ -365,10 +412,14 @@ static void xent_join_bound(struct trial *t)
     for (int64_t n = 0; n < s.N; n++) {
         const double *parts = exact_of(t, LSE_PARTS) + n, of_parts = s.parts_only ? 0 : bound_parts(t, &s, n);
         const double own = s.P == 1 ? 0 : lse_bound(parts, s.P, ld, (double)s.P, exact_of(t, LSE)[n]);
-        const bool unbounded = s.parts_only ? is_unbounded(parts, s.P, ld)
-                                            : is_unbounded(exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, s.V, 1);
-        const bool changed = s.P == 1 && trial_got(t, LSE, n) != trial_got(t, LSE_PARTS, n) && !isnan(trial_got(t, LSE_PARTS, n));
-        const double e = unbounded ? BOUND_NOT_FINITE : changed ? 0 : own + of_parts; /* a single part is not changed */
+        const bool unbounded = s.parts_only
+                                   ? is_unbounded(parts, s.P, ld)
+                                   : is_unbounded(exact_of(t, LOGITS) + n * t->tensor[LOGITS].ld, s.V, 1);
+        const bool changed = s.P == 1 && trial_got(t, LSE, n) != trial_got(t, LSE_PARTS, n)
+                             && !isnan(trial_got(t, LSE_PARTS, n));
+        const double e = unbounded ? BOUND_NOT_FINITE
+                         : changed ? 0
+                                   : own + of_parts; /* a single part is not changed */
         bound_row(t, n, e);
         if (!s.parts_only) bound_gradient(t, &s, n, e);
     }

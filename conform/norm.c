@@ -26,7 +26,7 @@ struct shape {
     int64_t pad;   /* ld = C + pad; each matrix has another pad */
     double offset; /* added to x, so that the mean is far from zero */
     enum flavour flavour;
-    int aliased;   /* 1: the output is at the address of the first input that it may alias; 2: of the second */
+    int aliased; /* 1: the output is at the address of the first input that it may alias; 2: of the second */
     bool no_stats, no_dx, no_weights, residual;
 };
 
@@ -57,8 +57,10 @@ static struct shape shape_of(const struct trial *t)
 {
     if (t->dims) return (struct shape){ .N = t->dims[0], .C = t->dims[1] };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
-    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 40), .C = 1 + trial_random(t, "C", 0, 900),
-                           .pad = trial_random(t, "pad", 0, 9), .residual = trial_random(t, "residual", 0, 2) };
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 40),
+                           .C = 1 + trial_random(t, "C", 0, 900),
+                           .pad = trial_random(t, "pad", 0, 9),
+                           .residual = trial_random(t, "residual", 0, 2) };
 }
 
 /* Fill x with rows whose mean is near `offset`, and gamma with values near 1. */
@@ -88,23 +90,27 @@ static void layernorm_forward_setup(struct trial *t)
     trial_matrix(t, FX, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
     trial_vector(t, FGAMMA, "gamma", IN, wide, s.C);
     trial_vector(t, FBETA, "beta", IN, wide, s.C);
-    if (s.aliased) trial_alias(t, FY, "y", FX);
-    else trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    if (s.aliased)
+        trial_alias(t, FY, "y", FX);
+    else
+        trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
     if (!s.no_stats) {
         trial_vector(t, FMEAN, "mean", OUT, wide, s.N);
         trial_vector(t, FRSTD, "rstd", OUT, wide, s.N);
     }
     fill_rows(t, &s, FX, FGAMMA);
     trial_fill(t, FBETA, 1);
-    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.aliased ? " y=x" : "");
+    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset,
+                   s.aliased ? " y=x" : "");
 }
 
 static yoke_status layernorm_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(layernorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
-                        .x = trial_at(t, side, FX, 0), .ldx = t->tensor[FX].ld, .gamma = trial_at(t, side, FGAMMA, 0),
-                        .beta = trial_at(t, side, FBETA, 0), .eps = eps, .y = trial_at(t, side, FY, 0), .ldy = t->tensor[FY].ld,
+    return CONFORM_CALL(layernorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N,
+                        .C = s.C, .x = trial_at(t, side, FX, 0), .ldx = t->tensor[FX].ld,
+                        .gamma = trial_at(t, side, FGAMMA, 0), .beta = trial_at(t, side, FBETA, 0),
+                        .eps = eps, .y = trial_at(t, side, FY, 0), .ldy = t->tensor[FY].ld,
                         .mean = trial_at(t, side, FMEAN, 0), .rstd = trial_at(t, side, FRSTD, 0));
 }
 
@@ -133,8 +139,8 @@ static void layernorm_forward_bound(struct trial *t)
         const double shift = z.dm * z.rstd, r = gamma32((double)s.C + 4) / 2 + shift * shift / 2 + 4 * u32;
         for (int64_t c = 0; c < s.C; c++) {
             const double xhat = (x[c] - z.mean) * z.rstd;
-            const double e = fabs(gamma[c]) * (shift + fabs(xhat) * (r + 3 * u32)) +
-                             u32 * (fabs(xhat * gamma[c]) + fabs(beta[c]) + fabs(y[c])) + eta32;
+            const double e = fabs(gamma[c]) * (shift + fabs(xhat) * (r + 3 * u32))
+                             + u32 * (fabs(xhat * gamma[c]) + fabs(beta[c]) + fabs(y[c])) + eta32;
             t->tensor[FY].bound[n * t->tensor[FY].ld + c] = bound_rounded(t->dtype, y[c], e);
         }
         if (s.no_stats) continue;
@@ -144,7 +150,8 @@ static void layernorm_forward_bound(struct trial *t)
 }
 
 const struct conform_row conform_row_layernorm_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), layernorm_forward_setup, layernorm_forward_call, layernorm_forward_bound,
+    CONFORM_FLOATS,         YOKE_COUNT(shapes),      layernorm_forward_setup,
+    layernorm_forward_call, layernorm_forward_bound,
 };
 
 /* ---- backward ---- */
@@ -162,8 +169,10 @@ static void layernorm_backward_setup(struct trial *t)
     trial_vector(t, MEAN, "mean", IN, wide, s.N);
     trial_vector(t, RSTD, "rstd", IN, wide, s.N);
     if (s.residual) trial_matrix(t, DRESIDUAL, "dresidual", IN, t->dtype, s.N, s.C, s.C + 3 * s.pad);
-    if (s.aliased) trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
-    else if (!s.no_dx) trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
+    if (s.aliased)
+        trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
+    else if (!s.no_dx)
+        trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
     if (!s.no_weights) {
         trial_vector(t, DGAMMA, "dgamma", SUM, wide, s.C);
         trial_vector(t, DBETA, "dbeta", SUM, wide, s.C);
@@ -186,26 +195,32 @@ static void layernorm_backward_setup(struct trial *t)
         trial_set(t, MEAN, n, z.mean);
         trial_set(t, RSTD, n, z.rstd);
     }
-    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.residual ? " residual" : "",
-                   s.aliased == 1 ? " dx=dy" : s.aliased == 2 ? " dx=dresidual" : "", s.no_dx ? " no dx" : "",
-                   s.no_weights ? " no dgamma" : "");
+    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset,
+                   s.residual ? " residual" : "",
+                   s.aliased == 1   ? " dx=dy"
+                   : s.aliased == 2 ? " dx=dresidual"
+                                    : "",
+                   s.no_dx ? " no dx" : "", s.no_weights ? " no dgamma" : "");
 }
 
 static yoke_status layernorm_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(layernorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
-                        .dy = trial_at(t, side, DY, 0), .lddy = t->tensor[DY].ld, .x = trial_at(t, side, X, 0),
-                        .ldx = t->tensor[X].ld, .gamma = trial_at(t, side, GAMMA, 0), .mean = trial_at(t, side, MEAN, 0),
+    return CONFORM_CALL(layernorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N,
+                        .C = s.C, .dy = trial_at(t, side, DY, 0), .lddy = t->tensor[DY].ld,
+                        .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld,
+                        .gamma = trial_at(t, side, GAMMA, 0), .mean = trial_at(t, side, MEAN, 0),
                         .rstd = trial_at(t, side, RSTD, 0), .dresidual = trial_at(t, side, DRESIDUAL, 0),
-                        .lddresidual = t->tensor[DRESIDUAL].ld, .dx = trial_at(t, side, DX, 0), .lddx = t->tensor[DX].ld,
-                        .dgamma = trial_at(t, side, DGAMMA, 0), .dbeta = trial_at(t, side, DBETA, 0));
+                        .lddresidual = t->tensor[DRESIDUAL].ld, .dx = trial_at(t, side, DX, 0),
+                        .lddx = t->tensor[DX].ld, .dgamma = trial_at(t, side, DGAMMA, 0),
+                        .dbeta = trial_at(t, side, DBETA, 0));
 }
 
 static void dx_bound(struct trial *t, const struct shape *s, int64_t n)
 {
     const double *x = exact_of(t, X) + n * t->tensor[X].ld, *dy = exact_of(t, DY) + n * t->tensor[DY].ld;
-    const double *gamma = exact_of(t, GAMMA), mean = exact_of(t, MEAN)[n], rstd = exact_of(t, RSTD)[n], C = (double)s->C;
+    const double *gamma = exact_of(t, GAMMA), mean = exact_of(t, MEAN)[n], rstd = exact_of(t, RSTD)[n],
+                 C = (double)s->C;
     double avg_g = 0, avg_gx = 0;
     for (int64_t c = 0; c < s->C; c++) {
         avg_g += fabs(dy[c] * gamma[c]) / C;
@@ -214,8 +229,10 @@ static void dx_bound(struct trial *t, const struct shape *s, int64_t n)
     for (int64_t c = 0; c < s->C; c++) {
         const int64_t at = n * t->tensor[DX].ld + c;
         const double xhat = fabs((x[c] - mean) * rstd), wanted = exact_of(t, DX)[at];
-        const double e = rstd * (gamma32(6) * fabs(dy[c] * gamma[c]) + gamma32(C + 6) * avg_g + gamma32(C + 12) * xhat * avg_gx) +
-                         u32 * fabs(wanted) + (2 * rstd + 2) * eta32;
+        const double e = rstd
+                             * (gamma32(6) * fabs(dy[c] * gamma[c]) + gamma32(C + 6) * avg_g
+                                + gamma32(C + 12) * xhat * avg_gx)
+                         + u32 * fabs(wanted) + (2 * rstd + 2) * eta32;
         t->tensor[DX].bound[at] = bound_rounded(t->dtype, wanted, e);
     }
 }
@@ -228,7 +245,8 @@ static void layernorm_backward_bound(struct trial *t)
         double dgamma = fabs(t->tensor[DGAMMA].initial[c]), dbeta = fabs(t->tensor[DBETA].initial[c]);
         for (int64_t n = 0; n < s.N; n++) {
             const double dy = fabs(exact_of(t, DY)[n * t->tensor[DY].ld + c]);
-            dgamma += dy * fabs(exact_of(t, X)[n * t->tensor[X].ld + c] - exact_of(t, MEAN)[n]) * exact_of(t, RSTD)[n];
+            dgamma += dy * fabs(exact_of(t, X)[n * t->tensor[X].ld + c] - exact_of(t, MEAN)[n])
+                      * exact_of(t, RSTD)[n];
             dbeta += dy;
         }
         t->tensor[DGAMMA].bound[c] = gamma32((double)s.N + 4) * dgamma + (double)(s.N + 1) * eta32;
@@ -237,7 +255,8 @@ static void layernorm_backward_bound(struct trial *t)
 }
 
 const struct conform_row conform_row_layernorm_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), layernorm_backward_setup, layernorm_backward_call, layernorm_backward_bound,
+    CONFORM_FLOATS,          YOKE_COUNT(shapes),       layernorm_backward_setup,
+    layernorm_backward_call, layernorm_backward_bound,
 };
 
 /* ---- RMSNorm ---- */
@@ -256,18 +275,22 @@ static void rmsnorm_forward_setup(struct trial *t)
     t->flavour = s.flavour;
     trial_matrix(t, FX, "x", IN, t->dtype, s.N, s.C, s.C + s.pad);
     trial_vector(t, FGAMMA, "gamma", IN, wide, s.C);
-    if (s.aliased) trial_alias(t, FY, "y", FX);
-    else trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
+    if (s.aliased)
+        trial_alias(t, FY, "y", FX);
+    else
+        trial_matrix(t, FY, "y", OUT, t->dtype, s.N, s.C, s.C + 2 * s.pad);
     if (!s.no_stats) trial_vector(t, FRSTD, "rstd", OUT, wide, s.N);
     fill_rows(t, &s, FX, FGAMMA);
-    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.aliased ? " y=x" : "");
+    trial_describe(t, "N %d C %d pad %d mean %g%s", (int)s.N, (int)s.C, (int)s.pad, s.offset,
+                   s.aliased ? " y=x" : "");
 }
 
 static yoke_status rmsnorm_forward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(rmsnorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .x = trial_at(t, side, FX, 0),
-                        .ldx = t->tensor[FX].ld, .gamma = trial_at(t, side, FGAMMA, 0), .eps = eps, .y = trial_at(t, side, FY, 0),
+    return CONFORM_CALL(rmsnorm_forward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
+                        .x = trial_at(t, side, FX, 0), .ldx = t->tensor[FX].ld,
+                        .gamma = trial_at(t, side, FGAMMA, 0), .eps = eps, .y = trial_at(t, side, FY, 0),
                         .ldy = t->tensor[FY].ld, .rstd = trial_at(t, side, FRSTD, 0));
 }
 
@@ -276,10 +299,11 @@ static void rmsnorm_forward_bound(struct trial *t)
     const struct shape s = shape_of(t);
     const double *gamma = exact_of(t, FGAMMA), r = gamma32((double)s.C + 4) / 2 + 4 * u32;
     for (int64_t n = 0; n < s.N; n++) {
-        const double *x = exact_of(t, FX) + n * t->tensor[FX].ld, *y = exact_of(t, FY) + n * t->tensor[FY].ld, rstd = rstd_of(x, s.C);
+        const double *x = exact_of(t, FX) + n * t->tensor[FX].ld, *y = exact_of(t, FY) + n * t->tensor[FY].ld,
+                     rstd = rstd_of(x, s.C);
         for (int64_t c = 0; c < s.C; c++)
-            t->tensor[FY].bound[n * t->tensor[FY].ld + c] =
-                bound_rounded(t->dtype, y[c], fabs(x[c] * rstd * gamma[c]) * (r + 3 * u32) + (fabs(gamma[c]) + 1) * eta32);
+            t->tensor[FY].bound[n * t->tensor[FY].ld + c] = bound_rounded(
+                t->dtype, y[c], fabs(x[c] * rstd * gamma[c]) * (r + 3 * u32) + (fabs(gamma[c]) + 1) * eta32);
         if (!s.no_stats) t->tensor[FRSTD].bound[n] = rstd * r;
     }
 }
@@ -298,8 +322,10 @@ static void rmsnorm_backward_setup(struct trial *t)
     trial_vector(t, GAMMA, "gamma", IN, wide, s.C);
     trial_vector(t, RSTD, "rstd", IN, wide, s.N);
     if (s.residual) trial_matrix(t, DRESIDUAL, "dresidual", IN, t->dtype, s.N, s.C, s.C + 3 * s.pad);
-    if (s.aliased) trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
-    else if (!s.no_dx) trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
+    if (s.aliased)
+        trial_alias(t, DX, "dx", s.aliased == 1 ? DY : DRESIDUAL);
+    else if (!s.no_dx)
+        trial_matrix(t, DX, "dx", OUT, t->dtype, s.N, s.C, s.C);
     if (!s.no_weights) {
         trial_vector(t, DGAMMA, "dgamma", SUM, wide, s.C);
         trial_fill(t, DGAMMA, 1);
@@ -315,18 +341,24 @@ static void rmsnorm_backward_setup(struct trial *t)
         for (int64_t c = 0; c < s.C; c++) x[c] = trial_get(t, X, n * t->tensor[X].ld + c);
         trial_set(t, RSTD, n, rstd_of(x, s.C));
     }
-    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset, s.residual ? " residual" : "",
-                   s.aliased == 1 ? " dx=dy" : s.aliased == 2 ? " dx=dresidual" : "", s.no_dx ? " no dx" : "",
-                   s.no_weights ? " no dgamma" : "");
+    trial_describe(t, "N %d C %d pad %d mean %g%s%s%s%s", (int)s.N, (int)s.C, (int)s.pad, s.offset,
+                   s.residual ? " residual" : "",
+                   s.aliased == 1   ? " dx=dy"
+                   : s.aliased == 2 ? " dx=dresidual"
+                                    : "",
+                   s.no_dx ? " no dx" : "", s.no_weights ? " no dgamma" : "");
 }
 
 static yoke_status rmsnorm_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(rmsnorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C, .dy = trial_at(t, side, DY, 0),
-                        .lddy = t->tensor[DY].ld, .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld, .gamma = trial_at(t, side, GAMMA, 0),
-                        .rstd = trial_at(t, side, RSTD, 0), .dresidual = trial_at(t, side, DRESIDUAL, 0), .lddresidual = t->tensor[DRESIDUAL].ld,
-                        .dx = trial_at(t, side, DX, 0), .lddx = t->tensor[DX].ld, .dgamma = trial_at(t, side, DGAMMA, 0));
+    return CONFORM_CALL(rmsnorm_backward, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .C = s.C,
+                        .dy = trial_at(t, side, DY, 0), .lddy = t->tensor[DY].ld,
+                        .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld,
+                        .gamma = trial_at(t, side, GAMMA, 0), .rstd = trial_at(t, side, RSTD, 0),
+                        .dresidual = trial_at(t, side, DRESIDUAL, 0), .lddresidual = t->tensor[DRESIDUAL].ld,
+                        .dx = trial_at(t, side, DX, 0), .lddx = t->tensor[DX].ld,
+                        .dgamma = trial_at(t, side, DGAMMA, 0));
 }
 
 static void rmsnorm_backward_bound(struct trial *t)
@@ -334,21 +366,26 @@ static void rmsnorm_backward_bound(struct trial *t)
     const struct shape s = shape_of(t);
     const double *gamma = exact_of(t, GAMMA), C = (double)s.C;
     for (int64_t n = 0; n < s.N && !s.no_dx; n++) {
-        const double *x = exact_of(t, X) + n * t->tensor[X].ld, *dy = exact_of(t, DY) + n * t->tensor[DY].ld, rstd = exact_of(t, RSTD)[n];
+        const double *x = exact_of(t, X) + n * t->tensor[X].ld, *dy = exact_of(t, DY) + n * t->tensor[DY].ld,
+                     rstd = exact_of(t, RSTD)[n];
         double average = 0;
         for (int64_t c = 0; c < s.C; c++) average += fabs(dy[c] * gamma[c] * x[c] * rstd) / C;
         for (int64_t c = 0; c < s.C; c++) {
             const int64_t at = n * t->tensor[DX].ld + c;
             const double wanted = exact_of(t, DX)[at];
-            const double e = rstd * (gamma32(6) * fabs(dy[c] * gamma[c]) + gamma32(C + 10) * fabs(x[c] * rstd) * average) + u32 * fabs(wanted) +
-                             (2 * rstd + 2) * eta32;
+            const double e = rstd
+                                 * (gamma32(6) * fabs(dy[c] * gamma[c])
+                                    + gamma32(C + 10) * fabs(x[c] * rstd) * average)
+                             + u32 * fabs(wanted) + (2 * rstd + 2) * eta32;
             t->tensor[DX].bound[at] = bound_rounded(t->dtype, wanted, e);
         }
     }
     for (int64_t c = 0; c < s.C && !s.no_weights; c++) {
         double dgamma = fabs(t->tensor[DGAMMA].initial[c]);
         for (int64_t n = 0; n < s.N; n++)
-            dgamma += fabs(exact_of(t, DY)[n * t->tensor[DY].ld + c] * exact_of(t, X)[n * t->tensor[X].ld + c]) * exact_of(t, RSTD)[n];
+            dgamma += fabs(exact_of(t, DY)[n * t->tensor[DY].ld + c]
+                           * exact_of(t, X)[n * t->tensor[X].ld + c])
+                      * exact_of(t, RSTD)[n];
         t->tensor[DGAMMA].bound[c] = gamma32((double)s.N + 4) * dgamma + (double)(s.N + 1) * eta32;
     }
 }

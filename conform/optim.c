@@ -51,10 +51,21 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
-    if (t->dims) return (struct shape){ .n = t->dims[0], .step = 10, .lr = 1e-3f, .decay = 0.1f, .grad_scale = 1, .copy = COPY_BF16, .block = 1024 };
+    if (t->dims)
+        return (struct shape){ .n = t->dims[0],
+                               .step = 10,
+                               .lr = 1e-3f,
+                               .decay = 0.1f,
+                               .grad_scale = 1,
+                               .copy = COPY_BF16,
+                               .block = 1024 };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
-    return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000), .step = 1 + trial_random(t, "step", 0, 300), .lr = 0.01f, .decay = 0.1f,
-                           .grad_scale = 0.25f, .copy = t->index % 2 ? COPY_BF16 : COPY_F16 };
+    return (struct shape){ .n = 1 + trial_random(t, "n", 0, 9000),
+                           .step = 1 + trial_random(t, "step", 0, 300),
+                           .lr = 0.01f,
+                           .decay = 0.1f,
+                           .grad_scale = 0.25f,
+                           .copy = t->index % 2 ? COPY_BF16 : COPY_F16 };
 }
 
 /* ---- AdamW ---- */
@@ -80,26 +91,30 @@ static void adamw_setup(struct trial *t)
         if (s.step == 1) trial_set(t, MOMENT, i, 0); /* as at the start of training */
     }
     if (s.copy != NO_COPY) trial_vector(t, COPY, "copy", OUT, (yoke_dtype)s.copy, s.n);
-    trial_describe(t, "n %d step %d lr %g decay %g scale %g copy %s", (int)s.n, (int)s.step, (double)s.lr, (double)s.decay,
-                   (double)s.grad_scale, s.copy == NO_COPY ? "none" : yoke_dtype_name((yoke_dtype)s.copy));
+    trial_describe(t, "n %d step %d lr %g decay %g scale %g copy %s", (int)s.n, (int)s.step, (double)s.lr,
+                   (double)s.decay, (double)s.grad_scale,
+                   s.copy == NO_COPY ? "none" : yoke_dtype_name((yoke_dtype)s.copy));
 }
 
 static yoke_status adamw_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
     return CONFORM_CALL(adamw, side, cost, .dtype = side_dtype(side, t->dtype),
-                        .copy_dtype = s.copy == NO_COPY ? YOKE_F32 : side_dtype(side, (yoke_dtype)s.copy), .n = s.n,
-                        .w = trial_at(t, side, W, 0), .m = trial_at(t, side, MOMENT, 0), .v = trial_at(t, side, SQUARE, 0),
-                        .grad = trial_at(t, side, GRAD, 0), .copy = trial_at(t, side, COPY, 0), .lr = s.lr, .beta1 = beta1, .beta2 = beta2,
+                        .copy_dtype = s.copy == NO_COPY ? YOKE_F32 : side_dtype(side, (yoke_dtype)s.copy),
+                        .n = s.n, .w = trial_at(t, side, W, 0), .m = trial_at(t, side, MOMENT, 0),
+                        .v = trial_at(t, side, SQUARE, 0), .grad = trial_at(t, side, GRAD, 0),
+                        .copy = trial_at(t, side, COPY, 0), .lr = s.lr, .beta1 = beta1, .beta2 = beta2,
                         .eps = eps, .weight_decay = s.decay, .grad_scale = s.grad_scale, .step = s.step);
 }
 
 static void adamw_bound(struct trial *t)
 {
     const struct shape s = shape_of(t);
-    const double c1 = 1 - pow(beta1, (double)s.step), c2 = 1 - pow(beta2, (double)s.step), lr = fabs((double)s.lr);
+    const double c1 = 1 - pow(beta1, (double)s.step), c2 = 1 - pow(beta2, (double)s.step),
+                 lr = fabs((double)s.lr);
     for (int64_t i = 0; i < s.n; i++) {
-        const double g = fabs((double)s.grad_scale * exact_of(t, GRAD)[i]), m = exact_of(t, MOMENT)[i], v = exact_of(t, SQUARE)[i];
+        const double g = fabs((double)s.grad_scale * exact_of(t, GRAD)[i]), m = exact_of(t, MOMENT)[i],
+                     v = exact_of(t, SQUARE)[i];
         const double m_size = beta1 * fabs(t->tensor[MOMENT].initial[i]) + (1 - (double)beta1) * g;
         const double e_m = gamma32(4) * m_size + 2 * eta32, e_v = gamma32(6) * v + 4 * eta32;
         const double denominator = sqrt(v / c2) + eps, update = fabs(m) / c1 / denominator;
@@ -108,8 +123,9 @@ static void adamw_bound(struct trial *t)
          * square root of what v lost.
          */
         const double lost = v < 0x1p-100 ? update * sqrt(8 * eta32 / c2) / denominator : 0;
-        const double e_w = gamma32(4) * (fabs(t->tensor[W].initial[i]) * (1 + lr * (double)s.decay) + lr * update) +
-                           lr * (e_m / c1 / denominator + 16 * u32 * update + lost) + eta32;
+        const double e_w = gamma32(4)
+                               * (fabs(t->tensor[W].initial[i]) * (1 + lr * (double)s.decay) + lr * update)
+                           + lr * (e_m / c1 / denominator + 16 * u32 * update + lost) + eta32;
         t->tensor[MOMENT].bound[i] = e_m;
         t->tensor[SQUARE].bound[i] = e_v;
         t->tensor[W].bound[i] = e_w;
@@ -143,14 +159,16 @@ static void grad_norm_setup(struct trial *t)
 static yoke_status grad_norm_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(grad_norm, side, cost, .dtype = side_dtype(side, t->dtype), .n = s.n, .grad = trial_at(t, side, GRAD, 0),
-                        .scale = s.grad_scale, .block = s.block, .out = trial_at(t, side, NORM, 0));
+    return CONFORM_CALL(grad_norm, side, cost, .dtype = side_dtype(side, t->dtype), .n = s.n,
+                        .grad = trial_at(t, side, GRAD, 0), .scale = s.grad_scale, .block = s.block,
+                        .out = trial_at(t, side, NORM, 0));
 }
 
 static void grad_norm_bound(struct trial *t)
 {
     const struct shape s = shape_of(t);
-    const double n = (double)(s.block ? YOKE_MIN(s.block, s.n) : s.n), terms = 64 + log2(fmax(n, 1)) + n / (s.block ? 32 : 4096);
+    const double n = (double)(s.block ? YOKE_MIN(s.block, s.n) : s.n),
+                 terms = 64 + log2(fmax(n, 1)) + n / (s.block ? 32 : 4096);
     for (int64_t b = 0; b < n_sums(&s); b++) {
         t->tensor[NORM].bound[2 * b] = gamma32(fmin(n + 3, terms)) * exact_of(t, NORM)[2 * b] + 4 * n * eta32;
         t->tensor[NORM].bound[2 * b + 1] = 0;

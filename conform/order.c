@@ -9,12 +9,32 @@
  * The order of a step: weights are converted, then forward, then backward from the loss to the embedding,
  * then the optimizer. An op that has two places is listed at the first one.
  */
-static const enum yoke_op_id order[] = {
-    OP(cast), OP(embed_forward), OP(dropout), OP(layernorm_forward), OP(rmsnorm_forward), OP(gemm), OP(rope), OP(attention_forward),
-    OP(add), OP(gelu_forward), OP(gelu_erf_forward), OP(swiglu_forward), OP(xent_forward), OP(xent_join),
-    OP(xent_backward), OP(bias_backward), OP(swiglu_backward), OP(gelu_erf_backward), OP(gelu_backward), OP(attention_backward),
-    OP(rmsnorm_backward), OP(layernorm_backward), OP(embed_backward), OP(scale), OP(grad_norm), OP(adamw),
-};
+static const enum yoke_op_id order[] = { OP(cast),
+                                         OP(embed_forward),
+                                         OP(dropout),
+                                         OP(layernorm_forward),
+                                         OP(rmsnorm_forward),
+                                         OP(gemm),
+                                         OP(rope),
+                                         OP(attention_forward),
+                                         OP(add),
+                                         OP(gelu_forward),
+                                         OP(gelu_erf_forward),
+                                         OP(swiglu_forward),
+                                         OP(xent_forward),
+                                         OP(xent_join),
+                                         OP(xent_backward),
+                                         OP(bias_backward),
+                                         OP(swiglu_backward),
+                                         OP(gelu_erf_backward),
+                                         OP(gelu_backward),
+                                         OP(attention_backward),
+                                         OP(rmsnorm_backward),
+                                         OP(layernorm_backward),
+                                         OP(embed_backward),
+                                         OP(scale),
+                                         OP(grad_norm),
+                                         OP(adamw) };
 #undef OP
 _Static_assert(sizeof order / sizeof *order == YOKE_N_OPS, "a new op needs its place here");
 

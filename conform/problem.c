@@ -45,13 +45,18 @@ static yoke_status upload(struct trial *t)
     return YOKE_OK;
 }
 
-yoke_status conform_problem_open(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
-                                 const int64_t dims[CONFORM_MAX_DIMS], struct conform_problem **problem_out)
+yoke_status conform_problem_open(yoke_device *device, yoke_stream *stream, enum yoke_op_id op,
+                                 yoke_dtype dtype, const int64_t dims[CONFORM_MAX_DIMS],
+                                 struct conform_problem **problem_out)
 {
     struct conform_problem *p = calloc(1, sizeof *p);
     if (!p) return yoke_fail(YOKE_ENOMEM, "%s: no memory", yokei_op_names[op]);
     memcpy(p->dims, dims, sizeof p->dims);
-    p->trial = (struct trial){ .row = row_of(op), .dtype = dtype, .seed = 1, .dims = p->dims, .timed = true,
+    p->trial = (struct trial){ .row = row_of(op),
+                               .dtype = dtype,
+                               .seed = 1,
+                               .dims = p->dims,
+                               .timed = true,
                                .device = { .device = device, .stream = stream } };
     yoke_status status;
     p->trial.row->setup(&p->trial);
@@ -74,7 +79,10 @@ yoke_status conform_problem_ready(struct conform_problem *p, struct yoke_cost *c
     return YOKE_OK;
 }
 
-yoke_status conform_problem_run(struct conform_problem *p) { return p->trial.row->call(&p->trial, &p->trial.device, NULL); }
+yoke_status conform_problem_run(struct conform_problem *p)
+{
+    return p->trial.row->call(&p->trial, &p->trial.device, NULL);
+}
 
 /* ---- to be checked ---- */
 
@@ -133,7 +141,8 @@ static yoke_status check(struct trial *t, struct conform_line *line)
     YOKE_TRY(yoke_device_open("reference", NULL, &t->oracle.device));
     YOKE_TRY_GOTO(yoke_stream_create(t->oracle.device, &t->oracle.stream), close_oracle);
     status = trial_run(t, &f);
-    if (status && status != YOKE_ENOMEM && status != YOKE_EUNSUPPORTED) { /* an op that fails to run fails the check */
+    if (status && status != YOKE_ENOMEM
+        && status != YOKE_EUNSUPPORTED) { /* an op that fails to run fails the check */
         f = (struct finding){ .ratio = INFINITY };
         yokei_text(f.reason, sizeof f.reason, "%s: %s", yoke_status_name(status), yoke_last_error());
         status = YOKE_OK;
@@ -145,15 +154,24 @@ close_oracle:
     return status;
 }
 
-yoke_status conform_problem_check(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
-                                  const int64_t dims[CONFORM_MAX_DIMS], struct conform_line *line_out, int64_t dims_out[CONFORM_MAX_DIMS])
+yoke_status conform_problem_check(yoke_device *device, yoke_stream *stream, enum yoke_op_id op,
+                                  yoke_dtype dtype, const int64_t dims[CONFORM_MAX_DIMS],
+                                  struct conform_line *line_out, int64_t dims_out[CONFORM_MAX_DIMS])
 {
     int64_t shorter[CONFORM_MAX_DIMS];
     memcpy(shorter, dims, sizeof shorter);
-    struct trial t = { .row = row_of(op), .dtype = dtype, .seed = 1, .dims = shorter, .device = { .device = device, .stream = stream },
+    struct trial t = { .row = row_of(op),
+                       .dtype = dtype,
+                       .seed = 1,
+                       .dims = shorter,
+                       .device = { .device = device, .stream = stream },
                        .oracle = { .oracle = true } };
-    struct conform_line line = { .size = sizeof line, .op = yokei_op_names[op], .dtype = dtype, .variant = "",
-                                 .device = yoke_device_info(device)->spec, .seed = t.seed };
+    struct conform_line line = { .size = sizeof line,
+                                 .op = yokei_op_names[op],
+                                 .dtype = dtype,
+                                 .variant = "",
+                                 .device = yoke_device_info(device)->spec,
+                                 .seed = t.seed };
     shorten(&t, op, shorter);
     YOKE_TRY(check(&t, &line));
     *line_out = line;

@@ -26,11 +26,12 @@ struct conform_size {
  * compile.
  */
 struct conform_sizes {
-    const char *dims[CONFORM_MAX_DIMS + 1]; /* names of the dimensions, such as "N", "C"; NULL ends the list */
+    const char
+        *dims[CONFORM_MAX_DIMS + 1]; /* names of the dimensions, such as "N", "C"; NULL ends the list */
     struct conform_size list[CONFORM_MAX_SIZES]; /* in ascending order; a name of NULL ends the list */
     /* A shape that takes too long to check is halved, dimension by dimension, to no less than this. */
     int least[CONFORM_MAX_DIMS];
-    bool sums;                    /* the op sums rows, so another variant gives other bits */
+    bool sums; /* the op sums rows, so another variant gives other bits */
 };
 const struct conform_sizes *conform_sizes_of(enum yoke_op_id op);
 /** The types that an op's inputs may have, as a mask of bits (1u << dtype). */
@@ -47,8 +48,9 @@ struct conform_problem;
  * grow with each call. Free the problem with conform_problem_close.
  * Errors: YOKE_ENOMEM, and YOKE_EINVAL if the op's check of its arguments refuses the dimensions.
  */
-yoke_status conform_problem_open(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
-                                 const int64_t dims[CONFORM_MAX_DIMS], struct conform_problem **problem_out);
+yoke_status conform_problem_open(yoke_device *device, yoke_stream *stream, enum yoke_op_id op,
+                                 yoke_dtype dtype, const int64_t dims[CONFORM_MAX_DIMS],
+                                 struct conform_problem **problem_out);
 void conform_problem_close(struct conform_problem *problem);
 /**
  * Ask the current variant for its cost, and reserve its scratch memory. YOKE_EUNSUPPORTED: the variant does
@@ -63,7 +65,8 @@ yoke_status conform_problem_run(struct conform_problem *problem);
  * shape; dims_out gets the shape that was used. Of the line it writes the verdict, the ratio, and the fields
  * that describe the failing element.
  */
-yoke_status conform_problem_check(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
-                                  const int64_t dims[CONFORM_MAX_DIMS], struct conform_line *line_out, int64_t dims_out[CONFORM_MAX_DIMS]);
+yoke_status conform_problem_check(yoke_device *device, yoke_stream *stream, enum yoke_op_id op,
+                                  yoke_dtype dtype, const int64_t dims[CONFORM_MAX_DIMS],
+                                  struct conform_line *line_out, int64_t dims_out[CONFORM_MAX_DIMS]);
 
 #endif

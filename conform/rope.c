@@ -34,11 +34,19 @@ static const struct shape shapes[] = {
 
 static struct shape shape_of(const struct trial *t)
 {
-    if (t->dims) return (struct shape){ .N = t->dims[0] * t->dims[1], .T = t->dims[1], .H = t->dims[2], .D = t->dims[3], .theta = 10000 };
+    if (t->dims)
+        return (struct shape){
+            .N = t->dims[0] * t->dims[1], .T = t->dims[1], .H = t->dims[2], .D = t->dims[3], .theta = 10000
+        };
     if ((size_t)t->index < YOKE_COUNT(shapes)) return shapes[t->index];
-    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 60), .T = 1 + trial_random(t, "T", 0, 40), .H = 1 + trial_random(t, "H", 0, 5),
-                           .D = 2 + 2 * trial_random(t, "D", 0, 60), .position = trial_random(t, "position", 0, 5000),
-                           .pad = trial_random(t, "pad", 0, 9), .theta = 10000, .inverse = trial_random(t, "inverse", 0, 2) };
+    return (struct shape){ .N = 1 + trial_random(t, "N", 0, 60),
+                           .T = 1 + trial_random(t, "T", 0, 40),
+                           .H = 1 + trial_random(t, "H", 0, 5),
+                           .D = 2 + 2 * trial_random(t, "D", 0, 60),
+                           .position = trial_random(t, "position", 0, 5000),
+                           .pad = trial_random(t, "pad", 0, 9),
+                           .theta = 10000,
+                           .inverse = trial_random(t, "inverse", 0, 2) };
 }
 
 enum { X };
@@ -49,15 +57,16 @@ static void rope_setup(struct trial *t)
     t->flavour = s.flavour;
     trial_matrix(t, X, "x", SUM, t->dtype, s.N, s.H * s.D, s.H * s.D + s.pad);
     trial_flavoured(t, X, 1, 60);
-    trial_describe(t, "N %d T %d H %d D %d from %lld theta %g%s", (int)s.N, (int)s.T, (int)s.H, (int)s.D, (long long)s.position, s.theta,
-                   s.inverse ? " inverse" : "");
+    trial_describe(t, "N %d T %d H %d D %d from %lld theta %g%s", (int)s.N, (int)s.T, (int)s.H, (int)s.D,
+                   (long long)s.position, s.theta, s.inverse ? " inverse" : "");
 }
 
 static yoke_status rope_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
     const struct shape s = shape_of(t);
-    return CONFORM_CALL(rope, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .T = s.T, .H = s.H, .D = s.D, .pos_start = s.position,
-                        .theta = s.theta, .inverse = s.inverse, .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld);
+    return CONFORM_CALL(rope, side, cost, .dtype = side_dtype(side, t->dtype), .N = s.N, .T = s.T, .H = s.H,
+                        .D = s.D, .pos_start = s.position, .theta = s.theta, .inverse = s.inverse,
+                        .x = trial_at(t, side, X, 0), .ldx = t->tensor[X].ld);
 }
 
 static void rope_bound(struct trial *t)
@@ -68,13 +77,17 @@ static void rope_bound(struct trial *t)
         const double position = (double)(s.position + n % s.T);
         const double angle = 6.2831853071795865 * (0x1p-32 + position * (D / 2 + 32) * 0x1p-64);
         for (int64_t i = 0; i < s.H * s.D; i++) {
-            const int64_t at = n * t->tensor[X].ld + i, other = i % s.D < s.D / 2 ? at + s.D / 2 : at - s.D / 2;
+            const int64_t at = n * t->tensor[X].ld + i,
+                          other = i % s.D < s.D / 2 ? at + s.D / 2 : at - s.D / 2;
             const double size = fabs(t->tensor[X].initial[at]) + fabs(t->tensor[X].initial[other]);
             /* 0 times infinity, for some angles. */
             const bool open = isinf(t->tensor[X].initial[at]) || isinf(t->tensor[X].initial[other]);
-            t->tensor[X].bound[at] = open ? BOUND_ANY : bound_rounded(t->dtype, exact_of(t, X)[at], size * (8 * u32 + angle) + 2 * eta32);
+            t->tensor[X].bound[at] = open ? BOUND_ANY
+                                          : bound_rounded(t->dtype, exact_of(t, X)[at],
+                                                          size * (8 * u32 + angle) + 2 * eta32);
         }
     }
 }
 
-const struct conform_row conform_row_rope = { CONFORM_FLOATS, YOKE_COUNT(shapes), rope_setup, rope_call, rope_bound };
+const struct conform_row conform_row_rope = { CONFORM_FLOATS, YOKE_COUNT(shapes), rope_setup, rope_call,
+                                              rope_bound };

@@ -16,21 +16,23 @@ void conform_text(const struct conform_line *line, char *text, size_t bytes)
 {
     char name[160], at[64] = "", numbers[200] = "";
     const char *verdict = conform_verdict_name(line->verdict);
-    yokei_text(name, sizeof name, "%s %s %s%s%s", line->op, yoke_dtype_name(line->dtype), line->variant, line->variant[0] ? " " : "",
-               line->device);
-    if (line->worst_index[0])
-        yokei_text(at, sizeof at, "%lld,", (long long)line->worst_index[0]);
-    yokei_text(at + strlen(at), sizeof at - strlen(at), "%lld,%lld", (long long)line->worst_index[1], (long long)line->worst_index[2]);
+    yokei_text(name, sizeof name, "%s %s %s%s%s", line->op, yoke_dtype_name(line->dtype), line->variant,
+               line->variant[0] ? " " : "", line->device);
+    if (line->worst_index[0]) yokei_text(at, sizeof at, "%lld,", (long long)line->worst_index[0]);
+    yokei_text(at + strlen(at), sizeof at - strlen(at), "%lld,%lld", (long long)line->worst_index[1],
+               (long long)line->worst_index[2]);
     if (line->has_element)
-        yokei_text(numbers, sizeof numbers, "  worst %s[%s] got %.9g wanted %.9g bound %.3g", line->worst_output, at, line->got, line->wanted, line->bound);
+        yokei_text(numbers, sizeof numbers, "  worst %s[%s] got %.9g wanted %.9g bound %.3g",
+                   line->worst_output, at, line->got, line->wanted, line->bound);
     if (line->verdict != CONFORM_FAIL && line->n_cases == 0) {
         yokei_text(text, bytes, "%-44s %s  %s", name, verdict, line->reason);
     } else if (line->verdict == CONFORM_PASS) {
-        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g  worst %s[%s] (%s)  %s", name, line->n_cases, line->ratio,
-                   line->ulp, line->worst_output, at, line->worst_case, verdict);
+        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g  worst %s[%s] (%s)  %s", name,
+                   line->n_cases, line->ratio, line->ulp, line->worst_output, at, line->worst_case, verdict);
     } else {
-        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g%s (case %d: %s, seed %llu)  %s: %s", name, line->n_cases, line->ratio,
-                   line->ulp, numbers, line->case_number, line->worst_case, (unsigned long long)line->seed, verdict, line->reason);
+        yokei_text(text, bytes, "%-44s %3d cases  bound %.2f  ulp %.3g%s (case %d: %s, seed %llu)  %s: %s",
+                   name, line->n_cases, line->ratio, line->ulp, numbers, line->case_number, line->worst_case,
+                   (unsigned long long)line->seed, verdict, line->reason);
     }
     flatten(text);
 }

@@ -18,17 +18,22 @@ static const uint16_t canary = 0xfff5;
 
 enum { GUARD_BYTES = 256 };
 
-static void *body(const struct tensor *x, unsigned char *image)
-{
-    return image + x->lead_bytes;
-}
+static void *body(const struct tensor *x, unsigned char *image) { return image + x->lead_bytes; }
 
-void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t batch, int64_t rows,
-                 int64_t cols, int64_t ld, int64_t stride)
+void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t batch,
+                 int64_t rows, int64_t cols, int64_t ld, int64_t stride)
 {
     struct tensor *x = &t->tensor[id];
-    *x = (struct tensor){ .present = true, .name = name, .role = role, .dtype = dtype, .batch = batch, .rows = rows,
-                          .cols = cols, .ld = ld, .stride = stride, .alias = -1 };
+    *x = (struct tensor){ .present = true,
+                          .name = name,
+                          .role = role,
+                          .dtype = dtype,
+                          .batch = batch,
+                          .rows = rows,
+                          .cols = cols,
+                          .ld = ld,
+                          .stride = stride,
+                          .alias = -1 };
     const size_t element = yoke_dtype_bytes(dtype);
     x->extent = batch && rows && cols ? (batch - 1) * stride + (rows - 1) * ld + cols : 0;
     /* In cases of odd number the tensor begins at an address that is aligned only to the element. */
@@ -44,15 +49,16 @@ void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke
         x->bound = calloc(n, sizeof(double));
     }
     if (!x->before || (!t->timed && (!x->after || !x->initial || !x->exact || !x->bound))) {
-        t->status = yoke_fail(YOKE_ENOMEM, "conformance: no memory for %s of %zu bytes", name, x->image_bytes);
+        t->status = yoke_fail(YOKE_ENOMEM, "conformance: no memory for %s of %zu bytes", name,
+                              x->image_bytes);
         x->extent = x->batch = 0;
         return;
     }
     for (size_t i = 0; i < x->image_bytes; i += 2) memcpy(x->before + i, &canary, 2);
 }
 
-void trial_matrix(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t rows, int64_t cols,
-                  int64_t ld)
+void trial_matrix(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t rows,
+                  int64_t cols, int64_t ld)
 {
     trial_batch(t, id, name, role, dtype, 1, rows, cols, ld, 0);
 }
@@ -122,20 +128,20 @@ int64_t trial_random(const struct trial *t, const char *what, int64_t index, int
     return (int64_t)(yokei_uniform(key_of(t, what), (uint64_t)index) * (double)n);
 }
 
-static double least_normal(yoke_dtype dtype)
-{
-    return dtype == YOKE_F16 ? 0x1p-14 : 0x1p-126;
-}
+static double least_normal(yoke_dtype dtype) { return dtype == YOKE_F16 ? 0x1p-14 : 0x1p-126; }
 
 /* The value of the n-th element. Each element takes two numbers of the random stream. */
-static double draw(struct yokei_philox_key key, uint64_t n, enum flavour flavour, yoke_dtype dtype, double scale, int range)
+static double draw(struct yokei_philox_key key, uint64_t n, enum flavour flavour, yoke_dtype dtype,
+                   double scale, int range)
 {
     const double normal = yokei_normal(key, 2 * n), uniform = yokei_uniform(key, 2 * n + 1);
     if (flavour == WIDE) {
-        const double low = dtype == YOKE_F16 ? -YOKE_MIN(range, 14) : -range, high = dtype == YOKE_F16 ? YOKE_MIN(range, 14) : range;
+        const double low = dtype == YOKE_F16 ? -YOKE_MIN(range, 14) : -range,
+                     high = dtype == YOKE_F16 ? YOKE_MIN(range, 14) : range;
         return copysign(exp2(low + uniform * (high - low)), normal);
     }
-    if (flavour == SUBNORMAL) return uniform < 0.125 ? copysign(0, normal) : copysign(uniform * least_normal(dtype), normal);
+    if (flavour == SUBNORMAL)
+        return uniform < 0.125 ? copysign(0, normal) : copysign(uniform * least_normal(dtype), normal);
     if (flavour == ZEROS && uniform < 0.5) return copysign(0, normal);
     return normal * scale;
 }
@@ -147,8 +153,10 @@ static void fill_repeating(struct trial *t, int id, double scale)
     struct tensor *x = &t->tensor[id];
     const size_t element = yoke_dtype_bytes(x->dtype), n = (size_t)x->extent;
     unsigned char *first = body(x, x->before);
-    for (size_t i = 0; i < YOKE_MIN(n, (size_t)PERIOD); i++) trial_set(t, id, (int64_t)i, yokei_normal(key_of(t, x->name), i) * scale);
-    for (size_t i = PERIOD; i < n; i += PERIOD) memcpy(first + i * element, first, YOKE_MIN(n - i, (size_t)PERIOD) * element);
+    for (size_t i = 0; i < YOKE_MIN(n, (size_t)PERIOD); i++)
+        trial_set(t, id, (int64_t)i, yokei_normal(key_of(t, x->name), i) * scale);
+    for (size_t i = PERIOD; i < n; i += PERIOD)
+        memcpy(first + i * element, first, YOKE_MIN(n - i, (size_t)PERIOD) * element);
 }
 
 void trial_constant(struct trial *t, int id, double value)
@@ -168,20 +176,21 @@ static void fill(struct trial *t, int id, enum flavour flavour, double scale, in
     for (int64_t b = 0; b < x->batch; b++)
         for (int64_t r = 0; r < x->rows; r++)
             for (int64_t c = 0; c < x->cols; c++, n++)
-                trial_set(t, id, b * x->stride + r * x->ld + c, draw(key, n, flavour, x->dtype, scale, range));
+                trial_set(t, id, b * x->stride + r * x->ld + c,
+                          draw(key, n, flavour, x->dtype, scale, range));
     if (flavour != NANS && flavour != INFS) return;
     const int64_t total = x->batch * x->rows * x->cols, n_special = total ? 1 + total / 211 : 0;
     for (int64_t i = 0; i < n_special; i++) {
         const int64_t at = trial_random(t, "special", i, total);
         const int64_t b = at / (x->rows * x->cols), r = at / x->cols % x->rows, c = at % x->cols;
-        trial_set(t, id, b * x->stride + r * x->ld + c, flavour == NANS ? NAN : trial_random(t, "sign", i, 2) ? INFINITY : -INFINITY);
+        trial_set(t, id, b * x->stride + r * x->ld + c,
+                  flavour == NANS                 ? NAN
+                  : trial_random(t, "sign", i, 2) ? INFINITY
+                                                  : -INFINITY);
     }
 }
 
-void trial_fill(struct trial *t, int id, double scale)
-{
-    fill(t, id, ORDINARY, scale, 0);
-}
+void trial_fill(struct trial *t, int id, double scale) { fill(t, id, ORDINARY, scale, 0); }
 
 void trial_flavoured(struct trial *t, int id, double scale, int range)
 {

@@ -33,7 +33,9 @@ enum flavour {
 };
 
 /* Special values of tensor.bound. */
-#define BOUND_ANY (-1.0)        /* the maths does not define the element (0 times infinity), so every value passes */
+#define BOUND_ANY                                                                             \
+    (-1.0) /* the maths does not define the element (0 times infinity), so every value passes \
+            */
 #define BOUND_NOT_FINITE (-2.0) /* NaN or infinity of either sign */
 
 struct tensor {
@@ -50,8 +52,9 @@ struct tensor {
     unsigned char *before, *after;
     void *memory;    /* the device's allocation */
     double *initial; /* [extent] exact values before the call, in the same layout as on the device */
-    double *exact;   /* [extent] the oracle's memory: first the exact inputs, after the call the oracle's results */
-    double *bound;   /* [extent] largest allowed |got - exact|; the row fills it */
+    double *
+        exact; /* [extent] the oracle's memory: first the exact inputs, after the call the oracle's results */
+    double *bound; /* [extent] largest allowed |got - exact|; the row fills it */
 };
 
 /** A side is where a call runs: on the device under test, or on the oracle. */
@@ -69,11 +72,12 @@ struct trial {
     uint64_t seed;
     struct side device, oracle;
     struct tensor tensor[CONFORM_MAX_TENSORS];
-    char words[128]; /* the case in words */
+    char words[128];    /* the case in words */
     yoke_status status; /* status of setup: out of memory */
-    const int64_t *dims; /* if not NULL: use this shape (in the order of conform_sizes) instead of a case of the row */
-    bool timed;          /* the call is only timed: no oracle, no copies of results, and inputs that repeat */
-    bool dry;            /* timed, and without memory: only the extents and the answer of `can` are wanted */
+    const int64_t
+        *dims;  /* if not NULL: use this shape (in the order of conform_sizes) instead of a case of the row */
+    bool timed; /* the call is only timed: no oracle, no copies of results, and inputs that repeat */
+    bool dry;   /* timed, and without memory: only the extents and the answer of `can` are wanted */
 };
 
 struct conform_row {
@@ -98,7 +102,7 @@ YOKE_ALL_OPS(CONFORM_DECLARE_ROW)
 #undef CONFORM_DECLARE_ROW
 
 /** Call the op with these arguments, or its `can` function if cost is not NULL. */
-#define CONFORM_CALL(op, side, cost, ...)                                                  \
+#define CONFORM_CALL(op, side, cost, ...)                                          \
     ((cost) ? yoke_##op##_can((side)->device, &YOKE_ARGS(op, __VA_ARGS__), (cost)) \
             : yoke_##op((side)->stream, &YOKE_ARGS(op, __VA_ARGS__)))
 
@@ -106,18 +110,18 @@ YOKE_ALL_OPS(CONFORM_DECLARE_ROW)
  * One of several ops in a call. All of them must be offered. The scratch memory of the call is the largest of
  * the ops' needs.
  */
-#define CONFORM_STEP(op, side, cost, ...)                                                             \
-    do {                                                                                                \
-        const size_t scratch_before = (cost) ? (cost)->scratch_bytes : 0;                               \
-        YOKE_TRY(CONFORM_CALL(op, side, cost, __VA_ARGS__));                                            \
-        if (cost) (cost)->scratch_bytes = YOKE_MAX((cost)->scratch_bytes, scratch_before);              \
+#define CONFORM_STEP(op, side, cost, ...)                                                  \
+    do {                                                                                   \
+        const size_t scratch_before = (cost) ? (cost)->scratch_bytes : 0;                  \
+        YOKE_TRY(CONFORM_CALL(op, side, cost, __VA_ARGS__));                               \
+        if (cost) (cost)->scratch_bytes = YOKE_MAX((cost)->scratch_bytes, scratch_before); \
     } while (0)
 
 /* ---- declaring tensors ---- */
-void trial_matrix(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t rows, int64_t cols,
-                  int64_t ld);
-void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t batch, int64_t rows,
-                 int64_t cols, int64_t ld, int64_t stride);
+void trial_matrix(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t rows,
+                  int64_t cols, int64_t ld);
+void trial_batch(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t batch,
+                 int64_t rows, int64_t cols, int64_t ld, int64_t stride);
 void trial_vector(struct trial *t, int id, const char *name, enum role role, yoke_dtype dtype, int64_t n);
 /** Declare an output at the address of input `of`, with the same shape and strides. */
 void trial_alias(struct trial *t, int id, const char *name, int of);
@@ -157,7 +161,10 @@ int64_t trial_random(const struct trial *t, const char *what, int64_t index, int
 /* ---- for call ---- */
 /** The address of element `offset` of a tensor on a side. NULL if the case does not have the tensor. */
 void *trial_at(const struct trial *t, const struct side *side, int id, int64_t offset);
-static inline yoke_dtype side_dtype(const struct side *side, yoke_dtype dtype) { return side->oracle ? YOKE_F64 : dtype; }
+static inline yoke_dtype side_dtype(const struct side *side, yoke_dtype dtype)
+{
+    return side->oracle ? YOKE_F64 : dtype;
+}
 
 /* ---- for bound ---- */
 static inline double *exact_of(const struct trial *t, int id) { return t->tensor[id].exact; }
@@ -170,7 +177,7 @@ double trial_got(const struct trial *t, int id, int64_t element);
 double bound_rounded(yoke_dtype dtype, double wanted, double e);
 static inline double gamma32(double n) { return n * 0x1p-24 / (1 - n * 0x1p-24); }
 static const double u32 = 0x1p-24;
-static const double eta32 = 0x1p-150;    /* half of the smallest subnormal f32 */
+static const double eta32 = 0x1p-150;   /* half of the smallest subnormal f32 */
 static const double flush32 = 0x1p-126; /* the largest error from flushing a subnormal f32 to zero */
 
 /* ---- for the sweep ---- */

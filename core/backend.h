@@ -18,15 +18,15 @@
 #define YOKE_BACKEND_ABI 1
 
 /* ---- the ops of all families; each is listed once, in its family's header ---- */
-#define YOKE_ALL_OPS(OP) \
-    YOKE_GEMM_OPS(OP)    \
-    YOKE_NORM_OPS(OP)    \
-    YOKE_ACT_OPS(OP)     \
-    YOKE_ATTENTION_OPS(OP) \
-    YOKE_EMBED_OPS(OP)   \
-    YOKE_LOSS_OPS(OP)    \
-    YOKE_OPTIM_OPS(OP)   \
-    YOKE_CAST_OPS(OP)    \
+#define YOKE_ALL_OPS(OP)     \
+    YOKE_GEMM_OPS(OP)        \
+    YOKE_NORM_OPS(OP)        \
+    YOKE_ACT_OPS(OP)         \
+    YOKE_ATTENTION_OPS(OP)   \
+    YOKE_EMBED_OPS(OP)       \
+    YOKE_LOSS_OPS(OP)        \
+    YOKE_OPTIM_OPS(OP)       \
+    YOKE_CAST_OPS(OP)        \
     YOKE_ELEMENTWISE_OPS(OP) \
     YOKE_ROPE_OPS(OP)
 
@@ -42,21 +42,42 @@ extern const char *const yokei_op_names[YOKE_N_OPS];
  * If the backend does not offer the op for them, `can` fails with YOKE_EUNSUPPORTED and gives the reason in
  * the error text. `run` issues the op to the stream.
  */
-#define YOKE_OP_SLOT(op)                                                                                          \
-    struct {                                                                                                      \
-        yoke_status (*can)(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost); \
-        yoke_status (*run)(yoke_stream *stream, const struct yoke_##op##_args *args);                              \
+#define YOKE_OP_SLOT(op)                                                                   \
+    struct {                                                                               \
+        yoke_status (*can)(const yoke_device *device, const struct yoke_##op##_args *args, \
+                           struct yoke_cost *cost);                                        \
+        yoke_status (*run)(yoke_stream * stream, const struct yoke_##op##_args *args);     \
     } op;
-struct yoke_gemm_ops { YOKE_GEMM_OPS(YOKE_OP_SLOT) };
-struct yoke_norm_ops { YOKE_NORM_OPS(YOKE_OP_SLOT) };
-struct yoke_act_ops { YOKE_ACT_OPS(YOKE_OP_SLOT) };
-struct yoke_attention_ops { YOKE_ATTENTION_OPS(YOKE_OP_SLOT) };
-struct yoke_embed_ops { YOKE_EMBED_OPS(YOKE_OP_SLOT) };
-struct yoke_loss_ops { YOKE_LOSS_OPS(YOKE_OP_SLOT) };
-struct yoke_optim_ops { YOKE_OPTIM_OPS(YOKE_OP_SLOT) };
-struct yoke_cast_ops { YOKE_CAST_OPS(YOKE_OP_SLOT) };
-struct yoke_elementwise_ops { YOKE_ELEMENTWISE_OPS(YOKE_OP_SLOT) };
-struct yoke_rope_ops { YOKE_ROPE_OPS(YOKE_OP_SLOT) };
+struct yoke_gemm_ops {
+    YOKE_GEMM_OPS(YOKE_OP_SLOT)
+};
+struct yoke_norm_ops {
+    YOKE_NORM_OPS(YOKE_OP_SLOT)
+};
+struct yoke_act_ops {
+    YOKE_ACT_OPS(YOKE_OP_SLOT)
+};
+struct yoke_attention_ops {
+    YOKE_ATTENTION_OPS(YOKE_OP_SLOT)
+};
+struct yoke_embed_ops {
+    YOKE_EMBED_OPS(YOKE_OP_SLOT)
+};
+struct yoke_loss_ops {
+    YOKE_LOSS_OPS(YOKE_OP_SLOT)
+};
+struct yoke_optim_ops {
+    YOKE_OPTIM_OPS(YOKE_OP_SLOT)
+};
+struct yoke_cast_ops {
+    YOKE_CAST_OPS(YOKE_OP_SLOT)
+};
+struct yoke_elementwise_ops {
+    YOKE_ELEMENTWISE_OPS(YOKE_OP_SLOT)
+};
+struct yoke_rope_ops {
+    YOKE_ROPE_OPS(YOKE_OP_SLOT)
+};
 #undef YOKE_OP_SLOT
 
 /*
@@ -67,8 +88,9 @@ struct yoke_rope_ops { YOKE_ROPE_OPS(YOKE_OP_SLOT) };
  *   const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(SLOT) };
  *       with  #define SLOT(op) YOKE_OP_ENTRY(host, op)
  */
-#define YOKE_OP_FUNCTIONS(backend, op)                                                                       \
-    static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, struct yoke_cost *); \
+#define YOKE_OP_FUNCTIONS(backend, op)                                                            \
+    static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, \
+                                            struct yoke_cost *);                                  \
     static yoke_status backend##_##op##_run(yoke_stream *, const struct yoke_##op##_args *);
 #define YOKE_OP_ENTRY(backend, op) .op = { backend##_##op##_can, backend##_##op##_run },
 
@@ -97,7 +119,8 @@ struct yoke_device_ops {
 struct yoke_memory_ops {
     yoke_status (*alloc)(yoke_device *device, size_t bytes, void **address_out);
     void (*free)(yoke_device *device, void *address);
-    yoke_status (*wrap)(yoke_device *device, void *native_buffer, size_t bytes, void **address_out); /* NULL: unsupported */
+    yoke_status (*wrap)(yoke_device *device, void *native_buffer, size_t bytes,
+                        void **address_out); /* NULL: unsupported */
     /* NULL if the host cannot see it */
     void *(*host_ptr)(const yoke_device *device, const void *address);
 };
@@ -109,7 +132,8 @@ struct yoke_stream_ops {
     void (*destroy)(yoke_stream *stream);
     yoke_status (*sync)(yoke_stream *stream);
     yoke_status (*flush)(yoke_stream *stream);
-    yoke_status (*copy)(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes);
+    yoke_status (*copy)(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                        size_t bytes);
     yoke_status (*fill)(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
     yoke_status (*event_create)(yoke_event *event);
     void (*event_destroy)(yoke_event *event);
@@ -145,14 +169,15 @@ struct yoke_device {
     const struct yoke_backend *backend;
     void *impl;
     struct yoke_device_info info;
-    char cache_dir[512];          /* "" when caching is off */
-    uint64_t cache_bytes;         /* the most bytes that cache_dir may hold */
-    int n_threads;                /* 0: the number that OpenMP is set up for */
-    atomic_int n_children;        /* number of streams, events and allocations */
+    char cache_dir[512];           /* "" when caching is off */
+    uint64_t cache_bytes;          /* the most bytes that cache_dir may hold */
+    int n_threads;                 /* 0: the number that OpenMP is set up for */
+    atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
-    atomic_size_t allocated;      /* bytes that are allocated now, and the most that ever were (for memory reports) */
+    atomic_size_t
+        allocated; /* bytes that are allocated now, and the most that ever were (for memory reports) */
     atomic_size_t allocated_peak;
-    struct yokei_tuning *tuning;  /* the tuned variants, and the forced ones; see core/tune.c */
+    struct yokei_tuning *tuning; /* the tuned variants, and the forced ones; see core/tune.c */
 };
 
 struct yoke_stream {
@@ -180,8 +205,10 @@ struct yoke_event {
  * A tuned variant may not offer this very call. The caller must check this, and must run another variant
  * unless the variant is forced.
  */
-int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double edge, int otherwise);
-int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise);
+int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                     double edge, int otherwise);
+int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                  int otherwise);
 /** Whether yoke_variant_force is in effect. The call then runs by the forced variant, or is refused. */
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
 /** Size and edge of a matrix product. */
@@ -193,11 +220,16 @@ bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
  * first one that these arguments contain.
  */
 struct yokei_groups_of_heads {
-    int64_t H, group, lead; /* number of query heads of the first K/V head's group that lie before the first one here */
+    int64_t H, group,
+        lead; /* number of query heads of the first K/V head's group that lie before the first one here */
 };
-#define YOKEI_GROUPS_OF_HEADS(a) \
-    ((struct yokei_groups_of_heads){ (a)->H, (a)->group ? (a)->group : (a)->H / (a)->Hkv, (a)->group ? (a)->head_start % (a)->group : 0 })
-static inline int64_t yokei_kv_head(struct yokei_groups_of_heads g, int64_t head) { return (g.lead + head) / g.group; }
+#define YOKEI_GROUPS_OF_HEADS(a)                                                          \
+    ((struct yokei_groups_of_heads){ (a)->H, (a)->group ? (a)->group : (a)->H / (a)->Hkv, \
+                                     (a)->group ? (a)->head_start % (a)->group : 0 })
+static inline int64_t yokei_kv_head(struct yokei_groups_of_heads g, int64_t head)
+{
+    return (g.lead + head) / g.group;
+}
 /** The first query head that reads K/V head `kv`. The heads of `kv` end before the first one of kv + 1. */
 static inline int64_t yokei_first_head(struct yokei_groups_of_heads g, int64_t kv)
 {
@@ -231,13 +263,14 @@ yoke_status yokei_eager_event_arm(yoke_event *event);
 yoke_status yokei_eager_event_signal(yoke_event *event);
 yoke_status yokei_eager_event_query(yoke_event *event, bool *complete_out);
 yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event);
-#define YOKEI_EAGER_STREAM_OPS(copy_, fill_)                                                                                \
-    {                                                                                                                       \
-        .create = yokei_eager_create, .destroy = yokei_eager_destroy, .sync = yokei_eager_nothing,                          \
-        .flush = yokei_eager_nothing, .copy = copy_, .fill = fill_, .event_create = yokei_eager_event_create,               \
-        .event_destroy = yokei_eager_event_destroy, .event_record = yokei_eager_event_record,                               \
-        .event_arm = yokei_eager_event_arm, .event_signal = yokei_eager_event_signal,                                       \
-        .event_query = yokei_eager_event_query, .event_wait = yokei_eager_event_wait,                                       \
+#define YOKEI_EAGER_STREAM_OPS(copy_, fill_)                                                       \
+    {                                                                                              \
+        .create = yokei_eager_create, .destroy = yokei_eager_destroy, .sync = yokei_eager_nothing, \
+        .flush = yokei_eager_nothing, .copy = copy_, .fill = fill_,                                \
+        .event_create = yokei_eager_event_create, .event_destroy = yokei_eager_event_destroy,      \
+        .event_record = yokei_eager_event_record, .event_arm = yokei_eager_event_arm,              \
+        .event_signal = yokei_eager_event_signal, .event_query = yokei_eager_event_query,          \
+        .event_wait = yokei_eager_event_wait,                                                      \
     }
 /**
  * The bytes that this process may still take, and the total. Backends that compute on the calling thread use

@@ -12,8 +12,9 @@
 static bool fits(size_t given, size_t least, const char *what, yoke_status *status)
 {
     if (given >= least) return true;
-    *status = yoke_fail(YOKE_EINVAL, "%s: its first field `size` is %zu, at least %zu is expected; use the initialiser macro", what,
-                        given, least);
+    *status = yoke_fail(
+        YOKE_EINVAL, "%s: its first field `size` is %zu, at least %zu is expected; use the initialiser macro",
+        what, given, least);
     return false;
 }
 
@@ -37,8 +38,10 @@ static yoke_status parse_spec(const char *spec, const struct yoke_backend **back
             names[i] = backend->name;
         }
         const char *near = yokei_nearest(name, names);
-        return yoke_fail(YOKE_ENODEV, "device '%s': no backend is called '%s'%s%s%s; there are %s (`yoke info` lists their devices)", spec,
-                         name, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", known);
+        return yoke_fail(
+            YOKE_ENODEV,
+            "device '%s': no backend is called '%s'%s%s%s; there are %s (`yoke info` lists their devices)",
+            spec, name, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", known);
     }
     *backend_out = backend;
     *index_out = index;
@@ -68,17 +71,22 @@ static yoke_status choose_cache_bytes(yoke_device *device, const struct yoke_dev
     errno = 0;
     device->cache_bytes = strtoull(text, &end, 10);
     if (*end || errno || text[0] < '0' || text[0] > '9' || !device->cache_bytes)
-        return yoke_fail(YOKE_ECONFIG, "YOKE_CACHE_BYTES is '%s'; it must be a number of bytes above 0, such as 1073741824 (YOKE_CACHE_DIR= turns the "
-                         "cache of compiled programs off)", text);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "YOKE_CACHE_BYTES is '%s'; it must be a number of bytes above 0, such as 1073741824 (YOKE_CACHE_DIR= turns the "
+            "cache of compiled programs off)",
+            text);
     return YOKE_OK;
 }
 
-static yoke_status open_device(const struct yoke_backend *backend, int index, const struct yoke_native *native,
-                               const struct yoke_device_config *config, yoke_device **device_out)
+static yoke_status open_device(const struct yoke_backend *backend, int index,
+                               const struct yoke_native *native, const struct yoke_device_config *config,
+                               yoke_device **device_out)
 {
     if (backend->abi != YOKE_BACKEND_ABI || backend->size < sizeof *backend)
-        return yoke_fail(YOKE_ENODEV, "backend %s: built for interface %u of %u bytes, this library has %d of %zu", backend->name,
-                         backend->abi, backend->size, YOKE_BACKEND_ABI, sizeof *backend);
+        return yoke_fail(YOKE_ENODEV,
+                         "backend %s: built for interface %u of %u bytes, this library has %d of %zu",
+                         backend->name, backend->abi, backend->size, YOKE_BACKEND_ABI, sizeof *backend);
     yoke_device *device = calloc(1, sizeof *device);
     if (!device) return yoke_fail(YOKE_ENOMEM, "device: no memory");
     device->backend = backend;
@@ -110,7 +118,8 @@ static yoke_status check_config(const char *what, const struct yoke_device_confi
     return status;
 }
 
-yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config, yoke_device **device_out)
+yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config,
+                             yoke_device **device_out)
 {
     if (!spec || !device_out) return yoke_fail(YOKE_EINVAL, "yoke_device_open: a NULL argument");
     YOKE_TRY(check_config("yoke_device_open", config));
@@ -120,11 +129,12 @@ yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *
     return open_device(backend, index, NULL, config, device_out);
 }
 
-yoke_status yoke_device_wrap(const char *backend_name, const struct yoke_native *native, const struct yoke_device_config *config,
-                             yoke_device **device_out)
+yoke_status yoke_device_wrap(const char *backend_name, const struct yoke_native *native,
+                             const struct yoke_device_config *config, yoke_device **device_out)
 {
     yoke_status status = YOKE_OK;
-    if (!backend_name || !native || !device_out) return yoke_fail(YOKE_EINVAL, "yoke_device_wrap: a NULL argument");
+    if (!backend_name || !native || !device_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_device_wrap: a NULL argument");
     if (!fits(native->size, sizeof *native, "yoke_device_wrap: native", &status)) return status;
     YOKE_TRY(check_config("yoke_device_wrap", config));
     const struct yoke_backend *backend;
@@ -137,10 +147,14 @@ yoke_status yoke_device_close(yoke_device *device)
 {
     if (!device) return YOKE_OK;
     if (!yokei_live_has(&yokei_objects, device))
-        return yoke_fail(YOKE_EINVAL, "yoke_device_close: %p is no device, or one that was closed already: close each once", (void *)device);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_device_close: %p is no device, or one that was closed already: close each once",
+            (void *)device);
     const int children = atomic_load(&device->n_children);
     if (children)
-        return yoke_fail(YOKE_EBUSY, "device %s: %d of its streams, events or allocations still live; destroy them first",
+        return yoke_fail(YOKE_EBUSY,
+                         "device %s: %d of its streams, events or allocations still live; destroy them first",
                          device->info.spec, children);
     YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);

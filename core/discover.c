@@ -67,7 +67,8 @@ static bool receive(int fd, struct yoke_probe *probe, uint64_t deadline_ns, bool
 static yoke_status probe_in_child(const struct yoke_backend *backend, struct yoke_backend_report *report)
 {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_ENOMEM, "discovery: no pipe for a child process: %s", strerror(errno));
+    if (pipe2(fds, O_CLOEXEC))
+        return yoke_fail(YOKE_ENOMEM, "discovery: no pipe for a child process: %s", strerror(errno));
     const pid_t pid = fork();
     if (pid < 0) {
         close(fds[0]);
@@ -91,11 +92,14 @@ static yoke_status probe_in_child(const struct yoke_backend *backend, struct yok
         memcpy(report->devices, probe.devices, sizeof report->devices);
         yokei_text(report->reason, sizeof report->reason, "%s", report->n_devices ? "" : probe.reason);
     } else if (late) {
-        yokei_text(report->reason, sizeof report->reason, "its driver did not answer within %d s", PROBE_LIMIT_MS / 1000);
+        yokei_text(report->reason, sizeof report->reason, "its driver did not answer within %d s",
+                   PROBE_LIMIT_MS / 1000);
     } else if (WIFSIGNALED(end)) {
-        yokei_text(report->reason, sizeof report->reason, "its driver crashed while it was probed (%s)", strsignal(WTERMSIG(end)));
+        yokei_text(report->reason, sizeof report->reason, "its driver crashed while it was probed (%s)",
+                   strsignal(WTERMSIG(end)));
     } else {
-        yokei_text(report->reason, sizeof report->reason, "its driver ended the probing process (exit code %d)", WEXITSTATUS(end));
+        yokei_text(report->reason, sizeof report->reason,
+                   "its driver ended the probing process (exit code %d)", WEXITSTATUS(end));
     }
     return YOKE_OK;
 }

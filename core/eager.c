@@ -35,8 +35,10 @@ yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uin
     if (f) fclose(f);
     if (!total) return yoke_fail(YOKE_EBACKEND, "device %s: cannot read /proc/meminfo", device->info.spec);
     total *= 1024, available *= 1024;
-    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "re"), *now = fopen("/sys/fs/cgroup/memory.current", "re");
-    if (limit && now && fscanf(limit, "%llu", &most) == 1 && fscanf(now, "%llu", &used) == 1 && most < total) {
+    FILE *limit = fopen("/sys/fs/cgroup/memory.max", "re"),
+         *now = fopen("/sys/fs/cgroup/memory.current", "re");
+    if (limit && now && fscanf(limit, "%llu", &most) == 1 && fscanf(now, "%llu", &used) == 1
+        && most < total) {
         total = most;
         available = YOKE_MIN(available, most > used ? most - used : 0);
     }
@@ -51,11 +53,12 @@ static yoke_status host_alloc(yoke_device *device, size_t bytes, void **address_
 {
     void *block = NULL;
     const bool is_large = bytes >= MANY_PAGES;
-    if (bytes > SIZE_MAX - 2 * HUGE_PAGE || posix_memalign(&block, is_large ? HUGE_PAGE : ALIGNMENT, bytes + ALIGNMENT)) {
+    if (bytes > SIZE_MAX - 2 * HUGE_PAGE
+        || posix_memalign(&block, is_large ? HUGE_PAGE : ALIGNMENT, bytes + ALIGNMENT)) {
         uint64_t available = 0, total = 0;
         yokei_host_memory(device, &available, &total);
-        return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available", device->info.spec, bytes,
-                         (unsigned long long)available);
+        return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available",
+                         device->info.spec, bytes, (unsigned long long)available);
     }
     /*
      * This is only a request. With huge pages, a training step touches hundreds of pages instead of a hundred
@@ -81,12 +84,15 @@ static void *host_ptr(const yoke_device *device, const void *address)
     return (void *)(uintptr_t)address;
 }
 
-const struct yoke_memory_ops yokei_host_memory_ops = { .alloc = host_alloc, .free = host_free, .host_ptr = host_ptr };
+const struct yoke_memory_ops yokei_host_memory_ops = { .alloc = host_alloc,
+                                                       .free = host_free,
+                                                       .host_ptr = host_ptr };
 
 yoke_status yokei_eager_create(yoke_stream *stream, const struct yoke_native *native)
 {
     if (!native) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED, "device %s: it has no foreign queues to wrap", stream->device->info.spec);
+    return yoke_fail(YOKE_EUNSUPPORTED, "device %s: it has no foreign queues to wrap",
+                     stream->device->info.spec);
 }
 
 void yokei_eager_destroy(yoke_stream *stream) { (void)stream; }
@@ -97,7 +103,8 @@ yoke_status yokei_eager_nothing(yoke_stream *stream)
     return YOKE_OK;
 }
 
-static yoke_status eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+static yoke_status eager_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                              size_t bytes)
 {
     (void)stream, (void)kind;
     memmove(target, source, bytes);
@@ -188,4 +195,7 @@ uint64_t yokei_eager_event_ns(const yoke_event *event)
 
 const struct yoke_stream_ops yokei_eager_stream_ops = YOKEI_EAGER_STREAM_OPS(eager_copy, eager_fill);
 
-bool yokei_is_eager(const yoke_device *device) { return device->backend->stream->create == yokei_eager_create; }
+bool yokei_is_eager(const yoke_device *device)
+{
+    return device->backend->stream->create == yokei_eager_create;
+}

@@ -20,7 +20,8 @@ yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, 
 }
 
 /* Enter a new address in the list of addresses that may be freed, then give it to the caller. */
-static yoke_status hand_out(yoke_device *device, const char *call, void *address, size_t bytes, void **address_out)
+static yoke_status hand_out(yoke_device *device, const char *call, void *address, size_t bytes,
+                            void **address_out)
 {
     const yoke_status status = yokei_live_add(&device->allocations, address, bytes);
     if (status) {
@@ -50,9 +51,11 @@ yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out)
 
 yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out)
 {
-    if (!device || !native_buffer || !address_out) return yoke_fail(YOKE_EINVAL, "yoke_buffer_wrap: a NULL argument");
+    if (!device || !native_buffer || !address_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_buffer_wrap: a NULL argument");
     if (!device->backend->memory->wrap)
-        return yoke_fail(YOKE_EUNSUPPORTED, "yoke_buffer_wrap: backend %s takes addresses as they are; no wrapping is needed",
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "yoke_buffer_wrap: backend %s takes addresses as they are; no wrapping is needed",
                          device->backend->name);
     void *address;
     YOKE_TRY(device->backend->memory->wrap(device, native_buffer, bytes, &address));
@@ -68,11 +71,16 @@ yoke_status yoke_free(yoke_device *device, void *address)
     YOKE_TRY(check_device("yoke_free", device));
     const enum yokei_live_answer answer = yokei_live_remove(&device->allocations, address, &begin, &bytes);
     if (answer == YOKEI_LIVE_INSIDE)
-        return yoke_fail(YOKE_EINVAL, "yoke_free: device %s: %p lies %zu bytes inside the allocation of %zu bytes at %p: free that address", device->info.spec,
-                         address, (size_t)((const char *)address - (const char *)begin), bytes, begin);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_free: device %s: %p lies %zu bytes inside the allocation of %zu bytes at %p: free that address",
+            device->info.spec, address, (size_t)((const char *)address - (const char *)begin), bytes, begin);
     if (answer == YOKEI_LIVE_NOT)
-        return yoke_fail(YOKE_EINVAL, "yoke_free: device %s: %p was freed already, or never came from yoke_alloc or yoke_buffer_wrap of this device: free "
-                         "each of their addresses once", device->info.spec, address);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_free: device %s: %p was freed already, or never came from yoke_alloc or yoke_buffer_wrap of this device: free "
+            "each of their addresses once",
+            device->info.spec, address);
     device->backend->memory->free(device, address);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;

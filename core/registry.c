@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl, yokei_backend_null;
+extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl,
+    yokei_backend_null;
 #pragma weak yokei_backend_reference
 #pragma weak yokei_backend_host
 #pragma weak yokei_backend_opencl

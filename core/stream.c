@@ -44,7 +44,8 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     if (!stream) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
-    const yoke_status status = yoke_stream_sync(stream); /* the error is reported, but the stream is still destroyed */
+    const yoke_status status = yoke_stream_sync(
+        stream); /* the error is reported, but the stream is still destroyed */
     if (stream->scratch) device->backend->memory->free(device, stream->scratch);
     STREAM_OPS(stream)->destroy(stream);
     free(stream);
@@ -83,13 +84,16 @@ yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out)
 {
     if (bytes > stream->scratch_bytes)
-        return yoke_fail(YOKE_ENOMEM, "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
-                         yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
+        return yoke_fail(
+            YOKE_ENOMEM,
+            "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
+            yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
     *scratch_out = stream->scratch;
     return YOKE_OK;
 }
 
-static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes, const char *name)
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                        size_t bytes, const char *name)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "%s: no stream", name);
     if (!bytes) return YOKE_OK;
@@ -156,7 +160,8 @@ yoke_status yoke_event_destroy(yoke_event *event)
 yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
 {
     if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_event_record: a NULL argument");
-    if (event->device != stream->device) return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
+    if (event->device != stream->device)
+        return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
     return STREAM_OPS(event)->event_record(event, stream);
 }
 
@@ -193,6 +198,7 @@ yoke_status yoke_event_sync(yoke_event *event)
 yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
 {
     if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: a NULL argument");
-    if (event->device != stream->device) return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
+    if (event->device != stream->device)
+        return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
     return STREAM_OPS(event)->event_wait(stream, event);
 }

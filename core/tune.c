@@ -27,7 +27,10 @@ void yokei_tuning_destroy(yoke_device *device)
     device->tuning = NULL;
 }
 
-const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device) { return &device->tuning->source; }
+const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device)
+{
+    return &device->tuning->source;
+}
 
 /*
  * Whether line `a` has priority over line `b`, if both apply to a call. A line that names the type has
@@ -40,18 +43,21 @@ static bool is_closer(const struct yokei_choice *a, const struct yokei_choice *b
     return a->edge != b->edge ? a->edge > b->edge : a->size > b->size;
 }
 
-static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype, double size, double edge, int otherwise)
+static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype, double size,
+                  double edge, int otherwise)
 {
     const struct yokei_choice *best = NULL;
     for (size_t i = 0; i < t->n; i++) {
         const struct yokei_choice *c = &t->choices[i];
-        const bool holds = c->op == op && (c->dtype < 0 || c->dtype == (int)dtype) && c->size <= size && c->edge <= edge;
+        const bool holds = c->op == op && (c->dtype < 0 || c->dtype == (int)dtype) && c->size <= size
+                           && c->edge <= edge;
         if (holds && is_closer(c, best)) best = c;
     }
     return best && best->variant != YOKEI_BY_RULE ? best->variant : otherwise;
 }
 
-int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double edge, int otherwise)
+int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                     double edge, int otherwise)
 {
     struct yokei_tuning *t = device->tuning;
     const int variant = t->forced[op] >= 0 ? t->forced[op] : chosen(t, op, dtype, size, edge, otherwise);
@@ -66,9 +72,13 @@ int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtyp
     return yokei_variant_at(device, op, dtype, size, 0, otherwise);
 }
 
-bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op) { return device->tuning->forced[op] >= 0; }
+bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op)
+{
+    return device->tuning->forced[op] >= 0;
+}
 
-const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out, double *edge_out)
+const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out,
+                               double *edge_out)
 {
     const struct yokei_asked *asked = &device->tuning->asked[op];
     *size_out = atomic_load(&asked->size);
@@ -91,7 +101,9 @@ yoke_status yoke_variant_force(yoke_device *device, const char *op, const char *
     int v = -1;
     if (variant) {
         v = yokei_variant_named(device, (enum yoke_op_id)id, variant);
-        if (v < 0) return yoke_fail(YOKE_EINVAL, "yoke_variant_force: device %s has no variant '%s' of %s", device->info.spec, variant, op);
+        if (v < 0)
+            return yoke_fail(YOKE_EINVAL, "yoke_variant_force: device %s has no variant '%s' of %s",
+                             device->info.spec, variant, op);
     }
     device->tuning->forced[id] = v;
     return YOKE_OK;

@@ -18,19 +18,25 @@ enum { YOKEI_TUNING_VERSION = 1 };
  */
 struct yokei_choice {
     enum yoke_op_id op;
-    int dtype;      /* -1: any type */
+    int dtype; /* -1: any type */
     double size, edge;
-    int variant;    /* YOKEI_BY_RULE: the built-in rule chooses, as without a file */
+    int variant; /* YOKEI_BY_RULE: the built-in rule chooses, as without a file */
 };
 enum { YOKEI_BY_RULE = -1 };
 
 /** The origin of a device's choices, for `yoke info` and `yoke tune`. */
 struct yokei_tuning_source {
-    enum yokei_tuning_kind { YOKEI_TUNING_RULES, YOKEI_TUNING_GIVEN, YOKEI_TUNING_USER, YOKEI_TUNING_SHIPPED } kind;
-    char file[1024];      /* "" if the kind is YOKEI_TUNING_RULES */
-    char made[256];       /* the "made" line of the file, or "" */
-    bool other_variants;  /* the "made" line has another list of variants than the device has now */
-    int n_choices, n_skipped; /* number of lines in use, and number of lines with a variant that this device lacks */
+    enum yokei_tuning_kind {
+        YOKEI_TUNING_RULES,
+        YOKEI_TUNING_GIVEN,
+        YOKEI_TUNING_USER,
+        YOKEI_TUNING_SHIPPED
+    } kind;
+    char file[1024];     /* "" if the kind is YOKEI_TUNING_RULES */
+    char made[256];      /* the "made" line of the file, or "" */
+    bool other_variants; /* the "made" line has another list of variants than the device has now */
+    int n_choices,
+        n_skipped; /* number of lines in use, and number of lines with a variant that this device lacks */
 };
 
 struct yokei_tuning {
@@ -66,7 +72,8 @@ const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device)
  * The variant by which the op's last call on this device ran, and the size and edge of that call. "": the op
  * was not called, or has no variants.
  */
-const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out, double *edge_out);
+const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out,
+                               double *edge_out);
 
 /* ---- tune_file.c ---- */
 /** The index of the variant, or -1. */
@@ -79,12 +86,14 @@ int yokei_op_named(const char *name);
  * Errors: YOKE_EUNSUPPORTED (the file is for another backend), YOKE_ENODEV (the file is for another device),
  *         YOKE_ECONFIG (any other mistake).
  */
-yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name, char *text, bool strict);
+yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name,
+                               char *text, bool strict);
 /**
  * The lines at the beginning of a new tuning file. Without `matches`, the file is for this very device. With
  * `matches` (FIELD=PATTERN, ended by NULL), the file is for all devices that match.
  */
-yoke_status yokei_tuning_head(const yoke_device *device, const char *const matches[], char *out, size_t bytes);
+yoke_status yokei_tuning_head(const yoke_device *device, const char *const matches[], char *out,
+                              size_t bytes);
 
 /* ---- tune_find.c ---- */
 /**

@@ -44,7 +44,9 @@ static void variants_version(const yoke_device *device, char out[17])
     const char *v;
     for (int op = 0; op < YOKE_N_OPS; op++) {
         hash = yokei_hash(yokei_op_names[op], strlen(yokei_op_names[op]), hash);
-        for (int i = 0; device->backend->device->variant && (v = device->backend->device->variant(device, (enum yoke_op_id)op, i)); i++)
+        for (int i = 0; device->backend->device->variant
+                        && (v = device->backend->device->variant(device, (enum yoke_op_id)op, i));
+             i++)
             hash = yokei_hash(v, strlen(v), hash);
     }
     yokei_text(out, 17, "%016llx", (unsigned long long)hash);
@@ -64,7 +66,10 @@ struct reader {
 static const char *field_of(const yoke_device *device, const char *name)
 {
     const struct yoke_device_info *info = &device->info;
-    return !strcmp(name, "name") ? info->name : !strcmp(name, "driver") ? info->driver : !strcmp(name, "features") ? info->features : NULL;
+    return !strcmp(name, "name")       ? info->name
+           : !strcmp(name, "driver")   ? info->driver
+           : !strcmp(name, "features") ? info->features
+                                       : NULL;
 }
 
 static yoke_status parse_first(const struct reader *r, const char *text)
@@ -72,15 +77,19 @@ static yoke_status parse_first(const struct reader *r, const char *text)
     char backend[32];
     int version, taken = 0;
     if (sscanf(text, MAGIC " %d %31s %n", &version, backend, &taken) != 2 || !taken)
-        return yoke_fail(YOKE_ECONFIG, "%s:%d: no tuning file: it begins with '" MAGIC " %d <backend> <device name>'", r->file, r->line,
-                         YOKEI_TUNING_VERSION);
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s:%d: no tuning file: it begins with '" MAGIC " %d <backend> <device name>'",
+                         r->file, r->line, YOKEI_TUNING_VERSION);
     if (version != YOKEI_TUNING_VERSION)
-        return yoke_fail(YOKE_ECONFIG, "%s:%d: a tuning file of version %d, this Yoke reads version %d; run yoke tune again", r->file, r->line,
-                         version, YOKEI_TUNING_VERSION);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s:%d: a tuning file of version %d, this Yoke reads version %d; run yoke tune again", r->file,
+            r->line, version, YOKEI_TUNING_VERSION);
     const bool other = strcmp(backend, r->device->backend->name) != 0;
     if (other || fnmatch(text + taken, r->device->info.name, 0))
-        return yoke_fail(other ? YOKE_EUNSUPPORTED : YOKE_ENODEV, "%s:%d: made for %s, this device is %s %s", r->file, r->line, text + strlen(MAGIC) + 3,
-                         r->device->backend->name, r->device->info.name);
+        return yoke_fail(other ? YOKE_EUNSUPPORTED : YOKE_ENODEV, "%s:%d: made for %s, this device is %s %s",
+                         r->file, r->line, text + strlen(MAGIC) + 3, r->device->backend->name,
+                         r->device->info.name);
     return YOKE_OK;
 }
 
@@ -90,9 +99,11 @@ static yoke_status parse_match(const struct reader *r, const char *text)
     int taken = 0;
     const char *is = NULL;
     if (sscanf(text, "%15s %n", name, &taken) == 1 && text[taken]) is = field_of(r->device, name);
-    if (!is) return yoke_fail(YOKE_ECONFIG, "%s:%d: write 'match name|driver|features PATTERN'", r->file, r->line);
+    if (!is)
+        return yoke_fail(YOKE_ECONFIG, "%s:%d: write 'match name|driver|features PATTERN'", r->file, r->line);
     if (fnmatch(text + taken, is, 0))
-        return yoke_fail(YOKE_ENODEV, "%s:%d: made for devices whose %s is like '%s', this one's is '%s'", r->file, r->line, name, text + taken, is);
+        return yoke_fail(YOKE_ENODEV, "%s:%d: made for devices whose %s is like '%s', this one's is '%s'",
+                         r->file, r->line, name, text + taken, is);
     return YOKE_OK;
 }
 
@@ -112,8 +123,8 @@ static yoke_status unknown_op(const struct reader *r, const char *op)
     const char *names[YOKE_N_OPS + 1] = { NULL };
     memcpy(names, yokei_op_names, sizeof yokei_op_names);
     const char *near = yokei_nearest(op, names);
-    return yoke_fail(YOKE_ECONFIG, "%s:%d: unknown op '%s'%s%s%s", r->file, r->line, op, near ? "; did you mean '" : "", near ? near : "",
-                     near ? "'?" : "");
+    return yoke_fail(YOKE_ECONFIG, "%s:%d: unknown op '%s'%s%s%s", r->file, r->line, op,
+                     near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 /* "4096" or "4096,64". */
@@ -136,8 +147,10 @@ static yoke_status parse_choice(const struct reader *r, const char *text)
     struct yokei_tuning *t = r->tuning;
     char op[64], dtype[16], measure[64], variant[64], more[2];
     struct yokei_choice c = { .variant = YOKEI_BY_RULE, .dtype = -1 };
-    if (sscanf(text, "%63s %15s %63s %63s %1s", op, dtype, measure, variant, more) != 4 || !parse_measure(measure, &c.size, &c.edge))
-        return yoke_fail(YOKE_ECONFIG, "%s:%d: a line is 'op dtype least-size[,least-edge] variant'", r->file, r->line);
+    if (sscanf(text, "%63s %15s %63s %63s %1s", op, dtype, measure, variant, more) != 4
+        || !parse_measure(measure, &c.size, &c.edge))
+        return yoke_fail(YOKE_ECONFIG, "%s:%d: a line is 'op dtype least-size[,least-edge] variant'", r->file,
+                         r->line);
     const int id = yokei_op_named(op);
     if (id < 0) return unknown_op(r, op);
     c.op = (enum yoke_op_id)id;
@@ -149,8 +162,9 @@ static yoke_status parse_choice(const struct reader *r, const char *text)
     if (strcmp(variant, "default")) c.variant = yokei_variant_named(r->device, c.op, variant);
     if (c.variant < 0 && strcmp(variant, "default")) {
         if (r->strict)
-            return yoke_fail(YOKE_ECONFIG, "%s:%d: device %s has no variant '%s' of %s; run yoke tune again on this device", r->file, r->line,
-                             r->device->info.spec, variant, op);
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s:%d: device %s has no variant '%s' of %s; run yoke tune again on this device",
+                             r->file, r->line, r->device->info.spec, variant, op);
         t->source.n_skipped++; /* from this size on the built-in rule applies, not the line before */
     }
     struct yokei_choice *grown = realloc(t->choices, (t->n + 1) * sizeof *grown);
@@ -166,7 +180,8 @@ static bool begins(const char *text, const char *word)
     return !strncmp(text, word, n) && (text[n] == ' ' || text[n] == '\t');
 }
 
-yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name, char *text, bool strict)
+yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *tuning, const char *name,
+                               char *text, bool strict)
 {
     struct reader r = { device, tuning, name, 0, strict };
     bool head = false;
@@ -179,13 +194,19 @@ yoke_status yokei_tuning_parse(const yoke_device *device, struct yokei_tuning *t
         p += strspn(p, " \t\r");
         for (size_t n = strlen(p); n && strchr(" \t\r", p[n - 1]);) p[--n] = 0;
         if (!*p) continue;
-        if (!head) YOKE_TRY(parse_first(&r, p));
-        else if (begins(p, "match")) YOKE_TRY(parse_match(&r, p + 6));
-        else if (begins(p, "made")) parse_made(&r, p + 5);
-        else YOKE_TRY(parse_choice(&r, p));
+        if (!head)
+            YOKE_TRY(parse_first(&r, p));
+        else if (begins(p, "match"))
+            YOKE_TRY(parse_match(&r, p + 6));
+        else if (begins(p, "made"))
+            parse_made(&r, p + 5);
+        else
+            YOKE_TRY(parse_choice(&r, p));
         head = true;
     }
-    if (!head) return yoke_fail(YOKE_ECONFIG, "%s: empty, a tuning file begins with '" MAGIC " %d ...'", name, YOKEI_TUNING_VERSION);
+    if (!head)
+        return yoke_fail(YOKE_ECONFIG, "%s: empty, a tuning file begins with '" MAGIC " %d ...'", name,
+                         YOKEI_TUNING_VERSION);
     tuning->source.n_choices = (int)tuning->n - tuning->source.n_skipped;
     return YOKE_OK;
 }
@@ -214,12 +235,17 @@ yoke_status yokei_tuning_head(const yoke_device *device, const char *const match
         if (equals) yokei_text(field, sizeof field, "%.*s", (int)(equals - matches[i]), matches[i]);
         const char *is = field_of(device, field);
         if (!equals || !is || strpbrk(equals, "#\n"))
-            return yoke_fail(YOKE_EINVAL, "match '%s': write name=PATTERN, driver=PATTERN or features=PATTERN, such as features='cpu *'", matches[i]);
+            return yoke_fail(
+                YOKE_EINVAL,
+                "match '%s': write name=PATTERN, driver=PATTERN or features=PATTERN, such as features='cpu *'",
+                matches[i]);
         if (fnmatch(equals + 1, is, 0))
-            return yoke_fail(YOKE_EINVAL, "match '%s': this device itself does not match: its %s is '%s'", matches[i], field, is);
+            return yoke_fail(YOKE_EINVAL, "match '%s': this device itself does not match: its %s is '%s'",
+                             matches[i], field, is);
         yokei_text(out + strlen(out), bytes - strlen(out), "match %s %s\n", field, equals + 1);
     }
     variants_version(device, version);
-    yokei_text(out + strlen(out), bytes - strlen(out), "made %s %s %s\n", yoke_version(), version, device->info.driver);
+    yokei_text(out + strlen(out), bytes - strlen(out), "made %s %s %s\n", yoke_version(), version,
+               device->info.driver);
     return YOKE_OK;
 }

@@ -21,13 +21,18 @@ void yokei_tuning_user_file(const yoke_device *device, char *out, size_t bytes)
     const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
     char name[2 * sizeof device->info.name];
     size_t n = 0;
-    for (const char *c = device->info.name; *c; c++) /* one dash replaces a run of characters that no file name should have */
-        if (isalnum((unsigned char)*c) || *c == '.' || *c == '_') name[n++] = *c;
-        else if (n && name[n - 1] != '-') name[n++] = '-';
+    for (const char *c = device->info.name; *c;
+         c++) /* one dash replaces a run of characters that no file name should have */
+        if (isalnum((unsigned char)*c) || *c == '.' || *c == '_')
+            name[n++] = *c;
+        else if (n && name[n - 1] != '-')
+            name[n++] = '-';
     name[n] = 0;
     out[0] = 0;
-    if (base && *base == '/') yokei_text(out, bytes, "%s/yoke/tuning/%s-%s.tune", base, device->backend->name, name);
-    else if (home && *home) yokei_text(out, bytes, "%s/.config/yoke/tuning/%s-%s.tune", home, device->backend->name, name);
+    if (base && *base == '/')
+        yokei_text(out, bytes, "%s/yoke/tuning/%s-%s.tune", base, device->backend->name, name);
+    else if (home && *home)
+        yokei_text(out, bytes, "%s/.config/yoke/tuning/%s-%s.tune", home, device->backend->name, name);
 }
 
 /* The folder of the shipped files: $YOKE_DATA_DIR/tuning, or that of the build tree, or the installed one. */
@@ -58,7 +63,8 @@ static void forget(struct yokei_tuning *t)
     t->source = (struct yokei_tuning_source){ .kind = YOKEI_TUNING_RULES };
 }
 
-static yoke_status read_as(const yoke_device *device, const char *file, enum yokei_tuning_kind kind, struct yokei_tuning *t)
+static yoke_status read_as(const yoke_device *device, const char *file, enum yokei_tuning_kind kind,
+                           struct yokei_tuning *t)
 {
     void *text = NULL;
     size_t bytes;
@@ -72,7 +78,8 @@ static yoke_status read_as(const yoke_device *device, const char *file, enum yok
 }
 
 /* Try a file that was not named by the user. Its mistakes are logged, and the file is then ignored. */
-static yoke_status try_file(const yoke_device *device, const char *file, enum yokei_tuning_kind kind, struct yokei_tuning *t)
+static yoke_status try_file(const yoke_device *device, const char *file, enum yokei_tuning_kind kind,
+                            struct yokei_tuning *t)
 {
     const yoke_status status = read_as(device, file, kind, t);
     if (status == YOKE_ENOMEM) return status;
@@ -80,8 +87,10 @@ static yoke_status try_file(const yoke_device *device, const char *file, enum yo
     if (status && (!other || kind == YOKEI_TUNING_USER))
         yoke_log(YOKE_LOG_WARN, "%s: the tuning file is left out: %s", device->info.spec, yoke_last_error());
     if (!status && t->source.n_skipped)
-        yoke_log(YOKE_LOG_WARN, "%s: %d of %d lines of %s name variants that this device lacks; there the built-in rule holds. yoke tune measures anew",
-                 device->info.spec, t->source.n_skipped, (int)t->n, file);
+        yoke_log(
+            YOKE_LOG_WARN,
+            "%s: %d of %d lines of %s name variants that this device lacks; there the built-in rule holds. yoke tune measures anew",
+            device->info.spec, t->source.n_skipped, (int)t->n, file);
     return YOKE_OK;
 }
 
@@ -95,7 +104,8 @@ static yoke_status find_listed(const yoke_device *device, const char *list, stru
         yokei_text(path, sizeof path, "%.*s", (int)n, p);
         p += n;
         if (n) status = read_as(device, path, YOKEI_TUNING_GIVEN, t);
-        if (status && status != YOKE_EUNSUPPORTED) return status == YOKE_ENODEV ? yoke_fail_context(YOKE_ECONFIG, "YOKE_TUNE_FILE") : status;
+        if (status && status != YOKE_EUNSUPPORTED)
+            return status == YOKE_ENODEV ? yoke_fail_context(YOKE_ECONFIG, "YOKE_TUNE_FILE") : status;
     }
     return YOKE_OK;
 }
@@ -113,7 +123,9 @@ static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && n < MOST_SHIPPED && (e = readdir(dir));) {
         const size_t length = strlen(e->d_name);
-        if (strncmp(e->d_name, prefix, strlen(prefix)) || length < 5 || strcmp(e->d_name + length - 5, ".tune")) continue;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) || length < 5
+            || strcmp(e->d_name + length - 5, ".tune"))
+            continue;
         if ((names[n] = strdup(e->d_name))) n++;
     }
     if (dir) closedir(dir);
@@ -121,7 +133,8 @@ static yoke_status find_shipped(const yoke_device *device, struct yokei_tuning *
     for (int i = 0; i < n; i++) {
         char path[1400];
         yokei_text(path, sizeof path, "%s/%s", folder, names[i]);
-        if (!status && t->source.kind == YOKEI_TUNING_RULES) status = try_file(device, path, YOKEI_TUNING_SHIPPED, t);
+        if (!status && t->source.kind == YOKEI_TUNING_RULES)
+            status = try_file(device, path, YOKEI_TUNING_SHIPPED, t);
         free(names[i]);
     }
     return status;
@@ -134,7 +147,9 @@ yoke_status yokei_tuning_find(const yoke_device *device, const char *file, struc
     if (file ? !strcmp(file, "off") : list && !strcmp(list, "off")) return YOKE_OK;
     if (file && *file) {
         const yoke_status status = read_as(device, file, YOKEI_TUNING_GIVEN, tuning);
-        return status == YOKE_ENODEV || status == YOKE_EUNSUPPORTED ? yoke_fail_context(YOKE_ECONFIG, "tuning") : status;
+        return status == YOKE_ENODEV || status == YOKE_EUNSUPPORTED
+                   ? yoke_fail_context(YOKE_ECONFIG, "tuning")
+                   : status;
     }
     if (!file && list) YOKE_TRY(find_listed(device, list, tuning));
     if (tuning->source.kind != YOKEI_TUNING_RULES) return YOKE_OK;

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <yoke/yoke.h>
 
-#define MUST(call)                                                                                  \
-    do {                                                                                            \
-        yoke_status s = (call);                                                                     \
-        if (s) {                                                                                    \
-            fprintf(stderr, "%s: %s\n", yoke_status_text(s), yoke_last_error());                    \
-            return yoke_status_exit_code(s);                                                        \
-        }                                                                                           \
+#define MUST(call)                                                               \
+    do {                                                                         \
+        yoke_status s = (call);                                                  \
+        if (s) {                                                                 \
+            fprintf(stderr, "%s: %s\n", yoke_status_text(s), yoke_last_error()); \
+            return yoke_status_exit_code(s);                                     \
+        }                                                                        \
     } while (0)
 
 enum { M = 4, N = 3, K = 8 };
@@ -41,8 +41,9 @@ int main(int argc, char **argv)
     MUST(yoke_copy_to_device(stream, b, narrow_b, sizeof narrow_b));
 
     /* Ask first whether the device has this type and shape, and how much scratch memory it needs. */
-    struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_F32, .M = M, .N = N, .K = K, .batch = 1,
-                                           .a = a, .lda = K, .b = b, .ldb = N, .c = result, .ldc = N, .alpha = 1);
+    struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_F32, .M = M, .N = N,
+                                           .K = K, .batch = 1, .a = a, .lda = K, .b = b, .ldb = N,
+                                           .c = result, .ldc = N, .alpha = 1);
     struct yoke_cost cost;
     MUST(yoke_gemm_can(device, &args, &cost));
     MUST(yoke_stream_reserve(stream, cost.scratch_bytes));
@@ -53,8 +54,8 @@ int main(int argc, char **argv)
     int wrong = 0;
     for (int m = 0; m < M; m++)
         for (int n = 0; n < N; n++) wrong += c[m * N + n] != (float)(K * (m + 1) * (n + 1));
-    printf("%s on %s: %d x %d product, %d of %d elements wrong\n", yoke_device_info(device)->spec, yoke_device_info(device)->name, M, N,
-           wrong, M * N);
+    printf("%s on %s: %d x %d product, %d of %d elements wrong\n", yoke_device_info(device)->spec,
+           yoke_device_info(device)->name, M, N, wrong, M * N);
 
     MUST(yoke_free(device, a));
     MUST(yoke_free(device, b));

@@ -6,7 +6,8 @@
  *
  * and has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
  *
- *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
+ *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer
+ * [DEVICE]
  *
  * The device computes the two matrix products. Yoke has no operation for squared ReLU, so this layer computes
  * it itself, in host memory and in f32. So the layer works on devices whose memory the host sees (host,
@@ -28,8 +29,8 @@ struct fields {
     float *dpre; /* [N, hidden], the gradient of the argument; from B to W */
 };
 
-static void lay_out(const struct relu2_config *c, const struct yoke_shape *shape, const struct yoke_layer_call *call,
-                    struct fields *f, size_t bytes[YOKE_N_PARTS])
+static void lay_out(const struct relu2_config *c, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     int64_t n = shape->B * shape->T * c->hidden;
     memset(bytes, 0, YOKE_N_PARTS * sizeof *bytes);
@@ -47,13 +48,20 @@ static size_t relu2_bytes(const yoke_layer *layer, const struct yoke_shape *shap
 }
 
 /* ---- parameters ---- */
-static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                            struct yoke_parameter *out)
 {
     const struct relu2_config *c = layer->config;
-    (void)place; /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share this layer */
+    (void)place; /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share
+                    this layer */
     if (index > 1) return false;
-    *out = (struct yoke_parameter){ .size = sizeof *out, .n_dims = 2, .replicated_axes = YOKE_AXIS_DATA,
-                                    .partial_axes = YOKE_AXIS_DATA, .init = YOKE_INIT_NORMAL, .decay = true, .matrix = true };
+    *out = (struct yoke_parameter){ .size = sizeof *out,
+                                    .n_dims = 2,
+                                    .replicated_axes = YOKE_AXIS_DATA,
+                                    .partial_axes = YOKE_AXIS_DATA,
+                                    .init = YOKE_INIT_NORMAL,
+                                    .decay = true,
+                                    .matrix = true };
     out->shape[0] = index == 0 ? c->channels : c->hidden;
     out->shape[1] = index == 0 ? c->hidden : c->channels;
     out->init_std = 1 / sqrt((double)out->shape[0]) / (index == 0 ? 1 : 4);
@@ -67,12 +75,14 @@ static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *pl
 static yoke_status see(const struct yoke_layer_call *call, void **fields[], int n)
 {
     if (call->shape->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "relu2: this example computes in f32 only; set the trainer's precision to YOKE_F32");
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "relu2: this example computes in f32 only; set the trainer's precision to YOKE_F32");
     YOKE_TRY(yoke_stream_sync(call->stream));
     for (int i = 0; i < n; i++) {
         *fields[i] = yoke_host_ptr(call->device, *fields[i]);
         if (!*fields[i])
-            return yoke_fail(YOKE_EUNSUPPORTED, "relu2: the host does not see the memory of %s; run it on host or PoCL",
+            return yoke_fail(YOKE_EUNSUPPORTED,
+                             "relu2: the host does not see the memory of %s; run it on host or PoCL",
                              yoke_device_info(call->device)->spec);
     }
     return YOKE_OK;
@@ -106,12 +116,12 @@ static yoke_status relu2_forward(const yoke_layer *layer, const struct yoke_laye
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(c, call->shape, call, &f, bytes);
-    YOKE_TRY(YOKE_CALL(call, gemm, .M = N, .N = H, .K = C, .batch = 1, .a = call->x, .lda = C, .b = call->weights[0],
-                       .ldb = H, .c = f.pre, .ldc = H, .alpha = 1));
+    YOKE_TRY(YOKE_CALL(call, gemm, .M = N, .N = H, .K = C, .batch = 1, .a = call->x, .lda = C,
+                       .b = call->weights[0], .ldb = H, .c = f.pre, .ldc = H, .alpha = 1));
     YOKE_TRY(square_relu(call, f.pre, f.act, N * H));
     YOKE_TRY(yoke_call_copy(call, call->y, call->x, (size_t)(N * C) * sizeof(float))); /* y = x + … */
-    return YOKE_CALL(call, gemm, .M = N, .N = C, .K = H, .batch = 1, .a = f.act, .lda = H, .b = call->weights[1],
-                     .ldb = C, .c = call->y, .ldc = C, .alpha = 1, .beta = 1);
+    return YOKE_CALL(call, gemm, .M = N, .N = C, .K = H, .batch = 1, .a = f.act, .lda = H,
+                     .b = call->weights[1], .ldb = C, .c = call->y, .ldc = C, .alpha = 1, .beta = 1);
 }
 
 static yoke_status relu2_backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -121,8 +131,8 @@ static yoke_status relu2_backward_input(const yoke_layer *layer, const struct yo
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(c, call->shape, call, &f, bytes);
-    YOKE_TRY(YOKE_CALL(call, gemm, .trans_b = true, .M = N, .N = H, .K = C, .batch = 1, .a = call->dy, .lda = C,
-                       .b = call->weights[1], .ldb = C, .c = f.dpre, .ldc = H, .alpha = 1));
+    YOKE_TRY(YOKE_CALL(call, gemm, .trans_b = true, .M = N, .N = H, .K = C, .batch = 1, .a = call->dy,
+                       .lda = C, .b = call->weights[1], .ldb = C, .c = f.dpre, .ldc = H, .alpha = 1));
     YOKE_TRY(square_relu_backward(call, f.pre, f.dpre, N * H));
     /* the gradient of the residual connection */
     YOKE_TRY(yoke_call_copy(call, call->dx, call->dy, (size_t)(N * C) * sizeof(float)));
@@ -138,17 +148,18 @@ static yoke_status relu2_backward_weight(const yoke_layer *layer, const struct y
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(c, call->shape, call, &f, bytes);
-    YOKE_TRY(YOKE_CALL(call, gemm, .trans_a = true, .M = C, .N = H, .K = N, .batch = 1, .a = call->x, .lda = C,
-                       .b = f.dpre, .ldb = H, .c = call->gradients[0], .ldc = H, .alpha = 1, .beta = 1));
-    return YOKE_CALL(call, gemm, .trans_a = true, .M = H, .N = C, .K = N, .batch = 1, .a = f.act, .lda = H, .b = call->dy,
-                     .ldb = C, .c = call->gradients[1], .ldc = C, .alpha = 1, .beta = 1);
+    YOKE_TRY(YOKE_CALL(call, gemm, .trans_a = true, .M = C, .N = H, .K = N, .batch = 1, .a = call->x,
+                       .lda = C, .b = f.dpre, .ldb = H, .c = call->gradients[0], .ldc = H, .alpha = 1,
+                       .beta = 1));
+    return YOKE_CALL(call, gemm, .trans_a = true, .M = H, .N = C, .K = N, .batch = 1, .a = f.act, .lda = H,
+                     .b = call->dy, .ldb = C, .c = call->gradients[1], .ldc = C, .alpha = 1, .beta = 1);
 }
 
 static const struct yoke_layer_type relu2 = {
     .size = sizeof relu2,
     .name = "relu2",
     .config_bytes = sizeof(struct relu2_config),
-    .input_until = YOKE_UNTIL_W,    /* W reads x … */
+    .input_until = YOKE_UNTIL_W, /* W reads x … */
     .output_until = YOKE_UNTIL_F,
     .gradient_until = YOKE_UNTIL_W, /* … and dy */
     .parameter = relu2_parameter,
@@ -168,12 +179,15 @@ static yoke_status build(yoke_model **out)
     yoke_model *model;
     YOKE_TRY(yoke_model_create(&model));
     yoke_status status = yoke_model_add(model, &yoke_layer_embedding, "embedding", 0, gpt.n_embd, &gpt);
-    if (!status) status = yoke_model_add(model, &yoke_layer_attention, "h.0.attn", gpt.n_embd, gpt.n_embd, &gpt);
+    if (!status)
+        status = yoke_model_add(model, &yoke_layer_attention, "h.0.attn", gpt.n_embd, gpt.n_embd, &gpt);
     if (!status) status = yoke_model_add(model, &relu2, "h.0.relu2", gpt.n_embd, gpt.n_embd, &mlp);
     if (!status) status = yoke_model_add(model, &yoke_layer_norm, "ln_f", gpt.n_embd, gpt.n_embd, &gpt);
     if (!status) status = yoke_model_add(model, &yoke_layer_head, "head", gpt.n_embd, gpt.vocab_size, &gpt);
-    if (status) yoke_model_destroy(model);
-    else *out = model;
+    if (status)
+        yoke_model_destroy(model);
+    else
+        *out = model;
     return status;
 }
 
@@ -181,7 +195,8 @@ static yoke_status build(yoke_model **out)
  * Check that the derivative along the gradient itself, from differences of the loss, is the gradient's
  * squared norm.
  */
-static yoke_status check_own_gradient(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets, double *ratio_out)
+static yoke_status check_own_gradient(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets,
+                                      double *ratio_out)
 {
     static float w[32 * 128], g[32 * 128], moved[32 * 128];
     struct yoke_step_result result;
@@ -245,7 +260,9 @@ int main(int argc, char **argv)
         return 1;
     }
     bool exact = fabs(ratio - 1) < 1e-2, learnt = last < 0.1 * first;
-    printf("%sok 1 - its gradient is that of the loss (%.4f of it) on %s\n", exact ? "" : "not ", ratio, device);
-    printf("%sok 2 - the loss falls from %.3f to %.3f in %d steps\n", learnt ? "" : "not ", first, last, STEPS);
+    printf("%sok 1 - its gradient is that of the loss (%.4f of it) on %s\n", exact ? "" : "not ", ratio,
+           device);
+    printf("%sok 2 - the loss falls from %.3f to %.3f in %d steps\n", learnt ? "" : "not ", first, last,
+           STEPS);
     return exact && learnt ? 0 : 1;
 }

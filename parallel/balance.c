@@ -11,7 +11,8 @@ void yokei_balance(const double *speeds, int n, int64_t batch, int64_t *shares_o
     for (int64_t i = 0; i < batch; i++) {
         int best = 0;
         for (int r = 1; r < n; r++) /* (share + 1) / speed, without the division */
-            if ((double)(shares_out[r] + 1) * speeds[best] < (double)(shares_out[best] + 1) * speeds[r]) best = r;
+            if ((double)(shares_out[r] + 1) * speeds[best] < (double)(shares_out[best] + 1) * speeds[r])
+                best = r;
         shares_out[best]++;
     }
 }
@@ -21,7 +22,8 @@ static double end_with(const double *base, const double *cost, const int64_t *un
     return (base ? base[i] : 0) + (double)(units[i] + more) * cost[i];
 }
 
-double yokei_balance_deal(int64_t n, int parties, const double *base, const double *cost, int64_t least, int64_t *units_out)
+double yokei_balance_deal(int64_t n, int parties, const double *base, const double *cost, int64_t least,
+                          int64_t *units_out)
 {
     double most = -INFINITY;
     for (int i = 0; i < parties; i++) units_out[i] = least;
@@ -35,12 +37,14 @@ double yokei_balance_deal(int64_t n, int parties, const double *base, const doub
     return most;
 }
 
-static double sum_of_paces(int groups, int parties, const double *base, const double *cost, const int64_t *units)
+static double sum_of_paces(int groups, int parties, const double *base, const double *cost,
+                           const int64_t *units)
 {
     double sum = 0;
     for (int g = 0; g < groups; g++) {
         double slowest = 0;
-        for (int i = 0; i < parties; i++) slowest = fmax(slowest, end_with(base + g * parties, cost + g * parties, units, i, 0));
+        for (int i = 0; i < parties; i++)
+            slowest = fmax(slowest, end_with(base + g * parties, cost + g * parties, units, i, 0));
         sum += 1 / slowest;
     }
     return sum;
@@ -50,21 +54,26 @@ static double sum_of_paces(int groups, int parties, const double *base, const do
  * The end of party i with one more unit, as if all groups were one group: the party takes its slowest time of
  * all groups.
  */
-static double end_in_any(int groups, int parties, const double *base, const double *cost, const int64_t *units, int i)
+static double end_in_any(int groups, int parties, const double *base, const double *cost,
+                         const int64_t *units, int i)
 {
     double end = 0;
-    for (int g = 0; g < groups; g++) end = fmax(end, end_with(base + g * parties, cost + g * parties, units, i, 1));
+    for (int g = 0; g < groups; g++)
+        end = fmax(end, end_with(base + g * parties, cost + g * parties, units, i, 1));
     return end;
 }
 
-double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost, int64_t least, int64_t *units_out)
+double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost,
+                            int64_t least, int64_t *units_out)
 {
     int64_t *units = malloc((size_t)parties * sizeof *units);
     for (int i = 0; i < parties; i++) units_out[i] = least;
     for (int64_t left = n - least * parties; left > 0; left--) {
         int best = 0;
         for (int i = 1; i < parties; i++)
-            if (end_in_any(groups, parties, base, cost, units_out, i) < end_in_any(groups, parties, base, cost, units_out, best)) best = i;
+            if (end_in_any(groups, parties, base, cost, units_out, i)
+                < end_in_any(groups, parties, base, cost, units_out, best))
+                best = i;
         units_out[best]++;
     }
     double most = sum_of_paces(groups, parties, base, cost, units_out);
@@ -79,7 +88,8 @@ double yokei_balance_groups(int64_t n, int groups, int parties, const double *ba
     return most;
 }
 
-double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chunks, const double *base, const double *cost, int64_t *blocks_out)
+double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chunks, const double *base,
+                            const double *cost, int64_t *blocks_out)
 {
     /*
      * The first `stages` numbers hold the totals of the stages until they are divided among the chunks. The
@@ -87,7 +97,8 @@ double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chun
      */
     const double pace = yokei_balance_groups(n_blocks, replicas, stages, base, cost, chunks, blocks_out);
     for (int c = chunks - 1; c >= 0; c--)
-        for (int s = 0; s < stages; s++) blocks_out[c * stages + s] = blocks_out[s] / chunks + (c < blocks_out[s] % chunks);
+        for (int s = 0; s < stages; s++)
+            blocks_out[c * stages + s] = blocks_out[s] / chunks + (c < blocks_out[s] % chunks);
     return pace;
 }
 
@@ -95,14 +106,17 @@ double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chun
  * Deal the batch to the replicas in use. A replica that gets nothing is then no longer in use. Returns the
  * seconds of the slowest replica.
  */
-static double deal_to_used(int n, int64_t batch, const double *fixed, const double *cost, bool *used, int64_t *shares)
+static double deal_to_used(int n, int64_t batch, const double *fixed, const double *cost, bool *used,
+                           int64_t *shares)
 {
     double slowest = 0;
     memset(shares, 0, (size_t)n * sizeof *shares);
     for (int64_t i = 0; i < batch; i++) {
         int best = -1;
         for (int d = 0; d < n; d++)
-            if (used[d] && (best < 0 || end_with(fixed, cost, shares, d, 1) < end_with(fixed, cost, shares, best, 1))) best = d;
+            if (used[d]
+                && (best < 0 || end_with(fixed, cost, shares, d, 1) < end_with(fixed, cost, shares, best, 1)))
+                best = d;
         shares[best]++;
     }
     for (int d = 0; d < n; d++) {
@@ -150,16 +164,22 @@ static int choose_set(const struct tried *tried, int n_tried)
     for (int k = 1; k < n_tried; k++)
         if (tried[k].seconds <= tried[best].seconds) best = k;
     for (int k = best; k < n_tried; k++)
-        if (tried[k].seconds <= tried[best].seconds * (1 + YOKEI_WORTH * (tried[best].pace / tried[k].pace - 1))) chosen = k;
+        if (tried[k].seconds
+            <= tried[best].seconds * (1 + YOKEI_WORTH * (tried[best].pace / tried[k].pace - 1)))
+            chosen = k;
     return chosen;
 }
 
-yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, const double *cost, yokei_sums_function sums, void *context,
-                                   int64_t *shares_out, double *seconds_out)
+yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, const double *cost,
+                                   yokei_sums_function sums, void *context, int64_t *shares_out,
+                                   double *seconds_out)
 {
-    bool *may = malloc((size_t)n * sizeof *may), *used = calloc((size_t)n * (size_t)n, sizeof *used); /* one row for each set */
+    bool *may = malloc((size_t)n * sizeof *may),
+         *used = calloc((size_t)n * (size_t)n, sizeof *used); /* one row for each set */
     struct tried *tried = calloc((size_t)n, sizeof *tried);
-    yoke_status status = may && used && tried ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "dealing a batch: no host memory for %d replicas", n);
+    yoke_status status = may && used && tried
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "dealing a batch: no host memory for %d replicas", n);
     double best = INFINITY, most_pace = 0;
     for (int d = 0; d < n && !status; d++) {
         may[d] = true;

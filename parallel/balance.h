@@ -21,7 +21,8 @@ void yokei_balance(const double *speeds, int n, int64_t batch, int64_t *shares_o
  * that would finish it first (the lowest of equal parties), so no other deal can finish earlier. base NULL
  * means zeros. n must be at least parties * least. Returns the maximum.
  */
-double yokei_balance_deal(int64_t n, int parties, const double *base, const double *cost, int64_t least, int64_t *units_out);
+double yokei_balance_deal(int64_t n, int parties, const double *base, const double *cost, int64_t least,
+                          int64_t *units_out);
 
 /**
  * Find one deal for several groups that work side by side, each at its own pace. Party i of group g takes
@@ -30,7 +31,8 @@ double yokei_balance_deal(int64_t n, int parties, const double *base, const doub
  * together. It chooses the deal with the largest sum of paces. If the sums are equal, it prefers the deal for
  * all groups. With one group the result is exact. Returns the sum of paces.
  */
-double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost, int64_t least, int64_t *units_out);
+double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost,
+                            int64_t least, int64_t *units_out);
 
 /**
  * Deal the model's blocks to virtual stages, at least one block to each. Virtual stage c * stages + s is
@@ -39,7 +41,8 @@ double yokei_balance_groups(int64_t n, int groups, int parties, const double *ba
  * its blocks; where a division leaves a remainder, the first chunks get one block more. n_blocks must be at
  * least stages * chunks. blocks_out [stages * chunks]. Returns the sum of paces.
  */
-double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chunks, const double *base, const double *cost, int64_t *blocks_out);
+double yokei_balance_stages(int64_t n_blocks, int replicas, int stages, int chunks, const double *base,
+                            const double *cost, int64_t *blocks_out);
 
 /*
  * A replica must bring at least this fraction of the gain that it would bring if sequences were divisible and
@@ -63,7 +66,8 @@ typedef yoke_status (*yokei_sums_function)(void *context, const bool *used, doub
  * shares_out [n]: 0 for a replica that is not used. *seconds_out: the time of a step. Errors: those of
  * `sums`, and YOKE_ENOMEM.
  */
-yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, const double *cost, yokei_sums_function sums, void *context,
-                                   int64_t *shares_out, double *seconds_out);
+yoke_status yokei_balance_replicas(int n, int64_t batch, const double *fixed, const double *cost,
+                                   yokei_sums_function sums, void *context, int64_t *shares_out,
+                                   double *seconds_out);
 
 #endif

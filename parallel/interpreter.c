@@ -16,8 +16,10 @@ static void *at_buffer(const struct yokei_machine *k, int buffer)
 /* A layer call that has only the fields that YOKE_CALL needs. */
 static struct yoke_layer_call plain_call(const struct yokei_machine *k)
 {
-    return (struct yoke_layer_call){ .size = sizeof(struct yoke_layer_call), .device = k->job->device,
-                                     .stream = k->stream[YOKEI_COMPUTE], .observer = k->observer };
+    return (struct yoke_layer_call){ .size = sizeof(struct yoke_layer_call),
+                                     .device = k->job->device,
+                                     .stream = k->stream[YOKEI_COMPUTE],
+                                     .observer = k->observer };
 }
 
 static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_instruction *i)
@@ -65,10 +67,11 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
  * Whether this rank's elements of the bucket's next parameter lie directly behind those of this parameter,
  * and a new block of the norm begins between them.
  */
-static bool goes_on(const struct yokei_bucket *b, const struct yokei_slot *slot, const struct yokei_slot *next)
+static bool goes_on(const struct yokei_bucket *b, const struct yokei_slot *slot,
+                    const struct yokei_slot *next)
 {
-    return !yokei_is_empty(slot->own) && slot->own.end == slot->n && slot->n % b->norm_block == 0 && !yokei_is_empty(next->own) && next->own.begin == 0 &&
-           next->at == slot->at + slot->n;
+    return !yokei_is_empty(slot->own) && slot->own.end == slot->n && slot->n % b->norm_block == 0
+           && !yokei_is_empty(next->own) && next->own.begin == 0 && next->at == slot->at + slot->n;
 }
 
 /*
@@ -81,11 +84,14 @@ static yoke_status norms_of(const struct yokei_machine *k, const struct yokei_bu
     struct yoke_layer_call call = plain_call(k);
     for (int i = b->first, next; i < b->end; i = next) {
         const struct yokei_slot *first = &s->slot[s->order[i]], *last = first;
-        for (next = i + 1; next < b->end && goes_on(b, last, &s->slot[s->order[next]]); next++) last = &s->slot[s->order[next]];
+        for (next = i + 1; next < b->end && goes_on(b, last, &s->slot[s->order[next]]); next++)
+            last = &s->slot[s->order[next]];
         if (yokei_is_empty(first->own)) continue;
-        YOKE_TRY(YOKE_CALL(&call, grad_norm, .dtype = s->wide, .n = last->at + last->own.end - first->at - first->own.begin, .block = b->norm_block,
-                           .grad = yoke_at(k->base, first->gradient + (size_t)first->own.begin * yoke_dtype_bytes(s->wide)),
-                           .scale = 1.0f / k->pass.loss_scale, .out = yoke_at(k->base, first->norms)));
+        YOKE_TRY(YOKE_CALL(
+            &call, grad_norm, .dtype = s->wide, .n = last->at + last->own.end - first->at - first->own.begin,
+            .block = b->norm_block,
+            .grad = yoke_at(k->base, first->gradient + (size_t)first->own.begin * yoke_dtype_bytes(s->wide)),
+            .scale = 1.0f / k->pass.loss_scale, .out = yoke_at(k->base, first->norms)));
     }
     return YOKE_OK;
 }
@@ -97,19 +103,24 @@ static yoke_status run_norms(const struct yokei_machine *k)
 }
 
 /* AdamW on elements [begin, end) of a bucket. This rank must keep the moments of these elements. */
-static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t begin, int64_t end, bool decays)
+static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t begin, int64_t end,
+                              bool decays)
 {
     const struct yokei_state *s = k->job->state;
     const struct yokei_bucket *b = &s->bucket[bucket];
     const struct yokei_adamw *a = &k->adamw;
-    const size_t wide = yoke_dtype_bytes(s->wide), first = (size_t)begin, kept = (size_t)(begin - b->kept.begin) * wide;
+    const size_t wide = yoke_dtype_bytes(s->wide), first = (size_t)begin,
+                 kept = (size_t)(begin - b->kept.begin) * wide;
     struct yoke_layer_call call = plain_call(k);
     return YOKE_CALL(&call, adamw, .dtype = s->wide, .copy_dtype = s->dtype, .n = end - begin,
-                     .w = yoke_at(k->base, b->has_copy ? b->master + kept : b->weight + first * wide), .m = yoke_at(k->base, b->moment1 + kept),
-                     .v = yoke_at(k->base, b->moment2 + kept), .grad = yoke_at(k->base, b->gradient + first * wide),
-                     .copy = b->has_copy ? yoke_at(k->base, b->weight + first * yoke_dtype_bytes(s->dtype)) : NULL,
-                     .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2, .eps = (float)a->eps,
-                     .weight_decay = decays ? (float)a->weight_decay : 0.0f, .grad_scale = (float)a->gradient_scale, .step = a->step);
+                     .w = yoke_at(k->base, b->has_copy ? b->master + kept : b->weight + first * wide),
+                     .m = yoke_at(k->base, b->moment1 + kept), .v = yoke_at(k->base, b->moment2 + kept),
+                     .grad = yoke_at(k->base, b->gradient + first * wide),
+                     .copy = b->has_copy ? yoke_at(k->base, b->weight + first * yoke_dtype_bytes(s->dtype))
+                                         : NULL,
+                     .lr = (float)a->learning_rate, .beta1 = (float)a->beta1, .beta2 = (float)a->beta2,
+                     .eps = (float)a->eps, .weight_decay = decays ? (float)a->weight_decay : 0.0f,
+                     .grad_scale = (float)a->gradient_scale, .step = a->step);
 }
 
 /*
@@ -123,9 +134,11 @@ static yoke_status run_step(const struct yokei_machine *k, int bucket)
     const struct yoke_parameter *item = k->job->parameters->item;
     for (int i = b->first, next; i < b->end; i = next) {
         const struct yokei_slot *first = &s->slot[s->order[i]];
-        for (next = i + 1; next < b->end && item[s->order[next]].decay == item[s->order[i]].decay; next++) continue;
+        for (next = i + 1; next < b->end && item[s->order[next]].decay == item[s->order[i]].decay; next++)
+            continue;
         const struct yokei_slot *last = &s->slot[s->order[next - 1]];
-        const int64_t begin = YOKE_MAX(first->at, b->kept.begin), end = YOKE_MIN(last->at + last->n, b->kept.end);
+        const int64_t begin = YOKE_MAX(first->at, b->kept.begin),
+                      end = YOKE_MIN(last->at + last->n, b->kept.end);
         if (begin < end) YOKE_TRY(step_range(k, bucket, begin, end, item[s->order[i]].decay));
     }
     return YOKE_OK;
@@ -138,19 +151,22 @@ static yoke_status run_step(const struct yokei_machine *k, int bucket)
 static yoke_status run_message(const struct yokei_machine *k, const struct yokei_instruction *i)
 {
     const struct yokei_job *job = k->job;
-    const struct yokei_chunk all = { 0, job->n_layers }, *chunk = job->n_chunks ? &job->chunk[i->chunk] : &all;
+    const struct yokei_chunk all = { 0, job->n_layers },
+                             *chunk = job->n_chunks ? &job->chunk[i->chunk] : &all;
     const bool before = i->kind == YOKEI_RECEIVE_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT;
     const int buffer = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT ? i->x : i->y;
     const int64_t n_rows = k->program->micro_batch[i->micro_batch].B * job->T;
-    return k->message(k->context, i->kind, at_buffer(k, buffer), n_rows, job->layers[before ? chunk->first - 1 : chunk->end - 1]->out,
-                      k->stream[i->stream], k->event[i->record]);
+    return k->message(k->context, i->kind, at_buffer(k, buffer), n_rows,
+                      job->layers[before ? chunk->first - 1 : chunk->end - 1]->out, k->stream[i->stream],
+                      k->event[i->record]);
 }
 
 static yoke_status run_zero(const struct yokei_machine *k)
 {
     const struct yokei_program *p = k->program;
     const struct yoke_layer_call call = plain_call(k);
-    for (int i = 0; i < p->n_zeroed; i++) YOKE_TRY(yoke_call_zero(&call, yoke_at(k->base, p->zeroed[i].offset), p->zeroed[i].bytes));
+    for (int i = 0; i < p->n_zeroed; i++)
+        YOKE_TRY(yoke_call_zero(&call, yoke_at(k->base, p->zeroed[i].offset), p->zeroed[i].bytes));
     return YOKE_OK;
 }
 
@@ -161,15 +177,20 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
     case YOKEI_ZERO: return run_zero(k);
     case YOKEI_FORWARD:
     case YOKEI_BACKWARD_INPUT:
-    case YOKEI_BACKWARD_WEIGHT: return runs && k->slow > 1 ? yokei_run_slowly(k, i, run_layer) : run_layer(k, i);
+    case YOKEI_BACKWARD_WEIGHT:
+        return runs && k->slow > 1 ? yokei_run_slowly(k, i, run_layer) : run_layer(k, i);
     case YOKEI_SEND_ACTIVATION:
     case YOKEI_RECEIVE_ACTIVATION:
     case YOKEI_SEND_GRADIENT:
     case YOKEI_RECEIVE_GRADIENT: return runs ? run_message(k, i) : YOKE_OK;
-    case YOKEI_REPLICATED: return runs && k->replicated ? k->replicated(k->context, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_REPLICATED:
+        return runs && k->replicated ? k->replicated(k->context, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_TIED: return runs && k->tied ? k->tied(k->context, k->stream[i->stream]) : YOKE_OK;
-    case YOKEI_REDUCE: return runs && k->reduce ? k->reduce(k->context, i->bucket, k->stream[i->stream], k->event[i->record]) : YOKE_OK;
-    case YOKEI_GATHER: return runs && k->gather ? k->gather(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
+    case YOKEI_REDUCE:
+        return runs && k->reduce ? k->reduce(k->context, i->bucket, k->stream[i->stream], k->event[i->record])
+                                 : YOKE_OK;
+    case YOKEI_GATHER:
+        return runs && k->gather ? k->gather(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_NORMS: return run_norms(k);
     case YOKEI_AGREE: return runs && k->agree ? k->agree(k->context) : YOKE_OK;
     case YOKEI_STEP: return run_step(k, i->bucket);
@@ -197,9 +218,11 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         if (events) YOKE_TRY(wait_for_events(k, i));
         if (k->record) YOKE_TRY(yokei_record_begin(k, n));
         yoke_status status = run_one(k, i);
-        if (status && !k->observer) return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
+        if (status && !k->observer)
+            return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
         YOKE_TRY(status);
-        if (events && i->record >= 0 && !yokei_tells(k, i->kind)) YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
+        if (events && i->record >= 0 && !yokei_tells(k, i->kind))
+            YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
         if (k->record) YOKE_TRY(yokei_record_end(k, n));
     }
     return YOKE_OK;

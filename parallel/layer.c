@@ -10,20 +10,26 @@ yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *s
 {
     if (!layer || !shape || !bytes_out) return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: a pointer is null");
     if ((int)part < 0 || part >= YOKE_N_PARTS)
-        return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: part %d is none of 0..%d", (int)part, YOKE_N_PARTS - 1);
+        return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: part %d is none of 0..%d", (int)part,
+                         YOKE_N_PARTS - 1);
     if (shape->B < 1 || shape->T < 1)
-        return yoke_fail(YOKE_EINVAL, "yoke_layer_bytes: a shape of %lld sequences of %lld tokens; both must be at least 1",
-                         (long long)shape->B, (long long)shape->T);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_layer_bytes: a shape of %lld sequences of %lld tokens; both must be at least 1",
+            (long long)shape->B, (long long)shape->T);
     const struct yoke_place *place = shape->place;
     if (place && place->sequence_parallel && shape->B * shape->T < place->tensor_size)
-        return yoke_fail(YOKE_ECONFIG, "sequence parallelism deals the %lld tokens of a micro-batch to %d tensor ranks: some get none; raise the "
-                                       "micro-batch or the sequence, or do without",
-                         (long long)(shape->B * shape->T), place->tensor_size);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "sequence parallelism deals the %lld tokens of a micro-batch to %d tensor ranks: some get none; raise the "
+            "micro-batch or the sequence, or do without",
+            (long long)(shape->B * shape->T), place->tensor_size);
     *bytes_out = yoke_align(layer->type->bytes(layer, shape, part));
     return YOKE_OK;
 }
 
-void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
+void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
+                       int64_t *columns_out)
 {
     const struct yoke_range rows = yoke_place_rows(shape->place, shape->B * shape->T);
     *rows_out = rows.end - rows.begin;
@@ -34,17 +40,20 @@ void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, 
 static yoke_status check_place(const yoke_layer *layer, const struct yoke_place *place)
 {
     int64_t total = 0;
-    if (place->tensor_size < 1 || place->tensor_size > YOKE_MAX_TENSOR || place->tensor_rank < 0 || place->tensor_rank >= place->tensor_size)
-        return yoke_fail(YOKE_ECONFIG, "layer %s: rank %d of %d tensor ranks: there may be 1 to %d", layer->name, place->tensor_rank,
-                         place->tensor_size, YOKE_MAX_TENSOR);
+    if (place->tensor_size < 1 || place->tensor_size > YOKE_MAX_TENSOR || place->tensor_rank < 0
+        || place->tensor_rank >= place->tensor_size)
+        return yoke_fail(YOKE_ECONFIG, "layer %s: rank %d of %d tensor ranks: there may be 1 to %d",
+                         layer->name, place->tensor_rank, place->tensor_size, YOKE_MAX_TENSOR);
     for (int r = 0; place->tensor_shares && r < place->tensor_size; r++) {
         if (place->tensor_shares[r] < 1 || place->tensor_shares[r] > 1 << 20)
-            return yoke_fail(YOKE_ECONFIG, "layer %s: the share of tensor rank %d is %lld: give each from 1 to %d", layer->name, r,
-                             (long long)place->tensor_shares[r], 1 << 20);
+            return yoke_fail(YOKE_ECONFIG,
+                             "layer %s: the share of tensor rank %d is %lld: give each from 1 to %d",
+                             layer->name, r, (long long)place->tensor_shares[r], 1 << 20);
         total += place->tensor_shares[r];
     }
     if (total > 1 << 24)
-        return yoke_fail(YOKE_ECONFIG, "layer %s: the tensor shares add up to %lld: give smaller numbers", layer->name, (long long)total);
+        return yoke_fail(YOKE_ECONFIG, "layer %s: the tensor shares add up to %lld: give smaller numbers",
+                         layer->name, (long long)total);
     return YOKE_OK;
 }
 
@@ -59,9 +68,11 @@ yoke_status yoke_layer_check(const yoke_layer *layer, const struct yoke_place *p
         bool known = (p.replicated_axes & YOKE_AXIS_TENSOR) != 0;
         for (int d = 0; d < p.n_dims; d++) known = known || p.shard[d].n > 0;
         if (!known)
-            return yoke_fail(YOKE_ECONFIG, "layer %s: its type %s does not say how %d tensor ranks hold %s: run it with --tp 1, or let it deal the "
-                                           "parameter or declare it as replicated over them",
-                             layer->name, layer->type->name, place->tensor_size, p.name);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "layer %s: its type %s does not say how %d tensor ranks hold %s: run it with --tp 1, or let it deal the "
+                "parameter or declare it as replicated over them",
+                layer->name, layer->type->name, place->tensor_size, p.name);
     }
     return YOKE_OK;
 }
@@ -71,9 +82,10 @@ yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke
     struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     struct yoke_parameter found;
     if (!layer || !parameter_out) return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: a pointer is null");
-    if (index < 0 || index >= YOKE_MAX_PARAMETERS || !layer->type->parameter ||
-        !layer->type->parameter(layer, &place, index, &found))
-        return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: layer %s has no parameter %d", layer->name, index);
+    if (index < 0 || index >= YOKE_MAX_PARAMETERS || !layer->type->parameter
+        || !layer->type->parameter(layer, &place, index, &found))
+        return yoke_fail(YOKE_EINVAL, "yoke_layer_parameter: layer %s has no parameter %d", layer->name,
+                         index);
     *parameter_out = found;
     return YOKE_OK;
 }
@@ -120,7 +132,8 @@ yoke_status yoke_observer_end(yoke_observer *o, yoke_status ran)
     YOKE_TRY(ran);
     YOKE_TRY(yoke_stream_sync(o->stream));
     if (o->profile)
-        o->profile(o->profile_context, o->layer, o->call, o->op, &o->cost, (double)(yokei_now_ns() - o->begun_ns) * 1e-9);
+        o->profile(o->profile_context, o->layer, o->call, o->op, &o->cost,
+                   (double)(yokei_now_ns() - o->begun_ns) * 1e-9);
     return YOKE_OK;
 }
 
@@ -164,14 +177,16 @@ struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
 struct yoke_range yoke_place_rows(const struct yoke_place *place, int64_t n_rows)
 {
     if (!place || !place->sequence_parallel) return (struct yoke_range){ 0, n_rows };
-    return (struct yoke_range){ n_rows * place->tensor_rank / place->tensor_size, n_rows * (place->tensor_rank + 1) / place->tensor_size };
+    return (struct yoke_range){ n_rows * place->tensor_rank / place->tensor_size,
+                                n_rows * (place->tensor_rank + 1) / place->tensor_size };
 }
 
 /*
  * Begin a collective of n elements. It tells the planner or the profiler how many bytes cross. Returns false
  * if the collective must not run; *status then says why.
  */
-static bool begin_together(const struct yoke_layer_call *call, const char *op, int64_t n, yoke_dtype dtype, yoke_status *status)
+static bool begin_together(const struct yoke_layer_call *call, const char *op, int64_t n, yoke_dtype dtype,
+                           yoke_status *status)
 {
     yoke_observer *o = call->observer;
     *status = YOKE_OK;
@@ -187,7 +202,10 @@ static yoke_status end_together(const struct yoke_layer_call *call, yoke_status 
     return call->observer ? yoke_observer_end(call->observer, ran) : ran;
 }
 
-static bool is_alone(const struct yoke_layer_call *call) { return !call->shape->place || call->shape->place->tensor_size <= 1; }
+static bool is_alone(const struct yoke_layer_call *call)
+{
+    return !call->shape->place || call->shape->place->tensor_size <= 1;
+}
 
 static int64_t total_of(const struct yoke_layer_call *call, const int64_t counts[])
 {
@@ -204,21 +222,24 @@ yoke_status yoke_call_sum(const struct yoke_layer_call *call, void *x, int64_t n
     return end_together(call, call->tensor->sum(call->tensor->context, x, n, dtype, call->stream));
 }
 
-yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype)
+yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all,
+                             const int64_t counts[], yoke_dtype dtype)
 {
     yoke_status status;
     if (is_alone(call)) return yoke_call_copy(call, all, mine, (size_t)counts[0] * yoke_dtype_bytes(dtype));
     if (!begin_together(call, "tensor_gather", total_of(call, counts), dtype, &status)) return status;
-    return end_together(call, call->tensor->gather(call->tensor->context, mine, all, counts, dtype, call->stream));
+    return end_together(call,
+                        call->tensor->gather(call->tensor->context, mine, all, counts, dtype, call->stream));
 }
 
-yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine, const int64_t counts[],
-                                  yoke_dtype dtype)
+yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine,
+                                  const int64_t counts[], yoke_dtype dtype)
 {
     yoke_status status;
     if (is_alone(call)) return yoke_call_copy(call, mine, all, (size_t)counts[0] * yoke_dtype_bytes(dtype));
     if (!begin_together(call, "tensor_scatter_sum", total_of(call, counts), dtype, &status)) return status;
-    return end_together(call, call->tensor->scatter_sum(call->tensor->context, all, mine, counts, dtype, call->stream));
+    return end_together(call, call->tensor->scatter_sum(call->tensor->context, all, mine, counts, dtype,
+                                                        call->stream));
 }
 
 void yokei_observer_free(yoke_observer *o)

@@ -10,7 +10,8 @@
  */
 static int by_life(const void *a, const void *b)
 {
-    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a, *y = *(const struct yokei_buffer *const *)b;
+    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a,
+                              *y = *(const struct yokei_buffer *const *)b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
     if (x->last != y->last) return x->last > y->last ? -1 : 1;
     return x < y ? -1 : x > y;
@@ -36,7 +37,8 @@ static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes
  * Place all buffers that are received, or all that are not, from offset `base` on. Returns the end of their
  * memory.
  */
-static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base, struct yokei_buffer **order, struct yokei_buffer **live)
+static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base,
+                    struct yokei_buffer **order, struct yokei_buffer **live)
 {
     int n_order = 0, n_live = 0;
     size_t most = 0;
@@ -66,10 +68,13 @@ static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t b
  */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
 {
-    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order), **live = malloc(((size_t)n + 1) * sizeof *live);
+    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order),
+                        **live = malloc(((size_t)n + 1) * sizeof *live);
     yoke_status status = YOKE_OK;
-    if (order && live) *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, order, live), order, live);
-    else status = yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
+    if (order && live)
+        *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, order, live), order, live);
+    else
+        status = yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
     free(order);
     free(live);
     return status;
@@ -79,7 +84,8 @@ yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *byt
  * `change` has, for each instruction, the bytes of each kind of buffer that begin to live there, minus those
  * that have ended. Add them up, and keep the sums of the instruction with the most live bytes.
  */
-static void at_most(const struct yokei_program *p, int64_t (*change)[YOKEI_N_BUFFER_KINDS], struct yokei_program_parts *out)
+static void at_most(const struct yokei_program *p, int64_t (*change)[YOKEI_N_BUFFER_KINDS],
+                    struct yokei_program_parts *out)
 {
     int64_t now[YOKEI_N_BUFFER_KINDS] = { 0 }, most = -1;
     for (int i = 0; i < p->n; i++) {
@@ -93,7 +99,7 @@ static void at_most(const struct yokei_program *p, int64_t (*change)[YOKEI_N_BUF
 
 yoke_status yokei_program_parts(const struct yokei_program *p, struct yokei_program_parts *out)
 {
-    int64_t (*change)[YOKEI_N_BUFFER_KINDS] = calloc((size_t)p->n + 2, sizeof *change);
+    int64_t(*change)[YOKEI_N_BUFFER_KINDS] = calloc((size_t)p->n + 2, sizeof *change);
     if (!change) return yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d instructions", p->n);
     *out = (struct yokei_program_parts){ { 0 }, 0, 0 };
     size_t end = 0;

@@ -16,8 +16,8 @@ struct yokei_mesh {
      * [pipeline] ranks that share the tensors of each stage; the caller owns it. NULL: `tensor` everywhere.
      */
     const int *widths;
-    int chunks;                 /* chunks of layers that each stage runs; 1 without interleaving */
-    int d, s, t;                /* this rank's replica, its stage, and its index among the ranks that share its tensors */
+    int chunks;  /* chunks of layers that each stage runs; 1 without interleaving */
+    int d, s, t; /* this rank's replica, its stage, and its index among the ranks that share its tensors */
 };
 
 /**
@@ -25,19 +25,25 @@ struct yokei_mesh {
  * [pipeline] gives the stages different widths; NULL gives all stages the width `tensor`. `widths` must
  * outlive the mesh. YOKE_ECONFIG if the sizes do not make the number of ranks.
  */
-yoke_status yokei_mesh_create(int n_ranks, int rank, int data, int pipeline, int tensor, const int *widths, int chunks,
-                              struct yokei_mesh *mesh_out);
+yoke_status yokei_mesh_create(int n_ranks, int rank, int data, int pipeline, int tensor, const int *widths,
+                              int chunks, struct yokei_mesh *mesh_out);
 /**
  * The number of ranks that share the tensors of stage s. yokei_mesh_replica is the sum over all stages: the
  * ranks of a replica.
  */
-static inline int yokei_mesh_width(const struct yokei_mesh *m, int s) { return m->widths ? m->widths[s] : m->tensor; }
+static inline int yokei_mesh_width(const struct yokei_mesh *m, int s)
+{
+    return m->widths ? m->widths[s] : m->tensor;
+}
 int yokei_mesh_replica(const struct yokei_mesh *mesh);
 /**
  * Whether stages a and b have the same number of ranks. Then each rank of one stage has one counterpart in
  * the other.
  */
-static inline bool yokei_mesh_pairs(const struct yokei_mesh *m, int a, int b) { return yokei_mesh_width(m, a) == yokei_mesh_width(m, b); }
+static inline bool yokei_mesh_pairs(const struct yokei_mesh *m, int a, int b)
+{
+    return yokei_mesh_width(m, a) == yokei_mesh_width(m, b);
+}
 int yokei_mesh_rank(const struct yokei_mesh *mesh, int d, int s, int t);
 /** The same mesh with the d, s, t and `tensor` of another rank. */
 struct yokei_mesh yokei_mesh_at(const struct yokei_mesh *mesh, int rank);
@@ -62,7 +68,7 @@ struct yokei_blocks {
  * possible; the first virtual stages get one block more. chunk_out [chunks]: the layers that this rank runs.
  * YOKE_ECONFIG: too few blocks, or blocks_of does not add up to the number of blocks.
  */
-yoke_status yokei_mesh_chunks(const struct yokei_mesh *mesh, const struct yokei_blocks *blocks, int n_layers, const int64_t *blocks_of,
-                              struct yokei_chunk *chunk_out);
+yoke_status yokei_mesh_chunks(const struct yokei_mesh *mesh, const struct yokei_blocks *blocks, int n_layers,
+                              const int64_t *blocks_of, struct yokei_chunk *chunk_out);
 
 #endif

@@ -16,14 +16,14 @@ struct yokei_op {
 };
 
 struct yoke_observer {
-    bool runs;               /* true: a profiler; false: a planner */
+    bool runs;                /* true: a profiler; false: a planner */
     const char *layer, *call; /* the layer and its call that are observed, for messages and profiles */
-    struct yoke_cost cost;   /* cost of the current op */
+    struct yoke_cost cost;    /* cost of the current op */
     yoke_status status;
     /* planner */
     struct yokei_op *ops;
     int n_ops, capacity;
-    size_t scratch_bytes;    /* largest scratch memory of any op */
+    size_t scratch_bytes; /* largest scratch memory of any op */
     /* profiler */
     yoke_stream *stream;
     const char *op;

@@ -22,17 +22,19 @@ struct users {
 
 struct ordering {
     struct yokei_program *p;
-    struct users *users;                                 /* [n_buffers] */
-    int newest[YOKEI_N_STREAMS];                         /* newest instruction of each stream so far */
+    struct users *users;         /* [n_buffers] */
+    int newest[YOKEI_N_STREAMS]; /* newest instruction of each stream so far */
     /* Newest instruction on the communication stream that works on gradients. */
     int summed;
-    int sum;                                             /* newest REDUCE; -1: none yet */
-    int waited[YOKEI_N_STREAMS][YOKEI_N_STREAMS];        /* [a][b]: newest instruction of stream b that stream a has waited for */
+    int sum; /* newest REDUCE; -1: none yet */
+    int waited[YOKEI_N_STREAMS]
+              [YOKEI_N_STREAMS]; /* [a][b]: newest instruction of stream b that stream a has waited for */
 };
 
 static int operands_of(const struct yokei_instruction *i, int list[N_OPERANDS])
 {
-    const int all[N_OPERANDS] = { i->x, i->y, i->dy, i->dx, i->workspace, i->stash[0], i->stash[1], i->stash[2] };
+    const int all[N_OPERANDS] = { i->x,         i->y,        i->dy,       i->dx,
+                                  i->workspace, i->stash[0], i->stash[1], i->stash[2] };
     int n = 0;
     for (int k = 0; k < N_OPERANDS; k++)
         if (all[k] >= 0) list[n++] = all[k];
@@ -68,7 +70,8 @@ static void take_over(struct ordering *o, int at, int buffer)
 
 static bool works_on_gradients(const struct yokei_instruction *i)
 {
-    return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
+    return i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED
+           || i->kind == YOKEI_NORMS || i->kind == YOKEI_STEP || i->kind == YOKEI_AGREE;
 }
 
 /*
@@ -79,7 +82,8 @@ static bool works_on_gradients(const struct yokei_instruction *i)
 static void order_buckets(struct ordering *o, int at)
 {
     const struct yokei_instruction *i = &o->p->instruction[at];
-    if (works_on_gradients(i)) wait_for(o, at, i->stream == YOKEI_COMPUTE ? o->summed : o->newest[YOKEI_COMPUTE]);
+    if (works_on_gradients(i))
+        wait_for(o, at, i->stream == YOKEI_COMPUTE ? o->summed : o->newest[YOKEI_COMPUTE]);
     if (works_on_gradients(i) && i->stream == YOKEI_COMMUNICATION) o->summed = at;
     if (i->kind == YOKEI_GATHER) wait_for(o, at, o->newest[YOKEI_COMPUTE]);
 }
@@ -91,8 +95,10 @@ static void order(struct ordering *o, int at)
     const int n = operands_of(i, list);
     for (int k = 0; k < n; k++) {
         const struct yokei_buffer *b = &o->p->buffer[list[k]];
-        if (b->first == at) take_over(o, at, list[k]);
-        else wait_for(o, at, b->first);
+        if (b->first == at)
+            take_over(o, at, list[k]);
+        else
+            wait_for(o, at, b->first);
         o->users[list[k]].last[i->stream] = at;
     }
     order_buckets(o, at);
@@ -100,7 +106,8 @@ static void order(struct ordering *o, int at)
      * A sum of a bucket may run on, even if its stream runs each op within the call. TIED and REPLICATED
      * follow on the same stream and work on the same gradients, so they wait for the newest sum.
      */
-    if ((i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED) && o->sum >= 0) i->wait[i->stream] = o->p->instruction[o->sum].record;
+    if ((i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED) && o->sum >= 0)
+        i->wait[i->stream] = o->p->instruction[o->sum].record;
     if (yokei_goes_on(i->kind) && i->record < 0) i->record = o->p->n_events++;
     if (i->kind == YOKEI_REDUCE) o->sum = at;
     o->newest[i->stream] = at;
@@ -108,7 +115,9 @@ static void order(struct ordering *o, int at)
 
 yoke_status yokei_order_streams(struct yokei_program *p)
 {
-    struct ordering o = { .p = p, .summed = -1, .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
+    struct ordering o = { .p = p,
+                          .summed = -1,
+                          .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
     if (!o.users) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", p->n_buffers);
     memset(o.users, 0xff, ((size_t)p->n_buffers + 1) * sizeof *o.users); /* -1 */
     memset(o.newest, 0xff, sizeof o.newest);

@@ -17,9 +17,12 @@ static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke
     int i = yokei_parameter_find(ps, p->name);
     if (i >= 0) {
         const struct yoke_parameter *q = &ps->item[i];
-        if (q->n_dims != p->n_dims || memcmp(q->shape, p->shape, sizeof q->shape) != 0 || q->matrix != p->matrix)
-            return yoke_fail(YOKE_ECONFIG, "parameter %s is declared twice, with different shapes or kinds: give one of them another name",
-                             p->name);
+        if (q->n_dims != p->n_dims || memcmp(q->shape, p->shape, sizeof q->shape) != 0
+            || q->matrix != p->matrix)
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "parameter %s is declared twice, with different shapes or kinds: give one of them another name",
+                p->name);
         if (layer < ps->first_layer[i]) ps->first_layer[i] = layer;
     } else {
         i = ps->n++;
@@ -30,8 +33,8 @@ static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke
     return YOKE_OK;
 }
 
-yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held, const struct yoke_place *place,
-                                    struct yokei_parameters *out)
+yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held,
+                                    const struct yoke_place *place, struct yokei_parameters *out)
 {
     yoke_status status = YOKE_OK;
     struct yokei_parameters ps = { .n_layers = n_layers };
@@ -47,10 +50,11 @@ yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layer
     for (int l = 0; l < n_layers; l++) {
         struct yoke_parameter p;
         if (held && !held[l]) continue;
-        for (int i = 0; layers[l]->type->parameter && layers[l]->type->parameter(layers[l], place, i, &p); i++) {
+        for (int i = 0; layers[l]->type->parameter && layers[l]->type->parameter(layers[l], place, i, &p);
+             i++) {
             if (i == YOKE_MAX_PARAMETERS) {
-                status = yoke_fail(YOKE_ECONFIG, "layer %s declares more than %d parameters: split it", layers[l]->name,
-                                   YOKE_MAX_PARAMETERS);
+                status = yoke_fail(YOKE_ECONFIG, "layer %s declares more than %d parameters: split it",
+                                   layers[l]->name, YOKE_MAX_PARAMETERS);
                 goto free_parameters;
             }
             YOKE_TRY_GOTO(add(&ps, l, &p), free_parameters);
@@ -127,14 +131,16 @@ static void walk_dimension(struct walk *w, int dim, int64_t logical)
     }
 }
 
-void yokei_shard_runs(const struct yoke_parameter *p, void (*visit)(void *context, int64_t logical, int64_t local, int64_t n),
-                      void *context)
+void yokei_shard_runs(const struct yoke_parameter *p,
+                      void (*visit)(void *context, int64_t logical, int64_t local, int64_t n), void *context)
 {
     struct walk w = { p, visit, context, 0 };
     bool whole = true;
     for (int d = 0; d < p->n_dims; d++) whole = whole && p->shard[d].n == 0;
-    if (whole) visit(context, 0, 0, yokei_logical_count(p));
-    else walk_dimension(&w, 0, 0);
+    if (whole)
+        visit(context, 0, 0, yokei_logical_count(p));
+    else
+        walk_dimension(&w, 0, 0);
 }
 
 struct copy {
@@ -175,14 +181,18 @@ static void draw_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct draw *d = context;
     for (int64_t i = YOKE_MAX(d->first - local, 0); i < YOKE_MIN(n, d->end - local); i++)
-        d->to[local + i - d->first] = d->p->init == YOKE_INIT_ZEROS  ? 0.0f
-                           : d->p->init == YOKE_INIT_ONES ? 1.0f
-                                                          : (float)(d->p->init_std * yokei_normal(d->key, (uint64_t)(logical + i)));
+        d->to[local + i - d->first] = d->p->init == YOKE_INIT_ZEROS ? 0.0f
+                                      : d->p->init == YOKE_INIT_ONES
+                                          ? 1.0f
+                                          : (float)(d->p->init_std
+                                                    * yokei_normal(d->key, (uint64_t)(logical + i)));
 }
 
-void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n, float *out)
+void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n,
+                                float *out)
 {
-    yokei_shard_runs(p, draw_run, &(struct draw){ p, yokei_philox_named(seed, p->name), first, first + n, out });
+    yokei_shard_runs(p, draw_run,
+                     &(struct draw){ p, yokei_philox_named(seed, p->name), first, first + n, out });
 }
 
 void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local)

@@ -9,10 +9,10 @@
 
 struct yokei_parameters {
     int n;
-    struct yoke_parameter *item;             /* in the order of first declaration */
-    int *first_layer;                        /* the lowest layer that uses the parameter; it is the last to add to its gradient */
+    struct yoke_parameter *item; /* in the order of first declaration */
+    int *first_layer; /* the lowest layer that uses the parameter; it is the last to add to its gradient */
     int n_layers;
-    int (*of_layer)[YOKE_MAX_PARAMETERS];    /* a layer's parameters as indices into `item` */
+    int (*of_layer)[YOKE_MAX_PARAMETERS]; /* a layer's parameters as indices into `item` */
     int *n_of_layer;
 };
 
@@ -20,8 +20,8 @@ struct yokei_parameters {
  * Collect the parameters of all layers l with held[l]. held [n_layers]; NULL: all layers. Free the result
  * with yokei_parameters_free. YOKE_ECONFIG if a name is declared twice with different shapes.
  */
-yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held, const struct yoke_place *place,
-                                    struct yokei_parameters *out);
+yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layers, const bool *held,
+                                    const struct yoke_place *place, struct yokei_parameters *out);
 void yokei_parameters_free(struct yokei_parameters *parameters);
 
 /** The index of the parameter with this name, or -1. */
@@ -34,8 +34,8 @@ int64_t yokei_local_count(const struct yoke_parameter *p);
  * Walk through the shard in order, in runs of elements that are contiguous in the whole parameter. For each
  * run it calls visit(context, index in the whole parameter, index in the shard, length of the run).
  */
-void yokei_shard_runs(const struct yoke_parameter *p, void (*visit)(void *context, int64_t logical, int64_t local, int64_t n),
-                      void *context);
+void yokei_shard_runs(const struct yoke_parameter *p,
+                      void (*visit)(void *context, int64_t logical, int64_t local, int64_t n), void *context);
 /**
  * Copy this rank's shard from `whole` to `local`, or back from `local` to its place in `whole`. Both are f32.
  */
@@ -47,6 +47,7 @@ void yokei_shard_place(const struct yoke_parameter *p, const float *local, float
  */
 void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local);
 /** Draw elements [first, first + n) of the shard. */
-void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n, float *out);
+void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n,
+                                float *out);
 
 #endif

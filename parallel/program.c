@@ -5,10 +5,21 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
-const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero", "F", "B", "W", "send activation", "receive activation",
-                                                                     "send gradient", "receive gradient", "tied", "replicated",
-                                                                     "reduce", "norms",
-                                                                     "agree", "step", "gather" };
+const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero",
+                                                                    "F",
+                                                                    "B",
+                                                                    "W",
+                                                                    "send activation",
+                                                                    "receive activation",
+                                                                    "send gradient",
+                                                                    "receive gradient",
+                                                                    "tied",
+                                                                    "replicated",
+                                                                    "reduce",
+                                                                    "norms",
+                                                                    "agree",
+                                                                    "step",
+                                                                    "gather" };
 
 enum { NONE = -1 };
 
@@ -22,10 +33,10 @@ struct lowering {
     struct yokei_program *p;
     struct live *live; /* [micro-batch][layer] */
     const struct yokei_actions *actions;
-    int at;            /* index of the current action */
-    bool refills;      /* an R is delayed: the B after it refills the stash, segment by segment */
+    int at;                 /* index of the current action */
+    bool refills;           /* an R is delayed: the B after it refills the stash, segment by segment */
     struct yokei_chunk all; /* the only chunk of a rank that holds all layers */
-    yoke_status status; /* sticky: out of memory */
+    yoke_status status;     /* sticky: out of memory */
 };
 
 int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch)
@@ -48,8 +59,15 @@ static struct yokei_instruction *emit(struct lowering *w, enum yokei_instruction
         p->capacity = capacity;
     }
     struct yokei_instruction *i = &p->instruction[p->n++];
-    *i = (struct yokei_instruction){ .kind = kind, .layer = NONE, .record = NONE, .x = NONE, .y = NONE, .dy = NONE, .dx = NONE,
-                                     .stash = { NONE, NONE, NONE }, .workspace = NONE };
+    *i = (struct yokei_instruction){ .kind = kind,
+                                     .layer = NONE,
+                                     .record = NONE,
+                                     .x = NONE,
+                                     .y = NONE,
+                                     .dy = NONE,
+                                     .dx = NONE,
+                                     .stash = { NONE, NONE, NONE },
+                                     .workspace = NONE };
     for (int s = 0; s < YOKEI_N_STREAMS; s++) i->wait[s] = NONE;
     return i;
 }
@@ -83,7 +101,9 @@ static int touch(struct lowering *w, int b)
 static struct yoke_shape shape_of(const struct lowering *w, int micro_batch)
 {
     const struct yokei_program *p = w->p;
-    return (struct yoke_shape){ sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode, &w->job->place };
+    return (struct yoke_shape){
+        sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode, &w->job->place
+    };
 }
 
 static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yoke_part part)
@@ -109,9 +129,15 @@ static struct live *live_of(struct lowering *w, int micro_batch, int layer)
     return &w->live[(size_t)micro_batch * (size_t)w->job->n_layers + (size_t)layer];
 }
 
-static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk) { return w->job->n_chunks ? &w->job->chunk[chunk] : &w->all; }
+static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk)
+{
+    return w->job->n_chunks ? &w->job->chunk[chunk] : &w->all;
+}
 
-static bool is_recomputed(const struct lowering *w, int layer) { return w->job->recomputed && w->job->recomputed[layer]; }
+static bool is_recomputed(const struct lowering *w, int layer)
+{
+    return w->job->recomputed && w->job->recomputed[layer];
+}
 
 /*
  * Emit the forward passes of layers [first, end). If `again`, emit only those of layers whose stash is filled
@@ -128,7 +154,8 @@ static void lower_forward(struct lowering *w, int m, int c, int first, int end, 
         if (l > 0) i.x = touch(w, live_of(w, m, l - 1)->y);
         i.y = live->y = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, m, l));
         for (int part = 0; part < YOKE_B_TO_W; part++)
-            i.stash[part] = live->stash[part] = buffer(w, YOKEI_BUFFER_STASH, part_bytes(w, l, m, (enum yoke_part)part));
+            i.stash[part] = live->stash[part] = buffer(w, YOKEI_BUFFER_STASH,
+                                                       part_bytes(w, l, m, (enum yoke_part)part));
         i.workspace = buffer(w, YOKEI_BUFFER_WORKSPACE, part_bytes(w, l, m, YOKE_WORKSPACE));
         if (!w->status) w->p->instruction[w->p->n - 1] = i;
     }
@@ -141,9 +168,11 @@ static void lower_forward(struct lowering *w, int m, int c, int first, int end, 
  */
 static bool can_put_off(const struct lowering *w)
 {
-    const struct yokei_action *r = &w->actions->action[w->at], *next = r + 1, *end = w->actions->action + w->actions->n;
+    const struct yokei_action *r = &w->actions->action[w->at], *next = r + 1,
+                              *end = w->actions->action + w->actions->n;
     while (next < end && (next->kind == YOKEI_ACTION_RA || next->kind == YOKEI_ACTION_RG)) next++;
-    return w->job->segment > 0 && next < end && next->kind == YOKEI_ACTION_B && next->index == r->index && next->chunk == r->chunk;
+    return w->job->segment > 0 && next < end && next->kind == YOKEI_ACTION_B && next->index == r->index
+           && next->chunk == r->chunk;
 }
 
 static void lower_again(struct lowering *w, const struct yokei_action *r)
@@ -164,7 +193,8 @@ static void refill(struct lowering *w, int m, int c, int l)
 /* ---- messages of a pipeline ---- */
 
 /* Emit a receive. It fills a buffer of its own: the output of `layer`, or the gradient of that output. */
-static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int layer)
+static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a,
+                         int layer)
 {
     struct yokei_instruction i = *emit(w, kind);
     i.micro_batch = a->index, i.chunk = a->chunk;
@@ -175,7 +205,8 @@ static int lower_receive(struct lowering *w, enum yokei_instruction_kind kind, c
     return b;
 }
 
-static void lower_send(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a, int b)
+static void lower_send(struct lowering *w, enum yokei_instruction_kind kind, const struct yokei_action *a,
+                       int b)
 {
     struct yokei_instruction *i = emit(w, kind);
     i->micro_batch = a->index, i->chunk = a->chunk;
@@ -190,7 +221,9 @@ static void lower_message(struct lowering *w, const struct yokei_action *a)
     switch (a->kind) {
     case YOKEI_ACTION_SA: lower_send(w, YOKEI_SEND_ACTIVATION, a, live_of(w, m, last)->y); break;
     case YOKEI_ACTION_SG: lower_send(w, YOKEI_SEND_GRADIENT, a, live_of(w, m, before)->dy); break;
-    case YOKEI_ACTION_RA: live_of(w, m, before)->y = lower_receive(w, YOKEI_RECEIVE_ACTIVATION, a, before); break;
+    case YOKEI_ACTION_RA:
+        live_of(w, m, before)->y = lower_receive(w, YOKEI_RECEIVE_ACTIVATION, a, before);
+        break;
     default: live_of(w, m, last)->dy = lower_receive(w, YOKEI_RECEIVE_GRADIENT, a, last); break;
     }
 }
@@ -218,7 +251,8 @@ static void lower_backward_input(struct lowering *w, int l, int m, int chunk)
     struct yokei_instruction i = *emit(w, YOKEI_BACKWARD_INPUT);
     operands(w, &i, l, m, YOKE_UNTIL_B);
     i.chunk = chunk;
-    if (l > 0) i.dx = live_of(w, m, l - 1)->dy = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, m, l - 1));
+    if (l > 0)
+        i.dx = live_of(w, m, l - 1)->dy = buffer(w, YOKEI_BUFFER_BOUNDARY, boundary_bytes(w, m, l - 1));
     live->stash[YOKE_B_TO_W] = buffer(w, YOKEI_BUFFER_STASH, part_bytes(w, l, m, YOKE_B_TO_W));
     for (int part = 0; part < YOKE_N_STASHES; part++) i.stash[part] = touch(w, live->stash[part]);
     if (!w->status) w->p->instruction[w->p->n - 1] = i;
@@ -260,8 +294,8 @@ static void lower_step(struct lowering *w)
 /* Emit the REDUCE actions that come directly next in the schedule, as soon as their bucket is complete. */
 static void lower_ready_reduces(struct lowering *w, int layer)
 {
-    while (w->at + 1 < w->actions->n && w->actions->action[w->at + 1].kind == YOKEI_ACTION_REDUCE &&
-           w->job->state->bucket[w->actions->action[w->at + 1].index].layer >= layer)
+    while (w->at + 1 < w->actions->n && w->actions->action[w->at + 1].kind == YOKEI_ACTION_REDUCE
+           && w->job->state->bucket[w->actions->action[w->at + 1].index].layer >= layer)
         lower_reduce(w, w->actions->action[++w->at].index);
 }
 
@@ -280,9 +314,12 @@ static void lower_backward(struct lowering *w, const struct yokei_action *action
 
 static void lower_action(struct lowering *w)
 {
-    const struct yokei_action *a = &w->actions->action[w->at], *next = w->at + 1 < w->actions->n ? a + 1 : NULL;
+    const struct yokei_action *a = &w->actions->action[w->at],
+                              *next = w->at + 1 < w->actions->n ? a + 1 : NULL;
     switch (a->kind) {
-    case YOKEI_ACTION_F: lower_forward(w, a->index, a->chunk, chunk_of(w, a->chunk)->first, chunk_of(w, a->chunk)->end, false); break;
+    case YOKEI_ACTION_F:
+        lower_forward(w, a->index, a->chunk, chunk_of(w, a->chunk)->first, chunk_of(w, a->chunk)->end, false);
+        break;
     case YOKEI_ACTION_R: lower_again(w, a); break;
     case YOKEI_ACTION_SA:
     case YOKEI_ACTION_RA:
@@ -290,7 +327,8 @@ static void lower_action(struct lowering *w)
     case YOKEI_ACTION_RG: lower_message(w, a); break;
     case YOKEI_ACTION_TIED: emit(w, YOKEI_TIED)->stream = YOKEI_COMMUNICATION; break;
     case YOKEI_ACTION_B: {
-        bool both = next && next->kind == YOKEI_ACTION_W && next->index == a->index && next->chunk == a->chunk;
+        bool both = next && next->kind == YOKEI_ACTION_W && next->index == a->index
+                    && next->chunk == a->chunk;
         lower_backward(w, a, true, both);
         break;
     }
@@ -307,7 +345,8 @@ static void lower_action(struct lowering *w)
     }
 }
 
-static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode, struct yokei_program *p)
+static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode,
+                         struct yokei_program *p)
 {
     *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T };
     *w = (struct lowering){ .job = job, .p = p, .all = { 0, job->n_layers } };
@@ -315,11 +354,13 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
     size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)job->n_layers;
     p->micro_batch = calloc(n + 1, sizeof *p->micro_batch);
     w->live = malloc((cells + 1) * sizeof *w->live);
-    if (!p->micro_batch || !w->live) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %zu micro-batches", n);
+    if (!p->micro_batch || !w->live)
+        return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %zu micro-batches", n);
     for (size_t i = 0; i < cells; i++) w->live[i] = (struct live){ NONE, NONE, { NONE, NONE, NONE } };
     for (int m = 0; m < p->n_micro_batches; m++) {
         int64_t first = m * job->micro_batch;
-        p->micro_batch[m] = (struct yokei_micro_batch){ first, YOKE_MIN(job->micro_batch, job->n_sequences - first) };
+        p->micro_batch[m] = (struct yokei_micro_batch){ first, YOKE_MIN(job->micro_batch,
+                                                                        job->n_sequences - first) };
     }
     return YOKE_OK;
 }
@@ -328,8 +369,12 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
 static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
 {
     /* Nothing reads at this address. But an optional operand must already look as present as it will be. */
-    struct yokei_machine machine = { .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096 };
-    machine.pass = (struct yoke_pass){ .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1 };
+    struct yokei_machine machine = {
+        .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096
+    };
+    machine.pass = (struct yoke_pass){
+        .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1
+    };
     machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
     for (int i = 0; i < p->n; i++) {
         p->instruction[i].first_op = p->planner.n_ops;
@@ -353,7 +398,8 @@ static void note_fresh(const struct yokei_job *job, struct yokei_program *p, boo
             const int index = job->parameters->of_layer[i->layer][k];
             const bool first = !begun[index];
             begun[index] = true;
-            if (!first || !layer->type->parameter(layer, &job->place, k, &parameter) || !parameter.overwrites) continue;
+            if (!first || !layer->type->parameter(layer, &job->place, k, &parameter) || !parameter.overwrites)
+                continue;
             i->fresh |= UINT32_C(1) << k;
             written[index] = true;
         }
@@ -367,9 +413,12 @@ static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program
 {
     const struct yokei_state *s = job->state;
     const size_t wide = yoke_dtype_bytes(s->wide), end = s->gradients + s->gradients_bytes;
-    bool *begun = calloc((size_t)s->n + 1, sizeof *begun), *written = calloc((size_t)s->n + 1, sizeof *written);
+    bool *begun = calloc((size_t)s->n + 1, sizeof *begun),
+         *written = calloc((size_t)s->n + 1, sizeof *written);
     p->zeroed = malloc(((size_t)s->n + 1) * sizeof *p->zeroed);
-    yoke_status status = begun && written && p->zeroed ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d gradients", s->n);
+    yoke_status status = begun && written && p->zeroed
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d gradients", s->n);
     size_t at = s->gradients;
     if (!status) note_fresh(job, p, begun, written);
     for (int k = 0; k <= s->n && !status; k++) {
@@ -417,7 +466,8 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
             const struct yokei_chunk *chunk = chunk_of(&w, c);
             if (chunk->first > 0) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_RA, m, c });
             lower_forward(&w, m, c, chunk->first, chunk->end, false);
-            if (chunk->end < job->n_layers) lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_SA, m, c });
+            if (chunk->end < job->n_layers)
+                lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_SA, m, c });
         }
     program_out->agree = program_out->n;
     return finish(&w, status);

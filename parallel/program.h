@@ -19,21 +19,23 @@
 #include "parallel/state.h"
 
 enum yokei_instruction_kind {
-    YOKEI_ZERO,            /* set gradients to 0 */
-    YOKEI_FORWARD,         /* these three are the calls of a layer for a micro-batch */
+    YOKEI_ZERO,    /* set gradients to 0 */
+    YOKEI_FORWARD, /* these three are the calls of a layer for a micro-batch */
     YOKEI_BACKWARD_INPUT,
     YOKEI_BACKWARD_WEIGHT,
     YOKEI_SEND_ACTIVATION, /* to the next stage; with chunks, the last stage sends to the first */
     YOKEI_RECEIVE_ACTIVATION,
-    YOKEI_SEND_GRADIENT,   /* to the previous stage */
+    YOKEI_SEND_GRADIENT, /* to the previous stage */
     YOKEI_RECEIVE_GRADIENT,
-    YOKEI_TIED,            /* sum the gradients of parameters that the first and the last stage share */
-    YOKEI_REPLICATED,      /* for parameters that all ranks of a tensor group hold: make their gradients equal on these ranks */
-    YOKEI_REDUCE,          /* sum the gradients of a bucket over the replicas */
-    YOKEI_NORMS,           /* sums of squares, and counts of non-finite elements, of the gradients in this rank's slices */
-    YOKEI_AGREE,           /* exchange loss, norm, overflow and times between all ranks at the end of a step */
-    YOKEI_STEP,            /* AdamW on the part of a bucket whose moments this rank keeps */
-    YOKEI_GATHER,          /* all-gather the weights of a bucket from the replicas that updated them */
+    YOKEI_TIED,       /* sum the gradients of parameters that the first and the last stage share */
+    YOKEI_REPLICATED, /* for parameters that all ranks of a tensor group hold: make their gradients equal on
+                         these ranks */
+    YOKEI_REDUCE,     /* sum the gradients of a bucket over the replicas */
+    YOKEI_NORMS, /* sums of squares, and counts of non-finite elements, of the gradients in this rank's slices
+                  */
+    YOKEI_AGREE, /* exchange loss, norm, overflow and times between all ranks at the end of a step */
+    YOKEI_STEP,  /* AdamW on the part of a bucket whose moments this rank keeps */
+    YOKEI_GATHER, /* all-gather the weights of a bucket from the replicas that updated them */
     YOKEI_N_INSTRUCTIONS
 };
 extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
@@ -42,12 +44,18 @@ extern const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS];
  * Whether the instruction is a message between stages. A message always records an event, with which others
  * wait for its end.
  */
-static inline bool yokei_is_message(enum yokei_instruction_kind kind) { return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT; }
+static inline bool yokei_is_message(enum yokei_instruction_kind kind)
+{
+    return kind >= YOKEI_SEND_ACTIVATION && kind <= YOKEI_RECEIVE_GRADIENT;
+}
 /**
  * Whether the instruction may run on while later ones begin: messages and sums of buckets. A sum always
  * records an event, too.
  */
-static inline bool yokei_goes_on(enum yokei_instruction_kind kind) { return yokei_is_message(kind) || kind == YOKEI_REDUCE; }
+static inline bool yokei_goes_on(enum yokei_instruction_kind kind)
+{
+    return yokei_is_message(kind) || kind == YOKEI_REDUCE;
+}
 
 /*
  * Each neighbour and direction has a stream of its own, so a message that waits for its receiver delays
@@ -68,25 +76,31 @@ struct yokei_instruction {
     int layer, micro_batch, chunk; /* for the calls of a layer */
     int bucket;                    /* for REDUCE, STEP and GATHER */
     enum yokei_stream stream;
-    int wait[YOKEI_N_STREAMS];     /* for each other stream: the event to wait for before the instruction; -1: none */
-    int record;                    /* the event to record after the instruction; -1: none */
-    bool recomputes;               /* the instruction is an R: a forward pass that only fills the stash again */
-    uint32_t fresh;                /* bit p: W overwrites the gradient of the layer's parameter p instead of adding to it */
+    int wait[YOKEI_N_STREAMS]; /* for each other stream: the event to wait for before the instruction; -1:
+                                  none */
+    int record;                /* the event to record after the instruction; -1: none */
+    bool recomputes;           /* the instruction is an R: a forward pass that only fills the stash again */
+    uint32_t fresh; /* bit p: W overwrites the gradient of the layer's parameter p instead of adding to it */
     int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* indices of buffers; -1: none */
-    int first_op, n_ops;           /* the ops that the instruction issues, in program->planner.ops */
+    int first_op, n_ops; /* the ops that the instruction issues, in program->planner.ops */
 };
 
 /**
  * BOUNDARY: a layer's output, or the gradient of it. STASH: what a call leaves for a later call. WORKSPACE:
  * used within one call.
  */
-enum yokei_buffer_kind { YOKEI_BUFFER_BOUNDARY, YOKEI_BUFFER_STASH, YOKEI_BUFFER_WORKSPACE, YOKEI_N_BUFFER_KINDS };
+enum yokei_buffer_kind {
+    YOKEI_BUFFER_BOUNDARY,
+    YOKEI_BUFFER_STASH,
+    YOKEI_BUFFER_WORKSPACE,
+    YOKEI_N_BUFFER_KINDS
+};
 
 /** A buffer that lives from instruction `first` to `last`, both included. */
 struct yokei_buffer {
     size_t bytes;
     int first, last;
-    size_t offset;  /* from the end of the state (see parallel/state.h) */
+    size_t offset; /* from the end of the state (see parallel/state.h) */
     /*
      * Filled by a receive. Such a buffer never shares memory with a sent one, so no receive waits until
      * another rank takes a message.
@@ -116,11 +130,12 @@ struct yokei_program {
     int n_buffers, buffer_capacity;
     struct yokei_buffer *buffer;
     int n_zeroed;
-    struct yokei_piece *zeroed; /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
+    struct yokei_piece
+        *zeroed; /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
     int n_events;
-    int agree;               /* index of AGREE; n if there is none */
-    size_t bytes;            /* memory that all buffers need together, once they are placed */
-    yoke_observer planner;   /* the ops of all instructions, and the scratch memory that they need */
+    int agree;             /* index of AGREE; n if there is none */
+    size_t bytes;          /* memory that all buffers need together, once they are placed */
+    yoke_observer planner; /* the ops of all instructions, and the scratch memory that they need */
 };
 
 /** A chunk: layers [first, end), which a rank runs one after the other. */
@@ -133,8 +148,9 @@ struct yokei_job {
     const yoke_layer *const *layers;
     int n_layers;
     int n_chunks;
-    const struct yokei_chunk *chunk; /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
-    const bool *recomputed;          /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
+    const struct yokei_chunk
+        *chunk;             /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
+    const bool *recomputed; /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
     /*
      * Number of layers whose stashes are filled again together, if R comes directly before B; 0: the whole
      * chunk.
@@ -145,7 +161,8 @@ struct yokei_job {
     yoke_device *device;
     struct yoke_place place;
     int64_t T;
-    int64_t n_sequences, micro_batch; /* sequences of this rank's share, and the largest number of sequences in a micro-batch */
+    int64_t n_sequences, micro_batch; /* sequences of this rank's share, and the largest number of sequences
+                                         in a micro-batch */
 };
 
 /** The number of micro-batches in a share of n_sequences. */
@@ -196,12 +213,14 @@ struct yokei_machine {
     const struct yokei_program *program;
     yoke_stream *stream[YOKEI_N_STREAMS];
     yoke_event **event;
-    void *base;             /* the rank's allocation; while planning, an address that nothing reads */
+    void *base; /* the rank's allocation; while planning, an address that nothing reads */
     yoke_observer *observer;
-    struct yoke_pass pass;  /* the step's; the interpreter fills in micro-batch, chunk and sample */
+    struct yoke_pass pass; /* the step's; the interpreter fills in micro-batch, chunk and sample */
     struct yokei_adamw adamw;
-    double slow;            /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank sleeps */
-    const struct yoke_tensor_group *tensor; /* the ranks that share the tensors of this rank's layers; NULL: none */
+    double slow; /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank
+                    sleeps */
+    const struct yoke_tensor_group
+        *tensor; /* the ranks that share the tensors of this rank's layers; NULL: none */
     /* operations that need other ranks; NULL: there are none */
     yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream, yoke_event *done);
     yoke_status (*gather)(void *context, int bucket, yoke_stream *stream);
@@ -212,13 +231,13 @@ struct yokei_machine {
      * One message of a pipeline. `kind` says which neighbour sends or receives it. data [n_rows, columns]:
      * rows of the micro-batch.
      */
-    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream,
-                           yoke_event *done);
+    yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows,
+                           int64_t columns, yoke_stream *stream, yoke_event *done);
     /*
      * A message completes its event itself, because the streams run each op within the call that issues it.
      */
     bool messages_tell;
-    bool reduces_tell;      /* a sum of a bucket completes its event itself, too, and runs beside computation */
+    bool reduces_tell; /* a sum of a bucket completes its event itself, too, and runs beside computation */
     struct yokei_record *record; /* gets the times of the instructions; NULL: the times are not recorded */
     void *context;
 };
@@ -237,11 +256,13 @@ static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruc
  * name the rank. YOKE_ECONFIG if the variable cannot be read.
  */
 yoke_status yokei_slow_factor(double *factor_out);
-typedef yoke_status (*yokei_run_function)(const struct yokei_machine *machine, const struct yokei_instruction *instruction);
+typedef yoke_status (*yokei_run_function)(const struct yokei_machine *machine,
+                                          const struct yokei_instruction *instruction);
 /**
  * Run a layer's call, then sleep so that it takes machine->slow times as long. Time spent waiting for other
  * ranks does not count.
  */
-yoke_status yokei_run_slowly(const struct yokei_machine *machine, const struct yokei_instruction *instruction, yokei_run_function run);
+yoke_status yokei_run_slowly(const struct yokei_machine *machine, const struct yokei_instruction *instruction,
+                             yokei_run_function run);
 
 #endif

@@ -7,8 +7,12 @@
 
 yoke_status yokei_record_create(int n_instructions, bool eager, struct yokei_record *record_out)
 {
-    *record_out = (struct yokei_record){ .n = n_instructions, .eager = eager, .at = calloc((size_t)n_instructions + 1, sizeof *record_out->at) };
-    return record_out->at ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "record of a step: no host memory for %d instructions", n_instructions);
+    *record_out = (struct yokei_record){ .n = n_instructions,
+                                         .eager = eager,
+                                         .at = calloc((size_t)n_instructions + 1, sizeof *record_out->at) };
+    return record_out->at ? YOKE_OK
+                          : yoke_fail(YOKE_ENOMEM, "record of a step: no host memory for %d instructions",
+                                      n_instructions);
 }
 
 void yokei_record_free(struct yokei_record *r)
@@ -33,7 +37,10 @@ static bool waits(const struct yokei_instruction *i)
 }
 
 /* Whether the stream is synchronised, so that the clock shows when the instruction begins and ends on it. */
-static bool is_synchronised(const struct yokei_record *r, const struct yokei_instruction *i) { return r->exact && !r->eager && !yokei_goes_on(i->kind); }
+static bool is_synchronised(const struct yokei_record *r, const struct yokei_instruction *i)
+{
+    return r->exact && !r->eager && !yokei_goes_on(i->kind);
+}
 
 yoke_status yokei_record_begin(const struct yokei_machine *k, int n)
 {
@@ -92,7 +99,8 @@ static double stood_still(const struct yokei_machine *k, int n)
     double still = waits(i) ? seconds(t->posted, t->begin) : 0;
     const bool is_sum = i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED;
     /* If the communication is complete when the call returns, the call has waited for it. */
-    if ((is_sum || yokei_is_message(i->kind)) && k->record->eager && t->end && t->end <= t->returned) still += seconds(t->begin, t->returned);
+    if ((is_sum || yokei_is_message(i->kind)) && k->record->eager && t->end && t->end <= t->returned)
+        still += seconds(t->begin, t->returned);
     return still;
 }
 
@@ -105,7 +113,8 @@ void yokei_record_measure(const struct yokei_machine *k, struct yokei_step_times
         const struct yokei_times *t = &k->record->at[n];
         if (!t->posted) continue;
         out->exposed += stood_still(k, n);
-        if (i->kind != YOKEI_FORWARD && i->kind != YOKEI_BACKWARD_INPUT && i->kind != YOKEI_BACKWARD_WEIGHT) continue;
+        if (i->kind != YOKEI_FORWARD && i->kind != YOKEI_BACKWARD_INPUT && i->kind != YOKEI_BACKWARD_WEIGHT)
+            continue;
         if (!first) first = t->begin;
         last = t->end;
         out->busy += seconds(t->begin, t->end);

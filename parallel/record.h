@@ -35,7 +35,8 @@ struct yokei_step_times {
     double span;    /* from the begin of the rank's first pass to the end of its last pass */
     double busy;    /* time in F, B, W and R */
     double useful;  /* time in F, B and W */
-    double exposed; /* time without computation because of a message, a sum of gradients, or a collective inside a layer */
+    double exposed; /* time without computation because of a message, a sum of gradients, or a collective
+                       inside a layer */
 };
 
 yoke_status yokei_record_create(int n_instructions, bool eager, struct yokei_record *record_out);

@@ -16,7 +16,9 @@ static const struct {
     const char *name;
     bool numbered;
 } kinds[YOKEI_N_ACTIONS] = {
+/* clang-format off */
 #define KIND(name, numbered) { #name, numbered },
+    /* clang-format on */
     YOKEI_ACTIONS(KIND)
 #undef KIND
 };
@@ -28,7 +30,8 @@ void yokei_schedule_free(struct yokei_schedule *schedule)
     memset(schedule, 0, sizeof *schedule);
 }
 
-yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index, int chunk)
+yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index,
+                                  int chunk)
 {
     struct yokei_actions *list = &schedule->rank[schedule->n_ranks - 1];
     if (list->n == list->capacity) {
@@ -65,7 +68,9 @@ static bool parse_word(const char *word, size_t length, struct yokei_action *out
         if (!kinds[k].numbered || !isdigit((unsigned char)word[n])) continue;
         char *end;
         long index = strtol(word + n, &end, 10), chunk = 0;
-        if (*end == '.' && isdigit((unsigned char)end[1]) && yokei_action_has_micro_batch((enum yokei_action_kind)k)) chunk = strtol(end + 1, &end, 10);
+        if (*end == '.' && isdigit((unsigned char)end[1])
+            && yokei_action_has_micro_batch((enum yokei_action_kind)k))
+            chunk = strtol(end + 1, &end, 10);
         if (end != word + length || index > 1000000 || chunk > 1000) return false;
         *out = (struct yokei_action){ (enum yokei_action_kind)k, (int)index, (int)chunk };
         return true;
@@ -85,10 +90,11 @@ static yoke_status parse_line(const char *line, size_t length, int number, const
         while (stop > at && isspace((unsigned char)line[stop - 1])) stop--;
         struct yokei_action a;
         if (!parse_word(line + at, stop - at, &a))
-            return yoke_fail(YOKE_ECONFIG,
-                             "%s:%d:%zu: \"%.*s\" is no action: write F, B, W, R, SA, RA, SG or RG with the micro-batch, F0 or F0.1 (in chunk 1), "
-                             "REDUCE0 with the bucket, TIED, AGREE or STEP",
-                             source, number, at + 1, (int)YOKE_MIN(stop - at, (size_t)40), line + at);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "%s:%d:%zu: \"%.*s\" is no action: write F, B, W, R, SA, RA, SG or RG with the micro-batch, F0 or F0.1 (in chunk 1), "
+                "REDUCE0 with the bucket, TIED, AGREE or STEP",
+                source, number, at + 1, (int)YOKE_MIN(stop - at, (size_t)40), line + at);
         YOKE_TRY(yokei_schedule_append(schedule, a.kind, a.index, a.chunk));
         at = end + 1;
     }
@@ -107,7 +113,8 @@ yoke_status yokei_schedule_parse(const char *text, const char *source, struct yo
         text += length + (text[length] == '\n');
     }
     if (schedule.n_ranks == 0) {
-        status = yoke_fail(YOKE_ECONFIG, "%s: no schedule in it: one line of actions per rank is needed", source);
+        status = yoke_fail(YOKE_ECONFIG, "%s: no schedule in it: one line of actions per rank is needed",
+                           source);
         goto free_schedule;
     }
     *schedule_out = schedule;

@@ -22,19 +22,21 @@
 #include <yoke/base.h>
 
 /* the name in CSV, and whether a number follows it */
+/* clang-format off */
 #define YOKEI_ACTIONS(ACTION) \
-    ACTION(F, true)           \
-    ACTION(B, true)           \
-    ACTION(W, true)           \
-    ACTION(R, true)           \
-    ACTION(SA, true)          \
-    ACTION(RA, true)          \
-    ACTION(SG, true)          \
-    ACTION(RG, true)          \
-    ACTION(REDUCE, true)      \
-    ACTION(TIED, false)       \
-    ACTION(AGREE, false)      \
+    ACTION(F, true) \
+    ACTION(B, true) \
+    ACTION(W, true) \
+    ACTION(R, true) \
+    ACTION(SA, true) \
+    ACTION(RA, true) \
+    ACTION(SG, true) \
+    ACTION(RG, true) \
+    ACTION(REDUCE, true) \
+    ACTION(TIED, false) \
+    ACTION(AGREE, false) \
     ACTION(STEP, false)
+/* clang-format on */
 
 #define YOKEI_ACTION_KIND(name, numbered) YOKEI_ACTION_##name,
 enum yokei_action_kind { YOKEI_ACTIONS(YOKEI_ACTION_KIND) YOKEI_N_ACTIONS };
@@ -55,12 +57,17 @@ struct yokei_schedule {
 };
 
 /* Each row has the kind, its name for --kind, and the order of a stage's work. p is the number of stages. */
-#define YOKEI_PIPELINES(PIPELINE)                                                                                     \
-    PIPELINE(NAIVE, "naive")             /* one micro-batch at a time; only one stage works at a time */              \
-    PIPELINE(GPIPE, "gpipe")             /* all forward passes, then all backward passes */                           \
-    PIPELINE(1F1B, "1f1b")               /* p - 1 - stage forward passes, then forward and backward in turn */        \
-    PIPELINE(INTERLEAVED, "interleaved") /* 1f1b with several chunks per stage: more messages, less waiting */        \
-    PIPELINE(ZB_H1, "zb-h1")             /* 1f1b, but gradients leave before W, which stage i does i micro-batches later */
+/* clang-format off */
+#define YOKEI_PIPELINES(PIPELINE) \
+    PIPELINE(NAIVE, "naive")             /* one micro-batch at a time; only one stage works at a time */ \
+    PIPELINE(GPIPE, "gpipe")             /* all forward passes, then all backward passes */ \
+    PIPELINE(1F1B, "1f1b") \
+                  /* p - 1 - stage forward passes, then forward and backward in turn */ \
+    PIPELINE(INTERLEAVED, "interleaved") \
+    /* 1f1b with several chunks per stage: more messages, less waiting */ \
+    PIPELINE(ZB_H1, "zb-h1") \
+                /* 1f1b, but gradients leave before W, which stage i does i micro-batches later */
+/* clang-format on */
 
 #define YOKEI_PIPELINE_KIND(name, text) YOKEI_PIPELINE_##name,
 enum yokei_pipeline_kind { YOKEI_PIPELINES(YOKEI_PIPELINE_KIND) YOKEI_N_PIPELINES };
@@ -77,9 +84,11 @@ extern const char *const yokei_recompute_words[];
 struct yokei_pipeline {
     enum yokei_pipeline_kind kind;
     int n_stages;
-    int n_chunks;          /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own schedule */
+    int n_chunks; /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own
+                     schedule */
     int n_micro_batches;
-    const int *n_buckets;  /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage; NULL: none */
+    const int *n_buckets; /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage;
+                             NULL: none */
     /*
      * [n_stages] whether R fills the stash again before B. NULL: no stage; in a check: each stage may have R.
      */
@@ -115,16 +124,21 @@ yoke_status yokei_schedule_print(const struct yokei_schedule *schedule, char **t
 /** One action as text, such as "F0.1". Returns `out`. */
 const char *yokei_action_text(const struct yokei_action *action, char *out, size_t bytes);
 /** Whether an action of this kind has a micro-batch (F B W R SA RA SG RG). */
-static inline bool yokei_action_has_micro_batch(enum yokei_action_kind kind) { return kind <= YOKEI_ACTION_RG; }
+static inline bool yokei_action_has_micro_batch(enum yokei_action_kind kind)
+{
+    return kind <= YOKEI_ACTION_RG;
+}
 /** Add an empty line; add an action to the last line. */
 yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule);
-yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index, int chunk);
+yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index,
+                                  int chunk);
 /**
  * Refuse a schedule that loses or repeats a micro-batch or a bucket, that runs B before F or W before B, or
  * that does not end in AGREE, STEP. Also refuse one that does not take the micro-batches in the order 0, 1,
  * 2, …, because another order would change bits. YOKE_ECONFIG names the rank and the action.
  */
-yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets);
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches,
+                                 int n_buckets);
 /**
  * The same check for the stages of a pipeline. shape->kind is not read. It also refuses a schedule that
  * - uses data before it is received, or sends data before it is computed;
@@ -132,6 +146,7 @@ yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const in
  * - sends messages in another order than the receiver expects;
  * - deadlocks if no message is buffered. Then the error text says what each stage waits for.
  */
-yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape);
+yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
+                                          const struct yokei_pipeline *shape);
 
 #endif

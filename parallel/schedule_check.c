@@ -14,25 +14,29 @@
 static const struct {
     enum yokei_action_kind kind, needs;
 } rules[] = {
-    { YOKEI_ACTION_F, YOKEI_ACTION_RA }, { YOKEI_ACTION_SA, YOKEI_ACTION_F }, { YOKEI_ACTION_R, YOKEI_ACTION_F },
-    { YOKEI_ACTION_B, YOKEI_ACTION_F },  { YOKEI_ACTION_B, YOKEI_ACTION_RG }, { YOKEI_ACTION_B, YOKEI_ACTION_R },
+    { YOKEI_ACTION_F, YOKEI_ACTION_RA }, { YOKEI_ACTION_SA, YOKEI_ACTION_F },
+    { YOKEI_ACTION_R, YOKEI_ACTION_F },  { YOKEI_ACTION_B, YOKEI_ACTION_F },
+    { YOKEI_ACTION_B, YOKEI_ACTION_RG }, { YOKEI_ACTION_B, YOKEI_ACTION_R },
     { YOKEI_ACTION_W, YOKEI_ACTION_B },  { YOKEI_ACTION_SG, YOKEI_ACTION_B },
 };
 
 struct check {
     const struct yokei_pipeline *shape;
     const struct yokei_actions *list;
-    const char *who;     /* "rank" or "stage", for messages */
-    int stage;           /* number of the line, for messages */
-    int place;           /* index of the stage in the pipeline; 0 for a rank alone */
+    const char *who; /* "rank" or "stage", for messages */
+    int stage;       /* number of the line, for messages */
+    int place;       /* index of the stage in the pipeline; 0 for a rank alone */
     int n_chunks, last_virtual, n_buckets;
     bool recomputes;
-    int *next;           /* [kind][chunk]: the next micro-batch that is expected */
+    int *next; /* [kind][chunk]: the next micro-batch that is expected */
     int reduced;
     bool tied, agreed, stepped;
 };
 
-static int *next_of(struct check *c, enum yokei_action_kind kind, int chunk) { return &c->next[(int)kind * c->n_chunks + chunk]; }
+static int *next_of(struct check *c, enum yokei_action_kind kind, int chunk)
+{
+    return &c->next[(int)kind * c->n_chunks + chunk];
+}
 
 /* Whether a chunk of this stage has actions of this kind. */
 static bool exists(const struct check *c, enum yokei_action_kind kind, int chunk)
@@ -74,26 +78,39 @@ static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_
     char word[48], other[48];
     yokei_action_text(a, word, sizeof word);
     if (a->chunk >= c->n_chunks && c->n_chunks == 1)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s names a chunk, but the %s's layers are one chunk: leave \".%d\" out", c->who,
-                         c->stage, i + 1, word, c->who, a->chunk);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: %s names a chunk, but the %s's layers are one chunk: leave \".%d\" out",
+            c->who, c->stage, i + 1, word, c->who, a->chunk);
     if (a->chunk >= c->n_chunks)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s, but the chunks are 0 to %d", c->who, c->stage, i + 1, word, c->n_chunks - 1);
+        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s, but the chunks are 0 to %d", c->who,
+                         c->stage, i + 1, word, c->n_chunks - 1);
     if (a->kind == YOKEI_ACTION_R && !c->recomputes)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s, but nothing is recomputed here: leave it out", c->who, c->stage, i + 1, word);
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule, %s %d, action %d: %s, but nothing is recomputed here: leave it out",
+                         c->who, c->stage, i + 1, word);
     if (!exists(c, a->kind, a->chunk))
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s has no other end: the first layers receive no activations and send no "
-                         "gradient, the last ones the other way round; leave it out", c->who, c->stage, i + 1, word);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: %s has no other end: the first layers receive no activations and send no "
+            "gradient, the last ones the other way round; leave it out",
+            c->who, c->stage, i + 1, word);
     int *next = next_of(c, a->kind, a->chunk);
     const struct yokei_action expected = { a->kind, *next, a->chunk };
     if (a->index != *next || a->index >= c->shape->n_micro_batches)
-        return yoke_fail(YOKE_ECONFIG,
-                         "schedule, %s %d, action %d: %s, expected %s of %d: every micro-batch once, in ascending order in each chunk",
-                         c->who, c->stage, i + 1, word, yokei_action_text(&expected, other, sizeof other), c->shape->n_micro_batches);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: %s, expected %s of %d: every micro-batch once, in ascending order in each chunk",
+            c->who, c->stage, i + 1, word, yokei_action_text(&expected, other, sizeof other),
+            c->shape->n_micro_batches);
     for (size_t r = 0; r < YOKE_COUNT(rules); r++) {
         const struct yokei_action needed = { rules[r].needs, a->index, a->chunk };
-        if (rules[r].kind != a->kind || !exists(c, needed.kind, a->chunk) || *next_of(c, needed.kind, a->chunk) > a->index) continue;
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s comes before %s, which it needs: put it behind", c->who, c->stage, i + 1, word,
-                         yokei_action_text(&needed, other, sizeof other));
+        if (rules[r].kind != a->kind || !exists(c, needed.kind, a->chunk)
+            || *next_of(c, needed.kind, a->chunk) > a->index)
+            continue;
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule, %s %d, action %d: %s comes before %s, which it needs: put it behind",
+                         c->who, c->stage, i + 1, word, yokei_action_text(&needed, other, sizeof other));
     }
     (*next)++;
     return YOKE_OK;
@@ -104,11 +121,16 @@ static yoke_status check_reduce(struct check *c, int i, const struct yokei_actio
     struct yokei_action missing;
     char word[48];
     if (a->index != c->reduced || a->index >= c->n_buckets)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: REDUCE%d, expected REDUCE%d of %d: every bucket once, in ascending order", c->who,
-                         c->stage, i + 1, a->index, c->reduced, c->n_buckets);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: REDUCE%d, expected REDUCE%d of %d: every bucket once, in ascending order",
+            c->who, c->stage, i + 1, a->index, c->reduced, c->n_buckets);
     if (lacks(c, YOKEI_ACTION_W, &missing))
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: REDUCE%d comes before %s: a gradient would be summed before it is whole; put it "
-                         "behind the last W", c->who, c->stage, i + 1, a->index, yokei_action_text(&missing, word, sizeof word));
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: REDUCE%d comes before %s: a gradient would be summed before it is whole; put it "
+            "behind the last W",
+            c->who, c->stage, i + 1, a->index, yokei_action_text(&missing, word, sizeof word));
     c->reduced++;
     return YOKE_OK;
 }
@@ -120,16 +142,25 @@ static yoke_status check_end(struct check *c, int i, const struct yokei_action *
     char word[48], other[48];
     const char *name = yokei_action_text(a, word, sizeof word);
     if (a->kind == YOKEI_ACTION_TIED && !needs_tied(c))
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: TIED, but this %s shares no parameters: leave it out", c->who, c->stage, i + 1, c->who);
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule, %s %d, action %d: TIED, but this %s shares no parameters: leave it out",
+                         c->who, c->stage, i + 1, c->who);
     if ((a->kind == YOKEI_ACTION_TIED && c->tied) || (a->kind == YOKEI_ACTION_AGREE && c->agreed))
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: a second %s: leave it out", c->who, c->stage, i + 1, name);
-    bool early = lacks(c, a->kind == YOKEI_ACTION_TIED ? YOKEI_ACTION_W : YOKEI_ACTION_RG, &missing) || c->reduced < c->n_buckets;
-    if (!early && a->kind != YOKEI_ACTION_TIED && needs_tied(c) && !c->tied) early = true, missing.kind = YOKEI_ACTION_TIED;
+        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: a second %s: leave it out", c->who,
+                         c->stage, i + 1, name);
+    bool early = lacks(c, a->kind == YOKEI_ACTION_TIED ? YOKEI_ACTION_W : YOKEI_ACTION_RG, &missing)
+                 || c->reduced < c->n_buckets;
+    if (!early && a->kind != YOKEI_ACTION_TIED && needs_tied(c) && !c->tied)
+        early = true, missing.kind = YOKEI_ACTION_TIED;
     if (!early && a->kind == YOKEI_ACTION_STEP && !c->agreed) early = true, missing.kind = YOKEI_ACTION_AGREE;
-    if (!early && a->kind == YOKEI_ACTION_STEP && i + 1 < c->list->n) early = true, missing = c->list->action[i + 1];
+    if (!early && a->kind == YOKEI_ACTION_STEP && i + 1 < c->list->n)
+        early = true, missing = c->list->action[i + 1];
     if (early)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s is too early, %s is not there yet: all micro-batches, all of REDUCE, TIED where "
-                         "parameters are shared, AGREE, and STEP as the last", c->who, c->stage, i + 1, name, yokei_action_text(&missing, other, sizeof other));
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d, action %d: %s is too early, %s is not there yet: all micro-batches, all of REDUCE, TIED where "
+            "parameters are shared, AGREE, and STEP as the last",
+            c->who, c->stage, i + 1, name, yokei_action_text(&missing, other, sizeof other));
     c->tied |= a->kind == YOKEI_ACTION_TIED;
     c->agreed |= a->kind == YOKEI_ACTION_AGREE;
     c->stepped |= a->kind == YOKEI_ACTION_STEP;
@@ -140,24 +171,39 @@ static yoke_status check_actions(struct check *c)
 {
     for (int i = 0; i < c->list->n; i++) {
         const struct yokei_action *a = &c->list->action[i];
-        if (yokei_action_has_micro_batch(a->kind)) YOKE_TRY(check_micro_batch(c, i, a));
-        else if (a->kind == YOKEI_ACTION_REDUCE) YOKE_TRY(check_reduce(c, i, a));
-        else YOKE_TRY(check_end(c, i, a));
+        if (yokei_action_has_micro_batch(a->kind))
+            YOKE_TRY(check_micro_batch(c, i, a));
+        else if (a->kind == YOKEI_ACTION_REDUCE)
+            YOKE_TRY(check_reduce(c, i, a));
+        else
+            YOKE_TRY(check_end(c, i, a));
     }
     if (!c->stepped)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
-                         c->who, c->stage, *next_of(c, YOKEI_ACTION_W, 0), c->shape->n_micro_batches, c->reduced, c->n_buckets);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, %s %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
+            c->who, c->stage, *next_of(c, YOKEI_ACTION_W, 0), c->shape->n_micro_batches, c->reduced,
+            c->n_buckets);
     return YOKE_OK;
 }
 
 /* Check one line: the actions of the stage with index `place`. Messages call it "`who` `number`". */
-static yoke_status check_line(const struct yokei_actions *list, const struct yokei_pipeline *shape, const char *who, int number, int place)
+static yoke_status check_line(const struct yokei_actions *list, const struct yokei_pipeline *shape,
+                              const char *who, int number, int place)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
-    struct check c = { .shape = shape, .list = list, .who = who, .stage = number, .place = place, .n_chunks = n_chunks,
-                       .last_virtual = n_chunks * shape->n_stages - 1, .n_buckets = shape->n_buckets ? shape->n_buckets[place] : 0 };
-    if (shape->recompute) c.recomputes = shape->recompute[place];
-    else for (int i = 0; i < list->n; i++) c.recomputes |= list->action[i].kind == YOKEI_ACTION_R;
+    struct check c = { .shape = shape,
+                       .list = list,
+                       .who = who,
+                       .stage = number,
+                       .place = place,
+                       .n_chunks = n_chunks,
+                       .last_virtual = n_chunks * shape->n_stages - 1,
+                       .n_buckets = shape->n_buckets ? shape->n_buckets[place] : 0 };
+    if (shape->recompute)
+        c.recomputes = shape->recompute[place];
+    else
+        for (int i = 0; i < list->n; i++) c.recomputes |= list->action[i].kind == YOKEI_ACTION_R;
     c.next = calloc((size_t)YOKEI_N_ACTIONS * (size_t)n_chunks, sizeof *c.next);
     if (!c.next) return yoke_fail(YOKE_ENOMEM, "schedule: no host memory to check %d chunks", n_chunks);
     const yoke_status status = check_actions(&c);
@@ -165,22 +211,30 @@ static yoke_status check_line(const struct yokei_actions *list, const struct yok
     return status;
 }
 
-yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches, int n_buckets)
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches,
+                                 int n_buckets)
 {
     for (int r = 0; r < schedule->n_ranks; r++) {
-        const struct yokei_pipeline alone = { .n_stages = 1, .n_micro_batches = n_micro_batches[r], .n_buckets = &n_buckets };
+        const struct yokei_pipeline alone = { .n_stages = 1,
+                                              .n_micro_batches = n_micro_batches[r],
+                                              .n_buckets = &n_buckets };
         YOKE_TRY(check_line(&schedule->rank[r], &alone, "rank", r, 0));
     }
     return YOKE_OK;
 }
 
-yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape)
+yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
+                                          const struct yokei_pipeline *shape)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
     if (schedule->n_ranks != shape->n_stages)
-        return yoke_fail(YOKE_ECONFIG, "the schedule has %d lines, but there are %d stages: one line per stage", schedule->n_ranks, shape->n_stages);
+        return yoke_fail(YOKE_ECONFIG,
+                         "the schedule has %d lines, but there are %d stages: one line per stage",
+                         schedule->n_ranks, shape->n_stages);
     if (shape->n_stages == 1 && n_chunks > 1)
-        return yoke_fail(YOKE_ECONFIG, "the schedule has %d chunks on one stage: one stage's layers are one chunk", n_chunks);
+        return yoke_fail(YOKE_ECONFIG,
+                         "the schedule has %d chunks on one stage: one stage's layers are one chunk",
+                         n_chunks);
     for (int s = 0; s < shape->n_stages; s++) YOKE_TRY(check_line(&schedule->rank[s], shape, "stage", s, s));
     struct yokei_costs costs;
     struct yokei_timeline timeline;

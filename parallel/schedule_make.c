@@ -36,7 +36,10 @@ static int micro_batch_of(const struct line *l, int slot)
     const int p = l->shape->n_stages;
     return l->n_chunks == 1 ? slot : slot / (p * l->n_chunks) * p + slot % p;
 }
-static int chunk_forward(const struct line *l, int slot) { return l->n_chunks == 1 ? 0 : slot / l->shape->n_stages % l->n_chunks; }
+static int chunk_forward(const struct line *l, int slot)
+{
+    return l->n_chunks == 1 ? 0 : slot / l->shape->n_stages % l->n_chunks;
+}
 static int chunk_backward(const struct line *l, int slot) { return l->n_chunks - 1 - chunk_forward(l, slot); }
 
 static void receive_forward(struct line *l, int slot)
@@ -48,7 +51,8 @@ static void receive_forward(struct line *l, int slot)
 static void receive_backward(struct line *l, int slot)
 {
     const int c = chunk_backward(l, slot);
-    if (slot < l->n && virtual_stage(l, c) < l->last_virtual) put(l, YOKEI_ACTION_RG, micro_batch_of(l, slot), c);
+    if (slot < l->n && virtual_stage(l, c) < l->last_virtual)
+        put(l, YOKEI_ACTION_RG, micro_batch_of(l, slot), c);
 }
 
 /*
@@ -106,8 +110,10 @@ static void make_line(struct line *l)
     }
     /* Only zb-h1 delays W, and it has one chunk. */
     for (int m = YOKE_MAX(l->n - lag(l), 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0);
-    for (int b = 0; l->shape->n_buckets && b < l->shape->n_buckets[l->stage]; b++) put(l, YOKEI_ACTION_REDUCE, b, 0);
-    if (l->shape->tied && l->last_virtual > 0 && (l->stage == 0 || l->stage == l->shape->n_stages - 1)) put(l, YOKEI_ACTION_TIED, 0, 0);
+    for (int b = 0; l->shape->n_buckets && b < l->shape->n_buckets[l->stage]; b++)
+        put(l, YOKEI_ACTION_REDUCE, b, 0);
+    if (l->shape->tied && l->last_virtual > 0 && (l->stage == 0 || l->stage == l->shape->n_stages - 1))
+        put(l, YOKEI_ACTION_TIED, 0, 0);
     put(l, YOKEI_ACTION_AGREE, 0, 0);
     put(l, YOKEI_ACTION_STEP, 0, 0);
 }
@@ -115,7 +121,10 @@ static void make_line(struct line *l)
 static yoke_status add_line(const struct yokei_pipeline *shape, int stage, struct yokei_schedule *schedule)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
-    struct line l = { shape, schedule, stage, n_chunks, n_chunks * shape->n_stages - 1, shape->n_micro_batches * n_chunks, YOKE_OK };
+    struct line l = {
+        shape,  schedule, stage, n_chunks, n_chunks * shape->n_stages - 1, shape->n_micro_batches * n_chunks,
+        YOKE_OK
+    };
     YOKE_TRY(yokei_schedule_add_line(schedule));
     make_line(&l);
     return l.status;
@@ -126,15 +135,23 @@ static yoke_status check_shape(const struct yokei_pipeline *shape)
     const char *name = yokei_pipeline_names[shape->kind];
     const int p = shape->n_stages, m = shape->n_micro_batches, n_chunks = YOKE_MAX(shape->n_chunks, 1);
     const bool interleaved = shape->kind == YOKEI_PIPELINE_INTERLEAVED;
-    if (p < 1 || m < 0) return yoke_fail(YOKE_ECONFIG, "schedule: %d stages and %d micro-batches; there must be at least 1 and 0", p, m);
+    if (p < 1 || m < 0)
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule: %d stages and %d micro-batches; there must be at least 1 and 0", p, m);
     if (n_chunks > 1 && (!interleaved || p == 1))
-        return yoke_fail(YOKE_ECONFIG, "schedule: %s on %d stages with %d chunks each: only interleaved on several stages has chunks; set 1", name, p,
-                         n_chunks);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule: %s on %d stages with %d chunks each: only interleaved on several stages has chunks; set 1",
+            name, p, n_chunks);
     if (interleaved && n_chunks == 1 && p > 1)
-        return yoke_fail(YOKE_ECONFIG, "schedule: interleaved with 1 chunk per stage: set at least 2, or take 1f1b");
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule: interleaved with 1 chunk per stage: set at least 2, or take 1f1b");
     if (interleaved && m % p)
-        return yoke_fail(YOKE_ECONFIG, "schedule: interleaved takes micro-batches in groups of the %d stages, and %d is no multiple: set %d or %d, "
-                         "or take 1f1b", p, m, YOKE_MAX(m / p, 1) * p, (m / p + 1) * p);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule: interleaved takes micro-batches in groups of the %d stages, and %d is no multiple: set %d or %d, "
+            "or take 1f1b",
+            p, m, YOKE_MAX(m / p, 1) * p, (m / p + 1) * p);
     return YOKE_OK;
 }
 
@@ -143,8 +160,10 @@ yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct y
     struct yokei_schedule schedule = { 0, NULL };
     yoke_status status = check_shape(shape);
     for (int s = 0; !status && s < shape->n_stages; s++) status = add_line(shape, s, &schedule);
-    if (status) yokei_schedule_free(&schedule);
-    else *schedule_out = schedule;
+    if (status)
+        yokei_schedule_free(&schedule);
+    else
+        *schedule_out = schedule;
     return status;
 }
 
@@ -154,10 +173,14 @@ yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches
     struct yokei_schedule schedule = { 0, NULL };
     yoke_status status = YOKE_OK;
     for (int r = 0; !status && r < n_ranks; r++) {
-        const struct yokei_pipeline alone = { .n_stages = 1, .n_micro_batches = n_micro_batches[r], .n_buckets = &n_buckets };
+        const struct yokei_pipeline alone = { .n_stages = 1,
+                                              .n_micro_batches = n_micro_batches[r],
+                                              .n_buckets = &n_buckets };
         status = add_line(&alone, 0, &schedule);
     }
-    if (status) yokei_schedule_free(&schedule);
-    else *schedule_out = schedule;
+    if (status)
+        yokei_schedule_free(&schedule);
+    else
+        *schedule_out = schedule;
     return status;
 }

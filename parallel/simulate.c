@@ -25,8 +25,8 @@ struct state {
 struct stage {
     const struct yokei_actions *list;
     struct state *state;
-    int first;                  /* index of the first action that is not resolved */
-    int agree;                  /* index of AGREE; the list's length if there is none */
+    int first;                      /* index of the first action that is not resolved */
+    int agree;                      /* index of AGREE; the list's length if there is none */
     double computed, sent, reduced; /* ends of the last computation, the last send and the last REDUCE */
     double channel[N_CHANNELS];
 };
@@ -34,7 +34,7 @@ struct stage {
 struct simulation {
     const struct yokei_schedule *schedule;
     const struct yokei_costs *costs;
-    struct stage *stage; /* [n_lines] */
+    struct stage *stage;   /* [n_lines] */
     int n_lines, n_stages; /* n_stages: stages of each replica */
 };
 
@@ -72,17 +72,25 @@ static int next_of(const struct yokei_actions *list, enum yokei_action_kind kind
     return from;
 }
 
-static yoke_status broken_channel(int from, int i, int to, int j, const struct yokei_actions *sends, const struct yokei_actions *receives)
+static yoke_status broken_channel(int from, int i, int to, int j, const struct yokei_actions *sends,
+                                  const struct yokei_actions *receives)
 {
     char a[48], b[48];
     if (i < sends->n) yokei_action_text(&sends->action[i], a, sizeof a);
     if (j < receives->n) yokei_action_text(&receives->action[j], b, sizeof b);
     if (j == receives->n)
-        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: stage %d has no receive for %s: add it there", from, i + 1, to, a);
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule, stage %d, action %d: stage %d has no receive for %s: add it there", from,
+                         i + 1, to, a);
     if (i == sends->n)
-        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: stage %d sends nothing for %s: add the send there", to, j + 1, from, b);
-    return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: %s arrives at stage %d where that expects %s (its action %d): messages keep "
-                     "their order, so list both ends in the same", from, i + 1, a, to, b, j + 1);
+        return yoke_fail(YOKE_ECONFIG,
+                         "schedule, stage %d, action %d: stage %d sends nothing for %s: add the send there",
+                         to, j + 1, from, b);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "schedule, stage %d, action %d: %s arrives at stage %d where that expects %s (its action %d): messages keep "
+        "their order, so list both ends in the same",
+        from, i + 1, a, to, b, j + 1);
 }
 
 /* Link both ends of each message: the k-th send of a channel belongs to its k-th receive. */
@@ -114,9 +122,13 @@ static void link_receives(struct simulation *u, int at)
         const struct yokei_action *a = &list->action[i];
         const int place = a->chunk * u->n_stages + at % u->n_stages;
         const enum yokei_action_kind receive = a->kind == YOKEI_ACTION_F ? YOKEI_ACTION_RA : YOKEI_ACTION_RG;
-        if (!(a->kind == YOKEI_ACTION_F && place > 0) && !(a->kind == YOKEI_ACTION_B && place < last)) continue;
+        if (!(a->kind == YOKEI_ACTION_F && place > 0) && !(a->kind == YOKEI_ACTION_B && place < last))
+            continue;
         int j = i - 1;
-        while (j >= 0 && !(list->action[j].kind == receive && list->action[j].index == a->index && list->action[j].chunk == a->chunk)) j--;
+        while (j >= 0
+               && !(list->action[j].kind == receive && list->action[j].index == a->index
+                    && list->action[j].chunk == a->chunk))
+            j--;
         u->stage[at].state[i].partner = j;
     }
 }
@@ -127,8 +139,10 @@ static yoke_status link_tied(struct simulation *u, int replica)
     const int i = next_of(first->list, YOKEI_ACTION_TIED, 0), j = next_of(last->list, YOKEI_ACTION_TIED, 0);
     if (i == first->list->n && j == last->list->n) return YOKE_OK;
     if (i == first->list->n || j == last->list->n)
-        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d: TIED is missing, which stage %d has: the first and the last stage need it both",
-                         j == last->list->n ? u->n_stages - 1 : 0, j == last->list->n ? 0 : u->n_stages - 1);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, stage %d: TIED is missing, which stage %d has: the first and the last stage need it both",
+            j == last->list->n ? u->n_stages - 1 : 0, j == last->list->n ? 0 : u->n_stages - 1);
     first->state[i].partner = j;
     last->state[j].partner = i;
     return YOKE_OK;
@@ -207,7 +221,8 @@ static bool resolve_send(struct simulation *u, int s, int i)
 static bool resolve_receive(struct simulation *u, int s, int i)
 {
     struct state *x = &u->stage[s].state[i];
-    const enum yokei_action_kind send = u->stage[s].list->action[i].kind == YOKEI_ACTION_RA ? YOKEI_ACTION_SA : YOKEI_ACTION_SG;
+    const enum yokei_action_kind send = u->stage[s].list->action[i].kind == YOKEI_ACTION_RA ? YOKEI_ACTION_SA
+                                                                                            : YOKEI_ACTION_SG;
     const int from = line_at(u, s, send == YOKEI_ACTION_SA ? u->n_stages - 1 : 1);
     const struct state *sent = &u->stage[from].state[x->partner];
     if (sent->end < 0) return false;
@@ -230,8 +245,10 @@ static bool resolve_meeting(struct simulation *u, int s, int i)
         start = YOKE_MAX(start, o->state[j].ready);
     }
     set(x, start, start + (tied ? u->costs->tied : u->costs->agree));
-    if (!tied) u->stage[s].computed = YOKE_MAX(u->stage[s].computed, x->end);
-    else u->stage[s].reduced = x->end;
+    if (!tied)
+        u->stage[s].computed = YOKE_MAX(u->stage[s].computed, x->end);
+    else
+        u->stage[s].reduced = x->end;
     return true;
 }
 
@@ -243,12 +260,15 @@ static bool resolve_sum(struct simulation *u, int s, int i)
 {
     struct stage *stage = &u->stage[s];
     const int bucket = stage->list->action[i].index;
-    const struct yokei_sum_costs *cost = u->costs->sum && bucket < u->costs->n_sums ? &u->costs->sum[s * u->costs->n_sums + bucket] : NULL;
+    const struct yokei_sum_costs *cost = u->costs->sum && bucket < u->costs->n_sums
+                                             ? &u->costs->sum[s * u->costs->n_sums + bucket]
+                                             : NULL;
     double start = stage->reduced;
     for (int other = s % u->n_stages; other < u->n_lines; other += u->n_stages) {
         const struct stage *o = &u->stage[other];
         int j = next_of(o->list, YOKEI_ACTION_REDUCE, 0);
-        while (j < o->list->n && o->list->action[j].index != bucket) j = next_of(o->list, YOKEI_ACTION_REDUCE, j + 1);
+        while (j < o->list->n && o->list->action[j].index != bucket)
+            j = next_of(o->list, YOKEI_ACTION_REDUCE, j + 1);
         if (j == o->list->n) continue;
         if (o->state[j].ready < 0) return false;
         start = YOKE_MAX(start, o->state[j].ready);
@@ -275,7 +295,8 @@ static bool resolve(struct simulation *u, int s, int i, bool all_before, bool se
     struct stage *stage = &u->stage[s];
     struct state *x = &stage->state[i];
     const enum yokei_action_kind kind = stage->list->action[i].kind;
-    if (x->ready < 0 && kind == YOKEI_ACTION_REDUCE) x->ready = ready_of_sum(u, s, stage->list->action[i].index);
+    if (x->ready < 0 && kind == YOKEI_ACTION_REDUCE)
+        x->ready = ready_of_sum(u, s, stage->list->action[i].index);
     if (x->ready < 0 && kind != YOKEI_ACTION_TIED && kind != YOKEI_ACTION_AGREE) x->ready = stage->computed;
     if (is_compute(kind)) return resolve_compute(u, s, i, send_pending);
     if (is_send(kind)) return resolve_send(u, s, i);
@@ -308,7 +329,9 @@ static bool advance(struct simulation *u, int s)
             const bool was_ready = x->ready >= 0, done = resolve(u, s, i, all_before, send_pending);
             sum_pending |= !done && kind == YOKEI_ACTION_REDUCE;
             progress |= done || (!was_ready && x->ready >= 0);
-            if (!done && !is_send(kind) && !is_receive(kind) && !(kind == YOKEI_ACTION_REDUCE && !u->costs->sums_block)) break;
+            if (!done && !is_send(kind) && !is_receive(kind)
+                && !(kind == YOKEI_ACTION_REDUCE && !u->costs->sums_block))
+                break;
             send_pending |= !done && is_send(kind);
         }
         all_before &= x->end >= 0;
@@ -331,15 +354,18 @@ static void say_wait(const struct simulation *u, int s, int i, char *out, size_t
         const struct yokei_action *receive = &stage->list->action[j];
         const bool up = receive->kind == YOKEI_ACTION_RA;
         const int from = line_at(u, s, up ? u->n_stages - 1 : 1);
-        yokei_text(out, bytes, "stage %d waits at action %d (%s) for %s from stage %d, which has it as action %d", s, i + 1, word,
-                   yokei_action_text(receive, other, sizeof other), from, stage->state[j].partner + 1);
+        yokei_text(out, bytes,
+                   "stage %d waits at action %d (%s) for %s from stage %d, which has it as action %d", s,
+                   i + 1, word, yokei_action_text(receive, other, sizeof other), from,
+                   stage->state[j].partner + 1);
         return;
     }
     for (j = 0; j < i && !(is_send(stage->list->action[j].kind) && stage->state[j].end < 0);) j++;
     if (j < i) {
         const struct yokei_action *send = &stage->list->action[j];
-        yokei_text(out, bytes, "stage %d waits at action %d (%s) until stage %d takes %s (action %d there)", s, i + 1, word,
-                   receiver_of(u, s, send->kind), yokei_action_text(send, other, sizeof other), stage->state[j].partner + 1);
+        yokei_text(out, bytes, "stage %d waits at action %d (%s) until stage %d takes %s (action %d there)",
+                   s, i + 1, word, receiver_of(u, s, send->kind),
+                   yokei_action_text(send, other, sizeof other), stage->state[j].partner + 1);
     } else {
         yokei_text(out, bytes, "stage %d waits at action %d (%s) for the others", s, i + 1, word);
     }
@@ -352,15 +378,20 @@ static yoke_status stuck(const struct simulation *u)
     for (int s = 0; s < u->n_lines; s++) {
         const struct stage *stage = &u->stage[s];
         int i = stage->first;
-        while (i < stage->list->n && (stage->state[i].end >= 0 || is_send(stage->list->action[i].kind) || is_receive(stage->list->action[i].kind))) i++;
+        while (i < stage->list->n
+               && (stage->state[i].end >= 0 || is_send(stage->list->action[i].kind)
+                   || is_receive(stage->list->action[i].kind)))
+            i++;
         if (i == stage->list->n || n++ >= 8) continue;
         char wait[200];
         say_wait(u, s, i, wait, sizeof wait);
         const size_t used = strlen(text);
         yokei_text(text + used, sizeof text - used, "%s%s", used ? "; " : "", wait);
     }
-    return yoke_fail(YOKE_ECONFIG, "schedule: it stands still: %s%s. List receives and sends where the other side can get to them", text,
-                     n > 8 ? "; and others" : "");
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "schedule: it stands still: %s%s. List receives and sends where the other side can get to them", text,
+        n > 8 ? "; and others" : "");
 }
 
 /* ---- results ---- */
@@ -406,13 +437,15 @@ static yoke_status measure(const struct simulation *u, struct yokei_timeline *ou
     for (int s = 0; s < u->n_lines; s++) {
         struct yokei_stage_times *stage = &out->stage[s];
         stage->span = calloc((size_t)u->stage[s].list->n + 1, sizeof *stage->span);
-        if (!stage->span) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", u->stage[s].list->n);
+        if (!stage->span)
+            return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", u->stage[s].list->n);
         measure_stage(u, s, stage);
         out->longest = YOKE_MAX(out->longest, stage->last - stage->first);
         for (int i = 0; i < u->stage[s].list->n; i++) out->total = YOKE_MAX(out->total, stage->span[i].end);
         useful += stage->useful;
     }
-    for (int s = 0; s < u->n_lines && out->longest > 0; s++) out->stage[s].idle = share_left(out->stage[s].busy, out->longest);
+    for (int s = 0; s < u->n_lines && out->longest > 0; s++)
+        out->stage[s].idle = share_left(out->stage[s].busy, out->longest);
     if (out->longest > 0) out->bubble = share_left(useful / u->n_lines, out->longest);
     return YOKE_OK;
 }
@@ -425,27 +458,34 @@ static yoke_status begin(struct simulation *u)
     u->stage = calloc((size_t)u->n_lines, sizeof *u->stage);
     if (!u->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_lines);
     if (u->n_lines != u->n_stages * YOKE_MAX(u->costs->n_replicas, 1))
-        return yoke_fail(YOKE_ECONFIG, "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed", u->n_lines,
-                         u->n_stages * YOKE_MAX(u->costs->n_replicas, 1));
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule: it has %d lines, but there are costs of %d stages: a line per stage is needed",
+            u->n_lines, u->n_stages * YOKE_MAX(u->costs->n_replicas, 1));
     for (int s = 0; s < u->n_lines; s++) {
         struct stage *stage = &u->stage[s];
         stage->list = &u->schedule->rank[s];
         stage->computed = u->costs->once ? u->costs->once[s].begin : 0;
         stage->state = malloc(((size_t)stage->list->n + 1) * sizeof *stage->state);
-        if (!stage->state) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", stage->list->n);
+        if (!stage->state)
+            return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d actions", stage->list->n);
         for (int i = 0; i < stage->list->n; i++) {
             stage->state[i] = (struct state){ -1, UNRESOLVED, UNRESOLVED, UNRESOLVED };
             if (stage->list->action[i].chunk >= n_chunks)
-                return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: chunk %d, but there are costs of %d chunks", s, i + 1,
-                                 stage->list->action[i].chunk, n_chunks);
+                return yoke_fail(YOKE_ECONFIG,
+                                 "schedule, stage %d, action %d: chunk %d, but there are costs of %d chunks",
+                                 s, i + 1, stage->list->action[i].chunk, n_chunks);
         }
     }
     return YOKE_OK;
 }
 
-yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs, struct yokei_timeline *timeline_out)
+yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs,
+                           struct yokei_timeline *timeline_out)
 {
-    struct simulation u = { .schedule = schedule, .costs = costs, .n_lines = schedule->n_ranks, .n_stages = costs->n_stages };
+    struct simulation u = {
+        .schedule = schedule, .costs = costs, .n_lines = schedule->n_ranks, .n_stages = costs->n_stages
+    };
     struct yokei_timeline timeline = { 0 };
     yoke_status status = begin(&u);
     if (!status) status = link_actions(&u);
@@ -458,8 +498,10 @@ yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct y
     if (!status) status = measure(&u, &timeline);
     for (int s = 0; s < u.n_lines && u.stage; s++) free(u.stage[s].state);
     free(u.stage);
-    if (status) yokei_timeline_free(&timeline);
-    else *timeline_out = timeline;
+    if (status)
+        yokei_timeline_free(&timeline);
+    else
+        *timeline_out = timeline;
     return status;
 }
 
@@ -470,7 +512,8 @@ void yokei_timeline_free(struct yokei_timeline *timeline)
     memset(timeline, 0, sizeof *timeline);
 }
 
-yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency, struct yokei_costs *costs_out)
+yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency,
+                              struct yokei_costs *costs_out)
 {
     struct yokei_costs costs = { .n_stages = n_stages, .n_chunks = n_chunks };
     costs.chunk = calloc((size_t)n_stages * (size_t)n_chunks, sizeof *costs.chunk);
@@ -480,7 +523,8 @@ yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, do
         return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", n_stages);
     }
     for (int i = 0; i < n_stages * n_chunks; i++)
-        costs.chunk[i] = (struct yokei_chunk_costs){ F / n_chunks, B / n_chunks, W / n_chunks, F / n_chunks, .until_w = 1.0 / n_chunks };
+        costs.chunk[i] = (struct yokei_chunk_costs){ F / n_chunks, B / n_chunks, W / n_chunks, F / n_chunks,
+                                                     .until_w = 1.0 / n_chunks };
     for (int s = 0; s < n_stages; s++) costs.hop[s].latency = latency;
     *costs_out = costs;
     return YOKE_OK;

@@ -21,14 +21,16 @@
  */
 struct yokei_chunk_costs {
     double F, B, W, R;
-    double until_b, until_w; /* memory that F leaves (or R, if there is one): the part that B frees, and the part that W frees */
+    double until_b, until_w; /* memory that F leaves (or R, if there is one): the part that B frees, and the
+                                part that W frees */
     double input;            /* if there is an R: memory that F leaves until W */
 };
 
 /** The link from a stage to the next one. Both directions have the same costs. */
 struct yokei_hop {
     double latency;                 /* seconds; the latencies of several messages overlap */
-    double bytes, bytes_per_second; /* size of a message, and rate; the link carries one message at a time. bytes 0: no time */
+    double bytes, bytes_per_second; /* size of a message, and rate; the link carries one message at a time.
+                                       bytes 0: no time */
 };
 
 /** Costs of a line once per step, besides its passes, in seconds. */
@@ -50,19 +52,20 @@ struct yokei_sum_costs {
 
 struct yokei_costs {
     int n_stages, n_chunks;
-    int n_replicas;                  /* 0 means 1. Line r * n_stages + s of the schedule is stage s of replica r */
+    int n_replicas; /* 0 means 1. Line r * n_stages + s of the schedule is stage s of replica r */
     struct yokei_chunk_costs *chunk; /* [lines][n_chunks] */
-    struct yokei_hop *hop;           /* [lines] the link to the next stage; the last stage's leads to the first */
+    struct yokei_hop *hop; /* [lines] the link to the next stage; the last stage's leads to the first */
     /* Seconds of a REDUCE (used if `sum` is NULL), of TIED, and of STEP (used if `once` is NULL). */
     double reduce, tied, step;
     int n_sums;
-    struct yokei_sum_costs *sum;     /* [lines][n_sums] for each bucket, or NULL */
-    struct yokei_step_costs *once;   /* [lines], or NULL */
-    double agree;                    /* seconds that AGREE takes once all lines have reached it */
+    struct yokei_sum_costs *sum;   /* [lines][n_sums] for each bucket, or NULL */
+    struct yokei_step_costs *once; /* [lines], or NULL */
+    double agree;                  /* seconds that AGREE takes once all lines have reached it */
     /* A send begins when its receive is posted, and the next computation begins after the send's end. */
     bool waits_for_receiver;
-    bool receiver_takes;             /* a send begins when its receive is posted, but computation does not wait for the send */
-    bool sums_block;                 /* nothing is computed during a REDUCE */
+    bool receiver_takes; /* a send begins when its receive is posted, but computation does not wait for the
+                            send */
+    bool sums_block;     /* nothing is computed during a REDUCE */
 };
 
 struct yokei_span {
@@ -70,23 +73,24 @@ struct yokei_span {
 };
 
 struct yokei_stage_times {
-    struct yokei_span *span; /* [actions of the stage]; the start of a receive is the time at which it is posted */
-    double first, last;      /* begin of the first pass, and end of the last pass (F B W R) */
-    double busy, useful;     /* seconds in F B W R, and seconds in F B W */
-    double idle;             /* 1 - busy / longest span of all stages */
-    double peak;             /* most memory that the stage holds at once, in the unit of the costs */
+    struct yokei_span
+        *span;          /* [actions of the stage]; the start of a receive is the time at which it is posted */
+    double first, last; /* begin of the first pass, and end of the last pass (F B W R) */
+    double busy, useful; /* seconds in F B W R, and seconds in F B W */
+    double idle;         /* 1 - busy / longest span of all stages */
+    double peak;         /* most memory that the stage holds at once, in the unit of the costs */
 };
 
 struct yokei_timeline {
     int n_stages;                    /* number of lines */
     struct yokei_stage_times *stage; /* [n_stages] */
-    double longest; /* longest time of a stage from `first` to `last` */
+    double longest;                  /* longest time of a stage from `first` to `last` */
     /*
      * Mean of (longest - useful) / longest over the stages; for equal stages (longest - m (F + B + W)) /
      * longest.
      */
     double bubble;
-    double total;   /* end of the last action of all stages */
+    double total; /* end of the last action of all stages */
 };
 
 /**
@@ -94,7 +98,8 @@ struct yokei_timeline {
  * part of them. R costs the same as F. From F to W a micro-batch holds 1 unit of memory on a stage. If there
  * is an R, it holds 0 until R. Free the costs with yokei_costs_free.
  */
-yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency, struct yokei_costs *costs_out);
+yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency,
+                              struct yokei_costs *costs_out);
 void yokei_costs_free(struct yokei_costs *costs);
 
 /**
@@ -103,7 +108,8 @@ void yokei_costs_free(struct yokei_costs *costs);
  * its receiver expects. The error text names both ends. YOKE_ECONFIG also if the stages deadlock. Then the
  * error text says what each stage waits for.
  */
-yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs, struct yokei_timeline *timeline_out);
+yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs,
+                           struct yokei_timeline *timeline_out);
 void yokei_timeline_free(struct yokei_timeline *timeline);
 
 #endif

@@ -17,7 +17,10 @@ yoke_status yokei_slow_factor(double *factor_out)
         const long rank = strtol(at, &middle, 10);
         const double factor = *middle == ':' ? strtod(middle + 1, &end) : 0;
         if (middle == at || rank < 0 || !(factor >= 1 && factor <= 1e6) || (*end && *end != ','))
-            return yoke_fail(YOKE_ECONFIG, "YOKE_SLOW=%s: \"%s\" is not RANK:FACTOR with a factor from 1 to 1e6, such as 2:20", text, at);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "YOKE_SLOW=%s: \"%s\" is not RANK:FACTOR with a factor from 1 to 1e6, such as 2:20", text,
+                at);
         if (rank == own_rank) *factor_out = factor;
         at = *end ? end + 1 : end;
     }
@@ -56,7 +59,8 @@ static yoke_status sum(void *context, void *x, int64_t n, yoke_dtype dtype, yoke
     return end(t, stream, begun, t->real->sum(t->real->context, x, n, dtype, stream));
 }
 
-static yoke_status gather(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status gather(void *context, const void *mine, void *all, const int64_t counts[],
+                          yoke_dtype dtype, yoke_stream *stream)
 {
     struct timed *t = context;
     uint64_t begun;
@@ -64,7 +68,8 @@ static yoke_status gather(void *context, const void *mine, void *all, const int6
     return end(t, stream, begun, t->real->gather(t->real->context, mine, all, counts, dtype, stream));
 }
 
-static yoke_status scatter_sum(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status scatter_sum(void *context, const void *all, void *mine, const int64_t counts[],
+                               yoke_dtype dtype, yoke_stream *stream)
 {
     struct timed *t = context;
     uint64_t begun;
@@ -72,7 +77,8 @@ static yoke_status scatter_sum(void *context, const void *all, void *mine, const
     return end(t, stream, begun, t->real->scatter_sum(t->real->context, all, mine, counts, dtype, stream));
 }
 
-yoke_status yokei_run_slowly(const struct yokei_machine *k, const struct yokei_instruction *i, yokei_run_function run)
+yoke_status yokei_run_slowly(const struct yokei_machine *k, const struct yokei_instruction *i,
+                             yokei_run_function run)
 {
     struct timed timed = { .real = k->tensor };
     const struct yoke_tensor_group group = { sizeof group, &timed, sum, gather, scatter_sum };

@@ -38,7 +38,8 @@ static int kind_of(const struct yokei_parameters *ps, const struct yokei_replica
     return r->tied && r->tied[i] ? -1 : ps->item[i].matrix + 2 * replicated;
 }
 
-static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_replicas *r, size_t bucket_bytes, struct yokei_state *s)
+static void deal_buckets(const struct yokei_parameters *ps, const struct yokei_replicas *r,
+                         size_t bucket_bytes, struct yokei_state *s)
 {
     const size_t width = yoke_dtype_bytes(s->wide);
     int open[N_KINDS];
@@ -78,7 +79,8 @@ static yoke_status order_buckets(struct yokei_state *s)
     }
     for (int b = 0; b < s->n_buckets; b++) {
         for (int other = 0; other < s->n_buckets; other++)
-            now[b] += s->bucket[other].layer > s->bucket[b].layer || (s->bucket[other].layer == s->bucket[b].layer && other < b);
+            now[b] += s->bucket[other].layer > s->bucket[b].layer
+                      || (s->bucket[other].layer == s->bucket[b].layer && other < b);
         list[now[b]] = s->bucket[b];
     }
     for (int i = 0; i < s->n; i++) s->slot[i].bucket = now[s->slot[i].bucket];
@@ -100,7 +102,8 @@ static yoke_status list_buckets(struct yokei_state *s)
         for (int i = 0; i < s->n; i++) {
             if (s->slot[i].bucket != b) continue;
             int k = n++;
-            for (; k > bucket->first && s->slot[s->order[k - 1]].at > s->slot[i].at; k--) s->order[k] = s->order[k - 1];
+            for (; k > bucket->first && s->slot[s->order[k - 1]].at > s->slot[i].at; k--)
+                s->order[k] = s->order[k - 1];
             s->order[k] = i;
         }
         bucket->end = n;
@@ -114,7 +117,8 @@ static int64_t share_of(const struct yokei_replicas *r, int d) { return r->share
 
 static struct yoke_range cut(struct yoke_range row, const struct yokei_slot *slot)
 {
-    return (struct yoke_range){ YOKE_MIN(YOKE_MAX(row.begin - slot->at, 0), slot->n), YOKE_MIN(YOKE_MAX(row.end - slot->at, 0), slot->n) };
+    return (struct yoke_range){ YOKE_MIN(YOKE_MAX(row.begin - slot->at, 0), slot->n),
+                                YOKE_MIN(YOKE_MAX(row.end - slot->at, 0), slot->n) };
 }
 
 /* The border of two norm blocks that is nearest to `at`, within the parameter that lies there. */
@@ -142,7 +146,8 @@ static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_st
     s->counts = calloc((size_t)s->n_buckets * (size_t)r->n + 1, sizeof *s->counts);
     int64_t *lacks = calloc((size_t)r->n, sizeof *lacks);
     if (!s->counts || !lacks) free(lacks);
-    if (!s->counts || !lacks) return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for the slices of %d replicas", r->n);
+    if (!s->counts || !lacks)
+        return yoke_fail(YOKE_ENOMEM, "buckets: no host memory for the slices of %d replicas", r->n);
     for (int b = 0; b < s->n_buckets; b++) {
         struct yokei_bucket *bucket = &s->bucket[b];
         const int64_t units = bucket->n / EVEN;
@@ -150,8 +155,12 @@ static yoke_status slice_buckets(const struct yokei_replicas *r, struct yokei_st
         bucket->counts = s->counts + (size_t)b * (size_t)r->n;
         for (int d = 0; d < r->n; d++) {
             before += share_of(r, d);
-            const int64_t exact = (units / total * before + units % total * before / total) * EVEN, want = exact + (bucket->is_shared ? 0 : lacks[d]);
-            const int64_t end = before == total ? bucket->n : before == 0 ? 0 : YOKE_MAX(between_blocks(s, b, YOKE_MIN(want, bucket->n)), begin);
+            const int64_t exact = (units / total * before + units % total * before / total) * EVEN,
+                          want = exact + (bucket->is_shared ? 0 : lacks[d]);
+            const int64_t end = before == total ? bucket->n
+                                : before == 0
+                                    ? 0
+                                    : YOKE_MAX(between_blocks(s, b, YOKE_MIN(want, bucket->n)), begin);
             if (!bucket->is_shared) lacks[d] = want - end;
             if (d == r->d) bucket->own = (struct yoke_range){ begin, end };
             bucket->counts[d] = (size_t)(end - begin);
@@ -195,7 +204,8 @@ static void place_buckets(struct yokei_state *s, size_t *at)
     for (int b = 0; b < s->n_buckets; b++) s->bucket[b].gradient = take(at, (size_t)s->bucket[b].n * width);
     s->gradients_bytes = s->report.gradients = *at - s->gradients;
     s->divided_bytes = masters + s->report.optimizer;
-    s->undivided_bytes = all_masters + 2 * s->gradients_bytes; /* there are two moments, each as large as the gradients */
+    s->undivided_bytes = all_masters
+                         + 2 * s->gradients_bytes; /* there are two moments, each as large as the gradients */
 }
 
 static void place_slots(struct yokei_state *s)
@@ -204,27 +214,35 @@ static void place_slots(struct yokei_state *s)
     for (int i = 0; i < s->n; i++) {
         struct yokei_slot *slot = &s->slot[i];
         const struct yokei_bucket *b = &s->bucket[slot->bucket];
-        const size_t at = (size_t)slot->at, kept = yokei_is_empty(slot->kept) ? 0 : (size_t)(slot->at + slot->kept.begin - b->kept.begin);
+        const size_t at = (size_t)slot->at,
+                     kept = yokei_is_empty(slot->kept)
+                                ? 0
+                                : (size_t)(slot->at + slot->kept.begin - b->kept.begin);
         slot->gradient = b->gradient + at * width;
         slot->weight = b->weight + at * yoke_dtype_bytes(yokei_weight_dtype(s, b->has_copy));
-        slot->master = b->has_copy ? b->master + kept * width : slot->weight + (size_t)slot->kept.begin * width;
+        slot->master = b->has_copy ? b->master + kept * width
+                                   : slot->weight + (size_t)slot->kept.begin * width;
         slot->moment1 = b->moment1 + kept * width;
         slot->moment2 = b->moment2 + kept * width;
     }
 }
 
-struct yoke_range yokei_slot_range(const struct yokei_state *s, int i, enum yoke_tensor_kind kind, size_t *offset_out)
+struct yoke_range yokei_slot_range(const struct yokei_state *s, int i, enum yoke_tensor_kind kind,
+                                   size_t *offset_out)
 {
     const struct yokei_slot *slot = &s->slot[i];
     const struct yoke_range all = { 0, slot->n };
     const bool sums_slices = s->bucket[slot->bucket].sums_slices;
     switch (kind) {
     case YOKE_TENSOR_GRADIENT:
-        *offset_out = slot->gradient + (sums_slices ? (size_t)slot->own.begin * yoke_dtype_bytes(s->wide) : 0);
+        *offset_out = slot->gradient
+                      + (sums_slices ? (size_t)slot->own.begin * yoke_dtype_bytes(s->wide) : 0);
         return sums_slices ? slot->own : all;
     case YOKE_TENSOR_MOMENT1: *offset_out = slot->moment1; return slot->kept;
     case YOKE_TENSOR_MOMENT2: *offset_out = slot->moment2; return slot->kept;
-    default: *offset_out = slot->has_copy ? slot->master : slot->weight; return slot->has_copy ? slot->kept : all;
+    default:
+        *offset_out = slot->has_copy ? slot->master : slot->weight;
+        return slot->has_copy ? slot->kept : all;
     }
 }
 
@@ -241,16 +259,22 @@ static void place_norms(struct yokei_state *s, size_t *at)
     s->norms = take(at, (size_t)s->n_norms * pair);
 }
 
-yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct yokei_replicas *r, yoke_dtype dtype, int64_t n_tokens,
-                               size_t bucket_bytes, struct yokei_state *state_out)
+yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct yokei_replicas *r,
+                               yoke_dtype dtype, int64_t n_tokens, size_t bucket_bytes,
+                               struct yokei_state *state_out)
 {
-    struct yokei_state s = { .dtype = dtype, .wide = yoke_dtype_wide(dtype), .n = ps->n, .is_divided = r->divides && r->n > 1 };
+    struct yokei_state s = {
+        .dtype = dtype, .wide = yoke_dtype_wide(dtype), .n = ps->n, .is_divided = r->divides && r->n > 1
+    };
     const size_t width = yoke_dtype_bytes(s.wide);
     size_t at = 0;
     s.report.size = sizeof s.report;
     s.slot = calloc((size_t)ps->n + 1, sizeof *s.slot);
     s.bucket = calloc((size_t)ps->n + 1, sizeof *s.bucket);
-    yoke_status status = s.slot && s.bucket ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "the layout of weights: no host memory for %d parameters", ps->n);
+    yoke_status status = s.slot && s.bucket
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM,
+                                         "the layout of weights: no host memory for %d parameters", ps->n);
     for (int i = 0; i < ps->n && !status; i++) {
         s.slot[i].n = yokei_local_count(&ps->item[i]);
         s.slot[i].has_copy = ps->item[i].matrix && dtype != s.wide;

@@ -5,7 +5,8 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_ACT_OPS(FUNCTIONS)
 
-static yoke_status gpu_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *args,
+                                        struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_gelu_forward, args->dtype, args->n, 26, 2, cost);
@@ -17,7 +18,8 @@ static yoke_status gpu_gelu_forward_run(yoke_stream *stream, const struct yoke_g
                              YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->y)));
 }
 
-static yoke_status gpu_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_gelu_backward_can(const yoke_device *device,
+                                         const struct yoke_gelu_backward_args *args, struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_gelu_backward, args->dtype, args->n, 36, 3, cost);
@@ -29,31 +31,38 @@ static yoke_status gpu_gelu_backward_run(yoke_stream *stream, const struct yoke_
                              YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->dy), ARG_P(args->dx)));
 }
 
-static yoke_status gpu_gelu_erf_forward_can(const yoke_device *device, const struct yoke_gelu_erf_forward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_gelu_erf_forward_can(const yoke_device *device,
+                                            const struct yoke_gelu_erf_forward_args *args,
+                                            struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_gelu_erf_forward, args->dtype, args->n, 40, 2, cost);
 }
 
-static yoke_status gpu_gelu_erf_forward_run(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *args)
+static yoke_status gpu_gelu_erf_forward_run(yoke_stream *stream,
+                                            const struct yoke_gelu_erf_forward_args *args)
 {
     return yokei_gpu_map_run(stream, YOKE_OP_gelu_erf_forward, "act", args->dtype, args->n,
                              YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->y)));
 }
 
-static yoke_status gpu_gelu_erf_backward_can(const yoke_device *device, const struct yoke_gelu_erf_backward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_gelu_erf_backward_can(const yoke_device *device,
+                                             const struct yoke_gelu_erf_backward_args *args,
+                                             struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_gelu_erf_backward, args->dtype, args->n, 44, 3, cost);
 }
 
-static yoke_status gpu_gelu_erf_backward_run(yoke_stream *stream, const struct yoke_gelu_erf_backward_args *args)
+static yoke_status gpu_gelu_erf_backward_run(yoke_stream *stream,
+                                             const struct yoke_gelu_erf_backward_args *args)
 {
     return yokei_gpu_map_run(stream, YOKE_OP_gelu_erf_backward, "act", args->dtype, args->n,
                              YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->dy), ARG_P(args->dx)));
 }
 
-static yoke_status gpu_swiglu_forward_can(const yoke_device *device, const struct yoke_swiglu_forward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_swiglu_forward_can(const yoke_device *device,
+                                          const struct yoke_swiglu_forward_args *args, struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_swiglu_forward, args->dtype, args->N * args->F, 26, 3, cost);
@@ -62,15 +71,20 @@ static yoke_status gpu_swiglu_forward_can(const yoke_device *device, const struc
 static yoke_status gpu_swiglu_forward_run(yoke_stream *stream, const struct yoke_swiglu_forward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_swiglu_forward, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_swiglu_forward, "act", args->dtype, YOKE_F32,
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_swiglu_forward, "act",
+                                                              args->dtype, YOKE_F32,
                                                               (double)args->N * (double)args->F);
-    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N, args->F * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
+                                                args->F * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "swiglu_forward", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->gate), ARG_L(args->ldgate), ARG_P(args->up), ARG_L(args->ldup), ARG_P(args->y),
-                                           ARG_L(args->ldy), ARG_L(args->N), ARG_L(args->F), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->gate), ARG_L(args->ldgate), ARG_P(args->up),
+                                           ARG_L(args->ldup), ARG_P(args->y), ARG_L(args->ldy),
+                                           ARG_L(args->N), ARG_L(args->F), ARG_L(rows.per_team)));
 }
 
-static yoke_status gpu_swiglu_backward_can(const yoke_device *device, const struct yoke_swiglu_backward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_swiglu_backward_can(const yoke_device *device,
+                                           const struct yoke_swiglu_backward_args *args,
+                                           struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_swiglu_backward, args->dtype, args->N * args->F, 36, 5, cost);
@@ -79,13 +93,17 @@ static yoke_status gpu_swiglu_backward_can(const yoke_device *device, const stru
 static yoke_status gpu_swiglu_backward_run(yoke_stream *stream, const struct yoke_swiglu_backward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_swiglu_backward, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_swiglu_backward, "act", args->dtype, YOKE_F32,
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_swiglu_backward, "act",
+                                                              args->dtype, YOKE_F32,
                                                               (double)args->N * (double)args->F);
-    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N, args->F * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
+                                                args->F * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "swiglu_backward", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->gate), ARG_L(args->ldgate), ARG_P(args->up), ARG_L(args->ldup), ARG_P(args->dy),
-                                           ARG_L(args->lddy), ARG_P(args->dgate), ARG_L(args->lddgate), ARG_P(args->dup),
-                                           ARG_L(args->lddup), ARG_L(args->N), ARG_L(args->F), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->gate), ARG_L(args->ldgate), ARG_P(args->up),
+                                           ARG_L(args->ldup), ARG_P(args->dy), ARG_L(args->lddy),
+                                           ARG_P(args->dgate), ARG_L(args->lddgate), ARG_P(args->dup),
+                                           ARG_L(args->lddup), ARG_L(args->N), ARG_L(args->F),
+                                           ARG_L(rows.per_team)));
 }
 
 #define ENTRY(op) YOKE_OP_ENTRY(gpu, op)

@@ -38,7 +38,9 @@ enum { TILE12X32, TILE6X16, TEAM, TILE4X4 };
  * The blocks of the team body, for heads of up to D: rows that stay, and columns that pass. The size of local
  * memory decides.
  */
-static const struct blocks { int D, rows, columns; } blocks[] = { { 64, 32, 32 }, { 128, 16, 16 }, { 256, 8, 16 } };
+static const struct blocks {
+    int D, rows, columns;
+} blocks[] = { { 64, 32, 32 }, { 128, 16, 16 }, { 256, 8, 16 } };
 #define TEAM_ITEMS 128
 
 static const struct blocks *blocks_for(int64_t D)
@@ -54,7 +56,9 @@ static const struct blocks *blocks_for(int64_t D)
  */
 static size_t local_bytes(const struct blocks *b)
 {
-    return sizeof(float) * (size_t)((2 * b->rows + b->columns) * (b->D + 1) + 2 * b->rows * (b->columns + 1) + 16 * b->rows);
+    return sizeof(float)
+           * (size_t)((2 * b->rows + b->columns) * (b->D + 1) + 2 * b->rows * (b->columns + 1)
+                      + 16 * b->rows);
 }
 
 static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
@@ -89,8 +93,13 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_
 }
 
 /* Choose the body by B T H D and T, see yokei_variant_at. */
-#define CHOOSE(device, op, a) choose(device, YOKE_OP_##op, (a)->dtype, (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
-static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double T)
+/* clang-format off */
+#define CHOOSE(device, op, a) \
+    choose(device, YOKE_OP_##op, (a)->dtype, \
+           (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
+/* clang-format on */
+static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                                 double T)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = TILE4X4;
@@ -98,7 +107,8 @@ static const struct body *choose(const yoke_device *device, enum yoke_op_id op, 
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
     else if (offered(&bodies[TEAM], gpu))
         otherwise = TEAM;
-    const struct body *body = body_at(device, yokei_variant_at(device, op, dtype, size, T, index_of(device, otherwise)));
+    const struct body *body = body_at(device, yokei_variant_at(device, op, dtype, size, T,
+                                                               index_of(device, otherwise)));
     return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
@@ -153,19 +163,30 @@ static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit 
  * `pair_*`: panels (along, across) per K/V head. `head_*`: panels per query head, and vectors [Tp] per query
  * head.
  */
-struct need { int pair_along, pair_across, head_along, head_across, head_vectors; };
+struct need {
+    int pair_along, pair_across, head_along, head_across, head_vectors;
+};
 
-static struct shape shape_of(const struct body *body, int64_t B, int64_t T, struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
+static struct shape shape_of(const struct body *body, int64_t B, int64_t T,
+                             struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
                              const struct need *need)
 {
     const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
-    struct shape s = { .T = (int32_t)T, .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)), .H = (int32_t)groups.H, .Hkv = (int32_t)Hkv,
-                       .groups = groups, .D = (int32_t)D, .Dp = (int32_t)round_up(D, NR), .pairs = B * Hkv };
+    struct shape s = { .T = (int32_t)T,
+                       .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)),
+                       .H = (int32_t)groups.H,
+                       .Hkv = (int32_t)Hkv,
+                       .groups = groups,
+                       .D = (int32_t)D,
+                       .Dp = (int32_t)round_up(D, NR),
+                       .pairs = B * Hkv };
     const int64_t most = YOKE_MIN(groups.group, groups.H); /* query heads of a pair that are in this call */
     s.panel = (int64_t)s.Tp * s.Dp;
     s.across = (int64_t)s.Tp * s.D;
     int64_t floats = need->pair_along * s.panel + need->pair_across * s.across
-                     + most * (need->head_along * s.panel + need->head_across * s.across + need->head_vectors * (int64_t)s.Tp);
+                     + most
+                           * (need->head_along * s.panel + need->head_across * s.across
+                              + need->head_vectors * (int64_t)s.Tp);
     s.piece = floats ? PIECE_BYTES / (int64_t)sizeof(float) / floats : 32768;
     s.piece = YOKE_MAX(1, YOKE_MIN(YOKE_MIN(s.piece, s.pairs), YOKE_MAX(1, 32768 / YOKE_MAX(most, 1))));
     s.floats = s.piece * floats;
@@ -182,23 +203,25 @@ static int64_t first_head_of(const struct shape *s, int64_t pair)
 }
 
 /* The arguments of dropout, in the order of DROP_PARAMETERS. `a` is of either direction. */
-#define DROP_ARGS(drop, a)                                                                                                  \
-    ARG_I((int32_t)(drop).key.k[0]), ARG_I((int32_t)(drop).key.k[1]), ARG_I((int32_t)(drop).threshold), ARG_F((drop).scale), \
-        ARG_I((int32_t)(uint32_t)(a)->sample_start), ARG_I((int32_t)(uint32_t)(a)->head_start)
+#define DROP_ARGS(drop, a)                                                                              \
+    ARG_I((int32_t)(drop).key.k[0]), ARG_I((int32_t)(drop).key.k[1]), ARG_I((int32_t)(drop).threshold), \
+        ARG_F((drop).scale), ARG_I((int32_t)(uint32_t)(a)->sample_start),                               \
+        ARG_I((int32_t)(uint32_t)(a)->head_start)
 /* The arguments of heads. */
-#define HEAD_ARGS(s) ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
+#define HEAD_ARGS(s) \
+    ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
 
-static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H,
-                         int64_t D)
+static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B,
+                         int64_t T, int64_t H, int64_t D)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
     if (D > MAX_D)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: heads of D = %lld, at most %d are offered", yokei_op_names[op],
-                         (long long)D, MAX_D);
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: heads of D = %lld, at most %d are offered",
+                         yokei_op_names[op], (long long)D, MAX_D);
     if (T > INT32_MAX / 2 || H * D > INT32_MAX || B * H > INT32_MAX)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: T = %lld or B H = %lld is beyond 32 bits", yokei_op_names[op], (long long)T,
-                         (long long)(B * H));
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: T = %lld or B H = %lld is beyond 32 bits",
+                         yokei_op_names[op], (long long)T, (long long)(B * H));
     return YOKE_OK;
 }
 
@@ -210,13 +233,14 @@ static double score_count(int64_t B, int64_t T, int64_t H, bool causal)
 
 /** Make the panels of one tensor for the heads [first, first + n). Either target may be NULL. */
 static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program, const struct body *body,
-                        const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first, int64_t n,
-                        float *across, float *along)
+                        const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first,
+                        int64_t n, float *across, float *along)
 {
     const int64_t NR = (int64_t)body->NV * body->W;
-    return yokei_gpu_launch(stream, program, "attention_pack", (s->Tp / NR + program->G - 1) / program->G, n, 1,
-                            YOKEI_GPU_ARGS(ARG_P(x), ARG_L(ld), ARG_P(across), ARG_P(along), ARG_I(s->T), ARG_I(s->Tp), ARG_I(heads),
-                                           ARG_I(s->D), ARG_I(s->Dp), ARG_I((int32_t)first)));
+    return yokei_gpu_launch(
+        stream, program, "attention_pack", (s->Tp / NR + program->G - 1) / program->G, n, 1,
+        YOKEI_GPU_ARGS(ARG_P(x), ARG_L(ld), ARG_P(across), ARG_P(along), ARG_I(s->T), ARG_I(s->Tp),
+                       ARG_I(heads), ARG_I(s->D), ARG_I(s->Dp), ARG_I((int32_t)first)));
 }
 
 /* ---- forward ---- */
@@ -227,13 +251,16 @@ static struct shape forward_shape(const struct body *body, const struct yoke_att
     return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
-static yoke_status gpu_attention_forward_can(const yoke_device *device, const struct yoke_attention_forward_args *args,
+static yoke_status gpu_attention_forward_can(const yoke_device *device,
+                                             const struct yoke_attention_forward_args *args,
                                              struct yoke_cost *cost)
 {
     YOKE_TRY(check(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
-    double scores = score_count(args->B, args->T, args->H, args->causal), in = (double)yoke_dtype_bytes(args->dtype);
+    double scores = score_count(args->B, args->T, args->H, args->causal),
+           in = (double)yoke_dtype_bytes(args->dtype);
     cost->flops = 4.0 * scores * (double)args->D;
-    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 2.0 * ((double)args->H + (double)args->Hkv);
+    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 2.0
+                  * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
         const struct body *body = CHOOSE(device, attention_forward, args);
         cost->scratch_bytes = sizeof(float) * (size_t)forward_shape(body, args).floats;
@@ -252,14 +279,16 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
     float *k_across = scratch, *v_along = k_across + s.piece * s.across;
     int64_t teams = (s.T + body->MR - 1) / body->MR;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
+                heads = first_head_of(&s, pair + n) - first;
         YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, NULL));
         YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, heads, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o), ARG_L(args->ldo),
-                           ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale),
-                           ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o),
+                           ARG_L(args->ldo), ARG_P(args->lse), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
+                           ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
@@ -273,15 +302,19 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
     int64_t heads = args->B * args->H;
     for (int64_t head = 0; head < heads; head += 32768)
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows, YOKE_MIN(32768, heads - head), 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
-                           ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse), ARG_I((int32_t)args->T), ARG_I((int32_t)args->H),
-                           ARG_I((int32_t)args->Hkv), ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head), DROP_ARGS(drop, args))));
+            stream, &program, "attention_forward_team", (args->T + b->rows - 1) / b->rows,
+            YOKE_MIN(32768, heads - head), 1,
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->lse),
+                           ARG_I((int32_t)args->T), ARG_I((int32_t)args->H), ARG_I((int32_t)args->Hkv),
+                           ARG_I((int32_t)groups.group), ARG_I((int32_t)groups.lead), ARG_I((int32_t)args->D),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)head),
+                           DROP_ARGS(drop, args))));
     return YOKE_OK;
 }
 
-static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+static yoke_status gpu_attention_forward_run(yoke_stream *stream,
+                                             const struct yoke_attention_forward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
     const struct body *body = CHOOSE(stream->device, attention_forward, args);
@@ -293,18 +326,23 @@ static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct y
 static struct shape backward_shape(const struct body *body, const struct yoke_attention_backward_args *args)
 {
     /* K along and across, V across; Q and dO both ways, lse and delta */
-    struct need need = { .pair_along = 1, .pair_across = 2, .head_along = 2, .head_across = 2, .head_vectors = 2 };
+    struct need need = {
+        .pair_along = 1, .pair_across = 2, .head_along = 2, .head_across = 2, .head_vectors = 2
+    };
     if (!body->tile) need = (struct need){ .head_vectors = 2 };
     return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
-static yoke_status gpu_attention_backward_can(const yoke_device *device, const struct yoke_attention_backward_args *args,
+static yoke_status gpu_attention_backward_can(const yoke_device *device,
+                                              const struct yoke_attention_backward_args *args,
                                               struct yoke_cost *cost)
 {
     YOKE_TRY(check(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
-    double scores = score_count(args->B, args->T, args->H, args->causal), in = (double)yoke_dtype_bytes(args->dtype);
+    double scores = score_count(args->B, args->T, args->H, args->causal),
+           in = (double)yoke_dtype_bytes(args->dtype);
     cost->flops = 10.0 * scores * (double)args->D;
-    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 4.0 * ((double)args->H + (double)args->Hkv);
+    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 4.0
+                  * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
         const struct body *body = CHOOSE(device, attention_backward, args);
         cost->scratch_bytes = sizeof(float) * (size_t)backward_shape(body, args).floats;
@@ -314,14 +352,16 @@ static yoke_status gpu_attention_backward_can(const yoke_device *device, const s
 
 /** Compute the row sums of dO * O of the heads [first, first + n), and copy lse. Both are padded to Tp. */
 static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_program *program,
-                              const struct yoke_attention_backward_args *args, const struct shape *s, int64_t first,
-                              int64_t n, float *lse, float *delta)
+                              const struct yoke_attention_backward_args *args, const struct shape *s,
+                              int64_t first, int64_t n, float *lse, float *delta)
 {
     int32_t per_item = program->L == 1 && program->G == 1 ? s->Tp : 1;
-    int64_t items = (int64_t)program->L * program->G, groups = (s->Tp + per_item * items - 1) / (per_item * items);
+    int64_t items = (int64_t)program->L * program->G,
+            groups = (s->Tp + per_item * items - 1) / (per_item * items);
     return yokei_gpu_launch(stream, program, "attention_delta", groups, n, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(args->lse),
-                                           ARG_P(lse), ARG_P(delta), ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
+                            YOKEI_GPU_ARGS(ARG_P(args->o), ARG_L(args->ldo), ARG_P(args->d_o),
+                                           ARG_L(args->lddo), ARG_P(args->lse), ARG_P(lse), ARG_P(delta),
+                                           ARG_I(s->T), ARG_I(s->Tp), ARG_I(s->H), ARG_I(s->D),
                                            ARG_I((int32_t)first), ARG_I(per_item)));
 }
 
@@ -335,7 +375,8 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     int64_t teams = (s.T + body->MR - 1) / body->MR, groups = (teams + program.G - 1) / program.G;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
+                heads = first_head_of(&s, pair + n) - first;
         float *k_across = scratch, *v_across = k_across + n * s.across, *k_along = v_across + n * s.across;
         float *q_across = k_along + n * s.panel, *do_across = q_across + heads * s.across;
         float *q_along = do_across + heads * s.across, *do_along = q_along + heads * s.panel;
@@ -343,20 +384,24 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
         YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, k_along));
         YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, v_across, NULL));
         YOKE_TRY(pack(stream, &program, body, &s, args->q, args->ldq, s.H, first, heads, q_across, q_along));
-        YOKE_TRY(pack(stream, &program, body, &s, args->d_o, args->lddo, s.H, first, heads, do_across, do_along));
+        YOKE_TRY(
+            pack(stream, &program, body, &s, args->d_o, args->lddo, s.H, first, heads, do_across, do_along));
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_tile", groups, heads, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(k_across), ARG_P(k_along),
-                           ARG_P(v_across), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp),
-                           HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair),
-                           ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->d_o), ARG_L(args->lddo),
+                           ARG_P(k_across), ARG_P(k_along), ARG_P(v_across), ARG_P(lse), ARG_P(delta),
+                           ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
+                           ARG_I(s.D), ARG_I(s.Dp), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_tile", groups, n, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv), ARG_P(q_across), ARG_P(q_along),
-                           ARG_P(do_across), ARG_P(do_along), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
-                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp),
-                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+            YOKEI_GPU_ARGS(ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
+                           ARG_P(q_across), ARG_P(q_along), ARG_P(do_across), ARG_P(do_along), ARG_P(lse),
+                           ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv),
+                           ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_I(s.Dp),
+                           ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)pair),
+                           ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
@@ -372,26 +417,30 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     int64_t groups = (s.T + b->rows - 1) / b->rows;
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
-        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair), heads = first_head_of(&s, pair + n) - first;
+        int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
+                heads = first_head_of(&s, pair + n) - first;
         float *lse = scratch, *delta = lse + heads * s.Tp;
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_team", groups, heads, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
-                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dq), ARG_L(args->lddq),
-                           ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
-                           ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
+                           ARG_P(args->dq), ARG_L(args->lddq), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s),
+                           ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal), ARG_I((int32_t)first),
+                           DROP_ARGS(drop, args))));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dkv_team", groups, n, 1,
-            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v), ARG_L(args->ldv),
-                           ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta), ARG_P(args->dk), ARG_L(args->lddk),
-                           ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T), ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale),
-                           ARG_I(args->causal), ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
+            YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(args->k), ARG_L(args->ldk), ARG_P(args->v),
+                           ARG_L(args->ldv), ARG_P(args->d_o), ARG_L(args->lddo), ARG_P(lse), ARG_P(delta),
+                           ARG_P(args->dk), ARG_L(args->lddk), ARG_P(args->dv), ARG_L(args->lddv), ARG_I(s.T),
+                           ARG_I(s.Tp), HEAD_ARGS(s), ARG_I(s.D), ARG_F(args->scale), ARG_I(args->causal),
+                           ARG_I((int32_t)pair), ARG_I((int32_t)first), DROP_ARGS(drop, args))));
     }
     return YOKE_OK;
 }
 
-static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+static yoke_status gpu_attention_backward_run(yoke_stream *stream,
+                                              const struct yoke_attention_backward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
     const struct body *body = CHOOSE(stream->device, attention_backward, args);

@@ -21,16 +21,17 @@ yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_b
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_bias_backward, args->dtype));
     if (!args->N || !args->C) return YOKE_OK;
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_bias_backward, "bias", args->dtype,
-                                                              YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_bias_backward, "bias",
+                                                              args->dtype, YOKE_F32,
+                                                              (double)args->N * (double)args->C);
     void *partial;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_bias_backward, partial_bytes(stream->device, args), &partial));
     struct yokei_gpu_rows rows = yokei_gpu_partial_rows(stream->device, &program, args->N);
     YOKE_TRY(yokei_gpu_launch(stream, &program, "bias_partial", rows.groups, 1, 1,
-                              YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->ld), ARG_P(partial), ARG_L(args->N), ARG_L(args->C),
-                                             ARG_L(rows.per_team))));
+                              YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->ld), ARG_P(partial), ARG_L(args->N),
+                                             ARG_L(args->C), ARG_L(rows.per_team))));
     struct yokei_gpu_rows columns = yokei_gpu_span(stream->device, &program, args->C, 4 * rows.teams);
     return yokei_gpu_launch(stream, &program, "bias_total", columns.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dbias), ARG_L(args->C),
-                                           ARG_L(columns.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dbias),
+                                           ARG_L(args->C), ARG_L(columns.per_team)));
 }

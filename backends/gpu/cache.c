@@ -28,12 +28,10 @@ struct header {
     uint64_t kernels;         /* set of the program's kernels that the binary has compiled; see programs.c */
 };
 
-static uint64_t hash_string(const char *text, uint64_t seed)
-{
-    return yokei_hash(text, strlen(text), seed);
-}
+static uint64_t hash_string(const char *text, uint64_t seed) { return yokei_hash(text, strlen(text), seed); }
 
-struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const struct yokei_gpu_source *source)
+struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device,
+                                               const struct yokei_gpu_source *source)
 {
     struct yokei_gpu_cache_key key;
     uint64_t half[2];
@@ -43,24 +41,29 @@ struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const 
         h = hash_string(source->options, h);
         half[i] = hash_string(source->text, h);
     }
-    snprintf(key.text, sizeof key.text, "%016llx%016llx", (unsigned long long)half[0], (unsigned long long)half[1]);
+    snprintf(key.text, sizeof key.text, "%016llx%016llx", (unsigned long long)half[0],
+             (unsigned long long)half[1]);
     return key;
 }
 
 /* The path of an entry: cache_dir/<driver>-<key>.bin, or "" if caching is off. */
-static void cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path, size_t bytes)
+static void cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path,
+                       size_t bytes)
 {
     if (device->cache_dir[0])
-        yokei_text(path, bytes, "%s/%s-%s.bin", device->cache_dir, yokei_gpu(device)->driver->name, key->text);
+        yokei_text(path, bytes, "%s/%s-%s.bin", device->cache_dir, yokei_gpu(device)->driver->name,
+                   key->text);
     else
         path[0] = '\0';
 }
 
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *why)
+void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                             const char *why)
 {
     char path[640];
     cache_path(device, key, path, sizeof path);
-    yoke_log(YOKE_LOG_WARN, "%s: discarding the cached program %s: %s; it is compiled again", device->info.spec, path, why);
+    yoke_log(YOKE_LOG_WARN, "%s: discarding the cached program %s: %s; it is compiled again",
+             device->info.spec, path, why);
     if (unlink(path)) yoke_log(YOKE_LOG_WARN, "%s: cannot remove %s", device->info.spec, path);
 }
 
@@ -76,8 +79,8 @@ static const char *damage(const struct header *header, size_t bytes, const struc
     return NULL;
 }
 
-yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key, void **binary_out,
-                                 size_t *bytes_out, uint64_t *kernels_out)
+yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                                 void **binary_out, size_t *bytes_out, uint64_t *kernels_out)
 {
     char path[640];
     cache_path(device, key, path, sizeof path);
@@ -144,7 +147,9 @@ static int list_files(DIR *folder, const char *kept, struct file **files_out, of
     for (struct dirent *entry; (entry = readdir(folder));) {
         bool temporary;
         struct stat st;
-        if (!is_ours(entry->d_name, &temporary) || fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode)) continue;
+        if (!is_ours(entry->d_name, &temporary)
+            || fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+            continue;
         *total_out += st.st_size;
         if (!strcmp(entry->d_name, kept) || (temporary && st.st_mtime > hour_ago)) continue;
         if (n == capacity) {
@@ -182,11 +187,13 @@ static void trim(const yoke_device *device, const char *kept)
                 total -= files[i].bytes;
                 continue;
             }
-            if (st.st_mtim.tv_sec != files[i].used.tv_sec || st.st_mtim.tv_nsec != files[i].used.tv_nsec) continue;
+            if (st.st_mtim.tv_sec != files[i].used.tv_sec || st.st_mtim.tv_nsec != files[i].used.tv_nsec)
+                continue;
             if (!unlinkat(dirfd(folder), files[i].name, 0)) {
                 total -= files[i].bytes;
-                yoke_log(YOKE_LOG_DEBUG, "%s: removed %s/%s: more than %llu bytes of compiled programs", device->info.spec, device->cache_dir,
-                         files[i].name, (unsigned long long)device->cache_bytes);
+                yoke_log(YOKE_LOG_DEBUG, "%s: removed %s/%s: more than %llu bytes of compiled programs",
+                         device->info.spec, device->cache_dir, files[i].name,
+                         (unsigned long long)device->cache_bytes);
             }
         }
     }
@@ -194,14 +201,19 @@ static void trim(const yoke_device *device, const char *kept)
     closedir(folder);
 }
 
-void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
-                           size_t bytes, uint64_t kernels)
+void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                           const void *binary, size_t bytes, uint64_t kernels)
 {
     char path[640];
     cache_path(device, key, path, sizeof path);
-    struct header *header = path[0] && bytes < MAX_BYTES - sizeof *header ? malloc(sizeof *header + bytes) : NULL;
+    struct header *header = path[0] && bytes < MAX_BYTES - sizeof *header ? malloc(sizeof *header + bytes)
+                                                                          : NULL;
     if (!header) return;
-    *header = (struct header){ .magic = "YOKEPRG", .format = FORMAT, .header_bytes = sizeof *header, .bytes = bytes, .kernels = kernels };
+    *header = (struct header){ .magic = "YOKEPRG",
+                               .format = FORMAT,
+                               .header_bytes = sizeof *header,
+                               .bytes = bytes,
+                               .kernels = kernels };
     memcpy(header->key, key->text, sizeof header->key);
     header->checksum = yokei_hash(binary, bytes, FORMAT);
     memcpy(header + 1, binary, bytes);

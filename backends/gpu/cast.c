@@ -5,7 +5,8 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_CAST_OPS(FUNCTIONS)
 
-static yoke_status gpu_cast_can(const yoke_device *device, const struct yoke_cast_args *args, struct yoke_cost *cost)
+static yoke_status gpu_cast_can(const yoke_device *device, const struct yoke_cast_args *args,
+                                struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_cast, args->from));
@@ -19,11 +20,13 @@ static yoke_status gpu_cast_run(yoke_stream *stream, const struct yoke_cast_args
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_cast, args->from));
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_cast, args->to));
-    struct yokei_gpu_program program =
-        yokei_gpu_team_program(stream->device, YOKE_OP_cast, "cast", args->from, args->to, (double)args->n);
-    struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, args->n, (int64_t)yoke_dtype_bytes(args->from));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_cast, "cast",
+                                                              args->from, args->to, (double)args->n);
+    struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, args->n,
+                                                (int64_t)yoke_dtype_bytes(args->from));
     return yokei_gpu_launch(stream, &program, "cast", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->y), ARG_L(args->n), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_P(args->y), ARG_L(args->n),
+                                           ARG_L(rows.per_team)));
 }
 
 #define ENTRY(op) YOKE_OP_ENTRY(gpu, op)

@@ -14,8 +14,8 @@ static const struct {
     const char *family;
     enum typing typing;
 } families[] = {
-    { "norm", SAME }, { "act", SAME }, { "embed", SAME }, { "loss", SAME }, { "elementwise", SAME }, { "rope", SAME }, { "bias", SAME },
-    { "cast", ALL_PAIRS }, { "optim", OPTIM },
+    { "norm", SAME }, { "act", SAME },  { "embed", SAME },     { "loss", SAME },   { "elementwise", SAME },
+    { "rope", SAME }, { "bias", SAME }, { "cast", ALL_PAIRS }, { "optim", OPTIM },
 };
 
 /** Type pair `index` of a family. Returns false past the last one. */

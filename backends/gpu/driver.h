@@ -27,7 +27,8 @@ enum yokei_gpu_language { YOKEI_GPU_OPENCL, YOKEI_GPU_CUDA, YOKEI_GPU_HIP };
  * are NUL-terminated.
  */
 struct yokei_gpu_source {
-    const char *name;    /* "norm", for messages; the text's #line directive names backends/gpu/kernels/norm.yk */
+    const char
+        *name; /* "norm", for messages; the text's #line directive names backends/gpu/kernels/norm.yk */
     const char *prelude; /* the prelude of the language, then common.yk; it comes behind the options */
     const char *options; /* lines with "#define", one per option */
     const char *text;    /* the .yk file, behind a #line directive */
@@ -100,12 +101,13 @@ struct yokei_gpu_device {
      * wide vectors
      */
     bool is_cpu;
-    int vector_floats;        /* the vector width, in floats, that the device prefers; it decides which register tile fits */
-    int warp;                 /* number of lanes that can shuffle; 1: the lanes of a team exchange data in local memory */
+    int vector_floats; /* the vector width, in floats, that the device prefers; it decides which register tile
+                          fits */
+    int warp; /* number of lanes that can shuffle; 1: the lanes of a team exchange data in local memory */
     int compute_units;
-    int max_group;            /* most work-items of a group */
-    size_t local_bytes;       /* bytes of local (shared) memory of a group */
-    char identity[768];       /* versions of the device, driver, platform and compiler; a part of the cache's key */
+    int max_group;      /* most work-items of a group */
+    size_t local_bytes; /* bytes of local (shared) memory of a group */
+    char identity[768]; /* versions of the device, driver, platform and compiler; a part of the cache's key */
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */
     bool late_binaries;
     struct yokei_gpu_programs *programs;
@@ -129,28 +131,34 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
  * The key of a program in the cache: a hash of its strings and of the device's identity, as 32 hexadecimal
  * digits.
  */
-struct yokei_gpu_cache_key { char text[33]; };
-struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device, const struct yokei_gpu_source *source);
+struct yokei_gpu_cache_key {
+    char text[33];
+};
+struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device,
+                                               const struct yokei_gpu_source *source);
 /**
  * Read an entry, and mark it as the one used last. If the entry is absent or damaged, the status is
  * YOKE_ENODEV, which must not be shown as an error. A damaged entry is removed, with a line in the log.
  * `kernels` is the value that was written with the entry: the set of the kernels that its binary has
  * compiled.
  */
-yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key, void **binary_out,
-                                 size_t *bytes_out, uint64_t *kernels_out);
+yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                                 void **binary_out, size_t *bytes_out, uint64_t *kernels_out);
 /**
  * Write an entry. While the folder holds more than device->cache_bytes, the entries that were not used for
  * the longest time are removed. Failures are logged and ignored, because a cache may always be missing.
  * Several processes may call this function at the same time.
  */
-void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
-                           size_t bytes, uint64_t kernels);
+void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                           const void *binary, size_t bytes, uint64_t kernels);
 /** Remove an entry that the vendor's loader refused. */
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *why);
+void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                             const char *why);
 
 /** The number of programs that this device compiled, and the number that it loaded from disk. */
-struct yokei_gpu_counts { int compiled, loaded; };
+struct yokei_gpu_counts {
+    int compiled, loaded;
+};
 struct yokei_gpu_counts yokei_gpu_counts(const yoke_device *device);
 
 #endif

@@ -5,8 +5,8 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_EMBED_OPS(FUNCTIONS)
 
-static yoke_status gpu_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *args,
-                                         struct yoke_cost *cost)
+static yoke_status gpu_embed_forward_can(const yoke_device *device,
+                                         const struct yoke_embed_forward_args *args, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype));
@@ -18,23 +18,26 @@ static yoke_status gpu_embed_forward_can(const yoke_device *device, const struct
 static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_embed_forward, "embed", args->dtype,
-                                                              YOKE_F32, (double)args->N * (double)args->C);
-    struct yokei_gpu_rows rows =
-        yokei_gpu_rows(stream->device, &program, args->N, args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_embed_forward, "embed",
+                                                              args->dtype, YOKE_F32,
+                                                              (double)args->N * (double)args->C);
+    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
+                                                args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "embed_forward", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->tokens), ARG_P(args->wte), ARG_P(args->wpe), ARG_P(args->y),
-                                           ARG_L(args->N), ARG_L(args->T), ARG_L(args->C), ARG_L(args->V),
-                                           ARG_L(args->vocab_start), ARG_L(args->pos_start), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->tokens), ARG_P(args->wte), ARG_P(args->wpe),
+                                           ARG_P(args->y), ARG_L(args->N), ARG_L(args->T), ARG_L(args->C),
+                                           ARG_L(args->V), ARG_L(args->vocab_start), ARG_L(args->pos_start),
+                                           ARG_L(rows.per_team)));
 }
 
-static yoke_status gpu_embed_backward_can(const yoke_device *device, const struct yoke_embed_backward_args *args,
-                                          struct yoke_cost *cost)
+static yoke_status gpu_embed_backward_can(const yoke_device *device,
+                                          const struct yoke_embed_backward_args *args, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype));
     cost->flops = 2.0 * (double)args->N * (double)args->C;
-    cost->bytes = (double)args->N * (double)args->C * (double)(yoke_dtype_bytes(args->dtype) + 16) + 4.0 * (double)args->N;
+    cost->bytes = (double)args->N * (double)args->C * (double)(yoke_dtype_bytes(args->dtype) + 16)
+                  + 4.0 * (double)args->N;
     return YOKE_OK;
 }
 
@@ -53,23 +56,23 @@ static yoke_status gpu_embed_backward_run(yoke_stream *stream, const struct yoke
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype));
     if (!args->N || !args->C) return YOKE_OK;
     yoke_device *device = stream->device;
-    struct yokei_gpu_program program = yokei_gpu_team_program(device, YOKE_OP_embed_backward, "embed", args->dtype, YOKE_F32,
-                                                              (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(
+        device, YOKE_OP_embed_backward, "embed", args->dtype, YOKE_F32, (double)args->N * (double)args->C);
     if (args->dwte && args->V) {
         int64_t teams = token_teams(device, args);
         int64_t columns = yokei_gpu(device)->is_cpu ? args->C : (int64_t)4 * program.L * program.W;
-        YOKE_TRY(yokei_gpu_launch(stream, &program, "embed_backward_tokens", (teams + program.G - 1) / program.G,
-                                  (args->C + columns - 1) / columns, 1,
-                                  YOKEI_GPU_ARGS(ARG_P(args->tokens), ARG_P(args->dy), ARG_P(args->dwte), ARG_L(args->N),
-                                                 ARG_L(args->C), ARG_L(args->V), ARG_L(args->vocab_start), ARG_L(teams),
-                                                 ARG_L(columns))));
+        YOKE_TRY(yokei_gpu_launch(stream, &program, "embed_backward_tokens",
+                                  (teams + program.G - 1) / program.G, (args->C + columns - 1) / columns, 1,
+                                  YOKEI_GPU_ARGS(ARG_P(args->tokens), ARG_P(args->dy), ARG_P(args->dwte),
+                                                 ARG_L(args->N), ARG_L(args->C), ARG_L(args->V),
+                                                 ARG_L(args->vocab_start), ARG_L(teams), ARG_L(columns))));
     }
     if (!args->dwpe) return YOKE_OK;
-    struct yokei_gpu_rows rows =
-        yokei_gpu_rows(device, &program, args->T, args->N / args->T * args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_rows rows = yokei_gpu_rows(
+        device, &program, args->T, args->N / args->T * args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "embed_backward_positions", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_P(args->dwpe), ARG_L(args->N), ARG_L(args->T), ARG_L(args->C),
-                                           ARG_L(args->pos_start), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_P(args->dwpe), ARG_L(args->N), ARG_L(args->T),
+                                           ARG_L(args->C), ARG_L(args->pos_start), ARG_L(rows.per_team)));
 }
 
 #define ENTRY(op) YOKE_OP_ENTRY(gpu, op)

@@ -38,8 +38,9 @@ enum { BLOCK8X32, TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
 static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
-    return body->tile || ((body->BM / body->TM) * (body->BN / body->TN) <= gpu->max_group
-                          && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
+    return body->tile
+           || ((body->BM / body->TM) * (body->BN / body->TN) <= gpu->max_group
+               && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
 }
 
 /* The list of variants leaves out the bodies that a device lacks. */
@@ -86,7 +87,9 @@ static const struct body *choose(const yoke_device *device, const struct yoke_ge
         if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
     }
     const int index = index_of(device, otherwise);
-    const struct body *body = body_at(device, yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), index));
+    const struct body *body = body_at(device,
+                                      yokei_variant_at(device, YOKE_OP_gemm, args->dtype,
+                                                       YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), index));
     return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
@@ -111,8 +114,11 @@ static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype d
 
 bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
 {
-    static const yoke_dtype types[][2] = { { YOKE_F32, YOKE_F32 }, { YOKE_F16, YOKE_F16 }, { YOKE_BF16, YOKE_BF16 },
-                                           { YOKE_F16, YOKE_F32 }, { YOKE_BF16, YOKE_F32 } };
+    static const yoke_dtype types[][2] = { { YOKE_F32, YOKE_F32 },
+                                           { YOKE_F16, YOKE_F16 },
+                                           { YOKE_BF16, YOKE_BF16 },
+                                           { YOKE_F16, YOKE_F32 },
+                                           { YOKE_BF16, YOKE_F32 } };
     (void)warp;
     for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
         if (bodies[i].cpu_only && !is_cpu) continue;
@@ -167,8 +173,10 @@ static struct cut cut_product(const struct body *body, const struct yoke_gemm_ar
     if (cut.Kc < args->K) cut.part_floats = cut.Mc * cut.Nc;
     cut.batch = 1;
     if (cut.Mc >= args->M && cut.Nc >= args->N && cut.Kc == args->K) {
-        int64_t bytes = (int64_t)sizeof(float) * ((args->stride_a ? cut.a_floats : 0) + (args->stride_b ? cut.b_floats : 0));
-        cut.batch = YOKE_MIN(YOKE_MIN(args->batch, 32768), YOKE_MAX((A_BYTES + B_BYTES) / YOKE_MAX(bytes, 1), 1));
+        int64_t bytes = (int64_t)sizeof(float)
+                        * ((args->stride_a ? cut.a_floats : 0) + (args->stride_b ? cut.b_floats : 0));
+        cut.batch = YOKE_MIN(YOKE_MIN(args->batch, 32768),
+                             YOKE_MAX((A_BYTES + B_BYTES) / YOKE_MAX(bytes, 1), 1));
     }
     cut.a_total = cut.a_floats * (args->stride_a ? cut.batch : 1);
     cut.b_total = cut.b_floats * (args->stride_b ? cut.batch : 1);
@@ -233,16 +241,19 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
     int64_t teams = (panels_m + per_team - 1) / per_team * panels_n;
     int64_t offset_c = piece->batch * args->stride_c + piece->m * args->ldc + piece->n;
     int64_t offset_aux = piece->batch * args->stride_aux + piece->m * args->ldaux + piece->n;
-    int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0) | (piece->k + piece->K == args->K ? LAST : 0);
+    int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0)
+                    | (piece->k + piece->K == args->K ? LAST : 0);
     return yokei_gpu_launch(
         stream, &program, "gemm_tile", (teams + program.G - 1) / program.G, 1, piece->n_batch,
-        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0), ARG_P(b_panels(cut, scratch)),
-                       ARG_L(args->stride_b ? cut->b_floats : 0), ARG_P(cut->part_floats ? b_panels(cut, scratch) + cut->b_total : NULL),
+        YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0),
+                       ARG_P(b_panels(cut, scratch)), ARG_L(args->stride_b ? cut->b_floats : 0),
+                       ARG_P(cut->part_floats ? b_panels(cut, scratch) + cut->b_total : NULL),
                        ARG_P(at(args->c, offset_c, args->out_dtype)), ARG_L(args->ldc), ARG_L(args->stride_c),
-                       ARG_P(at(args->bias, piece->n, YOKE_F32)), ARG_P(at(args->aux, offset_aux, args->out_dtype)),
-                       ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
-                       ARG_I((int32_t)piece->K), ARG_I((int32_t)per_team), ARG_F(args->alpha), ARG_F(args->beta),
-                       ARG_I(flags)));
+                       ARG_P(at(args->bias, piece->n, YOKE_F32)),
+                       ARG_P(at(args->aux, offset_aux, args->out_dtype)), ARG_L(args->ldaux),
+                       ARG_L(args->stride_aux), ARG_I((int32_t)piece->M), ARG_I((int32_t)piece->N),
+                       ARG_I((int32_t)piece->K), ARG_I((int32_t)per_team), ARG_F(args->alpha),
+                       ARG_F(args->beta), ARG_I(flags)));
 }
 
 static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
@@ -289,7 +300,8 @@ struct blocks {
  * gives many blocks. All other elements are widened or transposed first, one strip for all panels of a block.
  * Wide blocks do this less often.
  */
-static struct blocks cut_blocks(const yoke_device *device, const struct body *body, const struct yoke_gemm_args *args)
+static struct blocks cut_blocks(const yoke_device *device, const struct body *body,
+                                const struct yoke_gemm_args *args)
 {
     const int64_t NR = (int64_t)body->NV * body->W, panels_n = (args->N + NR - 1) / NR;
     struct blocks cut = { .in_place = args->dtype == YOKE_F32 };
@@ -298,7 +310,8 @@ static struct blocks cut_blocks(const yoke_device *device, const struct body *bo
     cut.across = (panels_n + cut.panels - 1) / cut.panels;
     int64_t most = cut.in_place ? 256 : 128;
     if (args->K > cut.depth) most = YOKE_MIN(most, BLOCK_SUMS / (cut.panels * body->NV));
-    int64_t wanted = (cut.in_place ? 8 : 2) * (int64_t)yokei_gpu(device)->compute_units, blocks = cut.across * args->batch;
+    int64_t wanted = (cut.in_place ? 8 : 2) * (int64_t)yokei_gpu(device)->compute_units,
+            blocks = cut.across * args->batch;
     int64_t down = (wanted + blocks - 1) / blocks;
     cut.rows = YOKE_MIN(most, YOKE_MAX(64, round_up((args->M + down - 1) / down, STRIP)));
     cut.groups = (args->M + cut.rows - 1) / cut.rows * cut.across;
@@ -314,13 +327,15 @@ static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *a
         n_batch = YOKE_MIN(args->batch - batch, 32768);
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "gemm_block", cut.groups, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
-                           ARG_P(at(args->b, batch * args->stride_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda),
+                           ARG_L(args->stride_a), ARG_P(at(args->b, batch * args->stride_b, args->dtype)),
+                           ARG_L(args->ldb), ARG_L(args->stride_b),
                            ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
                            ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), ARG_L(args->ldaux),
-                           ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N), ARG_L(args->K), ARG_I((int32_t)cut.rows),
-                           ARG_I((int32_t)cut.panels), ARG_I((int32_t)cut.depth), ARG_F(args->alpha), ARG_F(args->beta),
+                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)),
+                           ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N),
+                           ARG_L(args->K), ARG_I((int32_t)cut.rows), ARG_I((int32_t)cut.panels),
+                           ARG_I((int32_t)cut.depth), ARG_F(args->alpha), ARG_F(args->beta),
                            ARG_I(flags_of(args)), ARG_I(trans))));
     }
     return YOKE_OK;
@@ -335,13 +350,15 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
         int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda), ARG_L(args->stride_a),
-                           ARG_P(at(args->b, batch * args->stride_b, args->dtype)), ARG_L(args->ldb), ARG_L(args->stride_b),
+            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda),
+                           ARG_L(args->stride_a), ARG_P(at(args->b, batch * args->stride_b, args->dtype)),
+                           ARG_L(args->ldb), ARG_L(args->stride_b),
                            ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
                            ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)), ARG_L(args->ldaux),
-                           ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N), ARG_L(args->K), ARG_F(args->alpha),
-                           ARG_F(args->beta), ARG_I(flags), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
+                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)),
+                           ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N),
+                           ARG_L(args->K), ARG_F(args->alpha), ARG_F(args->beta), ARG_I(flags),
+                           ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
         batch += n_batch;
     }
     return YOKE_OK;
@@ -349,12 +366,14 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
 
 /* ---- the op ---- */
 
-static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost)
+static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+                                struct yoke_cost *cost)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_gemm, args->dtype));
     if (args->out_dtype != args->dtype && args->out_dtype != YOKE_F32)
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm: output in %s from %s, only %s and f32 are offered",
-                         yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype), yoke_dtype_name(args->dtype));
+                         yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype),
+                         yoke_dtype_name(args->dtype));
     const struct body *body = choose(device, args);
     double products = (double)args->batch, in = (double)yoke_dtype_bytes(args->dtype);
     if (body->tile && !body->panels) {
@@ -362,8 +381,9 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
         cost->scratch_bytes = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
     }
     cost->flops = 2.0 * (double)args->M * (double)args->N * (double)args->K * products;
-    cost->bytes = in * (double)args->K * ((double)args->M * (args->stride_a ? products : 1)
-                                          + (double)args->N * (args->stride_b ? products : 1))
+    cost->bytes = in * (double)args->K
+                      * ((double)args->M * (args->stride_a ? products : 1)
+                         + (double)args->N * (args->stride_b ? products : 1))
                   + (double)yoke_dtype_bytes(args->out_dtype) * (double)args->M * (double)args->N * products
                         * (args->beta != 0 ? 2 : 1);
     return YOKE_OK;

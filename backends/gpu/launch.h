@@ -4,9 +4,10 @@
  * the number of groups, and the arguments. At the first use on a device, the program is compiled or loaded
  * from the cache.
  *
- *   const struct yokei_gpu_program program = { .family = "norm", .dtype = args->dtype, .L = 1, .W = 16, .G = 1 };
- *   return yokei_gpu_launch(stream, &program, "layernorm_forward", groups, 1, 1,
- *                           YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_F(args->eps), ARG_I(flags)));
+ *   const struct yokei_gpu_program program = { .family = "norm", .dtype = args->dtype, .L = 1, .W = 16, .G =
+ * 1 }; return yokei_gpu_launch(stream, &program, "layernorm_forward", groups, 1, 1,
+ *                           YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_F(args->eps),
+ * ARG_I(flags)));
  */
 #ifndef BACKENDS_GPU_LAUNCH_H
 #define BACKENDS_GPU_LAUNCH_H
@@ -28,9 +29,9 @@ struct yokei_gpu_define {
  * YK_L, YK_W, YK_G and the defines. The device decides YK_CPU, YK_WARP and YK_OFFSETS.
  */
 struct yokei_gpu_program {
-    const char *family;     /* the name of the .yk file, as in texts.h */
-    yoke_dtype dtype;       /* the type yk_t in the text */
-    yoke_dtype out_dtype;   /* the type yk_u in the text; YOKE_F32 if the program has no second type */
+    const char *family;   /* the name of the .yk file, as in texts.h */
+    yoke_dtype dtype;     /* the type yk_t in the text */
+    yoke_dtype out_dtype; /* the type yk_u in the text; YOKE_F32 if the program has no second type */
     /*
      * lanes of a team (work-items that share a row), vector width, and teams per group: a group has G * L
      * work-items
@@ -40,17 +41,19 @@ struct yokei_gpu_program {
 };
 
 /** The arguments of a kernel, in the order of its parameters. */
+/* clang-format off */
 #define ARG_P(x) { YOKEI_GPU_POINTER, { .pointer = (x) } }
 #define ARG_I(x) { YOKEI_GPU_4_BYTES, { .i32 = (x) } }  /* int      */
 #define ARG_F(x) { YOKEI_GPU_4_BYTES, { .f32 = (x) } }  /* float    */
 #define ARG_L(x) { YOKEI_GPU_8_BYTES, { .i64 = (x) } }  /* yk_long  */
-#define YOKEI_GPU_ARGS(...)                       \
+/* clang-format on */
+#define YOKEI_GPU_ARGS(...)                        \
     (const struct yokei_gpu_arg[]){ __VA_ARGS__ }, \
         (int)(sizeof((const struct yokei_gpu_arg[]){ __VA_ARGS__ }) / sizeof(struct yokei_gpu_arg))
 
 /** Launch x * y * z groups of program->G * program->L work-items. If x, y or z is 0, nothing is launched. */
-yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel, int64_t x,
-                             int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args);
+yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
+                             int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args);
 
 /** Compile a program without running it, for warm-up and tests. */
 yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program);
@@ -59,8 +62,8 @@ yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_progra
  * Make the three strings of a program for a language. The caller frees them with yokei_gpu_source_free.
  * YOKE_EINTERNAL if the family has no text.
  */
-yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
-                                  int warp, bool offsets, struct yokei_gpu_source *source_out);
+yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language,
+                                  bool is_cpu, int warp, bool offsets, struct yokei_gpu_source *source_out);
 void yokei_gpu_source_free(struct yokei_gpu_source *source);
 
 /* ---- row teams: variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
@@ -69,8 +72,9 @@ void yokei_gpu_source_free(struct yokei_gpu_source *source);
  * Choose the variant for `op` (forced, tuned, or by the kind of device), and return it as a program of
  * `family` and `dtype`.
  */
-struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op, const char *family,
-                                                yoke_dtype dtype, yoke_dtype out_dtype, double size);
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op,
+                                                const char *family, yoke_dtype dtype, yoke_dtype out_dtype,
+                                                double size);
 
 /** Set L, W and G for team variant `index` on this kind of device. Returns false past the last variant. */
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program);
@@ -88,17 +92,18 @@ struct yokei_gpu_rows {
  * Divide N rows among teams: a few teams per core on a CPU, and one team per row elsewhere. `row_bytes` is
  * the number of bytes that one row moves.
  */
-struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N,
-                                     int64_t row_bytes);
+struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t N, int64_t row_bytes);
 /** Divide n elements among teams; per_team is a multiple of L * W. */
-struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program, int64_t n,
-                                     int64_t element_bytes);
+struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t n, int64_t element_bytes);
 
 /**
  * Divide rows among teams for sums over rows. There are few teams, at most yokei_gpu_partial_teams, because
  * each team leaves a row of sums in scratch.
  */
-struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N);
+struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device,
+                                             const struct yokei_gpu_program *program, int64_t N);
 int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
 
 /**
@@ -106,9 +111,10 @@ int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
  * per element and `arrays` arrays that are read or written. yokei_gpu_map_run launches the kernel of `family`
  * that has the op's name. The kernel gets the arguments (at most 8), then n and per_team.
  */
-yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays, struct yoke_cost *cost);
-yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype, int64_t n,
-                              const struct yokei_gpu_arg *args, int n_args);
+yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays,
+                              struct yoke_cost *cost);
+yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
+                              int64_t n, const struct yokei_gpu_arg *args, int n_args);
 
 /** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. The error text names `op`. */
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
@@ -117,6 +123,5 @@ yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
 
 /** Program `index` of the catalogue for this kind of device. Returns false past the last one. */
 bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
-
 
 #endif

@@ -8,7 +8,8 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_NORM_OPS(FUNCTIONS)
 
-static yoke_status gpu_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *args,
+static yoke_status gpu_layernorm_forward_can(const yoke_device *device,
+                                             const struct yoke_layernorm_forward_args *args,
                                              struct yoke_cost *cost)
 {
     (void)device;
@@ -19,25 +20,30 @@ static yoke_status gpu_layernorm_forward_can(const yoke_device *device, const st
     return YOKE_OK;
 }
 
-static yoke_status forward(yoke_stream *stream, enum yoke_op_id op, const struct yoke_layernorm_forward_args *args)
+static yoke_status forward(yoke_stream *stream, enum yoke_op_id op,
+                           const struct yoke_layernorm_forward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program =
-        yokei_gpu_team_program(stream->device, op, "norm", args->dtype, YOKE_F32, (double)args->N * (double)args->C);
-    struct yokei_gpu_rows rows =
-        yokei_gpu_rows(stream->device, &program, args->N, args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, "norm", args->dtype,
+                                                              YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
+                                                args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "layernorm_forward", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_P(args->gamma), ARG_P(args->beta),
-                                           ARG_F(args->eps), ARG_P(args->y), ARG_L(args->ldy), ARG_P(args->mean),
-                                           ARG_P(args->rstd), ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_P(args->gamma),
+                                           ARG_P(args->beta), ARG_F(args->eps), ARG_P(args->y),
+                                           ARG_L(args->ldy), ARG_P(args->mean), ARG_P(args->rstd),
+                                           ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team)));
 }
 
-static yoke_status gpu_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *args)
+static yoke_status gpu_layernorm_forward_run(yoke_stream *stream,
+                                             const struct yoke_layernorm_forward_args *args)
 {
     return forward(stream, YOKE_OP_layernorm_forward, args);
 }
 
-static yoke_status gpu_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_rmsnorm_forward_can(const yoke_device *device,
+                                           const struct yoke_rmsnorm_forward_args *args,
+                                           struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_forward, args->dtype));
@@ -49,8 +55,15 @@ static yoke_status gpu_rmsnorm_forward_can(const yoke_device *device, const stru
 
 static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *args)
 {
-    const struct yoke_layernorm_forward_args like = { .dtype = args->dtype, .N = args->N, .C = args->C, .x = args->x, .ldx = args->ldx,
-                                                      .gamma = args->gamma, .eps = args->eps, .y = args->y, .ldy = args->ldy,
+    const struct yoke_layernorm_forward_args like = { .dtype = args->dtype,
+                                                      .N = args->N,
+                                                      .C = args->C,
+                                                      .x = args->x,
+                                                      .ldx = args->ldx,
+                                                      .gamma = args->gamma,
+                                                      .eps = args->eps,
+                                                      .y = args->y,
+                                                      .ldy = args->ldy,
                                                       .rstd = args->rstd };
     return forward(stream, YOKE_OP_rmsnorm_forward, &like);
 }
@@ -61,63 +74,85 @@ static size_t partial_bytes(const yoke_device *device, int64_t N, int64_t C, int
     return (size_t)yokei_gpu_partial_teams(device, N) * (size_t)sums * (size_t)C * sizeof(float);
 }
 
-static yoke_status gpu_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *args,
+static yoke_status gpu_layernorm_backward_can(const yoke_device *device,
+                                              const struct yoke_layernorm_backward_args *args,
                                               struct yoke_cost *cost)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
     double n = (double)args->N * (double)args->C;
     cost->scratch_bytes = partial_bytes(device, args->N, args->C, 2);
     cost->flops = 14.0 * n;
-    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)args->N + 20.0 * (double)args->C;
+    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)args->N
+                  + 20.0 * (double)args->C;
     return YOKE_OK;
 }
 
-static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, const struct yoke_layernorm_backward_args *args)
+static yoke_status backward(yoke_stream *stream, enum yoke_op_id op,
+                            const struct yoke_layernorm_backward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program =
-        yokei_gpu_team_program(stream->device, op, "norm", args->dtype, YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, "norm", args->dtype,
+                                                              YOKE_F32, (double)args->N * (double)args->C);
     void *partial = NULL;
     struct yokei_gpu_rows rows;
     if (args->dgamma) {
-        YOKE_TRY(yokei_scratch(stream, op, partial_bytes(stream->device, args->N, args->C, args->mean ? 2 : 1), &partial));
+        YOKE_TRY(yokei_scratch(
+            stream, op, partial_bytes(stream->device, args->N, args->C, args->mean ? 2 : 1), &partial));
         rows = yokei_gpu_partial_rows(stream->device, &program, args->N);
     } else {
-        rows = yokei_gpu_rows(stream->device, &program, args->N, args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+        rows = yokei_gpu_rows(stream->device, &program, args->N,
+                              args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     }
-    YOKE_TRY(yokei_gpu_launch(stream, &program, "layernorm_backward", rows.groups, 1, 1,
-                              YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x), ARG_L(args->ldx),
-                                             ARG_P(args->gamma), ARG_P(args->mean), ARG_P(args->rstd), ARG_P(args->dresidual),
-                                             ARG_L(args->lddresidual), ARG_P(args->dx), ARG_L(args->lddx), ARG_P(partial),
-                                             ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team))));
+    YOKE_TRY(yokei_gpu_launch(
+        stream, &program, "layernorm_backward", rows.groups, 1, 1,
+        YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x), ARG_L(args->ldx),
+                       ARG_P(args->gamma), ARG_P(args->mean), ARG_P(args->rstd), ARG_P(args->dresidual),
+                       ARG_L(args->lddresidual), ARG_P(args->dx), ARG_L(args->lddx), ARG_P(partial),
+                       ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team))));
     if (!args->dgamma || !args->N) return YOKE_OK;
     struct yokei_gpu_rows columns = yokei_gpu_span(stream->device, &program, args->C, 8 * rows.teams);
     return yokei_gpu_launch(stream, &program, "layernorm_weights", columns.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dgamma), ARG_P(args->dbeta),
-                                           ARG_L(args->C), ARG_L(columns.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dgamma),
+                                           ARG_P(args->dbeta), ARG_L(args->C), ARG_L(columns.per_team)));
 }
 
-static yoke_status gpu_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *args)
+static yoke_status gpu_layernorm_backward_run(yoke_stream *stream,
+                                              const struct yoke_layernorm_backward_args *args)
 {
     return backward(stream, YOKE_OP_layernorm_backward, args);
 }
 
-static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device, const struct yoke_rmsnorm_backward_args *args, struct yoke_cost *cost)
+static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device,
+                                            const struct yoke_rmsnorm_backward_args *args,
+                                            struct yoke_cost *cost)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_backward, args->dtype));
     double n = (double)args->N * (double)args->C;
     cost->scratch_bytes = partial_bytes(device, args->N, args->C, 1);
     cost->flops = 10.0 * n;
-    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 4.0 * (double)args->N + 12.0 * (double)args->C;
+    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 4.0 * (double)args->N
+                  + 12.0 * (double)args->C;
     return YOKE_OK;
 }
 
-static yoke_status gpu_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *args)
+static yoke_status gpu_rmsnorm_backward_run(yoke_stream *stream,
+                                            const struct yoke_rmsnorm_backward_args *args)
 {
     const struct yoke_layernorm_backward_args like = {
-        .dtype = args->dtype, .N = args->N, .C = args->C, .dy = args->dy, .lddy = args->lddy, .x = args->x, .ldx = args->ldx,
-        .gamma = args->gamma, .rstd = args->rstd, .dresidual = args->dresidual, .lddresidual = args->lddresidual, .dx = args->dx,
-        .lddx = args->lddx, .dgamma = args->dgamma,
+        .dtype = args->dtype,
+        .N = args->N,
+        .C = args->C,
+        .dy = args->dy,
+        .lddy = args->lddy,
+        .x = args->x,
+        .ldx = args->ldx,
+        .gamma = args->gamma,
+        .rstd = args->rstd,
+        .dresidual = args->dresidual,
+        .lddresidual = args->lddresidual,
+        .dx = args->dx,
+        .lddx = args->lddx,
+        .dgamma = args->dgamma,
     };
     return backward(stream, YOKE_OP_rmsnorm_backward, &like);
 }

@@ -10,12 +10,14 @@ YOKE_OPTIM_OPS(FUNCTIONS)
 static yoke_status check_adamw(const struct yoke_adamw_args *args)
 {
     if (args->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "adamw: weights of type %s are not offered on this device; use f32",
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "adamw: weights of type %s are not offered on this device; use f32",
                          yoke_dtype_name(args->dtype));
     return yokei_gpu_check_dtype(YOKE_OP_adamw, args->copy ? args->copy_dtype : YOKE_F32);
 }
 
-static yoke_status gpu_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args, struct yoke_cost *cost)
+static yoke_status gpu_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args,
+                                 struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(check_adamw(args));
@@ -27,25 +29,25 @@ static yoke_status gpu_adamw_can(const yoke_device *device, const struct yoke_ad
 static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *args)
 {
     YOKE_TRY(check_adamw(args));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_adamw, "optim", YOKE_F32,
-                                                              args->copy ? args->copy_dtype : YOKE_F32, (double)args->n);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_adamw, "optim",
+                                                              YOKE_F32,
+                                                              args->copy ? args->copy_dtype : YOKE_F32,
+                                                              (double)args->n);
     struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, args->n, 4);
     float correct1 = (float)(1.0 - pow((double)args->beta1, (double)args->step));
     float correct2 = (float)(1.0 - pow((double)args->beta2, (double)args->step));
-    return yokei_gpu_launch(stream, &program, "adamw", rows.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->w), ARG_P(args->m), ARG_P(args->v), ARG_P(args->grad), ARG_P(args->copy),
-                                           ARG_F(args->lr), ARG_F(args->beta1), ARG_F(args->beta2), ARG_F(args->eps),
-                                           ARG_F(args->lr * args->weight_decay), ARG_F(args->grad_scale), ARG_F(correct1),
-                                           ARG_F(correct2), ARG_L(args->n), ARG_L(rows.per_team)));
+    return yokei_gpu_launch(
+        stream, &program, "adamw", rows.groups, 1, 1,
+        YOKEI_GPU_ARGS(ARG_P(args->w), ARG_P(args->m), ARG_P(args->v), ARG_P(args->grad), ARG_P(args->copy),
+                       ARG_F(args->lr), ARG_F(args->beta1), ARG_F(args->beta2), ARG_F(args->eps),
+                       ARG_F(args->lr * args->weight_decay), ARG_F(args->grad_scale), ARG_F(correct1),
+                       ARG_F(correct2), ARG_L(args->n), ARG_L(rows.per_team)));
 }
 
 /* The number of additions of one lane in a block; the same as in optim.yk. */
 #define DEPTH 32
 
-static int64_t blocks_of(int64_t n, int64_t block)
-{
-    return (n + block - 1) / block;
-}
+static int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
 
 /**
  * The bytes of the (sum, count) pairs of the first and the second level. The later levels use the two areas
@@ -57,11 +59,14 @@ static size_t norm_bytes(int64_t n, int L, int W)
     return (size_t)(first + second) * 2 * sizeof(float);
 }
 
-static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args, struct yoke_cost *cost)
+static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args,
+                                     struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    cost->scratch_bytes = args->block ? 0 : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
+    cost->scratch_bytes = args->block
+                              ? 0
+                              : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
     cost->flops = 3.0 * (double)args->n;
     cost->bytes = (double)args->n * (double)yoke_dtype_bytes(args->dtype) + 8.0;
     return YOKE_OK;
@@ -71,24 +76,29 @@ static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yoke_grad
 {
     yoke_device *device = stream->device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    if (!args->n) return args->block ? YOKE_OK : device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
-    struct yokei_gpu_program program =
-        yokei_gpu_team_program(device, YOKE_OP_grad_norm, "optim", args->dtype, YOKE_F32, (double)args->n);
+    if (!args->n)
+        return args->block ? YOKE_OK : device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
+    struct yokei_gpu_program program = yokei_gpu_team_program(device, YOKE_OP_grad_norm, "optim", args->dtype,
+                                                              YOKE_F32, (double)args->n);
     void *scratch;
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm, args->block ? 0 : norm_bytes(args->n, program.L, program.W), &scratch));
-    int64_t block = args->block ? args->block : (int64_t)DEPTH * program.L * program.W, n = blocks_of(args->n, block);
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm,
+                           args->block ? 0 : norm_bytes(args->n, program.L, program.W), &scratch));
+    int64_t block = args->block ? args->block : (int64_t)DEPTH * program.L * program.W,
+            n = blocks_of(args->n, block);
     float *sums = scratch, *other = sums + 2 * n;
-    struct yokei_gpu_rows rows = yokei_gpu_rows(device, &program, n, block * (int64_t)yoke_dtype_bytes(args->dtype));
+    struct yokei_gpu_rows rows = yokei_gpu_rows(device, &program, n,
+                                                block * (int64_t)yoke_dtype_bytes(args->dtype));
     float *out = n == 1 || args->block ? args->out : sums;
     YOKE_TRY(yokei_gpu_launch(stream, &program, "norm_squares", rows.groups, 1, 1,
-                              YOKEI_GPU_ARGS(ARG_P(args->grad), ARG_F(args->scale), ARG_P(out), ARG_L(args->n), ARG_L(block),
-                                             ARG_L(n), ARG_L(rows.per_team))));
+                              YOKEI_GPU_ARGS(ARG_P(args->grad), ARG_F(args->scale), ARG_P(out),
+                                             ARG_L(args->n), ARG_L(block), ARG_L(n), ARG_L(rows.per_team))));
     while (n > 1 && !args->block) {
         int64_t fewer = blocks_of(n, (int64_t)DEPTH * program.L);
         rows = yokei_gpu_rows(device, &program, fewer, (int64_t)DEPTH * program.L * 8);
         out = fewer == 1 ? args->out : other;
         YOKE_TRY(yokei_gpu_launch(stream, &program, "norm_sums", rows.groups, 1, 1,
-                                  YOKEI_GPU_ARGS(ARG_P(sums), ARG_P(out), ARG_L(n), ARG_L(fewer), ARG_L(rows.per_team))));
+                                  YOKEI_GPU_ARGS(ARG_P(sums), ARG_P(out), ARG_L(n), ARG_L(fewer),
+                                                 ARG_L(rows.per_team))));
         other = sums;
         sums = out;
         n = fewer;

@@ -19,8 +19,9 @@ struct entry {
     struct entry *next;
     struct yokei_gpu_program program;
     bool offsets;
-    pthread_mutex_t lock; /* held while the program is built, and while a kernel's arguments are set and launched */
-    void *handle;         /* NULL until the program is built */
+    pthread_mutex_t
+        lock;     /* held while the program is built, and while a kernel's arguments are set and launched */
+    void *handle; /* NULL until the program is built */
     /*
      * sets of kernels: those that this device launched, and those that the binary in the cache has compiled
      */
@@ -40,7 +41,8 @@ struct yokei_gpu_programs {
 yoke_status yokei_gpu_programs_create(yoke_device *device)
 {
     struct yokei_gpu_programs *programs = calloc(1, sizeof *programs);
-    if (!programs) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for the program table", device->info.spec);
+    if (!programs)
+        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for the program table", device->info.spec);
     pthread_mutex_init(&programs->lock, NULL);
     yokei_gpu(device)->programs = programs;
     return YOKE_OK;
@@ -51,7 +53,9 @@ static void save(yoke_device *device, struct entry *entry, uint64_t kernels)
 {
     void *binary = NULL;
     size_t bytes = 0;
-    if (!device->cache_dir[0] || yokei_gpu(device)->driver->binary(device, entry->handle, &binary, &bytes) || !bytes) return;
+    if (!device->cache_dir[0] || yokei_gpu(device)->driver->binary(device, entry->handle, &binary, &bytes)
+        || !bytes)
+        return;
     yokei_gpu_cache_write(device, &entry->key, binary, bytes, kernels);
     entry->cached = kernels;
     free(binary);
@@ -108,7 +112,8 @@ static void count(yoke_device *device, int compiled, int loaded)
 
 static bool same_program(const struct yokei_gpu_program *a, const struct yokei_gpu_program *b)
 {
-    if (a->dtype != b->dtype || a->out_dtype != b->out_dtype || a->L != b->L || a->W != b->W || a->G != b->G) return false;
+    if (a->dtype != b->dtype || a->out_dtype != b->out_dtype || a->L != b->L || a->W != b->W || a->G != b->G)
+        return false;
     if (a->family != b->family && strcmp(a->family, b->family) != 0) return false;
     for (int i = 0; i < YOKEI_GPU_MAX_DEFINES; i++) {
         const struct yokei_gpu_define *x = &a->defines[i], *y = &b->defines[i];
@@ -123,7 +128,8 @@ static unsigned bucket_of(const struct yokei_gpu_program *program, bool offsets)
     unsigned h = (unsigned)program->family[0] * 31u + (unsigned)program->family[1];
     h = h * 31u + (unsigned)program->dtype * 8u + (unsigned)program->out_dtype;
     h = h * 31u + (unsigned)program->L + (unsigned)program->W * 3u + (unsigned)program->G * 7u + offsets;
-    for (int i = 0; i < YOKEI_GPU_MAX_DEFINES && program->defines[i].name; i++) h = h * 31u + (unsigned)program->defines[i].value;
+    for (int i = 0; i < YOKEI_GPU_MAX_DEFINES && program->defines[i].name; i++)
+        h = h * 31u + (unsigned)program->defines[i].value;
     return h % N_BUCKETS;
 }
 
@@ -137,7 +143,8 @@ static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_prog
     struct entry **bucket = &programs->buckets[bucket_of(program, offsets)];
     pthread_mutex_lock(&programs->lock);
     struct entry *entry = *bucket;
-    while (entry && !(entry->offsets == offsets && same_program(&entry->program, program))) entry = entry->next;
+    while (entry && !(entry->offsets == offsets && same_program(&entry->program, program)))
+        entry = entry->next;
     if (!entry && (entry = calloc(1, sizeof *entry))) {
         entry->program = *program;
         entry->offsets = offsets;
@@ -155,7 +162,8 @@ static yoke_status build(yoke_device *device, struct entry *entry)
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     const struct yokei_gpu_driver *driver = gpu->driver;
     struct yokei_gpu_source source;
-    YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets, &source));
+    YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets,
+                                   &source));
     entry->key = yokei_gpu_cache_key(device, &source);
     void *binary = NULL;
     size_t bytes = 0;
@@ -175,8 +183,8 @@ static yoke_status build(yoke_device *device, struct entry *entry)
         if (status == YOKE_OK) {
             count(device, 1, 0);
             if (!gpu->late_binaries) save(device, entry, UINT64_MAX);
-            yoke_log(YOKE_LOG_DEBUG, "%s: compiled %s (%s, L=%d W=%d) in %.0f ms", device->info.spec, source.name,
-                     yoke_dtype_name(entry->program.dtype), entry->program.L, entry->program.W,
+            yoke_log(YOKE_LOG_DEBUG, "%s: compiled %s (%s, L=%d W=%d) in %.0f ms", device->info.spec,
+                     source.name, yoke_dtype_name(entry->program.dtype), entry->program.L, entry->program.W,
                      (double)(yokei_now_ns() - start) * 1e-6);
         }
     }
@@ -194,7 +202,8 @@ static uint64_t bit_of(const struct kernel *kernel, bool large)
     return large ? kernel->bit << 1 | kernel->bit >> 63 : kernel->bit;
 }
 
-static yoke_status find_kernel(yoke_device *device, struct entry *entry, const char *name, struct kernel **kernel_out)
+static yoke_status find_kernel(yoke_device *device, struct entry *entry, const char *name,
+                               struct kernel **kernel_out)
 {
     struct kernel *kernel = entry->kernels;
     while (kernel && strcmp(kernel->name, name) != 0) kernel = kernel->next;
@@ -215,14 +224,15 @@ static yoke_status find_kernel(yoke_device *device, struct entry *entry, const c
     return YOKE_OK;
 }
 
-yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel, int64_t x,
-                             int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
+yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
+                             int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
 {
     if (x == 0 || y == 0 || z == 0) return YOKE_OK;
     yoke_device *device = stream->device;
     const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
     if (n_args > YOKEI_GPU_MAX_ARGS)
-        return yoke_fail(YOKE_EINTERNAL, "kernel %s: %d arguments, at most %d", kernel, n_args, YOKEI_GPU_MAX_ARGS);
+        return yoke_fail(YOKE_EINTERNAL, "kernel %s: %d arguments, at most %d", kernel, n_args,
+                         YOKEI_GPU_MAX_ARGS);
     bool offsets = driver->offsets && driver->offsets(device, args, n_args);
     struct entry *entry = find_entry(device, program, offsets);
     if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);

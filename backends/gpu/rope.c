@@ -5,7 +5,8 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_ROPE_OPS(FUNCTIONS)
 
-static yoke_status gpu_rope_can(const yoke_device *device, const struct yoke_rope_args *args, struct yoke_cost *cost)
+static yoke_status gpu_rope_can(const yoke_device *device, const struct yoke_rope_args *args,
+                                struct yoke_cost *cost)
 {
     (void)device;
     return yokei_gpu_map_can(YOKE_OP_rope, args->dtype, args->N * args->H * args->D, 3, 2, cost);
@@ -17,13 +18,17 @@ static yoke_status gpu_rope_run(yoke_stream *stream, const struct yoke_rope_args
     if (!args->N || !args->H) return YOKE_OK;
     const double n = (double)args->N * (double)args->H * (double)args->D;
     const int64_t positions = YOKE_MIN(args->N, args->T), rows = (args->N + args->T - 1) / args->T;
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_rope, "rope", args->dtype, YOKE_F32, n);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_rope, "rope",
+                                                              args->dtype, YOKE_F32, n);
     struct yokei_gpu_rows teams = yokei_gpu_rows(stream->device, &program, positions,
-                                                 rows * args->H * args->D * (int64_t)yoke_dtype_bytes(args->dtype));
+                                                 rows * args->H * args->D
+                                                     * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "rope", teams.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_L(args->N), ARG_L(args->T), ARG_L(args->H), ARG_L(args->D),
-                                           ARG_L(args->pos_start), ARG_L((int64_t)yokei_turns_ratio(args->theta, args->D)),
-                                           ARG_F(args->inverse ? -1.0f : 1.0f), ARG_L(positions), ARG_L(teams.per_team)));
+                            YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_L(args->N), ARG_L(args->T),
+                                           ARG_L(args->H), ARG_L(args->D), ARG_L(args->pos_start),
+                                           ARG_L((int64_t)yokei_turns_ratio(args->theta, args->D)),
+                                           ARG_F(args->inverse ? -1.0f : 1.0f), ARG_L(positions),
+                                           ARG_L(teams.per_team)));
 }
 
 #define ENTRY(op) YOKE_OP_ENTRY(gpu, op)

@@ -10,33 +10,36 @@
 /* The text of kernels/<family>.yk, or NULL if there is none. */
 static const char *text_of(const char *family)
 {
+/* clang-format off */
 #define TEXT(name) { #name, yokei_yk_kernels_##name },
-    static const struct { const char *family, *text; } texts[] = { YOKEI_GPU_TEXTS(TEXT) };
+    /* clang-format on */
+    static const struct {
+        const char *family, *text;
+    } texts[] = { YOKEI_GPU_TEXTS(TEXT) };
 #undef TEXT
     for (size_t i = 0; i < YOKE_COUNT(texts); i++)
         if (!strcmp(texts[i].family, family)) return texts[i].text;
     return NULL;
 }
 
-static int dtype_number(yoke_dtype dtype)
-{
-    return dtype == YOKE_F32 ? 0 : dtype == YOKE_F16 ? 1 : 2;
-}
+static int dtype_number(yoke_dtype dtype) { return dtype == YOKE_F32 ? 0 : dtype == YOKE_F16 ? 1 : 2; }
 
 /*
  * The "#define" lines of a program for a device with these properties. The compile tests use this function
  * too.
  */
-static void program_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets, char *text,
-                       size_t bytes)
+static void program_options(const struct yokei_gpu_program *program, bool is_cpu, int warp, bool offsets,
+                            char *text, size_t bytes)
 {
-    int n = snprintf(text, bytes,
-                     "#define YK_DTYPE %d\n#define YK_OUT_DTYPE %d\n#define YK_L %d\n#define YK_W %d\n#define YK_G %d\n"
-                     "#define YK_CPU %d\n#define YK_WARP %d\n#define YK_OFFSETS %d\n",
-                     dtype_number(program->dtype), dtype_number(program->out_dtype), program->L, program->W, program->G,
-                     is_cpu, warp, offsets);
+    int n = snprintf(
+        text, bytes,
+        "#define YK_DTYPE %d\n#define YK_OUT_DTYPE %d\n#define YK_L %d\n#define YK_W %d\n#define YK_G %d\n"
+        "#define YK_CPU %d\n#define YK_WARP %d\n#define YK_OFFSETS %d\n",
+        dtype_number(program->dtype), dtype_number(program->out_dtype), program->L, program->W, program->G,
+        is_cpu, warp, offsets);
     for (int i = 0; i < YOKEI_GPU_MAX_DEFINES && program->defines[i].name && n >= 0 && (size_t)n < bytes; i++)
-        n += snprintf(text + n, bytes - (size_t)n, "#define %s %d\n", program->defines[i].name, program->defines[i].value);
+        n += snprintf(text + n, bytes - (size_t)n, "#define %s %d\n", program->defines[i].name,
+                      program->defines[i].value);
 }
 
 #define LINE(path) "#line 1 \"backends/gpu/" path "\"\n"
@@ -59,14 +62,19 @@ static char *concatenate(const char *const pieces[])
 
 static char *make_prelude(enum yokei_gpu_language language)
 {
-    const char *const opencl[] = { LINE("prelude/opencl.yk"), yokei_yk_prelude_opencl, LINE("prelude/common.yk"),
-                                   yokei_yk_prelude_common, LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
-    const char *const cuda[] = { LINE("prelude/cuda.yk"), yokei_yk_prelude_cuda, LINE("prelude/simt.yk"),
-                                 yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common,
-                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
-    const char *const hip[] = { LINE("prelude/hip.yk"), yokei_yk_prelude_hip, LINE("prelude/simt.yk"),
-                                yokei_yk_prelude_simt, LINE("prelude/common.yk"), yokei_yk_prelude_common,
-                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile, NULL };
+    const char *const opencl[] = { LINE("prelude/opencl.yk"),
+                                   yokei_yk_prelude_opencl,
+                                   LINE("prelude/common.yk"),
+                                   yokei_yk_prelude_common,
+                                   LINE("prelude/tile.yk"),
+                                   yokei_yk_prelude_tile,
+                                   NULL };
+    const char *const cuda[] = { LINE("prelude/cuda.yk"), yokei_yk_prelude_cuda,     LINE("prelude/simt.yk"),
+                                 yokei_yk_prelude_simt,   LINE("prelude/common.yk"), yokei_yk_prelude_common,
+                                 LINE("prelude/tile.yk"), yokei_yk_prelude_tile,     NULL };
+    const char *const hip[] = { LINE("prelude/hip.yk"),  yokei_yk_prelude_hip,      LINE("prelude/simt.yk"),
+                                yokei_yk_prelude_simt,   LINE("prelude/common.yk"), yokei_yk_prelude_common,
+                                LINE("prelude/tile.yk"), yokei_yk_prelude_tile,     NULL };
     return concatenate(language == YOKEI_GPU_OPENCL ? opencl : language == YOKEI_GPU_CUDA ? cuda : hip);
 }
 
@@ -88,11 +96,12 @@ static char *make_text(const char *family)
     return concatenate(pieces);
 }
 
-yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language, bool is_cpu,
-                                  int warp, bool offsets, struct yokei_gpu_source *source_out)
+yoke_status yokei_gpu_source_make(const struct yokei_gpu_program *program, enum yokei_gpu_language language,
+                                  bool is_cpu, int warp, bool offsets, struct yokei_gpu_source *source_out)
 {
     if (!text_of(program->family))
-        return yoke_fail(YOKE_EINTERNAL, "program %s: there is no kernels/%s.yk in this build", program->family, program->family);
+        return yoke_fail(YOKE_EINTERNAL, "program %s: there is no kernels/%s.yk in this build",
+                         program->family, program->family);
     char options[1024];
     program_options(program, is_cpu, warp, offsets, options, sizeof options);
     char *prelude = make_prelude(language);

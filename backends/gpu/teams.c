@@ -18,14 +18,15 @@ static const struct team_variant team_variants[] = {
 const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
 {
     switch (op) {
-    case YOKE_OP_gemm:
-        return yokei_gpu_gemm_variant(device, index);
+    case YOKE_OP_gemm: return yokei_gpu_gemm_variant(device, index);
     case YOKE_OP_attention_forward:
-    case YOKE_OP_attention_backward:
-        return yokei_gpu_attention_variant(device, op, index);
+    case YOKE_OP_attention_backward: return yokei_gpu_attention_variant(device, op, index);
     default:
-        if (index < 0 || index >= (int)YOKE_COUNT(team_variants) || team_variants[index].L > yokei_gpu(device)->max_group) return NULL;
-        return team_variants[index].name; /* in ascending L, so the teams that are too large for a device come last */
+        if (index < 0 || index >= (int)YOKE_COUNT(team_variants)
+            || team_variants[index].L > yokei_gpu(device)->max_group)
+            return NULL;
+        return team_variants[index]
+            .name; /* in ascending L, so the teams that are too large for a device come last */
     }
 }
 
@@ -33,7 +34,8 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
 static int teams_per_group(bool is_cpu, int warp, int L)
 {
     if (L == 1) return is_cpu ? 1 : 64;
-    return L <= warp ? YOKE_MAX(1, 128 / L) : 1; /* in local memory, all teams of a group would have to sum together */
+    return L <= warp ? YOKE_MAX(1, 128 / L)
+                     : 1; /* in local memory, all teams of a group would have to sum together */
 }
 
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program)
@@ -45,8 +47,9 @@ bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_p
     return true;
 }
 
-struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op, const char *family,
-                                                yoke_dtype dtype, yoke_dtype out_dtype, double size)
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op,
+                                                const char *family, yoke_dtype dtype, yoke_dtype out_dtype,
+                                                double size)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->is_cpu ? 0 : gpu->warp == 64 ? 3 : 2;
@@ -69,8 +72,8 @@ static struct yokei_gpu_rows spread(const struct yokei_gpu_program *program, int
     return rows;
 }
 
-struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N,
-                                     int64_t row_bytes)
+struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t N, int64_t row_bytes)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int64_t per_team = 1;
@@ -82,8 +85,8 @@ struct yokei_gpu_rows yokei_gpu_rows(const yoke_device *device, const struct yok
     return spread(program, N, per_team);
 }
 
-struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program, int64_t n,
-                                     int64_t element_bytes)
+struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t n, int64_t element_bytes)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int64_t step = (int64_t)program->L * program->W;
@@ -102,7 +105,8 @@ int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N)
     return YOKE_MIN(N, gpu->is_cpu ? 8 * (int64_t)gpu->compute_units : 512);
 }
 
-struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device, const struct yokei_gpu_program *program, int64_t N)
+struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device,
+                                             const struct yokei_gpu_program *program, int64_t N)
 {
     int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(device, N));
     return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
@@ -115,7 +119,8 @@ yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
                      yokei_op_names[op], yoke_dtype_name(dtype));
 }
 
-yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays, struct yoke_cost *cost)
+yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays,
+                              struct yoke_cost *cost)
 {
     YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
     cost->flops = flops * (double)n;
@@ -123,14 +128,17 @@ yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, d
     return YOKE_OK;
 }
 
-yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype, int64_t n,
-                              const struct yokei_gpu_arg *args, int n_args)
+yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
+                              int64_t n, const struct yokei_gpu_arg *args, int n_args)
 {
     struct yokei_gpu_arg all[10];
-    if (n_args + 2 > (int)YOKE_COUNT(all)) return yoke_fail(YOKE_EINTERNAL, "%s: %d arguments are too many", yokei_op_names[op], n_args);
+    if (n_args + 2 > (int)YOKE_COUNT(all))
+        return yoke_fail(YOKE_EINTERNAL, "%s: %d arguments are too many", yokei_op_names[op], n_args);
     YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, family, dtype, YOKE_F32, (double)n);
-    struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, n, (int64_t)yoke_dtype_bytes(dtype));
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, family, dtype, YOKE_F32,
+                                                              (double)n);
+    struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, n,
+                                                (int64_t)yoke_dtype_bytes(dtype));
     memcpy(all, args, (size_t)n_args * sizeof *args);
     all[n_args] = (struct yokei_gpu_arg)ARG_L(n);
     all[n_args + 1] = (struct yokei_gpu_arg)ARG_L(rows.per_team);

@@ -24,7 +24,8 @@ static void gelu_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, gelu_elements, a->x, a->y, from, to);
 }
 
-static yoke_status host_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a,
+                                         struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_gelu_forward, "dtype", a->dtype));
@@ -48,7 +49,8 @@ struct rows {
 
 INLINE void gelu_row_range(const yoke_dtype t, const struct rows *r, int64_t from, int64_t to)
 {
-    for (int64_t row = from; row < to; row++) gelu_elements(t, at(t, r->x, row * r->ldx), at_mut(t, r->y, row * r->ldy), 0, r->columns);
+    for (int64_t row = from; row < to; row++)
+        gelu_elements(t, at(t, r->x, row * r->ldx), at_mut(t, r->y, row * r->ldy), 0, r->columns);
 }
 
 static void gelu_rows_range(const void *context, int64_t from, int64_t to)
@@ -57,8 +59,8 @@ static void gelu_rows_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(r->dtype, gelu_row_range, r, from, to);
 }
 
-void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
-                               void *y, int64_t ldy)
+void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns,
+                               const void *x, int64_t ldx, void *y, int64_t ldy)
 {
     const struct rows r = { dtype, columns, ldx, ldy, x, y };
     host_for(stream, rows, host_row_grain(columns), gelu_rows_range, &r);
@@ -72,7 +74,8 @@ INLINE vf gelu_derivative(vf x)
     return vfma(x * small * g.q, slope, vselect(vless(x, vset(0)), small, g.q));
 }
 
-INLINE void gelu_backward_elements(const yoke_dtype t, const struct yoke_gelu_backward_args *a, int64_t from, int64_t to)
+INLINE void gelu_backward_elements(const yoke_dtype t, const struct yoke_gelu_backward_args *a, int64_t from,
+                                   int64_t to)
 {
     MAP_2(t, from, to, a->dx, a->x, x, a->dy, dy, dy * gelu_derivative(x));
 }
@@ -83,7 +86,8 @@ static void gelu_backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, gelu_backward_elements, a, from, to);
 }
 
-static yoke_status host_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a,
+                                          struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_gelu_backward, "dtype", a->dtype));
@@ -122,7 +126,9 @@ static void gelu_erf_forward_range(const void *context, int64_t from, int64_t to
     HOST_BY_TYPE(a->dtype, gelu_erf_elements, a->x, a->y, from, to);
 }
 
-static yoke_status host_gelu_erf_forward_can(const yoke_device *device, const struct yoke_gelu_erf_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_gelu_erf_forward_can(const yoke_device *device,
+                                             const struct yoke_gelu_erf_forward_args *a,
+                                             struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_gelu_erf_forward, "dtype", a->dtype));
@@ -136,7 +142,8 @@ static yoke_status host_gelu_erf_forward_run(yoke_stream *stream, const struct y
     return YOKE_OK;
 }
 
-INLINE void gelu_erf_backward_elements(const yoke_dtype t, const struct yoke_gelu_erf_backward_args *a, int64_t from, int64_t to)
+INLINE void gelu_erf_backward_elements(const yoke_dtype t, const struct yoke_gelu_erf_backward_args *a,
+                                       int64_t from, int64_t to)
 {
     MAP_2(t, from, to, a->dx, a->x, x, a->dy, dy, dy * gelu_erf_slope(x));
 }
@@ -147,7 +154,9 @@ static void gelu_erf_backward_range(const void *context, int64_t from, int64_t t
     HOST_BY_TYPE(a->dtype, gelu_erf_backward_elements, a, from, to);
 }
 
-static yoke_status host_gelu_erf_backward_can(const yoke_device *device, const struct yoke_gelu_erf_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_gelu_erf_backward_can(const yoke_device *device,
+                                              const struct yoke_gelu_erf_backward_args *a,
+                                              struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_gelu_erf_backward, "dtype", a->dtype));
@@ -155,7 +164,8 @@ static yoke_status host_gelu_erf_backward_can(const yoke_device *device, const s
     return host_cost(cost, 0, 40 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status host_gelu_erf_backward_run(yoke_stream *stream, const struct yoke_gelu_erf_backward_args *a)
+static yoke_status host_gelu_erf_backward_run(yoke_stream *stream,
+                                              const struct yoke_gelu_erf_backward_args *a)
 {
     host_for(stream, a->n, ELEMENT_GRAIN, gelu_erf_backward_range, a);
     return YOKE_OK;
@@ -173,11 +183,12 @@ INLINE struct sigmoid sigmoid_of(vf x)
     return (struct sigmoid){ vselect(negative, small, q), vselect(negative, q, small) };
 }
 
-INLINE void swiglu_rows(const yoke_dtype t, const struct yoke_swiglu_forward_args *a, int64_t from, int64_t to)
+INLINE void swiglu_rows(const yoke_dtype t, const struct yoke_swiglu_forward_args *a, int64_t from,
+                        int64_t to)
 {
     for (int64_t row = from; row < to; row++)
-        MAP_2(t, 0, a->F, at_mut(t, a->y, row * a->ldy), at(t, a->gate, row * a->ldgate), g, at(t, a->up, row * a->ldup), up,
-              g * sigmoid_of(g).s * up);
+        MAP_2(t, 0, a->F, at_mut(t, a->y, row * a->ldy), at(t, a->gate, row * a->ldgate), g,
+              at(t, a->up, row * a->ldup), up, g * sigmoid_of(g).s * up);
 }
 
 static void swiglu_forward_range(const void *context, int64_t from, int64_t to)
@@ -186,7 +197,8 @@ static void swiglu_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, swiglu_rows, a, from, to);
 }
 
-static yoke_status host_swiglu_forward_can(const yoke_device *device, const struct yoke_swiglu_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_swiglu_forward_can(const yoke_device *device,
+                                           const struct yoke_swiglu_forward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_swiglu_forward, "dtype", a->dtype));
@@ -209,10 +221,12 @@ INLINE struct swiglu_slopes swiglu_slopes(vf g, vf up, vf dy)
     return (struct swiglu_slopes){ dy * up * vfma(g * z.s, z.rest, z.s), dy * (g * z.s) };
 }
 
-INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_backward_args *a, int64_t from, int64_t to)
+INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_backward_args *a, int64_t from,
+                                 int64_t to)
 {
     for (int64_t row = from; row < to; row++) {
-        const void *gate = at(t, a->gate, row * a->ldgate), *up = at(t, a->up, row * a->ldup), *dy = at(t, a->dy, row * a->lddy);
+        const void *gate = at(t, a->gate, row * a->ldgate), *up = at(t, a->up, row * a->ldup),
+                   *dy = at(t, a->dy, row * a->lddy);
         void *dgate = at_mut(t, a->dgate, row * a->lddgate), *dup = at_mut(t, a->dup, row * a->lddup);
         int64_t f = 0;
         for (; f + 2 * VL <= a->F; f += 2 * VL) {
@@ -221,12 +235,14 @@ INLINE void swiglu_backward_rows(const yoke_dtype t, const struct yoke_swiglu_ba
             vprefetch_pair(t, up, f + a->ldup, false);
             vprefetch_pair(t, dy, f + a->lddy, false);
             const struct pair g = vload_pair(t, gate, f), u = vload_pair(t, up, f), d = vload_pair(t, dy, f);
-            const struct swiglu_slopes low = swiglu_slopes(g.a, u.a, d.a), high = swiglu_slopes(g.b, u.b, d.b);
+            const struct swiglu_slopes low = swiglu_slopes(g.a, u.a, d.a),
+                                       high = swiglu_slopes(g.b, u.b, d.b);
             vstore_pair(t, dgate, f, low.gate, high.gate);
             vstore_pair(t, dup, f, low.up, high.up);
         }
         VECTOR_LOOP(j, n, f, a->F, {
-            const struct swiglu_slopes s = swiglu_slopes(vload_n(t, gate, j, n), vload_n(t, up, j, n), vload_n(t, dy, j, n));
+            const struct swiglu_slopes s = swiglu_slopes(vload_n(t, gate, j, n), vload_n(t, up, j, n),
+                                                         vload_n(t, dy, j, n));
             vstore_n(t, dgate, j, n, s.gate);
             vstore_n(t, dup, j, n, s.up);
         });
@@ -239,7 +255,8 @@ static void swiglu_backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, swiglu_backward_rows, a, from, to);
 }
 
-static yoke_status host_swiglu_backward_can(const yoke_device *device, const struct yoke_swiglu_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_swiglu_backward_can(const yoke_device *device,
+                                            const struct yoke_swiglu_backward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_swiglu_backward, "dtype", a->dtype));

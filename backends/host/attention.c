@@ -31,13 +31,13 @@ struct forward {
  * attention_blocks.h.
  */
 struct buffers {
-    float *qt;     /* queries across, CHUNK_BLOCKS blocks */
-    float *o;      /* [CHUNK_QUERIES][Dp]: outputs before normalisation */
-    float *k, *v;  /* k left and v along, KEYS rows each */
-    float *s;      /* [KEYS][QUERIES]: scores */
-    float *p;      /* P by pairs; the same buffer as s in f32 */
+    float *qt;                 /* queries across, CHUNK_BLOCKS blocks */
+    float *o;                  /* [CHUNK_QUERIES][Dp]: outputs before normalisation */
+    float *k, *v;              /* k left and v along, KEYS rows each */
+    float *s;                  /* [KEYS][QUERIES]: scores */
+    float *p;                  /* P by pairs; the same buffer as s in f32 */
     float *max, *sum, *factor; /* [CHUNK_QUERIES] each, max as an exponent of 2; factor [QUERIES] */
-    float *wide;   /* KEYS rows of [Dp]: values as f32, for blocks with masked operands that are not finite */
+    float *wide; /* KEYS rows of [Dp]: values as f32, for blocks with masked operands that are not finite */
     bool v_special;
     struct drop drop;
 };
@@ -45,7 +45,8 @@ struct buffers {
 static size_t thread_floats(int64_t D)
 {
     const int64_t Dp = attention_padded(D);
-    return (size_t)(CHUNK_QUERIES * D + CHUNK_QUERIES * Dp + 3 * KEYS * Dp + 2 * KEYS * QUERIES + 2 * CHUNK_QUERIES + QUERIES);
+    return (size_t)(CHUNK_QUERIES * D + CHUNK_QUERIES * Dp + 3 * KEYS * Dp + 2 * KEYS * QUERIES
+                    + 2 * CHUNK_QUERIES + QUERIES);
 }
 
 static struct buffers place_buffers(yoke_dtype dtype, float *p, int64_t D, int64_t Dp)
@@ -85,7 +86,8 @@ INLINE void greatest(float *s, int64_t n_keys, bool masked, int64_t j0, int64_t 
 }
 
 /* Compute the P of two keys for a group, store it, and add it to l. */
-INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j, float c, const vf base[GROUP], vf l[GROUP][2], const bool has_second)
+INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j, float c,
+                         const vf base[GROUP], vf l[GROUP][2], const bool has_second)
 {
     for (int g = 0; g < GROUP; g++) {
         const int64_t at = j * QUERIES + g * VL;
@@ -101,8 +103,8 @@ INLINE void exponentials(const yoke_dtype t, const float *s, float *p, int64_t j
  * Turn a group's scores into P, rounded and by pairs. With `raw`, P is not rounded and replaces the scores.
  * max and sum are updated, and factor = exp(old max - new max). All pointers are to the group's first column.
  */
-INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p, int64_t n_keys, float c, bool masked, int64_t j0, int64_t t0,
-                          float *max, float *sum, float *factor)
+INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p, int64_t n_keys, float c,
+                          bool masked, int64_t j0, int64_t t0, float *max, float *sum, float *factor)
 {
     vf base[GROUP], l[GROUP][2];
     if (masked)
@@ -125,7 +127,8 @@ INLINE void softmax_group(const yoke_dtype t, const bool raw, float *s, float *p
 }
 
 /* Drop pairs out of the raw P of a group, and store the result rounded and by pairs. */
-INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float *p, int64_t n_keys, int64_t j0, int64_t t0)
+INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float *p, int64_t n_keys,
+                       int64_t j0, int64_t t0)
 {
     for (int g = 0; g < GROUP; g++)
         for (int i = 0; i < 16 && i < n_keys; i++) {
@@ -140,12 +143,15 @@ INLINE void drop_group(const yoke_dtype t, const struct drop *d, float *s, float
         for (int g = 0; g < GROUP; g++) {
             const bool has_second = j + 1 < n_keys;
             const vf first = vload(YOKE_F32, s, j * QUERIES + g * VL);
-            store_by_pair(t, p, j, g * VL, first, has_second ? vload(YOKE_F32, s, (j + 1) * QUERIES + g * VL) : (vf){ 0 }, has_second);
+            store_by_pair(t, p, j, g * VL, first,
+                          has_second ? vload(YOKE_F32, s, (j + 1) * QUERIES + g * VL) : (vf){ 0 },
+                          has_second);
         }
 }
 
 /* Process one part of a block of queries with one block of keys. */
-INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t block, struct part part, int64_t t0, int64_t j0)
+INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t block,
+                        struct part part, int64_t t0, int64_t j0)
 {
     const int64_t D = f->a->D, Dp = f->Dp, first = block * QUERIES + part.first;
     const bool edge = f->a->causal && j0 == t0;
@@ -166,15 +172,16 @@ INLINE void attend_part(const yoke_dtype t, const struct forward *f, const struc
     }
     if (edge && b->v_special) {
         add_to_queries(t, start, part.count, 0, p, b->v, Dp, o, b->factor);
-        masked_product((struct masked){ true, t0 + part.first, j0 }, part.count, Dp, part.n_keys, widen_by_pair(t, b->p, part.n_keys, b->s) + part.first,
-                       1, QUERIES, b->wide, Dp, o, Dp);
+        masked_product((struct masked){ true, t0 + part.first, j0 }, part.count, Dp, part.n_keys,
+                       widen_by_pair(t, b->p, part.n_keys, b->s) + part.first, 1, QUERIES, b->wide, Dp, o,
+                       Dp);
         return;
     }
     add_to_queries(t, start, part.count, part.n_keys, p, b->v, Dp, o, b->factor);
 }
 
-INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t batch, int64_t head, int64_t t0,
-                          int64_t n)
+INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const struct buffers *b, int64_t batch,
+                          int64_t head, int64_t t0, int64_t n)
 {
     const struct yoke_attention_forward_args *a = f->a;
     const int64_t D = a->D, Dp = f->Dp, ld = a->ldo;
@@ -190,7 +197,8 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
 }
 
 /* Begin a chunk: bring its queries into the layout `across`, with no keys seen yet. */
-INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t batch, int64_t head, int64_t t0, int64_t n)
+INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t batch,
+                        int64_t head, int64_t t0, int64_t n)
 {
     const struct yoke_attention_forward_args *a = f->a;
     const int64_t n_blocks = host_ceil_div(n, QUERIES);
@@ -198,22 +206,25 @@ INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buff
     memset(b->sum, 0, (size_t)(n_blocks * QUERIES) * sizeof(float));
     for (int64_t i = 0; i < n_blocks * QUERIES; i++) b->max[i] = -INFINITY;
     for (int64_t i = 0; i < n_blocks; i++)
-        pack_across(t, at(t, a->q, (batch * a->T + t0 + i * QUERIES) * a->ldq + head * a->D), a->ldq, YOKE_MIN(n - i * QUERIES, QUERIES), a->D,
-                    b->qt + i * QUERIES * a->D);
+        pack_across(t, at(t, a->q, (batch * a->T + t0 + i * QUERIES) * a->ldq + head * a->D), a->ldq,
+                    YOKE_MIN(n - i * QUERIES, QUERIES), a->D, b->qt + i * QUERIES * a->D);
 }
 
 /* Load a block of keys and values. `edge`: the mask may run through the block. */
-INLINE void load_keys(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t row, int64_t kv_head, int64_t n_keys, bool edge)
+INLINE void load_keys(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t row,
+                      int64_t kv_head, int64_t n_keys, bool edge)
 {
     const struct yoke_attention_forward_args *a = f->a;
     const void *v = at(t, a->v, row * a->ldv + kv_head * a->D);
     pack_left(t, at(t, a->k, row * a->ldk + kv_head * a->D), a->ldk, n_keys, a->D, b->k);
     pack_along(t, v, a->ldv, n_keys, a->D, f->Dp, b->v);
-    b->v_special = edge && has_special(t, b->v, along_words(t, host_round_up(n_keys, in_pairs(t) ? 2 : 1), f->Dp));
+    b->v_special = edge
+                   && has_special(t, b->v, along_words(t, host_round_up(n_keys, in_pairs(t) ? 2 : 1), f->Dp));
     if (b->v_special) widen_rows(t, v, a->ldv, n_keys, a->D, b->wide, f->Dp, f->Dp);
 }
 
-INLINE void forward_chunk(const yoke_dtype t, const struct forward *f, int64_t batch, int64_t head, int64_t t0, struct buffers *b)
+INLINE void forward_chunk(const yoke_dtype t, const struct forward *f, int64_t batch, int64_t head,
+                          int64_t t0, struct buffers *b)
 {
     const struct yoke_attention_forward_args *a = f->a;
     const int64_t n = YOKE_MIN(a->T - t0, CHUNK_QUERIES), end = a->causal ? t0 + n : a->T;
@@ -225,7 +236,8 @@ INLINE void forward_chunk(const yoke_dtype t, const struct forward *f, int64_t b
         for (int64_t i = a->causal ? YOKE_MAX(0, j0 - t0) : 0; i < n; i += QUERIES) {
             const bool edge = a->causal && j0 == t0 + i;
             const int64_t n_queries = YOKE_MIN(n - i, QUERIES);
-            for (struct part part = part_of(edge, n_queries, n_keys, 0);; part = part_of(edge, n_queries, n_keys, part.first + part.count)) {
+            for (struct part part = part_of(edge, n_queries, n_keys, 0);;
+                 part = part_of(edge, n_queries, n_keys, part.first + part.count)) {
                 attend_part(t, f, b, i / QUERIES, part, t0 + i, j0);
                 if (part.first + part.count >= n_queries) break;
             }
@@ -244,22 +256,26 @@ static void forward_unit(const void *context, int64_t unit, int thread)
     HOST_BY_TYPE(a->dtype, forward_chunk, f, unit % heads / a->H, unit % a->H, chunk * CHUNK_QUERIES, &b);
 }
 
-static yoke_status host_attention_forward_can(const yoke_device *device, const struct yoke_attention_forward_args *a,
+static yoke_status host_attention_forward_can(const yoke_device *device,
+                                              const struct yoke_attention_forward_args *a,
                                               struct yoke_cost *cost)
 {
     YOKE_TRY(attention_check(YOKE_OP_attention_forward, a->dtype, a->T, a->D));
     const double pairs = (double)a->B * (double)a->H * (double)a->T * (double)a->T * (a->causal ? 0.5 : 1);
     const double elements = (double)a->B * (double)a->T * (double)a->D * (double)(2 * a->H + 2 * a->Hkv);
-    return host_cost(cost, (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float), 4 * pairs * (double)a->D,
-                     elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_cost(cost, (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float),
+                     4 * pairs * (double)a->D, elements * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status host_attention_forward_run(yoke_stream *stream, const struct yoke_attention_forward_args *a)
+static yoke_status host_attention_forward_run(yoke_stream *stream,
+                                              const struct yoke_attention_forward_args *a)
 {
     struct forward f = { .a = a, .Dp = attention_padded(a->D), .thread_floats = thread_floats(a->D) };
     void *scratch;
     if (!a->B || !a->T || !a->H) return YOKE_OK;
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, (size_t)host_n_threads(stream->device) * f.thread_floats * sizeof(float), &scratch));
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward,
+                           (size_t)host_n_threads(stream->device) * f.thread_floats * sizeof(float),
+                           &scratch));
     f.scratch = scratch;
     f.n_chunks = host_ceil_div(a->T, CHUNK_QUERIES);
     if (f.n_chunks == 1)

@@ -48,7 +48,8 @@ INLINE float exponent_factor(float scale) { return (float)(fabs((double)scale) *
 INLINE void negate(float *s, int64_t n_keys, int64_t columns)
 {
     for (int64_t j = 0; j < n_keys; j++)
-        for (int64_t i = 0; i < columns; i += VL) vstore(YOKE_F32, s, j * QUERIES + i, -vload(YOKE_F32, s, j * QUERIES + i));
+        for (int64_t i = 0; i < columns; i += VL)
+            vstore(YOKE_F32, s, j * QUERIES + i, -vload(YOKE_F32, s, j * QUERIES + i));
 }
 
 /**
@@ -74,10 +75,7 @@ INLINE void store_row(const yoke_dtype t, const float *x, float factor, int64_t 
 }
 
 /** The query number of each lane of vector v of the block that begins at query t0. */
-INLINE vi query_numbers(int64_t t0, int v)
-{
-    return vlanes() + (int32_t)(t0 + v * VL);
-}
+INLINE vi query_numbers(int64_t t0, int v) { return vlanes() + (int32_t)(t0 + v * VL); }
 
 /** Decides which (query, key) pairs of one head are dropped out. */
 struct drop {
@@ -91,7 +89,8 @@ struct drop {
  */
 INLINE void pair_words(const struct drop *d, int64_t j0, int i, int64_t t0, int v, vu words[4])
 {
-    vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample), vset_u((uint32_t)d->head), words);
+    vphilox(d->by.key, vset_u((uint32_t)(j0 / 4 + i)), (vu)query_numbers(t0, v), vset_u((uint32_t)d->sample),
+            vset_u((uint32_t)d->head), words);
 }
 
 /**
@@ -119,8 +118,8 @@ struct masked {
     int64_t i0, p0;        /* numbers of the first query and the first key */
 };
 
-static inline void masked_product(struct masked mask, int64_t m, int64_t n, int64_t k, const float *a, int64_t ra, int64_t ca,
-                                  const float *b, int64_t ldb, float *c, int64_t ldc)
+static inline void masked_product(struct masked mask, int64_t m, int64_t n, int64_t k, const float *a,
+                                  int64_t ra, int64_t ca, const float *b, int64_t ldb, float *c, int64_t ldc)
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t p = 0; p < k; p++) {
@@ -128,22 +127,25 @@ static inline void masked_product(struct masked mask, int64_t m, int64_t n, int6
             if (mask.rows_are_queries ? term > row : row > term) continue;
             const vf x = vset(a[i * ra + p * ca]);
             for (int64_t j = 0; j < n; j += VL)
-                vstore(YOKE_F32, c, i * ldc + j, vfma(x, vload(YOKE_F32, b, p * ldb + j), vload(YOKE_F32, c, i * ldc + j)));
+                vstore(YOKE_F32, c, i * ldc + j,
+                       vfma(x, vload(YOKE_F32, b, p * ldb + j), vload(YOKE_F32, c, i * ldc + j)));
         }
 }
 
 /* ---- attention_backward.c ---- */
-yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, const struct yoke_attention_backward_args *a,
+yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
+                                                   const struct yoke_attention_backward_args *a,
                                                    struct yoke_cost *cost);
-yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const struct yoke_attention_backward_args *a);
+yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
+                                                   const struct yoke_attention_backward_args *a);
 
 /** The check of type and channels for both directions. */
 static inline yoke_status attention_check(enum yoke_op_id op, yoke_dtype dtype, int64_t T, int64_t D)
 {
     YOKE_TRY(host_check_type(op, "dtype", dtype));
     if (D > MOST_D || T > INT32_MAX - QUERIES)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: T %lld, D %lld; at most %d and %d are offered", yokei_op_names[op], (long long)T,
-                         (long long)D, INT32_MAX - QUERIES, MOST_D);
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: T %lld, D %lld; at most %d and %d are offered",
+                         yokei_op_names[op], (long long)T, (long long)D, INT32_MAX - QUERIES, MOST_D);
     return YOKE_OK;
 }
 

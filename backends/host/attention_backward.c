@@ -22,57 +22,63 @@ enum { CHUNK_BLOCKS = 4, CHUNK_KEYS = CHUNK_BLOCKS * KEYS };
 struct backward {
     const struct yoke_attention_backward_args *a;
     struct yokei_groups_of_heads groups;
-    int64_t Dp, Tq;              /* Dp: channels, padded to whole vectors; Tq: T, padded to whole blocks of queries */
-    int64_t n_chunks, n_blocks;  /* number of chunks of keys, and of blocks of queries */
-    int64_t group;               /* most query heads of one key/value head */
+    int64_t Dp, Tq; /* Dp: channels, padded to whole vectors; Tq: T, padded to whole blocks of queries */
+    int64_t n_chunks, n_blocks; /* number of chunks of keys, and of blocks of queries */
+    int64_t group;              /* most query heads of one key/value head */
     size_t thread_floats, slot_floats;
     /*
      * slots: number of key/value heads in work at a time if threads share heads, else the number of threads
      */
     int n_threads, n_slots;
-    bool by_chunks;              /* true: threads share heads */
+    bool by_chunks; /* true: threads share heads */
     float *threads, *slots;
-    atomic_llong *done;          /* [n_slots][n_chunks]: number of steps that a chunk has done; see wait_for */
-    atomic_llong *next;          /* number of the next unit */
+    atomic_llong *done; /* [n_slots][n_chunks]: number of steps that a chunk has done; see wait_for */
+    atomic_llong *next; /* number of the next unit */
 };
 
 /* The buffers of one thread. attention_blocks.h describes the layouts of operands and weights. */
 struct buffers {
-    float *k, *k_along, *v;           /* keys and values of the chunk: k and v left, k_along along */
-    float *dk, *dv;                   /* [CHUNK_KEYS][Dp] */
-    float *qt, *d_ot, *q, *d_o;       /* a block of queries: qt and d_ot across, q and d_o along */
-    float *s, *dp;                    /* [KEYS][QUERIES] */
-    float *p, *ds, *ds_by_pair;       /* P and dS by key, dS by pair; in f32 the same buffers as s and dp */
+    float *k, *k_along, *v;     /* keys and values of the chunk: k and v left, k_along along */
+    float *dk, *dv;             /* [CHUNK_KEYS][Dp] */
+    float *qt, *d_ot, *q, *d_o; /* a block of queries: qt and d_ot across, q and d_o along */
+    float *s, *dp;              /* [KEYS][QUERIES] */
+    float *p, *ds, *ds_by_pair; /* P and dS by key, dS by pair; in f32 the same buffers as s and dp */
     /* three times 64 rows of [Dp]: operands as f32, for blocks with masked operands that are not finite */
     float *wide;
     /* a score or a slope (element of dP) of the block is not finite, so an operand may be too */
     bool special;
-    struct drop drop;                 /* dropout of the current query head */
+    struct drop drop; /* dropout of the current query head */
     /* The data of a slot, one for each query head of the group. */
-    float *dq;                        /* [Tq][Dp]; one block if there is a single chunk */
-    float *lse, *correction, *delta;  /* [Tq] */
+    float *dq;                       /* [Tq][Dp]; one block if there is a single chunk */
+    float *lse, *correction, *delta; /* [Tq] */
 };
 
 static struct backward describe(const yoke_device *device, const struct yoke_attention_backward_args *a)
 {
-    struct backward w = { .a = a, .groups = YOKEI_GROUPS_OF_HEADS(a), .Dp = attention_padded(a->D), .Tq = host_round_up(a->T, QUERIES) };
+    struct backward w = { .a = a,
+                          .groups = YOKEI_GROUPS_OF_HEADS(a),
+                          .Dp = attention_padded(a->D),
+                          .Tq = host_round_up(a->T, QUERIES) };
     const int64_t heads = a->B * a->Hkv, D = a->D;
     w.n_threads = host_n_threads(device);
     w.n_chunks = host_ceil_div(a->T, CHUNK_KEYS);
     w.n_blocks = host_ceil_div(a->T, QUERIES);
-    for (int64_t h = 0; h < a->Hkv; h++) w.group = YOKE_MAX(w.group, yokei_first_head(w.groups, h + 1) - yokei_first_head(w.groups, h));
+    for (int64_t h = 0; h < a->Hkv; h++)
+        w.group = YOKE_MAX(w.group, yokei_first_head(w.groups, h + 1) - yokei_first_head(w.groups, h));
     w.by_chunks = w.n_chunks > 1 && heads < 4 * w.n_threads && heads % w.n_threads != 0;
     w.n_slots = w.by_chunks ? (int)YOKE_MIN(w.n_threads, heads) : w.n_threads;
-    w.thread_floats = (size_t)(5 * CHUNK_KEYS * w.Dp + 2 * QUERIES * D + 2 * QUERIES * w.Dp + 5 * KEYS * QUERIES + 3 * QUERIES * w.Dp);
-    w.slot_floats = (size_t)host_round_up((w.n_chunks > 1 ? w.group * w.Tq : QUERIES) * w.Dp + 3 * w.group * w.Tq, 16);
+    w.thread_floats = (size_t)(5 * CHUNK_KEYS * w.Dp + 2 * QUERIES * D + 2 * QUERIES * w.Dp
+                               + 5 * KEYS * QUERIES + 3 * QUERIES * w.Dp);
+    w.slot_floats = (size_t)host_round_up(
+        (w.n_chunks > 1 ? w.group * w.Tq : QUERIES) * w.Dp + 3 * w.group * w.Tq, 16);
     return w;
 }
 
 /* The bytes of scratch: the threads' buffers, the slots, and the counters, each on cache lines of its own. */
 static size_t scratch_bytes(const struct backward *w)
 {
-    return ((size_t)w->n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float) +
-           (w->by_chunks ? (size_t)(w->n_slots * w->n_chunks + 1) * sizeof(atomic_llong) : 0);
+    return ((size_t)w->n_threads * w->thread_floats + (size_t)w->n_slots * w->slot_floats) * sizeof(float)
+           + (w->by_chunks ? (size_t)(w->n_slots * w->n_chunks + 1) * sizeof(atomic_llong) : 0);
 }
 
 static void place_scratch(struct backward *w, void *scratch)
@@ -129,7 +135,8 @@ struct queries {
  * Turn the score and the slope of one key, against a vector of queries, into P and dS. If drop is NULL, no
  * pair is dropped out.
  */
-INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, int64_t key, const struct drop *drop, vu word, vf *p_out, vf *ds_out)
+INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, int64_t key,
+                          const struct drop *drop, vu word, vf *p_out, vf *ds_out)
 {
     vf p = vexp2(vfma(s, vset(q->c), -q->lse)) * q->correction;
     if (drop) slope = vdrop(slope * drop->by.scale, word, drop->by.threshold);
@@ -144,15 +151,16 @@ INLINE void gradient_pair(vf s, vf slope, const struct queries *q, bool masked, 
 }
 
 /* Store P and dS of two keys, rounded, for the products. */
-INLINE void store_gradients(const yoke_dtype t, const struct buffers *b, int64_t j, int64_t column, const vf p[2], const vf ds[2], bool has_second)
+INLINE void store_gradients(const yoke_dtype t, const struct buffers *b, int64_t j, int64_t column,
+                            const vf p[2], const vf ds[2], bool has_second)
 {
     store_by_key(t, b->p, j, column, p[0], p[1], has_second);
     store_both_ways(t, b->ds, b->ds_by_pair, j, column, ds[0], ds[1], has_second);
 }
 
 /* Process key j, and key j + 1 if n is 2, against a vector of queries. */
-INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t j, const int n, const struct queries *q, bool masked,
-                          int64_t j0, vmask *special)
+INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t j, const int n,
+                          const struct queries *q, bool masked, int64_t j0, vmask *special)
 {
     vf p[2] = { { 0 }, { 0 } }, ds[2] = { { 0 }, { 0 } };
     for (int e = 0; e < n; e++) {
@@ -168,7 +176,8 @@ INLINE void gradient_keys(const yoke_dtype t, const struct buffers *b, int64_t c
  * Process one vector of queries against a block of keys: columns of s and dp become P and dS. With `masked`,
  * returns the lanes in which a value was not finite.
  */
-INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked, int64_t j0)
+INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys,
+                             const struct queries *q, bool masked, int64_t j0)
 {
     vmask special = { 0 };
     int64_t j = 0;
@@ -181,8 +190,9 @@ INLINE vmask gradient_vector(const yoke_dtype t, const struct buffers *b, int64_
  * As gradient_vector, with dropout. The first pass works in place, because one draw serves four keys that are
  * not neighbours. The second pass takes two keys at a time.
  */
-INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column, int64_t n_keys, const struct queries *q, bool masked,
-                                  int64_t j0, int64_t query)
+INLINE vmask gradient_vector_dropped(const yoke_dtype t, const struct buffers *b, int64_t column,
+                                     int64_t n_keys, const struct queries *q, bool masked, int64_t j0,
+                                     int64_t query)
 {
     vmask special = { 0 };
     for (int i = 0; i < 16 && i < n_keys; i++) {
@@ -220,8 +230,8 @@ struct block {
 };
 
 /* Compute the scores and slopes of one part of a block, then P and dS. */
-INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, struct part part, int64_t j0,
-                          const float *k, const float *v)
+INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct buffers *b,
+                          const struct block *q, struct part part, int64_t j0, const float *k, const float *v)
 {
     const struct yoke_attention_backward_args *a = w->a;
     const bool edge = a->causal && j0 == q->t0;
@@ -230,8 +240,9 @@ INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct b
     scores(t, part.n_keys, part.count, a->D, v, b->d_ot + part.first, b->dp + part.first);
     if (a->scale < 0) negate(b->s + part.first, part.n_keys, part.count);
     for (int64_t i = part.first; i < part.first + part.count; i += VL) {
-        const struct queries lanes = { vload(YOKE_F32, q->lse, i), vload(YOKE_F32, q->correction, i), vload(YOKE_F32, q->delta, i),
-                                       query_numbers(q->t0 + i, 0), exponent_factor(a->scale) };
+        const struct queries lanes = { vload(YOKE_F32, q->lse, i), vload(YOKE_F32, q->correction, i),
+                                       vload(YOKE_F32, q->delta, i), query_numbers(q->t0 + i, 0),
+                                       exponent_factor(a->scale) };
         if (b->drop.by.threshold)
             special |= gradient_vector_dropped(t, b, i, part.n_keys, &lanes, edge, j0, q->t0 + i);
         else if (edge)
@@ -245,7 +256,8 @@ INLINE void gradient_part(const yoke_dtype t, const struct backward *w, struct b
 /* ---- products ---- */
 
 /* Rows as f32 [64][Dp], for differentiate_masked. */
-INLINE const float *rows_as_f32(const yoke_dtype t, const struct backward *w, const void *x, int64_t ld, int64_t row, int64_t head, int64_t n, float *to)
+INLINE const float *rows_as_f32(const yoke_dtype t, const struct backward *w, const void *x, int64_t ld,
+                                int64_t row, int64_t head, int64_t n, float *to)
 {
     widen_rows(t, at(t, x, row * ld + head * w->a->D), ld, n, w->a->D, to, w->Dp, w->Dp);
     return to;
@@ -255,17 +267,20 @@ INLINE const float *rows_as_f32(const yoke_dtype t, const struct backward *w, co
  * The rare case: a block on the mask's edge that has an operand that is not finite. Sums begin with zeros if
  * `start` says so.
  */
-static void differentiate_masked(const yoke_dtype t, const struct backward *w, const struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
-                                 int64_t j0, int64_t n_keys, float *dk, float *dv)
+static void differentiate_masked(const yoke_dtype t, const struct backward *w, const struct buffers *b,
+                                 const struct block *q, int64_t batch, int64_t kv_head, int64_t j0,
+                                 int64_t n_keys, float *dk, float *dv)
 {
     const struct yoke_attention_backward_args *a = w->a;
     const int64_t Dp = w->Dp, row = batch * a->T, head = yokei_first_head(w->groups, kv_head) + q->head;
     const float *queries = rows_as_f32(t, w, a->q, a->ldq, row + q->t0, head, q->n, b->wide);
     const float *d_o = rows_as_f32(t, w, a->d_o, a->lddo, row + q->t0, head, q->n, b->wide + QUERIES * Dp);
-    const float *keys = rows_as_f32(t, w, a->k, a->ldk, row + j0, kv_head, n_keys, b->wide + 2 * QUERIES * Dp);
+    const float *keys = rows_as_f32(t, w, a->k, a->ldk, row + j0, kv_head, n_keys,
+                                    b->wide + 2 * QUERIES * Dp);
     const float *p = widen_by_key(t, b->p, n_keys, b->s), *ds = widen_by_key(t, b->ds, n_keys, b->dp);
     masked_product((struct masked){ false, j0, q->t0 }, n_keys, Dp, q->n, p, QUERIES, 1, d_o, Dp, dv, Dp);
-    masked_product((struct masked){ false, j0, q->t0 }, n_keys, Dp, q->n, ds, QUERIES, 1, queries, Dp, dk, Dp);
+    masked_product((struct masked){ false, j0, q->t0 }, n_keys, Dp, q->n, ds, QUERIES, 1, queries, Dp, dk,
+                   Dp);
     masked_product((struct masked){ true, q->t0, j0 }, q->n, Dp, n_keys, ds, 1, QUERIES, keys, Dp, q->dq, Dp);
 }
 
@@ -273,34 +288,39 @@ static void differentiate_masked(const yoke_dtype t, const struct backward *w, c
  * Process one block of keys of the chunk with one block of queries: add to dk, dv and dq. fresh: dk and dv
  * are overwritten, not added to.
  */
-INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
-                          int64_t j0, bool fresh)
+INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct buffers *b,
+                          const struct block *q, int64_t batch, int64_t kv_head, int64_t j0, bool fresh)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t n_keys = YOKE_MIN(a->T - j0, KEYS), Dp = w->Dp, at_chunk = j0 % CHUNK_KEYS, n_queries = host_round_up(q->n, HALF);
+    const int64_t n_keys = YOKE_MIN(a->T - j0, KEYS), Dp = w->Dp, at_chunk = j0 % CHUNK_KEYS,
+                  n_queries = host_round_up(q->n, HALF);
     const bool edge = a->causal && j0 == q->t0;
     const float *k = b->k + at_chunk * left_words(t, a->D), *v = b->v + at_chunk * left_words(t, a->D);
     const float *k_along = b->k_along + along_words(t, at_chunk, Dp);
     float *dk = b->dk + at_chunk * Dp, *dv = b->dv + at_chunk * Dp;
-    const enum tile_start keys_start = fresh ? TILE_ZERO : TILE_ADD, queries_start = j0 == 0 ? TILE_ZERO : TILE_ADD;
+    const enum tile_start keys_start = fresh ? TILE_ZERO : TILE_ADD,
+                          queries_start = j0 == 0 ? TILE_ZERO : TILE_ADD;
     b->special = false;
     for (int64_t first = 0; first < n_queries; first += part_of(edge, q->n, n_keys, first).count)
         gradient_part(t, w, b, q, part_of(edge, q->n, n_keys, first), j0, k, v);
     if (b->special) {
-        if (fresh) memset(dk, 0, (size_t)(KEYS * Dp) * sizeof *dk), memset(dv, 0, (size_t)(KEYS * Dp) * sizeof *dv);
+        if (fresh)
+            memset(dk, 0, (size_t)(KEYS * Dp) * sizeof *dk), memset(dv, 0, (size_t)(KEYS * Dp) * sizeof *dv);
         if (j0 == 0) memset(q->dq, 0, (size_t)(QUERIES * Dp) * sizeof *dk);
         differentiate_masked(t, w, b, q, batch, kv_head, j0, n_keys, dk, dv);
         return;
     }
     /* on the edge, no key of the second half has a query of the first half */
     for (int64_t first = 0; first < n_keys; first += edge ? HALF : KEYS) {
-        const int64_t n = edge ? YOKE_MIN(n_keys - first, HALF) : n_keys, weights = by_key_words(t, first, first), row = along_words(t, first, Dp);
+        const int64_t n = edge ? YOKE_MIN(n_keys - first, HALF) : n_keys,
+                      weights = by_key_words(t, first, first), row = along_words(t, first, Dp);
         add_to_keys(t, keys_start, n, n_queries - first, b->p + weights, b->d_o + row, Dp, dv + first * Dp);
         add_to_keys(t, keys_start, n, n_queries - first, b->ds + weights, b->q + row, Dp, dk + first * Dp);
     }
     for (int64_t first = 0; first < n_queries;) {
         const struct part part = part_of(edge, q->n, n_keys, first);
-        add_to_queries(t, queries_start, part.count, part.n_keys, b->ds_by_pair + first, k_along, Dp, q->dq + first * Dp, NULL);
+        add_to_queries(t, queries_start, part.count, part.n_keys, b->ds_by_pair + first, k_along, Dp,
+                       q->dq + first * Dp, NULL);
         first += part.count;
     }
 }
@@ -308,7 +328,8 @@ INLINE void differentiate(const yoke_dtype t, const struct backward *w, struct b
 /* ---- blocks and chunks ---- */
 
 /* Compute delta of n queries: the row sums of dO * O, VL rows at a time. */
-INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, int64_t head, int64_t n, float *delta)
+INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, int64_t head, int64_t n,
+                     float *delta)
 {
     const struct yoke_attention_backward_args *a = w->a;
     const int64_t D = a->D;
@@ -316,7 +337,8 @@ INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, 
         vf sums[VL];
         for (int64_t k = 0; k < VL; k++) {
             const int64_t r = row + YOKE_MIN(i + k, n - 1);
-            const void *d_o = at(t, a->d_o, r * a->lddo + head * a->D), *o = at(t, a->o, r * a->ldo + head * a->D);
+            const void *d_o = at(t, a->d_o, r * a->lddo + head * a->D),
+                       *o = at(t, a->o, r * a->ldo + head * a->D);
             sums[k] = (vf){ 0 };
             VECTOR_LOOP(d, m, 0, D, sums[k] = vfma(vload_n(t, d_o, d, m), vload_n(t, o, d, m), sums[k]););
         }
@@ -331,8 +353,8 @@ INLINE void row_sums(const yoke_dtype t, const struct backward *w, int64_t row, 
  * Load the values of the queries that P and dS need, once for all chunks. For queries past T, P is 1 and dS
  * is 0, and their rows of q and dO are zeros.
  */
-INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t head, const struct block *q, float *lse, float *correction,
-                            float *delta)
+INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_t batch, int64_t head,
+                            const struct block *q, float *lse, float *correction, float *delta)
 {
     const struct yoke_attention_backward_args *a = w->a;
     memset(delta, 0, QUERIES * sizeof *delta);
@@ -346,13 +368,15 @@ INLINE void load_statistics(const yoke_dtype t, const struct backward *w, int64_
 }
 
 /* Store rows of a sum times a factor, rounded. */
-INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float factor, int64_t n, int64_t D, void *x, int64_t ld)
+INLINE void store_rows(const yoke_dtype t, const float *sum, int64_t Dp, float factor, int64_t n, int64_t D,
+                       void *x, int64_t ld)
 {
     for (int64_t i = 0; i < n; i++) store_row(t, sum + i * Dp, factor, D, at_mut(t, x, i * ld));
 }
 
 /* Load the keys and values of the chunk. */
-INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk)
+INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch,
+                       int64_t kv_head, int64_t chunk)
 {
     const struct yoke_attention_backward_args *a = w->a;
     const int64_t j0 = chunk * CHUNK_KEYS, n = YOKE_MIN(a->T - j0, CHUNK_KEYS), row = batch * a->T + j0;
@@ -363,11 +387,13 @@ INLINE void load_chunk(const yoke_dtype t, const struct backward *w, struct buff
 }
 
 /* Load a block of queries and their output gradients, both across and along. Rows past T are zeros. */
-INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t head)
+INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct buffers *b,
+                         const struct block *q, int64_t batch, int64_t head)
 {
     const struct yoke_attention_backward_args *a = w->a;
     const int64_t row = batch * a->T + q->t0;
-    const void *x = at(t, a->q, row * a->ldq + head * a->D), *d_o = at(t, a->d_o, row * a->lddo + head * a->D);
+    const void *x = at(t, a->q, row * a->ldq + head * a->D),
+               *d_o = at(t, a->d_o, row * a->lddo + head * a->D);
     if (q->n < QUERIES) {
         memset(b->q, 0, (size_t)(QUERIES * w->Dp) * sizeof(float));
         memset(b->d_o, 0, (size_t)(QUERIES * w->Dp) * sizeof(float));
@@ -382,15 +408,19 @@ INLINE void load_queries(const yoke_dtype t, const struct backward *w, struct bu
  * From scores to dq, dk and dv, for one block of queries and one chunk. fresh: this is the first block of the
  * chunk.
  */
-INLINE void backward_block(const yoke_dtype t, const struct backward *w, struct buffers *b, const struct block *q, int64_t batch, int64_t kv_head,
-                           int64_t chunk, bool fresh)
+INLINE void backward_block(const yoke_dtype t, const struct backward *w, struct buffers *b,
+                           const struct block *q, int64_t batch, int64_t kv_head, int64_t chunk, bool fresh)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t head = yokei_first_head(w->groups, kv_head) + q->head, seen = a->causal ? q->t0 + q->n : a->T;
+    const int64_t head = yokei_first_head(w->groups, kv_head) + q->head,
+                  seen = a->causal ? q->t0 + q->n : a->T;
     const int64_t end = YOKE_MIN(seen, (chunk + 1) * CHUNK_KEYS);
     load_queries(t, w, b, q, batch, head);
-    for (int64_t j0 = chunk * CHUNK_KEYS; j0 < end; j0 += KEYS) differentiate(t, w, b, q, batch, kv_head, j0, fresh);
-    if (end == seen) store_rows(t, q->dq, w->Dp, a->scale, q->n, a->D, at_mut(t, a->dq, (batch * a->T + q->t0) * a->lddq + head * a->D), a->lddq);
+    for (int64_t j0 = chunk * CHUNK_KEYS; j0 < end; j0 += KEYS)
+        differentiate(t, w, b, q, batch, kv_head, j0, fresh);
+    if (end == seen)
+        store_rows(t, q->dq, w->Dp, a->scale, q->n, a->D,
+                   at_mut(t, a->dq, (batch * a->T + q->t0) * a->lddq + head * a->D), a->lddq);
 }
 
 /*
@@ -409,11 +439,12 @@ static void wait_for(const atomic_llong *done, int64_t count)
 }
 
 /* If done is NULL, one thread takes all chunks of the head. */
-INLINE void backward_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch, int64_t kv_head, int64_t chunk,
-                           atomic_llong *done, int64_t base)
+INLINE void backward_chunk(const yoke_dtype t, const struct backward *w, struct buffers *b, int64_t batch,
+                           int64_t kv_head, int64_t chunk, atomic_llong *done, int64_t base)
 {
     const struct yoke_attention_backward_args *a = w->a;
-    const int64_t first_head = yokei_first_head(w->groups, kv_head), n_heads = yokei_first_head(w->groups, kv_head + 1) - first_head;
+    const int64_t first_head = yokei_first_head(w->groups, kv_head),
+                  n_heads = yokei_first_head(w->groups, kv_head + 1) - first_head;
     const int64_t j0 = chunk * CHUNK_KEYS, n = YOKE_MIN(a->T - j0, CHUNK_KEYS), row = batch * a->T + j0;
     b->drop = (struct drop){ yokei_dropout(a->p, a->key), a->sample_start + batch, 0 };
     load_chunk(t, w, b, batch, kv_head, chunk);
@@ -421,21 +452,31 @@ INLINE void backward_chunk(const yoke_dtype t, const struct backward *w, struct 
         for (int64_t c = 0; c < w->n_chunks; c++) wait_for(done + c, base);
     for (int64_t head = 0; head < n_heads; head++)
         for (int64_t i = w->n_blocks - 1; i >= (a->causal ? chunk * CHUNK_BLOCKS : 0); i--) {
-            const int64_t t0 = i * QUERIES, at = head * w->Tq + t0, step = base + (head + 1) * w->n_blocks - i;
-            const struct block q = { t0, YOKE_MIN(a->T - t0, QUERIES), head, b->lse + at, b->correction + at, b->delta + at,
+            const int64_t t0 = i * QUERIES, at = head * w->Tq + t0,
+                          step = base + (head + 1) * w->n_blocks - i;
+            const struct block q = { t0,
+                                     YOKE_MIN(a->T - t0, QUERIES),
+                                     head,
+                                     b->lse + at,
+                                     b->correction + at,
+                                     b->delta + at,
                                      b->dq + (w->n_chunks > 1 ? at * w->Dp : 0) };
             b->drop.head = a->head_start + first_head + head;
-            if (chunk == 0) load_statistics(t, w, batch, first_head + head, &q, b->lse + at, b->correction + at, b->delta + at);
+            if (chunk == 0)
+                load_statistics(t, w, batch, first_head + head, &q, b->lse + at, b->correction + at,
+                                b->delta + at);
             if (done && chunk > 0) wait_for(done + chunk - 1, step);
             backward_block(t, w, b, &q, batch, kv_head, chunk, head == 0 && i == w->n_blocks - 1);
             if (done) atomic_store_explicit(done + chunk, step, memory_order_release);
         }
     if (done) atomic_store_explicit(done + chunk, base + w->group * w->n_blocks, memory_order_release);
     store_rows(t, b->dk, w->Dp, a->scale, n, a->D, at_mut(t, a->dk, row * a->lddk + kv_head * a->D), a->lddk);
-    store_rows(t, b->dv, w->Dp, b->drop.by.scale, n, a->D, at_mut(t, a->dv, row * a->lddv + kv_head * a->D), a->lddv);
+    store_rows(t, b->dv, w->Dp, b->drop.by.scale, n, a->D, at_mut(t, a->dv, row * a->lddv + kv_head * a->D),
+               a->lddv);
 }
 
-static void chunk_of_any_type(const struct backward *w, struct buffers *b, int64_t head, int64_t chunk, atomic_llong *done, int64_t base)
+static void chunk_of_any_type(const struct backward *w, struct buffers *b, int64_t head, int64_t chunk,
+                              atomic_llong *done, int64_t base)
 {
     HOST_BY_TYPE(w->a->dtype, backward_chunk, w, b, head / w->a->Hkv, head % w->a->Hkv, chunk, done, base);
 }
@@ -456,21 +497,25 @@ static void backward_units(const void *context, int64_t unit, int thread)
     for (int64_t i; (i = atomic_fetch_add(w->next, 1)) < n_units;) {
         const int64_t head = i / w->n_chunks, slot = head % w->n_slots;
         struct buffers b = place_buffers(w, thread, slot);
-        chunk_of_any_type(w, &b, head, i % w->n_chunks, w->done + slot * w->n_chunks, head / w->n_slots * w->group * w->n_blocks);
+        chunk_of_any_type(w, &b, head, i % w->n_chunks, w->done + slot * w->n_chunks,
+                          head / w->n_slots * w->group * w->n_blocks);
     }
 }
 
-yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device, const struct yoke_attention_backward_args *a,
+yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
+                                                   const struct yoke_attention_backward_args *a,
                                                    struct yoke_cost *cost)
 {
     YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
     const double pairs = (double)a->B * (double)a->H * (double)a->T * (double)a->T * (a->causal ? 0.5 : 1);
     const double elements = (double)a->B * (double)a->T * (double)a->D * (double)(4 * a->H + 4 * a->Hkv);
     const struct backward w = describe(device, a);
-    return host_cost(cost, scratch_bytes(&w), 10 * pairs * (double)a->D, elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_cost(cost, scratch_bytes(&w), 10 * pairs * (double)a->D,
+                     elements * (double)yoke_dtype_bytes(a->dtype));
 }
 
-yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream, const struct yoke_attention_backward_args *a)
+yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
+                                                   const struct yoke_attention_backward_args *a)
 {
     struct backward w = describe(stream->device, a);
     void *scratch;

@@ -25,15 +25,16 @@ enum {
      * position
      */
     KEYS = 64,
-    HALF = 32,    /* queries or keys of half a block; a block on the edge leaves out the halves beyond the edge */
+    HALF =
+        32, /* queries or keys of half a block; a block on the edge leaves out the halves beyond the edge */
 };
 
 #ifdef HOST_BF16
 INLINE bool in_pairs(const yoke_dtype t) { return t == YOKE_BF16; }
-#define IN_PAIRS(t, ...)       \
-    if (in_pairs(t)) {         \
-        __VA_ARGS__;           \
-        return;                \
+#define IN_PAIRS(t, ...) \
+    if (in_pairs(t)) {   \
+        __VA_ARGS__;     \
+        return;          \
     }
 #else
 INLINE bool in_pairs(const yoke_dtype t) { return (void)t, false; }
@@ -41,13 +42,22 @@ INLINE bool in_pairs(const yoke_dtype t) { return (void)t, false; }
 #endif
 
 /* The number of words in a row of left. */
-INLINE int64_t left_words(const yoke_dtype t, int64_t D) { return in_pairs(t) ? host_round_up(D, 2 * VL) / 2 : host_round_up(D, VL); }
+INLINE int64_t left_words(const yoke_dtype t, int64_t D)
+{
+    return in_pairs(t) ? host_round_up(D, 2 * VL) / 2 : host_round_up(D, VL);
+}
 /*
  * The number of words before row `row` of along, and before a key's weight of a column of by_key. `row` and
  * `column` are even.
  */
-INLINE int64_t along_words(const yoke_dtype t, int64_t row, int64_t Dp) { return (in_pairs(t) ? row / 2 : row) * Dp; }
-INLINE int64_t by_key_words(const yoke_dtype t, int64_t key, int64_t column) { return (key * QUERIES + column) / (in_pairs(t) ? 2 : 1); }
+INLINE int64_t along_words(const yoke_dtype t, int64_t row, int64_t Dp)
+{
+    return (in_pairs(t) ? row / 2 : row) * Dp;
+}
+INLINE int64_t by_key_words(const yoke_dtype t, int64_t key, int64_t column)
+{
+    return (key * QUERIES + column) / (in_pairs(t) ? 2 : 1);
+}
 
 /* ---- operands: `n` rows of x; words that are not written are never read, or zeroed by the caller ---- */
 
@@ -77,7 +87,8 @@ INLINE void pack_across(const yoke_dtype t, const void *x, int64_t ld, int64_t n
     widen_transposed(t, x, ld, n, D, to, QUERIES);
 }
 
-INLINE void pack_along(const yoke_dtype t, const void *x, int64_t ld, int64_t n, int64_t D, int64_t Dp, float *to)
+INLINE void pack_along(const yoke_dtype t, const void *x, int64_t ld, int64_t n, int64_t D, int64_t Dp,
+                       float *to)
 {
     IN_PAIRS(t, pair_rows(x, ld, n, D, (uint32_t *)(void *)to, Dp, Dp))
     widen_rows(t, x, ld, n, D, to, Dp, Dp);
@@ -98,12 +109,14 @@ PRODUCT scores_f32(int64_t m, int64_t columns, int64_t D, const float *x, const 
  * y [m][Dp] = start y + W^T X. The weights of m queries (whole vectors) are by_pair, and x is along its k
  * keys.
  */
-PRODUCT add_to_queries_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y, const float *factor)
+PRODUCT add_to_queries_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x,
+                           int64_t Dp, float *y, const float *factor)
 {
     product(start, m, Dp / VL, k, weights, 1, QUERIES, x, Dp, y, Dp, factor);
 }
 /* y [m][Dp] = start y + W X. The weights of m keys are by_key, and x is along its k queries. */
-PRODUCT add_to_keys_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
+PRODUCT add_to_keys_f32(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x,
+                        int64_t Dp, float *y)
 {
     product(start, m, Dp / VL, k, weights, QUERIES, 1, x, Dp, y, Dp, NULL);
 }
@@ -114,30 +127,37 @@ INLINE const uint32_t *pairs(const float *x) { return (const uint32_t *)(const v
 
 PRODUCT scores_bf16(int64_t m, int64_t columns, int64_t D, const float *x, const float *yt, float *s)
 {
-    product_bf16(TILE_ZERO, m, columns / VL, host_ceil_div(D, 2), halves(x), host_round_up(D, 2 * VL), 2, pairs(yt), QUERIES, s, QUERIES, NULL);
+    product_bf16(TILE_ZERO, m, columns / VL, host_ceil_div(D, 2), halves(x), host_round_up(D, 2 * VL), 2,
+                 pairs(yt), QUERIES, s, QUERIES, NULL);
 }
-PRODUCT add_to_queries_bf16(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y, const float *factor)
+PRODUCT add_to_queries_bf16(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x,
+                            int64_t Dp, float *y, const float *factor)
 {
-    product_bf16(start, m, Dp / VL, host_ceil_div(k, 2), halves(weights), 2, 2 * QUERIES, pairs(x), Dp, y, Dp, factor);
+    product_bf16(start, m, Dp / VL, host_ceil_div(k, 2), halves(weights), 2, 2 * QUERIES, pairs(x), Dp, y, Dp,
+                 factor);
 }
-PRODUCT add_to_keys_bf16(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
+PRODUCT add_to_keys_bf16(enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x,
+                         int64_t Dp, float *y)
 {
-    product_bf16(start, m, Dp / VL, host_ceil_div(k, 2), halves(weights), QUERIES, 2, pairs(x), Dp, y, Dp, NULL);
+    product_bf16(start, m, Dp / VL, host_ceil_div(k, 2), halves(weights), QUERIES, 2, pairs(x), Dp, y, Dp,
+                 NULL);
 }
 #endif
 
-INLINE void scores(const yoke_dtype t, int64_t n_keys, int64_t columns, int64_t D, const float *x, const float *yt, float *s)
+INLINE void scores(const yoke_dtype t, int64_t n_keys, int64_t columns, int64_t D, const float *x,
+                   const float *yt, float *s)
 {
     IN_PAIRS(t, scores_bf16(host_round_up(n_keys, TILE_M), columns, D, x, yt, s))
     scores_f32(host_round_up(n_keys, TILE_M), columns, D, x, yt, s);
 }
-INLINE void add_to_queries(const yoke_dtype t, enum tile_start start, int64_t m, int64_t k, const float *weights, const float *x, int64_t Dp, float *y,
-                           const float *factor)
+INLINE void add_to_queries(const yoke_dtype t, enum tile_start start, int64_t m, int64_t k,
+                           const float *weights, const float *x, int64_t Dp, float *y, const float *factor)
 {
     IN_PAIRS(t, add_to_queries_bf16(start, m, k, weights, x, Dp, y, factor))
     add_to_queries_f32(start, m, k, weights, x, Dp, y, factor);
 }
-INLINE void add_to_keys(const yoke_dtype t, enum tile_start start, int64_t n_keys, int64_t k, const float *weights, const float *x, int64_t Dp, float *y)
+INLINE void add_to_keys(const yoke_dtype t, enum tile_start start, int64_t n_keys, int64_t k,
+                        const float *weights, const float *x, int64_t Dp, float *y)
 {
     IN_PAIRS(t, add_to_keys_bf16(start, host_round_up(n_keys, TILE_M), k, weights, x, Dp, y))
     add_to_keys_f32(start, host_round_up(n_keys, TILE_M), k, weights, x, Dp, y);
@@ -156,36 +176,44 @@ INLINE void add_to_keys(const yoke_dtype t, enum tile_start start, int64_t n_key
 INLINE vu pair_up(vu both)
 {
     uint16_t turns[32];
-    for (int i = 0; i < 32; i++) turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* the compiler folds this to a constant */
+    for (int i = 0; i < 32; i++)
+        turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* the compiler folds this to a constant */
     __m512i index;
     memcpy(&index, turns, sizeof index);
     return (vu)_mm512_permutexvar_epi16(index, (__m512i)both);
 }
 INLINE void store_rows_of(uint16_t *row, vu both)
 {
-    const __m256i first = _mm512_castsi512_si256((__m512i)both), second = _mm512_extracti64x4_epi64((__m512i)both, 1);
+    const __m256i first = _mm512_castsi512_si256((__m512i)both),
+                  second = _mm512_extracti64x4_epi64((__m512i)both, 1);
     memcpy(row, &first, sizeof first);
     memcpy(row + QUERIES, &second, sizeof second);
 }
 #endif
 
-INLINE void store_by_pair(const yoke_dtype t, float *weights, int64_t key, int64_t column, vf first, vf second, bool has_second)
+INLINE void store_by_pair(const yoke_dtype t, float *weights, int64_t key, int64_t column, vf first,
+                          vf second, bool has_second)
 {
-    IN_PAIRS(t, store_pairs((uint32_t *)(void *)weights + key / 2 * QUERIES + column, pair_up(round_both(first, second))))
+    IN_PAIRS(t, store_pairs((uint32_t *)(void *)weights + key / 2 * QUERIES + column,
+                            pair_up(round_both(first, second))))
     vstore(YOKE_F32, weights, key * QUERIES + column, vround(t, first));
     if (has_second) vstore(YOKE_F32, weights, (key + 1) * QUERIES + column, vround(t, second));
 }
 
-INLINE void store_by_key(const yoke_dtype t, float *weights, int64_t key, int64_t column, vf first, vf second, bool has_second)
+INLINE void store_by_key(const yoke_dtype t, float *weights, int64_t key, int64_t column, vf first, vf second,
+                         bool has_second)
 {
-    IN_PAIRS(t, store_rows_of((uint16_t *)(void *)weights + key * QUERIES + column, round_both(first, second)))
+    IN_PAIRS(t,
+             store_rows_of((uint16_t *)(void *)weights + key * QUERIES + column, round_both(first, second)))
     store_by_pair(t, weights, key, column, first, second, has_second);
 }
 
 /* In f32, by_key and by_pair are the same, and by_pair is not written. */
-INLINE void store_both_ways(const yoke_dtype t, float *by_key, float *by_pair, int64_t key, int64_t column, vf first, vf second, bool has_second)
+INLINE void store_both_ways(const yoke_dtype t, float *by_key, float *by_pair, int64_t key, int64_t column,
+                            vf first, vf second, bool has_second)
 {
-    IN_PAIRS(t, const vu both = round_both(first, second); store_rows_of((uint16_t *)(void *)by_key + key * QUERIES + column, both);
+    IN_PAIRS(t, const vu both = round_both(first, second);
+             store_rows_of((uint16_t *)(void *)by_key + key * QUERIES + column, both);
              store_pairs((uint32_t *)(void *)by_pair + key / 2 * QUERIES + column, pair_up(both)))
     (void)by_pair;
     store_by_pair(t, by_key, key, column, first, second, has_second);
@@ -196,7 +224,8 @@ INLINE const float *widen_by_pair(const yoke_dtype t, const float *weights, int6
 {
     if (!in_pairs(t)) return weights;
     for (int64_t j = 0; j < n_keys; j++)
-        for (int64_t i = 0; i < QUERIES; i++) to[j * QUERIES + i] = load_one(YOKE_BF16, weights, (j / 2 * QUERIES + i) * 2 + j % 2);
+        for (int64_t i = 0; i < QUERIES; i++)
+            to[j * QUERIES + i] = load_one(YOKE_BF16, weights, (j / 2 * QUERIES + i) * 2 + j % 2);
     return to;
 }
 INLINE const float *widen_by_key(const yoke_dtype t, const float *weights, int64_t n_keys, float *to)

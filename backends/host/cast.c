@@ -10,7 +10,8 @@ YOKE_CAST_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
 const struct yoke_cast_ops HOST_NAME(host_cast_ops) = { YOKE_CAST_OPS(ENTRY) };
 
-INLINE void convert(const yoke_dtype from_type, const yoke_dtype to_type, const struct yoke_cast_args *a, int64_t from, int64_t to)
+INLINE void convert(const yoke_dtype from_type, const yoke_dtype to_type, const struct yoke_cast_args *a,
+                    int64_t from, int64_t to)
 {
     const void *x = a->x;
     void *y = a->y;
@@ -32,7 +33,8 @@ static void cast_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->from, convert_from, a, from, to);
 }
 
-static yoke_status host_cast_can(const yoke_device *device, const struct yoke_cast_args *a, struct yoke_cost *cost)
+static yoke_status host_cast_can(const yoke_device *device, const struct yoke_cast_args *a,
+                                 struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_cast, "from", a->from));

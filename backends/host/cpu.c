@@ -22,8 +22,8 @@ int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS])
     /* __builtin_cpu_supports also checks that the system saves the registers. */
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
-    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+                        && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     if (avx512 && __builtin_cpu_supports("avx512bf16")) isas_out[n++] = &host_isa_avx512bf16;
     if (avx512) isas_out[n++] = &host_isa_avx512;
     if (avx2) isas_out[n++] = &host_isa_avx2;

@@ -38,18 +38,21 @@
 /*
  * An op whose variants are the instruction sets only. `type` is the field of the arguments that has its type.
  */
-#define DISPATCH(family, op, type, edge)                                                                                \
-    static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost) \
-    {                                                                                                                   \
-        const int variant = yokei_variant_at(device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), 0);         \
-        return host_device(device)->isas[variant]->family->op.can(device, args, cost);                                  \
-    }                                                                                                                   \
-    static yoke_status host_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)                        \
-    {                                                                                                                   \
-        const int variant = yokei_variant_at(stream->device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), 0); \
-        const struct host_isa *isa = host_device(stream->device)->isas[variant];                                        \
-        YOKE_TRY(isa->family->op.can(stream->device, args, NULL));                                                      \
-        return isa->family->op.run(stream, args);                                                                       \
+#define DISPATCH(family, op, type, edge)                                                                    \
+    static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args,      \
+                                       struct yoke_cost *cost)                                              \
+    {                                                                                                       \
+        const int variant = yokei_variant_at(device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), \
+                                             0);                                                            \
+        return host_device(device)->isas[variant]->family->op.can(device, args, cost);                      \
+    }                                                                                                       \
+    static yoke_status host_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)            \
+    {                                                                                                       \
+        const int variant = yokei_variant_at(stream->device, YOKE_OP_##op, args->type, SIZE_##op(args),     \
+                                             edge(args), 0);                                                \
+        const struct host_isa *isa = host_device(stream->device)->isas[variant];                            \
+        YOKE_TRY(isa->family->op.can(stream->device, args, NULL));                                          \
+        return isa->family->op.run(stream, args);                                                           \
     }
 
 #define NORM(op) DISPATCH(norm, op, dtype, NO_EDGE)
@@ -95,7 +98,8 @@ bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struc
     enum { PAGE = 1024, SHORT_K = 512, LONG = 16384 };
     if (a->dtype == YOKE_BF16) return best->bf16 && !amx;
     if (a->dtype != YOKE_F32) return best->avx512;
-    const bool far_rows = a->ldc % PAGE == 0 || (!a->trans_b && a->ldb % PAGE == 0), short_rows = a->trans_b && a->K < SHORT_K;
+    const bool far_rows = a->ldc % PAGE == 0 || (!a->trans_b && a->ldb % PAGE == 0),
+               short_rows = a->trans_b && a->K < SHORT_K;
     return best->avx512 && (far_rows || short_rows || a->K > LONG || a->M > LONG);
 }
 
@@ -104,14 +108,18 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
 {
     const struct host_device *d = host_device(device);
     const int first = gemm_first_isa(d);
-    const bool library = d->onednn && !yokei_host_own_is_faster(d->isas[0], host_onednn_amx(d->onednn), args) && host_onednn_offers(device, args);
-    int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), library ? 0 : first);
-    if (variant < first && !library && !yokei_variant_is_forced(device, YOKE_OP_gemm) && !host_onednn_offers(device, args))
+    const bool library = d->onednn && !yokei_host_own_is_faster(d->isas[0], host_onednn_amx(d->onednn), args)
+                         && host_onednn_offers(device, args);
+    int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, YOKEI_GEMM_SIZE(args),
+                                   YOKEI_GEMM_EDGE(args), library ? 0 : first);
+    if (variant < first && !library && !yokei_variant_is_forced(device, YOKE_OP_gemm)
+        && !host_onednn_offers(device, args))
         variant = first; /* a tuning file chose the library for products like this one */
     return variant < first ? NULL : d->isas[variant - first];
 }
 
-static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost)
+static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+                                 struct yoke_cost *cost)
 {
     const struct host_isa *isa = gemm_choice(device, args);
     return isa ? isa->gemm->gemm.can(device, args, cost) : host_onednn_gemm_can(device, args, cost);

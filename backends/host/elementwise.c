@@ -4,7 +4,8 @@
  * maths, types and bounds.
  */
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds; the compiler must interleave those of several words */
+#pragma GCC optimize("schedule-insns") /* Philox is a chain of ten rounds; the compiler must interleave \
+                                          those of several words */
 #endif
 #include "backends/host/kernels.h"
 #include "backends/host/random.h"
@@ -25,7 +26,8 @@ static void add_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, add_elements, a, from, to);
 }
 
-static yoke_status host_add_can(const yoke_device *device, const struct yoke_add_args *a, struct yoke_cost *cost)
+static yoke_status host_add_can(const yoke_device *device, const struct yoke_add_args *a,
+                                struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_add, "dtype", a->dtype));
@@ -51,7 +53,8 @@ static void scale_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, scale_elements, a, from, to);
 }
 
-static yoke_status host_scale_can(const yoke_device *device, const struct yoke_scale_args *a, struct yoke_cost *cost)
+static yoke_status host_scale_can(const yoke_device *device, const struct yoke_scale_args *a,
+                                  struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_scale, "dtype", a->dtype));
@@ -67,8 +70,8 @@ static yoke_status host_scale_run(yoke_stream *stream, const struct yoke_scale_a
 
 /* ---- dropout ---- */
 /* Process columns [from, to) of a row. words[0] is the random word of column `from`. */
-INLINE void drop_columns(const yoke_dtype t, const struct yokei_dropout *drop, const uint32_t *words, const void *x, const void *residual,
-                         void *y, int64_t from, int64_t to)
+INLINE void drop_columns(const yoke_dtype t, const struct yokei_dropout *drop, const uint32_t *words,
+                         const void *x, const void *residual, void *y, int64_t from, int64_t to)
 {
     VECTOR_LOOP(c, n, from, to, {
         vu word = { 0 };
@@ -85,8 +88,10 @@ INLINE void dropout_rows(const yoke_dtype t, const struct yoke_dropout_args *a, 
     const int64_t first = a->channel_start, end = first + a->C;
     uint32_t words[64];
     for (int64_t n = from; n < to; n++) {
-        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T, position = a->pos_start + row % a->T;
-        const void *x = at(t, a->x, n * a->ldx), *residual = a->residual ? at(t, a->residual, n * a->ldresidual) : NULL;
+        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T,
+                      position = a->pos_start + row % a->T;
+        const void *x = at(t, a->x, n * a->ldx),
+                   *residual = a->residual ? at(t, a->residual, n * a->ldresidual) : NULL;
         void *y = at_mut(t, a->y, n * a->ldy);
         for (int64_t group = first / 64; group * 64 < end; group++) {
             const int64_t low = YOKE_MAX(first, 64 * group), high = YOKE_MIN(end, 64 * group + 64);
@@ -107,7 +112,8 @@ static void dropout_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, dropout_rows, a, from, to);
 }
 
-static yoke_status host_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a, struct yoke_cost *cost)
+static yoke_status host_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a,
+                                    struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_dropout, "dtype", a->dtype));

@@ -8,7 +8,8 @@ YOKE_EMBED_OPS(PROTOTYPES)
 const struct yoke_embed_ops HOST_NAME(host_embed_ops) = { YOKE_EMBED_OPS(ENTRY) };
 
 /* ---- forward ---- */
-INLINE void forward_rows(const yoke_dtype t, const struct yoke_embed_forward_args *a, int64_t from, int64_t to)
+INLINE void forward_rows(const yoke_dtype t, const struct yoke_embed_forward_args *a, int64_t from,
+                         int64_t to)
 {
     const int64_t C = a->C;
     for (int64_t n = from; n < to; n++) {
@@ -31,7 +32,8 @@ static void forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
 }
 
-static yoke_status host_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *a,
+                                          struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_embed_forward, "dtype", a->dtype));
@@ -73,7 +75,8 @@ static void sort_tokens(struct backward *b)
         const int64_t token = a->tokens[n] - a->vocab_start;
         if (token >= 0 && token < a->V) b->positions[b->begin[token]++] = n;
     }
-    memmove(b->begin + 1, b->begin, (size_t)a->V * sizeof *b->begin); /* each entry has moved to the start of the next token */
+    memmove(b->begin + 1, b->begin,
+            (size_t)a->V * sizeof *b->begin); /* each entry has moved to the start of the next token */
     b->begin[0] = 0;
 }
 
@@ -86,7 +89,8 @@ INLINE void add_token_rows(const yoke_dtype t, const struct backward *b, int64_t
         if (b->begin[v] == b->begin[v + 1]) continue;
         VECTOR_LOOP(c, m, c0, c1, {
             vf s = vload_n(YOKE_F32, a->dwte, v * C + c, m);
-            for (int64_t i = b->begin[v]; i < b->begin[v + 1]; i++) s += vload_n(t, a->dy, b->positions[i] * C + c, m);
+            for (int64_t i = b->begin[v]; i < b->begin[v + 1]; i++)
+                s += vload_n(t, a->dy, b->positions[i] * C + c, m);
             vstore_n(YOKE_F32, a->dwte, v * C + c, m, s);
         });
     }
@@ -118,7 +122,8 @@ static void position_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(b->a->dtype, add_position_rows, b, from, to);
 }
 
-static yoke_status host_embed_backward_can(const yoke_device *device, const struct yoke_embed_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_embed_backward_can(const yoke_device *device,
+                                           const struct yoke_embed_backward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_embed_backward, "dtype", a->dtype));
@@ -133,7 +138,8 @@ static yoke_status host_embed_backward_run(yoke_stream *stream, const struct yok
     struct backward b = { .a = a, .column_units = host_ceil_div(a->C, COLUMNS) };
     if (a->dwte && a->V) {
         void *scratch;
-        YOKE_TRY(yokei_scratch(stream, YOKE_OP_embed_backward, (size_t)(a->V + 1 + a->N) * sizeof(int64_t), &scratch));
+        YOKE_TRY(yokei_scratch(stream, YOKE_OP_embed_backward, (size_t)(a->V + 1 + a->N) * sizeof(int64_t),
+                               &scratch));
         b.begin = scratch;
         b.positions = b.begin + a->V + 1;
         sort_tokens(&b);

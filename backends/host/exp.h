@@ -36,14 +36,17 @@
 INLINE vf power_of_steps(vi steps, const uint32_t less)
 {
 #ifdef HOST_AVX512
-    static const float powers[] = { 0x1.000000p0f, 0x1.0b5586p0f, 0x1.172b84p0f, 0x1.2387a6p0f, 0x1.306fe0p0f, 0x1.3dea64p0f, 0x1.4bfdaep0f, 0x1.5ab07ep0f,
-                                    0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f, 0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f };
+    static const float powers[] = { 0x1.000000p0f, 0x1.0b5586p0f, 0x1.172b84p0f, 0x1.2387a6p0f,
+                                    0x1.306fe0p0f, 0x1.3dea64p0f, 0x1.4bfdaep0f, 0x1.5ab07ep0f,
+                                    0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f,
+                                    0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f };
     __m512 table;
     memcpy(&table, powers, sizeof table);
     table = (__m512)((vu)table - (vu)vlanes() * less); /* the compiler folds this to constants */
     return (vf)_mm512_permutexvar_ps((__m512i)steps, table);
 #else
-    static const float powers[] = { 0x1.000000p0f, 0x1.172b84p0f, 0x1.306fe0p0f, 0x1.4bfdaep0f, 0x1.6a09e6p0f, 0x1.8ace54p0f, 0x1.ae89fap0f, 0x1.d5818ep0f };
+    static const float powers[] = { 0x1.000000p0f, 0x1.172b84p0f, 0x1.306fe0p0f, 0x1.4bfdaep0f,
+                                    0x1.6a09e6p0f, 0x1.8ace54p0f, 0x1.ae89fap0f, 0x1.d5818ep0f };
     __m256 table;
     memcpy(&table, powers, sizeof table);
     table = (__m256)((vu)table - (vu)vlanes() * less);
@@ -69,7 +72,8 @@ INLINE vf power_times(vf power, vf f)
 INLINE vf scale_steps(vf x, vf y_magic)
 {
 #ifdef HOST_AVX512
-    return (vf)_mm512_scalef_ps((__m512)x, (__m512)(y_magic - MAGIC)); /* the instruction takes the floor of its argument */
+    return (vf)_mm512_scalef_ps(
+        (__m512)x, (__m512)(y_magic - MAGIC)); /* the instruction takes the floor of its argument */
 #else
     /* two steps, because 2^n may not be a normal number */
     const vi whole = ((vi)y_magic - (vi)vset(MAGIC)) >> 3, half = whole >> 1;
@@ -93,7 +97,8 @@ INLINE vf vexp2_product(vf a, vf b)
  */
 INLINE vf vexp2(vf y)
 {
-    y = vatmost(vatleast(y, vset(-151.0f)), vset(129.0f)); /* beyond this range the result is 0 or infinity in f32 */
+    y = vatmost(vatleast(y, vset(-151.0f)),
+                vset(129.0f)); /* beyond this range the result is 0 or infinity in f32 */
     const vf t = y + MAGIC;
     return scale_steps(power_times(power_of_steps((vi)t, 0), y - (t - MAGIC)), t);
 }
@@ -104,8 +109,10 @@ INLINE vf vexp2(vf y)
  */
 INLINE vf vexp(vf x)
 {
-    x = vatmost(vatleast(x, vset(-104.0f)), vset(89.0f)); /* beyond this range the result is 0 or infinity in f32 */
-    const vf t = vfma(x, vset(LOG2_E), vset(MAGIC)), f = vfma(x, vset(LOG2_E_REST), vfma(x, vset(LOG2_E), MAGIC - t));
+    x = vatmost(vatleast(x, vset(-104.0f)),
+                vset(89.0f)); /* beyond this range the result is 0 or infinity in f32 */
+    const vf t = vfma(x, vset(LOG2_E), vset(MAGIC)),
+             f = vfma(x, vset(LOG2_E_REST), vfma(x, vset(LOG2_E), MAGIC - t));
     return scale_steps(power_times(power_of_steps((vi)t, 0), f), t);
 }
 
@@ -126,7 +133,8 @@ INLINE vf exp2_fraction(vf f)
 /* x 2^n for a whole number n in [-252, 252]. A subnormal result is rounded once. */
 INLINE vf scale_exponent(vf x, vf n)
 {
-    const vi whole = __builtin_convertvector(n, vi), half = whole >> 1; /* two steps, because 2^n may not be a normal number */
+    const vi whole = __builtin_convertvector(n, vi),
+             half = whole >> 1; /* two steps, because 2^n may not be a normal number */
     return x * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
 }
 

@@ -27,8 +27,8 @@ enum { TILE_FLOATS = STRIP_M * VL };
 
 struct gemm {
     const struct yoke_gemm_args *a;
-    bool pairs, direct;                         /* pairs: words are pairs of bf16; direct: A's rows are read in place */
-    int64_t words, chunk_k, n_chunks;           /* all along K: number of words, words of a chunk, number of chunks */
+    bool pairs, direct;               /* pairs: words are pairs of bf16; direct: A's rows are read in place */
+    int64_t words, chunk_k, n_chunks; /* all along K: number of words, words of a chunk, number of chunks */
     int64_t block_m, block_n, m_blocks, n_blocks;
     int64_t strip_stride;
     /* scratch: sums [block_m][block_n] if C cannot hold them, strips, a tile, a panel */
@@ -55,32 +55,39 @@ INLINE void pack_a(const yoke_dtype t, const bool pairs, const struct block *b)
     const int64_t n = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0;
     const void *base = at(t, a->a, b->batch * a->stride_a);
     if (a->trans_a)
-        pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips, b->g->strip_stride);
+        pack_columns(t, pairs, at(t, base, k0 * a->lda + b->m0), a->lda, b->m, n, b->strips,
+                     b->g->strip_stride);
     else
-        pack_rows(t, pairs, at(t, base, (b->m0 + b->direct_m) * a->lda + k0), a->lda, b->m - b->direct_m, n, b->strips,
-                  b->g->strip_stride);
+        pack_rows(t, pairs, at(t, base, (b->m0 + b->direct_m) * a->lda + k0), a->lda, b->m - b->direct_m, n,
+                  b->strips, b->g->strip_stride);
 }
 
-INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, int64_t j, int64_t n, int64_t width)
+INLINE void pack_b(const yoke_dtype t, const bool pairs, const struct block *b, int64_t j, int64_t n,
+                   int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
     const int64_t n_elements = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0;
     const void *base = at(t, a->b, b->batch * a->stride_b);
     if (a->trans_b)
-        pack_panel_transposed(t, pairs, at(t, base, (b->n0 + j) * a->ldb + k0), a->ldb, n, width, n_elements, b->panel);
+        pack_panel_transposed(t, pairs, at(t, base, (b->n0 + j) * a->ldb + k0), a->ldb, n, width, n_elements,
+                              b->panel);
     else
         pack_panel(t, pairs, at(t, base, k0 * a->ldb + b->n0 + j), a->ldb, n, width, n_elements, b->panel);
 }
 
 /* alpha A B + beta C, plus the sums of earlier chunks. The last chunk adds the bias and computes GELU. */
-INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
+INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n,
+                   int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
-    const bool bias = b->last && a->epilogue != YOKE_EPILOGUE_NONE, with_gelu = b->last && a->epilogue == YOKE_EPILOGUE_BIAS_GELU;
+    const bool bias = b->last && a->epilogue != YOKE_EPILOGUE_NONE,
+               with_gelu = b->last && a->epilogue == YOKE_EPILOGUE_BIAS_GELU;
     const bool reads_c = b->first && a->beta != 0;
     for (int64_t r = 0; r < rows; r++) {
         void *c = at_mut(t, a->c, b->batch * a->stride_c + (b->m0 + i + r) * a->ldc + b->n0 + j);
-        void *aux = with_gelu && a->aux ? at_mut(t, a->aux, b->batch * a->stride_aux + (b->m0 + i + r) * a->ldaux + b->n0 + j) : NULL;
+        void *aux = with_gelu && a->aux
+                        ? at_mut(t, a->aux, b->batch * a->stride_aux + (b->m0 + i + r) * a->ldaux + b->n0 + j)
+                        : NULL;
         float *sums = b->sums ? b->sums + (i + r) * b->g->block_n + j : c;
         const float *tile = b->tile + r * width;
         VECTOR_LOOP(p, left, 0, n, {
@@ -103,7 +110,8 @@ INLINE void finish(const yoke_dtype t, const struct block *b, int64_t i, int64_t
 }
 
 /* As finish, if the sums are C itself, or are only added to C. */
-INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
+INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j,
+                         int64_t n, int64_t width)
 {
     const struct yoke_gemm_args *a = b->a;
     char *c = at_mut(t, a->c, b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j);
@@ -114,7 +122,9 @@ INLINE void finish_plain(const yoke_dtype t, const struct block *b, int64_t i, i
             VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vload(YOKE_F32, tile, p)););
     else
         for (int64_t r = 0; r < rows; r++, tile += width, c += ldc)
-            VECTOR_LOOP(p, left, 0, n, vstore_n(t, c, p, left, vfma(vset(factor), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
+            VECTOR_LOOP(p, left, 0, n,
+                        vstore_n(t, c, p, left,
+                                 vfma(vset(factor), vload_n(t, c, p, left), vload(YOKE_F32, tile, p))););
 }
 
 /* Whether C is the product, or the product plus the old C, and no sums are kept in scratch. */
@@ -123,7 +133,8 @@ INLINE bool is_plain(const struct block *b)
     return b->a->alpha == 1 && !b->sums && !(b->last && b->a->epilogue != YOKE_EPILOGUE_NONE);
 }
 
-INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j, int64_t n, int64_t width)
+INLINE void finish_tile(const yoke_dtype t, const struct block *b, int64_t i, int64_t rows, int64_t j,
+                        int64_t n, int64_t width)
 {
     if (is_plain(b))
         finish_plain(t, b, i, rows, j, n, width);
@@ -137,7 +148,8 @@ INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j
     const struct yoke_gemm_args *a = b->a;
     const int64_t bytes = (int64_t)yoke_dtype_bytes(a->out_dtype), line = 64;
     for (int64_t r = 0; r < rows; r++) {
-        const char *c = (const char *)a->c + (b->batch * a->stride_c + (b->m0 + i + r) * a->ldc + b->n0 + j) * bytes;
+        const char *c = (const char *)a->c
+                        + (b->batch * a->stride_c + (b->m0 + i + r) * a->ldc + b->n0 + j) * bytes;
         for (int64_t p = 0; p < n * bytes; p += line) __builtin_prefetch(c + p, 1);
     }
 }
@@ -146,12 +158,15 @@ INLINE void fetch_tile(const struct block *b, int64_t i, int64_t rows, int64_t j
 INLINE void see_next(const yoke_dtype t, const bool pairs, struct block *b, int64_t j)
 {
     const struct yoke_gemm_args *a = b->a;
-    const int64_t n_elements = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0, n = YOKE_MIN(PANEL_N, b->n - j), first = b->n0 + j;
+    const int64_t n_elements = elements(pairs, a->K, b->k0, b->k), k0 = pairs ? 2 * b->k0 : b->k0,
+                  n = YOKE_MIN(PANEL_N, b->n - j), first = b->n0 + j;
     const int64_t bytes = (int64_t)type_bytes(t);
     b->next_rows = n <= 0 ? 0 : a->trans_b ? n : n_elements;
     b->next_bytes = (a->trans_b ? n_elements : n) * bytes;
     b->next_ld = a->ldb * bytes;
-    if (n > 0) b->next = at(t, a->b, b->batch * a->stride_b + (a->trans_b ? first * a->ldb + k0 : k0 * a->ldb + first));
+    if (n > 0)
+        b->next = at(t, a->b,
+                     b->batch * a->stride_b + (a->trans_b ? first * a->ldb + k0 : k0 * a->ldb + first));
 }
 
 /*
@@ -169,21 +184,25 @@ INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
 }
 
 /* Compute the sums of one tile, with A's rows from i on in place, or from a strip of either layout. */
-INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending end, const struct block *b, int64_t i, void *out, const int64_t ldo)
+INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending end, const struct block *b,
+                     int64_t i, void *out, const int64_t ldo)
 {
     enum { WORD = sizeof(float) };
     const struct yoke_gemm_args *a = b->a;
     if (i < b->direct_m) {
         const int64_t bytes = pairs ? sizeof(uint16_t) : sizeof(float), lda = a->lda * bytes;
-        const char *row = (const char *)a->a + b->batch * a->stride_a * bytes + (b->m0 + i) * lda + b->k0 * WORD;
+        const char *row = (const char *)a->a + b->batch * a->stride_a * bytes + (b->m0 + i) * lda
+                          + b->k0 * WORD;
         tile_words(pairs, n_vectors, end, b->k, row, lda, WORD, b->panel, out, ldo);
         return;
     }
     const char *strip = (const char *)(b->strips + (i - b->direct_m) / STRIP_M * b->g->strip_stride);
     if (a->trans_a)
-        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * WORD, WORD, STRIP_M * WORD, b->panel, out, ldo);
+        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * WORD, WORD, STRIP_M * WORD, b->panel,
+                   out, ldo);
     else
-        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD, b->panel, out, ldo);
+        tile_words(pairs, n_vectors, end, b->k, strip + i % STRIP_M * STRIP_LD * WORD, STRIP_LD * WORD, WORD,
+                   b->panel, out, ldo);
 }
 
 /* Store a whole tile from the registers to C. Returns false if the tile must go through the L1 cache. */
@@ -191,7 +210,9 @@ INLINE bool sum_to_c(const bool pairs, const struct block *b, int64_t i, int64_t
 {
     const struct yoke_gemm_args *a = b->a;
     const float factor = b->first ? a->beta : 1;
-    char *c = (char *)a->c + (b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j) * (int64_t)yoke_dtype_bytes(a->out_dtype);
+    char *c = (char *)a->c
+              + (b->batch * a->stride_c + (b->m0 + i) * a->ldc + b->n0 + j)
+                    * (int64_t)yoke_dtype_bytes(a->out_dtype);
     if (a->out_dtype == YOKE_F32 && factor == 0)
         sum_tile(pairs, TILE_N, END_F32, b, i, c, a->ldc);
     else if (a->out_dtype == YOKE_F32 && factor == 1)
@@ -227,9 +248,17 @@ INLINE void multiply_panel(const bool pairs, const struct block *b, int64_t j, i
     }
 }
 
-static __attribute__((noinline)) void panel_of_f32(const struct block *b, int64_t j, int64_t n, int64_t n_vectors) { multiply_panel(false, b, j, n, n_vectors); }
+static __attribute__((noinline)) void panel_of_f32(const struct block *b, int64_t j, int64_t n,
+                                                   int64_t n_vectors)
+{
+    multiply_panel(false, b, j, n, n_vectors);
+}
 #ifdef HOST_BF16
-static __attribute__((noinline)) void panel_of_pairs(const struct block *b, int64_t j, int64_t n, int64_t n_vectors) { multiply_panel(true, b, j, n, n_vectors); }
+static __attribute__((noinline)) void panel_of_pairs(const struct block *b, int64_t j, int64_t n,
+                                                     int64_t n_vectors)
+{
+    multiply_panel(true, b, j, n, n_vectors);
+}
 #endif
 
 /* The number of vectors in the next panel: three, but if four are left, two and two. */
@@ -270,7 +299,9 @@ static void gemm_unit(const void *context, int64_t unit, int thread)
     const struct gemm *g = context;
     const struct yoke_gemm_args *a = g->a;
     float *scratch = g->scratch + thread * g->thread_floats;
-    struct block b = { .g = g, .a = a, .batch = unit / (g->m_blocks * g->n_blocks), .sums = g->sums_floats ? scratch : NULL };
+    struct block b = {
+        .g = g, .a = a, .batch = unit / (g->m_blocks * g->n_blocks), .sums = g->sums_floats ? scratch : NULL
+    };
     b.strips = scratch + g->sums_floats, b.tile = b.strips + g->strips_floats, b.panel = b.tile + TILE_FLOATS;
     b.m0 = unit / g->n_blocks % g->m_blocks * g->block_m, b.n0 = unit % g->n_blocks * g->block_n;
     b.m = YOKE_MIN(g->block_m, a->M - b.m0), b.n = YOKE_MIN(g->block_n, a->N - b.n0);
@@ -295,7 +326,8 @@ static int64_t cut_cost(const struct gemm *g, int64_t block_m, int64_t block_n, 
     enum { PACKING = 4 }; /* packing a vector takes as long as this number of multiplications */
     const int64_t units = g->a->batch * host_ceil_div(g->a->M, block_m) * host_ceil_div(g->a->N, block_n);
     const int64_t vectors = host_ceil_div(block_n, VL), rows = host_round_up(block_m, TILE_M);
-    return host_ceil_div(units, n_threads) * (rows * vectors + PACKING * (vectors + (g->direct ? 0 : rows / VL)));
+    return host_ceil_div(units, n_threads)
+           * (rows * vectors + PACKING * (vectors + (g->direct ? 0 : rows / VL)));
 }
 
 /* Of the blocks that fit the caches and give each thread at least one, choose the cheapest. */
@@ -306,7 +338,9 @@ static void choose_blocks(struct gemm *g, int n_threads)
     int64_t best = INT64_MAX;
     for (int64_t extra = 0; extra < n_threads; extra++)
         for (int rounds = 1; rounds <= 3; rounds++) {
-            const int64_t m_blocks = m_least + extra, n_blocks = YOKE_MAX(n_least, host_ceil_div(rounds * (int64_t)n_threads, a->batch * m_blocks));
+            const int64_t m_blocks = m_least + extra,
+                          n_blocks = YOKE_MAX(n_least, host_ceil_div(rounds * (int64_t)n_threads,
+                                                                     a->batch * m_blocks));
             const int64_t block_m = YOKE_MIN(host_round_up(host_ceil_div(a->M, m_blocks), TILE_M), BLOCK_M);
             const int64_t block_n = host_round_up(host_ceil_div(a->N, n_blocks), VL);
             const int64_t cost = cut_cost(g, block_m, block_n, n_threads);
@@ -322,26 +356,31 @@ static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
      * Rows that are a multiple of a page apart share few sets of the caches, so they are packed. An odd K
      * ends with half a pair, so its rows are packed too.
      */
-    g->direct = !a->trans_a && (a->dtype == YOKE_F32 || (g->pairs && a->K % 2 == 0)) && a->lda * (int64_t)yoke_dtype_bytes(a->dtype) % 4096 != 0;
+    g->direct = !a->trans_a && (a->dtype == YOKE_F32 || (g->pairs && a->K % 2 == 0))
+                && a->lda * (int64_t)yoke_dtype_bytes(a->dtype) % 4096 != 0;
     g->words = g->pairs ? (a->K + 1) / 2 : a->K;
     g->n_chunks = YOKE_MAX(1, host_ceil_div(g->words, CHUNK_K));
     g->chunk_k = host_round_up(host_ceil_div(g->words, g->n_chunks), VL);
     choose_blocks(g, n_threads);
-    g->sums_floats = g->n_chunks > 1 && a->out_dtype != YOKE_F32 ? host_round_up(g->block_m * g->block_n, VL) : 0;
+    g->sums_floats = g->n_chunks > 1 && a->out_dtype != YOKE_F32 ? host_round_up(g->block_m * g->block_n, VL)
+                                                                 : 0;
     g->strip_stride = strip_stride(a->trans_a, g->chunk_k);
     g->strips_floats = g->strip_stride * (g->direct ? 1 : host_ceil_div(g->block_m, STRIP_M));
     g->thread_floats = g->sums_floats + g->strips_floats + TILE_FLOATS + g->chunk_k * PANEL_N;
 }
 
-static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)
+static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
+                                 struct yoke_cost *cost)
 {
     YOKE_TRY(host_check_type(YOKE_OP_gemm, "dtype", a->dtype));
     YOKE_TRY(host_check_type(YOKE_OP_gemm, "out_dtype", a->out_dtype));
     const double M = (double)a->M, N = (double)a->N, K = (double)a->K, batch = (double)a->batch;
-    const double in_bytes = (double)yoke_dtype_bytes(a->dtype), out_bytes = (double)yoke_dtype_bytes(a->out_dtype);
+    const double in_bytes = (double)yoke_dtype_bytes(a->dtype),
+                 out_bytes = (double)yoke_dtype_bytes(a->out_dtype);
     struct gemm g = { .thread_floats = 0 };
     if (a->M && a->N) plan(&g, a, host_n_threads(device));
-    return host_cost(cost, (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float), 2 * batch * M * N * K,
+    return host_cost(cost, (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float),
+                     2 * batch * M * N * K,
                      batch * ((M * K + K * N) * in_bytes + M * N * out_bytes * (a->beta != 0 ? 2 : 1)));
 }
 
@@ -352,7 +391,8 @@ static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_arg
     void *scratch;
     if (!a->M || !a->N) return YOKE_OK;
     plan(&g, a, n_threads);
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, (size_t)n_threads * (size_t)g.thread_floats * sizeof(float), &scratch));
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, (size_t)n_threads * (size_t)g.thread_floats * sizeof(float),
+                           &scratch));
     g.scratch = scratch;
     host_for_units(stream, a->batch * g.m_blocks * g.n_blocks, gemm_unit, &g);
     return YOKE_OK;
@@ -390,7 +430,9 @@ INLINE void bias_block(const yoke_dtype t, const struct bias *b, int64_t block)
         });
     }
     for (; n < to; n++)
-        VECTOR_LOOP(c, m, 0, C, vstore_n(YOKE_F32, sum, c, m, vload_n(YOKE_F32, sum, c, m) + vload_n(t, a->dy, n * ld + c, m)););
+        VECTOR_LOOP(c, m, 0, C,
+                    vstore_n(YOKE_F32, sum, c, m,
+                             vload_n(YOKE_F32, sum, c, m) + vload_n(t, a->dy, n * ld + c, m)););
 }
 
 static void bias_unit(const void *context, int64_t block, int thread)
@@ -416,7 +458,8 @@ static size_t bias_scratch(const struct yoke_bias_backward_args *a)
     return (size_t)(host_ceil_div(a->N, block_rows(a->N)) * a->C) * sizeof(float);
 }
 
-static yoke_status host_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *a,
+                                          struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_bias_backward, "dtype", a->dtype));

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /* If `onednn` is NULL, the library is absent, and `reason` says why. */
-static yoke_status describe(struct yoke_device_info *info, const struct host_isa *best, const struct host_onednn *onednn,
-                            const char *reason)
+static yoke_status describe(struct yoke_device_info *info, const struct host_isa *best,
+                            const struct host_onednn *onednn, const char *reason)
 {
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
@@ -17,7 +17,8 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
     info->index = 0;
     yokei_text(info->name, sizeof info->name, "%s", topology.cpu);
     if (onednn)
-        yokei_text(info->driver, sizeof info->driver, "oneDNN %s, OpenMP %d", host_onednn_version(onednn), _OPENMP);
+        yokei_text(info->driver, sizeof info->driver, "oneDNN %s, OpenMP %d", host_onednn_version(onednn),
+                   _OPENMP);
     else
         yokei_text(info->driver, sizeof info->driver, "no oneDNN (%.100s), OpenMP %d", reason, _OPENMP);
     info->memory_bytes = topology.memory_bytes;
@@ -28,9 +29,10 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
     info->arithmetic = 1u << YOKE_F32;
     if (onednn && host_onednn_has(onednn, YOKE_F16)) info->arithmetic |= 1u << YOKE_F16;
     if (best->bf16 || (onednn && host_onednn_has(onednn, YOKE_BF16))) info->arithmetic |= 1u << YOKE_BF16;
-    yokei_text(info->features, sizeof info->features, "%s%s%s%s%s%s", best->name, info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
-               info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", host_onednn_amx(onednn) ? " amx" : "", onednn ? " onednn " : "",
-               onednn ? host_onednn_version(onednn) : "");
+    yokei_text(info->features, sizeof info->features, "%s%s%s%s%s%s", best->name,
+               info->arithmetic & 1u << YOKE_F16 ? " f16" : "",
+               info->arithmetic & 1u << YOKE_BF16 ? " bf16" : "", host_onednn_amx(onednn) ? " amx" : "",
+               onednn ? " onednn " : "", onednn ? host_onednn_version(onednn) : "");
     return YOKE_OK;
 }
 
@@ -53,13 +55,18 @@ static int default_threads(const struct yoke_device_info *info)
 {
     const int asked = omp_get_max_threads(), cores = YOKE_MAX(1, info->compute_units);
     if (asked > cores && getenv("OMP_NUM_THREADS"))
-        yoke_log(YOKE_LOG_WARN, "host: OMP_NUM_THREADS asks for %d threads; this process has %d core%s, and takes as many threads", asked, cores, cores == 1 ? "" : "s");
+        yoke_log(
+            YOKE_LOG_WARN,
+            "host: OMP_NUM_THREADS asks for %d threads; this process has %d core%s, and takes as many threads",
+            asked, cores, cores == 1 ? "" : "s");
     return YOKE_MIN(asked, cores);
 }
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
-    if (native) return yoke_fail(YOKE_EUNSUPPORTED, "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
+    if (native)
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
     if (index) return yoke_fail(YOKE_ENODEV, "device 'host:%d': there is one, 'host'", index);
     struct host_device *d = calloc(1, sizeof *d);
     if (!d) return yoke_fail(YOKE_ENOMEM, "device 'host': no memory");

@@ -28,8 +28,8 @@ struct host_isa {
     const struct yoke_elementwise_ops *elementwise;
     const struct yoke_rope_ops *rope;
     /* y = gelu(x) for rows with a leading dimension; gemm's epilogue uses it. x and y may be the same. */
-    void (*gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx, void *y,
-                      int64_t ldy);
+    void (*gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x,
+                      int64_t ldx, void *y, int64_t ldy);
 };
 
 enum { HOST_MAX_ISAS = 4 };
@@ -89,7 +89,8 @@ bool host_onednn_has(const struct host_onednn *onednn, yoke_dtype dtype);
 bool host_onednn_amx(const struct host_onednn *onednn);
 /** Whether oneDNN has optimised code for this product. Its plain reference code does not count. */
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *args);
-yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args, struct yoke_cost *cost);
+yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+                                 struct yoke_cost *cost);
 yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args);
 /**
  * For the tests: the number of oneDNN products that are kept now (at most YOKEI_HOST_PRODUCTS), and the

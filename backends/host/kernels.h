@@ -20,8 +20,8 @@ extern const struct yoke_cast_ops HOST_NAME(host_cast_ops);
 extern const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops);
 extern const struct yoke_rope_ops HOST_NAME(host_rope_ops);
 
-void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x, int64_t ldx,
-                               void *y, int64_t ldy);
+void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns,
+                               const void *x, int64_t ldx, void *y, int64_t ldy);
 
 enum { ELEMENT_GRAIN = 4096 }; /* in elements; a multiple of every vector length and of a cache line */
 
@@ -31,13 +31,14 @@ enum { ELEMENT_GRAIN = 4096 }; /* in elements; a multiple of every vector length
  * |x| = 12, e is 0 in f32.
  */
 struct gelu {
-    vf a;    /* |x|, at most 12 */
+    vf a; /* |x|, at most 12 */
     vf e, q;
 };
 INLINE struct gelu gelu_of(vf x)
 {
     const vf a = vatmost(vabs(x), vset(12.0f));
-    const vf e = vexp2_product(a, vfma(a * a, vset(-0.102943240f), vset(-2.30220820f))); /* the factors include log2(e) */
+    const vf e = vexp2_product(a, vfma(a * a, vset(-0.102943240f),
+                                       vset(-2.30220820f))); /* the factors include log2(e) */
     return (struct gelu){ a, e, vreciprocal(e + 1.0f) };
 }
 

@@ -46,7 +46,8 @@ INLINE struct block row_block(const yoke_dtype t, const void *x, int64_t n, floa
     vf s[4] = { { 0 } }, m[4] = { vset(-INFINITY), vset(-INFINITY), vset(-INFINITY), vset(-INFINITY) };
     int64_t i = 0;
     for (; i + 4 * VL <= n; i += 4 * VL) {
-        for (int j = 0; j < 2; j++) vprefetch_pair(t, x, i + AHEAD / (int64_t)type_bytes(t) + j * 2 * VL, false);
+        for (int j = 0; j < 2; j++)
+            vprefetch_pair(t, x, i + AHEAD / (int64_t)type_bytes(t) + j * 2 * VL, false);
         const struct pair p[2] = { vload_pair(t, x, i), vload_pair(t, x, i + 2 * VL) };
         for (int j = 0; j < 4; j++) {
             const vf v = j & 1 ? p[j / 2].b : p[j / 2].a;
@@ -59,7 +60,8 @@ INLINE struct block row_block(const yoke_dtype t, const void *x, int64_t n, floa
         m[0] = vatleast_number(v, m[0]);
         s[0] += row_summand(v, c);
     });
-    return (struct block){ (s[0] + s[1]) + (s[2] + s[3]), vatleast_number(vatleast_number(m[0], m[1]), vatleast_number(m[2], m[3])) };
+    return (struct block){ (s[0] + s[1]) + (s[2] + s[3]),
+                           vatleast_number(vatleast_number(m[0], m[1]), vatleast_number(m[2], m[3])) };
 }
 
 /*
@@ -114,7 +116,8 @@ static void forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
 }
 
-static yoke_status host_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
+                                         struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_xent_forward, "dtype", a->dtype));
@@ -129,7 +132,8 @@ static yoke_status host_xent_forward_run(yoke_stream *stream, const struct yoke_
 }
 
 /* ---- backward ---- */
-INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_args *a, int64_t from, int64_t to)
+INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_args *a, int64_t from,
+                          int64_t to)
 {
     for (int64_t n = from; n < to; n++) {
         const void *x = at(t, a->logits, n * a->ld); /* [V] */
@@ -144,7 +148,8 @@ INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_ar
         /* dlogits may alias the logits, so the target's logit is read before the row is written */
         const float correct = here ? a->scale * (vexp(vset(load_one(t, x, target) - lse))[0] - 1) : 0;
         if (fabsf(lse) < ROW_MOST) {
-            const float c = row_shift(lse), factor = plain_nan((float)((double)a->scale * exp(row_reference(c) - (double)lse)));
+            const float c = row_shift(lse),
+                        factor = plain_nan((float)((double)a->scale * exp(row_reference(c) - (double)lse)));
             MAP_1(t, 2, 0, a->V, dx, x, v, row_term(v, c) * factor);
         } else {
             const float scale = a->scale;
@@ -160,7 +165,8 @@ static void backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, backward_rows, a, from, to);
 }
 
-static yoke_status host_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a,
+                                          struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_xent_backward, "dtype", a->dtype));
@@ -181,8 +187,10 @@ static void join_range(const void *context, int64_t from, int64_t to)
     VECTOR_LOOP(n, m, from, to, {
         vf max = vset(-INFINITY), sum = { 0 };
         for (int64_t p = 0; p < a->P; p++) max = vmax(max, vload_n(YOKE_F32, a->lse_parts, p * a->ld + n, m));
-        const vf shift = vselect(vless(vabs(max), vset(INFINITY)), max, vset(0)); /* infinity minus infinity would be NaN */
-        for (int64_t p = 0; p < a->P; p++) sum += vexp(vload_n(YOKE_F32, a->lse_parts, p * a->ld + n, m) - shift);
+        const vf shift = vselect(vless(vabs(max), vset(INFINITY)), max,
+                                 vset(0)); /* infinity minus infinity would be NaN */
+        for (int64_t p = 0; p < a->P; p++)
+            sum += vexp(vload_n(YOKE_F32, a->lse_parts, p * a->ld + n, m) - shift);
         for (int j = 0; j < VL; j++) sum[j] = logf(sum[j]);
         const vf lse = shift + sum;
         vstore_n(YOKE_F32, a->lse, n, m, lse);
@@ -196,7 +204,8 @@ static void join_range(const void *context, int64_t from, int64_t to)
     });
 }
 
-static yoke_status host_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a, struct yoke_cost *cost)
+static yoke_status host_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
+                                      struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_xent_join, "dtype", a->dtype));

@@ -38,7 +38,8 @@ INLINE float row_squares(const yoke_dtype t, const void *x, int64_t n, float mea
     return vsum((s[0] + s[1]) + (s[2] + s[3]));
 }
 
-INLINE void forward_rows(const yoke_dtype t, const bool rms, const struct yoke_layernorm_forward_args *a, int64_t from, int64_t to)
+INLINE void forward_rows(const yoke_dtype t, const bool rms, const struct yoke_layernorm_forward_args *a,
+                         int64_t from, int64_t to)
 {
     const int64_t C = a->C;
     for (int64_t n = from; n < to; n++) {
@@ -69,7 +70,8 @@ static void rms_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, true, a, from, to);
 }
 
-static yoke_status host_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *a,
+static yoke_status host_layernorm_forward_can(const yoke_device *device,
+                                              const struct yoke_layernorm_forward_args *a,
                                               struct yoke_cost *cost)
 {
     (void)device;
@@ -78,13 +80,15 @@ static yoke_status host_layernorm_forward_can(const yoke_device *device, const s
     return host_cost(cost, 0, 8 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status host_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *a)
+static yoke_status host_layernorm_forward_run(yoke_stream *stream,
+                                              const struct yoke_layernorm_forward_args *a)
 {
     if (a->C) host_for(stream, a->N, host_row_grain(a->C), forward_range, a);
     return YOKE_OK;
 }
 
-static yoke_status host_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
+static yoke_status host_rmsnorm_forward_can(const yoke_device *device,
+                                            const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
@@ -94,8 +98,16 @@ static yoke_status host_rmsnorm_forward_can(const yoke_device *device, const str
 
 static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
 {
-    const struct yoke_layernorm_forward_args like = { .dtype = a->dtype, .N = a->N, .C = a->C, .x = a->x, .ldx = a->ldx, .gamma = a->gamma,
-                                                      .eps = a->eps, .y = a->y, .ldy = a->ldy, .rstd = a->rstd };
+    const struct yoke_layernorm_forward_args like = { .dtype = a->dtype,
+                                                      .N = a->N,
+                                                      .C = a->C,
+                                                      .x = a->x,
+                                                      .ldx = a->ldx,
+                                                      .gamma = a->gamma,
+                                                      .eps = a->eps,
+                                                      .y = a->y,
+                                                      .ldy = a->ldy,
+                                                      .rstd = a->rstd };
     if (a->C) host_for(stream, a->N, host_row_grain(a->C), rms_forward_range, &like);
     return YOKE_OK;
 }
@@ -116,8 +128,8 @@ struct backward {
 };
 
 /* Compute avg(g) and avg(g xhat) of one row. */
-INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, const float *gamma, int64_t C, float mean, float rstd,
-                         float *average_g, float *average_gx)
+INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, const float *gamma, int64_t C,
+                         float mean, float rstd, float *average_g, float *average_gx)
 {
     vf g_sum[2] = { { 0 } }, gx_sum[2] = { { 0 } };
     int64_t i = 0;
@@ -136,7 +148,8 @@ INLINE void row_averages(const yoke_dtype t, const void *dy, const void *x, cons
     *average_gx = vsum(gx_sum[0] + gx_sum[1]) / (float)C;
 }
 
-INLINE void backward_row(const yoke_dtype t, const bool rms, const struct yoke_layernorm_backward_args *a, int64_t n, float *dgamma, float *dbeta)
+INLINE void backward_row(const yoke_dtype t, const bool rms, const struct yoke_layernorm_backward_args *a,
+                         int64_t n, float *dgamma, float *dbeta)
 {
     const int64_t C = a->C;
     const void *dyn = at(t, a->dy, n * a->lddy), *xn = at(t, a->x, n * a->ldx); /* [C] */
@@ -164,9 +177,11 @@ INLINE void backward_row(const yoke_dtype t, const bool rms, const struct yoke_l
 
 INLINE void backward_block(const yoke_dtype t, const bool rms, const struct backward *b, int64_t block)
 {
-    const int64_t rows = block_rows(b->a->N), from = block * rows, to = YOKE_MIN(from + rows, b->a->N), C = b->a->C;
+    const int64_t rows = block_rows(b->a->N), from = block * rows, to = YOKE_MIN(from + rows, b->a->N),
+                  C = b->a->C;
     const int64_t sums = rms ? C : 2 * C;
-    float *dgamma = b->partial ? b->partial + block * sums : NULL, *dbeta = dgamma && !rms ? dgamma + C : NULL;
+    float *dgamma = b->partial ? b->partial + block * sums : NULL,
+          *dbeta = dgamma && !rms ? dgamma + C : NULL;
     if (dgamma) memset(dgamma, 0, (size_t)sums * sizeof *dgamma);
     for (int64_t n = from; n < to; n++) backward_row(t, rms, b->a, n, dgamma, dbeta);
 }
@@ -175,8 +190,10 @@ static void backward_unit(const void *context, int64_t block, int thread)
 {
     (void)thread;
     const struct backward *b = context;
-    if (b->rms) HOST_BY_TYPE(b->a->dtype, backward_block, true, b, block);
-    else HOST_BY_TYPE(b->a->dtype, backward_block, false, b, block);
+    if (b->rms)
+        HOST_BY_TYPE(b->a->dtype, backward_block, true, b, block);
+    else
+        HOST_BY_TYPE(b->a->dtype, backward_block, false, b, block);
 }
 
 static void add_partials(const void *context, int64_t from, int64_t to)
@@ -188,13 +205,15 @@ static void add_partials(const void *context, int64_t from, int64_t to)
         float *sum = half ? b->a->dbeta : b->a->dgamma;
         for (int64_t c = from; c < to; c += VL) {
             vf s = { 0 };
-            for (int64_t i = 0; i < n_blocks; i++) s += vload_n(YOKE_F32, b->partial, (halves * i + half) * C + c, to - c);
+            for (int64_t i = 0; i < n_blocks; i++)
+                s += vload_n(YOKE_F32, b->partial, (halves * i + half) * C + c, to - c);
             vstore_n(YOKE_F32, sum, c, to - c, s + vload_n(YOKE_F32, sum, c, to - c));
         }
     }
 }
 
-static yoke_status host_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *a,
+static yoke_status host_layernorm_backward_can(const yoke_device *device,
+                                               const struct yoke_layernorm_backward_args *a,
                                                struct yoke_cost *cost)
 {
     (void)device;
@@ -218,7 +237,8 @@ static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, size_t scra
     return YOKE_OK;
 }
 
-static yoke_status host_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+static yoke_status host_layernorm_backward_run(yoke_stream *stream,
+                                               const struct yoke_layernorm_backward_args *a)
 {
     struct yoke_cost cost;
     YOKE_TRY(host_layernorm_backward_can(stream->device, a, &cost));
@@ -226,7 +246,9 @@ static yoke_status host_layernorm_backward_run(yoke_stream *stream, const struct
     return backward(stream, YOKE_OP_layernorm_backward, cost.scratch_bytes, &b);
 }
 
-static yoke_status host_rmsnorm_backward_can(const yoke_device *device, const struct yoke_rmsnorm_backward_args *a, struct yoke_cost *cost)
+static yoke_status host_rmsnorm_backward_can(const yoke_device *device,
+                                             const struct yoke_rmsnorm_backward_args *a,
+                                             struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
@@ -240,8 +262,20 @@ static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct y
     struct yoke_cost cost;
     YOKE_TRY(host_rmsnorm_backward_can(stream->device, a, &cost));
     const struct yoke_layernorm_backward_args like = {
-        .dtype = a->dtype, .N = a->N, .C = a->C, .dy = a->dy, .lddy = a->lddy, .x = a->x, .ldx = a->ldx, .gamma = a->gamma, .rstd = a->rstd,
-        .dresidual = a->dresidual, .lddresidual = a->lddresidual, .dx = a->dx, .lddx = a->lddx, .dgamma = a->dgamma,
+        .dtype = a->dtype,
+        .N = a->N,
+        .C = a->C,
+        .dy = a->dy,
+        .lddy = a->lddy,
+        .x = a->x,
+        .ldx = a->ldx,
+        .gamma = a->gamma,
+        .rstd = a->rstd,
+        .dresidual = a->dresidual,
+        .lddresidual = a->lddresidual,
+        .dx = a->dx,
+        .lddx = a->lddx,
+        .dgamma = a->dgamma,
     };
     struct backward b = { .a = &like, .rms = true };
     return backward(stream, YOKE_OP_rmsnorm_backward, cost.scratch_bytes, &b);

@@ -16,14 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FUNCTIONS(F)                                                                                                     \
-    F(version) F(get_effective_cpu_isa) F(engine_create) F(engine_destroy) F(stream_create) F(stream_destroy) F(stream_wait)                      \
-    F(memory_desc_init_by_strides) F(memory_desc_get_size) F(memory_create) F(memory_destroy) F(memory_set_data_handle)  \
-    F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode)                             \
-    F(primitive_attr_set_fpmath_mode) F(primitive_attr_set_output_scales) F(primitive_attr_set_post_ops)                 \
-    F(post_ops_create) F(post_ops_destroy) F(post_ops_append_sum) F(post_ops_append_binary) F(matmul_desc_init)          \
-    F(primitive_desc_create) F(primitive_desc_destroy) F(primitive_desc_query) F(primitive_desc_query_md)                \
+/* clang-format off */
+#define FUNCTIONS(F) \
+    F(version) F(get_effective_cpu_isa) F(engine_create) F(engine_destroy) F(stream_create) \
+    F(stream_destroy) F(stream_wait) \
+    F(memory_desc_init_by_strides) F(memory_desc_get_size) F(memory_create) F(memory_destroy) \
+    F(memory_set_data_handle) \
+    F(primitive_attr_create) F(primitive_attr_destroy) F(primitive_attr_set_scratchpad_mode) \
+    F(primitive_attr_set_fpmath_mode) F(primitive_attr_set_output_scales) F(primitive_attr_set_post_ops) \
+    F(post_ops_create) F(post_ops_destroy) F(post_ops_append_sum) F(post_ops_append_binary) \
+    F(matmul_desc_init) \
+    F(primitive_desc_create) F(primitive_desc_destroy) F(primitive_desc_query) F(primitive_desc_query_md) \
     F(primitive_create) F(primitive_destroy) F(primitive_execute)
+/* clang-format on */
 
 /*
  * The key of a primitive. Two products with equal keys have the same primitive. All fields are 64 bits wide,
@@ -42,8 +47,9 @@ struct entry {
     struct key key;
     bool used, busy;
     uint64_t last_use;
-    bool optimised;  /* not oneDNN's plain reference code */
-    dnnl_status_t status; /* the status of making it; a failed entry is kept, so that the next call fails quickly */
+    bool optimised; /* not oneDNN's plain reference code */
+    dnnl_status_t
+        status; /* the status of making it; a failed entry is kept, so that the next call fails quickly */
     dnnl_primitive_t primitive;
     dnnl_memory_t memories[N_MEMORIES];
     size_t scratch_bytes;
@@ -66,7 +72,9 @@ struct host_onednn {
 
 static const char *status_text(dnnl_status_t status)
 {
-    static const char *const texts[] = { "success", "out of memory", "invalid arguments", "unimplemented", "iterator ends", "runtime error", "not required" };
+    static const char *const texts[] = { "success",       "out of memory", "invalid arguments",
+                                         "unimplemented", "iterator ends", "runtime error",
+                                         "not required" };
     return (unsigned)status < YOKE_COUNT(texts) ? texts[status] : "unknown status";
 }
 
@@ -75,16 +83,16 @@ static dnnl_data_type_t type_of(yoke_dtype dtype)
     return dtype == YOKE_F16 ? dnnl_f16 : dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f32;
 }
 
-#define DNNL_TRY(x)                     \
-    do {                                \
-        const dnnl_status_t s_ = (x);   \
+#define DNNL_TRY(x)                        \
+    do {                                   \
+        const dnnl_status_t s_ = (x);      \
         if (s_ != dnnl_success) return s_; \
     } while (0)
 
 /* ---- making a primitive ---- */
 /* A single matrix has two dimensions; a batch has three. */
-static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, bool alone,
-                                   const int64_t dims[3], const int64_t strides[3])
+static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type,
+                                   bool alone, const int64_t dims[3], const int64_t strides[3])
 {
     const int skip = alone ? 1 : 0;
     dnnl_dims_t d = { 0 }, s = { 0 };
@@ -93,18 +101,21 @@ static dnnl_status_t init_matrices(const struct host_onednn *o, dnnl_memory_desc
 }
 
 /* [batch, rows, columns]. A matrix that all products share has batch 1, which oneDNN broadcasts. */
-static dnnl_status_t describe(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type, int64_t batch, int64_t rows,
-                              int64_t columns, bool transposed, int64_t ld, int64_t stride)
+static dnnl_status_t describe(const struct host_onednn *o, dnnl_memory_desc_t *md, dnnl_data_type_t type,
+                              int64_t batch, int64_t rows, int64_t columns, bool transposed, int64_t ld,
+                              int64_t stride)
 {
     const bool shared = batch > 1 && stride == 0;
     const int64_t plain = transposed ? columns * ld : rows * ld; /* used if the given stride has no meaning */
     const int64_t dims[3] = { shared ? 1 : batch, rows, columns };
-    const int64_t strides[3] = { batch == 1 || shared ? plain : stride, transposed ? 1 : ld, transposed ? ld : 1 };
+    const int64_t strides[3] = { batch == 1 || shared ? plain : stride, transposed ? 1 : ld,
+                                 transposed ? ld : 1 };
     return init_matrices(o, md, type, batch == 1, dims, strides);
 }
 
 /* Set alpha, beta and, if alpha would scale the bias too, the bias. */
-static dnnl_status_t set_attributes(const struct host_onednn *o, const struct key *k, const dnnl_memory_desc_t *bias, dnnl_primitive_attr_t attr)
+static dnnl_status_t set_attributes(const struct host_onednn *o, const struct key *k,
+                                    const dnnl_memory_desc_t *bias, dnnl_primitive_attr_t attr)
 {
     DNNL_TRY(o->primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user));
     DNNL_TRY(o->primitive_attr_set_fpmath_mode(attr, dnnl_fpmath_mode_strict));
@@ -121,10 +132,12 @@ static dnnl_status_t set_attributes(const struct host_onednn *o, const struct ke
     return status;
 }
 
-static dnnl_status_t make_memories(const struct host_onednn *o, struct entry *e, const dnnl_memory_desc_t md[N_MEMORIES])
+static dnnl_status_t make_memories(const struct host_onednn *o, struct entry *e,
+                                   const dnnl_memory_desc_t md[N_MEMORIES])
 {
     for (int i = 0; i < N_MEMORIES; i++)
-        if (i != BIAS || e->key.with_bias) DNNL_TRY(o->memory_create(&e->memories[i], &md[i], o->engine, DNNL_MEMORY_NONE));
+        if (i != BIAS || e->key.with_bias)
+            DNNL_TRY(o->memory_create(&e->memories[i], &md[i], o->engine, DNNL_MEMORY_NONE));
     return dnnl_success;
 }
 
@@ -143,7 +156,9 @@ static dnnl_status_t make_primitive(const struct host_onednn *o, struct entry *e
     dnnl_matmul_desc_t desc;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_status_t status = set_attributes(o, k, &md[BIAS], attr);
-    if (!status) status = o->matmul_desc_init(&desc, &md[A], &md[B], k->with_bias && k->alpha == 1 ? &md[BIAS] : NULL, &md[C]);
+    if (!status)
+        status = o->matmul_desc_init(&desc, &md[A], &md[B], k->with_bias && k->alpha == 1 ? &md[BIAS] : NULL,
+                                     &md[C]);
     if (!status) status = o->primitive_desc_create(&pd, &desc, attr, o->engine, NULL);
     o->primitive_attr_destroy(attr);
     DNNL_TRY(status);
@@ -169,10 +184,24 @@ static void clear(const struct host_onednn *o, struct entry *e)
 static struct key key_of(const struct yoke_gemm_args *a, int64_t ldc, int64_t stride_c, int n_threads)
 {
     const bool many = a->batch > 1;
-    return (struct key){ .dtype = a->dtype, .out_dtype = a->out_dtype, .trans_a = a->trans_a, .trans_b = a->trans_b, .M = a->M,
-                         .N = a->N, .K = a->K, .batch = a->batch, .lda = a->lda, .stride_a = many ? a->stride_a : 0, .ldb = a->ldb,
-                         .stride_b = many ? a->stride_b : 0, .ldc = ldc, .stride_c = many ? stride_c : 0,
-                         .with_bias = a->epilogue != YOKE_EPILOGUE_NONE, .n_threads = n_threads, .alpha = a->alpha, .beta = a->beta };
+    return (struct key){ .dtype = a->dtype,
+                         .out_dtype = a->out_dtype,
+                         .trans_a = a->trans_a,
+                         .trans_b = a->trans_b,
+                         .M = a->M,
+                         .N = a->N,
+                         .K = a->K,
+                         .batch = a->batch,
+                         .lda = a->lda,
+                         .stride_a = many ? a->stride_a : 0,
+                         .ldb = a->ldb,
+                         .stride_b = many ? a->stride_b : 0,
+                         .ldc = ldc,
+                         .stride_c = many ? stride_c : 0,
+                         .with_bias = a->epilogue != YOKE_EPILOGUE_NONE,
+                         .n_threads = n_threads,
+                         .alpha = a->alpha,
+                         .beta = a->beta };
 }
 
 /*
@@ -235,8 +264,16 @@ void yokei_host_products(const yoke_device *device, int *held_out, int *evicted_
 /* ---- opening ---- */
 static bool try_type(struct host_onednn *o, yoke_dtype dtype)
 {
-    struct entry e = { .key = { .dtype = dtype, .out_dtype = dtype, .M = 64, .N = 64, .K = 64, .batch = 1, .lda = 64, .ldb = 64,
-                                .ldc = 64, .alpha = 1 } };
+    struct entry e = { .key = { .dtype = dtype,
+                                .out_dtype = dtype,
+                                .M = 64,
+                                .N = 64,
+                                .K = 64,
+                                .batch = 1,
+                                .lda = 64,
+                                .ldb = 64,
+                                .ldc = 64,
+                                .alpha = 1 } };
     const bool has = make_primitive(o, &e) == dnnl_success && e.optimised;
     clear(o, &e);
     return has;
@@ -250,7 +287,9 @@ struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes)
         yokei_text(reason, reason_bytes, "no memory");
         return NULL;
     }
+/* clang-format off */
 #define SYMBOL(name) { "dnnl_" #name, &o->name },
+    /* clang-format on */
     const struct yokei_symbol symbols[] = { FUNCTIONS(SYMBOL) };
     if (!yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, reason_bytes)) {
         free(o);
@@ -263,12 +302,14 @@ struct host_onednn *host_onednn_open(char *reason, size_t reason_bytes)
     dnnl_status_t status = o->engine_create(&o->engine, dnnl_cpu, 0);
     if (!status) status = o->stream_create(&o->stream, o->engine, dnnl_stream_default_flags);
     if (status) {
-        yokei_text(reason, reason_bytes, "oneDNN %s has no CPU engine: %s", o->version_text, status_text(status));
+        yokei_text(reason, reason_bytes, "oneDNN %s has no CPU engine: %s", o->version_text,
+                   status_text(status));
         host_onednn_close(o);
         return NULL;
     }
     for (int dtype = 0; dtype < YOKE_N_DTYPES; dtype++)
-        o->has[dtype] = (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) && try_type(o, (yoke_dtype)dtype);
+        o->has[dtype] = (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16)
+                        && try_type(o, (yoke_dtype)dtype);
     return o;
 }
 
@@ -323,7 +364,8 @@ static bool product_to_aux(const struct yoke_gemm_args *a)
 static struct entry *take_for(const yoke_device *device, const struct yoke_gemm_args *a)
 {
     const bool to_aux = product_to_aux(a);
-    const struct key key = key_of(a, to_aux ? a->ldaux : a->ldc, to_aux ? a->stride_aux : a->stride_c, host_n_threads(device));
+    const struct key key = key_of(a, to_aux ? a->ldaux : a->ldc, to_aux ? a->stride_aux : a->stride_c,
+                                  host_n_threads(device));
     const struct team team = enter_team(device);
     struct entry *e = take(host_device(device)->onednn, &key);
     leave_team(team);
@@ -344,29 +386,40 @@ bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *
     return offers;
 }
 
-yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)
+yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
+                                 struct yoke_cost *cost)
 {
     struct host_onednn *o = host_device(device)->onednn;
     YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, cost)); /* types, flops, bytes */
     if (is_empty(a)) return YOKE_OK;
     if (!o->has[a->dtype])
-        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU", o->version_text, yoke_dtype_name(a->dtype));
+        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU",
+                         o->version_text, yoke_dtype_name(a->dtype));
     struct entry *e = take_for(device, a);
-    if (!e) return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered", MOST_ENTRIES);
+    if (!e)
+        return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered",
+                         MOST_ENTRIES);
     const dnnl_status_t status = e->status;
     const size_t scratch = e->scratch_bytes;
     give_back(o, e);
     if (status)
-        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it does not offer this product: %s", o->version_text, status_text(status));
+        return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it does not offer this product: %s",
+                         o->version_text, status_text(status));
     if (cost) cost->scratch_bytes = scratch;
     return YOKE_OK;
 }
 
-static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e, const struct yoke_gemm_args *a, void *c, void *scratch)
+static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e,
+                             const struct yoke_gemm_args *a, void *c, void *scratch)
 {
-    const void *const addresses[N_MEMORIES] = { [A] = a->a, [B] = a->b, [C] = c, [BIAS] = a->bias, [SCRATCH] = scratch };
-    const int bias_arg = e->key.alpha == 1 ? DNNL_ARG_BIAS : DNNL_ARG_ATTR_MULTIPLE_POST_OP(e->key.beta != 0) | DNNL_ARG_SRC_1;
-    const int names[N_MEMORIES] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias_arg, DNNL_ARG_SCRATCHPAD };
+    const void *const addresses[N_MEMORIES] = {
+        [A] = a->a, [B] = a->b, [C] = c, [BIAS] = a->bias, [SCRATCH] = scratch
+    };
+    const int bias_arg = e->key.alpha == 1
+                             ? DNNL_ARG_BIAS
+                             : DNNL_ARG_ATTR_MULTIPLE_POST_OP(e->key.beta != 0) | DNNL_ARG_SRC_1;
+    const int names[N_MEMORIES] = { DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, bias_arg,
+                                    DNNL_ARG_SCRATCHPAD };
     dnnl_exec_arg_t args[N_MEMORIES];
     int n = 0;
     for (int i = 0; i < N_MEMORIES; i++) {
@@ -388,7 +441,8 @@ static void finish_gelu(yoke_stream *stream, const struct yoke_gemm_args *a)
         char *aux = a->aux ? (char *)a->aux + (size_t)(i * a->stride_aux) * element : NULL;
         if (aux && !product_to_aux(a))
             for (int64_t m = 0; m < a->M; m++)
-                memcpy(aux + (size_t)(m * a->ldaux) * element, c + (size_t)(m * a->ldc) * element, (size_t)a->N * element);
+                memcpy(aux + (size_t)(m * a->ldaux) * element, c + (size_t)(m * a->ldc) * element,
+                       (size_t)a->N * element);
         isa->gelu_rows(stream, a->out_dtype, a->M, a->N, aux ? aux : c, aux ? a->ldaux : a->ldc, c, a->ldc);
     }
 }
@@ -401,7 +455,9 @@ yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_arg
     YOKE_TRY(host_onednn_gemm_can(device, a, NULL));
     if (is_empty(a)) return host_device(device)->isas[0]->gemm->gemm.run(stream, a);
     struct entry *e = take_for(device, a);
-    if (!e) return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered", MOST_ENTRIES);
+    if (!e)
+        return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered",
+                         MOST_ENTRIES);
     yoke_status status = yokei_scratch(stream, YOKE_OP_gemm, e->scratch_bytes, &scratch);
     if (!status) {
         const struct team team = enter_team(device);

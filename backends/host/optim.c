@@ -17,11 +17,13 @@ struct adamw {
 };
 
 /* copy_type is the type of the copy. It and with_copy are constants. */
-INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, const struct adamw *o, int64_t from, int64_t to)
+INLINE void adamw_elements(const yoke_dtype copy_type, const bool with_copy, const struct adamw *o,
+                           int64_t from, int64_t to)
 {
     const struct yoke_adamw_args *a = o->a;
     const float keep_m = a->beta1, add_m = 1 - a->beta1, keep_v = a->beta2, add_v = 1 - a->beta2;
-    const float m_correction = o->m_correction, v_correction = o->v_correction, decay = a->lr * a->weight_decay, lr = a->lr;
+    const float m_correction = o->m_correction, v_correction = o->v_correction,
+                decay = a->lr * a->weight_decay, lr = a->lr;
     const float grad_scale = a->grad_scale, eps = a->eps;
     const float *grad = a->grad;
     float *ws = a->w, *ms = a->m, *vs = a->v;
@@ -52,11 +54,13 @@ static void adamw_range(const void *context, int64_t from, int64_t to)
         adamw_elements(YOKE_F32, false, o, from, to);
 }
 
-static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a, struct yoke_cost *cost)
+static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a,
+                                  struct yoke_cost *cost)
 {
     (void)device;
     if (a->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "adamw on host: dtype is %s; weights and moments are f32", yoke_dtype_name(a->dtype));
+        return yoke_fail(YOKE_EUNSUPPORTED, "adamw on host: dtype is %s; weights and moments are f32",
+                         yoke_dtype_name(a->dtype));
     YOKE_TRY(host_check_type(YOKE_OP_adamw, "copy_dtype", a->copy_dtype));
     const double n = (double)a->n;
     return host_cost(cost, 0, 16 * n, n * (28 + (a->copy ? (double)yoke_dtype_bytes(a->copy_dtype) : 0)));
@@ -64,7 +68,8 @@ static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_a
 
 static yoke_status host_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
 {
-    const struct adamw o = { a, (float)(1 - pow((double)a->beta1, (double)a->step)), (float)(1 - pow((double)a->beta2, (double)a->step)) };
+    const struct adamw o = { a, (float)(1 - pow((double)a->beta1, (double)a->step)),
+                             (float)(1 - pow((double)a->beta2, (double)a->step)) };
     host_for(stream, a->n, ELEMENT_GRAIN, adamw_range, &o);
     return YOKE_OK;
 }
@@ -102,7 +107,8 @@ INLINE void norm_block(const yoke_dtype t, const struct norm *o, int64_t block)
     for (; i + NORM_SUMS * VL <= to; i += NORM_SUMS * VL)
         for (int j = 0; j < NORM_SUMS; j++) add_square(vload(t, grad, i + j * VL) * scale, &s[j], &bad);
     /* past the end, 0 times an infinite scale would be NaN */
-    VECTOR_LOOP(j, n, i, to, add_square(vkeep(vload_n(t, grad, j, n) * scale, n, 0), &s[(j - i) / VL], &bad););
+    VECTOR_LOOP(j, n, i, to,
+                add_square(vkeep(vload_n(t, grad, j, n) * scale, n, 0), &s[(j - i) / VL], &bad););
     for (int half = NORM_SUMS / 2; half; half /= 2)
         for (int j = 0; j < half; j++) s[j] += s[j + half];
     o->sums[block * o->apart] = vsum(s[0]);
@@ -128,7 +134,8 @@ static float pairwise_sum(float *x, int64_t n)
     return x[0];
 }
 
-static yoke_status host_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a, struct yoke_cost *cost)
+static yoke_status host_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a,
+                                      struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_grad_norm, "dtype", a->dtype));

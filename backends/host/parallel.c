@@ -22,7 +22,8 @@ void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, co
 #pragma omp parallel num_threads(all)
     {
         const int64_t n_pieces = YOKE_MIN(omp_get_num_threads(), most), piece = omp_get_thread_num();
-        const int64_t from = n_grains * piece / n_pieces * grain, to = n_grains * (piece + 1) / n_pieces * grain;
+        const int64_t from = n_grains * piece / n_pieces * grain,
+                      to = n_grains * (piece + 1) / n_pieces * grain;
         if (piece < n_pieces && from < YOKE_MIN(to, n)) run(context, from, YOKE_MIN(to, n));
     }
 }
@@ -52,6 +53,6 @@ void host_for_equal_units(yoke_stream *stream, int64_t n_units, host_unit *run, 
 yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype)
 {
     if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: %s is %s; the host has f32, f16 and bf16", yokei_op_names[op], field,
-                     yoke_dtype_name(dtype));
+    return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: %s is %s; the host has f32, f16 and bf16",
+                     yokei_op_names[op], field, yoke_dtype_name(dtype));
 }

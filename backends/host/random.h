@@ -42,7 +42,8 @@ INLINE vq vmix_words(vq product, vq b, uint32_t k)
  */
 INLINE void vphilox(struct yokei_philox_key key, vu c0, vu c1, vu c2, vu c3, vu words[4])
 {
-    vq half[2][4] = { { (vq)c0, (vq)c1, (vq)c2, (vq)c3 }, { (vq)c0 >> 32, (vq)c1 >> 32, (vq)c2 >> 32, (vq)c3 >> 32 } };
+    vq half[2][4] = { { (vq)c0, (vq)c1, (vq)c2, (vq)c3 },
+                      { (vq)c0 >> 32, (vq)c1 >> 32, (vq)c2 >> 32, (vq)c3 >> 32 } };
     uint32_t k0 = key.k[0], k1 = key.k[1];
     for (int round = 0; round < 10; round++) {
         for (int h = 0; h < 2; h++) {
@@ -65,11 +66,13 @@ INLINE vf vdrop(vf x, vu word, uint32_t threshold)
 }
 
 /** The words of columns [64 group, 64 group + 64) of one row. */
-INLINE void dropout_words(struct yokei_philox_key key, int64_t group, int64_t row, int64_t sample, uint32_t words[64])
+INLINE void dropout_words(struct yokei_philox_key key, int64_t group, int64_t row, int64_t sample,
+                          uint32_t words[64])
 {
     for (int i = 0; i < 16; i += VL) {
         vu w[4];
-        vphilox(key, (vu)vlanes() + (uint32_t)(16 * group + i), vset_u((uint32_t)row), vset_u((uint32_t)sample), vset_u(0), w);
+        vphilox(key, (vu)vlanes() + (uint32_t)(16 * group + i), vset_u((uint32_t)row),
+                vset_u((uint32_t)sample), vset_u(0), w);
         for (int k = 0; k < 4; k++) memcpy(words + 16 * k + i, &w[k], sizeof w[k]);
     }
 }

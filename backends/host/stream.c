@@ -24,12 +24,14 @@ static void move_range(const void *context, int64_t from, int64_t to)
 
 enum { MOVE_GRAIN = 1 << 18 };
 
-static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target,
+                               const void *source, size_t bytes)
 {
     (void)kind;
     const struct move m = { target, source, 0 };
     const char *t = target, *s = source;
-    if (t < s + bytes && s < t + bytes) /* the ranges overlap, and pieces in parallel would read what other threads wrote */
+    if (t < s + bytes
+        && s < t + bytes) /* the ranges overlap, and pieces in parallel would read what other threads wrote */
         memmove(target, source, bytes);
     else
         host_for(stream, (int64_t)bytes, MOVE_GRAIN, move_range, &m);

@@ -25,8 +25,8 @@ enum { TILE_N = 3 };
 /* The start value of C: zeros, C itself, or each row of C times a factor. */
 enum tile_start { TILE_ZERO, TILE_ADD, TILE_SCALE };
 
-INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, const float *a, int64_t ra, int64_t ca, const float *b,
-                 int64_t ldb, float *c, int64_t ldc, const float *factor)
+INLINE void tile(const int n_vectors, const enum tile_start start, int64_t k, const float *a, int64_t ra,
+                 int64_t ca, const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
 {
     vf s[TILE_M][TILE_N];
 #pragma GCC unroll 8
@@ -62,13 +62,15 @@ INLINE int64_t tile_width(int64_t n) { return n == 4 ? 2 : YOKE_MIN(n, TILE_N); 
 /**
  * The product of m rows (a multiple of TILE_M) by n_vectors vectors. start, ra and ca should be constants.
  */
-INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a, int64_t ra, int64_t ca,
-                    const float *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
+INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k, const float *a,
+                    int64_t ra, int64_t ca, const float *b, int64_t ldb, float *c, int64_t ldc,
+                    const float *factor)
 {
     for (int64_t j = 0, width; j < n_vectors; j += width) {
         width = tile_width(n_vectors - j);
         for (int64_t i = 0; i < m; i += TILE_M) {
-            const float *const ai = a + i * ra, *const bj = b + j * VL, *const fi = factor ? factor + i : NULL;
+            const float *const ai = a + i * ra, *const bj = b + j * VL,
+                               *const fi = factor ? factor + i : NULL;
             float *const cij = c + i * ldc + j * VL;
             switch (width) {
             case 1: tile(1, start, k, ai, ra, ca, bj, ldb, cij, ldc, fi); break;
@@ -83,20 +85,22 @@ INLINE void product(const enum tile_start start, int64_t m, int64_t n_vectors, i
  * Convert rows of any storage type to f32 rows with leading dimension ldt. The elements from `columns` to
  * `padded`, a multiple of VL, become zero.
  */
-INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt,
-                       int64_t padded)
+INLINE void widen_rows(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns,
+                       float *target, int64_t ldt, int64_t padded)
 {
     for (int64_t i = 0; i < rows; i++) {
         const void *row = at(t, x, i * ld);
         VECTOR_LOOP(j, n, 0, columns, vstore(YOKE_F32, target, i * ldt + j, vload_n(t, row, j, n)););
-        for (int64_t j = host_round_up(columns, VL); j < padded; j += VL) vstore(YOKE_F32, target, i * ldt + j, (vf){ 0 });
+        for (int64_t j = host_round_up(columns, VL); j < padded; j += VL)
+            vstore(YOKE_F32, target, i * ldt + j, (vf){ 0 });
     }
 }
 
 /* Interleave the elements of a and b: either their lower halves, or their upper halves. */
 #ifdef HOST_AVX512
-#define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 16, o + 1, o + 17, o + 2, o + 18, o + 3, o + 19, o + 4, o + 20, o + 5, o + 21, \
-                                             o + 6, o + 22, o + 7, o + 23)
+#define ZIP(a, b, o)                                                                                     \
+    __builtin_shufflevector(a, b, o, o + 16, o + 1, o + 17, o + 2, o + 18, o + 3, o + 19, o + 4, o + 20, \
+                            o + 5, o + 21, o + 6, o + 22, o + 7, o + 23)
 #elif defined(HOST_AVX2)
 #define ZIP(a, b, o) __builtin_shufflevector(a, b, o, o + 8, o + 1, o + 9, o + 2, o + 10, o + 3, o + 11)
 #else
@@ -126,7 +130,8 @@ INLINE void transpose_square(vf x[VL])
  * Convert and transpose: target[j ldt + i] = x[i, j]. Elements between the rows of the target are not
  * changed.
  */
-INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns, float *target, int64_t ldt)
+INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int64_t rows, int64_t columns,
+                             float *target, int64_t ldt)
 {
     for (int64_t i = 0; i < rows; i += VL)
         for (int64_t j = 0; j < columns; j += VL) {
@@ -141,7 +146,8 @@ INLINE void widen_transposed(const yoke_dtype t, const void *x, int64_t ld, int6
                 continue;
             }
             for (int64_t k = 0; k < m; k++)
-                for (int64_t l = 0; l < n; l++) target[(j + l) * ldt + i + k] = load_one(t, x, (i + k) * ld + j + l);
+                for (int64_t l = 0; l < n; l++)
+                    target[(j + l) * ldt + i + k] = load_one(t, x, (i + k) * ld + j + l);
         }
 }
 

@@ -51,8 +51,9 @@ INLINE vu load_elements(const uint16_t *x, int64_t n)
  * The sum over k2 pairs. A's pair (i, p) is at a + i ra + p ca, in elements of 16 bits. n_vectors and start
  * are constants.
  */
-INLINE void tile_bf16(const int n_vectors, const enum tile_start start, int64_t k2, const uint16_t *a, int64_t ra, int64_t ca,
-                      const uint32_t *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
+INLINE void tile_bf16(const int n_vectors, const enum tile_start start, int64_t k2, const uint16_t *a,
+                      int64_t ra, int64_t ca, const uint32_t *b, int64_t ldb, float *c, int64_t ldc,
+                      const float *factor)
 {
     vf s[TILE_M][TILE_N];
 #pragma GCC unroll 8
@@ -85,8 +86,9 @@ INLINE void tile_bf16(const int n_vectors, const enum tile_start start, int64_t 
  *  - rows of bf16: ra is the distance of the rows, ca = 2;
  *  - pairs [k / 2][lda], as pair_rows makes them: ra = 2, ca = 2 lda.
  */
-INLINE void product_bf16(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k2, const uint16_t *a, int64_t ra, int64_t ca,
-                         const uint32_t *b, int64_t ldb, float *c, int64_t ldc, const float *factor)
+INLINE void product_bf16(const enum tile_start start, int64_t m, int64_t n_vectors, int64_t k2,
+                         const uint16_t *a, int64_t ra, int64_t ca, const uint32_t *b, int64_t ldb, float *c,
+                         int64_t ldc, const float *factor)
 {
     for (int64_t j = 0, width; j < n_vectors; j += width) {
         width = tile_width(n_vectors - j);
@@ -108,7 +110,8 @@ INLINE void product_bf16(const enum tile_start start, int64_t m, int64_t n_vecto
 INLINE vu interleave(vu even, vu odd, const int upper)
 {
     uint16_t turns[32];
-    for (int i = 0; i < 32; i++) turns[i] = (uint16_t)(upper + i / 2 + 32 * (i & 1)); /* the compiler folds this to a constant */
+    for (int i = 0; i < 32; i++)
+        turns[i] = (uint16_t)(upper + i / 2 + 32 * (i & 1)); /* the compiler folds this to a constant */
     __m512i index;
     memcpy(&index, turns, sizeof index);
     return (vu)_mm512_permutex2var_epi16((__m512i)even, index, (__m512i)odd);
@@ -118,13 +121,15 @@ INLINE vu interleave(vu even, vu odd, const int upper)
  * Convert k rows of n bf16 to pairs [k / 2 rounded up][ldt]. The words from n to `padded` (a multiple of VL,
  * at most ldt) become zero.
  */
-INLINE void pair_rows(const uint16_t *x, int64_t ld, int64_t k, int64_t n, uint32_t *target, int64_t ldt, int64_t padded)
+INLINE void pair_rows(const uint16_t *x, int64_t ld, int64_t k, int64_t n, uint32_t *target, int64_t ldt,
+                      int64_t padded)
 {
     for (int64_t p = 0; p < k; p += 2, target += ldt) {
         const uint16_t *row = x + p * ld;
         for (int64_t j = 0; j < padded; j += 2 * VL) {
             const int64_t left = YOKE_MAX(n - j, 0);
-            const vu even = load_elements(row + j, left), odd = p + 1 < k ? load_elements(row + ld + j, left) : (vu){ 0 };
+            const vu even = load_elements(row + j, left),
+                     odd = p + 1 < k ? load_elements(row + ld + j, left) : (vu){ 0 };
             store_pairs(target + j, interleave(even, odd, 0));
             if (j + VL < padded) store_pairs(target + j + VL, interleave(even, odd, VL));
         }
@@ -135,14 +140,16 @@ INLINE void pair_rows(const uint16_t *x, int64_t ld, int64_t k, int64_t n, uint3
  * Convert n rows of k bf16, and transpose them, to pairs [k / 2 rounded up][ldt]: target[p][j] = (x[j, 2p],
  * x[j, 2p + 1]). The words from n to the next multiple of VL become zero.
  */
-INLINE void pair_transposed(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint32_t *target, int64_t ldt)
+INLINE void pair_transposed(const uint16_t *x, int64_t ld, int64_t n, int64_t k, uint32_t *target,
+                            int64_t ldt)
 {
     for (int64_t j = 0; j < n; j += VL)
         for (int64_t p = 0; p < k; p += 2 * VL) {
             const int64_t rows = YOKE_MIN(n - j, VL), pairs = YOKE_MIN((k - p + 1) / 2, VL);
             vf square[VL];
 #pragma GCC unroll 16
-            for (int i = 0; i < VL; i++) square[i] = i < rows ? (vf)load_elements(x + (j + i) * ld + p, k - p) : (vf){ 0 };
+            for (int i = 0; i < VL; i++)
+                square[i] = i < rows ? (vf)load_elements(x + (j + i) * ld + p, k - p) : (vf){ 0 };
             transpose_square(square);
 #pragma GCC unroll 16
             for (int i = 0; i < VL; i++)
@@ -157,12 +164,14 @@ INLINE vu round_both(vf first, vf second) { return (vu)_mm512_cvtne2ps_pbh((__m5
  * Round rows of f32 to rows of bf16, with zeros up to the next multiple of 2 VL. product_bf16 takes the
  * result as A with ca = 2.
  */
-INLINE void round_rows(const float *x, int64_t ld, int64_t rows, int64_t columns, uint16_t *target, int64_t ldt)
+INLINE void round_rows(const float *x, int64_t ld, int64_t rows, int64_t columns, uint16_t *target,
+                       int64_t ldt)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j += 2 * VL) {
             const vf first = vload_n(YOKE_F32, x, i * ld + j, columns - j);
-            const vf second = columns - j > VL ? vload_n(YOKE_F32, x, i * ld + j + VL, columns - j - VL) : (vf){ 0 };
+            const vf second = columns - j > VL ? vload_n(YOKE_F32, x, i * ld + j + VL, columns - j - VL)
+                                               : (vf){ 0 };
             const vu both = round_both(first, second);
             memcpy(target + i * ldt + j, &both, sizeof both);
         }
@@ -177,7 +186,8 @@ INLINE void round_to_pairs(const float *x, int64_t ld, int64_t k, int64_t n, uin
             const vf odd = p + 1 < k ? vload_n(YOKE_F32, x, (p + 1) * ld + j, n - j) : (vf){ 0 };
             const vu both = round_both(even, odd);
             uint16_t turns[32];
-            for (int i = 0; i < 32; i++) turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* the compiler folds this to a constant */
+            for (int i = 0; i < 32; i++)
+                turns[i] = (uint16_t)(i / 2 + 16 * (i & 1)); /* the compiler folds this to a constant */
             __m512i index;
             memcpy(&index, turns, sizeof index);
             store_pairs(target + j, (vu)_mm512_permutexvar_epi16(index, (__m512i)both));

@@ -46,17 +46,20 @@ typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef uint16_t vh __attribute__((vector_size(2 * VL)));
 
 /** Call kernel(type, ...) with the type as a constant. */
-#define HOST_BY_TYPE(dtype, kernel, ...)                             \
-    do {                                                             \
-        switch (dtype) {                                             \
-        case YOKE_F16: kernel(YOKE_F16, __VA_ARGS__); break;         \
-        case YOKE_BF16: kernel(YOKE_BF16, __VA_ARGS__); break;       \
-        default: kernel(YOKE_F32, __VA_ARGS__); break;               \
-        }                                                            \
+#define HOST_BY_TYPE(dtype, kernel, ...)                       \
+    do {                                                       \
+        switch (dtype) {                                       \
+        case YOKE_F16: kernel(YOKE_F16, __VA_ARGS__); break;   \
+        case YOKE_BF16: kernel(YOKE_BF16, __VA_ARGS__); break; \
+        default: kernel(YOKE_F32, __VA_ARGS__); break;         \
+        }                                                      \
     } while (0)
 
 INLINE size_t type_bytes(const yoke_dtype t) { return t == YOKE_F32 ? 4 : 2; }
-INLINE const void *at(const yoke_dtype t, const void *p, int64_t i) { return (const char *)p + i * (int64_t)type_bytes(t); }
+INLINE const void *at(const yoke_dtype t, const void *p, int64_t i)
+{
+    return (const char *)p + i * (int64_t)type_bytes(t);
+}
 INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p + i * (int64_t)type_bytes(t); }
 
 /**
@@ -64,17 +67,17 @@ INLINE void *at_mut(const yoke_dtype t, void *p, int64_t i) { return (char *)p +
  * loop n is the constant VL, so loads and stores of n elements cost nothing extra. The last, shorter vector
  * has its own copy of the body, behind the loop.
  */
-#define VECTOR_LOOP(i, n, from, to, ...)              \
-    do {                                              \
-        int64_t i = (from);                           \
-        {                                             \
-            enum { n = VL };                          \
+#define VECTOR_LOOP(i, n, from, to, ...)                    \
+    do {                                                    \
+        int64_t i = (from);                                 \
+        {                                                   \
+            enum { n = VL };                                \
             for (; i + VL <= (to); i += VL) { __VA_ARGS__ } \
-        }                                             \
-        if (i < (to)) {                               \
-            const int64_t n = (to) - i;               \
-            __VA_ARGS__                               \
-        }                                             \
+        }                                                   \
+        if (i < (to)) {                                     \
+            const int64_t n = (to)-i;                       \
+            __VA_ARGS__                                     \
+        }                                                   \
     } while (0)
 
 /* ---- masks: one bit per lane if the instruction set has mask registers, else all bits of a lane ---- */
@@ -146,7 +149,8 @@ INLINE vf vfnma(vf a, vf b, vf c)
 INLINE vf vatleast(vf x, vf bound)
 {
 #if defined(HOST_AVX512)
-    return (vf)_mm512_max_ps((__m512)bound, (__m512)x); /* if one operand is NaN, the instruction takes the second one */
+    return (vf)_mm512_max_ps((__m512)bound,
+                             (__m512)x); /* if one operand is NaN, the instruction takes the second one */
 #elif defined(HOST_AVX2)
     return (vf)_mm256_max_ps((__m256)bound, (__m256)x);
 #else
@@ -279,7 +283,8 @@ INLINE vu round_bf16_bits(vf x)
     const vu u = (vu)x;
 #ifdef HOST_AVX512
     const __m512i up = _mm512_add_epi32((__m512i)u, _mm512_set1_epi32(0x7fff));
-    const __m512i rounded = _mm512_mask_add_epi32(up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_mask_add_epi32(
+        up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
     return (vu)_mm512_mask_or_epi32(rounded, vnan(x), (__m512i)u, _mm512_set1_epi32(0x400000));
 #else
     const vu rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
@@ -315,7 +320,8 @@ INLINE vf widen_f16(vh h)
     return (vf)_mm256_cvtph_ps((__m128i)h);
 #else
     const vu u = widen_bits(h), magnitude = u & 0x7fffu;
-    const vf scaled = (vf)(magnitude << 13) * 0x1p112f; /* moves the exponent's bias; subnormals become exact too */
+    const vf scaled = (vf)(magnitude << 13)
+                      * 0x1p112f; /* moves the exponent's bias; subnormals become exact too */
     const vu special = (vu)(magnitude > 0x7bffu) & 0x7f800000u, payload = (magnitude & 0x3ffu) << 13;
     const vu quiet = (vu)(magnitude > 0x7c00u) & 0x400000u;
     const vf value = vselect((vi)(magnitude > 0x7bffu), (vf)(special | payload | quiet), scaled);
@@ -424,7 +430,8 @@ INLINE vu round_bf16_plain(vf x)
     const vu u = (vu)x;
 #ifdef HOST_AVX512
     const __m512i up = _mm512_add_epi32((__m512i)u, _mm512_set1_epi32(0x7fff));
-    return (vu)_mm512_mask_add_epi32(up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up, _mm512_set1_epi32(1));
+    return (vu)_mm512_mask_add_epi32(up, _mm512_test_epi32_mask((__m512i)u, _mm512_set1_epi32(0x10000)), up,
+                                     _mm512_set1_epi32(1));
 #else
     return u + 0x7fffu + ((u >> 16) & 1u);
 #endif
@@ -464,8 +471,10 @@ enum { AHEAD = 2048 };
 INLINE void vprefetch_pair(const yoke_dtype t, const void *p, int64_t i, const bool to_write)
 {
     for (int64_t line = 0; line < 2 * VL * (int64_t)type_bytes(t); line += 64)
-        if (to_write) __builtin_prefetch((const char *)at(t, p, i) + line, 1);
-        else __builtin_prefetch((const char *)at(t, p, i) + line);
+        if (to_write)
+            __builtin_prefetch((const char *)at(t, p, i) + line, 1);
+        else
+            __builtin_prefetch((const char *)at(t, p, i) + line);
 }
 
 /** A number that a caller gave. A NaN of any payload becomes one that round_bf16_plain keeps. */
@@ -475,35 +484,43 @@ INLINE float plain_nan(float x) { return x != x ? NAN : x; }
  * y[i] = value, for each x[i], which the expression calls `v`, and each x2[i], which it calls `w`. MAP_1
  * takes `pairs` pairs at once.
  */
-#define MAP_1(t, pairs, from, to, y, x, v, ...)                                                       \
-    do {                                                                                              \
-        int64_t i_ = (from);                                                                          \
-        for (; i_ + 2 * (pairs) * VL <= (to); i_ += 2 * (pairs) * VL) {                               \
-            struct pair x_[pairs];                                                                    \
-            vf y_[2 * (pairs)];                                                                       \
-            for (int h_ = 0; h_ < (pairs); h_++) {                                                    \
-                vprefetch_pair(t, x, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), false);        \
-                vprefetch_pair(t, y, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), true);         \
-                x_[h_] = vload_pair(t, x, i_ + 2 * h_ * VL);                                          \
-            }                                                                                         \
-            for (int h_ = 0; h_ < 2 * (pairs); h_++) { const vf v = h_ & 1 ? x_[h_ / 2].b : x_[h_ / 2].a; y_[h_] = (__VA_ARGS__); } \
-            for (int h_ = 0; h_ < (pairs); h_++) vstore_pair(t, y, i_ + 2 * h_ * VL, y_[2 * h_], y_[2 * h_ + 1]); \
-        }                                                                                             \
-        VECTOR_LOOP(j_, n_, i_, to, const vf v = vload_n(t, x, j_, n_); vstore_n(t, y, j_, n_, (__VA_ARGS__));); \
+#define MAP_1(t, pairs, from, to, y, x, v, ...)                                                 \
+    do {                                                                                        \
+        int64_t i_ = (from);                                                                    \
+        for (; i_ + 2 * (pairs)*VL <= (to); i_ += 2 * (pairs)*VL) {                             \
+            struct pair x_[pairs];                                                              \
+            vf y_[2 * (pairs)];                                                                 \
+            for (int h_ = 0; h_ < (pairs); h_++) {                                              \
+                vprefetch_pair(t, x, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), false); \
+                vprefetch_pair(t, y, i_ + 2 * h_ * VL + AHEAD / (int64_t)type_bytes(t), true);  \
+                x_[h_] = vload_pair(t, x, i_ + 2 * h_ * VL);                                    \
+            }                                                                                   \
+            for (int h_ = 0; h_ < 2 * (pairs); h_++) {                                          \
+                const vf v = h_ & 1 ? x_[h_ / 2].b : x_[h_ / 2].a;                              \
+                y_[h_] = (__VA_ARGS__);                                                         \
+            }                                                                                   \
+            for (int h_ = 0; h_ < (pairs); h_++)                                                \
+                vstore_pair(t, y, i_ + 2 * h_ * VL, y_[2 * h_], y_[2 * h_ + 1]);                \
+        }                                                                                       \
+        VECTOR_LOOP(j_, n_, i_, to, const vf v = vload_n(t, x, j_, n_);                         \
+                    vstore_n(t, y, j_, n_, (__VA_ARGS__)););                                    \
     } while (0)
-#define MAP_2(t, from, to, y, x, v, x2, w, ...)                                                       \
-    do {                                                                                              \
-        int64_t i_ = (from);                                                                          \
-        for (; i_ + 2 * VL <= (to); i_ += 2 * VL) {                                                   \
-            const struct pair x_ = vload_pair(t, x, i_), z_ = vload_pair(t, x2, i_);                  \
-            vf y_[2];                                                                                 \
-            for (int h_ = 0; h_ < 2; h_++) { const vf v = h_ ? x_.b : x_.a, w = h_ ? z_.b : z_.a; y_[h_] = (__VA_ARGS__); } \
-            vstore_pair(t, y, i_, y_[0], y_[1]);                                                      \
-        }                                                                                             \
-        VECTOR_LOOP(j_, n_, i_, to, {                                                                 \
-            const vf v = vload_n(t, x, j_, n_), w = vload_n(t, x2, j_, n_);                           \
-            vstore_n(t, y, j_, n_, (__VA_ARGS__));                                                    \
-        });                                                                                           \
+#define MAP_2(t, from, to, y, x, v, x2, w, ...)                                      \
+    do {                                                                             \
+        int64_t i_ = (from);                                                         \
+        for (; i_ + 2 * VL <= (to); i_ += 2 * VL) {                                  \
+            const struct pair x_ = vload_pair(t, x, i_), z_ = vload_pair(t, x2, i_); \
+            vf y_[2];                                                                \
+            for (int h_ = 0; h_ < 2; h_++) {                                         \
+                const vf v = h_ ? x_.b : x_.a, w = h_ ? z_.b : z_.a;                 \
+                y_[h_] = (__VA_ARGS__);                                              \
+            }                                                                        \
+            vstore_pair(t, y, i_, y_[0], y_[1]);                                     \
+        }                                                                            \
+        VECTOR_LOOP(j_, n_, i_, to, {                                                \
+            const vf v = vload_n(t, x, j_, n_), w = vload_n(t, x2, j_, n_);          \
+            vstore_n(t, y, j_, n_, (__VA_ARGS__));                                   \
+        });                                                                          \
     } while (0)
 
 #endif

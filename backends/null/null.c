@@ -26,8 +26,9 @@ static void describe(struct yoke_device_info *info)
     info->memory_bytes = info->max_alloc_bytes = (uint64_t)1 << 20;
     info->compute_units = 1;
     info->host_visible = false;
-    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16; /* types that operations may read and write */
-    info->arithmetic = 1u << YOKE_F32;                                /* types that operations compute in */
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16
+                    | 1u << YOKE_BF16; /* types that operations may read and write */
+    info->arithmetic = 1u << YOKE_F32; /* types that operations compute in */
 }
 
 /*
@@ -44,8 +45,11 @@ static void probe(struct yoke_probe *out)
 /* A real backend loads the vendor's library here, by dlopen, and keeps its handles in device->impl. */
 static yoke_status device_open(yoke_device *device, int index, const struct yoke_native *native)
 {
-    if (native) return yoke_fail(YOKE_EUNSUPPORTED, "null device: it has no foreign context to wrap; open \"null:0\" instead");
-    if (index != 0) return yoke_fail(YOKE_ENODEV, "null device %d: there is only one; open \"null:0\"", index);
+    if (native)
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "null device: it has no foreign context to wrap; open \"null:0\" instead");
+    if (index != 0)
+        return yoke_fail(YOKE_ENODEV, "null device %d: there is only one; open \"null:0\"", index);
     describe(&device->info);
     return YOKE_OK;
 }
@@ -59,7 +63,9 @@ static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, 
     return YOKE_OK;
 }
 
-static const struct yoke_device_ops device_ops = { .open = device_open, .close = device_close, .memory = device_memory };
+static const struct yoke_device_ops device_ops = { .open = device_open,
+                                                   .close = device_close,
+                                                   .memory = device_memory };
 
 /* ---- memory ---- */
 
@@ -75,8 +81,8 @@ static yoke_status memory_alloc(yoke_device *device, size_t bytes, void **addres
     void *block = NULL;
     YOKE_TRY(device_memory(device, &available, &total));
     if (bytes > available || posix_memalign(&block, ALIGNMENT, bytes + ALIGNMENT))
-        return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available", device->info.spec, bytes,
-                         (unsigned long long)available);
+        return yoke_fail(YOKE_ENOMEM, "device %s: cannot allocate %zu bytes, %llu are available",
+                         device->info.spec, bytes, (unsigned long long)available);
     ((struct header *)block)->bytes = bytes;
     yokei_account(device, (int64_t)bytes);
     *address_out = (char *)block + ALIGNMENT;
@@ -97,7 +103,9 @@ static void *memory_host_ptr(const yoke_device *device, const void *address)
     return NULL;
 }
 
-static const struct yoke_memory_ops memory_ops = { .alloc = memory_alloc, .free = memory_free, .host_ptr = memory_host_ptr };
+static const struct yoke_memory_ops memory_ops = { .alloc = memory_alloc,
+                                                   .free = memory_free,
+                                                   .host_ptr = memory_host_ptr };
 
 /* ---- streams ---- */
 
@@ -105,7 +113,8 @@ static const struct yoke_memory_ops memory_ops = { .alloc = memory_alloc, .free 
  * A real backend starts the copy and returns. One of the two addresses is the host's, unless `kind` is
  * YOKE_COPY_ON_DEVICE.
  */
-static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+static yoke_status stream_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target,
+                               const void *source, size_t bytes)
 {
     (void)stream, (void)kind;
     memmove(target, source, bytes);
@@ -136,16 +145,17 @@ static yoke_status refuse(enum yoke_op_id op)
     return yoke_fail(YOKE_EUNSUPPORTED, "%s: the null device has no operations", yokei_op_names[op]);
 }
 
-#define DEFINE(op)                                                                                                              \
-    static yoke_status null_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost)  \
-    {                                                                                                                           \
-        (void)device, (void)args, (void)cost;                                                                                   \
-        return refuse(YOKE_OP_##op);                                                                                            \
-    }                                                                                                                           \
-    static yoke_status null_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)                                \
-    {                                                                                                                           \
-        (void)stream, (void)args;                                                                                               \
-        return refuse(YOKE_OP_##op);                                                                                            \
+#define DEFINE(op)                                                                                     \
+    static yoke_status null_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
+                                       struct yoke_cost *cost)                                         \
+    {                                                                                                  \
+        (void)device, (void)args, (void)cost;                                                          \
+        return refuse(YOKE_OP_##op);                                                                   \
+    }                                                                                                  \
+    static yoke_status null_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)       \
+    {                                                                                                  \
+        (void)stream, (void)args;                                                                      \
+        return refuse(YOKE_OP_##op);                                                                   \
     }
 YOKE_ALL_OPS(DEFINE)
 
@@ -163,8 +173,22 @@ static const struct yoke_rope_ops rope_ops = { YOKE_ROPE_OPS(SLOT) };
 
 extern const struct yoke_backend yokei_backend_null;
 const struct yoke_backend yokei_backend_null = {
-    .abi = YOKE_BACKEND_ABI, .size = sizeof(struct yoke_backend), .name = "null", .summary = "a backend to be copied: it offers no operation",
-    .probe = probe, .device = &device_ops, .memory = &memory_ops, .stream = &stream_ops,
-    .gemm = &gemm_ops, .norm = &norm_ops, .act = &act_ops, .attention = &attention_ops, .embed = &embed_ops, .loss = &loss_ops,
-    .optim = &optim_ops, .cast = &cast_ops, .elementwise = &elementwise_ops, .rope = &rope_ops,
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "null",
+    .summary = "a backend to be copied: it offers no operation",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .stream = &stream_ops,
+    .gemm = &gemm_ops,
+    .norm = &norm_ops,
+    .act = &act_ops,
+    .attention = &attention_ops,
+    .embed = &embed_ops,
+    .loss = &loss_ops,
+    .optim = &optim_ops,
+    .cast = &cast_ops,
+    .elementwise = &elementwise_ops,
+    .rope = &rope_ops,
 };

@@ -38,8 +38,10 @@ static yoke_status reserve(struct opencl_addresses *addresses)
         addresses->range_bytes = bytes;
         return YOKE_OK;
     }
-    return yoke_fail(YOKE_ENOMEM, "OpenCL: cannot reserve %zu GiB of addresses; raise the limit on address space (ulimit -v)",
-                     RANGE_LEAST >> 30);
+    return yoke_fail(
+        YOKE_ENOMEM,
+        "OpenCL: cannot reserve %zu GiB of addresses; raise the limit on address space (ulimit -v)",
+        RANGE_LEAST >> 30);
 }
 
 /** The index of the first entry that begins after `address`. */
@@ -60,13 +62,15 @@ static int upper_bound(const struct opencl_addresses *addresses, uintptr_t addre
 static yoke_status place(const struct opencl_addresses *addresses, size_t bytes, uintptr_t *start_out)
 {
     uintptr_t end = addresses->range + addresses->range_bytes, at = addresses->range + PAGE;
-    for (int i = upper_bound(addresses, addresses->range); i < addresses->n && addresses->table[i].start < end; i++) {
+    for (int i = upper_bound(addresses, addresses->range);
+         i < addresses->n && addresses->table[i].start < end; i++) {
         const struct opencl_allocation *next = &addresses->table[i];
         if (next->start - at >= bytes + PAGE && next->start > at) break;
         at = (next->start + next->bytes + 2 * PAGE - 1) / PAGE * PAGE;
     }
     if (at >= end || end - at < bytes + PAGE)
-        return yoke_fail(YOKE_ENOMEM, "OpenCL: %zu bytes do not fit into what is left of %zu GiB of addresses", bytes,
+        return yoke_fail(YOKE_ENOMEM,
+                         "OpenCL: %zu bytes do not fit into what is left of %zu GiB of addresses", bytes,
                          addresses->range_bytes >> 30);
     *start_out = at;
     return YOKE_OK;
@@ -86,13 +90,15 @@ static yoke_status add(struct opencl_addresses *addresses, struct opencl_allocat
         YOKE_TRY(place(addresses, allocation->bytes, &allocation->start));
     }
     int at = upper_bound(addresses, allocation->start);
-    memmove(&addresses->table[at + 1], &addresses->table[at], (size_t)(addresses->n - at) * sizeof *addresses->table);
+    memmove(&addresses->table[at + 1], &addresses->table[at],
+            (size_t)(addresses->n - at) * sizeof *addresses->table);
     addresses->table[at] = *allocation;
     addresses->n++;
     return YOKE_OK;
 }
 
-yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses, struct opencl_allocation allocation, void **address_out)
+yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses,
+                                       struct opencl_allocation allocation, void **address_out)
 {
     pthread_rwlock_wrlock(&addresses->lock);
     yoke_status status = add(addresses, &allocation);
@@ -101,7 +107,8 @@ yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses, struc
     return status;
 }
 
-bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const void *address, struct opencl_allocation *out)
+bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const void *address,
+                                   struct opencl_allocation *out)
 {
     pthread_rwlock_wrlock(&addresses->lock);
     int at = upper_bound(addresses, (uintptr_t)address) - 1;
@@ -109,7 +116,8 @@ bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const voi
     if (found) {
         *out = addresses->table[at];
         addresses->n--;
-        memmove(&addresses->table[at], &addresses->table[at + 1], (size_t)(addresses->n - at) * sizeof *addresses->table);
+        memmove(&addresses->table[at], &addresses->table[at + 1],
+                (size_t)(addresses->n - at) * sizeof *addresses->table);
     }
     pthread_rwlock_unlock(&addresses->lock);
     return found;

@@ -15,19 +15,22 @@ struct found {
     cl_device_id id;
 };
 
-static void platform_text(const struct opencl_library *cl, cl_platform_id platform, cl_platform_info what, char *text, size_t bytes)
+static void platform_text(const struct opencl_library *cl, cl_platform_id platform, cl_platform_info what,
+                          char *text, size_t bytes)
 {
     text[0] = '\0';
     if (cl->clGetPlatformInfo(platform, what, bytes, text, NULL)) yokei_text(text, bytes, "?");
 }
 
-static void device_text(const struct opencl_library *cl, cl_device_id id, cl_device_info what, char *text, size_t bytes)
+static void device_text(const struct opencl_library *cl, cl_device_id id, cl_device_info what, char *text,
+                        size_t bytes)
 {
     text[0] = '\0';
     if (cl->clGetDeviceInfo(id, what, bytes, text, NULL)) yokei_text(text, bytes, "?");
 }
 
-#define DEVICE_VALUE(cl, id, what, variable) (cl)->clGetDeviceInfo(id, what, sizeof(variable), &(variable), NULL)
+#define DEVICE_VALUE(cl, id, what, variable) \
+    (cl)->clGetDeviceInfo(id, what, sizeof(variable), &(variable), NULL)
 
 static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
 {
@@ -36,38 +39,47 @@ static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
     return !strcmp(name, "Portable Computing Language");
 }
 
-static void explain_no_device(const struct opencl_library *cl, const cl_platform_id *platforms, cl_uint n_platforms, char *reason, size_t reason_bytes)
+static void explain_no_device(const struct opencl_library *cl, const cl_platform_id *platforms,
+                              cl_uint n_platforms, char *reason, size_t reason_bytes)
 {
     char folder[4096];
     for (cl_uint p = 0; p < n_platforms; p++) {
         const int error = is_pocl(cl, platforms[p]) ? yokei_pocl_cache(folder, sizeof folder) : 0;
         if (!error) continue;
-        yokei_text(reason, reason_bytes, "PoCL has no device, because it cannot make its folder for compiled programs, %.80s (%s): set POCL_CACHE_DIR to a folder that "
-                   "can be written", folder, strerror(error)); /* must fit a field of yoke_backend_report */
+        yokei_text(
+            reason, reason_bytes,
+            "PoCL has no device, because it cannot make its folder for compiled programs, %.80s (%s): set POCL_CACHE_DIR to a folder that "
+            "can be written",
+            folder, strerror(error)); /* must fit a field of yoke_backend_report */
         return;
     }
     yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
 }
 
 /** List the devices of all platforms, at most `capacity`. If there is none, `reason` says why. */
-static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason, size_t reason_bytes)
+static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason,
+                        size_t reason_bytes)
 {
     cl_platform_id platforms[16];
     cl_uint n_platforms = 0;
     int n = 0;
     cl_int error = cl->clGetPlatformIDs(YOKE_COUNT(platforms), platforms, &n_platforms);
     if (error || !n_platforms) {
-        yokei_text(reason, reason_bytes, "libOpenCL finds no platform (%s); install a vendor's OpenCL driver, or pocl-opencl-icd for the CPU",
-                   error ? yokei_opencl_error_name(error) : "/etc/OpenCL/vendors is empty");
+        yokei_text(
+            reason, reason_bytes,
+            "libOpenCL finds no platform (%s); install a vendor's OpenCL driver, or pocl-opencl-icd for the CPU",
+            error ? yokei_opencl_error_name(error) : "/etc/OpenCL/vendors is empty");
         return 0;
     }
     for (cl_uint p = 0; p < YOKE_MIN(n_platforms, YOKE_COUNT(platforms)); p++) {
         cl_device_id ids[YOKE_MAX_DEVICES];
         cl_uint n_ids = 0;
         if (cl->clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, YOKE_COUNT(ids), ids, &n_ids)) continue;
-        for (cl_uint d = 0; d < YOKE_MIN(n_ids, YOKE_COUNT(ids)) && n < capacity; d++) found[n++] = (struct found){ platforms[p], ids[d] };
+        for (cl_uint d = 0; d < YOKE_MIN(n_ids, YOKE_COUNT(ids)) && n < capacity; d++)
+            found[n++] = (struct found){ platforms[p], ids[d] };
     }
-    if (!n) explain_no_device(cl, platforms, YOKE_MIN(n_platforms, YOKE_COUNT(platforms)), reason, reason_bytes);
+    if (!n)
+        explain_no_device(cl, platforms, YOKE_MIN(n_platforms, YOKE_COUNT(platforms)), reason, reason_bytes);
     return n;
 }
 
@@ -112,8 +124,8 @@ static struct traits traits_of(const struct opencl_library *cl, cl_device_id id)
     return t;
 }
 
-static void describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id, int index, bool svm,
-                     struct yoke_device_info *info)
+static void describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id, int index,
+                     bool svm, struct yoke_device_info *info)
 {
     char version[128], driver[64], extensions[8192];
     cl_ulong memory = 0, most = 0;
@@ -136,13 +148,16 @@ static void describe(const struct opencl_library *cl, cl_platform_id platform, c
     info->max_alloc_bytes = most;
     info->compute_units = (int)units;
     info->host_visible = svm && t.unified;
-    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16; /* 16-bit storage is a part of core OpenCL C */
-    bool half = has_extension(extensions, "cl_khr_fp16"), subgroups = has_extension(extensions, "cl_khr_subgroups");
-    info->arithmetic = 1u << YOKE_F32 | (half ? 1u << YOKE_F16 : 0) |
-                       (has_extension(extensions, "cl_khr_fp64") ? 1u << YOKE_F64 : 0);
-    yokei_text(info->features, sizeof info->features, "%s %s %s %s%s group=%zu local=%zuKiB vector=%d%s", t.is_cpu ? "cpu" : "gpu",
-               svm ? "svm-fine" : "buffer-offsets", half ? "fp16" : "no-fp16", subgroups ? "subgroups" : "no-subgroups",
-               t.unified ? " host-unified" : "", t.max_group, t.local_bytes >> 10, t.vector_floats, t.exact_division ? " exact-division" : "");
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16
+                    | 1u << YOKE_BF16; /* 16-bit storage is a part of core OpenCL C */
+    bool half = has_extension(extensions, "cl_khr_fp16"),
+         subgroups = has_extension(extensions, "cl_khr_subgroups");
+    info->arithmetic = 1u << YOKE_F32 | (half ? 1u << YOKE_F16 : 0)
+                       | (has_extension(extensions, "cl_khr_fp64") ? 1u << YOKE_F64 : 0);
+    yokei_text(info->features, sizeof info->features, "%s %s %s %s%s group=%zu local=%zuKiB vector=%d%s",
+               t.is_cpu ? "cpu" : "gpu", svm ? "svm-fine" : "buffer-offsets", half ? "fp16" : "no-fp16",
+               subgroups ? "subgroups" : "no-subgroups", t.unified ? " host-unified" : "", t.max_group,
+               t.local_bytes >> 10, t.vector_floats, t.exact_division ? " exact-division" : "");
 }
 
 /** Choose one of the two memory modes. YOKE_OPENCL_ADDRESS=svm|buffer forces one; it is read at each open. */
@@ -156,7 +171,8 @@ static yoke_status choose_memory(const struct traits *traits, bool *svm_out)
     else if (strcmp(mode, "svm") != 0)
         return yoke_fail(YOKE_ECONFIG, "YOKE_OPENCL_ADDRESS is '%s'; it may be svm or buffer", mode);
     else if (!traits->svm)
-        return yoke_fail(YOKE_ENODEV, "YOKE_OPENCL_ADDRESS=svm: this device has no fine-grained shared virtual memory");
+        return yoke_fail(YOKE_ENODEV,
+                         "YOKE_OPENCL_ADDRESS=svm: this device has no fine-grained shared virtual memory");
     else
         *svm_out = true;
     return YOKE_OK;
@@ -183,19 +199,23 @@ static yoke_status find_by_index(const struct opencl_library *cl, int index, str
     char reason[256] = "";
     int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
     if (!n) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
-    if (index < 0 || index >= n) return yoke_fail(YOKE_ENODEV, "opencl:%d: there %s opencl:0%s%d", index, n > 1 ? "are only" : "is only",
-                                                  n > 1 ? " to opencl:" : ", index ", n - 1);
+    if (index < 0 || index >= n)
+        return yoke_fail(YOKE_ENODEV, "opencl:%d: there %s opencl:0%s%d", index,
+                         n > 1 ? "are only" : "is only", n > 1 ? " to opencl:" : ", index ", n - 1);
     *out = found[index];
     return YOKE_OK;
 }
 
 /** Find the platform of a foreign device, and the index of the device in Yoke's list. */
-static yoke_status find_native(const struct opencl_library *cl, const struct yoke_native *native, struct found *out, int *index_out)
+static yoke_status find_native(const struct opencl_library *cl, const struct yoke_native *native,
+                               struct found *out, int *index_out)
 {
     struct found found[YOKE_MAX_DEVICES];
     char reason[256];
     if (!native->context || !native->device)
-        return yoke_fail(YOKE_EINVAL, "opencl: wrapping a device needs native.context (cl_context) and native.device (cl_device_id)");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "opencl: wrapping a device needs native.context (cl_context) and native.device (cl_device_id)");
     int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
     out->id = native->device;
     for (*index_out = 0; *index_out < n; ++*index_out)
@@ -205,10 +225,13 @@ static yoke_status find_native(const struct opencl_library *cl, const struct yok
         }
     *index_out = 0; /* a sub-device is in no list */
     cl_int error = DEVICE_VALUE(cl, out->id, CL_DEVICE_PLATFORM, out->platform);
-    return error ? yoke_fail(YOKE_EINVAL, "opencl: native.device is no OpenCL device: %s", yokei_opencl_error_name(error)) : YOKE_OK;
+    return error ? yoke_fail(YOKE_EINVAL, "opencl: native.device is no OpenCL device: %s",
+                             yokei_opencl_error_name(error))
+                 : YOKE_OK;
 }
 
-static void set_identity(const struct opencl_library *cl, const struct found *found, bool exact_division, char *text, size_t bytes)
+static void set_identity(const struct opencl_library *cl, const struct found *found, bool exact_division,
+                         char *text, size_t bytes)
 {
     char name[128], vendor[64], version[128], driver[64], platform[64], platform_version[128];
     device_text(cl, found->id, CL_DEVICE_NAME, name, sizeof name);
@@ -217,7 +240,8 @@ static void set_identity(const struct opencl_library *cl, const struct found *fo
     device_text(cl, found->id, CL_DRIVER_VERSION, driver, sizeof driver);
     platform_text(cl, found->platform, CL_PLATFORM_NAME, platform, sizeof platform);
     platform_text(cl, found->platform, CL_PLATFORM_VERSION, platform_version, sizeof platform_version);
-    yokei_text(text, bytes, "%s|%s|%s|%s|%s|%s|%d", name, vendor, version, driver, platform, platform_version, exact_division);
+    yokei_text(text, bytes, "%s|%s|%s|%s|%s|%s|%d", name, vendor, version, driver, platform, platform_version,
+               exact_division);
 }
 
 static void close_device(yoke_device *device)
@@ -230,7 +254,8 @@ static void close_device(yoke_device *device)
     device->impl = NULL;
 }
 
-static yoke_status open_context(yoke_device *device, const struct found *found, const struct yoke_native *native)
+static yoke_status open_context(yoke_device *device, const struct found *found,
+                                const struct yoke_native *native)
 {
     struct opencl_device *ocl = opencl_device(device);
     cl_int error;
@@ -271,12 +296,20 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     device->impl = ocl;
     describe(cl, found.platform, found.id, index, svm, &device->info);
     *ocl = (struct opencl_device){
-        .gpu = { .driver = &yokei_opencl_driver, .is_cpu = traits.is_cpu, .vector_floats = traits.vector_floats, .warp = 1,
+        .gpu = { .driver = &yokei_opencl_driver,
+                 .is_cpu = traits.is_cpu,
+                 .vector_floats = traits.vector_floats,
+                 .warp = 1,
                  .compute_units = device->info.compute_units,
                  /* binaries contain the kernels as they were launched, which then start at once */
                  .late_binaries = is_pocl(cl, found.platform),
-                 .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20), .local_bytes = traits.local_bytes },
-        .cl = cl, .id = found.id, .svm = svm, .unified = traits.unified, .exact_division = traits.exact_division,
+                 .max_group = (int)YOKE_MIN(traits.max_group, (size_t)1 << 20),
+                 .local_bytes = traits.local_bytes },
+        .cl = cl,
+        .id = found.id,
+        .svm = svm,
+        .unified = traits.unified,
+        .exact_division = traits.exact_division,
     };
     if (caches_itself(cl, found.platform)) device->cache_dir[0] = '\0';
     set_identity(cl, &found, traits.exact_division, ocl->gpu.identity, sizeof ocl->gpu.identity);
@@ -289,16 +322,20 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
 
 static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
-    uint64_t total = device->info.memory_bytes, used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
-    uint64_t left = total > used ? total - used : 0; /* OpenCL does not say how much memory other processes use */
+    uint64_t total = device->info.memory_bytes,
+             used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
+    uint64_t left = total > used ? total - used
+                                 : 0; /* OpenCL does not say how much memory other processes use */
     uint64_t host_left, host_total;
-    if (opencl_device(device)->unified && !yokei_host_memory(device, &host_left, &host_total)) left = YOKE_MIN(left, host_left);
+    if (opencl_device(device)->unified && !yokei_host_memory(device, &host_left, &host_total))
+        left = YOKE_MIN(left, host_left);
     *free_out = left;
     *total_out = total;
     return YOKE_OK;
 }
 
-static const struct yoke_device_ops device_ops = { open_device, close_device, memory, yokei_gpu_variant_name };
+static const struct yoke_device_ops device_ops = { open_device, close_device, memory,
+                                                   yokei_gpu_variant_name };
 
 const struct yoke_backend yokei_backend_opencl = {
     .abi = YOKE_BACKEND_ABI,

@@ -15,7 +15,10 @@ struct opencl_event {
 };
 
 static struct opencl_event *impl(const yoke_event *event) { return event->impl; }
-static const struct opencl_library *library_of(const yoke_event *event) { return opencl_device(event->device)->cl; }
+static const struct opencl_library *library_of(const yoke_event *event)
+{
+    return opencl_device(event->device)->cl;
+}
 
 yoke_status yokei_opencl_event_create(yoke_event *event)
 {
@@ -51,9 +54,12 @@ yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
     const struct opencl_stream *s = opencl_stream(stream);
     cl_event last = NULL;
     cl_int error = CL_SUCCESS;
-    if (s->is_foreign) error = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &last);
-    else if (s->n_pending) error = cl->clRetainEvent(last = s->pending[s->n_pending - 1].event);
-    if (!error && last) error = cl->clFlush(s->queue); /* another queue can wait for the command only after it was flushed */
+    if (s->is_foreign)
+        error = cl->clEnqueueMarkerWithWaitList(s->queue, 0, NULL, &last);
+    else if (s->n_pending)
+        error = cl->clRetainEvent(last = s->pending[s->n_pending - 1].event);
+    if (!error && last)
+        error = cl->clFlush(s->queue); /* another queue can wait for the command only after it was flushed */
     if (error) {
         if (last) cl->clReleaseEvent(last);
         return yokei_opencl_fail(event->device, "recording an event", error);
@@ -101,7 +107,8 @@ yoke_status yokei_opencl_event_query(yoke_event *event, bool *complete_out)
     cl_int state = CL_COMPLETE, error = CL_SUCCESS;
     pthread_mutex_lock(&e->lock);
     if (e->event)
-        error = library_of(event)->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        error = library_of(event)->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                                                  &state, NULL);
     pthread_mutex_unlock(&e->lock);
     if (error) return yokei_opencl_fail(event->device, "clGetEventInfo", error);
     if (state < 0) return yokei_opencl_fail(event->device, "work that an event was recorded behind", state);

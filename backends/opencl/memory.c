@@ -7,8 +7,10 @@
 
 static yoke_status no_memory(const yoke_device *device, size_t bytes, cl_int error)
 {
-    return yoke_fail(YOKE_ENOMEM, "%s: cannot allocate %zu bytes: %zu of %llu are in use, at most %llu at once (%s)",
-                     device->info.spec, bytes, atomic_load(&device->allocated), (unsigned long long)device->info.memory_bytes,
+    return yoke_fail(YOKE_ENOMEM,
+                     "%s: cannot allocate %zu bytes: %zu of %llu are in use, at most %llu at once (%s)",
+                     device->info.spec, bytes, atomic_load(&device->allocated),
+                     (unsigned long long)device->info.memory_bytes,
                      (unsigned long long)device->info.max_alloc_bytes, yokei_opencl_error_name(error));
 }
 
@@ -25,13 +27,15 @@ static yoke_status opencl_alloc(yoke_device *device, size_t bytes, void **addres
     struct opencl_device *ocl = opencl_device(device);
     struct opencl_allocation allocation = { .bytes = bytes ? bytes : 1 };
     cl_int error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    if (allocation.bytes > device->info.max_alloc_bytes) return no_memory(device, bytes, CL_INVALID_BUFFER_SIZE);
+    if (allocation.bytes > device->info.max_alloc_bytes)
+        return no_memory(device, bytes, CL_INVALID_BUFFER_SIZE);
     if (ocl->svm) {
         allocation.start = (uintptr_t)ocl->cl->clSVMAlloc(
             ocl->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, allocation.bytes, 0);
         if (!allocation.start) return no_memory(device, bytes, error);
     } else {
-        allocation.buffer = ocl->cl->clCreateBuffer(ocl->context, CL_MEM_READ_WRITE, allocation.bytes, NULL, &error);
+        allocation.buffer = ocl->cl->clCreateBuffer(ocl->context, CL_MEM_READ_WRITE, allocation.bytes, NULL,
+                                                    &error);
         if (!allocation.buffer) return no_memory(device, bytes, error);
     }
     yoke_status status = yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out);
@@ -47,7 +51,8 @@ static void opencl_free(yoke_device *device, void *address)
     struct opencl_device *ocl = opencl_device(device);
     struct opencl_allocation allocation;
     if (!yokei_opencl_addresses_remove(&ocl->addresses, address, &allocation)) {
-        yoke_log(YOKE_LOG_ERROR, "%s: free of %p, which is no allocation of this device", device->info.spec, address);
+        yoke_log(YOKE_LOG_ERROR, "%s: free of %p, which is no allocation of this device", device->info.spec,
+                 address);
         return;
     }
     release(ocl, &allocation);
@@ -61,15 +66,21 @@ static yoke_status opencl_wrap(yoke_device *device, void *native_buffer, size_t 
     size_t size = 0;
     cl_context context = NULL;
     cl_int error = ocl->cl->clGetMemObjectInfo(allocation.buffer, CL_MEM_SIZE, sizeof size, &size, NULL);
-    if (!error) error = ocl->cl->clGetMemObjectInfo(allocation.buffer, CL_MEM_CONTEXT, sizeof context, &context, NULL);
+    if (!error)
+        error = ocl->cl->clGetMemObjectInfo(allocation.buffer, CL_MEM_CONTEXT, sizeof context, &context,
+                                            NULL);
     if (error) return yokei_opencl_fail(device, "clGetMemObjectInfo", error);
     if (context != ocl->context)
-        return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap is of another context; open the device by yoke_device_wrap on it",
-                         device->info.spec);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "%s: the cl_mem to wrap is of another context; open the device by yoke_device_wrap on it",
+            device->info.spec);
     if (bytes > size)
-        return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap has %zu bytes, %zu were stated", device->info.spec, size, bytes);
+        return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap has %zu bytes, %zu were stated",
+                         device->info.spec, size, bytes);
     YOKE_TRY(yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out));
-    ocl->cl->clRetainMemObject(allocation.buffer); /* Yoke's address may outlive the other framework's own reference */
+    ocl->cl->clRetainMemObject(
+        allocation.buffer); /* Yoke's address may outlive the other framework's own reference */
     return YOKE_OK;
 }
 
@@ -80,4 +91,5 @@ static void *opencl_host_ptr(const yoke_device *device, const void *address)
     return seen ? (void *)(uintptr_t)address : NULL;
 }
 
-const struct yoke_memory_ops yokei_opencl_memory_ops = { opencl_alloc, opencl_free, opencl_wrap, opencl_host_ptr };
+const struct yoke_memory_ops yokei_opencl_memory_ops = { opencl_alloc, opencl_free, opencl_wrap,
+                                                         opencl_host_ptr };

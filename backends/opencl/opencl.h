@@ -13,18 +13,27 @@
 #include "backends/gpu/driver.h"
 
 /* ---- library.c ---- */
-#define OPENCL_FUNCTIONS(F)                                                                                            \
-    F(clGetPlatformIDs) F(clGetPlatformInfo) F(clGetDeviceIDs) F(clGetDeviceInfo) F(clCreateContext) F(clRetainContext)  \
-    F(clReleaseContext) F(clCreateCommandQueue) F(clRetainCommandQueue) F(clReleaseCommandQueue)                        \
-    F(clGetCommandQueueInfo) F(clCreateBuffer) F(clRetainMemObject) F(clReleaseMemObject) F(clGetMemObjectInfo)         \
-    F(clCreateProgramWithSource) F(clCreateProgramWithBinary) F(clBuildProgram) F(clReleaseProgram) F(clGetProgramInfo) \
-    F(clGetProgramBuildInfo) F(clCreateKernel) F(clReleaseKernel) F(clSetKernelArg) F(clEnqueueNDRangeKernel)           \
-    F(clEnqueueReadBuffer) F(clEnqueueWriteBuffer) F(clEnqueueCopyBuffer) F(clEnqueueFillBuffer)                        \
-    F(clEnqueueMarkerWithWaitList) F(clEnqueueBarrierWithWaitList) F(clGetEventInfo) F(clReleaseEvent) F(clRetainEvent) \
+/* clang-format off */
+#define OPENCL_FUNCTIONS(F) \
+    F(clGetPlatformIDs) F(clGetPlatformInfo) F(clGetDeviceIDs) F(clGetDeviceInfo) F(clCreateContext) \
+    F(clRetainContext) \
+    F(clReleaseContext) F(clCreateCommandQueue) F(clRetainCommandQueue) F(clReleaseCommandQueue) \
+    F(clGetCommandQueueInfo) F(clCreateBuffer) F(clRetainMemObject) F(clReleaseMemObject) \
+    F(clGetMemObjectInfo) \
+    F(clCreateProgramWithSource) F(clCreateProgramWithBinary) F(clBuildProgram) F(clReleaseProgram) \
+    F(clGetProgramInfo) \
+    F(clGetProgramBuildInfo) F(clCreateKernel) F(clReleaseKernel) F(clSetKernelArg) \
+    F(clEnqueueNDRangeKernel) \
+    F(clEnqueueReadBuffer) F(clEnqueueWriteBuffer) F(clEnqueueCopyBuffer) F(clEnqueueFillBuffer) \
+    F(clEnqueueMarkerWithWaitList) F(clEnqueueBarrierWithWaitList) F(clGetEventInfo) F(clReleaseEvent) \
+    F(clRetainEvent) \
     F(clCreateUserEvent) F(clSetUserEventStatus) F(clFlush) F(clFinish)
+/* clang-format on */
 /* Functions of OpenCL 2.0. Old loaders lack them, and devices then have no shared virtual memory. */
+/* clang-format off */
 #define OPENCL_SVM_FUNCTIONS(F) \
     F(clSVMAlloc) F(clSVMFree) F(clSetKernelArgSVMPointer) F(clEnqueueSVMMemcpy) F(clEnqueueSVMMemFill)
+/* clang-format on */
 
 struct opencl_library {
 #define OPENCL_SLOT(name) __typeof__(name) *name;
@@ -53,15 +62,17 @@ struct opencl_addresses {
     pthread_rwlock_t lock;
     struct opencl_allocation *table; /* sorted by start */
     int n, capacity;
-    uintptr_t range;    /* a range of addresses at which nothing is mapped; 0 until the first one is needed */
+    uintptr_t range; /* a range of addresses at which nothing is mapped; 0 until the first one is needed */
     size_t range_bytes;
 };
 void yokei_opencl_addresses_create(struct opencl_addresses *addresses);
 void yokei_opencl_addresses_destroy(struct opencl_addresses *addresses);
 /** Add an allocation. A `buffer` gets an address in the range. Shared virtual memory has its own address. */
-yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses, struct opencl_allocation allocation, void **address_out);
+yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses,
+                                       struct opencl_allocation allocation, void **address_out);
 /** Remove the allocation that begins at `address`. Returns false if there is none. */
-bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const void *address, struct opencl_allocation *out);
+bool yokei_opencl_addresses_remove(struct opencl_addresses *addresses, const void *address,
+                                   struct opencl_allocation *out);
 /**
  * Find the allocation that contains `address` (its end included), and the offset of `address` in it. Returns
  * false if there is none.
@@ -80,9 +91,9 @@ struct opencl_device {
     const struct opencl_library *cl;
     cl_device_id id;
     cl_context context;
-    bool svm;                    /* memory is fine-grained shared virtual memory */
-    bool unified;                /* the device and the host share one memory */
-    bool exact_division;         /* the compiler has the option -cl-fp32-correctly-rounded-divide-sqrt */
+    bool svm;            /* memory is fine-grained shared virtual memory */
+    bool unified;        /* the device and the host share one memory */
+    bool exact_division; /* the compiler has the option -cl-fp32-correctly-rounded-divide-sqrt */
     struct opencl_addresses addresses;
 };
 static inline struct opencl_device *opencl_device(const yoke_device *device) { return device->impl; }
@@ -93,10 +104,10 @@ struct opencl_pending {
 };
 struct opencl_stream {
     cl_command_queue queue;
-    bool is_foreign; /* the caller created the queue */
+    bool is_foreign;                /* the caller created the queue */
     struct opencl_pending *pending; /* commands whose end has not been checked yet, the oldest first */
     int n_pending, capacity;
-    const char *failed_op;          /* the op of the first asynchronous error that has not been reported */
+    const char *failed_op; /* the op of the first asynchronous error that has not been reported */
     cl_int failed;
 };
 static inline struct opencl_stream *opencl_stream(const yoke_stream *stream) { return stream->impl; }

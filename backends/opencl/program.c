@@ -11,17 +11,20 @@ static yoke_status compile_failure(yoke_device *device, cl_program program, cons
     size_t bytes = 0;
     ocl->cl->clGetProgramBuildInfo(program, ocl->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes);
     char *log = calloc(1, bytes + 1);
-    if (log && bytes) ocl->cl->clGetProgramBuildInfo(program, ocl->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    yoke_status status = yoke_fail(YOKE_ECOMPILE, "%s: program %s does not compile: %s\n%s", device->info.spec, name,
-                                   yokei_opencl_error_name(error), log ? log : "");
+    if (log && bytes)
+        ocl->cl->clGetProgramBuildInfo(program, ocl->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
+    yoke_status status = yoke_fail(YOKE_ECOMPILE, "%s: program %s does not compile: %s\n%s",
+                                   device->info.spec, name, yokei_opencl_error_name(error), log ? log : "");
     free(log);
     return status;
 }
 
-static yoke_status build_program(yoke_device *device, cl_program program, const char *name, void **program_out)
+static yoke_status build_program(yoke_device *device, cl_program program, const char *name,
+                                 void **program_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
-    const char *options = ocl->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt" : "-cl-std=CL1.2";
+    const char *options = ocl->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
+                                              : "-cl-std=CL1.2";
     cl_int error = ocl->cl->clBuildProgram(program, 1, &ocl->id, options, NULL, NULL);
     if (error) {
         yoke_status status = compile_failure(device, program, name, error);
@@ -47,7 +50,8 @@ static yoke_status load(yoke_device *device, const void *binary, size_t bytes, v
     const struct opencl_device *ocl = opencl_device(device);
     const unsigned char *data = binary;
     cl_int error, state;
-    cl_program program = ocl->cl->clCreateProgramWithBinary(ocl->context, 1, &ocl->id, &bytes, &data, &state, &error);
+    cl_program program = ocl->cl->clCreateProgramWithBinary(ocl->context, 1, &ocl->id, &bytes, &data, &state,
+                                                            &error);
     if (error) return yokei_opencl_fail(device, "clCreateProgramWithBinary", error);
     return build_program(device, program, "from the cache", program_out);
 }
@@ -55,7 +59,8 @@ static yoke_status load(yoke_device *device, const void *binary, size_t bytes, v
 /**
  * The index of our device among the devices of a program. A program has one binary per device of its context.
  */
-static cl_int binary_index(const struct opencl_device *ocl, cl_program program, cl_uint *n_out, cl_uint *index_out)
+static cl_int binary_index(const struct opencl_device *ocl, cl_program program, cl_uint *n_out,
+                           cl_uint *index_out)
 {
     cl_device_id devices[64];
     size_t bytes = 0;
@@ -76,13 +81,16 @@ static yoke_status binary(yoke_device *device, void *program, void **binary_out,
     size_t sizes[64] = { 0 };
     unsigned char *binaries[64] = { NULL };
     cl_int error = binary_index(ocl, program, &n, &index);
-    if (!error) error = ocl->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, n * sizeof *sizes, sizes, NULL);
+    if (!error)
+        error = ocl->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, n * sizeof *sizes, sizes, NULL);
     if (error) return yokei_opencl_fail(device, "clGetProgramInfo", error);
     *binary_out = NULL;
     *bytes_out = 0;
     if (!sizes[index]) return YOKE_OK;
     unsigned char *data = malloc(sizes[index]);
-    if (!data) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a binary of %zu bytes", device->info.spec, sizes[index]);
+    if (!data)
+        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a binary of %zu bytes", device->info.spec,
+                         sizes[index]);
     binaries[index] = data;
     error = ocl->cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL);
     if (error) {
@@ -103,34 +111,35 @@ static yoke_status kernel(yoke_device *device, void *program, const char *name, 
 {
     cl_int error;
     cl_kernel k = opencl_device(device)->cl->clCreateKernel(program, name, &error);
-    if (error) return yoke_fail_context(yokei_opencl_fail(device, "clCreateKernel", error), "kernel %s", name);
+    if (error)
+        return yoke_fail_context(yokei_opencl_fail(device, "clCreateKernel", error), "kernel %s", name);
     *kernel_out = k;
     return YOKE_OK;
 }
 
-static void release_kernel(yoke_device *device, void *k)
-{
-    opencl_device(device)->cl->clReleaseKernel(k);
-}
+static void release_kernel(yoke_device *device, void *k) { opencl_device(device)->cl->clReleaseKernel(k); }
 
 static bool offsets(const yoke_device *device, const struct yokei_gpu_arg *args, int n_args)
 {
     const struct opencl_device *ocl = opencl_device(device);
     if (!ocl->svm) return true;
     for (int i = 0; i < n_args; i++) /* a foreign cl_mem, although the device uses shared virtual memory */
-        if (args[i].kind == YOKEI_GPU_POINTER && yokei_opencl_in_range(&ocl->addresses, args[i].value.pointer)) return true;
+        if (args[i].kind == YOKEI_GPU_POINTER
+            && yokei_opencl_in_range(&ocl->addresses, args[i].value.pointer))
+            return true;
     return false;
 }
 
 /** Set one address as the kernel's next parameter, or as a (buffer, offset) pair if `pairs` is true. */
-static yoke_status set_pointer(const yoke_device *device, cl_kernel k, bool pairs, const void *address, cl_uint *index)
+static yoke_status set_pointer(const yoke_device *device, cl_kernel k, bool pairs, const void *address,
+                               cl_uint *index)
 {
     const struct opencl_device *ocl = opencl_device(device);
     struct opencl_allocation allocation = { 0 };
     size_t offset = 0;
     cl_int error;
-    if (address && (!ocl->svm || yokei_opencl_in_range(&ocl->addresses, address)) &&
-        !yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &offset))
+    if (address && (!ocl->svm || yokei_opencl_in_range(&ocl->addresses, address))
+        && !yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &offset))
         return yoke_fail(YOKE_EINVAL, "argument %u: %p is no memory of this device", *index, address);
     if (address && !allocation.buffer)
         error = ocl->cl->clSetKernelArgSVMPointer(k, (*index)++, address);
@@ -143,8 +152,8 @@ static yoke_status set_pointer(const yoke_device *device, cl_kernel k, bool pair
     return error ? yokei_opencl_fail(device, "setting an address as kernel argument", error) : YOKE_OK;
 }
 
-static yoke_status launch(yoke_stream *stream, void *k, const struct yokei_gpu_grid *grid, const struct yokei_gpu_arg *args,
-                          int n_args)
+static yoke_status launch(yoke_stream *stream, void *k, const struct yokei_gpu_grid *grid,
+                          const struct yokei_gpu_arg *args, int n_args)
 {
     const yoke_device *device = stream->device;
     const struct opencl_device *ocl = opencl_device(device);
@@ -156,15 +165,21 @@ static yoke_status launch(yoke_stream *stream, void *k, const struct yokei_gpu_g
             YOKE_TRY(set_pointer(device, k, pairs, args[i].value.pointer, &index));
             continue;
         }
-        cl_int error = ocl->cl->clSetKernelArg(k, index++, args[i].kind == YOKEI_GPU_4_BYTES ? 4 : 8, &args[i].value);
-        if (error) return yoke_fail_context(yokei_opencl_fail(device, "clSetKernelArg", error), "argument %d", i);
+        cl_int error = ocl->cl->clSetKernelArg(k, index++, args[i].kind == YOKEI_GPU_4_BYTES ? 4 : 8,
+                                               &args[i].value);
+        if (error)
+            return yoke_fail_context(yokei_opencl_fail(device, "clSetKernelArg", error), "argument %d", i);
     }
     size_t group[3] = { (size_t)grid->group, 1, 1 };
-    size_t global[3] = { (size_t)grid->groups[0] * group[0], (size_t)grid->groups[1], (size_t)grid->groups[2] };
+    size_t global[3] = { (size_t)grid->groups[0] * group[0], (size_t)grid->groups[1],
+                         (size_t)grid->groups[2] };
     cl_uint dimensions = global[2] > 1 ? 3 : global[1] > 1 ? 2 : 1;
     cl_event event = NULL;
-    cl_int error = ocl->cl->clEnqueueNDRangeKernel(opencl_stream(stream)->queue, k, dimensions, NULL, global, group, 0, NULL, &event);
-    if (error) return yoke_fail_context(yokei_opencl_fail(device, "clEnqueueNDRangeKernel", error), "%s", stream->last_op);
+    cl_int error = ocl->cl->clEnqueueNDRangeKernel(opencl_stream(stream)->queue, k, dimensions, NULL, global,
+                                                   group, 0, NULL, &event);
+    if (error)
+        return yoke_fail_context(yokei_opencl_fail(device, "clEnqueueNDRangeKernel", error), "%s",
+                                 stream->last_op);
     return yokei_opencl_pend(stream, event);
 }
 

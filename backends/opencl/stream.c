@@ -16,7 +16,8 @@ static void reap(yoke_stream *stream, bool all)
     int done = 0;
     for (; done < s->n_pending; done++) {
         cl_int state = CL_COMPLETE;
-        cl->clGetEventInfo(s->pending[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        cl->clGetEventInfo(s->pending[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                           NULL);
         if (state > CL_COMPLETE && !all) break;
         if (state < 0 && !s->failed) {
             s->failed = state;
@@ -39,7 +40,8 @@ yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
             struct opencl_pending *pending = realloc(s->pending, (size_t)capacity * sizeof *pending);
             if (!pending) {
                 opencl_device(stream->device)->cl->clReleaseEvent(event);
-                return yoke_fail(YOKE_ENOMEM, "%s: no host memory to follow commands", stream->device->info.spec);
+                return yoke_fail(YOKE_ENOMEM, "%s: no host memory to follow commands",
+                                 stream->device->info.spec);
             }
             s->pending = pending;
             s->capacity = capacity;
@@ -55,8 +57,9 @@ yoke_status yokei_opencl_pending_error(yoke_stream *stream)
     if (!s->failed) return YOKE_OK;
     cl_int failed = s->failed;
     s->failed = 0;
-    return yoke_fail(YOKE_EBACKEND, "%s: %s, issued earlier, failed on the device: %s (%d)", stream->device->info.spec,
-                     s->failed_op ? s->failed_op : "a command", yokei_opencl_error_name(failed), failed);
+    return yoke_fail(YOKE_EBACKEND, "%s: %s, issued earlier, failed on the device: %s (%d)",
+                     stream->device->info.spec, s->failed_op ? s->failed_op : "a command",
+                     yokei_opencl_error_name(failed), failed);
 }
 
 static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
@@ -67,12 +70,17 @@ static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
     cl_command_queue_properties properties = 0;
     cl_int error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (!error) error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, NULL);
-    if (!error) error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    if (!error)
+        error = ocl->cl->clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties,
+                                               NULL);
     if (error) return yokei_opencl_fail(device, "clGetCommandQueueInfo", error);
     if (context != ocl->context || id != ocl->id)
-        return yoke_fail(YOKE_EINVAL, "%s: the queue to wrap is of another context or device", device->info.spec);
+        return yoke_fail(YOKE_EINVAL, "%s: the queue to wrap is of another context or device",
+                         device->info.spec);
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: the queue to wrap is out of order; a stream needs one in order", device->info.spec);
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "%s: the queue to wrap is out of order; a stream needs one in order",
+                         device->info.spec);
     return YOKE_OK;
 }
 
@@ -140,9 +148,10 @@ static yoke_status resolve(const yoke_device *device, const void *address, size_
     *out = (struct place){ .plain = (void *)(uintptr_t)address };
     if (!yokei_opencl_in_range(&ocl->addresses, address)) return YOKE_OK;
     struct opencl_allocation allocation;
-    if (!yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &out->offset) ||
-        bytes > allocation.bytes - out->offset)
-        return yoke_fail(YOKE_EINVAL, "%s: %zu bytes at %p do not lie in one allocation", device->info.spec, bytes, address);
+    if (!yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &out->offset)
+        || bytes > allocation.bytes - out->offset)
+        return yoke_fail(YOKE_EINVAL, "%s: %zu bytes at %p do not lie in one allocation", device->info.spec,
+                         bytes, address);
     out->buffer = allocation.buffer;
     return YOKE_OK;
 }
@@ -154,29 +163,36 @@ static bool is_device_memory(const struct opencl_device *ocl, const void *addres
     return ocl->svm || yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &offset);
 }
 
-static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source, size_t bytes)
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                        size_t bytes)
 {
     const struct opencl_device *ocl = opencl_device(stream->device);
     const struct opencl_library *cl = ocl->cl;
     cl_command_queue queue = opencl_stream(stream)->queue;
     struct place to, from;
     YOKE_TRY(yokei_opencl_pending_error(stream));
-    if ((kind != YOKE_COPY_TO_HOST && !is_device_memory(ocl, target)) || (kind != YOKE_COPY_TO_DEVICE && !is_device_memory(ocl, source)))
-        return yoke_fail(YOKE_EINVAL, "%s: a copy from %p to %p: the device's side is no memory of this device", stream->device->info.spec,
-                         source, target);
+    if ((kind != YOKE_COPY_TO_HOST && !is_device_memory(ocl, target))
+        || (kind != YOKE_COPY_TO_DEVICE && !is_device_memory(ocl, source)))
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: a copy from %p to %p: the device's side is no memory of this device",
+                         stream->device->info.spec, source, target);
     YOKE_TRY(resolve(stream->device, target, bytes, &to));
     YOKE_TRY(resolve(stream->device, source, bytes, &from));
     cl_event event = NULL;
     cl_int error;
     if (to.buffer && from.buffer)
-        error = cl->clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, NULL, &event);
+        error = cl->clEnqueueCopyBuffer(queue, from.buffer, to.buffer, from.offset, to.offset, bytes, 0, NULL,
+                                        &event);
     else if (to.buffer)
-        error = cl->clEnqueueWriteBuffer(queue, to.buffer, CL_FALSE, to.offset, bytes, from.plain, 0, NULL, &event);
+        error = cl->clEnqueueWriteBuffer(queue, to.buffer, CL_FALSE, to.offset, bytes, from.plain, 0, NULL,
+                                         &event);
     else if (from.buffer)
-        error = cl->clEnqueueReadBuffer(queue, from.buffer, CL_FALSE, from.offset, bytes, to.plain, 0, NULL, &event);
+        error = cl->clEnqueueReadBuffer(queue, from.buffer, CL_FALSE, from.offset, bytes, to.plain, 0, NULL,
+                                        &event);
     else
         error = cl->clEnqueueSVMMemcpy(queue, CL_FALSE, to.plain, from.plain, bytes, 0, NULL, &event);
-    return error ? yokei_opencl_fail(stream->device, "enqueueing a copy", error) : yokei_opencl_pend(stream, event);
+    return error ? yokei_opencl_fail(stream->device, "enqueueing a copy", error)
+                 : yokei_opencl_pend(stream, event);
 }
 
 static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
@@ -186,7 +202,8 @@ static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t 
     struct place to;
     YOKE_TRY(yokei_opencl_pending_error(stream));
     if (!is_device_memory(ocl, target))
-        return yoke_fail(YOKE_EINVAL, "%s: a fill at %p, which is no memory of this device", stream->device->info.spec, target);
+        return yoke_fail(YOKE_EINVAL, "%s: a fill at %p, which is no memory of this device",
+                         stream->device->info.spec, target);
     YOKE_TRY(resolve(stream->device, target, bytes, &to));
     cl_event event = NULL;
     cl_int error;
@@ -194,7 +211,8 @@ static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t 
         error = ocl->cl->clEnqueueFillBuffer(queue, to.buffer, &byte, 1, to.offset, bytes, 0, NULL, &event);
     else
         error = ocl->cl->clEnqueueSVMMemFill(queue, to.plain, &byte, 1, bytes, 0, NULL, &event);
-    return error ? yokei_opencl_fail(stream->device, "enqueueing a fill", error) : yokei_opencl_pend(stream, event);
+    return error ? yokei_opencl_fail(stream->device, "enqueueing a fill", error)
+                 : yokei_opencl_pend(stream, event);
 }
 
 const struct yoke_stream_ops yokei_opencl_stream_ops = {

@@ -22,8 +22,8 @@ static double gelu_derivative(double x)
     return s + x * s * one_minus_s * 2 * k * (1 + 0.134145 * x * x);
 }
 
-static yoke_status reference_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a,
-                                              struct yoke_cost *cost)
+static yoke_status reference_gelu_forward_can(const yoke_device *device,
+                                              const struct yoke_gelu_forward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_gelu_forward, "dtype", a->dtype));
@@ -34,11 +34,13 @@ static yoke_status reference_gelu_forward_can(const yoke_device *device, const s
 static yoke_status reference_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
 {
     YOKE_TRY(reference_gelu_forward_can(stream->device, a, NULL));
-    for (int64_t i = 0; i < a->n; i++) yokei_store(a->dtype, a->y, i, reference_gelu(yokei_load(a->dtype, a->x, i)));
+    for (int64_t i = 0; i < a->n; i++)
+        yokei_store(a->dtype, a->y, i, reference_gelu(yokei_load(a->dtype, a->x, i)));
     return YOKE_OK;
 }
 
-static yoke_status reference_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a,
+static yoke_status reference_gelu_backward_can(const yoke_device *device,
+                                               const struct yoke_gelu_backward_args *a,
                                                struct yoke_cost *cost)
 {
     (void)device;
@@ -51,7 +53,8 @@ static yoke_status reference_gelu_backward_run(yoke_stream *stream, const struct
 {
     YOKE_TRY(reference_gelu_backward_can(stream->device, a, NULL));
     for (int64_t i = 0; i < a->n; i++)
-        yokei_store(a->dtype, a->dx, i, yokei_load(a->dtype, a->dy, i) * gelu_derivative(yokei_load(a->dtype, a->x, i)));
+        yokei_store(a->dtype, a->dx, i,
+                    yokei_load(a->dtype, a->dy, i) * gelu_derivative(yokei_load(a->dtype, a->x, i)));
     return YOKE_OK;
 }
 
@@ -59,7 +62,9 @@ static yoke_status reference_gelu_backward_run(yoke_stream *stream, const struct
 
 static double normal_distribution(double x) { return 0.5 * erfc(-x * 0.70710678118654752440); }
 
-static yoke_status reference_gelu_erf_forward_can(const yoke_device *device, const struct yoke_gelu_erf_forward_args *a, struct yoke_cost *cost)
+static yoke_status reference_gelu_erf_forward_can(const yoke_device *device,
+                                                  const struct yoke_gelu_erf_forward_args *a,
+                                                  struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_gelu_erf_forward, "dtype", a->dtype));
@@ -67,7 +72,8 @@ static yoke_status reference_gelu_erf_forward_can(const yoke_device *device, con
     return reference_cost(cost, 0, 30 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status reference_gelu_erf_forward_run(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *a)
+static yoke_status reference_gelu_erf_forward_run(yoke_stream *stream,
+                                                  const struct yoke_gelu_erf_forward_args *a)
 {
     YOKE_TRY(reference_gelu_erf_forward_can(stream->device, a, NULL));
     for (int64_t i = 0; i < a->n; i++) {
@@ -77,7 +83,9 @@ static yoke_status reference_gelu_erf_forward_run(yoke_stream *stream, const str
     return YOKE_OK;
 }
 
-static yoke_status reference_gelu_erf_backward_can(const yoke_device *device, const struct yoke_gelu_erf_backward_args *a, struct yoke_cost *cost)
+static yoke_status reference_gelu_erf_backward_can(const yoke_device *device,
+                                                   const struct yoke_gelu_erf_backward_args *a,
+                                                   struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_gelu_erf_backward, "dtype", a->dtype));
@@ -85,19 +93,23 @@ static yoke_status reference_gelu_erf_backward_can(const yoke_device *device, co
     return reference_cost(cost, 0, 40 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status reference_gelu_erf_backward_run(yoke_stream *stream, const struct yoke_gelu_erf_backward_args *a)
+static yoke_status reference_gelu_erf_backward_run(yoke_stream *stream,
+                                                   const struct yoke_gelu_erf_backward_args *a)
 {
     YOKE_TRY(reference_gelu_erf_backward_can(stream->device, a, NULL));
     for (int64_t i = 0; i < a->n; i++) {
         const double x = yokei_load(a->dtype, a->x, i), density = 0.39894228040143267794 * exp(-0.5 * x * x);
-        yokei_store(a->dtype, a->dx, i, yokei_load(a->dtype, a->dy, i) * (normal_distribution(x) + x * density));
+        yokei_store(a->dtype, a->dx, i,
+                    yokei_load(a->dtype, a->dy, i) * (normal_distribution(x) + x * density));
     }
     return YOKE_OK;
 }
 
 /* ---- SwiGLU ---- */
 
-static yoke_status reference_swiglu_forward_can(const yoke_device *device, const struct yoke_swiglu_forward_args *a, struct yoke_cost *cost)
+static yoke_status reference_swiglu_forward_can(const yoke_device *device,
+                                                const struct yoke_swiglu_forward_args *a,
+                                                struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_swiglu_forward, "dtype", a->dtype));
@@ -110,13 +122,16 @@ static yoke_status reference_swiglu_forward_run(yoke_stream *stream, const struc
     YOKE_TRY(reference_swiglu_forward_can(stream->device, a, NULL));
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t f = 0; f < a->F; f++) {
-            const double gate = yokei_load(a->dtype, a->gate, n * a->ldgate + f), up = yokei_load(a->dtype, a->up, n * a->ldup + f);
+            const double gate = yokei_load(a->dtype, a->gate, n * a->ldgate + f),
+                         up = yokei_load(a->dtype, a->up, n * a->ldup + f);
             yokei_store(a->dtype, a->y, n * a->ldy + f, gate / (1 + exp(-gate)) * up);
         }
     return YOKE_OK;
 }
 
-static yoke_status reference_swiglu_backward_can(const yoke_device *device, const struct yoke_swiglu_backward_args *a, struct yoke_cost *cost)
+static yoke_status reference_swiglu_backward_can(const yoke_device *device,
+                                                 const struct yoke_swiglu_backward_args *a,
+                                                 struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_swiglu_backward, "dtype", a->dtype));
@@ -124,13 +139,16 @@ static yoke_status reference_swiglu_backward_can(const yoke_device *device, cons
     return reference_cost(cost, 0, 20 * n, 5 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status reference_swiglu_backward_run(yoke_stream *stream, const struct yoke_swiglu_backward_args *a)
+static yoke_status reference_swiglu_backward_run(yoke_stream *stream,
+                                                 const struct yoke_swiglu_backward_args *a)
 {
     YOKE_TRY(reference_swiglu_backward_can(stream->device, a, NULL));
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t f = 0; f < a->F; f++) {
-            const double gate = yokei_load(a->dtype, a->gate, n * a->ldgate + f), up = yokei_load(a->dtype, a->up, n * a->ldup + f);
-            const double dy = yokei_load(a->dtype, a->dy, n * a->lddy + f), s = 1 / (1 + exp(-gate)), one_minus_s = 1 / (1 + exp(gate));
+            const double gate = yokei_load(a->dtype, a->gate, n * a->ldgate + f),
+                         up = yokei_load(a->dtype, a->up, n * a->ldup + f);
+            const double dy = yokei_load(a->dtype, a->dy, n * a->lddy + f), s = 1 / (1 + exp(-gate)),
+                         one_minus_s = 1 / (1 + exp(gate));
             yokei_store(a->dtype, a->dgate, n * a->lddgate + f, dy * up * (s + gate * s * one_minus_s));
             yokei_store(a->dtype, a->dup, n * a->lddup + f, dy * (gate * s));
         }

@@ -11,20 +11,24 @@ YOKE_ATTENTION_OPS(PROTOTYPES)
 const struct yoke_attention_ops reference_attention_ops = { YOKE_ATTENTION_OPS(ENTRY) };
 
 /* Element (b, t, h, d) of a matrix [B, T, heads, D] with leading dimension ld. */
-#define AT(matrix, ld, b, t, h, d) yokei_load(a->dtype, (matrix), ((b) * a->T + (t)) * (ld) + (h) * a->D + (d))
+#define AT(matrix, ld, b, t, h, d) yokei_load(a->dtype, (matrix), ((b)*a->T + (t)) * (ld) + (h)*a->D + (d))
 
-static yoke_status reference_attention_forward_can(const yoke_device *device, const struct yoke_attention_forward_args *a,
+static yoke_status reference_attention_forward_can(const yoke_device *device,
+                                                   const struct yoke_attention_forward_args *a,
                                                    struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_attention_forward, "dtype", a->dtype));
-    const double rows = (double)a->B * (double)a->T, scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
+    const double rows = (double)a->B * (double)a->T,
+                 scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
     return reference_cost(cost, (size_t)a->T * sizeof(double), 4 * scores * (double)a->D,
-                          2 * rows * (double)(a->H + a->Hkv) * (double)a->D * (double)yoke_dtype_bytes(a->dtype));
+                          2 * rows * (double)(a->H + a->Hkv) * (double)a->D
+                              * (double)yoke_dtype_bytes(a->dtype));
 }
 
 /* Compute row t of one head. scores [n_keys] has all keys that t may see, and no others. */
-static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, int64_t t, int64_t h, double *scores)
+static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, int64_t t, int64_t h,
+                        double *scores)
 {
     const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
     const int64_t hkv = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), h);
@@ -32,14 +36,17 @@ static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, 
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n_keys; j++) {
         double dot = 0;
-        for (int64_t d = 0; d < a->D; d++) dot += AT(a->q, a->ldq, b, t, h, d) * AT(a->k, a->ldk, b, j, hkv, d);
+        for (int64_t d = 0; d < a->D; d++)
+            dot += AT(a->q, a->ldq, b, t, h, d) * AT(a->k, a->ldk, b, j, hkv, d);
         scores[j] = a->scale * dot;
         max = reference_max(max, scores[j]);
     }
     for (int64_t j = 0; j < n_keys; j++) {
         const double p = exp(scores[j] - max);
         sum += p;
-        scores[j] = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h) ? reference_round(a->dtype, p) : 0;
+        scores[j] = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h)
+                        ? reference_round(a->dtype, p)
+                        : 0;
     }
     for (int64_t d = 0; d < a->D; d++) {
         double o = 0;
@@ -49,7 +56,8 @@ static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, 
     if (a->lse) yokei_store(yoke_dtype_wide(a->dtype), a->lse, (b * a->H + h) * a->T + t, max + log(sum));
 }
 
-static yoke_status reference_attention_forward_run(yoke_stream *stream, const struct yoke_attention_forward_args *a)
+static yoke_status reference_attention_forward_run(yoke_stream *stream,
+                                                   const struct yoke_attention_forward_args *a)
 {
     YOKE_TRY(reference_attention_forward_can(stream->device, a, NULL));
     void *scores;
@@ -69,19 +77,22 @@ static size_t backward_scratch(const struct yoke_attention_backward_args *a)
     return ((size_t)a->T * 2 + 1) * (size_t)a->D * sizeof(double);
 }
 
-static yoke_status reference_attention_backward_can(const yoke_device *device, const struct yoke_attention_backward_args *a,
+static yoke_status reference_attention_backward_can(const yoke_device *device,
+                                                    const struct yoke_attention_backward_args *a,
                                                     struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_attention_backward, "dtype", a->dtype));
-    const double rows = (double)a->B * (double)a->T, scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
+    const double rows = (double)a->B * (double)a->T,
+                 scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
     return reference_cost(cost, backward_scratch(a), 10 * scores * (double)a->D,
-                          4 * rows * (double)(a->H + a->Hkv) * (double)a->D * (double)yoke_dtype_bytes(a->dtype));
+                          4 * rows * (double)(a->H + a->Hkv) * (double)a->D
+                              * (double)yoke_dtype_bytes(a->dtype));
 }
 
 /* Compute row t of one head: its dq, and its contribution to dk and dv [T, D] of its K/V head. */
-static void backward_row(const struct yoke_attention_backward_args *a, int64_t b, int64_t t, int64_t h, double *dk,
-                         double *dv, double *dq)
+static void backward_row(const struct yoke_attention_backward_args *a, int64_t b, int64_t t, int64_t h,
+                         double *dk, double *dv, double *dq)
 {
     const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
     const int64_t hkv = yokei_kv_head(YOKEI_GROUPS_OF_HEADS(a), h);
@@ -99,7 +110,9 @@ static void backward_row(const struct yoke_attention_backward_args *a, int64_t b
             dp += AT(a->d_o, a->lddo, b, t, h, d) * AT(a->v, a->ldv, b, j, hkv, d);
         }
         const double p = exp(a->scale * dot - lse);
-        const double keep = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h) ? (double)drop.scale : 0;
+        const double keep = yokei_dropout_keeps(&drop, j, t, a->sample_start + b, a->head_start + h)
+                                ? (double)drop.scale
+                                : 0;
         const double p_rounded = keep > 0 ? keep * reference_round(a->dtype, p) : 0;
         const double ds = reference_round(a->dtype, p * ((keep > 0 ? keep * dp : 0) - delta));
         for (int64_t d = 0; d < a->D; d++) {
@@ -108,10 +121,12 @@ static void backward_row(const struct yoke_attention_backward_args *a, int64_t b
             dq[d] += a->scale * ds * AT(a->k, a->ldk, b, j, hkv, d);
         }
     }
-    for (int64_t d = 0; d < a->D; d++) yokei_store(a->dtype, a->dq, (b * a->T + t) * a->lddq + h * a->D + d, dq[d]);
+    for (int64_t d = 0; d < a->D; d++)
+        yokei_store(a->dtype, a->dq, (b * a->T + t) * a->lddq + h * a->D + d, dq[d]);
 }
 
-static yoke_status reference_attention_backward_run(yoke_stream *stream, const struct yoke_attention_backward_args *a)
+static yoke_status reference_attention_backward_run(yoke_stream *stream,
+                                                    const struct yoke_attention_backward_args *a)
 {
     YOKE_TRY(reference_attention_backward_can(stream->device, a, NULL));
     void *scratch;

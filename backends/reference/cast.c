@@ -7,12 +7,14 @@ YOKE_CAST_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_cast_ops reference_cast_ops = { YOKE_CAST_OPS(ENTRY) };
 
-static yoke_status reference_cast_can(const yoke_device *device, const struct yoke_cast_args *a, struct yoke_cost *cost)
+static yoke_status reference_cast_can(const yoke_device *device, const struct yoke_cast_args *a,
+                                      struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_cast, "from", a->from));
     YOKE_TRY(reference_check(YOKE_OP_cast, "to", a->to));
-    return reference_cost(cost, 0, (double)a->n, (double)a->n * (double)(yoke_dtype_bytes(a->from) + yoke_dtype_bytes(a->to)));
+    return reference_cost(cost, 0, (double)a->n,
+                          (double)a->n * (double)(yoke_dtype_bytes(a->from) + yoke_dtype_bytes(a->to)));
 }
 
 static yoke_status reference_cast_run(yoke_stream *stream, const struct yoke_cast_args *a)

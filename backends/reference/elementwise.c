@@ -10,7 +10,8 @@ YOKE_ELEMENTWISE_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_elementwise_ops reference_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };
 
-static yoke_status reference_add_can(const yoke_device *device, const struct yoke_add_args *a, struct yoke_cost *cost)
+static yoke_status reference_add_can(const yoke_device *device, const struct yoke_add_args *a,
+                                     struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_add, "dtype", a->dtype));
@@ -25,7 +26,8 @@ static yoke_status reference_add_run(yoke_stream *stream, const struct yoke_add_
     return YOKE_OK;
 }
 
-static yoke_status reference_scale_can(const yoke_device *device, const struct yoke_scale_args *a, struct yoke_cost *cost)
+static yoke_status reference_scale_can(const yoke_device *device, const struct yoke_scale_args *a,
+                                       struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_scale, "dtype", a->dtype));
@@ -35,11 +37,13 @@ static yoke_status reference_scale_can(const yoke_device *device, const struct y
 static yoke_status reference_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
 {
     YOKE_TRY(reference_scale_can(stream->device, a, NULL));
-    for (int64_t i = 0; i < a->n; i++) yokei_store(a->dtype, a->y, i, a->alpha * yokei_load(a->dtype, a->x, i));
+    for (int64_t i = 0; i < a->n; i++)
+        yokei_store(a->dtype, a->y, i, a->alpha * yokei_load(a->dtype, a->x, i));
     return YOKE_OK;
 }
 
-static yoke_status reference_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a, struct yoke_cost *cost)
+static yoke_status reference_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a,
+                                         struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_dropout, "dtype", a->dtype));
@@ -52,7 +56,8 @@ static yoke_status reference_dropout_run(yoke_stream *stream, const struct yoke_
     YOKE_TRY(reference_dropout_can(stream->device, a, NULL));
     const struct yokei_dropout drop = yokei_dropout(a->p, a->key);
     for (int64_t n = 0; n < a->N; n++) {
-        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T, position = a->pos_start + row % a->T;
+        const int64_t row = a->first_row + n, sample = a->sample_start + row / a->T,
+                      position = a->pos_start + row % a->T;
         for (int64_t c = 0; c < a->C; c++) {
             const bool kept = yokei_dropout_keeps(&drop, a->channel_start + c, position, sample, 0);
             double y = kept ? (double)drop.scale * yokei_load(a->dtype, a->x, n * a->ldx + c) : 0;

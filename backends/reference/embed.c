@@ -7,7 +7,8 @@ YOKE_EMBED_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_embed_ops reference_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
 
-static yoke_status reference_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *a,
+static yoke_status reference_embed_forward_can(const yoke_device *device,
+                                               const struct yoke_embed_forward_args *a,
                                                struct yoke_cost *cost)
 {
     (void)device;
@@ -37,7 +38,8 @@ static size_t backward_scratch(const struct yoke_embed_backward_args *a)
     return (size_t)(a->V + a->T) * sizeof(double);
 }
 
-static yoke_status reference_embed_backward_can(const yoke_device *device, const struct yoke_embed_backward_args *a,
+static yoke_status reference_embed_backward_can(const yoke_device *device,
+                                                const struct yoke_embed_backward_args *a,
                                                 struct yoke_cost *cost)
 {
     (void)device;
@@ -51,7 +53,8 @@ static void backward_column(const struct yoke_embed_backward_args *a, int64_t c,
 {
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t v = 0; a->dwte && v < a->V; v++) dwte[v] = yokei_load(wide, a->dwte, v * a->C + c);
-    for (int64_t t = 0; a->dwpe && t < a->T; t++) dwpe[t] = yokei_load(wide, a->dwpe, (a->pos_start + t) * a->C + c);
+    for (int64_t t = 0; a->dwpe && t < a->T; t++)
+        dwpe[t] = yokei_load(wide, a->dwpe, (a->pos_start + t) * a->C + c);
     for (int64_t n = 0; n < a->N; n++) {
         const int64_t row = a->tokens[n] - a->vocab_start;
         const double dy = yokei_load(a->dtype, a->dy, n * a->C + c);
@@ -59,7 +62,8 @@ static void backward_column(const struct yoke_embed_backward_args *a, int64_t c,
         if (a->dwpe) dwpe[n % a->T] += dy;
     }
     for (int64_t v = 0; a->dwte && v < a->V; v++) yokei_store(wide, a->dwte, v * a->C + c, dwte[v]);
-    for (int64_t t = 0; a->dwpe && t < a->T; t++) yokei_store(wide, a->dwpe, (a->pos_start + t) * a->C + c, dwpe[t]);
+    for (int64_t t = 0; a->dwpe && t < a->T; t++)
+        yokei_store(wide, a->dwpe, (a->pos_start + t) * a->C + c, dwpe[t]);
 }
 
 static yoke_status reference_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *a)

@@ -7,7 +7,8 @@ YOKE_GEMM_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_gemm_ops reference_gemm_ops = { YOKE_GEMM_OPS(ENTRY) };
 
-static yoke_status reference_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a, struct yoke_cost *cost)
+static yoke_status reference_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
+                                      struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_gemm, "dtype", a->dtype));
@@ -17,8 +18,9 @@ static yoke_status reference_gemm_can(const yoke_device *device, const struct yo
                          yoke_dtype_name(yoke_dtype_wide(a->dtype)));
     const double m = (double)a->M, n = (double)a->N, k = (double)a->K, batch = (double)a->batch;
     return reference_cost(cost, 0, 2 * batch * m * n * k,
-                          batch * ((m * k + k * n) * (double)yoke_dtype_bytes(a->dtype) +
-                                   m * n * (double)yoke_dtype_bytes(a->out_dtype)));
+                          batch
+                              * ((m * k + k * n) * (double)yoke_dtype_bytes(a->dtype)
+                                 + m * n * (double)yoke_dtype_bytes(a->out_dtype)));
 }
 
 static yoke_status reference_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
@@ -32,7 +34,8 @@ static yoke_status reference_gemm_run(yoke_stream *stream, const struct yoke_gem
                 for (int64_t k = 0; k < a->K; k++) {
                     const int64_t mk = a->trans_a ? k * a->lda + m : m * a->lda + k;
                     const int64_t kn = a->trans_b ? n * a->ldb + k : k * a->ldb + n;
-                    sum += yokei_load(a->dtype, a->a, i * a->stride_a + mk) * yokei_load(a->dtype, a->b, i * a->stride_b + kn);
+                    sum += yokei_load(a->dtype, a->a, i * a->stride_a + mk)
+                           * yokei_load(a->dtype, a->b, i * a->stride_b + kn);
                 }
                 const int64_t at = i * a->stride_c + m * a->ldc + n;
                 double c = a->alpha * sum;
@@ -48,7 +51,8 @@ static yoke_status reference_gemm_run(yoke_stream *stream, const struct yoke_gem
     return YOKE_OK;
 }
 
-static yoke_status reference_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *a,
+static yoke_status reference_bias_backward_can(const yoke_device *device,
+                                               const struct yoke_bias_backward_args *a,
                                                struct yoke_cost *cost)
 {
     (void)device;

@@ -20,8 +20,8 @@ static double log_sum_exp(yoke_dtype dtype, const void *x, int64_t from, int64_t
     return max + log(sum);
 }
 
-static yoke_status reference_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
-                                              struct yoke_cost *cost)
+static yoke_status reference_xent_forward_can(const yoke_device *device,
+                                              const struct yoke_xent_forward_args *a, struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_xent_forward, "dtype", a->dtype));
@@ -45,7 +45,8 @@ static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct 
     return YOKE_OK;
 }
 
-static yoke_status reference_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a,
+static yoke_status reference_xent_backward_can(const yoke_device *device,
+                                               const struct yoke_xent_backward_args *a,
                                                struct yoke_cost *cost)
 {
     (void)device;
@@ -63,13 +64,15 @@ static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct
         const bool ignored = a->targets[n] < 0;
         for (int64_t v = 0; v < a->V; v++) {
             const double p = exp(yokei_load(a->dtype, a->logits, n * a->ld + v) - lse);
-            yokei_store(a->dtype, a->dlogits, n * a->lddlogits + v, ignored ? 0 : a->scale * (p - (v == target)));
+            yokei_store(a->dtype, a->dlogits, n * a->lddlogits + v,
+                        ignored ? 0 : a->scale * (p - (v == target)));
         }
     }
     return YOKE_OK;
 }
 
-static yoke_status reference_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a, struct yoke_cost *cost)
+static yoke_status reference_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
+                                           struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_xent_join, "dtype", a->dtype));

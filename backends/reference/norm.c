@@ -7,7 +7,8 @@ YOKE_NORM_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_norm_ops reference_norm_ops = { YOKE_NORM_OPS(ENTRY) };
 
-static yoke_status reference_layernorm_forward_can(const yoke_device *device, const struct yoke_layernorm_forward_args *a,
+static yoke_status reference_layernorm_forward_can(const yoke_device *device,
+                                                   const struct yoke_layernorm_forward_args *a,
                                                    struct yoke_cost *cost)
 {
     (void)device;
@@ -16,7 +17,8 @@ static yoke_status reference_layernorm_forward_can(const yoke_device *device, co
     return reference_cost(cost, 0, 8 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status reference_layernorm_forward_run(yoke_stream *stream, const struct yoke_layernorm_forward_args *a)
+static yoke_status reference_layernorm_forward_run(yoke_stream *stream,
+                                                   const struct yoke_layernorm_forward_args *a)
 {
     YOKE_TRY(reference_layernorm_forward_can(stream->device, a, NULL));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
@@ -32,7 +34,8 @@ static yoke_status reference_layernorm_forward_run(yoke_stream *stream, const st
         const double rstd = 1 / sqrt(variance + a->eps);
         for (int64_t c = 0; c < a->C; c++) {
             const double xhat = (yokei_load(a->dtype, a->x, n * a->ldx + c) - mean) * rstd;
-            yokei_store(a->dtype, a->y, n * a->ldy + c, xhat * yokei_load(wide, a->gamma, c) + yokei_load(wide, a->beta, c));
+            yokei_store(a->dtype, a->y, n * a->ldy + c,
+                        xhat * yokei_load(wide, a->gamma, c) + yokei_load(wide, a->beta, c));
         }
         if (a->mean) yokei_store(wide, a->mean, n, mean);
         if (a->rstd) yokei_store(wide, a->rstd, n, rstd);
@@ -40,7 +43,8 @@ static yoke_status reference_layernorm_forward_run(yoke_stream *stream, const st
     return YOKE_OK;
 }
 
-static yoke_status reference_layernorm_backward_can(const yoke_device *device, const struct yoke_layernorm_backward_args *a,
+static yoke_status reference_layernorm_backward_can(const yoke_device *device,
+                                                    const struct yoke_layernorm_backward_args *a,
                                                     struct yoke_cost *cost)
 {
     (void)device;
@@ -94,7 +98,8 @@ static void layernorm_weight_gradient(const struct yoke_layernorm_backward_args 
     }
 }
 
-static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+static yoke_status reference_layernorm_backward_run(yoke_stream *stream,
+                                                    const struct yoke_layernorm_backward_args *a)
 {
     YOKE_TRY(reference_layernorm_backward_can(stream->device, a, NULL));
     if (a->dgamma) layernorm_weight_gradient(a); /* first, because dx may overwrite dy */
@@ -102,7 +107,9 @@ static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const s
     return YOKE_OK;
 }
 
-static yoke_status reference_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
+static yoke_status reference_rmsnorm_forward_can(const yoke_device *device,
+                                                 const struct yoke_rmsnorm_forward_args *a,
+                                                 struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
@@ -110,7 +117,8 @@ static yoke_status reference_rmsnorm_forward_can(const yoke_device *device, cons
     return reference_cost(cost, 0, 4 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
 }
 
-static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
+static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream,
+                                                 const struct yoke_rmsnorm_forward_args *a)
 {
     YOKE_TRY(reference_rmsnorm_forward_can(stream->device, a, NULL));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
@@ -122,13 +130,16 @@ static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream, const stru
         }
         const double rstd = 1 / sqrt(squares / (double)a->C + a->eps);
         for (int64_t c = 0; c < a->C; c++)
-            yokei_store(a->dtype, a->y, n * a->ldy + c, yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd * yokei_load(wide, a->gamma, c));
+            yokei_store(a->dtype, a->y, n * a->ldy + c,
+                        yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd * yokei_load(wide, a->gamma, c));
         if (a->rstd) yokei_store(wide, a->rstd, n, rstd);
     }
     return YOKE_OK;
 }
 
-static yoke_status reference_rmsnorm_backward_can(const yoke_device *device, const struct yoke_rmsnorm_backward_args *a, struct yoke_cost *cost)
+static yoke_status reference_rmsnorm_backward_can(const yoke_device *device,
+                                                  const struct yoke_rmsnorm_backward_args *a,
+                                                  struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
@@ -142,24 +153,29 @@ static void rmsnorm_input_gradient(const struct yoke_rmsnorm_backward_args *a, i
     const double rstd = yokei_load(wide, a->rstd, n);
     double average = 0;
     for (int64_t c = 0; c < a->C; c++)
-        average += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c) * yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd;
+        average += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c)
+                   * yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd;
     average /= (double)a->C;
     for (int64_t c = 0; c < a->C; c++) {
         const double xhat = yokei_load(a->dtype, a->x, n * a->ldx + c) * rstd;
-        double dx = rstd * (yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c) - xhat * average);
+        double dx = rstd
+                    * (yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c)
+                       - xhat * average);
         if (a->dresidual) dx += yokei_load(a->dtype, a->dresidual, n * a->lddresidual + c);
         yokei_store(a->dtype, a->dx, n * a->lddx + c, dx);
     }
 }
 
-static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream,
+                                                  const struct yoke_rmsnorm_backward_args *a)
 {
     YOKE_TRY(reference_rmsnorm_backward_can(stream->device, a, NULL));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t c = 0; a->dgamma && c < a->C; c++) { /* first, because dx may overwrite dy */
         double dgamma = yokei_load(wide, a->dgamma, c);
         for (int64_t n = 0; n < a->N; n++)
-            dgamma += yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(a->dtype, a->x, n * a->ldx + c) * yokei_load(wide, a->rstd, n);
+            dgamma += yokei_load(a->dtype, a->dy, n * a->lddy + c)
+                      * yokei_load(a->dtype, a->x, n * a->ldx + c) * yokei_load(wide, a->rstd, n);
         yokei_store(wide, a->dgamma, c, dgamma);
     }
     for (int64_t n = 0; a->dx && n < a->N; n++) rmsnorm_input_gradient(a, n);

@@ -7,16 +7,19 @@ YOKE_OPTIM_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_optim_ops reference_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
 
-static yoke_status reference_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a, struct yoke_cost *cost)
+static yoke_status reference_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a,
+                                       struct yoke_cost *cost)
 {
     (void)device;
     if (a->dtype != YOKE_F32 && a->dtype != YOKE_F64)
-        return yoke_fail(YOKE_EUNSUPPORTED, "adamw: dtype = %s is not offered: weights and moments are f32, or f64 on the "
-                                            "reference device; ask for a 16-bit copy by copy_dtype",
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "adamw: dtype = %s is not offered: weights and moments are f32, or f64 on the "
+                         "reference device; ask for a 16-bit copy by copy_dtype",
                          yoke_dtype_name(a->dtype));
     if (a->copy) YOKE_TRY(reference_check(YOKE_OP_adamw, "copy_dtype", a->copy_dtype));
     const double n = (double)a->n, wide = (double)yoke_dtype_bytes(a->dtype);
-    return reference_cost(cost, 0, 16 * n, 7 * n * wide + (a->copy ? n * (double)yoke_dtype_bytes(a->copy_dtype) : 0));
+    return reference_cost(cost, 0, 16 * n,
+                          7 * n * wide + (a->copy ? n * (double)yoke_dtype_bytes(a->copy_dtype) : 0));
 }
 
 static yoke_status reference_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
@@ -54,8 +57,10 @@ static yoke_status reference_grad_norm_run(yoke_stream *stream, const struct yok
         double sum = 0, n_bad = 0;
         for (int64_t i = b * block; i < YOKE_MIN((b + 1) * block, a->n); i++) {
             const double g = a->scale * yokei_load(a->dtype, a->grad, i);
-            if (isfinite(g)) sum += g * g;
-            else n_bad += 1;
+            if (isfinite(g))
+                sum += g * g;
+            else
+                n_bad += 1;
         }
         yokei_store(yoke_dtype_wide(a->dtype), a->out, 2 * b, sum);
         yokei_store(yoke_dtype_wide(a->dtype), a->out, 2 * b + 1, n_bad);

@@ -40,7 +40,8 @@ static void reference_probe(struct yoke_probe *out)
 static yoke_status device_open(yoke_device *device, int index, const struct yoke_native *native)
 {
     if (native)
-        return yoke_fail(YOKE_EUNSUPPORTED, "reference device: it has no foreign context to wrap; open \"reference\" instead");
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "reference device: it has no foreign context to wrap; open \"reference\" instead");
     if (index != 0)
         return yoke_fail(YOKE_ENODEV, "reference device %d: there is only one; open \"reference\"", index);
     describe(&device->info);
@@ -48,10 +49,7 @@ static yoke_status device_open(yoke_device *device, int index, const struct yoke
     return YOKE_OK;
 }
 
-static void device_close(yoke_device *device)
-{
-    (void)device;
-}
+static void device_close(yoke_device *device) { (void)device; }
 
 static const struct yoke_device_ops device_ops = {
     .open = device_open,
@@ -65,7 +63,8 @@ static const struct yoke_device_ops device_ops = {
 yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype)
 {
     if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16 || dtype == YOKE_F64) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED, "%s: %s = %s is not offered on the reference device; use f32, f16, bf16 or f64",
+    return yoke_fail(YOKE_EUNSUPPORTED,
+                     "%s: %s = %s is not offered on the reference device; use f32, f16, bf16 or f64",
                      yokei_op_names[op], field, yoke_dtype_name(dtype));
 }
 

@@ -34,7 +34,8 @@ double reference_gelu(double x);
 yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype);
 
 /** Fill the answer of `can`. `cost` may be NULL. */
-static inline yoke_status reference_cost(struct yoke_cost *cost, size_t scratch_bytes, double flops, double bytes)
+static inline yoke_status reference_cost(struct yoke_cost *cost, size_t scratch_bytes, double flops,
+                                         double bytes)
 {
     if (cost) {
         cost->scratch_bytes = scratch_bytes;

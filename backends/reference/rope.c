@@ -10,7 +10,8 @@ YOKE_ROPE_OPS(PROTOTYPES)
 #define ENTRY(op) YOKE_OP_ENTRY(reference, op)
 const struct yoke_rope_ops reference_rope_ops = { YOKE_ROPE_OPS(ENTRY) };
 
-static yoke_status reference_rope_can(const yoke_device *device, const struct yoke_rope_args *a, struct yoke_cost *cost)
+static yoke_status reference_rope_can(const yoke_device *device, const struct yoke_rope_args *a,
+                                      struct yoke_cost *cost)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_rope, "dtype", a->dtype));
@@ -23,7 +24,8 @@ static yoke_status reference_rope_run(yoke_stream *stream, const struct yoke_rop
     YOKE_TRY(reference_rope_can(stream->device, a, NULL));
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t i = 0; i < a->D / 2; i++) {
-            const long double angle = (long double)(a->pos_start + n % a->T) * powl(a->theta, -2.0L * (long double)i / (long double)a->D);
+            const long double angle = (long double)(a->pos_start + n % a->T)
+                                      * powl(a->theta, -2.0L * (long double)i / (long double)a->D);
             const double c = (double)cosl(angle), s = (double)(a->inverse ? -sinl(angle) : sinl(angle));
             for (int64_t h = 0; h < a->H; h++) {
                 const int64_t at = n * a->ldx + h * a->D + i, other = at + a->D / 2;

@@ -21,7 +21,7 @@ enum { MOST_LIST = 16 };
 
 struct bench {
     int rank, size, repeats;
-    double budget;                          /* seconds for each line and side */
+    double budget;                                              /* seconds for each line and side */
     bool one_host, rivals, shared, native, explains, places[2]; /* places: measure out of place, in place */
     const char *spec, *beside;
     enum bench_kind kinds[MOST_LIST];
@@ -29,12 +29,12 @@ struct bench {
     yoke_reduction ops[MOST_LIST];
     int n_kinds, n_dtypes, n_ops;
     uint64_t least, most, factor;
-    yoke_comm *control;                     /* the benchmark's own communicator, for barriers and for agreeing on times */
-    struct bench_yoke yoke, other;          /* the side that is measured; the variant beside it */
-    char *send, *recv;                      /* host copies of the buffers, for checking; also MPI's buffers */
+    yoke_comm *control; /* the benchmark's own communicator, for barriers and for agreeing on times */
+    struct bench_yoke yoke, other; /* the side that is measured; the variant beside it */
+    char *send, *recv;             /* host copies of the buffers, for checking; also MPI's buffers */
     float *triad;
-    int *host_of;                           /* [size] number of each rank's host */
-    double link_rate;                       /* bytes per second of a host's link, in each direction */
+    int *host_of;     /* [size] number of each rank's host */
+    double link_rate; /* bytes per second of a host's link, in each direction */
     double *times[4];
 };
 
@@ -57,8 +57,10 @@ static struct bench_case beside_case(const struct bench *b, const struct bench_c
  */
 static yoke_status copy_out_or_in(struct bench *b, const struct bench_case *c, bool out)
 {
-    if (out) YOKE_TRY(yoke_copy_to_host(b->yoke.stream, b->recv, b->yoke.recv, c->bytes));
-    else YOKE_TRY(yoke_copy_to_device(b->yoke.stream, b->yoke.send, b->send, c->bytes));
+    if (out)
+        YOKE_TRY(yoke_copy_to_host(b->yoke.stream, b->recv, b->yoke.recv, c->bytes));
+    else
+        YOKE_TRY(yoke_copy_to_device(b->yoke.stream, b->yoke.send, b->send, c->bytes));
     return yoke_stream_sync(b->yoke.stream);
 }
 
@@ -78,7 +80,8 @@ static yoke_status call(struct bench *b, enum side side, const struct bench_case
  * Seconds per call on this rank, of `n` calls back to back. So it does not matter that ranks leave the
  * barrier at different times.
  */
-static yoke_status time_side(struct bench *b, enum side side, const struct bench_case *c, int n, double *seconds_out)
+static yoke_status time_side(struct bench *b, enum side side, const struct bench_case *c, int n,
+                             double *seconds_out)
 {
     YOKE_TRY(yoke_barrier(b->control, NULL));
     if (side == LIMIT_SIDE && b->yoke.device && !yoke_device_info(b->yoke.device)->host_visible) {
@@ -110,7 +113,8 @@ static yoke_status slowest(struct bench *b, double *times, int n)
 
 /* ---- checking ---- */
 
-static yoke_status check_yoke(struct bench *b, const struct bench_yoke *side, const struct bench_case *c, struct bench_verdict *verdict)
+static yoke_status check_yoke(struct bench *b, const struct bench_yoke *side, const struct bench_case *c,
+                              struct bench_verdict *verdict)
 {
     for (int data = BENCH_EXACT; data <= (bench_has_rounding(c) ? BENCH_ROUNDING : BENCH_EXACT); data++) {
         bench_fill(c, (enum bench_data)data, b->send, b->recv);
@@ -180,7 +184,8 @@ static yoke_status take_turns(struct bench *b, struct turn turns[N_SIDES], struc
             if (!t->in || i >= t->plan.n_samples) continue;
             double warming;
             if (t->plan.n_warming) YOKE_TRY(time_side(b, (enum side)s, &t->c, t->plan.n_warming, &warming));
-            if (t->plan.n_samples > 1 || t->plan.n_calls > 1) YOKE_TRY(time_side(b, (enum side)s, &t->c, t->plan.n_calls, &b->times[s][i]));
+            if (t->plan.n_samples > 1 || t->plan.n_calls > 1)
+                YOKE_TRY(time_side(b, (enum side)s, &t->c, t->plan.n_calls, &b->times[s][i]));
             more |= i + 1 < t->plan.n_samples;
         }
     }
@@ -194,7 +199,8 @@ static yoke_status take_turns(struct bench *b, struct turn turns[N_SIDES], struc
 
 static bool sums_up(const struct bench_case *c)
 {
-    return c->in_place && bench_facts[c->kind].reduces && (c->reduction == YOKE_SUM || c->reduction == YOKE_PROD);
+    return c->in_place && bench_facts[c->kind].reduces
+           && (c->reduction == YOKE_SUM || c->reduction == YOKE_PROD);
 }
 
 static bool two_types_in_one(const struct bench *b) { return b->beside && !b->other.comm; }
@@ -236,7 +242,8 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     row->mpi = speeds[MPI_SIDE];
     row->beside = speeds[BESIDE_SIDE];
     row->limit = speeds[LIMIT_SIDE].median;
-    if (!b->one_host && c->bytes >= BENCH_LIMIT_LEAST) row->limit = bench_crossing_bytes(c, b->host_of) / b->link_rate;
+    if (!b->one_host && c->bytes >= BENCH_LIMIT_LEAST)
+        row->limit = bench_crossing_bytes(c, b->host_of) / b->link_rate;
     if (c->in_place || two_types_in_one(b)) return YOKE_OK;
     YOKE_TRY(bench_yoke_get(&b->yoke, c, b->recv)); /* the result that the last of many calls left */
     bench_verify(c, BENCH_EXACT, b->recv, &row->verdict);
@@ -248,12 +255,14 @@ static yoke_status explain_row(const struct bench *b, struct bench_row *row)
 {
     const struct bench_case *c = &row->c;
     if (!b->explains || c->kind == BENCH_SENDRECV) return YOKE_OK;
-    return yoke_comm_explain(b->yoke.comm, bench_facts[c->kind].name, c->count, c->dtype, c->reduction, &row->plan);
+    return yoke_comm_explain(b->yoke.comm, bench_facts[c->kind].name, c->count, c->dtype, c->reduction,
+                             &row->plan);
 }
 
 /* ---- all lines ---- */
 
-static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_table *table, uint64_t *n_wrong)
+static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_table *table,
+                             uint64_t *n_wrong)
 {
     size_t before = 0;
     for (uint64_t bytes = b->least; bytes <= b->most; bytes *= b->factor) {
@@ -261,7 +270,9 @@ static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_
         bench_case_size(&row.c, bytes);
         if (bytes > b->least && row.c.bytes == before) continue; /* rounded to the same size, or a barrier */
         before = row.c.bytes;
-        if (b->rank == 0) cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype), row.c.bytes);
+        if (b->rank == 0)
+            cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype),
+                         row.c.bytes);
         YOKE_TRY(explain_row(b, &row));
         YOKE_TRY(measure(b, &row));
         if (b->rank == 0) cli_progress("%s", "");
@@ -278,10 +289,16 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
         for (int d = 0; d < (b->kinds[k] == BENCH_BARRIER ? 1 : b->n_dtypes); d++)
             for (int o = 0; o < (facts->reduces ? b->n_ops : 1); o++)
                 for (int in_place = 0; in_place < 2; in_place++) {
-                    const struct bench_case c = { .kind = b->kinds[k], .dtype = b->dtypes[d], .reduction = b->ops[o], .rank = b->rank, .size = b->size,
-                                                  .in_place = in_place, .native = b->native };
+                    const struct bench_case c = { .kind = b->kinds[k],
+                                                  .dtype = b->dtypes[d],
+                                                  .reduction = b->ops[o],
+                                                  .rank = b->rank,
+                                                  .size = b->size,
+                                                  .in_place = in_place,
+                                                  .native = b->native };
                     /* A collective that has no in-place form is measured once. */
-                    if (facts->can_be_in_place ? b->places[in_place] : !in_place) YOKE_TRY(all_sizes(b, c, table, n_wrong));
+                    if (facts->can_be_in_place ? b->places[in_place] : !in_place)
+                        YOKE_TRY(all_sizes(b, c, table, n_wrong));
                 }
     }
     return YOKE_OK;
@@ -323,7 +340,8 @@ static yoke_status allocate(struct bench *b)
     for (int s = 0; s < N_SIDES; s++) ok = (b->times[s] = malloc((size_t)b->repeats * sizeof(double))) && ok;
     if (!ok) return yoke_fail(YOKE_ENOMEM, "no memory for buffers of %zu bytes: lower --max-bytes", bytes);
     /* Not zeros, because some processors write and keep zeros faster than other data. */
-    for (size_t i = 0; i < 2 * bytes / sizeof(float); i++) b->triad[i] = 1 + (float)(i * 2654435761u >> 20 & 0xfff) * 0x1p-12f;
+    for (size_t i = 0; i < 2 * bytes / sizeof(float); i++)
+        b->triad[i] = 1 + (float)(i * 2654435761u >> 20 & 0xfff) * 0x1p-12f;
     return YOKE_OK;
 }
 
@@ -342,7 +360,8 @@ static void read_config(const struct cli_options *o, struct yoke_comm_config *co
     *config = (struct yoke_comm_config)YOKE_COMM_CONFIG_INIT;
     config->name = "bench";
     config->accum = !strcmp(cli_text(o, "accum"), "native") ? YOKE_ACCUM_NATIVE : YOKE_ACCUM_F32;
-    config->reproducible = !strcmp(cli_text(o, "reproducible"), "shape") ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
+    config->reproducible = !strcmp(cli_text(o, "reproducible"), "shape") ? YOKE_REPRODUCIBLE_SHAPE
+                                                                         : YOKE_REPRODUCIBLE_RUN;
     config->shares = cli_text(o, "sum-shares");
     config->check = cli_flag(o, "no-check") ? YOKE_CHECK_OFF : YOKE_CHECK_HEADER;
     for (size_t i = 0; i < YOKE_COUNT(waits); i++)
@@ -374,11 +393,15 @@ static yoke_status explain(const struct bench *b)
     YOKE_TRY(yoke_comm_explain(b->yoke.comm, "all_reduce", b->most, YOKE_U8, YOKE_MAX, &plan));
     if (b->rank) return YOKE_OK;
     if (b->one_host)
-        cli_note("%d ranks on one host, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the rate at which all ranks "
-                 "work on memory at once", b->size);
+        cli_note(
+            "%d ranks on one host, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the rate at which all ranks "
+            "work on memory at once",
+            b->size);
     else
-        cli_note("%d ranks, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
-                 "each way in MPI's messages, for what must cross it", b->size, b->link_rate * 1e-6);
+        cli_note(
+            "%d ranks, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
+            "each way in MPI's messages, for what must cross it",
+            b->size, b->link_rate * 1e-6);
     if (b->explains) cli_note("costs %s; shares %s", plan.costs, plan.shares);
     const char *sums = strstr(plan.why, " sum slices ");
     if (sums) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, sums + 1);
@@ -387,7 +410,11 @@ static yoke_status explain(const struct bench *b)
 
 static yoke_status run(struct bench *b, const struct cli_options *o)
 {
-    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .beside = b->beside, .mpi = b->rivals, .plans = b->explains, .to = stdout };
+    struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
+                                 .beside = b->beside,
+                                 .mpi = b->rivals,
+                                 .plans = b->explains,
+                                 .to = stdout };
     uint64_t n_wrong = 0;
     bench_table_begin(&table);
     yoke_status status = open_sides(b, o);
@@ -405,7 +432,8 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     YOKE_TRY(bench_yoke_close(&b->yoke));
     YOKE_TRY(yoke_comm_destroy(b->control));
     if (!n_wrong) return YOKE_OK;
-    return yoke_fail(YOKE_ENUMERIC, "%llu wrong elements: see the column #wrong", (unsigned long long)n_wrong);
+    return yoke_fail(YOKE_ENUMERIC, "%llu wrong elements: see the column #wrong",
+                     (unsigned long long)n_wrong);
 }
 
 /* ---- the verbs ---- */
@@ -425,17 +453,22 @@ static yoke_status read_lists(struct bench *b, const struct cli_options *o, cons
     if (!only) b->n_kinds = cli_list_count(o, "collectives");
     b->n_dtypes = cli_list_count(o, "dtype");
     b->n_ops = cli_list_count(o, "reduction");
-    if (b->n_kinds > MOST_LIST || b->n_dtypes > MOST_LIST || b->n_ops > MOST_LIST) return yoke_fail(YOKE_EINVAL, "lists have at most %d entries", MOST_LIST);
+    if (b->n_kinds > MOST_LIST || b->n_dtypes > MOST_LIST || b->n_ops > MOST_LIST)
+        return yoke_fail(YOKE_EINVAL, "lists have at most %d entries", MOST_LIST);
     for (int i = 0; i < b->n_kinds; i++)
         b->kinds[i] = bench_kind_of(only ? only : cli_list_item(o, "collectives", i, text, sizeof text));
-    for (int i = 0; i < b->n_dtypes; i++) YOKE_TRY(yoke_dtype_parse(cli_list_item(o, "dtype", i, text, sizeof text), &b->dtypes[i]));
-    for (int i = 0; i < b->n_ops; i++) b->ops[i] = reduction_of(cli_list_item(o, "reduction", i, text, sizeof text));
+    for (int i = 0; i < b->n_dtypes; i++)
+        YOKE_TRY(yoke_dtype_parse(cli_list_item(o, "dtype", i, text, sizeof text), &b->dtypes[i]));
+    for (int i = 0; i < b->n_ops; i++)
+        b->ops[i] = reduction_of(cli_list_item(o, "reduction", i, text, sizeof text));
     for (int d = 0; d < b->n_dtypes; d++)
         for (int i = 0; i < b->n_ops; i++)
             if (b->ops[i] == YOKE_AVG && yokei_unit_roundoff(b->dtypes[d]) <= 0)
-                return yoke_fail(YOKE_EINVAL, "there is no avg of %s: leave one out", yoke_dtype_name(b->dtypes[d]));
+                return yoke_fail(YOKE_EINVAL, "there is no avg of %s: leave one out",
+                                 yoke_dtype_name(b->dtypes[d]));
     for (int i = 0; i < b->n_kinds; i++)
-        if (b->kinds[i] == BENCH_SENDRECV && b->size == 1) return yoke_fail(YOKE_EINVAL, "sendrecv needs two ranks: yoke run -n 2 -- bench collectives ...");
+        if (b->kinds[i] == BENCH_SENDRECV && b->size == 1)
+            return yoke_fail(YOKE_EINVAL, "sendrecv needs two ranks: yoke run -n 2 -- bench collectives ...");
     return YOKE_OK;
 }
 
@@ -460,8 +493,10 @@ static yoke_status read_options(struct bench *b, const struct cli_context *conte
     b->shared = cli_flag(o, "shared");
     b->explains = cli_flag(o, "explain");
     if (b->least > b->most)
-        return yoke_fail(YOKE_EINVAL, "--min-bytes %llu is more than --max-bytes %llu", (unsigned long long)b->least, (unsigned long long)b->most);
-    if (b->shared && strcmp(b->spec, "host") != 0) return yoke_fail(YOKE_EINVAL, "--shared is host memory: leave out --device");
+        return yoke_fail(YOKE_EINVAL, "--min-bytes %llu is more than --max-bytes %llu",
+                         (unsigned long long)b->least, (unsigned long long)b->most);
+    if (b->shared && strcmp(b->spec, "host") != 0)
+        return yoke_fail(YOKE_EINVAL, "--shared is host memory: leave out --device");
     return YOKE_OK;
 }
 

@@ -69,7 +69,7 @@ double bench_crossing_bytes(const struct bench_case *c, const int host_of[]);
 
 /** Where a call's data lies, for two given buffers of c->bytes. In place, all data lies in `recv`. */
 struct bench_places {
-    char *send, *recv;   /* arguments of the call; NULL if the call does not read them */
+    char *send, *recv; /* arguments of the call; NULL if the call does not read them */
     char *input, *result;
     size_t n_input, n_result; /* number of elements; 0: this rank has none */
 };
@@ -92,14 +92,17 @@ void bench_fill(const struct bench_case *c, enum bench_data data, char *send, ch
 void bench_fill_neutral(const struct bench_case *c, char *send, char *recv);
 
 struct bench_verdict {
-    uint64_t n_wrong; /* elements that are not exact, or further from float64 than their bound; a changed guard counts as one */
-    double max_ulp;   /* largest distance from the float64 result, in units in the last place of the type at that result */
+    uint64_t n_wrong; /* elements that are not exact, or further from float64 than their bound; a changed
+                         guard counts as one */
+    double max_ulp;   /* largest distance from the float64 result, in units in the last place of the type at
+                         that result */
 };
 /** Compare the host copy of `recv` after the call with the right result. Add the differences to *verdict. */
-void bench_verify(const struct bench_case *c, enum bench_data data, const char *recv, struct bench_verdict *verdict);
+void bench_verify(const struct bench_case *c, enum bench_data data, const char *recv,
+                  struct bench_verdict *verdict);
 
 struct bench_speed {
-    int n; /* 0: not measured */
+    int n;                     /* 0: not measured */
     double median, p99, least; /* seconds */
 };
 /**
@@ -147,11 +150,13 @@ struct bench_yoke {
     char *send, *recv; /* in the device's memory */
 };
 /** Collective. `bytes` is the size of each buffer, without the guard. */
-yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const struct yoke_comm_config *config, bool shared, size_t bytes);
+yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const struct yoke_comm_config *config,
+                            bool shared, size_t bytes);
 yoke_status bench_yoke_close(struct bench_yoke *side);
 yoke_status bench_yoke_call(const struct bench_yoke *side, const struct bench_case *c);
 /** Fill both buffers from host copies, and copy the buffer `recv` back into a host copy. */
-yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send, const char *recv);
+yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send,
+                           const char *recv);
 yoke_status bench_yoke_get(const struct bench_yoke *side, const struct bench_case *c, char *recv);
 
 /* ---- collectives_limit.c ---- */
@@ -168,8 +173,8 @@ struct bench_row {
     struct bench_case c;
     struct bench_verdict verdict;
     struct bench_speed yoke, mpi, beside;
-    double beside_elements; /* elements per call of `beside`, divided by the row's elements per call */
-    double limit;           /* seconds; 0: no limit */
+    double beside_elements;     /* elements per call of `beside`, divided by the row's elements per call */
+    double limit;               /* seconds; 0: no limit */
     struct yoke_comm_plan plan; /* for the table that shows plans; algorithm "": no plan */
 };
 struct bench_table {
@@ -177,7 +182,7 @@ struct bench_table {
     const char *beside; /* name of Yoke's variant that is measured beside (--beside), or NULL */
     bool mpi, plans, begun;
     FILE *to;
-    void *rows;         /* json_t */
+    void *rows; /* json_t */
 };
 void bench_table_begin(struct bench_table *table);
 /** Print one line. A row with wrong elements gets no speed. */

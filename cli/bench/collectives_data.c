@@ -13,7 +13,8 @@
 
 const struct bench_facts bench_facts[BENCH_N_KINDS] = {
     [BENCH_ALL_REDUCE] = { "all_reduce", .reduces = true, .can_be_in_place = true },
-    [BENCH_REDUCE_SCATTER] = { "reduce_scatter", .reduces = true, .has_slices = true, .can_be_in_place = true },
+    [BENCH_REDUCE_SCATTER] = { "reduce_scatter", .reduces = true, .has_slices = true,
+                               .can_be_in_place = true },
     [BENCH_ALL_GATHER] = { "all_gather", .has_slices = true, .can_be_in_place = true },
     [BENCH_BROADCAST] = { "broadcast", .has_root = true, .can_be_in_place = true },
     [BENCH_REDUCE] = { "reduce", .reduces = true, .has_root = true, .can_be_in_place = true },
@@ -97,12 +98,14 @@ double bench_crossing_bytes(const struct bench_case *c, const int host_of[])
 
 struct bench_places bench_places(const struct bench_case *c, char *send, char *recv)
 {
-    const size_t bytes = yoke_dtype_bytes(c->dtype), n = c->count, all = n * (size_t)c->size, own = n * (size_t)c->rank * bytes;
+    const size_t bytes = yoke_dtype_bytes(c->dtype), n = c->count, all = n * (size_t)c->size,
+                 own = n * (size_t)c->rank * bytes;
     const bool is_root = c->rank == c->root;
     char *from = c->in_place ? recv : send;
     switch (c->kind) {
     case BENCH_ALL_REDUCE: return (struct bench_places){ from, recv, from, recv, n, n };
-    case BENCH_REDUCE: return (struct bench_places){ from, is_root ? recv : NULL, from, recv, n, is_root ? n : 0 };
+    case BENCH_REDUCE:
+        return (struct bench_places){ from, is_root ? recv : NULL, from, recv, n, is_root ? n : 0 };
     case BENCH_REDUCE_SCATTER: {
         char *to = c->in_place ? recv + own : recv;
         return (struct bench_places){ from, to, from, to, all, n };
@@ -110,7 +113,8 @@ struct bench_places bench_places(const struct bench_case *c, char *send, char *r
     case BENCH_ALL_GATHER:
         if (c->in_place) from += own;
         return (struct bench_places){ from, recv, from, recv, n, all };
-    case BENCH_BROADCAST: return (struct bench_places){ is_root ? from : NULL, recv, from, recv, is_root ? n : 0, n };
+    case BENCH_BROADCAST:
+        return (struct bench_places){ is_root ? from : NULL, recv, from, recv, is_root ? n : 0, n };
     case BENCH_GATHER:
         from = !is_root ? send : c->in_place ? recv + own : send;
         return (struct bench_places){ from, is_root ? recv : NULL, from, recv, n, is_root ? all : 0 };
@@ -143,7 +147,8 @@ bool bench_has_rounding(const struct bench_case *c)
 static double exact_value(const struct bench_case *c, int rank, size_t i)
 {
     const size_t mixed = i * 7 + (size_t)rank * 13 + i / 64;
-    const bool narrow = c->dtype == YOKE_I8 || c->dtype == YOKE_U8; /* sums of many ranks must fit into the type */
+    const bool narrow = c->dtype == YOKE_I8
+                        || c->dtype == YOKE_U8; /* sums of many ranks must fit into the type */
     const int range = narrow ? 3 : 9, below = c->dtype == YOKE_U8 ? 0 : range / 2;
     if (!bench_facts[c->kind].reduces) return (double)(mixed % 9);
     if (c->reduction == YOKE_PROD) return mixed % 5 == 0 && rank < 6 ? 2 : 1;
@@ -194,7 +199,8 @@ struct pattern {
     char stored[PERIOD * 8];
 };
 
-static void pattern(const struct bench_case *c, enum bench_data data, int r, size_t first, struct pattern *out)
+static void pattern(const struct bench_case *c, enum bench_data data, int r, size_t first,
+                    struct pattern *out)
 {
     for (size_t i = 0; i < PERIOD; i++) {
         out->value[i] = r < 0 ? folded(c, data, first + i) : value(c, data, r, first + i);
@@ -211,7 +217,8 @@ void bench_fill(const struct bench_case *c, enum bench_data data, char *send, ch
     memset(recv, MARK, c->bytes + BENCH_GUARD);
     if (!at.n_input) return;
     pattern(c, data, c->rank, 0, &p);
-    for (size_t i = 0; i < at.n_input; i += PERIOD) memcpy(at.input + i * bytes, p.stored, YOKE_MIN(at.n_input - i, (size_t)PERIOD) * bytes);
+    for (size_t i = 0; i < at.n_input; i += PERIOD)
+        memcpy(at.input + i * bytes, p.stored, YOKE_MIN(at.n_input - i, (size_t)PERIOD) * bytes);
 }
 
 void bench_fill_neutral(const struct bench_case *c, char *send, char *recv)
@@ -220,7 +227,8 @@ void bench_fill_neutral(const struct bench_case *c, char *send, char *recv)
     memset(send, 0, c->bytes);
     memset(recv, 0, c->bytes);
     if (bench_facts[c->kind].reduces && c->reduction == YOKE_PROD)
-        for (size_t i = 0; i < n; i++) yokei_store(c->dtype, send, (int64_t)i, 1), yokei_store(c->dtype, recv, (int64_t)i, 1);
+        for (size_t i = 0; i < n; i++)
+            yokei_store(c->dtype, send, (int64_t)i, 1), yokei_store(c->dtype, recv, (int64_t)i, 1);
 }
 
 /* ---- the check ---- */
@@ -243,17 +251,20 @@ static double ulp_bound(const struct bench_case *c)
     return once ? 0.5 + c->size * 0x1p-12 : c->size;
 }
 
-static void verify_exact(const struct bench_case *c, const struct pattern *p, const char *got, size_t n, struct bench_verdict *verdict)
+static void verify_exact(const struct bench_case *c, const struct pattern *p, const char *got, size_t n,
+                         struct bench_verdict *verdict)
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype);
     for (size_t i = 0; i < n; i += PERIOD) {
         const size_t m = YOKE_MIN(n - i, (size_t)PERIOD);
         if (!memcmp(got + i * bytes, p->stored, m * bytes)) continue;
-        for (size_t j = 0; j < m; j++) verdict->n_wrong += memcmp(got + (i + j) * bytes, p->stored + j * bytes, bytes) != 0;
+        for (size_t j = 0; j < m; j++)
+            verdict->n_wrong += memcmp(got + (i + j) * bytes, p->stored + j * bytes, bytes) != 0;
     }
 }
 
-static void verify_rounding(const struct bench_case *c, const struct pattern *p, const char *got, size_t n, struct bench_verdict *verdict)
+static void verify_rounding(const struct bench_case *c, const struct pattern *p, const char *got, size_t n,
+                            struct bench_verdict *verdict)
 {
     static double unit[PERIOD];
     const double most = ulp_bound(c);
@@ -266,21 +277,27 @@ static void verify_rounding(const struct bench_case *c, const struct pattern *p,
     }
 }
 
-void bench_verify(const struct bench_case *c, enum bench_data data, const char *recv, struct bench_verdict *verdict)
+void bench_verify(const struct bench_case *c, enum bench_data data, const char *recv,
+                  struct bench_verdict *verdict)
 {
     static struct pattern p;
     const struct bench_places at = bench_places(c, NULL, (char *)recv);
     const size_t bytes = yoke_dtype_bytes(c->dtype), n = c->count;
     const char *behind = c->in_place || !at.n_result ? recv + c->bytes : at.result + at.n_result * bytes;
     /* There is one piece per source, or one reduced piece. */
-    const bool gathers = c->kind == BENCH_ALL_GATHER || c->kind == BENCH_GATHER, exchanges = c->kind == BENCH_ALL_TO_ALL;
+    const bool gathers = c->kind == BENCH_ALL_GATHER || c->kind == BENCH_GATHER,
+               exchanges = c->kind == BENCH_ALL_TO_ALL;
     const int n_pieces = !at.n_result ? 0 : gathers || exchanges ? c->size : 1;
     for (int i = 0; i < n_pieces; i++) {
         const bool slice = exchanges || c->kind == BENCH_REDUCE_SCATTER || c->kind == BENCH_SCATTER;
         const int left = (c->rank + c->size - 1) % c->size;
-        const int source = bench_facts[c->kind].reduces ? -1 : gathers || exchanges ? i : c->kind == BENCH_SENDRECV ? left : c->root;
+        const int source = bench_facts[c->kind].reduces ? -1
+                           : gathers || exchanges       ? i
+                           : c->kind == BENCH_SENDRECV  ? left
+                                                        : c->root;
         pattern(c, data, source, slice ? n * (size_t)c->rank : 0, &p);
-        (data == BENCH_EXACT ? verify_exact : verify_rounding)(c, &p, at.result + (size_t)i * n * bytes, n, verdict);
+        (data == BENCH_EXACT ? verify_exact : verify_rounding)(c, &p, at.result + (size_t)i * n * bytes, n,
+                                                               verdict);
     }
     for (int i = 0; i < BENCH_GUARD; i++)
         if (behind[i] != MARK) {
@@ -308,6 +325,9 @@ void bench_plan(double seconds, double budget, int most_samples, struct bench_tu
     *plan_out = (struct bench_turns){
         .n_warming = n_warming,
         .n_calls = n_calls,
-        .n_samples = samples < 1 ? 1 : samples < 3 ? YOKE_MIN(3, most_samples) : samples > most_samples ? most_samples : (int)samples,
+        .n_samples = samples < 1              ? 1
+                     : samples < 3            ? YOKE_MIN(3, most_samples)
+                     : samples > most_samples ? most_samples
+                                              : (int)samples,
     };
 }

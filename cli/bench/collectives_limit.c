@@ -21,9 +21,13 @@ static yoke_status exchange(MPI_Comm comm, char *memory, size_t bytes, int left,
     code |= PMPI_Isend(out + bytes, (int)bytes, MPI_BYTE, left, 1, comm, &requests[3]);
     while (!code && !done) {
         code = PMPI_Testall(4, requests, &done, statuses);
-        if (!done) sched_yield(); /* a rank that spins soon uses up its share of a core that other processes want too */
+        if (!done)
+            sched_yield(); /* a rank that spins soon uses up its share of a core that other processes want too
+                            */
         if (!done && yokei_now_ns() > end)
-            return yoke_fail(YOKE_ETIMEOUT, "%zu bytes to the next host did not arrive in 60 s: the limit cannot be measured", bytes);
+            return yoke_fail(
+                YOKE_ETIMEOUT,
+                "%zu bytes to the next host did not arrive in 60 s: the limit cannot be measured", bytes);
     }
     return code ? yoke_fail(YOKE_EBACKEND, "MPI_Testall failed: the limit cannot be measured") : YOKE_OK;
 }
@@ -83,7 +87,8 @@ static yoke_status measure_link(const struct link *l, double *rate_out)
     }
     const int n = seconds > 0.3 ? FEW : TURNS;
     for (int i = 0; i < n; i++) YOKE_TRY(turn(l, bytes, &times[i]));
-    *rate_out = 2.0 * (double)bytes * l->n_senders / bench_summary(times, n).least; /* two messages in each direction */
+    *rate_out = 2.0 * (double)bytes * l->n_senders
+                / bench_summary(times, n).least; /* two messages in each direction */
     return YOKE_OK;
 }
 

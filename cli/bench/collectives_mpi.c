@@ -21,7 +21,11 @@ static MPI_Datatype mpi_type(const struct bench_case *c)
 
 static MPI_Op mpi_op(yoke_reduction op)
 {
-    return op == YOKE_SUM ? MPI_SUM : op == YOKE_MIN ? MPI_MIN : op == YOKE_MAX ? MPI_MAX : op == YOKE_PROD ? MPI_PROD : MPI_OP_NULL;
+    return op == YOKE_SUM    ? MPI_SUM
+           : op == YOKE_MIN  ? MPI_MIN
+           : op == YOKE_MAX  ? MPI_MAX
+           : op == YOKE_PROD ? MPI_PROD
+                             : MPI_OP_NULL;
 }
 
 bool bench_mpi_offers(const struct bench_case *c)
@@ -53,9 +57,11 @@ int bench_mpi_call(const struct bench_case *c, char *send, char *recv, MPI_Comm 
     case BENCH_ALL_GATHER: return PMPI_Allgather(from, n, type, at.recv, n, type, comm);
     case BENCH_BROADCAST: return PMPI_Bcast(recv, n, type, c->root, comm);
     case BENCH_GATHER: return PMPI_Gather(from, n, type, at.recv, n, type, c->root, comm);
-    case BENCH_SCATTER: return PMPI_Scatter(at.send, n, type, here ? MPI_IN_PLACE : at.recv, n, type, c->root, comm);
+    case BENCH_SCATTER:
+        return PMPI_Scatter(at.send, n, type, here ? MPI_IN_PLACE : at.recv, n, type, c->root, comm);
     case BENCH_ALL_TO_ALL: return PMPI_Alltoall(at.send, n, type, at.recv, n, type, comm);
-    case BENCH_SENDRECV: return PMPI_Sendrecv(at.send, n, type, right, 0, at.recv, n, type, left, 0, comm, MPI_STATUS_IGNORE);
+    case BENCH_SENDRECV:
+        return PMPI_Sendrecv(at.send, n, type, right, 0, at.recv, n, type, left, 0, comm, MPI_STATUS_IGNORE);
     default: return PMPI_Barrier(comm);
     }
 }

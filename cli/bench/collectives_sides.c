@@ -17,11 +17,13 @@ static yoke_status allocate(struct bench_yoke *side, size_t bytes)
     }
     side->send = malloc(bytes);
     side->recv = malloc(bytes);
-    if (!side->send || !side->recv) return yoke_fail(YOKE_ENOMEM, "no memory for two buffers of %zu bytes: lower --max-bytes", bytes);
+    if (!side->send || !side->recv)
+        return yoke_fail(YOKE_ENOMEM, "no memory for two buffers of %zu bytes: lower --max-bytes", bytes);
     return YOKE_OK;
 }
 
-yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const struct yoke_comm_config *config, bool shared, size_t bytes)
+yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const struct yoke_comm_config *config,
+                            bool shared, size_t bytes)
 {
     *side = (struct bench_yoke){ .shared = shared };
     if (strcmp(spec, "host") != 0) {
@@ -48,7 +50,8 @@ yoke_status bench_yoke_close(struct bench_yoke *side)
     return yoke_device_close(side->device);
 }
 
-static yoke_status copy(const struct bench_yoke *side, char *target, const char *source, size_t bytes, bool to_device)
+static yoke_status copy(const struct bench_yoke *side, char *target, const char *source, size_t bytes,
+                        bool to_device)
 {
     if (!side->device) {
         memcpy(target, source, bytes);
@@ -58,7 +61,8 @@ static yoke_status copy(const struct bench_yoke *side, char *target, const char 
     return yoke_stream_sync(side->stream);
 }
 
-yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send, const char *recv)
+yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send,
+                           const char *recv)
 {
     YOKE_TRY(copy(side, side->send, send, c->bytes + BENCH_GUARD, true));
     return copy(side, side->recv, recv, c->bytes + BENCH_GUARD, true);
@@ -73,7 +77,8 @@ static yoke_status exchange(const struct bench_places *at, const struct bench_ca
 {
     YOKE_TRY(yoke_group_start());
     const yoke_status sent = yoke_send(at->send, c->count, c->dtype, (c->rank + 1) % c->size, comm, NULL);
-    const yoke_status received = yoke_recv(at->recv, c->count, c->dtype, (c->rank + c->size - 1) % c->size, comm, NULL);
+    const yoke_status received = yoke_recv(at->recv, c->count, c->dtype, (c->rank + c->size - 1) % c->size,
+                                           comm, NULL);
     const yoke_status ended = yoke_group_end();
     return sent ? sent : received ? received : ended;
 }
@@ -83,9 +88,12 @@ yoke_status bench_yoke_call(const struct bench_yoke *side, const struct bench_ca
     const struct bench_places at = bench_places(c, side->send, side->recv);
     yoke_comm *comm = side->comm;
     switch (c->kind) {
-    case BENCH_ALL_REDUCE: return yoke_all_reduce(at.send, at.recv, c->count, c->dtype, c->reduction, comm, NULL);
-    case BENCH_REDUCE: return yoke_reduce(at.send, at.recv, c->count, c->dtype, c->reduction, c->root, comm, NULL);
-    case BENCH_REDUCE_SCATTER: return yoke_reduce_scatter(at.send, at.recv, c->count, c->dtype, c->reduction, comm, NULL);
+    case BENCH_ALL_REDUCE:
+        return yoke_all_reduce(at.send, at.recv, c->count, c->dtype, c->reduction, comm, NULL);
+    case BENCH_REDUCE:
+        return yoke_reduce(at.send, at.recv, c->count, c->dtype, c->reduction, c->root, comm, NULL);
+    case BENCH_REDUCE_SCATTER:
+        return yoke_reduce_scatter(at.send, at.recv, c->count, c->dtype, c->reduction, comm, NULL);
     case BENCH_ALL_GATHER: return yoke_all_gather(at.send, at.recv, c->count, c->dtype, comm, NULL);
     case BENCH_BROADCAST: return yoke_broadcast(at.send, at.recv, c->count, c->dtype, c->root, comm, NULL);
     case BENCH_GATHER: return yoke_gather(at.send, at.recv, c->count, c->dtype, c->root, comm, NULL);

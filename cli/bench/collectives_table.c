@@ -31,37 +31,56 @@ static struct figures figures(const struct bench_row *r)
     return f;
 }
 
-static const char *redop(const struct bench_row *r) { return bench_facts[r->c.kind].reduces ? yoke_reduction_name(r->c.reduction) : "none"; }
+static const char *redop(const struct bench_row *r)
+{
+    return bench_facts[r->c.kind].reduces ? yoke_reduction_name(r->c.reduction) : "none";
+}
 static int root(const struct bench_row *r) { return bench_facts[r->c.kind].has_root ? r->c.root : -1; }
 static bool counts_ulps(const struct bench_row *r) { return bench_has_rounding(&r->c); }
 
 static void json_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
-    json_t *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:b, s:I}", "collective", bench_facts[r->c.kind].name, "bytes", (json_int_t)r->c.bytes,
-                          "count", (json_int_t)r->c.count, "dtype", yoke_dtype_name(r->c.dtype), "reduction", redop(r), "root", root(r), "in_place",
-                          (int)r->c.in_place, "wrong", (json_int_t)r->verdict.n_wrong);
-    const struct { const char *name; double value; } fields[] = {
-        { "seconds", f->seconds },        { "p99_seconds", f->p99 },        { "algbw_bytes_per_s", f->algbw }, { "busbw_bytes_per_s", f->busbw },
-        { "limit_seconds", f->seconds > 0 ? r->limit : 0 }, { "mpi_seconds", f->mpi }, { "times_mpi", f->mpi_ratio },
-        { "beside_seconds", f->beside },  { "times_beside", f->beside_ratio },
+    json_t *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:b, s:I}", "collective",
+                          bench_facts[r->c.kind].name, "bytes", (json_int_t)r->c.bytes, "count",
+                          (json_int_t)r->c.count, "dtype", yoke_dtype_name(r->c.dtype), "reduction", redop(r),
+                          "root", root(r), "in_place", (int)r->c.in_place, "wrong",
+                          (json_int_t)r->verdict.n_wrong);
+    const struct {
+        const char *name;
+        double value;
+    } fields[] = {
+        { "seconds", f->seconds },
+        { "p99_seconds", f->p99 },
+        { "algbw_bytes_per_s", f->algbw },
+        { "busbw_bytes_per_s", f->busbw },
+        { "limit_seconds", f->seconds > 0 ? r->limit : 0 },
+        { "mpi_seconds", f->mpi },
+        { "times_mpi", f->mpi_ratio },
+        { "beside_seconds", f->beside },
+        { "times_beside", f->beside_ratio },
     };
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
         if (fields[i].value > 0) json_object_set_new(o, fields[i].name, json_real(fields[i].value));
     if (f->seconds > 0) json_object_set_new(o, "samples", json_integer(r->yoke.n));
     if (r->plan.algorithm[0]) {
-        json_t *plan = json_pack("{s:s, s:I, s:i, s:s}", "algorithm", r->plan.algorithm, "chunk_bytes", (json_int_t)r->plan.chunk_bytes, "lanes", r->plan.n_lanes,
-                                 "why", r->plan.why);
-        if (r->plan.predicted_us > 0) json_object_set_new(plan, "predicted_seconds", json_real(r->plan.predicted_us * 1e-6));
+        json_t *plan = json_pack("{s:s, s:I, s:i, s:s}", "algorithm", r->plan.algorithm, "chunk_bytes",
+                                 (json_int_t)r->plan.chunk_bytes, "lanes", r->plan.n_lanes, "why",
+                                 r->plan.why);
+        if (r->plan.predicted_us > 0)
+            json_object_set_new(plan, "predicted_seconds", json_real(r->plan.predicted_us * 1e-6));
         json_object_set_new(o, "plan", plan);
     }
-    if (counts_ulps(r) && isfinite(r->verdict.max_ulp)) json_object_set_new(o, "max_ulp", json_real(r->verdict.max_ulp));
+    if (counts_ulps(r) && isfinite(r->verdict.max_ulp))
+        json_object_set_new(o, "max_ulp", json_real(r->verdict.max_ulp));
     json_array_append_new(t->rows, o);
 }
 
 static void number(double x, const char *format, char *out, size_t bytes)
 {
-    if (x > 0) yokei_text(out, bytes, format, x);
-    else yokei_text(out, bytes, "-");
+    if (x > 0)
+        yokei_text(out, bytes, format, x);
+    else
+        yokei_text(out, bytes, "-");
 }
 
 static void time_text(double seconds, char *out, size_t bytes)
@@ -72,13 +91,17 @@ static void time_text(double seconds, char *out, size_t bytes)
 
 static void csv_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
-    const double values[] = { f->seconds * 1e6, f->p99 * 1e6, f->algbw * 1e-9, f->busbw * 1e-9, f->share, f->mpi * 1e6, f->mpi_ratio, f->beside * 1e6,
-                              f->beside_ratio };
+    const double values[] = { f->seconds * 1e6, f->p99 * 1e6, f->algbw * 1e-9, f->busbw * 1e-9, f->share,
+                              f->mpi * 1e6,     f->mpi_ratio, f->beside * 1e6, f->beside_ratio };
     if (!t->begun)
-        fprintf(t->to, "collective,bytes,count,dtype,reduction,root,in_place,wrong,max_ulp,us,p99_us,algbw_GB_s,busbw_GB_s,percent_of_limit,mpi_us,times_mpi,beside_us,"
-              "times_beside%s\n", t->plans ? ",algorithm,chunk_bytes,lanes,predicted_us,why" : "");
-    fprintf(t->to, "%s,%zu,%zu,%s,%s,%d,%s,%llu,", bench_facts[r->c.kind].name, r->c.bytes, r->c.count, yoke_dtype_name(r->c.dtype), redop(r), root(r),
-            r->c.in_place ? "yes" : "no", (unsigned long long)r->verdict.n_wrong);
+        fprintf(
+            t->to,
+            "collective,bytes,count,dtype,reduction,root,in_place,wrong,max_ulp,us,p99_us,algbw_GB_s,busbw_GB_s,percent_of_limit,mpi_us,times_mpi,beside_us,"
+            "times_beside%s\n",
+            t->plans ? ",algorithm,chunk_bytes,lanes,predicted_us,why" : "");
+    fprintf(t->to, "%s,%zu,%zu,%s,%s,%d,%s,%llu,", bench_facts[r->c.kind].name, r->c.bytes, r->c.count,
+            yoke_dtype_name(r->c.dtype), redop(r), root(r), r->c.in_place ? "yes" : "no",
+            (unsigned long long)r->verdict.n_wrong);
     if (counts_ulps(r)) fprintf(t->to, "%.4g", r->verdict.max_ulp);
     for (size_t i = 0; i < YOKE_COUNT(values); i++) fprintf(t->to, values[i] > 0 ? ",%.6g" : ",", values[i]);
     if (t->plans && r->plan.algorithm[0]) {
@@ -95,7 +118,8 @@ static void md_plan(const struct bench_table *t, const struct bench_row *r)
     char predicted[24];
     time_text(r->plan.predicted_us * 1e-6, predicted, sizeof predicted);
     if (t->plans && r->plan.algorithm[0])
-        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s |", r->plan.algorithm, r->plan.chunk_bytes, r->plan.n_lanes, predicted, r->plan.why);
+        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s |", r->plan.algorithm, r->plan.chunk_bytes,
+                r->plan.n_lanes, predicted, r->plan.why);
     else if (t->plans)
         fprintf(t->to, " %-13s | %10s | %5s | %12s | - |", "-", "-", "-", "-");
 }
@@ -103,9 +127,19 @@ static void md_plan(const struct bench_table *t, const struct bench_row *r)
 static void md_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
     static const char rule[] = "--------------------------------";
-    const struct { const char *title; int width; bool shown; } columns[] = {
-        { "time us", 10, true },   { "p99 us", 10, true },   { "algbw", 7, true },     { "busbw", 7, true },
-        { "%limit", 6, true },     { "MPI us", 10, t->mpi }, { "yoke is", 9, t->mpi }, { t->beside, 10, t->beside != NULL },
+    const struct {
+        const char *title;
+        int width;
+        bool shown;
+    } columns[] = {
+        { "time us", 10, true },
+        { "p99 us", 10, true },
+        { "algbw", 7, true },
+        { "busbw", 7, true },
+        { "%limit", 6, true },
+        { "MPI us", 10, t->mpi },
+        { "yoke is", 9, t->mpi },
+        { t->beside, 10, t->beside != NULL },
         { "yoke is", 9, t->beside != NULL },
     };
     char cells[YOKE_COUNT(columns)][24], ulp[16] = "-";
@@ -120,19 +154,22 @@ static void md_row(struct bench_table *t, const struct bench_row *r, const struc
     number(f->beside_ratio, "%.2fx", cells[8], sizeof cells[8]);
     if (counts_ulps(r)) yokei_text(ulp, sizeof ulp, "%.3g", r->verdict.max_ulp);
     if (!t->begun) {
-        fprintf(t->to, "| %-14s | %10s | %9s | %-4s | %-5s | %4s | %-5s | %6s | %7s |", "collective", "size B", "count", "type", "redop", "root", "place",
-                "#wrong", "max ulp");
+        fprintf(t->to, "| %-14s | %10s | %9s | %-4s | %-5s | %4s | %-5s | %6s | %7s |", "collective",
+                "size B", "count", "type", "redop", "root", "place", "#wrong", "max ulp");
         for (size_t i = 0; i < YOKE_COUNT(columns); i++)
             if (columns[i].shown) fprintf(t->to, " %*s |", columns[i].width, columns[i].title);
         if (t->plans) fputs(" algorithm     |    chunk B | lanes | predicted us | why |", t->to);
-        fputs("\n|----------------|-----------:|----------:|------|-------|-----:|-------|-------:|--------:|", t->to);
+        fputs(
+            "\n|----------------|-----------:|----------:|------|-------|-----:|-------|-------:|--------:|",
+            t->to);
         for (size_t i = 0; i < YOKE_COUNT(columns); i++)
             if (columns[i].shown) fprintf(t->to, "-%.*s:|", columns[i].width, rule);
         if (t->plans) fputs("---------------|-----------:|------:|-------------:|-----|", t->to);
         fputc('\n', t->to);
     }
-    fprintf(t->to, "| %-14s | %10zu | %9zu | %-4s | %-5s | %4d | %-5s | %6llu | %7s |", bench_facts[r->c.kind].name, r->c.bytes, r->c.count,
-            yoke_dtype_name(r->c.dtype), redop(r), root(r), r->c.in_place ? "in" : "out", (unsigned long long)r->verdict.n_wrong, ulp);
+    fprintf(t->to, "| %-14s | %10zu | %9zu | %-4s | %-5s | %4d | %-5s | %6llu | %7s |",
+            bench_facts[r->c.kind].name, r->c.bytes, r->c.count, yoke_dtype_name(r->c.dtype), redop(r),
+            root(r), r->c.in_place ? "in" : "out", (unsigned long long)r->verdict.n_wrong, ulp);
     for (size_t i = 0; i < YOKE_COUNT(columns); i++)
         if (columns[i].shown) fprintf(t->to, " %*s |", columns[i].width, cells[i]);
     md_plan(t, r);
@@ -152,7 +189,8 @@ void bench_table_row(struct bench_table *t, const struct bench_row *row)
 void bench_table_end(struct bench_table *t, int ranks, bool print)
 {
     if (print && !strcmp(t->format, "json")) {
-        json_t *all = json_pack("{s:i, s:s, s:i, s:O}", "schema", 2, "version", yoke_version(), "ranks", ranks, "rows", t->rows);
+        json_t *all = json_pack("{s:i, s:s, s:i, s:O}", "schema", 2, "version", yoke_version(), "ranks",
+                                ranks, "rows", t->rows);
         if (t->beside) json_object_set_new(all, "beside", json_string(t->beside));
         json_dumpf(all, t->to, JSON_INDENT(2));
         fputc('\n', t->to);

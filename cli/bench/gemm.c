@@ -44,14 +44,18 @@ static bool ours_prepare(struct gemm_side *side, const struct gemm_problem *p, c
     void *data[3] = { p->a, p->b, NULL };
     struct yoke_cost cost = { .size = sizeof cost };
     s->problem = p;
-    s->bytes[0] = (size_t)(p->M * p->K) * size, s->bytes[1] = (size_t)(p->K * p->N) * size, s->bytes[2] = (size_t)(p->M * p->N) * size;
+    s->bytes[0] = (size_t)(p->M * p->K) * size, s->bytes[1] = (size_t)(p->K * p->N) * size,
+    s->bytes[2] = (size_t)(p->M * p->N) * size;
     for (int i = 0; i < 3; i++) {
         if (yoke_alloc(s->device, s->bytes[i], &s->memory[i])) return ours_failed(reason, bytes);
-        if (data[i] && yoke_copy_to_device(s->stream, s->memory[i], data[i], s->bytes[i])) return ours_failed(reason, bytes);
+        if (data[i] && yoke_copy_to_device(s->stream, s->memory[i], data[i], s->bytes[i]))
+            return ours_failed(reason, bytes);
     }
-    s->args = YOKE_ARGS(gemm, .dtype = p->dtype, .out_dtype = p->dtype, .M = p->M, .N = p->N, .K = p->K, .batch = 1, .a = s->memory[0],
-                        .lda = p->K, .b = s->memory[1], .ldb = p->N, .c = s->memory[2], .ldc = p->N, .alpha = 1);
-    if (yoke_gemm_can(s->device, &s->args, &cost) || yoke_stream_reserve(s->stream, cost.scratch_bytes) || yoke_stream_sync(s->stream))
+    s->args = YOKE_ARGS(gemm, .dtype = p->dtype, .out_dtype = p->dtype, .M = p->M, .N = p->N, .K = p->K,
+                        .batch = 1, .a = s->memory[0], .lda = p->K, .b = s->memory[1], .ldb = p->N,
+                        .c = s->memory[2], .ldc = p->N, .alpha = 1);
+    if (yoke_gemm_can(s->device, &s->args, &cost) || yoke_stream_reserve(s->stream, cost.scratch_bytes)
+        || yoke_stream_sync(s->stream))
         return ours_failed(reason, bytes);
     return true;
 }
@@ -65,7 +69,8 @@ static bool ours_run(struct gemm_side *side)
 static bool ours_fetch(struct gemm_side *side)
 {
     struct ours *s = side->state;
-    return !yoke_copy_to_host(s->stream, s->problem->c, s->memory[2], s->bytes[2]) && !yoke_stream_sync(s->stream);
+    return !yoke_copy_to_host(s->stream, s->problem->c, s->memory[2], s->bytes[2])
+           && !yoke_stream_sync(s->stream);
 }
 
 static void ours_release(struct gemm_side *side)
@@ -86,12 +91,12 @@ struct row {
     yoke_dtype dtype;
     int64_t M, N, K;
     int threads;
-    double seconds;   /* median; 0: no speed */
+    double seconds; /* median; 0: no speed */
     double least, most;
     double rate, limit; /* operations per second */
-    double ratio;     /* |error| / bound of the check */
-    double beside;    /* Yoke's speed divided by this row's */
-    char note[200];   /* why there is no speed */
+    double ratio;       /* |error| / bound of the check */
+    double beside;      /* Yoke's speed divided by this row's */
+    char note[200];     /* why there is no speed */
 };
 
 static bool time_once(struct gemm_side *side, int n, double *seconds_out)
@@ -122,7 +127,8 @@ static bool admit(struct gemm_side *side, const struct gemm_problem *p, struct r
     return true;
 }
 
-static void measure(struct gemm_side *sides, int n_sides, const struct gemm_problem *p, int repeats, struct row *rows)
+static void measure(struct gemm_side *sides, int n_sides, const struct gemm_problem *p, int repeats,
+                    struct row *rows)
 {
     static double samples[MAX_SIDES][MAX_REPEATS];
     int n_runs[MAX_SIDES];
@@ -158,8 +164,10 @@ struct table {
 
 static void share(const struct row *r, char *out, size_t bytes)
 {
-    if (r->limit > 0) yokei_text(out, bytes, "%.0f", 100 * r->rate / r->limit);
-    else yokei_text(out, bytes, "-");
+    if (r->limit > 0)
+        yokei_text(out, bytes, "%.0f", 100 * r->rate / r->limit);
+    else
+        yokei_text(out, bytes, "-");
 }
 
 static void print_row(struct table *t, const struct row *r)
@@ -167,11 +175,13 @@ static void print_row(struct table *t, const struct row *r)
     char percent[16];
     share(r, percent, sizeof percent);
     if (!strcmp(t->format, "json")) {
-        json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:i}", "library", r->side, "dtype", yoke_dtype_name(r->dtype), "M", (json_int_t)r->M, "N",
-                              (json_int_t)r->N, "K", (json_int_t)r->K, "threads", r->threads);
+        json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:i}", "library", r->side, "dtype",
+                              yoke_dtype_name(r->dtype), "M", (json_int_t)r->M, "N", (json_int_t)r->N, "K",
+                              (json_int_t)r->K, "threads", r->threads);
         if (r->seconds > 0)
-            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", r->seconds, "least", r->least, "most", r->most,
-                                                "flop_per_s", r->rate, "limit_flop_per_s", r->limit, "yoke_times_as_fast", r->beside,
+            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", r->seconds,
+                                                "least", r->least, "most", r->most, "flop_per_s", r->rate,
+                                                "limit_flop_per_s", r->limit, "yoke_times_as_fast", r->beside,
                                                 "error_over_bound", r->ratio));
         else
             json_object_set_new(o, "reason", json_string(r->note));
@@ -179,23 +189,30 @@ static void print_row(struct table *t, const struct row *r)
         return;
     }
     bool csv = !strcmp(t->format, "csv");
-    if (!t->begun && csv) puts("device,library,dtype,M,N,K,threads,ms,least_ms,most_ms,gflops,percent_of_limit,yoke_times_as_fast,error_over_bound,note");
+    if (!t->begun && csv)
+        puts(
+            "device,library,dtype,M,N,K,threads,ms,least_ms,most_ms,gflops,percent_of_limit,yoke_times_as_fast,error_over_bound,note");
     if (!t->begun && !csv)
-        printf("| %-9s | %-5s | %5s | %5s | %5s | %9s | %8s | %6s | %8s | %11s |\n"
-               "|-----------|-------|------:|------:|------:|----------:|---------:|-------:|---------:|------------:|\n",
-               "library", "dtype", "M", "N", "K", "ms", "GFLOP/s", "%limit", "yoke is", "error/bound");
+        printf(
+            "| %-9s | %-5s | %5s | %5s | %5s | %9s | %8s | %6s | %8s | %11s |\n"
+            "|-----------|-------|------:|------:|------:|----------:|---------:|-------:|---------:|------------:|\n",
+            "library", "dtype", "M", "N", "K", "ms", "GFLOP/s", "%limit", "yoke is", "error/bound");
     t->begun = true;
     if (csv && r->seconds > 0)
-        printf("%s,%s,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%d,%.6g,%.6g,%.6g,%.6g,%s,%.4g,%.4g,\n", t->device, r->side, yoke_dtype_name(r->dtype),
-               r->M, r->N, r->K, r->threads, r->seconds * 1e3, r->least * 1e3, r->most * 1e3, r->rate * 1e-9, percent, r->beside, r->ratio);
+        printf("%s,%s,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%d,%.6g,%.6g,%.6g,%.6g,%s,%.4g,%.4g,\n",
+               t->device, r->side, yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->threads, r->seconds * 1e3,
+               r->least * 1e3, r->most * 1e3, r->rate * 1e-9, percent, r->beside, r->ratio);
     else if (csv)
-        printf("%s,%s,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%d,,,,,,,,\"%s\"\n", t->device, r->side, yoke_dtype_name(r->dtype), r->M, r->N, r->K,
-               r->threads, r->note);
+        printf("%s,%s,%s,%" PRId64 ",%" PRId64 ",%" PRId64 ",%d,,,,,,,,\"%s\"\n", t->device, r->side,
+               yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->threads, r->note);
     else if (r->seconds > 0)
-        printf("| %-9s | %-5s | %5" PRId64 " | %5" PRId64 " | %5" PRId64 " | %9.4g | %8.4g | %6s | %7.2fx | %11.2g |\n", r->side,
-               yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->seconds * 1e3, r->rate * 1e-9, percent, r->beside, r->ratio);
+        printf("| %-9s | %-5s | %5" PRId64 " | %5" PRId64 " | %5" PRId64
+               " | %9.4g | %8.4g | %6s | %7.2fx | %11.2g |\n",
+               r->side, yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->seconds * 1e3, r->rate * 1e-9,
+               percent, r->beside, r->ratio);
     else
-        printf("| %-9s | %-5s | %5" PRId64 " | %5" PRId64 " | %5" PRId64 " | %s |\n", r->side, yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->note);
+        printf("| %-9s | %-5s | %5" PRId64 " | %5" PRId64 " | %5" PRId64 " | %s |\n", r->side,
+               yoke_dtype_name(r->dtype), r->M, r->N, r->K, r->note);
     fflush(stdout);
 }
 
@@ -204,8 +221,10 @@ static void print_row(struct table *t, const struct row *r)
 static yoke_status parse_size(const char *text, struct gemm_problem *p)
 {
     int end = 0, n = sscanf(text, "%" SCNd64 "%n", &p->M, &end);
-    if (n == 1 && !text[end]) p->N = p->K = p->M;
-    else if (sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &p->M, &p->N, &p->K, &end) != 3 || text[end])
+    if (n == 1 && !text[end])
+        p->N = p->K = p->M;
+    else if (sscanf(text, "%" SCNd64 "x%" SCNd64 "x%" SCNd64 "%n", &p->M, &p->N, &p->K, &end) != 3
+             || text[end])
         return yoke_fail(YOKE_EINVAL, "size '%s': write N, or MxNxK, such as 512 or 64x1024x256", text);
     if (p->M < 1 || p->N < 1 || p->K < 1 || p->M > 32768 || p->N > 32768 || p->K > 32768)
         return yoke_fail(YOKE_EINVAL, "size '%s': each dimension is from 1 to 32768", text);
@@ -218,10 +237,14 @@ static yoke_status fill(struct gemm_problem *p)
     p->a = malloc((size_t)(p->M * p->K) * size);
     p->b = malloc((size_t)(p->K * p->N) * size);
     p->c = malloc((size_t)(p->M * p->N) * size);
-    if (!p->a || !p->b || !p->c) return yoke_fail(YOKE_ENOMEM, "no memory for a product of %" PRId64 "x%" PRId64 "x%" PRId64, p->M, p->N, p->K);
+    if (!p->a || !p->b || !p->c)
+        return yoke_fail(YOKE_ENOMEM, "no memory for a product of %" PRId64 "x%" PRId64 "x%" PRId64, p->M,
+                         p->N, p->K);
     struct yokei_philox_key a = yokei_philox_named(1, "a"), b = yokei_philox_named(1, "b");
-    for (int64_t i = 0; i < p->M * p->K; i++) yokei_store(p->dtype, p->a, i, yokei_uniform(a, (uint64_t)i) - 0.5);
-    for (int64_t i = 0; i < p->K * p->N; i++) yokei_store(p->dtype, p->b, i, yokei_uniform(b, (uint64_t)i) - 0.5);
+    for (int64_t i = 0; i < p->M * p->K; i++)
+        yokei_store(p->dtype, p->a, i, yokei_uniform(a, (uint64_t)i) - 0.5);
+    for (int64_t i = 0; i < p->K * p->N; i++)
+        yokei_store(p->dtype, p->b, i, yokei_uniform(b, (uint64_t)i) - 0.5);
     return YOKE_OK;
 }
 
@@ -232,8 +255,8 @@ static void drop(struct gemm_problem *p)
     free(p->c);
 }
 
-static yoke_status all_sizes(const struct cli_context *context, struct gemm_side *sides, int n_sides, int threads, bool on_cpu,
-                             struct table *table, bool *wrong_out)
+static yoke_status all_sizes(const struct cli_context *context, struct gemm_side *sides, int n_sides,
+                             int threads, bool on_cpu, struct table *table, bool *wrong_out)
 {
     const struct cli_options *o = context->options;
     for (int d = 0; d < cli_list_count(o, "dtype"); d++) {
@@ -247,7 +270,13 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
             yoke_status status = fill(&p);
             cli_progress("%s %s ...", yoke_dtype_name(p.dtype), text);
             for (int s = 0; s < n_sides; s++)
-                rows[s] = (struct row){ .side = sides[s].name, .dtype = p.dtype, .M = p.M, .N = p.N, .K = p.K, .threads = threads, .limit = limit };
+                rows[s] = (struct row){ .side = sides[s].name,
+                                        .dtype = p.dtype,
+                                        .M = p.M,
+                                        .N = p.N,
+                                        .K = p.K,
+                                        .threads = threads,
+                                        .limit = limit };
             if (!status) measure(sides, n_sides, &p, (int)cli_int(o, "repeats"), rows);
             drop(&p);
             if (status) return status;
@@ -259,11 +288,16 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
     return YOKE_OK;
 }
 
-static yoke_status compare(const struct cli_context *context, yoke_device *device, int threads, struct table *table, bool *wrong_out)
+static yoke_status compare(const struct cli_context *context, yoke_device *device, int threads,
+                           struct table *table, bool *wrong_out)
 {
     const struct yoke_device_info *info = yoke_device_info(device);
     struct ours ours = { .device = device };
-    struct gemm_side sides[MAX_SIDES] = { { .name = "yoke", .prepare = ours_prepare, .run = ours_run, .fetch = ours_fetch, .release = ours_release,
+    struct gemm_side sides[MAX_SIDES] = { { .name = "yoke",
+                                            .prepare = ours_prepare,
+                                            .run = ours_run,
+                                            .fetch = ours_fetch,
+                                            .release = ours_release,
                                             .state = &ours } };
     int n_sides = 1;
     bool opencl = !strcmp(info->backend, "opencl");
@@ -277,7 +311,8 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
     yoke_status status = all_sizes(context, sides, n_sides, threads, info->host_visible, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
         cli_note("%s: %s, %d threads, medians of %d, sides in turn%s%s", info->spec, info->name, threads,
-                 (int)cli_int(context->options, "repeats"), sides[1].version[0] ? "; " : "", sides[1].version);
+                 (int)cli_int(context->options, "repeats"), sides[1].version[0] ? "; " : "",
+                 sides[1].version);
     yoke_stream_destroy(ours.stream);
     return status;
 }
@@ -294,20 +329,26 @@ yoke_status cli_bench_gemm(const struct cli_context *context)
     }
     int threads = cli_is_set(o, "threads") ? (int)cli_int(o, "threads") : topology.n_cores;
     cli_with_threads(threads);
-    struct table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .rows = json_array(), .device = cli_text(o, "device") };
+    struct table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
+                           .rows = json_array(),
+                           .device = cli_text(o, "device") };
     yoke_device *device;
     bool wrong = false;
     YOKE_TRY(yoke_device_open(table.device, NULL, &device));
     yoke_status status = compare(context, device, threads, &table, &wrong);
     yoke_device_close(device);
     if (!status && !strcmp(table.format, "json")) {
-        json_t *root = json_pack("{s:i, s:s, s:s, s:O}", "schema", 1, "version", yoke_version(), "device", table.device, "rows", table.rows);
+        json_t *root = json_pack("{s:i, s:s, s:s, s:O}", "schema", 1, "version", yoke_version(), "device",
+                                 table.device, "rows", table.rows);
         json_dumpf(root, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(root);
     }
     json_decref(table.rows);
-    if (!status && wrong) return yoke_fail(YOKE_ENUMERIC, "%s: a product is wrong, see the lines that say WRONG; yoke verify --op gemm finds the case",
-                                           table.device);
+    if (!status && wrong)
+        return yoke_fail(
+            YOKE_ENUMERIC,
+            "%s: a product is wrong, see the lines that say WRONG; yoke verify --op gemm finds the case",
+            table.device);
     return status;
 }

@@ -9,7 +9,8 @@
 #include "cli/bench/gemm.h"
 #include "core/base/base.h"
 
-#define WHOLE_LIMIT (1ll << 24) /* products of at most this many multiplications are checked element by element */
+#define WHOLE_LIMIT \
+    (1ll << 24) /* products of at most this many multiplications are checked element by element */
 #define SAMPLE 4096
 
 /* 2 gamma(n), where gamma(n) = n u / (1 - n u), and u is the unit roundoff of f32. */
@@ -28,7 +29,8 @@ static double element(const struct gemm_problem *p, int64_t i, int64_t j)
         sum += x;
         size += fabs(x);
     }
-    double bound = yokei_unit_roundoff(p->dtype) * fabs(sum) + gamma2((double)p->K + 2) * size + yokei_underflow(p->dtype);
+    double bound = yokei_unit_roundoff(p->dtype) * fabs(sum) + gamma2((double)p->K + 2) * size
+                   + yokei_underflow(p->dtype);
     double error = fabs(yokei_load(p->dtype, p->c, i * p->N + j) - sum);
     return isnan(error) ? INFINITY : error / bound;
 }
@@ -39,7 +41,8 @@ static double element(const struct gemm_problem *p, int64_t i, int64_t j)
  */
 static double rows(const struct gemm_problem *p, struct yokei_philox_key key)
 {
-    double *v = malloc((size_t)p->N * sizeof *v), *bv = calloc((size_t)p->K, sizeof *bv), *size = calloc((size_t)p->K, sizeof *size);
+    double *v = malloc((size_t)p->N * sizeof *v), *bv = calloc((size_t)p->K, sizeof *bv),
+           *size = calloc((size_t)p->K, sizeof *size);
     double worst = v && bv && size ? 0 : INFINITY;
     for (int64_t j = 0; j < p->N && worst == 0; j++) v[j] = yokei_uniform(key, (uint64_t)j) < 0.5 ? -1 : 1;
     for (int64_t k = 0; k < p->K && worst == 0; k++)
@@ -61,8 +64,8 @@ static double rows(const struct gemm_problem *p, struct yokei_philox_key key)
             got += c * v[j];
             magnitude += fabs(c);
         }
-        double bound = yokei_unit_roundoff(p->dtype) * magnitude * 2 + gamma2((double)p->K + 2) * total +
-                       (double)p->N * yokei_underflow(p->dtype);
+        double bound = yokei_unit_roundoff(p->dtype) * magnitude * 2 + gamma2((double)p->K + 2) * total
+                       + (double)p->N * yokei_underflow(p->dtype);
         double ratio = fabs(got - want) / bound;
         if (!(ratio <= worst)) worst = isnan(ratio) ? INFINITY : ratio;
     }

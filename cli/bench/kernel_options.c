@@ -32,7 +32,8 @@ yoke_status kernels_select(const struct cli_options *options, struct kernels_sel
         YOKE_TRY(yoke_dtype_parse(cli_list_item(options, "dtype", i, text, sizeof text), &dtype));
         out->dtype[dtype] = true;
     }
-    if (!cli_list_count(options, "dtype")) out->dtype[YOKE_F32] = out->dtype[YOKE_F16] = out->dtype[YOKE_BF16] = true;
+    if (!cli_list_count(options, "dtype"))
+        out->dtype[YOKE_F32] = out->dtype[YOKE_F16] = out->dtype[YOKE_BF16] = true;
     return YOKE_OK;
 }
 
@@ -58,7 +59,9 @@ static bool parse_dims(const char *text, const struct conform_sizes *sizes, stru
         char *end;
         const long long value = dim < 0 ? 0 : strtoll(p + length + 1, &end, 10);
         const bool flag = dim >= 0 && sizes->dims[dim][0] == 't'; /* the flags ta and tb */
-        if (dim < 0 || end == p + length + 1 || (*end && *end != ' ') || value < !flag || value > (flag ? 1 : 1ll << 30)) return false;
+        if (dim < 0 || end == p + length + 1 || (*end && *end != ' ') || value < !flag
+            || value > (flag ? 1 : 1ll << 30))
+            return false;
         out->dim[dim] = value;
         p = end;
     }
@@ -83,12 +86,14 @@ static int sizes_of(const char *text, enum yoke_op_id op, struct conform_size *o
     return n;
 }
 
-int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without, struct conform_size out[CONFORM_MAX_SIZES])
+int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without,
+                  struct conform_size out[CONFORM_MAX_SIZES])
 {
     char text[128];
     int n = 0;
     for (int i = 0; i < cli_list_count(options, "size"); i++)
-        n += sizes_of(cli_list_item(options, "size", i, text, sizeof text), op, out + n, CONFORM_MAX_SIZES - n);
+        n += sizes_of(cli_list_item(options, "size", i, text, sizeof text), op, out + n,
+                      CONFORM_MAX_SIZES - n);
     if (cli_list_count(options, "size")) return n;
     const struct conform_size *all = conform_sizes_of(op)->list;
     for (int i = 0; all[i].name; i++)
@@ -103,10 +108,14 @@ yoke_status kernels_check_sizes(const struct cli_options *options, const struct 
     for (int i = 0; i < cli_list_count(options, "size"); i++) {
         bool found = false;
         cli_list_item(options, "size", i, text, sizeof text);
-        for (int op = 0; op < YOKE_N_OPS; op++) found |= selection->op[op] && sizes_of(text, (enum yoke_op_id)op, &size, 1) > 0;
+        for (int op = 0; op < YOKE_N_OPS; op++)
+            found |= selection->op[op] && sizes_of(text, (enum yoke_op_id)op, &size, 1) > 0;
         if (!found)
-            return yoke_fail(YOKE_EINVAL, "size '%s': no op that was asked for has it; write tiny, micro, 124m, or dimensions such as 'N=512 C=768' "
-                             "(gemm: M N K batch ta tb; rows: N C; elements: n; attention: B T H G D)", text);
+            return yoke_fail(
+                YOKE_EINVAL,
+                "size '%s': no op that was asked for has it; write tiny, micro, 124m, or dimensions such as 'N=512 C=768' "
+                "(gemm: M N K batch ta tb; rows: N C; elements: n; attention: B T H G D)",
+                text);
     }
     return YOKE_OK;
 }

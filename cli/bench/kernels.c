@@ -25,7 +25,10 @@ struct bench {
 
 static yoke_status run_op(void *context, int n)
 {
-    struct { struct conform_problem *problem; yoke_stream *stream; } *call = context;
+    struct {
+        struct conform_problem *problem;
+        yoke_stream *stream;
+    } *call = context;
     for (int i = 0; i < n; i++) YOKE_TRY(conform_problem_run(call->problem));
     return yoke_stream_sync(call->stream);
 }
@@ -37,7 +40,10 @@ static yoke_status run_op(void *context, int n)
 static yoke_status measure(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row)
 {
     static double times[3][KERNELS_MOST_ROUNDS];
-    struct { struct conform_problem *problem; yoke_stream *stream; } call = { problem, b->stream };
+    struct {
+        struct conform_problem *problem;
+        yoke_stream *stream;
+    } call = { problem, b->stream };
     struct bench_move moves[2] = { { &b->peaks, row->bytes, false }, { &b->peaks, row->bytes, true } };
     struct kernels_side sides[3] = { { .run = run_op, .context = &call, .times = times[0] },
                                      { .run = bench_peaks_move, .context = &moves[0], .times = times[1] },
@@ -47,15 +53,18 @@ static yoke_status measure(struct bench *b, struct conform_problem *problem, str
     YOKE_TRY(kernels_measure(sides, n_sides, cli_real(b->context->options, "budget-seconds"), &rounds));
     row->seconds = sides[0].median;
     row->least = INFINITY, row->most = 0;
-    for (int r = 0; r < rounds; r++) row->least = fmin(row->least, times[0][r]), row->most = fmax(row->most, times[0][r]);
+    for (int r = 0; r < rounds; r++)
+        row->least = fmin(row->least, times[0][r]), row->most = fmax(row->most, times[0][r]);
     double move = INFINITY;
     for (int s = 1; s < n_sides; s++) {
         const double moved = bench_peaks_moved(&moves[s - 1]);
         if (moved > 0) move = fmin(move, sides[s].median * row->bytes / moved);
     }
     /* An operation that is not a product computes in f32, whatever type it stores. */
-    const bool is_product = row->op == YOKE_OP_gemm || row->op == YOKE_OP_attention_forward || row->op == YOKE_OP_attention_backward;
-    const double peak = b->peaks.flops[is_product ? row->dtype : YOKE_F32], compute = peak > 0 ? row->flops / peak : 0;
+    const bool is_product = row->op == YOKE_OP_gemm || row->op == YOKE_OP_attention_forward
+                            || row->op == YOKE_OP_attention_backward;
+    const double peak = b->peaks.flops[is_product ? row->dtype : YOKE_F32],
+                 compute = peak > 0 ? row->flops / peak : 0;
     row->limit = fmax(isfinite(move) ? move : 0, compute);
     row->by_bytes = isfinite(move) && move >= compute;
     return YOKE_OK;
@@ -65,7 +74,8 @@ static yoke_status measure(struct bench *b, struct conform_problem *problem, str
  * Ask whether the device offers the operation, and check the result. *in_out is false if the row has a reason
  * instead of a speed.
  */
-static yoke_status admit(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row, bool *in_out)
+static yoke_status admit(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row,
+                         bool *in_out)
 {
     struct yoke_cost cost;
     struct conform_line line;
@@ -78,7 +88,8 @@ static yoke_status admit(struct bench *b, struct conform_problem *problem, struc
     }
     YOKE_TRY(status);
     row->flops = cost.flops, row->bytes = cost.bytes;
-    YOKE_TRY(conform_problem_check(b->device, b->stream, row->op, row->dtype, row->size->dim, &line, row->checked));
+    YOKE_TRY(conform_problem_check(b->device, b->stream, row->op, row->dtype, row->size->dim, &line,
+                                   row->checked));
     row->ratio = line.ratio;
     row->variant = yokei_variant_used(b->device, row->op, &size, &edge);
     if (line.verdict == CONFORM_FAIL) {
@@ -87,23 +98,27 @@ static yoke_status admit(struct bench *b, struct conform_problem *problem, struc
         return YOKE_OK;
     }
     *in_out = true;
-    return conform_problem_ready(problem, &cost); /* the shape of the check may have asked for less scratch memory */
+    return conform_problem_ready(problem,
+                                 &cost); /* the shape of the check may have asked for less scratch memory */
 }
 
-static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dtype, const struct conform_size *size)
+static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dtype,
+                             const struct conform_size *size)
 {
     struct bench_kernel_row row = { .op = op, .dtype = dtype, .size = size, .variant = "" };
     struct conform_problem *problem;
     bool in;
     double asked, edge;
-    cli_progress("bench %s: %s %s %s ...", b->table.device, yokei_op_names[op], yoke_dtype_name(dtype), size->name);
+    cli_progress("bench %s: %s %s %s ...", b->table.device, yokei_op_names[op], yoke_dtype_name(dtype),
+                 size->name);
     YOKE_TRY(conform_problem_open(b->device, b->stream, op, dtype, size->dim, &problem));
     yoke_status status = admit(b, problem, &row, &in);
     if (!status && in) status = measure(b, problem, &row);
     if (!status && in) row.variant = yokei_variant_used(b->device, op, &asked, &edge);
     conform_problem_close(problem);
     cli_progress("%s", "");
-    if (status) return yoke_fail_context(status, "%s %s %s", yokei_op_names[op], yoke_dtype_name(dtype), size->name);
+    if (status)
+        return yoke_fail_context(status, "%s %s %s", yokei_op_names[op], yoke_dtype_name(dtype), size->name);
     bench_kernel_table_row(&b->table, &row);
     b->n_rows++;
     return YOKE_OK;
@@ -143,21 +158,30 @@ destroy_stream:
 yoke_status cli_bench_kernels(const struct cli_context *context)
 {
     const struct cli_options *o = context->options;
-    struct bench b = { .context = context, .table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"), .device = cli_text(o, "device") } };
+    struct bench b = { .context = context,
+                       .table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
+                                  .device = cli_text(o, "device") } };
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
     YOKE_TRY(kernels_select(o, &b.selection));
     YOKE_TRY(kernels_check_sizes(o, &b.selection));
     const int threads = cli_is_set(o, "threads") ? (int)cli_int(o, "threads") : topology.n_cores;
-    if (strncmp(b.table.device, "host", 4)) cli_with_sleeping_threads(threads); /* the triads beside it run in OpenMP's threads */
-    else cli_with_threads(threads);
+    if (strncmp(b.table.device, "host", 4))
+        cli_with_sleeping_threads(threads); /* the triads beside it run in OpenMP's threads */
+    else
+        cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
     yoke_status status = bench_device(&b, threads);
     yoke_device_close(b.device);
     if (status) return status;
     if (b.n_wrong)
-        return yoke_fail(YOKE_ENUMERIC, "%s: %d of %d lines are wrong, see those that say WRONG; yoke verify --device %s finds the case", b.table.device,
-                         b.n_wrong, b.n_rows, b.table.device);
-    if (!b.n_rows) return yoke_fail(YOKE_EUNSUPPORTED, "%s: nothing was measured: no op that was asked for has this type and size", b.table.device);
+        return yoke_fail(
+            YOKE_ENUMERIC,
+            "%s: %d of %d lines are wrong, see those that say WRONG; yoke verify --device %s finds the case",
+            b.table.device, b.n_wrong, b.n_rows, b.table.device);
+    if (!b.n_rows)
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "%s: nothing was measured: no op that was asked for has this type and size",
+                         b.table.device);
     return YOKE_OK;
 }

@@ -13,16 +13,17 @@ struct bench_peaks {
     yoke_device *device;
     yoke_stream *stream;
     int threads;
-    bool on_cpu;        /* the host sees the device's memory; its own vector units and triads give the limits */
+    bool on_cpu; /* the host sees the device's memory; its own vector units and triads give the limits */
     double flops[YOKE_N_DTYPES]; /* operations per second; 0: not measured */
-    void *memory[2];    /* the triad's memory (one block), or both blocks of the copy */
-    size_t bytes;       /* bytes of each block */
+    void *memory[2];             /* the triad's memory (one block), or both blocks of the copy */
+    size_t bytes;                /* bytes of each block */
 };
 /**
  * Measure the peaks of the selected types, and allocate the memory that bench_peaks_move needs. Blocks for a
  * fraction of a second for each type.
  */
-yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads, const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out);
+yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads,
+                             const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out);
 void bench_peaks_close(struct bench_peaks *peaks);
 
 /**
@@ -46,22 +47,22 @@ struct bench_kernel_row {
     enum yoke_op_id op;
     yoke_dtype dtype;
     const struct conform_size *size;
-    const char *variant;    /* the variant (implementation) that ran; "" if the operation has no variants */
-    double seconds;         /* median; 0: no speed */
+    const char *variant; /* the variant (implementation) that ran; "" if the operation has no variants */
+    double seconds;      /* median; 0: no speed */
     double least, most;
-    double flops, bytes;    /* operations and bytes of one call, as the operation's `can` function states them */
-    double limit;           /* seconds; no implementation can be faster; 0: not known */
-    bool by_bytes;          /* the limit comes from the memory, not from the arithmetic */
-    double ratio;           /* error / bound at `checked` */
+    double flops, bytes; /* operations and bytes of one call, as the operation's `can` function states them */
+    double limit;        /* seconds; no implementation can be faster; 0: not known */
+    bool by_bytes;       /* the limit comes from the memory, not from the arithmetic */
+    double ratio;        /* error / bound at `checked` */
     int64_t checked[CONFORM_MAX_DIMS]; /* the shape that was compared with the reference */
-    char note[200];         /* why there is no speed */
+    char note[200];                    /* why there is no speed */
 };
 
 struct bench_kernel_table {
-    const char *format;     /* md, csv, json */
+    const char *format; /* md, csv, json */
     const char *device;
     bool begun;
-    void *rows;             /* json_t */
+    void *rows; /* json_t */
 };
 void bench_kernel_table_begin(struct bench_kernel_table *table);
 void bench_kernel_table_row(struct bench_kernel_table *table, const struct bench_kernel_row *row);

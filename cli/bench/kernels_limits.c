@@ -37,16 +37,23 @@ static size_t enough_bytes(void)
     return (size_t)YOKE_MAX(UINT64_C(64) << 20, YOKE_MIN(4 * t.l3_bytes, UINT64_C(1) << 30));
 }
 
-yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads, const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out)
+yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threads,
+                             const bool dtypes[YOKE_N_DTYPES], struct bench_peaks *out)
 {
-    *out = (struct bench_peaks){ .device = device, .stream = stream, .threads = threads, .on_cpu = yoke_device_info(device)->host_visible,
+    *out = (struct bench_peaks){ .device = device,
+                                 .stream = stream,
+                                 .threads = threads,
+                                 .on_cpu = yoke_device_info(device)->host_visible,
                                  .bytes = enough_bytes() };
     yoke_status status = YOKE_OK;
     if (out->on_cpu) {
-        if (posix_memalign(&out->memory[0], 4096, out->bytes)) status = yoke_fail(YOKE_ENOMEM, "no memory for the triad that is the limit");
-        else memset(out->memory[0], 0x3c, out->bytes); /* not zeros, because some memory writes zeros faster */
+        if (posix_memalign(&out->memory[0], 4096, out->bytes))
+            status = yoke_fail(YOKE_ENOMEM, "no memory for the triad that is the limit");
+        else
+            memset(out->memory[0], 0x3c, out->bytes); /* not zeros, because some memory writes zeros faster */
     }
-    for (int i = 0; i < 2 && !status && !out->on_cpu; i++) status = yoke_alloc(device, out->bytes, &out->memory[i]);
+    for (int i = 0; i < 2 && !status && !out->on_cpu; i++)
+        status = yoke_alloc(device, out->bytes, &out->memory[i]);
     if (!status) status = measure_flops(out, dtypes);
     if (status) bench_peaks_close(out);
     return status;
@@ -55,8 +62,10 @@ yoke_status bench_peaks_open(yoke_device *device, yoke_stream *stream, int threa
 void bench_peaks_close(struct bench_peaks *p)
 {
     for (int i = 0; i < 2; i++) {
-        if (p->on_cpu) free(p->memory[i]);
-        else yoke_free(p->device, p->memory[i]);
+        if (p->on_cpu)
+            free(p->memory[i]);
+        else
+            yoke_free(p->device, p->memory[i]);
         p->memory[i] = NULL;
     }
 }
@@ -72,20 +81,27 @@ static void triad(float *memory, double bytes)
 
 /* The bytes of one thread's part of the memory, in whole pages. */
 static size_t room_of(const struct bench_peaks *p) { return p->bytes / (size_t)p->threads / 4096 * 4096; }
-static double share_of(const struct bench_move *m) { return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of(m->peaks)); }
+static double share_of(const struct bench_move *m)
+{
+    return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of(m->peaks));
+}
 
 double bench_peaks_moved(const struct bench_move *m)
 {
-    return m->peaks->on_cpu ? share_of(m) * m->peaks->threads : 2 * YOKE_MIN(m->bytes / 2, (double)m->peaks->bytes);
+    return m->peaks->on_cpu ? share_of(m) * m->peaks->threads
+                            : 2 * YOKE_MIN(m->bytes / 2, (double)m->peaks->bytes);
 }
 
 static void triads(const struct bench_move *m)
 {
 #pragma omp parallel num_threads(m->peaks->threads)
     {
-        float *mine = (float *)((char *)m->peaks->memory[0] + (size_t)omp_get_thread_num() * room_of(m->peaks));
-        if (m->around) bench_triad(mine, share_of(m));
-        else triad(mine, share_of(m));
+        float *mine = (float *)((char *)m->peaks->memory[0]
+                                + (size_t)omp_get_thread_num() * room_of(m->peaks));
+        if (m->around)
+            bench_triad(mine, share_of(m));
+        else
+            triad(mine, share_of(m));
     }
 }
 
@@ -94,8 +110,11 @@ yoke_status bench_peaks_move(void *move, int n)
     const struct bench_move *m = move;
     const struct bench_peaks *p = m->peaks;
     for (int i = 0; i < n; i++) {
-        if (p->on_cpu) triads(m);
-        else YOKE_TRY(yoke_copy(p->stream, p->memory[0], p->memory[1], (size_t)YOKE_MIN(m->bytes / 2, (double)p->bytes)));
+        if (p->on_cpu)
+            triads(m);
+        else
+            YOKE_TRY(yoke_copy(p->stream, p->memory[0], p->memory[1],
+                               (size_t)YOKE_MIN(m->bytes / 2, (double)p->bytes)));
     }
     return p->on_cpu ? YOKE_OK : yoke_stream_sync(p->stream);
 }

@@ -10,15 +10,22 @@
 
 void bench_kernel_table_begin(struct bench_kernel_table *t) { t->rows = json_array(); }
 
-static double share(const struct bench_kernel_row *r) { return r->seconds > 0 ? 100 * r->limit / r->seconds : 0; }
-
-static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims, const char *checked)
+static double share(const struct bench_kernel_row *r)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[r->op], "dtype", yoke_dtype_name(r->dtype), "size", r->size->name, "dims", dims,
-                          "variant", r->variant);
+    return r->seconds > 0 ? 100 * r->limit / r->seconds : 0;
+}
+
+static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                     const char *checked)
+{
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[r->op], "dtype",
+                          yoke_dtype_name(r->dtype), "size", r->size->name, "dims", dims, "variant",
+                          r->variant);
     if (r->seconds > 0) {
-        json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "seconds", r->seconds, "least", r->least, "most", r->most, "flop_per_s",
-                                            r->flops / r->seconds, "bytes_per_s", r->bytes / r->seconds, "limit_seconds", r->limit, "limited_by",
+        json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "seconds", r->seconds,
+                                            "least", r->least, "most", r->most, "flop_per_s",
+                                            r->flops / r->seconds, "bytes_per_s", r->bytes / r->seconds,
+                                            "limit_seconds", r->limit, "limited_by",
                                             r->by_bytes ? "memory" : "arithmetic"));
     } else
         json_object_set_new(o, "reason", json_string(r->note));
@@ -27,31 +34,41 @@ static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row
     json_array_append_new(t->rows, o);
 }
 
-static void csv_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims, const char *checked)
+static void csv_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                    const char *checked)
 {
-    if (!t->begun) puts("device,op,dtype,size,dims,variant,us,least_us,most_us,gflops,gbytes_per_s,percent_of_limit,limited_by,error_over_bound,checked,note");
-    printf("%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype), r->size->name, dims, r->variant);
+    if (!t->begun)
+        puts(
+            "device,op,dtype,size,dims,variant,us,least_us,most_us,gflops,gbytes_per_s,percent_of_limit,limited_by,error_over_bound,checked,note");
+    printf("%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype), r->size->name,
+           dims, r->variant);
     if (r->seconds > 0)
-        printf("%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%s,%.4g,%s,\n", r->seconds * 1e6, r->least * 1e6, r->most * 1e6, r->flops / r->seconds * 1e-9,
-               r->bytes / r->seconds * 1e-9, share(r), r->by_bytes ? "memory" : "arithmetic", r->ratio, checked);
+        printf("%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%s,%.4g,%s,\n", r->seconds * 1e6, r->least * 1e6, r->most * 1e6,
+               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share(r),
+               r->by_bytes ? "memory" : "arithmetic", r->ratio, checked);
     else
         printf(",,,,,,,,%s,\"%s\"\n", checked, r->note);
 }
 
-static void md_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims, const char *checked)
+static void md_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                   const char *checked)
 {
     if (!t->begun)
-        printf("| %-18s | %-4s | %-44s | %-10s | %10s | %8s | %7s | %6s | %-3s | %11s |\n"
-               "|--------------------|------|----------------------------------------------|------------|-----------:|---------:|--------:|-------:|-----|"
-               "------------:|\n",
-               "op", "type", "size", "variant", "us", "GFLOP/s", "GB/s", "%limit", "by", "error/bound");
+        printf(
+            "| %-18s | %-4s | %-44s | %-10s | %10s | %8s | %7s | %6s | %-3s | %11s |\n"
+            "|--------------------|------|----------------------------------------------|------------|-----------:|---------:|--------:|-------:|-----|"
+            "------------:|\n",
+            "op", "type", "size", "variant", "us", "GFLOP/s", "GB/s", "%limit", "by", "error/bound");
     char size[160], mark[8] = "";
     yokei_text(size, sizeof size, "%s: %s", r->size->name, dims);
-    if (strcmp(dims, checked)) yokei_text(mark, sizeof mark, "*"); /* compared with the reference at a shorter shape */
-    printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size, r->variant);
+    if (strcmp(dims, checked))
+        yokei_text(mark, sizeof mark, "*"); /* compared with the reference at a shorter shape */
+    printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
+           r->variant);
     if (r->seconds > 0)
-        printf(" %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6, r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9,
-               share(r), r->by_bytes ? "mem" : "alu", r->ratio, mark);
+        printf(" %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6,
+               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share(r),
+               r->by_bytes ? "mem" : "alu", r->ratio, mark);
     else
         printf(" %s |\n", r->note);
 }
@@ -61,8 +78,10 @@ void bench_kernel_table_row(struct bench_kernel_table *t, const struct bench_ker
     char dims[128], checked[128] = "";
     conform_dims_text(r->op, r->size->dim, dims, sizeof dims);
     if (r->checked[0]) conform_dims_text(r->op, r->checked, checked, sizeof checked);
-    if (!strcmp(t->format, "json")) json_row(t, r, dims, checked);
-    else (!strcmp(t->format, "csv") ? csv_row : md_row)(t, r, dims, checked);
+    if (!strcmp(t->format, "json"))
+        json_row(t, r, dims, checked);
+    else
+        (!strcmp(t->format, "csv") ? csv_row : md_row)(t, r, dims, checked);
     t->begun = true;
     fflush(stdout);
 }
@@ -71,10 +90,12 @@ void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_pea
 {
     json_t *flops = json_object();
     for (int d = 0; d < YOKE_N_DTYPES; d++)
-        if (p->flops[d] > 0) json_object_set_new(flops, yoke_dtype_name((yoke_dtype)d), json_real(p->flops[d]));
+        if (p->flops[d] > 0)
+            json_object_set_new(flops, yoke_dtype_name((yoke_dtype)d), json_real(p->flops[d]));
     if (print && !strcmp(t->format, "json")) {
-        json_t *root = json_pack("{s:i, s:s, s:s, s:i, s:O, s:O}", "schema", 1, "version", yoke_version(), "device", t->device, "threads", p->threads,
-                                 "peak_flop_per_s", flops, "rows", t->rows);
+        json_t *root = json_pack("{s:i, s:s, s:s, s:i, s:O, s:O}", "schema", 1, "version", yoke_version(),
+                                 "device", t->device, "threads", p->threads, "peak_flop_per_s", flops, "rows",
+                                 t->rows);
         json_dumpf(root, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(root);
@@ -83,10 +104,12 @@ void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_pea
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (p->flops[d] > 0) {
                 const size_t at = strlen(peaks);
-                yokei_text(peaks + at, sizeof peaks - at, " %s %.4g GFLOP/s", yoke_dtype_name((yoke_dtype)d), p->flops[d] * 1e-9);
+                yokei_text(peaks + at, sizeof peaks - at, " %s %.4g GFLOP/s", yoke_dtype_name((yoke_dtype)d),
+                           p->flops[d] * 1e-9);
             }
-        cli_note("%s: %s, %d thread(s), medians, op and limit in turn;%s; *: held to the reference at a shorter shape", t->device,
-                 yoke_device_info(p->device)->name, p->threads, peaks);
+        cli_note(
+            "%s: %s, %d thread(s), medians, op and limit in turn;%s; *: held to the reference at a shorter shape",
+            t->device, yoke_device_info(p->device)->name, p->threads, peaks);
     }
     json_decref(flops);
     json_decref(t->rows);

@@ -18,17 +18,18 @@ static struct {
                                  void (*)(const char *, const void *, size_t, void *), void *, cl_int *);
     cl_command_queue (*create_queue)(cl_context, cl_device_id, cl_command_queue_properties, cl_int *);
     cl_mem (*create_buffer)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
-    cl_int (*read)(cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *, cl_event *);
+    cl_int (*read)(cl_command_queue, cl_mem, cl_bool, size_t, size_t, void *, cl_uint, const cl_event *,
+                   cl_event *);
     cl_int (*finish)(cl_command_queue);
     cl_int (*release_mem)(cl_mem);
     cl_int (*release_queue)(cl_command_queue);
     cl_int (*release_context)(cl_context);
-    int (*sgemm)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha, cl_mem a, size_t a_offset, size_t lda,
-                 cl_mem b, size_t b_offset, size_t ldb, float beta, cl_mem c, size_t c_offset, size_t ldc, cl_command_queue *queue,
-                 cl_event *event);
-    int (*hgemm)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, cl_half alpha, cl_mem a, size_t a_offset, size_t lda,
-                 cl_mem b, size_t b_offset, size_t ldb, cl_half beta, cl_mem c, size_t c_offset, size_t ldc, cl_command_queue *queue,
-                 cl_event *event);
+    int (*sgemm)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                 size_t a_offset, size_t lda, cl_mem b, size_t b_offset, size_t ldb, float beta, cl_mem c,
+                 size_t c_offset, size_t ldc, cl_command_queue *queue, cl_event *event);
+    int (*hgemm)(int layout, int trans_a, int trans_b, size_t m, size_t n, size_t k, cl_half alpha, cl_mem a,
+                 size_t a_offset, size_t lda, cl_mem b, size_t b_offset, size_t ldb, cl_half beta, cl_mem c,
+                 size_t c_offset, size_t ldc, cl_command_queue *queue, cl_event *event);
 } cl;
 
 struct clblast {
@@ -41,17 +42,25 @@ struct clblast {
 static bool load(char *reason, size_t bytes)
 {
     const struct yokei_symbol opencl[] = {
-        { "clGetPlatformIDs", &cl.platforms },     { "clGetDeviceIDs", &cl.devices },
-        { "clCreateContext", &cl.create_context }, { "clCreateCommandQueue", &cl.create_queue },
-        { "clCreateBuffer", &cl.create_buffer },   { "clEnqueueReadBuffer", &cl.read },
-        { "clFinish", &cl.finish },                { "clReleaseMemObject", &cl.release_mem },
-        { "clReleaseCommandQueue", &cl.release_queue }, { "clReleaseContext", &cl.release_context },
+        { "clGetPlatformIDs", &cl.platforms },
+        { "clGetDeviceIDs", &cl.devices },
+        { "clCreateContext", &cl.create_context },
+        { "clCreateCommandQueue", &cl.create_queue },
+        { "clCreateBuffer", &cl.create_buffer },
+        { "clEnqueueReadBuffer", &cl.read },
+        { "clFinish", &cl.finish },
+        { "clReleaseMemObject", &cl.release_mem },
+        { "clReleaseCommandQueue", &cl.release_queue },
+        { "clReleaseContext", &cl.release_context },
     };
     const struct yokei_symbol clblast[] = { { "CLBlastSgemm", &cl.sgemm }, { "CLBlastHgemm", &cl.hgemm } };
     static void *handles[2];
-    if (!handles[0]) handles[0] = yokei_dl_open((const char *const[]){ "libOpenCL.so.1", NULL }, opencl, YOKE_COUNT(opencl), reason, bytes);
+    if (!handles[0])
+        handles[0] = yokei_dl_open((const char *const[]){ "libOpenCL.so.1", NULL }, opencl,
+                                   YOKE_COUNT(opencl), reason, bytes);
     if (handles[0] && !handles[1])
-        handles[1] = yokei_dl_open((const char *const[]){ "libclblast.so.1", NULL }, clblast, YOKE_COUNT(clblast), reason, bytes);
+        handles[1] = yokei_dl_open((const char *const[]){ "libclblast.so.1", NULL }, clblast,
+                                   YOKE_COUNT(clblast), reason, bytes);
     return handles[0] && handles[1];
 }
 
@@ -90,7 +99,8 @@ static bool build(struct clblast *s, int index)
 {
     const struct gemm_problem *p = s->problem;
     size_t size = yoke_dtype_bytes(p->dtype);
-    const size_t bytes[3] = { (size_t)(p->M * p->K) * size, (size_t)(p->K * p->N) * size, (size_t)(p->M * p->N) * size };
+    const size_t bytes[3] = { (size_t)(p->M * p->K) * size, (size_t)(p->K * p->N) * size,
+                              (size_t)(p->M * p->N) * size };
     void *data[3] = { p->a, p->b, p->c };
     cl_device_id device;
     cl_int error;
@@ -99,7 +109,8 @@ static bool build(struct clblast *s, int index)
     s->queue = s->context ? cl.create_queue(s->context, device, 0, &error) : NULL;
     if (!s->queue) return false;
     for (int i = 0; i < 3; i++) {
-        s->memory[i] = cl.create_buffer(s->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes[i], data[i], &error);
+        s->memory[i] = cl.create_buffer(s->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes[i],
+                                        data[i], &error);
         if (!s->memory[i]) return false;
     }
     return true;
@@ -111,8 +122,10 @@ static int product(struct clblast *s)
     size_t m = (size_t)p->M, n = (size_t)p->N, k = (size_t)p->K;
     cl_half one = 0x3c00;
     if (p->dtype == YOKE_F32)
-        return cl.sgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, m, n, k, 1, s->memory[0], 0, k, s->memory[1], 0, n, 0, s->memory[2], 0, n, &s->queue, NULL);
-    return cl.hgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, m, n, k, one, s->memory[0], 0, k, s->memory[1], 0, n, 0, s->memory[2], 0, n, &s->queue, NULL);
+        return cl.sgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, m, n, k, 1, s->memory[0], 0, k, s->memory[1], 0, n, 0,
+                        s->memory[2], 0, n, &s->queue, NULL);
+    return cl.hgemm(ROW_MAJOR, NO_TRANS, NO_TRANS, m, n, k, one, s->memory[0], 0, k, s->memory[1], 0, n, 0,
+                    s->memory[2], 0, n, &s->queue, NULL);
 }
 
 static bool run(struct gemm_side *side)
@@ -135,7 +148,8 @@ static bool prepare(struct gemm_side *side, const struct gemm_problem *problem, 
     } else {
         int error = product(s); /* compiles its kernels */
         if (!error && !cl.finish(s->queue)) return true;
-        yokei_text(reason, bytes, "CLBlast does not offer %s on this device (its error %d)", yoke_dtype_name(problem->dtype), error);
+        yokei_text(reason, bytes, "CLBlast does not offer %s on this device (its error %d)",
+                   yoke_dtype_name(problem->dtype), error);
     }
     release(side);
     return false;
@@ -145,11 +159,17 @@ static bool fetch(struct gemm_side *side)
 {
     struct clblast *s = side->state;
     const struct gemm_problem *p = s->problem;
-    return !cl.read(s->queue, s->memory[2], CL_TRUE, 0, (size_t)(p->M * p->N) * yoke_dtype_bytes(p->dtype), p->c, 0, NULL, NULL);
+    return !cl.read(s->queue, s->memory[2], CL_TRUE, 0, (size_t)(p->M * p->N) * yoke_dtype_bytes(p->dtype),
+                    p->c, 0, NULL, NULL);
 }
 
 struct gemm_side cli_side_clblast(int device_index)
 {
-    return (struct gemm_side){ .name = "CLBlast", .prepare = prepare, .run = run, .fetch = fetch, .release = release,
-                               .device_index = device_index, .version = "CLBlast, default parameters" };
+    return (struct gemm_side){ .name = "CLBlast",
+                               .prepare = prepare,
+                               .run = run,
+                               .fetch = fetch,
+                               .release = release,
+                               .device_index = device_index,
+                               .version = "CLBlast, default parameters" };
 }

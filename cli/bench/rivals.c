@@ -17,11 +17,12 @@ static struct {
     dnnl_status_t (*stream_create)(dnnl_stream_t *, dnnl_engine_t, unsigned);
     dnnl_status_t (*stream_wait)(dnnl_stream_t);
     dnnl_status_t (*stream_destroy)(dnnl_stream_t);
-    dnnl_status_t (*md_by_tag)(dnnl_memory_desc_t *, int, const dnnl_dims_t, dnnl_data_type_t, dnnl_format_tag_t);
-    dnnl_status_t (*matmul_init)(dnnl_matmul_desc_t *, const dnnl_memory_desc_t *, const dnnl_memory_desc_t *, const dnnl_memory_desc_t *,
-                                 const dnnl_memory_desc_t *);
-    dnnl_status_t (*pd_create)(dnnl_primitive_desc_t *, const_dnnl_op_desc_t, const_dnnl_primitive_attr_t, dnnl_engine_t,
-                               const_dnnl_primitive_desc_t);
+    dnnl_status_t (*md_by_tag)(dnnl_memory_desc_t *, int, const dnnl_dims_t, dnnl_data_type_t,
+                               dnnl_format_tag_t);
+    dnnl_status_t (*matmul_init)(dnnl_matmul_desc_t *, const dnnl_memory_desc_t *, const dnnl_memory_desc_t *,
+                                 const dnnl_memory_desc_t *, const dnnl_memory_desc_t *);
+    dnnl_status_t (*pd_create)(dnnl_primitive_desc_t *, const_dnnl_op_desc_t, const_dnnl_primitive_attr_t,
+                               dnnl_engine_t, const_dnnl_primitive_desc_t);
     dnnl_status_t (*pd_destroy)(dnnl_primitive_desc_t);
     dnnl_status_t (*primitive_create)(dnnl_primitive_t *, const_dnnl_primitive_desc_t);
     dnnl_status_t (*primitive_destroy)(dnnl_primitive_t);
@@ -50,7 +51,9 @@ static bool load_onednn(char *reason, size_t bytes)
         { "dnnl_primitive_execute", &dnnl.execute },
     };
     static void *handle;
-    if (!handle) handle = yokei_dl_open((const char *const[]){ "libdnnl.so.2", NULL }, symbols, YOKE_COUNT(symbols), reason, bytes);
+    if (!handle)
+        handle = yokei_dl_open((const char *const[]){ "libdnnl.so.2", NULL }, symbols, YOKE_COUNT(symbols),
+                               reason, bytes);
     return handle != NULL;
 }
 
@@ -78,12 +81,16 @@ static void onednn_release(struct gemm_side *side)
 
 static bool onednn_build(struct onednn *s, const struct gemm_problem *p)
 {
-    const dnnl_data_type_t type = p->dtype == YOKE_F32 ? dnnl_f32 : p->dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f16;
+    const dnnl_data_type_t type = p->dtype == YOKE_F32    ? dnnl_f32
+                                  : p->dtype == YOKE_BF16 ? dnnl_bf16
+                                                          : dnnl_f16;
     const dnnl_dims_t dims[3] = { { p->M, p->K }, { p->K, p->N }, { p->M, p->N } };
     void *data[3] = { p->a, p->b, p->c };
     dnnl_memory_desc_t md[3];
     dnnl_matmul_desc_t product;
-    if (dnnl.engine_create(&s->engine, dnnl_cpu, 0) || dnnl.stream_create(&s->stream, s->engine, dnnl_stream_default_flags)) return false;
+    if (dnnl.engine_create(&s->engine, dnnl_cpu, 0)
+        || dnnl.stream_create(&s->stream, s->engine, dnnl_stream_default_flags))
+        return false;
     for (int i = 0; i < 3; i++)
         if (dnnl.md_by_tag(&md[i], 2, dims[i], type, dnnl_ab)) return false;
     if (dnnl.matmul_init(&product, &md[0], &md[1], NULL, &md[2])) return false;
@@ -94,7 +101,8 @@ static bool onednn_build(struct onednn *s, const struct gemm_problem *p)
     return true;
 }
 
-static bool onednn_prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason, size_t bytes)
+static bool onednn_prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason,
+                           size_t bytes)
 {
     if (!load_onednn(reason, bytes)) return false;
     const dnnl_version_t *v = dnnl.version();
@@ -109,7 +117,9 @@ static bool onednn_prepare(struct gemm_side *side, const struct gemm_problem *pr
 static bool onednn_run(struct gemm_side *side)
 {
     struct onednn *s = side->state;
-    const dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, s->memory[0] }, { DNNL_ARG_WEIGHTS, s->memory[1] }, { DNNL_ARG_DST, s->memory[2] } };
+    const dnnl_exec_arg_t args[3] = { { DNNL_ARG_SRC, s->memory[0] },
+                                      { DNNL_ARG_WEIGHTS, s->memory[1] },
+                                      { DNNL_ARG_DST, s->memory[2] } };
     return !dnnl.execute(s->primitive, s->stream, 3, args) && !dnnl.stream_wait(s->stream);
 }
 
@@ -119,7 +129,10 @@ static bool in_place(struct gemm_side *side)
     return true;
 }
 
-const struct gemm_side cli_side_onednn = { .name = "oneDNN", .prepare = onednn_prepare, .run = onednn_run, .fetch = in_place,
+const struct gemm_side cli_side_onednn = { .name = "oneDNN",
+                                           .prepare = onednn_prepare,
+                                           .run = onednn_run,
+                                           .fetch = in_place,
                                            .release = onednn_release };
 
 /* ---- OpenBLAS ---- */
@@ -127,16 +140,19 @@ const struct gemm_side cli_side_onednn = { .name = "oneDNN", .prepare = onednn_p
 enum { ROW_MAJOR = 101, NO_TRANS = 111 }; /* values of CBLAS */
 
 static struct {
-    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                  float beta, float *c, int ldc);
+    void (*sgemm)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
     char *(*config)(void);
 } blas;
 
-static bool openblas_prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason, size_t bytes)
+static bool openblas_prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason,
+                             size_t bytes)
 {
-    const struct yokei_symbol symbols[] = { { "cblas_sgemm", &blas.sgemm }, { "openblas_get_config", &blas.config } };
+    const struct yokei_symbol symbols[] = { { "cblas_sgemm", &blas.sgemm },
+                                            { "openblas_get_config", &blas.config } };
     static void *handle;
-    if (!handle) handle = yokei_dl_open((const char *const[]){ "libopenblas.so.0", NULL }, symbols, 2, reason, bytes);
+    if (!handle)
+        handle = yokei_dl_open((const char *const[]){ "libopenblas.so.0", NULL }, symbols, 2, reason, bytes);
     if (!handle) return false;
     yokei_text(side->version, sizeof side->version, "%s", blas.config());
     if (problem->dtype != YOKE_F32) {
@@ -157,5 +173,8 @@ static bool openblas_run(struct gemm_side *side)
 
 static void openblas_release(struct gemm_side *side) { side->state = NULL; }
 
-const struct gemm_side cli_side_openblas = { .name = "OpenBLAS", .prepare = openblas_prepare, .run = openblas_run, .fetch = in_place,
+const struct gemm_side cli_side_openblas = { .name = "OpenBLAS",
+                                             .prepare = openblas_prepare,
+                                             .run = openblas_run,
+                                             .fetch = in_place,
                                              .release = openblas_release };

@@ -79,5 +79,9 @@ yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budg
 
 void kernels_time_text(double seconds, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, seconds < 1e-5 ? "%.2f us" : seconds < 1e-3 ? "%.1f us" : "%.0f us", seconds * 1e6);
+    yokei_text(out, bytes,
+               seconds < 1e-5   ? "%.2f us"
+               : seconds < 1e-3 ? "%.1f us"
+                                : "%.0f us",
+               seconds * 1e6);
 }

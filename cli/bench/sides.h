@@ -31,7 +31,8 @@ static inline bool kernels_selected(const struct kernels_selection *s, enum yoke
  * the number of sizes. 0: the operation has none of them. kernels_check_sizes refuses a text that fits no
  * operation.
  */
-int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without, struct conform_size out[CONFORM_MAX_SIZES]);
+int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without,
+                  struct conform_size out[CONFORM_MAX_SIZES]);
 /** Check that each item of --size fits a selected operation. Errors: YOKE_EINVAL. */
 yoke_status kernels_check_sizes(const struct cli_options *options, const struct kernels_selection *selection);
 
@@ -39,8 +40,8 @@ yoke_status kernels_check_sizes(const struct cli_options *options, const struct 
 struct kernels_side {
     yoke_status (*run)(void *context, int n);
     void *context;
-    int n_calls;      /* number of calls in a sample */
-    double *times;    /* [KERNELS_MOST_ROUNDS] seconds of a call, one value per round */
+    int n_calls;   /* number of calls in a sample */
+    double *times; /* [KERNELS_MOST_ROUNDS] seconds of a call, one value per round */
     double median;
 };
 enum { KERNELS_LEAST_ROUNDS = 5, KERNELS_MOST_ROUNDS = 31 };

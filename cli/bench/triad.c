@@ -8,7 +8,9 @@
 __attribute__((target("avx512f"))) static size_t triad_512(float *a, const float *b, const float *c, size_t n)
 {
     size_t i = 0;
-    for (; i + 16 <= n; i += 16) _mm512_stream_ps(a + i, _mm512_add_ps(_mm512_load_ps(b + i), _mm512_mul_ps(_mm512_set1_ps(3), _mm512_load_ps(c + i))));
+    for (; i + 16 <= n; i += 16)
+        _mm512_stream_ps(a + i, _mm512_add_ps(_mm512_load_ps(b + i),
+                                              _mm512_mul_ps(_mm512_set1_ps(3), _mm512_load_ps(c + i))));
     _mm_sfence();
     return i;
 }
@@ -16,7 +18,8 @@ __attribute__((target("avx512f"))) static size_t triad_512(float *a, const float
 static size_t triad_128(float *a, const float *b, const float *c, size_t n)
 {
     size_t i = 0;
-    for (; i + 4 <= n; i += 4) _mm_stream_ps(a + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(_mm_set1_ps(3), _mm_load_ps(c + i))));
+    for (; i + 4 <= n; i += 4)
+        _mm_stream_ps(a + i, _mm_add_ps(_mm_load_ps(b + i), _mm_mul_ps(_mm_set1_ps(3), _mm_load_ps(c + i))));
     _mm_sfence();
     return i;
 }

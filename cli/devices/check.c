@@ -33,8 +33,10 @@ struct list {
     struct yokei_topology topology;
 };
 
-static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding, const char *format, ...) YOKE_PRINTF(4, 5);
-static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding, const char *format, ...)
+static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding,
+                             const char *format, ...) YOKE_PRINTF(4, 5);
+static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding,
+                             const char *format, ...)
 {
     static struct cli_check beyond;
     struct cli_check *c = list->n < list->capacity ? &list->checks[list->n++] : &beyond;
@@ -110,25 +112,30 @@ static void check_launcher(struct list *list)
     if (a.code) {
         /* On one host yoke run needs no launcher. */
         const bool named = strcmp(launcher(), "mpiexec.mpich") != 0;
-        fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN, "%s is not there or does not run; ranks on several hosts need it", launcher()),
+        fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN,
+                "%s is not there or does not run; ranks on several hosts need it", launcher()),
             "apt-get install mpich");
         return;
     }
     if (!strstr(a.text, "HYDRA")) {
-        fix(add(list, "launcher", CLI_FAIL, "%s is not MPICH's launcher", launcher()), "apt-get install mpich, and unset YOKE_LAUNCHER");
+        fix(add(list, "launcher", CLI_FAIL, "%s is not MPICH's launcher", launcher()),
+            "apt-get install mpich, and unset YOKE_LAUNCHER");
         return;
     }
     int n = cli_libraries(libraries, 16);
     for (int i = 0; i < n; i++)
-        if (!strcmp(libraries[i].name, "MPICH")) yokei_text(linked, sizeof linked, "%s", libraries[i].version);
+        if (!strcmp(libraries[i].name, "MPICH"))
+            yokei_text(linked, sizeof linked, "%s", libraries[i].version);
     if (strncmp(linked, version, strlen(version)))
-        fix(add(list, "launcher", CLI_WARN, "%s is version %s, the library is %s", launcher(), version, linked),
+        fix(add(list, "launcher", CLI_WARN, "%s is version %s, the library is %s", launcher(), version,
+                linked),
             "install mpich and libmpich12 of one version");
     else
         add(list, "launcher", CLI_PASS, "%s %s, as the library", launcher(), version);
     ask("mpiexec --version 2>/dev/null", 10, &a);
     if (!a.code && !strstr(a.text, "HYDRA"))
-        add(list, "mpiexec", CLI_PASS, "plain `mpiexec` is another MPI's here; yoke run uses %s, and so must you", launcher());
+        add(list, "mpiexec", CLI_PASS,
+            "plain `mpiexec` is another MPI's here; yoke run uses %s, and so must you", launcher());
 }
 
 /* Run two real ranks through launcher and agents. */
@@ -147,7 +154,8 @@ static void check_ranks(struct list *list)
         add(list, "ranks", CLI_PASS, "two ranks started, met and ended in %.2f s", seconds);
         return;
     }
-    struct cli_check *c = add(list, "ranks", CLI_FAIL, "two ranks could not be started: %.*s", (int)strcspn(a.text, "\n"), a.text);
+    struct cli_check *c = add(list, "ranks", CLI_FAIL, "two ranks could not be started: %.*s",
+                              (int)strcspn(a.text, "\n"), a.text);
     c->status = in_time ? YOKE_EBACKEND : YOKE_ETIMEOUT;
     fix(c, "repair what the checks above name; then try: yoke run -n 2 -- hello");
 }
@@ -163,10 +171,12 @@ static void check_shared_memory(struct list *list)
     double size = (double)fs.f_blocks * (double)fs.f_frsize, left = (double)fs.f_bavail * (double)fs.f_frsize;
     double need = (double)SHM_PER_RANK * YOKE_MAX(2, list->topology.n_cores);
     if (access("/dev/shm", W_OK | X_OK))
-        fix(add(list, "shared memory", CLI_FAIL, "/dev/shm is not writable for this user"), "chmod 1777 /dev/shm");
+        fix(add(list, "shared memory", CLI_FAIL, "/dev/shm is not writable for this user"),
+            "chmod 1777 /dev/shm");
     else if (left < need)
-        fix(add(list, "shared memory", CLI_WARN, "/dev/shm has %.0f MiB, of which %.0f are free; %.0f are advised (64 per rank)", size / (1 << 20),
-                left / (1 << 20), need / (1 << 20)),
+        fix(add(list, "shared memory", CLI_WARN,
+                "/dev/shm has %.0f MiB, of which %.0f are free; %.0f are advised (64 per rank)",
+                size / (1 << 20), left / (1 << 20), need / (1 << 20)),
             "in a container start it with --shm-size=1g; else mount -o remount,size=1g /dev/shm. Until then yoke run lets UCX use $TMPDIR");
     else
         add(list, "shared memory", CLI_PASS, "/dev/shm has %.0f MiB free", left / (1 << 20));
@@ -179,13 +189,16 @@ static void check_limits(struct list *list)
     getrlimit(RLIMIT_MEMLOCK, &lock);
     getrlimit(RLIMIT_NOFILE, &files);
     if (lock.rlim_cur != RLIM_INFINITY && fabric)
-        fix(add(list, "locked memory", CLI_WARN, "limited to %llu KiB, and this machine has a fabric that needs locked memory",
+        fix(add(list, "locked memory", CLI_WARN,
+                "limited to %llu KiB, and this machine has a fabric that needs locked memory",
                 (unsigned long long)lock.rlim_cur >> 10),
             "add '* - memlock unlimited' to /etc/security/limits.conf and log in anew");
     else
-        add(list, "locked memory", CLI_PASS, lock.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited, but no fabric here needs it");
+        add(list, "locked memory", CLI_PASS,
+            lock.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited, but no fabric here needs it");
     if (files.rlim_cur < 1024)
-        fix(add(list, "open files", CLI_WARN, "limited to %llu", (unsigned long long)files.rlim_cur), "ulimit -n 4096");
+        fix(add(list, "open files", CLI_WARN, "limited to %llu", (unsigned long long)files.rlim_cur),
+            "ulimit -n 4096");
     else
         add(list, "open files", CLI_PASS, "%llu allowed", (unsigned long long)files.rlim_cur);
 }
@@ -211,12 +224,15 @@ static void check_cores(struct list *list)
         fclose(from);
     }
     if (quota > 0 && quota < threads)
-        fix(add(list, "cores", CLI_WARN, "%d cores are visible, but the container may use %.1f: ranks would share them", n, quota),
+        fix(add(list, "cores", CLI_WARN,
+                "%d cores are visible, but the container may use %.1f: ranks would share them", n, quota),
             "start at most %d ranks, or raise the container's CPU limit", YOKE_MAX(1, (int)quota));
     else
-        add(list, "cores", CLI_PASS, "%d cores, %d hardware threads: up to %d ranks have a core of their own", n, threads, n);
+        add(list, "cores", CLI_PASS, "%d cores, %d hardware threads: up to %d ranks have a core of their own",
+            n, threads, n);
     if (load > threads + 0.5)
-        fix(add(list, "load", CLI_WARN, "the load is %.1f on %d hardware threads: measurements will be noisy", load, threads),
+        fix(add(list, "load", CLI_WARN, "the load is %.1f on %d hardware threads: measurements will be noisy",
+                load, threads),
             "end other work before you measure");
     else
         add(list, "load", CLI_PASS, "%.1f on %d hardware threads", load, threads);
@@ -236,9 +252,11 @@ static void check_binding(struct list *list)
     struct answer a = { 0 };
     char reason[128] = "";
     bool ran = cli_in_child(try_binding, NULL, &a, sizeof a, 10, reason, sizeof reason);
-    if (ran && a.code > 0) add(list, "binding", CLI_PASS, "ranks can be bound to cores");
+    if (ran && a.code > 0)
+        add(list, "binding", CLI_PASS, "ranks can be bound to cores");
     else
-        fix(add(list, "binding", CLI_WARN, "ranks cannot be bound to cores: %s", ran ? a.text : reason), "use yoke run --bind none");
+        fix(add(list, "binding", CLI_WARN, "ranks cannot be bound to cores: %s", ran ? a.text : reason),
+            "use yoke run --bind none");
 }
 
 static const struct yoke_backend_report *report_of(const struct list *list, const char *name)
@@ -271,21 +289,30 @@ static void check_opencl(struct list *list)
     char names[256];
     const struct yoke_backend_report *r = report_of(list, "opencl");
     int n = icd_files(folder, names, sizeof names);
-    if (!r) add(list, "opencl", CLI_SKIP, "this build has no OpenCL backend");
-    else if (r->n_devices) add(list, "opencl", CLI_PASS, "%d device%s; drivers %s", r->n_devices, r->n_devices == 1 ? "" : "s", names);
+    if (!r)
+        add(list, "opencl", CLI_SKIP, "this build has no OpenCL backend");
+    else if (r->n_devices)
+        add(list, "opencl", CLI_PASS, "%d device%s; drivers %s", r->n_devices, r->n_devices == 1 ? "" : "s",
+            names);
     else if (!n)
-        fix(add(list, "opencl", CLI_WARN, "no driver is installed: %s has no .icd file (%s)", folder, r->reason),
+        fix(add(list, "opencl", CLI_WARN, "no driver is installed: %s has no .icd file (%s)", folder,
+                r->reason),
             "apt-get install ocl-icd-libopencl1 and your vendor's driver, or pocl-opencl-icd for the CPU");
     else
-        fix(add(list, "opencl", CLI_WARN, "drivers are installed (%s), but there is no device: %s", names, r->reason),
+        fix(add(list, "opencl", CLI_WARN, "drivers are installed (%s), but there is no device: %s", names,
+                r->reason),
             "try clinfo; reinstall the driver, or apt-get install pocl-opencl-icd for the CPU");
 }
 
 /* Look for device files that exist but that this user may not open. */
 static void check_permissions(struct list *list)
 {
-    static const struct { const char *path, *what; } files[] = {
-        { "/dev/kfd", "AMD GPUs" }, { "/dev/dri/renderD128", "GPUs" }, { "/dev/nvidiactl", "NVIDIA GPUs" },
+    static const struct {
+        const char *path, *what;
+    } files[] = {
+        { "/dev/kfd", "AMD GPUs" },
+        { "/dev/dri/renderD128", "GPUs" },
+        { "/dev/nvidiactl", "NVIDIA GPUs" },
     };
     int seen = 0;
     for (size_t i = 0; i < YOKE_COUNT(files); i++) {
@@ -294,7 +321,8 @@ static void check_permissions(struct list *list)
         seen++;
         if (!access(files[i].path, R_OK | W_OK)) continue;
         struct group *group = getgrgid(st.st_gid);
-        fix(add(list, "permissions", CLI_WARN, "%s (%s) may not be opened by this user", files[i].path, files[i].what),
+        fix(add(list, "permissions", CLI_WARN, "%s (%s) may not be opened by this user", files[i].path,
+                files[i].what),
             "usermod -a -G %s $USER, then log in anew", group ? group->gr_name : "the file's group");
     }
     if (!seen) add(list, "permissions", CLI_SKIP, "no GPU's device files on this machine");
@@ -324,11 +352,15 @@ static void check_cache(struct list *list)
 {
     const char *set = getenv("YOKE_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[4096] = "";
-    if (set) yokei_text(folder, sizeof folder, "%s", set);
-    else if (xdg && *xdg) yokei_text(folder, sizeof folder, "%s/yoke", xdg);
-    else if (home && *home) yokei_text(folder, sizeof folder, "%s/.cache/yoke", home);
+    if (set)
+        yokei_text(folder, sizeof folder, "%s", set);
+    else if (xdg && *xdg)
+        yokei_text(folder, sizeof folder, "%s/yoke", xdg);
+    else if (home && *home)
+        yokei_text(folder, sizeof folder, "%s/.cache/yoke", home);
     if (!*folder || yokei_make_folder(folder) || access(folder, W_OK | X_OK))
-        fix(add(list, "cache", CLI_WARN, "compiled kernels cannot be kept%s%s: each start compiles them anew", *folder ? " in " : "", folder),
+        fix(add(list, "cache", CLI_WARN, "compiled kernels cannot be kept%s%s: each start compiles them anew",
+                *folder ? " in " : "", folder),
             "set YOKE_CACHE_DIR to a folder that you may write");
     else
         add(list, "cache", CLI_PASS, "compiled kernels are kept in %s", folder);
@@ -338,24 +370,30 @@ static void check_variables(struct list *list)
 {
     const char *ucx = getenv("UCX_TLS"), *threads = getenv("OMP_NUM_THREADS");
     if (ucx && !strstr(ucx, "^cma") && (strstr(ucx, "cma") || strstr(ucx, "all")))
-        fix(add(list, "variables", CLI_WARN, "UCX_TLS=%s lets UCX use CMA, which aborts a rank when its peer dies", ucx),
+        fix(add(list, "variables", CLI_WARN,
+                "UCX_TLS=%s lets UCX use CMA, which aborts a rank when its peer dies", ucx),
             "unset UCX_TLS; yoke run then chooses transports without it");
     else if (threads)
-        fix(add(list, "variables", CLI_WARN, "OMP_NUM_THREADS=%s is set: yoke run leaves it, whatever cores a rank has", threads),
+        fix(add(list, "variables", CLI_WARN,
+                "OMP_NUM_THREADS=%s is set: yoke run leaves it, whatever cores a rank has", threads),
             "unset OMP_NUM_THREADS");
     else
         add(list, "variables", CLI_PASS, "none that gets in the way");
 }
 
-int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out, int capacity)
+int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out,
+                      int capacity)
 {
     struct list list = { .checks = out, .capacity = capacity, .reports = reports, .n_reports = n_reports };
     if (yokei_topology(&list.topology)) {
-        fix(add(&list, "topology", CLI_FAIL, "%s", yoke_last_error()), "apt-get install libhwloc15, and see that /sys is mounted");
+        fix(add(&list, "topology", CLI_FAIL, "%s", yoke_last_error()),
+            "apt-get install libhwloc15, and see that /sys is mounted");
         list.topology.n_cores = list.topology.n_processing_units = 1;
     }
-    if (cli_has_mpi) check_launcher(&list);
-    else add(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
+    if (cli_has_mpi)
+        check_launcher(&list);
+    else
+        add(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
     check_shared_memory(&list);
     check_limits(&list);
     check_cores(&list);

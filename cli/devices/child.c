@@ -52,7 +52,8 @@ static bool await(pid_t pid, double limit_s, int *code_out)
     return in_time;
 }
 
-bool cli_in_child(cli_work work, const void *argument, void *result, size_t bytes, double limit_s, char *reason, size_t reason_bytes)
+bool cli_in_child(cli_work work, const void *argument, void *result, size_t bytes, double limit_s,
+                  char *reason, size_t reason_bytes)
 {
     void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {

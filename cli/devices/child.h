@@ -15,6 +15,7 @@ typedef void (*cli_work)(const void *argument, void *result);
  * Run `work` in a child process and copy its result back. False: the child crashed or took longer than
  * `limit_s` seconds, and `reason` says which. What the child's libraries print is dropped.
  */
-bool cli_in_child(cli_work work, const void *argument, void *result, size_t bytes, double limit_s, char *reason, size_t reason_bytes);
+bool cli_in_child(cli_work work, const void *argument, void *result, size_t bytes, double limit_s,
+                  char *reason, size_t reason_bytes);
 
 #endif

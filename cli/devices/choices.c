@@ -14,21 +14,30 @@
 
 static void say(const struct yokei_tuning_source *s, char *out, size_t bytes)
 {
-    static const char *const whose[] = { [YOKEI_TUNING_GIVEN] = "the file given by YOKE_TUNE_FILE,", [YOKEI_TUNING_USER] = "your file",
+    static const char *const whose[] = { [YOKEI_TUNING_GIVEN] = "the file given by YOKE_TUNE_FILE,",
+                                         [YOKEI_TUNING_USER] = "your file",
                                          [YOKEI_TUNING_SHIPPED] = "the shipped file" };
     if (s->kind == YOKEI_TUNING_RULES) {
         yokei_text(out, bytes, "built-in rules");
         return;
     }
-    yokei_text(out, bytes, "%s %s: %d line%s", whose[s->kind], s->file, s->n_choices, s->n_choices == 1 ? "" : "s");
+    yokei_text(out, bytes, "%s %s: %d line%s", whose[s->kind], s->file, s->n_choices,
+               s->n_choices == 1 ? "" : "s");
     const size_t used = strlen(out);
-    if (s->n_skipped) yokei_text(out + used, bytes - used, ", %d more name variants that this device lacks; yoke tune measures anew", s->n_skipped);
-    else if (s->other_variants) yokei_text(out + used, bytes - used, "; this device has variants that it does not know of, or lacks some: yoke tune measures anew");
+    if (s->n_skipped)
+        yokei_text(out + used, bytes - used,
+                   ", %d more name variants that this device lacks; yoke tune measures anew", s->n_skipped);
+    else if (s->other_variants)
+        yokei_text(
+            out + used, bytes - used,
+            "; this device has variants that it does not know of, or lacks some: yoke tune measures anew");
 }
 
 static void work(const void *argument, void *result)
 {
-    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "rules", [YOKEI_TUNING_GIVEN] = "given", [YOKEI_TUNING_USER] = "user",
+    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "rules",
+                                         [YOKEI_TUNING_GIVEN] = "given",
+                                         [YOKEI_TUNING_USER] = "user",
                                          [YOKEI_TUNING_SHIPPED] = "shipped" };
     struct cli_choices *out = result;
     yoke_device *device;

@@ -14,7 +14,9 @@
 #define MAX_LIBRARIES 16
 #define MAX_CHECKS 32
 
-static const char *const finding_names[] = { [CLI_PASS] = "PASS", [CLI_WARN] = "WARN", [CLI_FAIL] = "FAIL", [CLI_SKIP] = "SKIP" };
+static const char *const finding_names[] = {
+    [CLI_PASS] = "PASS", [CLI_WARN] = "WARN", [CLI_FAIL] = "FAIL", [CLI_SKIP] = "SKIP"
+};
 
 /* Write the names of the types, such as "f32 bf16", to `out`. */
 static const char *types_of(uint32_t bits, char *out, size_t bytes)
@@ -30,9 +32,12 @@ static const char *types_of(uint32_t bits, char *out, size_t bytes)
 
 static const char *bytes_of(uint64_t n, char *out, size_t bytes)
 {
-    if (n >= 1ull << 30) yokei_text(out, bytes, "%.1f GiB", (double)n / (1ull << 30));
-    else if (n >= 1ull << 20) yokei_text(out, bytes, "%.1f MiB", (double)n / (1ull << 20));
-    else yokei_text(out, bytes, "%" PRIu64 " KiB", n >> 10);
+    if (n >= 1ull << 30)
+        yokei_text(out, bytes, "%.1f GiB", (double)n / (1ull << 30));
+    else if (n >= 1ull << 20)
+        yokei_text(out, bytes, "%.1f MiB", (double)n / (1ull << 20));
+    else
+        yokei_text(out, bytes, "%" PRIu64 " KiB", n >> 10);
     return out;
 }
 
@@ -52,21 +57,27 @@ static void print_speed(const struct cli_speed *s)
         printf("             speed: %s\n", s->error);
         return;
     }
-    printf("             copy %.1f GB/s (read + write), to device %.1f, to host %.1f GB/s\n", s->copy * 1e-9, s->to_device * 1e-9,
-           s->to_host * 1e-9);
+    printf("             copy %.1f GB/s (read + write), to device %.1f, to host %.1f GB/s\n", s->copy * 1e-9,
+           s->to_device * 1e-9, s->to_host * 1e-9);
     printf("             gemm");
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++) {
         const char *name = yoke_dtype_name(cli_speed_types[t]);
-        if (s->gemm[t] > 0) printf("%s %s %.4g GFLOP/s (%d)", t ? "," : "", name, s->gemm[t] * 1e-9, s->gemm_size[t]);
-        else printf("%s %s not offered", t ? "," : "", name);
+        if (s->gemm[t] > 0)
+            printf("%s %s %.4g GFLOP/s (%d)", t ? "," : "", name, s->gemm[t] * 1e-9, s->gemm_size[t]);
+        else
+            printf("%s %s not offered", t ? "," : "", name);
     }
     putchar('\n');
 }
 
 /* Backends that the project plans and that this build does not have. */
-static const struct { const char *name, *reason; } planned[] = {
-    { "cuda", "this version has no CUDA backend; the device kernels compile for it (NVRTC, in the tests). An NVIDIA GPU whose driver offers OpenCL is opencl:N" },
-    { "hip", "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
+static const struct {
+    const char *name, *reason;
+} planned[] = {
+    { "cuda",
+      "this version has no CUDA backend; the device kernels compile for it (NVRTC, in the tests). An NVIDIA GPU whose driver offers OpenCL is opencl:N" },
+    { "hip",
+      "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
 };
 
 static bool is_built(const char *name, const struct yoke_backend_report *reports, int n_reports)
@@ -82,15 +93,21 @@ static void print_backends(const struct yoke_backend_report *reports, int n_repo
     printf("\nBackends\n");
     for (int b = 0; b < n_reports; b++) {
         printf("  %-10s ", reports[b].name);
-        if (reports[b].n_devices) printf("present, %d device%s\n", reports[b].n_devices, reports[b].n_devices == 1 ? "" : "s");
-        else printf("absent: %s\n", reports[b].reason);
+        if (reports[b].n_devices)
+            printf("present, %d device%s\n", reports[b].n_devices, reports[b].n_devices == 1 ? "" : "s");
+        else
+            printf("absent: %s\n", reports[b].reason);
     }
     for (size_t i = 0; i < YOKE_COUNT(planned); i++)
-        if (!is_built(planned[i].name, reports, n_reports)) printf("  %-10s absent: %s\n", planned[i].name, planned[i].reason);
+        if (!is_built(planned[i].name, reports, n_reports))
+            printf("  %-10s absent: %s\n", planned[i].name, planned[i].reason);
 }
 
 /* An OpenCL device of type CPU is, by OpenCL's definition, the processor that this program runs on. */
-static bool is_host_cpu(const struct yoke_device_info *d) { return !strcmp(d->backend, "opencl") && !strncmp(d->features, "cpu ", 4); }
+static bool is_host_cpu(const struct yoke_device_info *d)
+{
+    return !strcmp(d->backend, "opencl") && !strncmp(d->features, "cpu ", 4);
+}
 
 static void print_device(const struct yoke_device_info *d, const struct cli_speed *s)
 {
@@ -99,7 +116,8 @@ static void print_device(const struct yoke_device_info *d, const struct cli_spee
     printf("  %-10s %s\n", d->spec, d->name);
     if (d->driver[0]) printf("             %s\n", d->driver);
     if (is_host_cpu(d)) printf("             this machine's own CPU, the same cores as host's, by OpenCL\n");
-    printf("             %s, %d compute units%s, types %s\n", bytes_of(d->memory_bytes, memory, sizeof memory), d->compute_units,
+    printf("             %s, %d compute units%s, types %s\n",
+           bytes_of(d->memory_bytes, memory, sizeof memory), d->compute_units,
            d->host_visible ? ", memory seen by the host" : "", types_of(d->storage, stored, sizeof stored));
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
     if (d->features[0]) printf("             %s\n", d->features);
@@ -116,23 +134,24 @@ static void print_machine(void)
         printf("Machine: %s\n", yoke_last_error());
         return;
     }
-    printf("Machine\n  %s: %d core%s, %d hardware thread%s, %d package%s, %d NUMA node%s\n", t.cpu, t.n_cores, t.n_cores == 1 ? "" : "s",
-           t.n_processing_units, t.n_processing_units == 1 ? "" : "s", t.n_packages, t.n_packages == 1 ? "" : "s", t.n_numa_nodes,
-           t.n_numa_nodes == 1 ? "" : "s");
-    printf("  memory %s, L2 %s, L3 %s\n", bytes_of(t.memory_bytes, memory, sizeof memory), bytes_of(t.l2_bytes, l2, sizeof l2),
-           bytes_of(t.l3_bytes, l3, sizeof l3));
+    printf("Machine\n  %s: %d core%s, %d hardware thread%s, %d package%s, %d NUMA node%s\n", t.cpu, t.n_cores,
+           t.n_cores == 1 ? "" : "s", t.n_processing_units, t.n_processing_units == 1 ? "" : "s",
+           t.n_packages, t.n_packages == 1 ? "" : "s", t.n_numa_nodes, t.n_numa_nodes == 1 ? "" : "s");
+    printf("  memory %s, L2 %s, L3 %s\n", bytes_of(t.memory_bytes, memory, sizeof memory),
+           bytes_of(t.l2_bytes, l2, sizeof l2), bytes_of(t.l3_bytes, l3, sizeof l3));
 }
 
 static json_t *speed_json(const struct cli_speed *s)
 {
     if (s->error[0]) return json_pack("{s:s}", "error", s->error);
-    json_t *out = json_pack("{s:f, s:f, s:f}", "copy_bytes_per_s", s->copy, "to_device_bytes_per_s", s->to_device, "to_host_bytes_per_s",
-                            s->to_host);
+    json_t *out = json_pack("{s:f, s:f, s:f}", "copy_bytes_per_s", s->copy, "to_device_bytes_per_s",
+                            s->to_device, "to_host_bytes_per_s", s->to_host);
     json_t *gemm = json_object();
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
         json_object_set_new(gemm, yoke_dtype_name(cli_speed_types[t]),
-                            s->gemm[t] > 0 ? json_pack("{s:f, s:i}", "flop_per_s", s->gemm[t], "size", s->gemm_size[t])
-                                           : json_pack("{s:s}", "reason", s->reason[t]));
+                            s->gemm[t] > 0
+                                ? json_pack("{s:f, s:i}", "flop_per_s", s->gemm[t], "size", s->gemm_size[t])
+                                : json_pack("{s:s}", "reason", s->reason[t]));
     json_object_set_new(out, "gemm", gemm);
     return out;
 }
@@ -147,16 +166,20 @@ static json_t *types_json(uint32_t bits)
 
 static json_t *device_json(const struct yoke_device_info *d, const struct cli_speed *s)
 {
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:o, s:o, s:s}", "spec", d->spec, "backend", d->backend, "name",
-                            d->name, "driver", d->driver, "memory_bytes", (json_int_t)d->memory_bytes, "max_alloc_bytes",
-                            (json_int_t)d->max_alloc_bytes, "compute_units", d->compute_units, "host_visible", d->host_visible,
-                            "storage", types_json(d->storage), "arithmetic", types_json(d->arithmetic), "features", d->features);
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:o, s:o, s:s}", "spec", d->spec,
+                            "backend", d->backend, "name", d->name, "driver", d->driver, "memory_bytes",
+                            (json_int_t)d->memory_bytes, "max_alloc_bytes", (json_int_t)d->max_alloc_bytes,
+                            "compute_units", d->compute_units, "host_visible", d->host_visible, "storage",
+                            types_json(d->storage), "arithmetic", types_json(d->arithmetic), "features",
+                            d->features);
     struct cli_choices c;
     cli_choices_of(d->spec, &c);
     if (out)
-        json_object_set_new(out, "tuning", c.error[0] ? json_pack("{s:s}", "error", c.error)
-                                                      : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file", c.file, "made", c.made,
-                                                                  "choices", c.n_choices, "skipped", c.n_skipped, "other_variants", c.other_variants));
+        json_object_set_new(out, "tuning",
+                            c.error[0] ? json_pack("{s:s}", "error", c.error)
+                                       : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file",
+                                                   c.file, "made", c.made, "choices", c.n_choices, "skipped",
+                                                   c.n_skipped, "other_variants", c.other_variants));
     if (out) json_object_set_new(out, "host_cpu", json_boolean(is_host_cpu(d)));
     if (out && s) json_object_set_new(out, "speed", speed_json(s));
     return out ? out : json_pack("{s:s, s:s}", "spec", d->spec, "error", "the driver's texts are not UTF-8");
@@ -166,8 +189,9 @@ static json_t *machine_json(void)
 {
     struct yokei_topology t;
     if (yokei_topology(&t)) return json_pack("{s:s}", "error", yoke_last_error());
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I}", "cpu", t.cpu, "cores", t.n_cores, "hardware_threads", t.n_processing_units,
-                     "packages", t.n_packages, "numa_nodes", t.n_numa_nodes, "memory_bytes", (json_int_t)t.memory_bytes, "l2_bytes",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:I, s:I}", "cpu", t.cpu, "cores", t.n_cores,
+                     "hardware_threads", t.n_processing_units, "packages", t.n_packages, "numa_nodes",
+                     t.n_numa_nodes, "memory_bytes", (json_int_t)t.memory_bytes, "l2_bytes",
                      (json_int_t)t.l2_bytes, "l3_bytes", (json_int_t)t.l3_bytes);
 }
 
@@ -186,7 +210,8 @@ static yoke_status print_json(json_t *root)
     return failed ? yoke_fail(YOKE_EIO, "stdout: cannot write the results") : YOKE_OK;
 }
 
-static yoke_status facts(const struct cli_context *context, const struct yoke_backend_report *reports, int n_reports)
+static yoke_status facts(const struct cli_context *context, const struct yoke_backend_report *reports,
+                         int n_reports)
 {
     struct cli_library libraries[MAX_LIBRARIES];
     bool json = cli_flag(context->options, "json"), measure = !cli_flag(context->options, "no-speed");
@@ -206,17 +231,22 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
                 cli_measure_device(d->spec, &speed);
                 cli_progress("%s", "");
             }
-            if (json) json_array_append_new(devices, device_json(d, measure ? &speed : NULL));
-            else print_device(d, measure ? &speed : NULL);
+            if (json)
+                json_array_append_new(devices, device_json(d, measure ? &speed : NULL));
+            else
+                print_device(d, measure ? &speed : NULL);
             fflush(stdout);
         }
-        if (!reports[b].n_devices) json_object_set_new(absent, reports[b].name, json_string(reports[b].reason));
+        if (!reports[b].n_devices)
+            json_object_set_new(absent, reports[b].name, json_string(reports[b].reason));
     }
     for (size_t i = 0; i < YOKE_COUNT(planned); i++)
-        if (!is_built(planned[i].name, reports, n_reports)) json_object_set_new(absent, planned[i].name, json_string(planned[i].reason));
+        if (!is_built(planned[i].name, reports, n_reports))
+            json_object_set_new(absent, planned[i].name, json_string(planned[i].reason));
     if (json)
-        return print_json(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(), "machine", machine_json(), "devices",
-                                    devices, "absent", absent, "libraries", libraries_json(libraries, n_libraries)));
+        return print_json(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(),
+                                    "machine", machine_json(), "devices", devices, "absent", absent,
+                                    "libraries", libraries_json(libraries, n_libraries)));
     print_backends(reports, n_reports);
     printf("\nLibraries\n");
     for (int i = 0; i < n_libraries; i++) printf("  %-14s %s\n", libraries[i].name, libraries[i].version);
@@ -225,7 +255,8 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
     return YOKE_OK;
 }
 
-static yoke_status check(const struct cli_context *context, const struct yoke_backend_report *reports, int n_reports)
+static yoke_status check(const struct cli_context *context, const struct yoke_backend_report *reports,
+                         int n_reports)
 {
     struct cli_check checks[MAX_CHECKS];
     bool json = cli_flag(context->options, "json");
@@ -237,21 +268,24 @@ static yoke_status check(const struct cli_context *context, const struct yoke_ba
         count[c->finding]++;
         if (c->finding == CLI_FAIL && !failed) failed = c;
         if (json) {
-            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", c->name, "finding", finding_names[c->finding], "text",
-                                                  c->text, "fix", c->fix));
+            json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s}", "check", c->name, "finding",
+                                                  finding_names[c->finding], "text", c->text, "fix", c->fix));
             continue;
         }
         printf("%s  %-14s %s\n", finding_names[c->finding], c->name, c->text);
         if (c->fix[0]) printf("      %-14s fix: %s\n", "", c->fix);
     }
     if (json)
-        YOKE_TRY(print_json(json_pack("{s:i, s:s, s:o}", "schema", 1, "version", yoke_version(), "checks", list)));
+        YOKE_TRY(
+            print_json(json_pack("{s:i, s:s, s:o}", "schema", 1, "version", yoke_version(), "checks", list)));
     else {
-        printf("%d passed, %d warnings, %d failed, %d skipped\n", count[CLI_PASS], count[CLI_WARN], count[CLI_FAIL], count[CLI_SKIP]);
+        printf("%d passed, %d warnings, %d failed, %d skipped\n", count[CLI_PASS], count[CLI_WARN],
+               count[CLI_FAIL], count[CLI_SKIP]);
         json_decref(list);
     }
     if (!failed) return YOKE_OK;
-    return yoke_fail(failed->status, "this machine: %s: %s; fix: %s", failed->name, failed->text, failed->fix);
+    return yoke_fail(failed->status, "this machine: %s: %s; fix: %s", failed->name, failed->text,
+                     failed->fix);
 }
 
 yoke_status cli_info(const struct cli_context *context)

@@ -10,9 +10,10 @@ extern const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES];
 
 /** Speeds of one device, measured in a child process. */
 struct cli_speed {
-    double copy;                      /* bytes per second within the device, read and written bytes together; 0: not measured */
+    double copy; /* bytes per second within the device, read and written bytes together; 0: not measured */
     double to_device, to_host;        /* bytes per second */
-    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, the best of the sizes tried; 0: `reason` says why */
+    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, the best of the sizes tried; 0: `reason` says
+                                         why */
     int gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
     char reason[CLI_N_SPEED_TYPES][160];
     char error[256]; /* why nothing was measured */
@@ -22,15 +23,16 @@ void cli_measure_device(const char *spec, struct cli_speed *out);
  * Multiply square matrices of growing size until one product takes long enough. Returns the best rate, in
  * operations per second, and its size.
  */
-yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out);
+yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out,
+                             int *size_out);
 
 /**
  * Which tuning file applies to a device, in words and for scripts. A tuning file chooses among the
  * implementations of operations. A child process finds out which file applies.
  */
 struct cli_choices {
-    char text[1400];    /* "shipped /…/opencl-cpu.tune, 12 lines" */
-    char kind[16];      /* rules, given, user, shipped */
+    char text[1400]; /* "shipped /…/opencl-cpu.tune, 12 lines" */
+    char kind[16];   /* rules, given, user, shipped */
     char file[1024], made[256];
     int n_choices, n_skipped;
     bool other_variants;
@@ -55,6 +57,7 @@ struct cli_check {
     char fix[320];      /* what to do; "" if the test passed */
 };
 /** Run all tests. Returns their number. */
-int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out, int capacity);
+int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out,
+                      int capacity);
 
 #endif

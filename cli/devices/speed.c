@@ -16,15 +16,16 @@
 
 #define COPY_BYTES (64u << 20)
 #define REPEATS 5
-#define LIMIT_SECONDS 120.0   /* includes the first compilation of a device's kernels */
-#define ENOUGH_SECONDS 0.05   /* a product that takes at least this long can be measured */
+#define LIMIT_SECONDS 120.0 /* includes the first compilation of a device's kernels */
+#define ENOUGH_SECONDS 0.05 /* a product that takes at least this long can be measured */
 #define LARGEST 2048
 
 const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
 
 enum copy_kind { INSIDE, TO_DEVICE, TO_HOST };
 
-static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, void *b, void *host, size_t bytes, double *rate_out)
+static yoke_status time_copy(yoke_stream *stream, enum copy_kind kind, void *a, void *b, void *host,
+                             size_t bytes, double *rate_out)
 {
     double seconds[REPEATS];
     for (int i = -1; i < REPEATS; i++) { /* the first one warms up */
@@ -59,7 +60,8 @@ static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, stru
 static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args *args, double *seconds_out)
 {
     double seconds[REPEATS];
-    for (int i = -1; i < REPEATS; i++) { /* the first one warms up and compiles kernels, and is never counted */
+    for (int i = -1; i < REPEATS;
+         i++) { /* the first one warms up and compiles kernels, and is never counted */
         uint64_t start = yokei_now_ns();
         YOKE_TRY(yoke_gemm(stream, args));
         YOKE_TRY(yoke_stream_sync(stream));
@@ -76,18 +78,22 @@ static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args
 }
 
 /* Multiply square matrices of growing size until one product takes long enough. Keep the best rate. */
-yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out, int *size_out)
+yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out,
+                             int *size_out)
 {
     size_t bytes = (size_t)LARGEST * LARGEST * yoke_dtype_bytes(dtype);
     void *m[3] = { NULL };
     yoke_status status = YOKE_OK;
     for (int i = 0; i < 3 && !status; i++) {
         status = yoke_alloc(device, bytes, &m[i]);
-        if (!status) status = yoke_fill(stream, m[i], 0x3c, bytes); /* the bytes are small positive numbers in every type */
+        if (!status)
+            status = yoke_fill(stream, m[i], 0x3c,
+                               bytes); /* the bytes are small positive numbers in every type */
     }
     for (int n = 256; n <= LARGEST && !status; n *= 2) {
-        struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = n, .N = n, .K = n, .batch = 1,
-                                               .a = m[0], .lda = n, .b = m[1], .ldb = n, .c = m[2], .ldc = n, .alpha = 1);
+        struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = n, .N = n,
+                                               .K = n, .batch = 1, .a = m[0], .lda = n, .b = m[1], .ldb = n,
+                                               .c = m[2], .ldc = n, .alpha = 1);
         struct yoke_cost cost = { .size = sizeof cost };
         double seconds = 0;
         status = yoke_gemm_can(device, &args, &cost);
@@ -108,7 +114,8 @@ static void work(const void *argument, void *result)
     struct cli_speed *out = result;
     yoke_device *device;
     yoke_stream *stream;
-    if (yoke_device_open(spec, NULL, &device) || yoke_stream_create(device, &stream) || measure_copies(device, stream, out)) {
+    if (yoke_device_open(spec, NULL, &device) || yoke_stream_create(device, &stream)
+        || measure_copies(device, stream, out)) {
         yokei_text(out->error, sizeof out->error, "%s", yoke_last_error());
         return;
     }
@@ -150,7 +157,8 @@ static void ask_mpich(struct libraries *to)
     char reason[200], text[8192]; /* size is MPI_MAX_LIBRARY_VERSION_STRING */
     int length;
     const struct yokei_symbol symbols[] = { { "MPI_Get_library_version", &version } };
-    if (!yokei_dl_open((const char *const[]){ "libmpich.so.12", "libmpi.so.12", NULL }, symbols, 1, reason, sizeof reason)) {
+    if (!yokei_dl_open((const char *const[]){ "libmpich.so.12", "libmpi.so.12", NULL }, symbols, 1, reason,
+                       sizeof reason)) {
         add(to, "MPICH", "not found: %s", reason);
         return;
     }
@@ -167,11 +175,15 @@ static void ask_mpich(struct libraries *to)
 static void ask_onednn(struct libraries *to)
 {
     /* the beginning of dnnl_version_t, unchanged since oneDNN 1.0 */
-    struct version { int major, minor, patch; const char *hash; };
+    struct version {
+        int major, minor, patch;
+        const char *hash;
+    };
     const struct version *(*version)(void);
     char reason[200];
     const struct yokei_symbol symbols[] = { { "dnnl_version", &version } };
-    if (yokei_dl_open((const char *const[]){ "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so", NULL }, symbols, 1, reason, sizeof reason))
+    if (yokei_dl_open((const char *const[]){ "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so", NULL }, symbols, 1,
+                      reason, sizeof reason))
         add(to, "oneDNN", "%d.%d.%d", version()->major, version()->minor, version()->patch);
     else
         add(to, "oneDNN", "not found: %s", reason);
@@ -185,7 +197,8 @@ static void ask_others(struct libraries *to)
     char *(*openblas)(void);
     char reason[200];
     if (yokei_dl_open((const char *const[]){ "libhwloc.so.15", "libhwloc.so", NULL },
-                      (const struct yokei_symbol[]){ { "hwloc_get_api_version", &hwloc } }, 1, reason, sizeof reason))
+                      (const struct yokei_symbol[]){ { "hwloc_get_api_version", &hwloc } }, 1, reason,
+                      sizeof reason))
         add(to, "hwloc", "%u.%u.%u", hwloc() >> 16, hwloc() >> 8 & 255, hwloc() & 255);
     if (yokei_dl_open((const char *const[]){ "libOpenCL.so.1", NULL }, NULL, 0, reason, sizeof reason))
         add(to, "OpenCL loader", "found");
@@ -196,13 +209,14 @@ static void ask_others(struct libraries *to)
     else
         add(to, "CLBlast", "not found (used by benchmarks only)");
     if (yokei_dl_open((const char *const[]){ "libopenblas.so.0", NULL },
-                      (const struct yokei_symbol[]){ { "openblas_get_config", &openblas } }, 1, reason, sizeof reason))
+                      (const struct yokei_symbol[]){ { "openblas_get_config", &openblas } }, 1, reason,
+                      sizeof reason))
         add(to, "OpenBLAS", "%s (used by benchmarks only)", openblas());
     else
         add(to, "OpenBLAS", "not found (used by benchmarks only)");
     if (yokei_dl_open((const char *const[]){ "libpcre2-8.so.0", NULL },
-                      (const struct yokei_symbol[]){ { "pcre2_config_8", &pcre2 } }, 1, reason, sizeof reason) &&
-        pcre2(11 /* PCRE2_CONFIG_VERSION */, NULL) <= (int)sizeof version && pcre2(11, version) > 0)
+                      (const struct yokei_symbol[]){ { "pcre2_config_8", &pcre2 } }, 1, reason, sizeof reason)
+        && pcre2(11 /* PCRE2_CONFIG_VERSION */, NULL) <= (int)sizeof version && pcre2(11, version) > 0)
         add(to, "PCRE2", "%s", version);
     add(to, "jansson", "%s", JANSSON_VERSION);
     add(to, "libyaml", "%s", yaml_get_version_string());

@@ -31,7 +31,8 @@ static void one(void *context, const struct conform_line *line)
         fprintf(p->to, "%s\n", text);
         fflush(p->to);
     }
-    cli_progress("verify %s: %d lines, last %s %s", p->verify->spec, ++p->n, line->op, yoke_dtype_name(line->dtype));
+    cli_progress("verify %s: %d lines, last %s %s", p->verify->spec, ++p->n, line->op,
+                 yoke_dtype_name(line->dtype));
 }
 
 /* Print a text. All lines behind the first one are indented. */
@@ -51,13 +52,19 @@ static void print_first(FILE *to, const struct verify *v)
     const struct conform_line *f = &v->first;
     char command[512];
     conform_command(f, command, sizeof command);
-    fprintf(to, "\nfirst difference, in the order in which a model uses the ops: %s %s%s%s on %s\n", f->op, yoke_dtype_name(f->dtype),
-            f->variant[0] ? ", variant " : "", f->variant, f->device);
-    if (f->case_number) fprintf(to, "  case      %d%s%s, seed %llu\n", f->case_number, f->worst_case[0] ? ": " : "", f->worst_case, (unsigned long long)f->seed);
-    else if (f->worst_case[0]) fprintf(to, "  case      %s, seed %llu\n", f->worst_case, (unsigned long long)f->seed);
+    fprintf(to, "\nfirst difference, in the order in which a model uses the ops: %s %s%s%s on %s\n", f->op,
+            yoke_dtype_name(f->dtype), f->variant[0] ? ", variant " : "", f->variant, f->device);
+    if (f->case_number)
+        fprintf(to, "  case      %d%s%s, seed %llu\n", f->case_number, f->worst_case[0] ? ": " : "",
+                f->worst_case, (unsigned long long)f->seed);
+    else if (f->worst_case[0])
+        fprintf(to, "  case      %s, seed %llu\n", f->worst_case, (unsigned long long)f->seed);
     if (f->has_element)
-        fprintf(to, "  element   %s[%lld,%lld,%lld] (matrix, row, column): got %.9g, wanted %.9g, bound %.3g, ratio %.4g\n", f->worst_output,
-                (long long)f->worst_index[0], (long long)f->worst_index[1], (long long)f->worst_index[2], f->got, f->wanted, f->bound, f->ratio);
+        fprintf(
+            to,
+            "  element   %s[%lld,%lld,%lld] (matrix, row, column): got %.9g, wanted %.9g, bound %.3g, ratio %.4g\n",
+            f->worst_output, (long long)f->worst_index[0], (long long)f->worst_index[1],
+            (long long)f->worst_index[2], f->got, f->wanted, f->bound, f->ratio);
     fprintf(to, "  why       ");
     print_indented(to, f->reason);
     fprintf(to, "  repeat    %s\n", command);
@@ -68,14 +75,18 @@ static void print_summary(FILE *to, const struct verify *v)
     const struct conform_summary *s = &v->summary;
     if (v->first.op) print_first(to, v);
     fprintf(to, "%d passed, %d failed, %d skipped, %d cases", s->n_pass, s->n_fail, s->n_skip, s->n_cases);
-    if (s->n_left_out) fprintf(to, "; %d of a variant in one more type left out (--full runs them)", s->n_left_out);
+    if (s->n_left_out)
+        fprintf(to, "; %d of a variant in one more type left out (--full runs them)", s->n_left_out);
     fputc('\n', to);
 }
 
 static struct verify request(const struct cli_context *context, struct printer *printer)
 {
     const struct cli_options *o = context->options;
-    struct verify v = { .spec = cli_text(o, "device"), .options = CONFORM_OPTIONS_INIT, .hang_s = cli_real(o, "hang-seconds"), .callback = one,
+    struct verify v = { .spec = cli_text(o, "device"),
+                        .options = CONFORM_OPTIONS_INIT,
+                        .hang_s = cli_real(o, "hang-seconds"),
+                        .callback = one,
                         .context = printer };
     v.options.op = cli_text(o, "op");
     v.options.dtype = cli_text(o, "dtype");
@@ -91,11 +102,13 @@ static yoke_status judge(const struct verify *v)
 {
     const struct conform_summary *s = &v->summary;
     if (s->n_fail)
-        return yoke_fail(YOKE_ENUMERIC, "%s: %d of %d lines fail; look at %s %s%s%s first", v->spec, s->n_fail, s->n_fail + s->n_pass, v->first.op,
-                         yoke_dtype_name(v->first.dtype), v->first.variant[0] ? ", variant " : "", v->first.variant);
+        return yoke_fail(YOKE_ENUMERIC, "%s: %d of %d lines fail; look at %s %s%s%s first", v->spec,
+                         s->n_fail, s->n_fail + s->n_pass, v->first.op, yoke_dtype_name(v->first.dtype),
+                         v->first.variant[0] ? ", variant " : "", v->first.variant);
     if (!s->n_pass)
         return yoke_fail(YOKE_EUNSUPPORTED, "%s: nothing was verified: %s", v->spec,
-                         s->n_skip ? "all lines were skipped, each for the reason that it says" : "there is nothing of what was asked for on this device");
+                         s->n_skip ? "all lines were skipped, each for the reason that it says"
+                                   : "there is nothing of what was asked for on this device");
     return YOKE_OK;
 }
 
@@ -141,7 +154,8 @@ yoke_status cli_verify(const struct cli_context *context)
     if (!to) return yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report");
     yoke_status status = verify_to(context, to);
     yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
-    yoke_status written = fclose(to) ? yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report") : yokei_file_write(path, text, bytes);
+    yoke_status written = fclose(to) ? yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report")
+                                     : yokei_file_write(path, text, bytes);
     free(text);
     return written && !status ? written : status ? yoke_fail(status, "%s", error) : YOKE_OK;
 }

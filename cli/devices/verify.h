@@ -20,15 +20,16 @@ struct verify_device {
 struct verify {
     const char *spec;
     struct conform_options options;
-    double hang_s;          /* seconds; a case that takes longer counts as hung */
+    double hang_s; /* seconds; a case that takes longer counts as hung */
     /* called in each child when the device is open; NULL: nothing is called. Tests plant errors here. */
     void (*opened)(yoke_device *device);
     conform_callback callback;
     void *context;
     struct verify_device device;
     struct conform_summary summary;
-    struct conform_line first; /* the first line that failed, in conform_order; op is NULL if no line failed */
-    int n_crashes;             /* children that died or hung */
+    struct conform_line
+        first;     /* the first line that failed, in conform_order; op is NULL if no line failed */
+    int n_crashes; /* children that died or hung */
 };
 
 /**

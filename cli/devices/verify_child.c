@@ -65,8 +65,14 @@ static void tell_line(int to, enum kind kind, const struct conform_line *line)
     tell(to, kind, &body, sizeof body);
 }
 
-static void on_case(void *context, const struct conform_line *line) { tell_line(*(int *)context, CASE, line); }
-static void on_line(void *context, const struct conform_line *line) { tell_line(*(int *)context, LINE, line); }
+static void on_case(void *context, const struct conform_line *line)
+{
+    tell_line(*(int *)context, CASE, line);
+}
+static void on_line(void *context, const struct conform_line *line)
+{
+    tell_line(*(int *)context, LINE, line);
+}
 
 static yoke_status work(const struct verify *v, int to, struct conform_summary *summary)
 {
@@ -80,7 +86,8 @@ static yoke_status work(const struct verify *v, int to, struct conform_summary *
     if (v->opened) v->opened(device);
     const bool reference = !strcmp(opened.info.backend, "reference");
     if (reference) options.gradient_device = device;
-    yoke_status status = (reference ? conform_gradients(&options, on_line, &to, summary) : conform_run(device, &options, on_line, &to, summary));
+    yoke_status status = (reference ? conform_gradients(&options, on_line, &to, summary)
+                                    : conform_run(device, &options, on_line, &to, summary));
     if (!status) status = yoke_device_close(device);
     return status;
 }
@@ -101,8 +108,8 @@ static _Noreturn void child(const struct verify *v, int to, pid_t parent)
 /* What the parent has read from this child so far. */
 struct heard {
     bool any, ended;
-    bool in_case;           /* a case was begun, and its line has not come yet */
-    struct line_body at;    /* the present case, or the last line */
+    bool in_case;        /* a case was begun, and its line has not come yet */
+    struct line_body at; /* the present case, or the last line */
     struct end_body end;
 };
 
@@ -112,7 +119,8 @@ static void note_line(struct verify *v, const struct conform_line *line)
     int *const counts[] = { &s->n_pass, &s->n_fail, &s->n_skip, &s->n_left_out };
     *counts[line->verdict] += 1;
     s->n_cases += line->n_cases;
-    if (line->verdict == CONFORM_FAIL && (!v->first.op || conform_order(line->op) < conform_order(v->first.op))) {
+    if (line->verdict == CONFORM_FAIL
+        && (!v->first.op || conform_order(line->op) < conform_order(v->first.op))) {
         static struct line_body kept;
         kept.line = *line;
         yokei_text(kept.op, sizeof kept.op, "%s", line->op);
@@ -135,7 +143,10 @@ static void take(struct verify *v, struct heard *heard, const struct head *head,
 {
     switch (head->kind) {
     case OPENED: memcpy(&v->device, body, sizeof v->device); return;
-    case END: memcpy(&heard->end, body, sizeof heard->end); heard->ended = true; return;
+    case END:
+        memcpy(&heard->end, body, sizeof heard->end);
+        heard->ended = true;
+        return;
     case CASE:
     case LINE:
         memcpy(&heard->at, body, sizeof heard->at);
@@ -168,12 +179,17 @@ static enum got receive(int from, void *data, size_t bytes, uint64_t deadline)
 /* Read until the child is silent for too long, or has ended. True: the child hung. */
 static bool listen_to(struct verify *v, int from, struct heard *heard)
 {
-    union { struct verify_device opened; struct line_body line; struct end_body end; } body;
+    union {
+        struct verify_device opened;
+        struct line_body line;
+        struct end_body end;
+    } body;
     for (;;) {
         const uint64_t deadline = yokei_now_ns() + (uint64_t)(v->hang_s * 1e9);
         struct head head;
         enum got got = receive(from, &head, sizeof head, deadline);
-        if (got == GOT_ALL) got = head.bytes <= sizeof body ? receive(from, &body, head.bytes, deadline) : GOT_END;
+        if (got == GOT_ALL)
+            got = head.bytes <= sizeof body ? receive(from, &body, head.bytes, deadline) : GOT_END;
         if (got != GOT_ALL) return got == GOT_SILENCE;
         take(v, heard, &head, &body);
     }
@@ -182,9 +198,12 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
 /* Write how the child ended, such as "was killed by signal 11 (Segmentation fault)". */
 static void end_text(int code, bool hung, double hang_s, char *text, size_t bytes)
 {
-    if (hung) yokei_text(text, bytes, "did not come back within %g s (--hang-seconds) and was killed", hang_s);
-    else if (WIFSIGNALED(code)) yokei_text(text, bytes, "was killed by signal %d (%s)", WTERMSIG(code), strsignal(WTERMSIG(code)));
-    else yokei_text(text, bytes, "left with code %d", WEXITSTATUS(code));
+    if (hung)
+        yokei_text(text, bytes, "did not come back within %g s (--hang-seconds) and was killed", hang_s);
+    else if (WIFSIGNALED(code))
+        yokei_text(text, bytes, "was killed by signal %d (%s)", WTERMSIG(code), strsignal(WTERMSIG(code)));
+    else
+        yokei_text(text, bytes, "left with code %d", WEXITSTATUS(code));
 }
 
 /* Run one child from its start to its end. */
@@ -233,11 +252,16 @@ yoke_status verify_sweep(struct verify *v)
         struct heard heard = { .any = false };
         char how[160];
         YOKE_TRY(run_child(v, &heard, how, sizeof how));
-        if (heard.ended) return heard.end.status ? yoke_fail(heard.end.status, "%s", heard.end.error) : YOKE_OK;
+        if (heard.ended)
+            return heard.end.status ? yoke_fail(heard.end.status, "%s", heard.end.error) : YOKE_OK;
         v->n_crashes++;
         if (!heard.any)
-            return yoke_fail(YOKE_EBACKEND, "%s: the process that %s %s; what its driver printed stands above", v->spec,
-                             v->n_crashes > 1 ? "was to go on, or to close the device," : v->device.is_open ? "had just opened the device" : "opens the device", how);
+            return yoke_fail(YOKE_EBACKEND,
+                             "%s: the process that %s %s; what its driver printed stands above", v->spec,
+                             v->n_crashes > 1    ? "was to go on, or to close the device,"
+                             : v->device.is_open ? "had just opened the device"
+                                                 : "opens the device",
+                             how);
         if (heard.in_case) blame_case(v, &heard, how);
         after = heard.at;
         bind_texts(&after);

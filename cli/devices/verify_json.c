@@ -42,14 +42,17 @@ json_t *verify_line_json(const struct conform_line *line)
     json_t *element = json_null();
     conform_command(line, command, sizeof command);
     if (line->has_element)
-        element = json_pack("{s:o, s:[I, I, I], s:o, s:o, s:o, s:o}", "output", text(line->worst_output), "index", (json_int_t)line->worst_index[0],
-                            (json_int_t)line->worst_index[1], (json_int_t)line->worst_index[2], "got", number(line->got), "wanted",
+        element = json_pack("{s:o, s:[I, I, I], s:o, s:o, s:o, s:o}", "output", text(line->worst_output),
+                            "index", (json_int_t)line->worst_index[0], (json_int_t)line->worst_index[1],
+                            (json_int_t)line->worst_index[2], "got", number(line->got), "wanted",
                             number(line->wanted), "bound", number(line->bound), "ratio", number(line->ratio));
-    return json_pack("{s:o, s:s, s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:i, s:o, s:o, s:s, s:o, s:o}", "op", text(line->op), "dtype",
-                     yoke_dtype_name(line->dtype), "variant", text(line->variant), "verdict", conform_verdict_name(line->verdict), "cases",
-                     line->n_cases, "not_offered", line->n_not_offered, "ratio", number(line->ratio), "ulp", number(line->ulp), "seed",
-                     (json_int_t)line->seed, "case", line->case_number, "case_words", text(line->worst_case), "element", element, "status",
-                     yoke_status_name(line->status), "reason", text_or_null(line->reason), "repeat", text(command));
+    return json_pack("{s:o, s:s, s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:i, s:o, s:o, s:s, s:o, s:o}", "op",
+                     text(line->op), "dtype", yoke_dtype_name(line->dtype), "variant", text(line->variant),
+                     "verdict", conform_verdict_name(line->verdict), "cases", line->n_cases, "not_offered",
+                     line->n_not_offered, "ratio", number(line->ratio), "ulp", number(line->ulp), "seed",
+                     (json_int_t)line->seed, "case", line->case_number, "case_words", text(line->worst_case),
+                     "element", element, "status", yoke_status_name(line->status), "reason",
+                     text_or_null(line->reason), "repeat", text(command));
 }
 
 static json_t *build(void)
@@ -86,7 +89,8 @@ static void system_name(char *out, size_t bytes)
     FILE *f = fopen("/etc/os-release", "re");
     out[0] = 0;
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "PRETTY_NAME=\"", 13)) yokei_text(out, bytes, "%.*s", (int)strcspn(line + 13, "\"\n"), line + 13);
+        if (!strncmp(line, "PRETTY_NAME=\"", 13))
+            yokei_text(out, bytes, "%.*s", (int)strcspn(line + 13, "\"\n"), line + 13);
     if (f) fclose(f);
 }
 
@@ -96,7 +100,8 @@ static json_t *host(void)
     struct utsname u;
     char name[128], kernel[512] = "";
     system_name(name, sizeof name);
-    if (!uname(&u)) yokei_text(kernel, sizeof kernel, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
+    if (!uname(&u))
+        yokei_text(kernel, sizeof kernel, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
     json_t *out = json_pack("{s:o, s:o}", "os", text_or_null(name), "kernel", text_or_null(kernel));
     if (yokei_topology(&t)) {
         json_object_set_new(out, "cpu", json_null());
@@ -121,17 +126,22 @@ static json_t *device(const struct verify *v)
 {
     const struct yoke_device_info *d = &v->device.info;
     if (!v->device.is_open) return json_pack("{s:o, s:b}", "spec", text(v->spec), "opened", false);
-    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:i, s:b, s:o, s:o, s:o}", "spec", text(d->spec), "opened", true, "backend",
-                     text(d->backend), "name", text(d->name), "driver", text(d->driver), "memory_bytes", (json_int_t)d->memory_bytes,
-                     "max_alloc_bytes", (json_int_t)d->max_alloc_bytes, "compute_units", d->compute_units, "host_visible", d->host_visible,
-                     "storage", types(d->storage), "arithmetic", types(d->arithmetic), "features", text(d->features));
+    return json_pack("{s:o, s:b, s:o, s:o, s:o, s:I, s:I, s:i, s:b, s:o, s:o, s:o}", "spec", text(d->spec),
+                     "opened", true, "backend", text(d->backend), "name", text(d->name), "driver",
+                     text(d->driver), "memory_bytes", (json_int_t)d->memory_bytes, "max_alloc_bytes",
+                     (json_int_t)d->max_alloc_bytes, "compute_units", d->compute_units, "host_visible",
+                     d->host_visible, "storage", types(d->storage), "arithmetic", types(d->arithmetic),
+                     "features", text(d->features));
 }
 
 /* The variables that change the behaviour of drivers, libraries and Yoke. */
 static json_t *environment(void)
 {
-    static const char *const prefixes[] = { "YOKE_", "POCL_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_", "OCL_", "OPENCL_", "CUDA_", "NVIDIA_", "HIP_",
-                                            "ROCR_", "HSA_", "LD_LIBRARY_PATH=", "LD_PRELOAD=", "MALLOC_", "GLIBC_TUNABLES=" };
+    static const char *const prefixes[] = {
+        "YOKE_",       "POCL_",   "OMP_",           "GOMP_", "DNNL_", "ONEDNN_", "OCL_",
+        "OPENCL_",     "CUDA_",   "NVIDIA_",        "HIP_",  "ROCR_", "HSA_",    "LD_LIBRARY_PATH=",
+        "LD_PRELOAD=", "MALLOC_", "GLIBC_TUNABLES="
+    };
     json_t *out = json_object();
     for (char **e = environ; *e; e++)
         for (size_t i = 0; i < YOKE_COUNT(prefixes); i++) {
@@ -147,17 +157,21 @@ static json_t *environment(void)
 static json_t *options(const struct verify *v)
 {
     const struct conform_options *o = &v->options;
-    return json_pack("{s:o, s:o, s:o, s:I, s:i, s:b}", "op", text_or_null(o->op), "dtype", text_or_null(o->dtype), "variant",
-                     text_or_null(o->variant), "seed", (json_int_t)(o->seed ? o->seed : 1), "case", o->only_case, "full", o->full);
+    return json_pack("{s:o, s:o, s:o, s:I, s:i, s:b}", "op", text_or_null(o->op), "dtype",
+                     text_or_null(o->dtype), "variant", text_or_null(o->variant), "seed",
+                     (json_int_t)(o->seed ? o->seed : 1), "case", o->only_case, "full", o->full);
 }
 
 static json_t *tuning(const struct verify *v)
 {
-    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "built-in rules", [YOKEI_TUNING_GIVEN] = "given", [YOKEI_TUNING_USER] = "user", [YOKEI_TUNING_SHIPPED] = "shipped" };
+    static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "built-in rules",
+                                         [YOKEI_TUNING_GIVEN] = "given",
+                                         [YOKEI_TUNING_USER] = "user",
+                                         [YOKEI_TUNING_SHIPPED] = "shipped" };
     const struct yokei_tuning_source *t = &v->device.tuning;
     if (!v->device.is_open) return json_null();
-    return json_pack("{s:s, s:o, s:o, s:i, s:i}", "from", kinds[t->kind], "file", text_or_null(t->file), "made", text_or_null(t->made), "choices",
-                     t->n_choices, "left_out", t->n_skipped);
+    return json_pack("{s:s, s:o, s:o, s:i, s:i}", "from", kinds[t->kind], "file", text_or_null(t->file),
+                     "made", text_or_null(t->made), "choices", t->n_choices, "left_out", t->n_skipped);
 }
 
 static const char *verdict_of(const struct verify *v, yoke_status status)
@@ -168,10 +182,15 @@ static const char *verdict_of(const struct verify *v, yoke_status status)
 
 json_t *verify_json(const struct verify *v, yoke_status status, const char *error, json_t *lines)
 {
-    json_t *trouble = status ? json_pack("{s:s, s:o}", "status", yoke_status_name(status), "text", text(error)) : json_null();
-    return json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "schema", SCHEMA, "version",
-                     yoke_version(), "build", build(), "host", host(), "device", device(v), "tuning", tuning(v),
-                     "environment", environment(), "options", options(v), "verdict", verdict_of(v, status), "error", trouble, "first",
-                     v->first.op ? verify_line_json(&v->first) : json_null(), "pass", v->summary.n_pass, "fail", v->summary.n_fail, "skip",
-                     v->summary.n_skip, "left_out", v->summary.n_left_out, "cases", v->summary.n_cases, "crashes", v->n_crashes, "lines", lines);
+    json_t *trouble = status
+                          ? json_pack("{s:s, s:o}", "status", yoke_status_name(status), "text", text(error))
+                          : json_null();
+    return json_pack(
+        "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
+        "schema", SCHEMA, "version", yoke_version(), "build", build(), "host", host(), "device", device(v),
+        "tuning", tuning(v), "environment", environment(), "options", options(v), "verdict",
+        verdict_of(v, status), "error", trouble, "first",
+        v->first.op ? verify_line_json(&v->first) : json_null(), "pass", v->summary.n_pass, "fail",
+        v->summary.n_fail, "skip", v->summary.n_skip, "left_out", v->summary.n_left_out, "cases",
+        v->summary.n_cases, "crashes", v->n_crashes, "lines", lines);
 }

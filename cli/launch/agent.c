@@ -25,10 +25,11 @@
 #include "core/base/base.h"
 
 #define TICK_MS 20
-#define BEAT_MS 500  /* between two signs of life */
-#define ECHO_MS 100  /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
+#define BEAT_MS 500 /* between two signs of life */
+#define ECHO_MS \
+    100 /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
 #define ORPHAN_TURNS 200 /* turns of 10 ms each, in which processes that the rank had started may end */
-#define DYING_MS 300 /* time that a killed rank may take to be gone, with many threads and busy cores */
+#define DYING_MS 300     /* time that a killed rank may take to be gone, with many threads and busy cores */
 
 int cli_agent_variable(const char *name, int otherwise)
 {
@@ -86,7 +87,8 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
     prepare_environment(agent);
     if (agent->pmi_fd >= 0) fcntl(agent->pmi_fd, F_SETFD, 0);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGTTOU, SIG_IGN); /* the rank's group is not the terminal's; with `stty tostop`, printing would stop the rank */
+    signal(SIGTTOU, SIG_IGN); /* the rank's group is not the terminal's; with `stty tostop`, printing would
+                                 stop the rank */
     int fd = open("/dev/null", O_RDONLY);
     if (fd > 0) dup2(fd, 0), close(fd);
     if (strchr(words[0], '/')) {
@@ -166,12 +168,14 @@ static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int 
 {
     yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
     if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
-    if (agent->parent && getppid() == agent->parent) kill(agent->parent, SIGCHLD); /* so that yoke run looks at once */
+    if (agent->parent && getppid() == agent->parent)
+        kill(agent->parent, SIGCHLD); /* so that yoke run looks at once */
 }
 
 static void record_end(struct cli_agent *agent, int signal, int code)
 {
-    if (agent->abort_code && signal == SIGKILL) { /* the agent killed the rank, because the rank called MPI_Abort */
+    if (agent->abort_code
+        && signal == SIGKILL) { /* the agent killed the rank, because the rank called MPI_Abort */
         signal = 0;
         code = agent->abort_code;
     }
@@ -185,7 +189,8 @@ static void record_end(struct cli_agent *agent, int signal, int code)
 static void reap(struct cli_agent *agent)
 {
     siginfo_t info = { 0 };
-    while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) && info.si_pid) {
+    while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)
+           && info.si_pid) {
         switch (info.si_code) {
         case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
         case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
@@ -197,7 +202,9 @@ static void reap(struct cli_agent *agent)
         info.si_pid = 0;
     }
     if (agent->ended) kill(-agent->pid, SIGKILL); /* the processes that the rank had started */
-    for (info.si_pid = 0; !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid; info.si_pid = 0)
+    for (info.si_pid = 0;
+         !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid;
+         info.si_pid = 0)
         waitpid(info.si_pid, NULL, 0); /* an orphan that became the agent's child */
 }
 
@@ -219,7 +226,9 @@ static void kill_children(bool agents_too)
         close(fd);
         line[n > 0 ? n : 0] = '\0';
         const char *after = strrchr(line, ')'); /* the process name before it may hold any characters */
-        if (after && sscanf(after + 1, " %*c %d", &parent) == 1 && parent == getpid() && (agents_too || !strstr(line, "(yoke agent "))) kill(pid, SIGKILL);
+        if (after && sscanf(after + 1, " %*c %d", &parent) == 1 && parent == getpid()
+            && (agents_too || !strstr(line, "(yoke agent ")))
+            kill(pid, SIGKILL);
     }
     if (dir) closedir(dir);
 }
@@ -246,7 +255,8 @@ static void end_orphans(const struct cli_agent *agent)
 static void keep_files(const struct cli_agent *agent)
 {
     const uint32_t state = atomic_load(&agent->record->state);
-    if (agent->ended || agent->shared < 0 || (state != YOKEI_RANK_UNBORN && state != YOKEI_RANK_STARTING)) return;
+    if (agent->ended || agent->shared < 0 || (state != YOKEI_RANK_UNBORN && state != YOKEI_RANK_STARTING))
+        return;
     cli_shared_files_keep_of(agent->shared_path, agent->pid);
 }
 
@@ -338,7 +348,8 @@ static bool is_at_launcher(const struct cli_agent *agent)
     if (fd < 0) return false;
     const ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
-    return n > 0 && sscanf(text, "%ld %lx", &call, &first) == 2 && call == SYS_read && (long)first == cli_agent_variable("PMI_FD", -1);
+    return n > 0 && sscanf(text, "%ld %lx", &call, &first) == 2 && call == SYS_read
+           && (long)first == cli_agent_variable("PMI_FD", -1);
 }
 
 /* Give a sign of life, and record what only the agent can see of the rank. Both go to other hosts too. */
@@ -385,7 +396,9 @@ static void prepare_shared_memory(struct cli_agent *agent)
     char note[512];
     const bool own = agent->pmi_fd >= 0;
     agent->new_files = -1;
-    const bool ours = !own && cli_shared_folder_choose(agent->local_size, agent->shared_path, sizeof agent->shared_path, note, sizeof note);
+    const bool ours = !own
+                      && cli_shared_folder_choose(agent->local_size, agent->shared_path,
+                                                  sizeof agent->shared_path, note, sizeof note);
     if (ours && *note && agent->local_rank == 0) cli_note("%s", note);
     agent->shared = cli_shared_folder_open(agent->shared_path);
     if (agent->shared < 0) return;

@@ -17,19 +17,21 @@ struct cli_agent {
     int rank, size;             /* rank and number of ranks in the job */
     int local_rank, local_size; /* rank and number of ranks on this host */
     int supervisor;             /* pidfd of yoke run if it is on this host, else -1 */
-    int holder;                 /* pipe that closes when the process that started the agent ends: the holder, or yoke run itself */
-    int proxy;                  /* pidfd of the launcher's process on this host, which started the holder; else -1 */
-    pid_t parent;               /* process id of yoke run if it started the agent, else 0 */
-    int pmi_fd;                 /* the rank's connection if yoke run is the launcher; -1: the rank inherits PMI_FD */
+    int holder;   /* pipe that closes when the process that started the agent ends: the holder, or yoke run
+                     itself */
+    int proxy;    /* pidfd of the launcher's process on this host, which started the holder; else -1 */
+    pid_t parent; /* process id of yoke run if it started the agent, else 0 */
+    int pmi_fd;   /* the rank's connection if yoke run is the launcher; -1: the rank inherits PMI_FD */
     /* The fields from here on are the agent's own. */
-    int launcher;               /* epoll on holder and proxy; tells in which order they ended */
-    pid_t pid;                  /* process id of the rank */
+    int launcher; /* epoll on holder and proxy; tells in which order they ended */
+    pid_t pid;    /* process id of the rank */
     bool ended;
-    bool orphaned;              /* the launcher or the supervisor is gone */
-    bool ending;                /* the agent has killed the rank */
-    int abort_code;             /* code of the rank's MPI_Abort, after which the agent killed it; 0: no MPI_Abort */
-    int order;                  /* number of orders carried out */
-    int shared, new_files;      /* the job's folder in shared memory, and inotify for new files in /dev/shm; -1: none */
+    bool orphaned;  /* the launcher or the supervisor is gone */
+    bool ending;    /* the agent has killed the rank */
+    int abort_code; /* code of the rank's MPI_Abort, after which the agent killed it; 0: no MPI_Abort */
+    int order;      /* number of orders carried out */
+    int shared,
+        new_files; /* the job's folder in shared memory, and inotify for new files in /dev/shm; -1: none */
     char shared_path[4096];
     struct yokei_flight_file *record;
 };

@@ -12,6 +12,7 @@ yoke_status cli_hello(const struct cli_context *context)
 {
     char host[64] = "";
     gethostname(host, sizeof host - 1);
-    printf("rank %d of %d on %s, device %s\n", context->rank, context->size, host, context->device ? context->device : "not set");
+    printf("rank %d of %d on %s, device %s\n", context->rank, context->size, host,
+           context->device ? context->device : "not set");
     return YOKE_OK;
 }

@@ -19,7 +19,8 @@ struct cli_hold {
  * message. YOKE_ECONFIG: another job holds the lock, and the text names that job. YOKE_EIO: the file cannot
  * be made.
  */
-yoke_status cli_hold(const char *folder, const char *name, const char *what, const char *option, struct cli_hold *hold_out);
+yoke_status cli_hold(const char *folder, const char *name, const char *what, const char *option,
+                     struct cli_hold *hold_out);
 /** Remove the lock file and release the lock. Does nothing if no lock is held. */
 void cli_let_go(struct cli_hold *hold);
 

@@ -28,10 +28,12 @@ enum { VISITED = 3 }; /* exit code of a relay */
  */
 static void relay(int from)
 {
-    static const char banner[] = "\n===================================================================================\n"
-                                 "=   BAD TERMINATION OF ONE";
+    static const char banner[] =
+        "\n===================================================================================\n"
+        "=   BAD TERMINATION OF ONE";
     char buffer[1 << 16];
-    size_t matched = 0; /* bytes of the banner (the first words of that message) that were read and are held back */
+    size_t matched =
+        0; /* bytes of the banner (the first words of that message) that were read and are held back */
     bool line_start = true;
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0) {
@@ -69,7 +71,9 @@ static void relay_errors(int from)
     bool visited = false;
     ssize_t n;
     while ((n = read(from, buffer + kept, 1 << 16)) > 0) {
-        for (ssize_t done = 0, m; done < n && (m = write(STDERR_FILENO, buffer + kept + done, (size_t)(n - done))) > 0;) done += m;
+        for (ssize_t done = 0, m;
+             done < n && (m = write(STDERR_FILENO, buffer + kept + done, (size_t)(n - done))) > 0;)
+            done += m;
         const size_t length = kept + (size_t)n;
         visited = visited || memmem(buffer, length, word, sizeof word - 1);
         kept = YOKE_MIN(length, sizeof word - 2);
@@ -103,12 +107,17 @@ static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to
     return YOKE_OK;
 }
 
-static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job, const char *launcher, int output, int errors)
+static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job,
+                                  const char *launcher, int output, int errors)
 {
     const char *hosts = cli_text(context->options, "hosts");
     char self[4096], count[16], each[16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0) return yoke_fail(YOKE_EIO, "/proc/self/exe: %s: yoke run finds itself and its ranks by /proc: mount -t proc proc /proc", strerror(errno));
+    if (length < 0)
+        return yoke_fail(
+            YOKE_EIO,
+            "/proc/self/exe: %s: yoke run finds itself and its ranks by /proc: mount -t proc proc /proc",
+            strerror(errno));
     self[length] = 0;
     yokei_text(count, sizeof count, "%d", job->n_ranks);
     char **line = calloc((size_t)context->n_words + 16, sizeof *line);

@@ -25,8 +25,11 @@ static int number(const char *variable)
  */
 static yoke_status check_size(int size, bool *heard_out)
 {
-    static const struct { const char *size, *rank, *launcher, *remedy; } launchers[] = {
-        { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec", "start them with mpiexec.mpich" },
+    static const struct {
+        const char *size, *rank, *launcher, *remedy;
+    } launchers[] = {
+        { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpiexec",
+          "start them with mpiexec.mpich" },
         { "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun",
           "start them with `srun --mpi=pmi2 ...` (`srun --mpi=list` shows whether the cluster has it) or mpiexec.mpich" },
     };
@@ -34,9 +37,11 @@ static yoke_status check_size(int size, bool *heard_out)
         int expected = number(launchers[i].size);
         if (expected <= size || size > 1) continue;
         *heard_out = number(launchers[i].rank) > 0;
-        return yoke_fail(YOKE_ECONFIG, "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other "
-                         "(PMI), and Yoke is built with MPICH; %s, or on one host with `yoke run -n %d -- ...`", size, expected,
-                         launchers[i].launcher, launchers[i].remedy, expected);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other "
+            "(PMI), and Yoke is built with MPICH; %s, or on one host with `yoke run -n %d -- ...`",
+            size, expected, launchers[i].launcher, launchers[i].remedy, expected);
     }
     return YOKE_OK;
 }
@@ -49,8 +54,11 @@ static yoke_status broadcast(void *data, int bytes)
 {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = PMPI_Ibcast(data, bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &request);
-    const yoke_status status = yokei_mpi_finish(&request, code, &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD, .what = "the ranks' first words",
-                                                                                          .call = "MPI_Ibcast", .timeout_ms = YOKE_NO_TIMEOUT });
+    const yoke_status status = yokei_mpi_finish(&request, code,
+                                                &(struct yokei_mpi_wait){ .comm = MPI_COMM_WORLD,
+                                                                          .what = "the ranks' first words",
+                                                                          .call = "MPI_Ibcast",
+                                                                          .timeout_ms = YOKE_NO_TIMEOUT });
     if (status) yokei_keep(data);
     return status;
 }
@@ -80,8 +88,10 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
     if (context->rank) block = malloc(bytes);
     if (!block) return yoke_fail(YOKE_ENOMEM, "no memory for options");
     YOKE_TRY(broadcast(block, (int)bytes));
-    if (context->rank) status = cli_options_unpack(block, bytes, options_out);
-    else *options_out = mine;
+    if (context->rank)
+        status = cli_options_unpack(block, bytes, options_out);
+    else
+        *options_out = mine;
     free(block);
     return status;
 }
@@ -96,8 +106,9 @@ static bool is_starting_mpi;
 static void say_that_mpi_failed(void)
 {
     if (!is_starting_mpi) return;
-    cli_error("MPI could not be started; MPICH's own error is printed above. Variables whose names begin with UCX_ or MPIR_CVAR_ "
-              "choose how MPICH sends: unset those that you have set");
+    cli_error(
+        "MPI could not be started; MPICH's own error is printed above. Variables whose names begin with UCX_ or MPIR_CVAR_ "
+        "choose how MPICH sends: unset those that you have set");
     fflush(NULL);
     _exit(yoke_status_exit_code(YOKE_EBACKEND));
 }
@@ -129,7 +140,8 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
     YOKE_TRY(check_size(context.size, heard_out));
     struct cli_options *mine = NULL;
     yoke_status status = YOKE_OK;
-    if (context.rank == 0) status = cli_options_resolve(verb, argc, argv, &mine, &context.n_words, &context.words);
+    if (context.rank == 0)
+        status = cli_options_resolve(verb, argc, argv, &mine, &context.n_words, &context.words);
     YOKE_TRY(share_options(&context, status, mine, options_out, heard_out));
     context.options = *options_out;
     *context_out = context;
@@ -142,7 +154,9 @@ bool cli_job_report(yoke_status status, const char *text)
 {
     const char *folder = getenv("YOKE_RUN_DIR"), *rank = getenv("PMI_RANK");
     struct yokei_flight_file *file;
-    if (!folder || !rank || !getenv("YOKE_SUPERVISOR") || yokei_flight_create(folder, atoi(rank), false, &file)) return false;
+    if (!folder || !rank || !getenv("YOKE_SUPERVISOR")
+        || yokei_flight_create(folder, atoi(rank), false, &file))
+        return false;
     yokei_text(file->error, sizeof file->error, "%s", text);
     atomic_store(&file->status, (uint32_t)status);
     atomic_store(&file->state, YOKEI_RANK_FAILED);

@@ -61,7 +61,8 @@ bool cli_order_read(const char *folder, int number, enum cli_command *command_ou
     char name[32], text[64];
     int command, argument;
     yokei_text(name, sizeof name, "order-%d", number + 1);
-    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %d", &command, &argument) != 2) return false;
+    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %d", &command, &argument) != 2)
+        return false;
     *command_out = (enum cli_command)command;
     *argument_out = argument;
     return true;
@@ -78,7 +79,10 @@ void cli_refuse(const char *folder, const char *text)
     unlink(temporary);
 }
 
-bool cli_refused(const char *folder, char *text_out, size_t bytes) { return get(folder, "refused", text_out, bytes); }
+bool cli_refused(const char *folder, char *text_out, size_t bytes)
+{
+    return get(folder, "refused", text_out, bytes);
+}
 
 yoke_status cli_agent_write(const char *folder, int rank)
 {
@@ -95,7 +99,8 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, 
     int pid;
     unsigned long long id;
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3) return false;
+    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3)
+        return false;
     *pid_out = pid;
     *here_out = id == yokei_host_id();
     yokei_text(host_out, bytes, "%s", host);

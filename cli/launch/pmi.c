@@ -22,17 +22,17 @@ struct pair {
 };
 
 struct client {
-    int fd;             /* -1: not connected, or gone */
+    int fd; /* -1: not connected, or gone */
     char line[CLI_PMI_LINE_MAX];
     size_t used;
-    size_t stored;      /* bytes of keys and values that the rank put */
-    bool begun, done;   /* the rank sent cmd=init, cmd=finalize */
-    bool waits;         /* the rank waits in the barrier */
-    bool aborts;        /* the rank sent cmd=abort with `code` */
+    size_t stored;    /* bytes of keys and values that the rank put */
+    bool begun, done; /* the rank sent cmd=init, cmd=finalize */
+    bool waits;       /* the rank waits in the barrier */
+    bool aborts;      /* the rank sent cmd=abort with `code` */
     int code;
-    bool gone;          /* the rank was connected, and its connection has ended */
-    bool spawns;        /* between the lines of mcmd=spawn */
-    int block, blocks;  /* number of the present block of mcmd=spawn; number of all blocks */
+    bool gone;         /* the rank was connected, and its connection has ended */
+    bool spawns;       /* between the lines of mcmd=spawn */
+    int block, blocks; /* number of the present block of mcmd=spawn; number of all blocks */
     char fault[96];
 };
 
@@ -118,8 +118,10 @@ static void answer(struct client *client, const char *format, ...)
      * A rank that asks waits for the answer before it asks again, so the socket should have room. If the send
      * fails, the rank has ended or violates the protocol.
      */
-    if (errno == EPIPE || errno == ECONNRESET) hang_up(client);
-    else refuse(client, "no answer is read", 17);
+    if (errno == EPIPE || errno == ECONNRESET)
+        hang_up(client);
+    else
+        refuse(client, "no answer is read", 17);
 }
 
 /*
@@ -164,7 +166,8 @@ static void command_init(struct cli_pmi *pmi, struct client *client, const char 
 static void command_maxes(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     (void)pmi, (void)line;
-    answer(client, "cmd=maxes kvsname_max=256 keylen_max=%d vallen_max=%d\n", CLI_PMI_KEY_MAX, CLI_PMI_VALUE_MAX);
+    answer(client, "cmd=maxes kvsname_max=256 keylen_max=%d vallen_max=%d\n", CLI_PMI_KEY_MAX,
+           CLI_PMI_VALUE_MAX);
 }
 
 static void command_appnum(struct cli_pmi *pmi, struct client *client, const char *line)
@@ -210,8 +213,10 @@ static void command_get(struct cli_pmi *pmi, struct client *client, const char *
     const char *why = key_of(line, key);
     const struct pair *pair = why ? NULL : slot_of(pmi, key);
     if (!why && !pair->key) why = "key_not_found";
-    if (why) answer(client, "cmd=get_result rc=-1 msg=%s value=unknown\n", why);
-    else answer(client, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
+    if (why)
+        answer(client, "cmd=get_result rc=-1 msg=%s value=unknown\n", why);
+    else
+        answer(client, "cmd=get_result rc=0 msg=success value=%s\n", pair->value);
 }
 
 static void command_barrier(struct cli_pmi *pmi, struct client *client, const char *line)
@@ -258,10 +263,18 @@ static const struct command {
     const char *name;
     void (*run)(struct cli_pmi *pmi, struct client *client, const char *line);
 } commands[] = {
-    { "init", command_init },           { "get_maxes", command_maxes },      { "get_appnum", command_appnum },
-    { "get_my_kvsname", command_name }, { "get_universe_size", command_universe }, { "put", command_put },
-    { "get", command_get },             { "barrier_in", command_barrier },   { "finalize", command_finalize },
-    { "abort", command_abort },         { "publish_name", command_publish }, { "unpublish_name", command_publish },
+    { "init", command_init },
+    { "get_maxes", command_maxes },
+    { "get_appnum", command_appnum },
+    { "get_my_kvsname", command_name },
+    { "get_universe_size", command_universe },
+    { "put", command_put },
+    { "get", command_get },
+    { "barrier_in", command_barrier },
+    { "finalize", command_finalize },
+    { "abort", command_abort },
+    { "publish_name", command_publish },
+    { "unpublish_name", command_publish },
     { "lookup_name", command_publish },
 };
 
@@ -305,8 +318,10 @@ static void obey_lines(struct cli_pmi *pmi, struct client *client)
     char *line = client->line, *end;
     while (client->fd >= 0 && (end = memchr(line, '\n', client->used - (size_t)(line - client->line)))) {
         *end = '\0';
-        if (strlen(line) != (size_t)(end - line)) refuse(client, line, (size_t)(end - line)); /* the line holds a zero byte */
-        else obey(pmi, client, line);
+        if (strlen(line) != (size_t)(end - line))
+            refuse(client, line, (size_t)(end - line)); /* the line holds a zero byte */
+        else
+            obey(pmi, client, line);
         line = end + 1;
     }
     client->used -= (size_t)(line - client->line);
@@ -318,7 +333,8 @@ void cli_pmi_serve(struct cli_pmi *pmi, int r)
 {
     struct client *client = &pmi->clients[r];
     while (client->fd >= 0) {
-        const ssize_t n = recv(client->fd, client->line + client->used, sizeof client->line - client->used, MSG_DONTWAIT);
+        const ssize_t n = recv(client->fd, client->line + client->used, sizeof client->line - client->used,
+                               MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n <= 0) {
             hang_up(client);
@@ -342,7 +358,8 @@ yoke_status cli_pmi_new(int n_ranks, struct cli_pmi **pmi_out)
     pmi->n_slots = 64;
     for (int r = 0; r < n_ranks; r++) pmi->clients[r].fd = -1;
     pmi->pairs = calloc(pmi->n_slots, sizeof *pmi->pairs);
-    yokei_text(mapping, sizeof mapping, "(vector,(0,1,%d))", n_ranks); /* from node 0 on, one node with n_ranks ranks */
+    yokei_text(mapping, sizeof mapping, "(vector,(0,1,%d))",
+               n_ranks); /* from node 0 on, one node with n_ranks ranks */
     if (!pmi->pairs || store(pmi, "PMI_process_mapping", mapping)) {
         cli_pmi_free(pmi);
         return yoke_fail(YOKE_ENOMEM, "no memory for the connections of %d ranks", n_ranks);
@@ -365,17 +382,27 @@ yoke_status cli_pmi_connect(struct cli_pmi *pmi, int r, int *rank_fd_out)
 {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
-        return yoke_fail(errno == EMFILE || errno == ENFILE ? YOKE_ENOMEM : YOKE_EINTERNAL, "no connection for rank %d: %s", r, strerror(errno));
+        return yoke_fail(errno == EMFILE || errno == ENFILE ? YOKE_ENOMEM : YOKE_EINTERNAL,
+                         "no connection for rank %d: %s", r, strerror(errno));
     pmi->clients[r].fd = fds[0];
     *rank_fd_out = fds[1];
     return YOKE_OK;
 }
 
 int cli_pmi_fd(const struct cli_pmi *pmi, int r) { return pmi->clients[r].fd; }
-bool cli_pmi_in_mpi(const struct cli_pmi *pmi, int r) { return pmi->clients[r].begun && !pmi->clients[r].done; }
+bool cli_pmi_in_mpi(const struct cli_pmi *pmi, int r)
+{
+    return pmi->clients[r].begun && !pmi->clients[r].done;
+}
 bool cli_pmi_waits(const struct cli_pmi *pmi, int r) { return pmi->clients[r].waits; }
-bool cli_pmi_deserted(const struct cli_pmi *pmi, int r) { return pmi->clients[r].gone && !pmi->clients[r].waits && pmi->n_waiting; }
-const char *cli_pmi_fault(const struct cli_pmi *pmi, int r) { return pmi->clients[r].fault[0] ? pmi->clients[r].fault : NULL; }
+bool cli_pmi_deserted(const struct cli_pmi *pmi, int r)
+{
+    return pmi->clients[r].gone && !pmi->clients[r].waits && pmi->n_waiting;
+}
+const char *cli_pmi_fault(const struct cli_pmi *pmi, int r)
+{
+    return pmi->clients[r].fault[0] ? pmi->clients[r].fault : NULL;
+}
 
 int cli_pmi_first_abort(const struct cli_pmi *pmi) { return pmi->first_abort; }
 

@@ -16,8 +16,8 @@
 
 #define CLI_PMI_KEY_MAX 64
 #define CLI_PMI_VALUE_MAX 1024
-#define CLI_PMI_LINE_MAX 2048          /* a longer line is not PMI-1 */
-#define CLI_PMI_RANK_BYTES (64 << 10)  /* bytes of keys and values that one rank may put */
+#define CLI_PMI_LINE_MAX 2048         /* a longer line is not PMI-1 */
+#define CLI_PMI_RANK_BYTES (64 << 10) /* bytes of keys and values that one rank may put */
 
 struct cli_pmi;
 

@@ -38,9 +38,11 @@ static bool launched_well(struct cli_agent *agent, char *why, size_t bytes)
     agent->local_size = cli_agent_variable("MPI_LOCALNRANKS", agent->size);
     if (agent->rank >= 0 && agent->size == expected && agent->rank < expected) return true;
     if (agent->rank < 0)
-        yokei_text(why, bytes, "the launcher did not tell its processes which ranks they are, so each would be rank 0 of 1 instead of one "
-                   "of %d: it is %s; install MPICH's (apt-get install mpich) or unset YOKE_LAUNCHER", expected,
-                   getenv("OMPI_COMM_WORLD_SIZE") ? "Open MPI's" : "not MPICH's");
+        yokei_text(
+            why, bytes,
+            "the launcher did not tell its processes which ranks they are, so each would be rank 0 of 1 instead of one "
+            "of %d: it is %s; install MPICH's (apt-get install mpich) or unset YOKE_LAUNCHER",
+            expected, getenv("OMPI_COMM_WORLD_SIZE") ? "Open MPI's" : "not MPICH's");
     else
         yokei_text(why, bytes, "the launcher started %d ranks, not %d", agent->size, expected);
     return false;
@@ -58,7 +60,8 @@ static yoke_status find_supervisor(int *fd_out)
         return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
     if (host != yokei_host_id()) return YOKE_OK;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fd < 0 && errno != ESRCH) return YOKE_OK; /* on an old kernel; the agent then notices the launcher's end instead */
+    if (fd < 0 && errno != ESRCH)
+        return YOKE_OK; /* on an old kernel; the agent then notices the launcher's end instead */
     if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {
         if (fd >= 0) close(fd);
         return yoke_fail(YOKE_EDEAD, "yoke run has ended");
@@ -118,10 +121,13 @@ static void close_sockets(void)
 
 yoke_status cli_rank(const struct cli_context *context)
 {
-    struct cli_agent agent = { .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1, .proxy = -1, .pmi_fd = -1 };
+    struct cli_agent agent = {
+        .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1, .proxy = -1, .pmi_fd = -1
+    };
     char why[512];
     sigset_t all;
-    if (!agent.folder || !context->n_words) return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
+    if (!agent.folder || !context->n_words)
+        return yoke_fail(YOKE_EINVAL, "yoke rank is started by yoke run and is of no use by itself");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close_sockets();
     YOKE_TRY(find_supervisor(&agent.supervisor));

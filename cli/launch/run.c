@@ -26,7 +26,8 @@
  * The verb with which the words begin. *words_out is the number of words in its name. A program of the user's
  * (with a slash) has no verb.
  */
-static yoke_status find_verb(const struct cli_context *context, const struct cli_verb **verb_out, int *words_out)
+static yoke_status find_verb(const struct cli_context *context, const struct cli_verb **verb_out,
+                             int *words_out)
 {
     char both[160];
     const char *names[64];
@@ -37,27 +38,32 @@ static yoke_status find_verb(const struct cli_context *context, const struct cli
         *words_out = strchr(v->name, ' ') ? 2 : 1;
         if (v->ranks && n + 1 < YOKE_COUNT(names)) names[n++] = v->name;
         if (strcmp(v->name, *words_out == 2 ? both : first)) continue;
-        if (!v->ranks) return yoke_fail(YOKE_EINVAL, "yoke %s works as one process; run it without yoke run", v->name);
+        if (!v->ranks)
+            return yoke_fail(YOKE_EINVAL, "yoke %s works as one process; run it without yoke run", v->name);
         *verb_out = v;
         return YOKE_OK;
     }
     names[n] = NULL;
     const char *nearest = yokei_nearest(strncmp(first, "bench", 5) ? first : both, names);
-    return yoke_fail(YOKE_EINVAL, "yoke run: unknown verb '%s'%s%s%s; a program of your own is given with a path, such as ./%s", first,
-                     nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "", first);
+    return yoke_fail(
+        YOKE_EINVAL,
+        "yoke run: unknown verb '%s'%s%s%s; a program of your own is given with a path, such as ./%s", first,
+        nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "", first);
 }
 
 /*
  * Read the verb's options here first, so that an error is printed once and before anything starts. `folder`
  * is set to the verb's own --run-dir, or to "". The job's records belong into that folder too.
  */
-static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out, int *help_out, char *folder,
-                              size_t folder_bytes)
+static yoke_status check_verb(const struct cli_context *context, const struct cli_verb **verb_out,
+                              int *help_out, char *folder, size_t folder_bytes)
 {
     int n = 0, n_words;
     *verb_out = NULL;
     *help_out = 0;
-    if (!context->n_words) return yoke_fail(YOKE_EINVAL, "yoke run: which verb? For example: yoke run -n 2 -- train; see yoke run --help");
+    if (!context->n_words)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke run: which verb? For example: yoke run -n 2 -- train; see yoke run --help");
     if (strchr(context->words[0], '/')) {
         if (!access(context->words[0], X_OK)) return YOKE_OK;
         return yoke_fail(YOKE_EINVAL, "%s: cannot be started: %s", context->words[0], strerror(errno));
@@ -67,7 +73,8 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     struct cli_options *options;
     yokei_text(name, sizeof name, "yoke %s", (*verb_out)->name);
     context->words[n - 1] = name;
-    yoke_status status = cli_options_resolve((*verb_out)->bit, context->n_words - n + 1, context->words + n - 1, &options, &n_words, &words);
+    yoke_status status = cli_options_resolve((*verb_out)->bit, context->n_words - n + 1,
+                                             context->words + n - 1, &options, &n_words, &words);
     context->words[n - 1] = saved;
     if (status) return status;
     *help_out = cli_flag(options, "help-all") ? 2 : cli_flag(options, "help"); /* 2: with all options */
@@ -84,7 +91,8 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
  */
 static struct cli_hold run_dir;
 
-static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb, const char *verbs_own, struct cli_job *job)
+static yoke_status make_folder(const struct cli_context *context, const struct cli_verb *verb,
+                               const char *verbs_own, struct cli_job *job)
 {
     const char *given = cli_text(context->options, "run-dir"), *hosts = cli_text(context->options, "hosts");
     char path[2048];
@@ -101,13 +109,15 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
         YOKE_TRY(yokei_make_folder("runs"));
         yokei_text(path, sizeof path, "runs/%s", date);
         for (int i = 2; mkdir(path, 0777); i++) {
-            if (errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", path, strerror(errno));
+            if (errno != EEXIST)
+                return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", path, strerror(errno));
             yokei_text(path, sizeof path, "runs/%s-%d", date, i);
         }
     } else {
         const char *folder = getenv("TMPDIR");
         yokei_text(path, sizeof path, "%s/yoke-run-XXXXXX", folder && *folder ? folder : "/tmp");
-        if (!mkdtemp(path)) return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", path, strerror(errno));
+        if (!mkdtemp(path))
+            return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", path, strerror(errno));
         job->temporary = true;
     }
     char *whole = realpath(path, NULL);
@@ -120,7 +130,8 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
     }
     yokei_text(job->folder, sizeof job->folder, "%s", whole);
     free(whole);
-    cli_job_dir_clean(job->folder, job->n_ranks, true); /* files that an earlier, killed run left in a named folder */
+    cli_job_dir_clean(job->folder, job->n_ranks,
+                      true); /* files that an earlier, killed run left in a named folder */
     return YOKE_OK;
 }
 
@@ -130,7 +141,9 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
     job->n_ranks = (int)cli_int(context->options, "ranks");
     if (!job->n_ranks) job->n_ranks = YOKE_MAX(1, n_devices);
     if (n_devices > job->n_ranks)
-        return yoke_fail(YOKE_EINVAL, "yoke run: --devices names %d devices for %d ranks; raise -n or shorten the list", n_devices, job->n_ranks);
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke run: --devices names %d devices for %d ranks; raise -n or shorten the list",
+                         n_devices, job->n_ranks);
     job->grace = cli_real(context->options, "grace");
     job->start_seconds = cli_real(context->options, "start-seconds");
     job->lost_agent = -1;
@@ -138,7 +151,9 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
     if (!job->ranks) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", job->n_ranks);
     for (int r = 0; r < job->n_ranks; r++) {
         job->ranks[r].agent_fd = job->ranks[r].rank_fd = job->ranks[r].ended_at = -1;
-        if (n_devices) cli_list_item(context->options, "devices", r % n_devices, job->ranks[r].device, sizeof job->ranks[r].device);
+        if (n_devices)
+            cli_list_item(context->options, "devices", r % n_devices, job->ranks[r].device,
+                          sizeof job->ranks[r].device);
     }
     return YOKE_OK;
 }
@@ -152,12 +167,15 @@ static void set_environment(const struct cli_context *context, const struct cli_
     yokei_text(text, sizeof text, "%d", job->n_ranks);
     setenv("YOKE_EXPECT_SIZE", text, 1);
     yokei_process_state(getpid(), &start);
-    yokei_text(text, sizeof text, "%d %llu %llx", (int)getpid(), (unsigned long long)start, (unsigned long long)yokei_host_id());
+    yokei_text(text, sizeof text, "%d %llu %llx", (int)getpid(), (unsigned long long)start,
+               (unsigned long long)yokei_host_id());
     setenv("YOKE_SUPERVISOR", text, 1);
     cli_tell_ranks_of_terminals();
     setenv("YOKE_BIND", cli_text(context->options, "bind"), 1);
-    if (devices) setenv("YOKE_DEVICES", devices, 1);
-    else unsetenv("YOKE_DEVICES");
+    if (devices)
+        setenv("YOKE_DEVICES", devices, 1);
+    else
+        unsetenv("YOKE_DEVICES");
 }
 
 /*
@@ -168,7 +186,9 @@ static void block_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
-    for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
+    for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD, 0 }; *s;
+         s++)
+        sigaddset(&set, *s);
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
@@ -179,7 +199,8 @@ static void block_signals(void)
  */
 static yoke_status choose_launcher(const struct cli_context *context, const char **launcher_out)
 {
-    static const char *const lists[] = { "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS", "PE_HOSTFILE", "LOADL_HOSTFILE",
+    static const char *const lists[] = { "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_HOSTS",
+                                         "LSB_MCPU_HOSTS",  "PE_HOSTFILE",  "LOADL_HOSTFILE",
                                          "COBALT_NODEFILE" };
     const char *named = cli_text(context->options, "launcher"), *nodes = getenv("SLURM_JOB_NUM_NODES");
     const bool hosts = cli_text(context->options, "hosts") != NULL;
@@ -190,7 +211,9 @@ static yoke_status choose_launcher(const struct cli_context *context, const char
     if (!strcmp(named, "own")) *launcher_out = "";
     if (!strcmp(named, "hydra")) *launcher_out = "mpiexec.mpich"; /* plain mpiexec may be Open MPI's */
     if (!**launcher_out && hosts)
-        return yoke_fail(YOKE_EINVAL, "yoke run: --launcher own starts ranks on this host alone: leave out --hosts, or --launcher");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke run: --launcher own starts ranks on this host alone: leave out --hosts, or --launcher");
     return YOKE_OK;
 }
 
@@ -228,7 +251,8 @@ void cli_forget_outer_job(void)
     if (rank) yokei_flight_name(atoi(rank), name, sizeof name);
     const bool inside = getenv("YOKE_SUPERVISOR") && rank;
     /* this process is not a rank, so it prints its errors */
-    for (const char *const *n = (const char *const[]){ "PMI_RANK", "PMI_SIZE", "PMI_FD", NULL }; *n; n++) unsetenv(*n);
+    for (const char *const *n = (const char *const[]){ "PMI_RANK", "PMI_SIZE", "PMI_FD", NULL }; *n; n++)
+        unsetenv(*n);
     if (!inside) return;
     unsetenv("YOKE_DEVICES");
     if (place && strstr(place, "/yoke-job-")) unsetenv("UCX_POSIX_DIR");
@@ -264,8 +288,10 @@ yoke_status cli_run(const struct cli_context *context)
     status = cli_verdict(&job);
     as_asked = job.interrupted && status && status != YOKE_EPREEMPTED && cli_ended_as_asked(&job);
 out:
-    if (*launcher) cli_hydra_end(&job);
-    else cli_spawn_end(&job);
+    if (*launcher)
+        cli_hydra_end(&job);
+    else
+        cli_spawn_end(&job);
     /* An error that was found before anything ran leaves no records worth keeping. */
     clean(&job, !any_record(&job) || job.refused[0] || (job.temporary && (!status || job.interrupted)));
     if (as_asked) {

@@ -25,9 +25,11 @@
 
 /* ---- the job's folder ---- */
 
-bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out, size_t note_bytes)
+bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out,
+                              size_t note_bytes)
 {
-    const char *words[] = { getenv("YOKE_SUPERVISOR"), getenv("YOKE_RUN_DIR") }, *place = getenv("UCX_POSIX_DIR");
+    const char *words[] = { getenv("YOKE_SUPERVISOR"), getenv("YOKE_RUN_DIR") },
+               *place = getenv("UCX_POSIX_DIR");
     /* FNV-1a; all processes of a job on this host get the same name, and no other job does */
     uint64_t hash = 0xcbf29ce484222325ull;
     *note_out = path_out[0] = '\0';
@@ -36,7 +38,8 @@ bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_byt
     if (yokei_make_room(ranks_on_host, note_out, note_bytes)) *note_out = '\0';
     if (!(place = getenv("UCX_POSIX_DIR"))) place = PLACE;
     for (size_t i = 0; i < YOKE_COUNT(words); i++)
-        for (const char *c = words[i] ? words[i] : ""; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
+        for (const char *c = words[i] ? words[i] : ""; *c; c++)
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
     yokei_text(path_out, path_bytes, "%s/" FOLDER "%016llx", place, (unsigned long long)hash);
     return true;
 }
@@ -48,7 +51,8 @@ bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_byt
 static bool is_there(int fd, const char *path)
 {
     struct stat mine, there;
-    return !fstat(fd, &mine) && !lstat(path, &there) && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev && mine.st_uid == geteuid();
+    return !fstat(fd, &mine) && !lstat(path, &there) && mine.st_ino == there.st_ino
+           && mine.st_dev == there.st_dev && mine.st_uid == geteuid();
 }
 
 int cli_shared_folder_open(char *path)
@@ -82,7 +86,9 @@ static void remove_named(int folder, const char *link)
     const ssize_t n = readlinkat(folder, link, target, sizeof target - 1);
     if (n <= 0) return;
     target[n] = '\0';
-    if (strncmp(target, MPICH_FILE, sizeof MPICH_FILE - 1) || lstat(target, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return;
+    if (strncmp(target, MPICH_FILE, sizeof MPICH_FILE - 1) || lstat(target, &st) || !S_ISREG(st.st_mode)
+        || st.st_uid != geteuid())
+        return;
     if ((unsigned long long)st.st_ino == strtoull(link, NULL, 10)) unlink(target);
 }
 
@@ -111,7 +117,8 @@ void cli_shared_folder_close(int fd, const char *path)
 void cli_shared_folder_drop(int ranks_on_host)
 {
     char path[4096], note[512];
-    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note) || access(path, F_OK)) return;
+    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note) || access(path, F_OK))
+        return;
     cli_shared_folder_close(cli_shared_folder_open(path), path);
 }
 
@@ -129,8 +136,10 @@ void cli_shared_folders_collect(const char *path)
         yokei_text(name, sizeof name, "%s/%s", place, e->d_name);
         const int fd = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
         if (fd < 0) continue;
-        if (!fstat(fd, &st) && st.st_uid == geteuid()) cli_shared_folder_close(fd, name);
-        else close(fd);
+        if (!fstat(fd, &st) && st.st_uid == geteuid())
+            cli_shared_folder_close(fd, name);
+        else
+            close(fd);
     }
     if (dir) closedir(dir);
 }
@@ -187,7 +196,8 @@ void cli_shared_segments_drop(pid_t pid)
         struct shmid_ds segment;
         const int id = shmctl(i, SHM_STAT, &segment);
         const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_perm.cuid == geteuid();
-        if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch) shmctl(id, IPC_RMID, NULL);
+        if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch)
+            shmctl(id, IPC_RMID, NULL);
     }
 }
 

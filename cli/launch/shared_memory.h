@@ -21,7 +21,8 @@
  * in a place with more room. False: the user has chosen the place (UCX_POSIX_DIR). `note_out` says if
  * /dev/shm has too little room for so many ranks; else it is "".
  */
-bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out, size_t note_bytes);
+bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out,
+                              size_t note_bytes);
 /**
  * Make the folder, unless another process has made it. Lock it, and set UCX_POSIX_DIR so that UCX uses it.
  * Returns a descriptor that closes on exec. Returns -1 and sets `path` to "" if the folder cannot be made.

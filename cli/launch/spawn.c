@@ -25,8 +25,14 @@
 /* Remove the variables that an outer launcher left in the environment. */
 static void forget_launchers(void)
 {
-    static const char *const names[] = { "PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMI_KVS", "PMI_DOMAIN", "PMI_UNIVERSE_SIZE",
-                                         "PMI_PROCESS_MAPPING", "HYDI_CONTROL_FD" };
+    static const char *const names[] = { "PMI_PORT",
+                                         "PMI_ID",
+                                         "PMI_SPAWNED",
+                                         "PMI_KVS",
+                                         "PMI_DOMAIN",
+                                         "PMI_UNIVERSE_SIZE",
+                                         "PMI_PROCESS_MAPPING",
+                                         "HYDI_CONTROL_FD" };
     for (size_t i = 0; i < YOKE_COUNT(names); i++) unsetenv(names[i]);
 }
 
@@ -57,18 +63,30 @@ static yoke_status make_descriptors(struct cli_job *job)
     const rlim_t need = 3 * (rlim_t)job->n_ranks + 24;
     if (getrlimit(RLIMIT_NOFILE, &job->files) || job->files.rlim_cur >= need) return YOKE_OK;
     if (job->files.rlim_max < need)
-        return yoke_fail(YOKE_ENOMEM, "%d ranks need %llu open files in yoke run, and the limit is %llu; raise it (ulimit -Hn)", job->n_ranks,
-                         (unsigned long long)need, (unsigned long long)job->files.rlim_max);
+        return yoke_fail(
+            YOKE_ENOMEM,
+            "%d ranks need %llu open files in yoke run, and the limit is %llu; raise it (ulimit -Hn)",
+            job->n_ranks, (unsigned long long)need, (unsigned long long)job->files.rlim_max);
     const struct rlimit more = { .rlim_cur = need, .rlim_max = job->files.rlim_max };
-    return setrlimit(RLIMIT_NOFILE, &more) ? yoke_fail(YOKE_EINTERNAL, "setrlimit: %s", strerror(errno)) : YOKE_OK;
+    return setrlimit(RLIMIT_NOFILE, &more) ? yoke_fail(YOKE_EINTERNAL, "setrlimit: %s", strerror(errno))
+                                           : YOKE_OK;
 }
 
 /* In the child: be the agent. Of yoke run's own descriptors only the read end of the lifeline stays open. */
-static void become_agent(const struct cli_context *context, struct cli_job *job, int r, const int lifeline[2], int rank_fd)
+static void become_agent(const struct cli_context *context, struct cli_job *job, int r, const int lifeline[2],
+                         int rank_fd)
 {
-    struct cli_agent agent = { .folder = job->folder, .rank = r, .size = job->n_ranks, .local_rank = r, .local_size = job->n_ranks,
-                               
-                               .supervisor = -1, .holder = lifeline[0], .proxy = -1, .parent = getppid(), .pmi_fd = rank_fd };
+    struct cli_agent agent = { .folder = job->folder,
+                               .rank = r,
+                               .size = job->n_ranks,
+                               .local_rank = r,
+                               .local_size = job->n_ranks,
+
+                               .supervisor = -1,
+                               .holder = lifeline[0],
+                               .proxy = -1,
+                               .parent = getppid(),
+                               .pmi_fd = rank_fd };
     char name[16];
     setpgid(0, 0);
     yokei_text(name, sizeof name, "yoke agent %d", r);
@@ -87,7 +105,8 @@ static void become_agent(const struct cli_context *context, struct cli_job *job,
     _exit(0);
 }
 
-static yoke_status start_agent(const struct cli_context *context, struct cli_job *job, int r, const int lifeline[2])
+static yoke_status start_agent(const struct cli_context *context, struct cli_job *job, int r,
+                               const int lifeline[2])
 {
     int rank_fd;
     YOKE_TRY(cli_pmi_connect(job->pmi, r, &rank_fd));
@@ -95,7 +114,8 @@ static yoke_status start_agent(const struct cli_context *context, struct cli_job
     if (pid == 0) become_agent(context, job, r, lifeline, rank_fd);
     const int reason = errno;
     close(rank_fd);
-    if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent of rank %d: %s", r, strerror(reason));
+    if (pid < 0)
+        return yoke_fail(YOKE_ENOMEM, "no process for the agent of rank %d: %s", r, strerror(reason));
     setpgid(pid, pid);
     job->ranks[r].child = pid;
     cli_watch_agent(job, r, pid);
@@ -125,7 +145,9 @@ yoke_status cli_spawn_start(const struct cli_context *context, struct cli_job *j
 {
     char note[512];
     forget_launchers();
-    if (cli_shared_folder_choose(job->n_ranks, job->shared_path, sizeof job->shared_path, note, sizeof note) && *note) cli_note("%s", note);
+    if (cli_shared_folder_choose(job->n_ranks, job->shared_path, sizeof job->shared_path, note, sizeof note)
+        && *note)
+        cli_note("%s", note);
     cli_shared_folders_collect(job->shared_path);
     job->shared = cli_shared_folder_open(job->shared_path);
     fflush(NULL);

@@ -24,17 +24,20 @@
 #include "core/base/times.h"
 
 #define TICK_MS 20
-#define SILENT_SECONDS 2      /* more silence than a far rank's peers allow, so that they report first */
-#define FAR_SECONDS 0.1       /* between two reads of the record of a rank on another host */
-#define BLIND_SECONDS 0.1     /* time after a failure, for a rank that cannot notice that another rank failed */
-#define OUTSIDER_SECONDS 1    /* the same for a rank that has not begun a collective, and may be about to notice it */
-#define ABORT_SECONDS 2       /* time for all ranks after a rank called MPI_Abort */
-#define STOPPED_SECONDS 1.2   /* for a stopped rank that others wait for inside MPI; a collective reports it after 1 s */
-#define TOLD_SECONDS 0.3      /* time after which a rank's death is printed, if the job still runs */
-#define HALT_SECONDS 1.5      /* time after which it is printed that a rank is stopped */
-#define AWAY_SECONDS 0.2      /* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
+#define SILENT_SECONDS 2  /* more silence than a far rank's peers allow, so that they report first */
+#define FAR_SECONDS 0.1   /* between two reads of the record of a rank on another host */
+#define BLIND_SECONDS 0.1 /* time after a failure, for a rank that cannot notice that another rank failed */
+#define OUTSIDER_SECONDS \
+    1 /* the same for a rank that has not begun a collective, and may be about to notice it */
+#define ABORT_SECONDS 2 /* time for all ranks after a rank called MPI_Abort */
+#define STOPPED_SECONDS \
+    1.2 /* for a stopped rank that others wait for inside MPI; a collective reports it after 1 s */
+#define TOLD_SECONDS 0.3 /* time after which a rank's death is printed, if the job still runs */
+#define HALT_SECONDS 1.5 /* time after which it is printed that a rank is stopped */
+#define AWAY_SECONDS \
+    0.2 /* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
 #define LEAVE_SECONDS 5
-#define STALL_SECONDS 10      /* unless YOKE_STALL_MS says otherwise, as for the ranks */
+#define STALL_SECONDS 10 /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
 /*
  * Wake an agent. For agents a signal is only a reason to look at their orders. A stopped agent is continued,
@@ -68,10 +71,13 @@ static void end_launcher(struct cli_job *job)
 bool cli_rank_failed(const struct cli_rank_watch *rank)
 {
     return rank->ended_at >= 0 && !rank->killed && !rank->forgiven
-        && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
+           && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
 }
 
-bool cli_rank_went_on(const struct cli_rank_watch *rank) { return rank->record && atomic_load(&rank->record->n_shrinks); }
+bool cli_rank_went_on(const struct cli_rank_watch *rank)
+{
+    return rank->record && atomic_load(&rank->record->n_shrinks);
+}
 
 /*
  * If ranks continued without ranks that had failed, were stopped, stuck or late, then the latter are no
@@ -104,7 +110,8 @@ static bool any_failed(const struct cli_job *job)
 {
     if (aborted_rank(job) >= 0 || job->deserter >= 0) return true;
     for (int r = 0; r < job->n_ranks; r++)
-        if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven)) return true;
+        if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven))
+            return true;
     return false;
 }
 
@@ -131,7 +138,10 @@ void cli_watch_agent(struct cli_job *job, int r, pid_t agent)
 static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
-    if (rank->agent || !cli_agent_read(job->folder, r, &rank->agent, &rank->here, rank->host, sizeof rank->host) || !rank->here) return;
+    if (rank->agent
+        || !cli_agent_read(job->folder, r, &rank->agent, &rank->here, rank->host, sizeof rank->host)
+        || !rank->here)
+        return;
     rank->agent_fd = wait_for_end(job, rank->agent);
 }
 
@@ -152,21 +162,29 @@ static void look_at_record(struct cli_job *job, int r)
         rank->read_at = yokei_now();
         yokei_flight_look(job->folder, r, &rank->record);
     }
-    if (!rank->record && (!rank->agent || !rank->here || access(path, R_OK) || yokei_flight_open(job->folder, r, &rank->record))) return;
+    if (!rank->record
+        && (!rank->agent || !rank->here || access(path, R_OK)
+            || yokei_flight_open(job->folder, r, &rank->record)))
+        return;
     struct yokei_agent_verdict verdict = yokei_flight_agent(rank->record);
-    if (!rank->here && !yokei_agent_gone(verdict.state) &&
-        (double)yokei_beats_stand(&rank->beats, rank->record, yokei_now_ns()) * 1e-9 > stall_seconds() + SILENT_SECONDS)
+    if (!rank->here && !yokei_agent_gone(verdict.state)
+        && (double)yokei_beats_stand(&rank->beats, rank->record, yokei_now_ns()) * 1e-9
+               > stall_seconds() + SILENT_SECONDS)
         verdict.state = YOKEI_AGENT_SILENT;
     if (verdict.state == YOKEI_AGENT_LOST && job->lost_agent < 0 && !job->interrupted) job->lost_agent = r;
-    if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0) rank->rank_fd = wait_for_end(job, verdict.pid);
+    if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0)
+        rank->rank_fd = wait_for_end(job, verdict.pid);
     if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended, rank->ended_when = yokei_now();
     if (verdict.state == YOKEI_AGENT_ENDED) {
         rank->abandoned = !rank->killed && !job->interrupted;
         rank->killed = true;
     }
-    if (verdict.state != YOKEI_AGENT_STOPPED) rank->stopped_at = 0;
-    else if (!rank->stopped_at) rank->stopped_at = yokei_now();
-    if (!rank->stopped) rank->verdict = verdict; /* what counts is how the rank was stopped, not that it was ended then */
+    if (verdict.state != YOKEI_AGENT_STOPPED)
+        rank->stopped_at = 0;
+    else if (!rank->stopped_at)
+        rank->stopped_at = yokei_now();
+    if (!rank->stopped)
+        rank->verdict = verdict; /* what counts is how the rank was stopped, not that it was ended then */
 }
 
 static void look(struct cli_job *job)
@@ -190,7 +208,9 @@ static void look_for_deserter(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks && job->pmi && job->deserter < 0; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 && !rank->killed && !rank->forgiven && !cli_rank_failed(rank) && cli_pmi_deserted(job->pmi, r)) job->deserter = r;
+        if (rank->ended_at >= 0 && !rank->killed && !rank->forgiven && !cli_rank_failed(rank)
+            && cli_pmi_deserted(job->pmi, r))
+            job->deserter = r;
     }
 }
 
@@ -199,7 +219,8 @@ static int reap_agents(struct cli_job *job)
 {
     int n = 0;
     for (int r = 0; r < job->n_ranks; r++) {
-        if (job->ranks[r].child && waitpid(job->ranks[r].child, NULL, WNOHANG) == job->ranks[r].child) job->ranks[r].child = 0;
+        if (job->ranks[r].child && waitpid(job->ranks[r].child, NULL, WNOHANG) == job->ranks[r].child)
+            job->ranks[r].child = 0;
         n += job->ranks[r].child != 0;
     }
     return n;
@@ -222,7 +243,8 @@ static void look_at_launcher(struct cli_job *job)
 static uintptr_t hangup_handler[16];
 __attribute__((no_sanitize("address", "undefined", "thread"))) static void look_at_hangups(void)
 {
-    syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler, (size_t)8); /* size of the kernel's signal set in bytes */
+    syscall(SYS_rt_sigaction, SIGHUP, NULL, hangup_handler,
+            (size_t)8); /* size of the kernel's signal set in bytes */
 }
 __attribute__((section(".preinit_array"), used)) static void (*const look_first)(void) = look_at_hangups;
 
@@ -243,8 +265,10 @@ static void take_signals(struct cli_job *job, int signals)
          * SIGHUP from a closed terminal and a scheduler's early notice mean the same as SIGTERM. MPICH uses
          * SIGUSR1 itself.
          */
-        if (signal != SIGINT) signal = SIGTERM;
-        else if (cli_on_terminal()) cli_note("yoke: asking the ranks to stop; once more to end them at once");
+        if (signal != SIGINT)
+            signal = SIGTERM;
+        else if (cli_on_terminal())
+            cli_note("yoke: asking the ranks to stop; once more to end them at once");
         job->interrupted = signal;
         order(job, CLI_COMMAND_SIGNAL, signal);
     }
@@ -263,7 +287,8 @@ static void kill_rank(struct cli_job *job, int r)
  */
 static bool is_outsider(const struct cli_rank_watch *rank)
 {
-    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN || !atomic_load(&rank->record->n_operations);
+    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN
+           || !atomic_load(&rank->record->n_operations);
 }
 
 /*
@@ -273,7 +298,8 @@ static bool is_outsider(const struct cli_rank_watch *rank)
 static bool is_blind(const struct cli_rank_watch *rank)
 {
     const uint32_t state = rank->record ? atomic_load(&rank->record->state) : YOKEI_RANK_UNBORN;
-    return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
+    return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING
+           || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
 }
 
 /*
@@ -300,7 +326,9 @@ static void end_waiting(struct cli_job *job, double since_failure)
     for (int r = 0; r < job->n_ranks && job->pmi; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || rank->aborted) continue;
-        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS) || (aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS)) kill_rank(job, r);
+        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS)
+            || (aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS))
+            kill_rank(job, r);
     }
 }
 
@@ -312,13 +340,18 @@ static void end_awaited(struct cli_job *job)
 {
     bool waits = false;
     for (int r = 0; r < job->n_ranks && job->pmi; r++)
-        waits = waits || (job->ranks[r].ended_at < 0 && !job->ranks[r].stopped_at && cli_pmi_waits(job->pmi, r));
+        waits = waits
+                || (job->ranks[r].ended_at < 0 && !job->ranks[r].stopped_at && cli_pmi_waits(job->pmi, r));
     for (int r = 0; r < job->n_ranks && job->pmi; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
-        const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0 && !cli_pmi_waits(job->pmi, r);
-        if (!awaited) rank->awaited_at = 0;
-        else if (!rank->awaited_at) rank->awaited_at = yokei_now();
-        else if (yokei_now() - rank->awaited_at > STOPPED_SECONDS) kill_rank(job, r);
+        const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0
+                             && !cli_pmi_waits(job->pmi, r);
+        if (!awaited)
+            rank->awaited_at = 0;
+        else if (!rank->awaited_at)
+            rank->awaited_at = yokei_now();
+        else if (yokei_now() - rank->awaited_at > STOPPED_SECONDS)
+            kill_rank(job, r);
     }
 }
 
@@ -331,13 +364,16 @@ static void end_the_rest(struct cli_job *job, double since_failure)
     bool others_run = false;
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at < 0 && !rank->killed && rank->verdict.state != YOKEI_AGENT_STOPPED) others_run = true;
+        if (rank->ended_at < 0 && !rank->killed && rank->verdict.state != YOKEI_AGENT_STOPPED)
+            others_run = true;
     }
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed) continue;
         bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        const double given = is_blind(rank) ? BLIND_SECONDS : is_outsider(rank) ? OUTSIDER_SECONDS : job->grace;
+        const double given = is_blind(rank)      ? BLIND_SECONDS
+                             : is_outsider(rank) ? OUTSIDER_SECONDS
+                                                 : job->grace;
         if (stopped || since_failure > YOKE_MIN(given, job->grace)) kill_rank(job, r);
     }
 }
@@ -370,14 +406,19 @@ static void end_stopped(struct cli_job *job, double stall)
         if (rank->ended_at >= 0 || rank->stopped_at) continue;
         others_run = true;
         starting = starting || is_outsider(rank);
-        blind = blind || (is_blind(rank) && rank->record && (atomic_load(&rank->record->state) == YOKEI_RANK_STARTING || atomic_load(&rank->record->at_launcher)));
+        blind = blind
+                || (is_blind(rank) && rank->record
+                    && (atomic_load(&rank->record->state) == YOKEI_RANK_STARTING
+                        || atomic_load(&rank->record->at_launcher)));
     }
     for (int r = 0; r < job->n_ranks && others_run; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
         const double seen = yokei_now() - rank->stopped_at;
         if (seen > HALT_SECONDS && !rank->told) rank->told = true, cli_tell_of(job, r);
-        if (seen > (starting ? stall : 3 * stall) || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here))) kill_rank(job, r);
+        if (seen > (starting ? stall : 3 * stall)
+            || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here)))
+            kill_rank(job, r);
     }
 }
 
@@ -389,7 +430,9 @@ static void tell_of_the_dead(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal || (double)rank->verdict.age_ns * 1e-9 + yokei_now() - rank->ended_when < TOLD_SECONDS) continue;
+        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal
+            || (double)rank->verdict.age_ns * 1e-9 + yokei_now() - rank->ended_when < TOLD_SECONDS)
+            continue;
         rank->told = true;
         cli_tell_of(job, r);
         return;
@@ -428,8 +471,11 @@ static bool start_stands(struct cli_job *job)
     for (int r = 0; r < job->n_ranks; r++) {
         const struct cli_rank_watch *rank = &job->ranks[r];
         agents += rank->agent != 0;
-        if (rank->ended_at < 0 && rank->record && yokei_flight_starting(rank->record)) starting++;
-        else past += rank->ended_at >= 0 || (rank->record && atomic_load(&rank->record->state) != YOKEI_RANK_UNBORN);
+        if (rank->ended_at < 0 && rank->record && yokei_flight_starting(rank->record))
+            starting++;
+        else
+            past += rank->ended_at >= 0
+                    || (rank->record && atomic_load(&rank->record->state) != YOKEI_RANK_UNBORN);
     }
     const int place = agents + 2000 * (starting + 2000 * past);
     const bool stands = agents < job->n_ranks || (starting && starting + past == job->n_ranks);
@@ -442,7 +488,8 @@ static bool start_stands(struct cli_job *job)
     if (since > job->start_seconds / 4 && !job->start_warned) {
         char what[1024];
         job->start_warned = true;
-        cli_warn("%s since %.0f s; the job ends after %.0f s (--start-seconds)", cli_start_text(job, what, sizeof what), since, job->start_seconds);
+        cli_warn("%s since %.0f s; the job ends after %.0f s (--start-seconds)",
+                 cli_start_text(job, what, sizeof what), since, job->start_seconds);
     }
     return since > job->start_seconds;
 }
@@ -492,7 +539,8 @@ static void take_news(struct cli_job *job, int fd)
         if (rank->ended_at >= 0) continue;
         if (job->lost_agent < 0) job->lost_agent = r;
         /* There is no holder to record it, and the rank's peers wait for the record. */
-        if (rank->child) cli_agent_lost(&(struct cli_agent){ .folder = job->folder, .rank = r, .pmi_fd = -1 });
+        if (rank->child)
+            cli_agent_lost(&(struct cli_agent){ .folder = job->folder, .rank = r, .pmi_fd = -1 });
     }
 }
 
@@ -505,8 +553,9 @@ static bool answer_rank(struct cli_job *job, int fd)
     cli_pmi_serve(job->pmi, r);
     if (cli_pmi_fault(job->pmi, r) && !job->ranks[r].strange) {
         job->ranks[r].strange = true;
-        cli_warn("rank %d sent its launcher what is no PMI-1 ('%s'): its connection was closed, and MPI does not work in it any more", r,
-                 cli_pmi_fault(job->pmi, r));
+        cli_warn(
+            "rank %d sent its launcher what is no PMI-1 ('%s'): its connection was closed, and MPI does not work in it any more",
+            r, cli_pmi_fault(job->pmi, r));
     }
     return true;
 }
@@ -522,7 +571,9 @@ static void wait_for_news(struct cli_job *job, int signals)
     double until = yokei_now() + TICK_MS * 1e-3;
     for (;;) {
         const double left = until - yokei_now();
-        if (epoll_wait(job->ends, &event, 1, left > 0 ? 1 + (int)(left * 1e3) : 0) != 1 || event.data.fd == signals) return;
+        if (epoll_wait(job->ends, &event, 1, left > 0 ? 1 + (int)(left * 1e3) : 0) != 1
+            || event.data.fd == signals)
+            return;
         if (answer_rank(job, event.data.fd)) {
             if (left <= 0) return; /* ranks that send without end must not keep us from looking */
             continue;
@@ -536,7 +587,8 @@ void cli_supervise(struct cli_job *job)
 {
     sigset_t set;
     sigemptyset(&set);
-    for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++) sigaddset(&set, *s);
+    for (const int *s = (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD, 0 }; *s; s++)
+        sigaddset(&set, *s);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct epoll_event wake = { .events = EPOLLIN, .data.fd = signals };
     if (signals >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, signals, &wake);
@@ -556,14 +608,17 @@ void cli_supervise(struct cli_job *job)
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = yokei_now();
         job->launcher_lost = job->launcher_ended;
-        if (launcher_ended_at && yokei_now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5)) break;
+        if (launcher_ended_at
+            && yokei_now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5))
+            break;
         if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = yokei_now();
         end_aborted(job);
         end_stopped(job, stall);
         end_awaited(job);
         if (failed_at) end_the_rest(job, yokei_now() - failed_at);
         if (failed_at) end_waiting(job, yokei_now() - failed_at);
-        if (failed_at && yokei_now() - failed_at > job->grace + LEAVE_SECONDS) break; /* an agent does not answer */
+        if (failed_at && yokei_now() - failed_at > job->grace + LEAVE_SECONDS)
+            break; /* an agent does not answer */
         job->start_stood = start_stands(job);
         if (job->start_stood) break;
     }

@@ -18,23 +18,26 @@ struct cli_rank_watch {
     const struct yokei_flight_file *record; /* NULL until the agent has made it */
     struct yokei_agent_verdict verdict;
     char host[64];
-    char device[64];   /* "" if the ranks choose their devices */
-    bool here;         /* on our host, with its record mapped; else the record is a copy that we read again and again */
-    double read_at;    /* when the copy was read last */
+    char device[64]; /* "" if the ranks choose their devices */
+    bool here; /* on our host, with its record mapped; else the record is a copy that we read again and again
+                */
+    double read_at;           /* when the copy was read last */
     struct yokei_beats beats; /* signs of life of the agent on the other host */
-    pid_t child;       /* process id of its agent, if the agent is our child and has not been waited for, else 0 */
-    int agent;         /* process id of its agent, 0 until known */
-    int agent_fd;      /* pidfd of the agent on this host, else -1 */
-    int rank_fd;       /* pidfd of the rank, while we wait for the rank's end */
-    int ended_at;      /* how many ranks had ended before this one when we looked; -1: the rank runs */
-    int nth_end;       /* its place, from 1, among the ends that the kernel told us of; 0: not told */
-    bool aborted;      /* it called MPI_Abort, and its agent was told */
-    bool strange;      /* it sent something that is not PMI-1, and we printed a warning */
-    bool killed;       /* ended by us, or by its agent */
-    bool abandoned;    /* ended by its agent without an order of ours, because the launcher's processes on that host were gone */
-    bool stopped;      /* ended while it was stopped by verdict.signal */
-    bool forgiven;     /* the other ranks continued without it (yoke_comm_shrink) */
-    double awaited_at; /* since when it is stopped and other ranks are seen to wait for it inside MPI; 0: they do not wait */
+    pid_t child;  /* process id of its agent, if the agent is our child and has not been waited for, else 0 */
+    int agent;    /* process id of its agent, 0 until known */
+    int agent_fd; /* pidfd of the agent on this host, else -1 */
+    int rank_fd;  /* pidfd of the rank, while we wait for the rank's end */
+    int ended_at; /* how many ranks had ended before this one when we looked; -1: the rank runs */
+    int nth_end;  /* its place, from 1, among the ends that the kernel told us of; 0: not told */
+    bool aborted; /* it called MPI_Abort, and its agent was told */
+    bool strange; /* it sent something that is not PMI-1, and we printed a warning */
+    bool killed;  /* ended by us, or by its agent */
+    bool abandoned; /* ended by its agent without an order of ours, because the launcher's processes on that
+                       host were gone */
+    bool stopped;   /* ended while it was stopped by verdict.signal */
+    bool forgiven;  /* the other ranks continued without it (yoke_comm_shrink) */
+    double awaited_at; /* since when it is stopped and other ranks are seen to wait for it inside MPI; 0: they
+                          do not wait */
     double stopped_at; /* when we saw that it was stopped; 0: it is not stopped */
     double ended_when; /* when we saw that it had ended */
     bool told;         /* cli_tell_of was called for it */
@@ -42,9 +45,9 @@ struct cli_rank_watch {
 
 struct cli_job {
     char folder[4096];
-    bool temporary;      /* we made the folder for this job alone; it is removed after success */
+    bool temporary; /* we made the folder for this job alone; it is removed after success */
     int n_ranks;
-    double grace;        /* seconds that the other ranks get after a failure, to end by themselves */
+    double grace;         /* seconds that the other ranks get after a failure, to end by themselves */
     double start_seconds; /* the longest time, in seconds, in which nothing changes while the job starts */
     int start_place;      /* a number for how far the start has come; it changes when the start proceeds */
     double start_since;   /* since when start_place is unchanged; 0: not looked at */
@@ -58,19 +61,19 @@ struct cli_job {
     int deserter;        /* rank that ended well while others wait for it inside MPI; -1: none */
     /* The fields for a job that mpiexec launches (hydra.c). */
     pid_t launcher;
-    pid_t relay;         /* process that passes on the ranks' output */
-    pid_t error_relay;   /* process that passes on what the ranks and mpiexec write to stderr */
-    bool visited;        /* mpiexec said that it gave up because of a connection from outside the job */
+    pid_t relay;       /* process that passes on the ranks' output */
+    pid_t error_relay; /* process that passes on what the ranks and mpiexec write to stderr */
+    bool visited;      /* mpiexec said that it gave up because of a connection from outside the job */
     int n_orders;
-    int interrupted;     /* the signal that we passed on, 0: none */
+    int interrupted; /* the signal that we passed on, 0: none */
     bool launcher_ended;
     bool launcher_lost;  /* the launcher ended before we had dismissed it */
     int launcher_signal; /* signal that ended the launcher too early; 0: none */
-    int ends;            /* epoll on the descriptors of the ranks, of the agents and of our signals; -1: not made */
-    int n_told;          /* number of ends of ranks that the kernel told us of */
-    int lost_agent;      /* rank whose agent was the first to vanish; -1: none */
+    int ends;   /* epoll on the descriptors of the ranks, of the agents and of our signals; -1: not made */
+    int n_told; /* number of ends of ranks that the kernel told us of */
+    int lost_agent; /* rank whose agent was the first to vanish; -1: none */
     int n_ended;
-    double looked_at;    /* when we last looked at all ranks */
+    double looked_at; /* when we last looked at all ranks */
     char refused[1024];
     struct cli_rank_watch *ranks;
 };

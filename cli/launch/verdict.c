@@ -20,15 +20,16 @@ static uint32_t status_of(const struct cli_rank_watch *rank)
 {
     if (!rank->record) return YOKE_OK;
     bool failed = atomic_load(&rank->record->state) == YOKEI_RANK_FAILED;
-    return failed || (rank->ended_at >= 0 && rank->verdict.exit_code) ? atomic_load(&rank->record->status) : YOKE_OK;
+    return failed || (rank->ended_at >= 0 && rank->verdict.exit_code) ? atomic_load(&rank->record->status)
+                                                                      : YOKE_OK;
 }
 
 /* Write a rank's name, such as "rank 1 (host a, pid 4711, opencl:0)". */
 static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
-    yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, rank->host[0] ? rank->host : "unknown", rank->verdict.pid,
-               rank->device[0] ? ", " : "", rank->device);
+    yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, rank->host[0] ? rank->host : "unknown",
+               rank->verdict.pid, rank->device[0] ? ", " : "", rank->device);
 }
 
 /* "ranks 0, 2-5": the ranks for which `mark` is true. */
@@ -43,7 +44,8 @@ static void list_of(const bool *mark, int n, char *out, size_t bytes)
         if (!mark[r]) continue;
         int end = r;
         while (end + 1 < n && mark[end + 1]) end++;
-        yokei_text(out + used, bytes - used, end > r ? "%s%d-%d" : "%s%d", out[used - 1] == ' ' ? "" : ", ", r, end);
+        yokei_text(out + used, bytes - used, end > r ? "%s%d-%d" : "%s%d", out[used - 1] == ' ' ? "" : ", ",
+                   r, end);
         used = strlen(out);
         r = end;
     }
@@ -65,7 +67,8 @@ static bool is_earlier(const struct cli_rank_watch *a, const struct cli_rank_wat
     if (left_at_start(a) != left_at_start(b)) return left_at_start(b);
     if (a->nth_end && b->nth_end) return a->nth_end < b->nth_end;
     if (a->ended_at != b->ended_at) return a->ended_at < b->ended_at;
-    return a->verdict.age_ns > b->verdict.age_ns; /* the older record came first; both clocks must be one host's */
+    return a->verdict.age_ns
+           > b->verdict.age_ns; /* the older record came first; both clocks must be one host's */
 }
 
 /*
@@ -108,7 +111,8 @@ static int first_error(const struct cli_job *job)
         uint32_t best = status_of(&job->ranks[found]);
         bool better = is_consequence(best) && !is_consequence(status);
         /* Of two timeouts, or of two causes, take the earlier one, because later ones may follow from it. */
-        if (is_consequence(best) == is_consequence(status) && is_earlier(&job->ranks[r], &job->ranks[found])) better = true;
+        if (is_consequence(best) == is_consequence(status) && is_earlier(&job->ranks[r], &job->ranks[found]))
+            better = true;
         if (better) found = r;
     }
     return found;
@@ -149,10 +153,12 @@ static yoke_status died(const struct cli_job *job, int r)
     int code;
     name_of(job, r, name, sizeof name);
     yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
-    if (rank->aborted && cli_pmi_aborts(job->pmi, r, &code)) yokei_text(how, sizeof how, "called MPI_Abort with code %d", code);
+    if (rank->aborted && cli_pmi_aborts(job->pmi, r, &code))
+        yokei_text(how, sizeof how, "called MPI_Abort with code %d", code);
     doing(rank, what, sizeof what);
     noticed(job, r, others, sizeof others);
-    return yoke_fail(YOKE_EDEAD, "%s %s%s%s%s%s", name, how, what[0] ? ", " : "", what, others, kept(job, where, sizeof where));
+    return yoke_fail(YOKE_EDEAD, "%s %s%s%s%s%s", name, how, what[0] ? ", " : "", what, others,
+                     kept(job, where, sizeof where));
 }
 
 void cli_tell_of(const struct cli_job *job, int r)
@@ -161,8 +167,11 @@ void cli_tell_of(const struct cli_job *job, int r)
     const struct cli_rank_watch *rank = &job->ranks[r];
     name_of(job, r, name, sizeof name);
     yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
-    if (rank->ended_at < 0) cli_warn("%s %s; the job ends when the others wait for it, unless `kill -CONT %d` lets it go on", name, how, rank->verdict.pid);
-    else cli_warn("%s %s; the others are given %.0f s (--grace) to end", name, how, job->grace);
+    if (rank->ended_at < 0)
+        cli_warn("%s %s; the job ends when the others wait for it, unless `kill -CONT %d` lets it go on",
+                 name, how, rank->verdict.pid);
+    else
+        cli_warn("%s %s; the others are given %.0f s (--grace) to end", name, how, job->grace);
 }
 
 static yoke_status failed(const struct cli_job *job, int r)
@@ -172,14 +181,18 @@ static yoke_status failed(const struct cli_job *job, int r)
     char list[512], where[4200];
     int count = 0;
     for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) {
-        mark[i] = status_of(&job->ranks[i]) != YOKE_OK && !strcmp(job->ranks[i].record->error, rank->record->error);
+        mark[i] = status_of(&job->ranks[i]) != YOKE_OK
+                  && !strcmp(job->ranks[i].record->error, rank->record->error);
         count += mark[i];
     }
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     yoke_status status = (yoke_status)status_of(rank);
-    bool runtime = is_consequence(status) || status == YOKE_ETIMEOUT || status == YOKE_EMISMATCH || status == YOKE_EINTERNAL;
-    if (job->n_ranks == count) return yoke_fail(status, "%s%s", rank->record->error, runtime ? kept(job, where, sizeof where) : "");
-    return yoke_fail(status, "%s (%s)%s", rank->record->error, list, runtime ? kept(job, where, sizeof where) : "");
+    bool runtime = is_consequence(status) || status == YOKE_ETIMEOUT || status == YOKE_EMISMATCH
+                   || status == YOKE_EINTERNAL;
+    if (job->n_ranks == count)
+        return yoke_fail(status, "%s%s", rank->record->error, runtime ? kept(job, where, sizeof where) : "");
+    return yoke_fail(status, "%s (%s)%s", rank->record->error, list,
+                     runtime ? kept(job, where, sizeof where) : "");
 }
 
 /* The first rank that its agent ended because the launcher was gone; -1: none. */
@@ -187,7 +200,8 @@ static int abandoned_rank(const struct cli_job *job)
 {
     int found = -1;
     for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].abandoned && (found < 0 || is_earlier(&job->ranks[r], &job->ranks[found]))) found = r;
+        if (job->ranks[r].abandoned && (found < 0 || is_earlier(&job->ranks[r], &job->ranks[found])))
+            found = r;
     return found;
 }
 
@@ -197,7 +211,8 @@ static void hosts_of(const struct cli_job *job, const bool *mark, char *out, siz
     out[0] = '\0';
     for (int r = 0; r < job->n_ranks; r++) {
         bool named = !mark[r];
-        for (int s = 0; s < r && !named; s++) named = mark[s] && !strcmp(job->ranks[s].host, job->ranks[r].host);
+        for (int s = 0; s < r && !named; s++)
+            named = mark[s] && !strcmp(job->ranks[s].host, job->ranks[r].host);
         const size_t used = strlen(out);
         if (!named) yokei_text(out + used, bytes - used, "%s%s", used ? ", " : "", job->ranks[r].host);
     }
@@ -216,7 +231,8 @@ const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes)
     list_of(n_missing ? missing : starting, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     hosts_of(job, starting, hosts, sizeof hosts);
     if (n_missing)
-        yokei_text(out, bytes, "%s did not come up (%d of %d did)", list, job->n_ranks - n_missing, job->n_ranks);
+        yokei_text(out, bytes, "%s did not come up (%d of %d did)", list, job->n_ranks - n_missing,
+                   job->n_ranks);
     else
         yokei_text(out, bytes, "%s (on %s) wait for each other inside MPI's start", list, hosts);
     return out;
@@ -225,9 +241,11 @@ const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes)
 static yoke_status start_stood(const struct cli_job *job)
 {
     char what[1024], where[4200];
-    return yoke_fail(YOKE_EBACKEND, "the job did not start: %s, and nothing moved for %.0f s (--start-seconds); check that the hosts reach each other and the "
-                     "host of yoke run, both ways (ping, firewalls, HYDRA_IFACE), and that ssh to each works without a password%s",
-                     cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
+    return yoke_fail(
+        YOKE_EBACKEND,
+        "the job did not start: %s, and nothing moved for %.0f s (--start-seconds); check that the hosts reach each other and the "
+        "host of yoke run, both ways (ping, firewalls, HYDRA_IFACE), and that ssh to each works without a password%s",
+        cli_start_text(job, what, sizeof what), job->start_seconds, kept(job, where, sizeof where));
 }
 
 /*
@@ -236,10 +254,12 @@ static yoke_status start_stood(const struct cli_job *job)
 static yoke_status visited(const struct cli_job *job)
 {
     char where[4200];
-    return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, "
-                     "and the ranks ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as "
-                     "`Ports` in docs/HOSTS.md shows; on one host yoke run opens no port (--launcher own)%s", job->launcher,
-                     kept(job, where, sizeof where));
+    return yoke_fail(
+        YOKE_EDEAD,
+        "the launcher (pid %d) gave up because somebody who is not of this job connected to its port, as a port scan does, "
+        "and the ranks ended with it; only the job's hosts may reach the ports of mpiexec: set MPIEXEC_PORT_RANGE and a firewall, as "
+        "`Ports` in docs/HOSTS.md shows; on one host yoke run opens no port (--launcher own)%s",
+        job->launcher, kept(job, where, sizeof where));
 }
 
 static yoke_status launch_failed(const struct cli_job *job)
@@ -247,17 +267,24 @@ static yoke_status launch_failed(const struct cli_job *job)
     bool mark[1024] = { false };
     char list[512];
     int missing = 0;
-    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++) missing += mark[r] = !job->ranks[r].agent;
+    for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++)
+        missing += mark[r] = !job->ranks[r].agent;
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     if (missing)
-        return yoke_fail(YOKE_EBACKEND, "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check with "
-                         "`yoke info --check`", job->n_ranks - missing, job->n_ranks, list);
+        return yoke_fail(
+            YOKE_EBACKEND,
+            "only %d of %d ranks came up: %s did not start; see the launcher's words above, and check with "
+            "`yoke info --check`",
+            job->n_ranks - missing, job->n_ranks, list);
     const int left = abandoned_rank(job);
     if (left >= 0 && !job->launcher_lost)
-        return yoke_fail(YOKE_EDEAD, "the launcher's process beside rank %d (host %s) was killed, and the rank ended with it", left,
-                         job->ranks[left].host);
+        return yoke_fail(
+            YOKE_EDEAD,
+            "the launcher's process beside rank %d (host %s) was killed, and the rank ended with it", left,
+            job->ranks[left].host);
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
-                     job->launcher_signal ? ", by signal " : "", job->launcher_signal ? strsignal(job->launcher_signal) : "");
+                     job->launcher_signal ? ", by signal " : "",
+                     job->launcher_signal ? strsignal(job->launcher_signal) : "");
 }
 
 /*
@@ -267,11 +294,17 @@ static yoke_status deserted(const struct cli_job *job, int r)
 {
     bool mark[1024] = { false };
     char name[256], list[512], where[4200];
-    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) mark[i] = i != r && (cli_pmi_waits(job->pmi, i) || (cli_pmi_in_mpi(job->pmi, i) && job->ranks[i].killed));
+    for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++)
+        mark[i] = i != r
+                  && (cli_pmi_waits(job->pmi, i) || (cli_pmi_in_mpi(job->pmi, i) && job->ranks[i].killed));
     name_of(job, r, name, sizeof name);
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
-    return yoke_fail(YOKE_EDEAD, "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, "
-                     "or none%s", name, cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list, kept(job, where, sizeof where));
+    return yoke_fail(
+        YOKE_EDEAD,
+        "%s ended with code 0 %s, where %s waited for it; every rank of a job must call MPI_Init and MPI_Finalize, "
+        "or none%s",
+        name, cli_pmi_in_mpi(job->pmi, r) ? "without ending MPI" : "outside MPI", list,
+        kept(job, where, sizeof where));
 }
 
 /* Whether ranks continued without others, and all that continued ended well. Prints which ranks were lost. */
@@ -282,7 +315,9 @@ static bool went_on_well(const struct cli_job *job)
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (!cli_rank_went_on(rank) || rank->forgiven) continue;
         any = true;
-        if (rank->ended_at < 0 || rank->killed || rank->verdict.signal || rank->verdict.exit_code || status_of(rank)) return false;
+        if (rank->ended_at < 0 || rank->killed || rank->verdict.signal || rank->verdict.exit_code
+            || status_of(rank))
+            return false;
     }
     for (int r = 0; r < job->n_ranks && any; r++) {
         char name[256], how[256];
@@ -297,7 +332,8 @@ static bool went_on_well(const struct cli_job *job)
 bool cli_ended_as_asked(const struct cli_job *job)
 {
     const int dead = first_silent_death(job), error = first_error(job);
-    if (dead >= 0 && job->ranks[dead].verdict.signal) return job->ranks[dead].verdict.signal == job->interrupted;
+    if (dead >= 0 && job->ranks[dead].verdict.signal)
+        return job->ranks[dead].verdict.signal == job->interrupted;
     return error < 0 || is_consequence(status_of(&job->ranks[error]));
 }
 
@@ -318,9 +354,13 @@ static void tell_of_finalize(const struct cli_job *job)
     char list[512];
     int n = 0;
     for (int r = 0; r < job->n_ranks && r < (int)YOKE_COUNT(mark); r++)
-        n += mark[r] = job->ranks[r].record && atomic_load(&job->ranks[r].record->finalizing) == YOKEI_FINALIZE_LEFT;
+        n += mark[r] = job->ranks[r].record
+                       && atomic_load(&job->ranks[r].record->finalizing) == YOKEI_FINALIZE_LEFT;
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
-    if (n) cli_warn("MPI_Finalize did not return on %s, which all ranks had called: the processes were ended there; yoke_mpi_stop does without it", list);
+    if (n)
+        cli_warn(
+            "MPI_Finalize did not return on %s, which all ranks had called: the processes were ended there; yoke_mpi_stop does without it",
+            list);
 }
 
 yoke_status cli_verdict(const struct cli_job *job)
@@ -333,10 +373,12 @@ yoke_status cli_verdict(const struct cli_job *job)
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
     /* A rank that only exited with a code may have done so because another rank was stopped. */
-    if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal)) return died(job, dead);
+    if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal))
+        return died(job, dead);
     if (r >= 0) return died(job, r);
     int error = first_error(job);
-    const bool echo = error >= 0 && (job->launcher_lost || abandoned_rank(job) >= 0) && is_consequence(status_of(&job->ranks[error]));
+    const bool echo = error >= 0 && (job->launcher_lost || abandoned_rank(job) >= 0)
+                      && is_consequence(status_of(&job->ranks[error]));
     if (error >= 0 && !echo && job->lost_agent < 0) return failed(job, error);
     if (job->deserter >= 0) return deserted(job, job->deserter);
     if (all_ended_well(job) && job->lost_agent < 0) {
@@ -346,8 +388,9 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->launcher_signal) return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);
-        return yoke_fail(YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the other ranks were ended then%s", name,
-                         kept(job, where, sizeof where));
+        return yoke_fail(
+            YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the other ranks were ended then%s",
+            name, kept(job, where, sizeof where));
     }
     if (job->interrupted) return yoke_fail(YOKE_EABORTED, "the ranks were ended at once, as asked");
     return launch_failed(job);

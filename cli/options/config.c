@@ -15,13 +15,15 @@
 struct reader {
     const char *path;
     yaml_document_t *document;
-    struct cli_options *options; /* receives the values of the present section; NULL: values are only checked */
+    struct cli_options
+        *options; /* receives the values of the present section; NULL: values are only checked */
     uint32_t verb;
 };
 
 static void place(const struct reader *reader, const yaml_node_t *node, char *out, size_t bytes)
 {
-    yokei_text(out, bytes, "%s:%zu:%zu", reader->path, node->start_mark.line + 1, node->start_mark.column + 1);
+    yokei_text(out, bytes, "%s:%zu:%zu", reader->path, node->start_mark.line + 1,
+               node->start_mark.column + 1);
 }
 
 /* The text of a scalar, or NULL. */
@@ -31,17 +33,20 @@ static const char *scalar(const yaml_node_t *node)
 }
 
 /* Join a sequence of scalars with commas. The caller frees *out with free(). */
-static yoke_status joined(const struct reader *reader, const yaml_node_t *node, const char *where, const char *key, char **out)
+static yoke_status joined(const struct reader *reader, const yaml_node_t *node, const char *where,
+                          const char *key, char **out)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", reader->path);
     yoke_status status = YOKE_OK;
-    for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && !status; i++) {
+    for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && !status;
+         i++) {
         const char *item = scalar(yaml_document_get_node(reader->document, *i));
         if (!item || strchr(item, ','))
-            status = yoke_fail(YOKE_ECONFIG, "%s: the elements of %s must be plain values without commas", where, key);
+            status = yoke_fail(YOKE_ECONFIG, "%s: the elements of %s must be plain values without commas",
+                               where, key);
         else
             fprintf(to, "%s%s", i == node->data.sequence.items.start ? "" : ",", item);
     }
@@ -53,8 +58,8 @@ static yoke_status joined(const struct reader *reader, const yaml_node_t *node, 
     return status;
 }
 
-static yoke_status set_value(const struct reader *reader, const struct cli_option *option, const yaml_node_t *node,
-                             struct cli_options *into)
+static yoke_status set_value(const struct reader *reader, const struct cli_option *option,
+                             const yaml_node_t *node, struct cli_options *into)
 {
     char where[512], *list = NULL;
     place(reader, node, where, sizeof where);
@@ -68,7 +73,8 @@ static yoke_status set_value(const struct reader *reader, const struct cli_optio
     const char *text = list ? list : scalar(node);
     yoke_status status;
     if (!*text)
-        status = yoke_fail(YOKE_ECONFIG, "%s: %s has no value; give it one or remove the line", where, option->name);
+        status = yoke_fail(YOKE_ECONFIG, "%s: %s has no value; give it one or remove the line", where,
+                           option->name);
     else
         status = cli_options_set(into, option, text, where, YOKE_ECONFIG);
     free(list);
@@ -81,16 +87,18 @@ static yoke_status unknown_key(const struct reader *reader, const char *where, c
     const struct cli_verb *verb = cli_verb_of(reader->verb);
     const struct cli_option *other = cli_option_anywhere(key);
     if (!other || other->no_key)
-        return yoke_fail(YOKE_ECONFIG, "%s: unknown key '%s'%s; yoke %s --help lists what there is", where, key,
-                         cli_hint(reader->verb, key, "", hint, sizeof hint), verb->name);
+        return yoke_fail(YOKE_ECONFIG, "%s: unknown key '%s'%s; yoke %s --help lists what there is", where,
+                         key, cli_hint(reader->verb, key, "", hint, sizeof hint), verb->name);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (other->verbs & v->bit)
-            return yoke_fail(YOKE_ECONFIG, "%s: key '%s' is an option of yoke %s, not of yoke %s; put it under '%s:'", where,
-                             key, v->name, verb->name, v->name);
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s: key '%s' is an option of yoke %s, not of yoke %s; put it under '%s:'",
+                             where, key, v->name, verb->name, v->name);
     return yoke_fail(YOKE_ECONFIG, "%s: key '%s' is not an option of yoke %s", where, key, verb->name);
 }
 
-static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *mapping, const yaml_node_pair_t *pair)
+static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *mapping,
+                               const yaml_node_pair_t *pair)
 {
     const yaml_node_t *node = yaml_document_get_node(reader->document, pair->key);
     for (const yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
@@ -100,7 +108,8 @@ static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *m
         if (!a || !b || (strcmp(a, b) && (!option || cli_option_of_key(reader->verb, b) != option))) continue;
         char where[512];
         place(reader, node, where, sizeof where);
-        return yoke_fail(YOKE_ECONFIG, "%s: key '%s' was already given in line %zu", where, a, other->start_mark.line + 1);
+        return yoke_fail(YOKE_ECONFIG, "%s: key '%s' was already given in line %zu", where, a,
+                         other->start_mark.line + 1);
     }
     return YOKE_OK;
 }
@@ -118,7 +127,8 @@ static yoke_status read_section(struct reader *reader, const struct cli_verb *ve
     if (node->type != YAML_MAPPING_NODE) {
         char where[512];
         place(reader, node, where, sizeof where);
-        return yoke_fail(YOKE_ECONFIG, "%s: '%s' is a verb: write its options below it, indented", where, verb->name);
+        return yoke_fail(YOKE_ECONFIG, "%s: '%s' is a verb: write its options below it, indented", where,
+                         verb->name);
     }
     if (verb->bit == reader->verb) return read_mapping(&section, node, false);
     YOKE_TRY(cli_options_new(verb->bit, &section.options));
@@ -129,7 +139,8 @@ static yoke_status read_section(struct reader *reader, const struct cli_verb *ve
 
 static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mapping, bool top)
 {
-    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start; pair < mapping->data.mapping.pairs.top; pair++) {
+    for (yaml_node_pair_t *pair = mapping->data.mapping.pairs.start; pair < mapping->data.mapping.pairs.top;
+         pair++) {
         const yaml_node_t *node = yaml_document_get_node(reader->document, pair->key);
         const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
         const char *key = scalar(node);
@@ -150,7 +161,8 @@ static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mappin
             continue;
         }
         if (!option || option->no_key) return unknown_key(reader, where, key);
-        if (!strcmp(key, "config")) return yoke_fail(YOKE_ECONFIG, "%s: a configuration file cannot name another", where);
+        if (!strcmp(key, "config"))
+            return yoke_fail(YOKE_ECONFIG, "%s: a configuration file cannot name another", where);
         YOKE_TRY(set_value(reader, option, value, reader->options));
     }
     return YOKE_OK;
@@ -161,7 +173,8 @@ static yoke_status parser_failed(const char *path, const yaml_parser_t *parser)
     size_t line = parser->problem_mark.line + 1, column = parser->problem_mark.column + 1;
     if (parser->error == YAML_MEMORY_ERROR) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", path);
     if (parser->error == YAML_READER_ERROR)
-        return yoke_fail(YOKE_ECONFIG, "%s: not readable as YAML at byte %zu: %s", path, parser->problem_offset, parser->problem);
+        return yoke_fail(YOKE_ECONFIG, "%s: not readable as YAML at byte %zu: %s", path,
+                         parser->problem_offset, parser->problem);
     return yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: not valid YAML: %s%s%s", path, line, column,
                      parser->problem ? parser->problem : "unknown reason", parser->context ? " " : "",
                      parser->context ? parser->context : "");
@@ -175,15 +188,17 @@ static yoke_status read_document(const char *path, yaml_parser_t *parser, struct
     struct reader reader = { path, &document, options, cli_options_verb(options) };
     yoke_status status = YOKE_OK;
     if (root && root->type != YAML_MAPPING_NODE)
-        status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: expected 'key: value' lines", path, root->start_mark.line + 1,
-                           root->start_mark.column + 1);
+        status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: expected 'key: value' lines", path,
+                           root->start_mark.line + 1, root->start_mark.column + 1);
     else if (root)
         status = read_mapping(&reader, root, true);
     yaml_document_delete(&document);
     if (status || !root) return status;
     if (!yaml_parser_load(parser, &second)) return parser_failed(path, parser);
     root = yaml_document_get_root_node(&second);
-    if (root) status = yoke_fail(YOKE_ECONFIG, "%s:%zu:1: a second YAML document; only one is read", path, root->start_mark.line + 1);
+    if (root)
+        status = yoke_fail(YOKE_ECONFIG, "%s:%zu:1: a second YAML document; only one is read", path,
+                           root->start_mark.line + 1);
     yaml_document_delete(&second);
     return status;
 }
@@ -203,17 +218,22 @@ static yoke_status check_nesting(const char *path, const void *data, size_t byte
     if (!yaml_parser_initialize(&parser)) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", path);
     yaml_parser_set_input_string(&parser, data, bytes);
     /* Text that is not YAML is refused later by the reader, with the reason. */
-    for (bool is_end = false; !is_end && !status && yaml_parser_parse(&parser, &event); yaml_event_delete(&event)) {
+    for (bool is_end = false; !is_end && !status && yaml_parser_parse(&parser, &event);
+         yaml_event_delete(&event)) {
         const bool begins = event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
         is_end = event.type == YAML_STREAM_END_EVENT;
         depth += begins - (event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT);
-        anchors += (event.type == YAML_SEQUENCE_START_EVENT && event.data.sequence_start.anchor) ||
-                   (event.type == YAML_MAPPING_START_EVENT && event.data.mapping_start.anchor) || (event.type == YAML_SCALAR_EVENT && event.data.scalar.anchor);
+        anchors += (event.type == YAML_SEQUENCE_START_EVENT && event.data.sequence_start.anchor)
+                   || (event.type == YAML_MAPPING_START_EVENT && event.data.mapping_start.anchor)
+                   || (event.type == YAML_SCALAR_EVENT && event.data.scalar.anchor);
         if (depth > DEEPEST)
-            status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: nested deeper than %d; options are 'key: value' lines, at most below the name of a verb", path,
-                               event.start_mark.line + 1, event.start_mark.column + 1, DEEPEST);
+            status = yoke_fail(
+                YOKE_ECONFIG,
+                "%s:%zu:%zu: nested deeper than %d; options are 'key: value' lines, at most below the name of a verb",
+                path, event.start_mark.line + 1, event.start_mark.column + 1, DEEPEST);
         else if (anchors > MOST_ANCHORS)
-            status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: more than %d anchors", path, event.start_mark.line + 1, event.start_mark.column + 1, MOST_ANCHORS);
+            status = yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: more than %d anchors", path,
+                               event.start_mark.line + 1, event.start_mark.column + 1, MOST_ANCHORS);
     }
     yaml_parser_delete(&parser);
     return status;

@@ -10,8 +10,10 @@
 
 static const char *metavar(const struct cli_option *o)
 {
-    static const char *const by_type[] = { [CLI_INT] = "N",      [CLI_BYTES] = "BYTES",  [CLI_REAL] = "X", [CLI_TIME] = "TIME",
-                                           [CLI_TEXT] = "TEXT", [CLI_CHOICE] = "WHAT", [CLI_LIST] = "A,B,..." };
+    static const char *const by_type[] = {
+        [CLI_INT] = "N",     [CLI_BYTES] = "BYTES", [CLI_REAL] = "X",      [CLI_TIME] = "TIME",
+        [CLI_TEXT] = "TEXT", [CLI_CHOICE] = "WHAT", [CLI_LIST] = "A,B,..."
+    };
     if (o->type == CLI_FLAG) return NULL;
     if (o->metavar) return o->metavar;
     return o->choices && o->type == CLI_CHOICE ? o->choices : by_type[o->type];
@@ -59,7 +61,9 @@ static int options_of(const struct cli_verb *verb, bool all, FILE *to)
     int n = 0, n_left_out = 0;
     for (int g = 0; grouped && g <= (int)YOKE_COUNT(groups); g++) {
         texts[n] = NULL;
-        rows[n++] = (struct argp_option){ NULL, 0, NULL, 0, g < (int)YOKE_COUNT(groups) ? groups[g] : "General", g + 1 };
+        rows[n++] = (struct argp_option){
+            NULL, 0, NULL, 0, g < (int)YOKE_COUNT(groups) ? groups[g] : "General", g + 1
+        };
     }
     for (const struct cli_option *o = cli_option_table; o->name && n + 1 < (int)YOKE_COUNT(rows); o++) {
         if (!(o->verbs & verb->bit) || (!grouped && !strcmp(o->name, "help-all"))) continue;
@@ -68,7 +72,8 @@ static int options_of(const struct cli_verb *verb, bool all, FILE *to)
             continue;
         }
         texts[n] = option_help(o);
-        rows[n] = (struct argp_option){ o->name, o->letter ? o->letter : 256 + n, metavar(o), 0, texts[n] ? texts[n] : o->help, grouped ? group_of(o) : 0 };
+        rows[n] = (struct argp_option){ o->name, o->letter ? o->letter : 256 + n, metavar(o),
+                                        0,       texts[n] ? texts[n] : o->help,   grouped ? group_of(o) : 0 };
         n++;
     }
     struct argp parser = { rows, NULL, NULL, NULL, NULL, NULL, NULL };
@@ -83,8 +88,10 @@ static void paragraphs(const char *text, FILE *to)
     int column = 0;
     for (const char *word = text; *word;) {
         size_t length = strcspn(word, " \n");
-        if (column && column + 1 + (int)length > 79) column = (fputc('\n', to), 0);
-        else if (column) column += (fputc(' ', to), 1);
+        if (column && column + 1 + (int)length > 79)
+            column = (fputc('\n', to), 0);
+        else if (column)
+            column += (fputc(' ', to), 1);
         fwrite(word, 1, length, to);
         column += (int)length;
         word += length;
@@ -107,7 +114,8 @@ void cli_help(const struct cli_verb *verb, bool all, FILE *to)
 {
     fprintf(to, "%s.\n\nExample:\n", verb->summary);
     indented(verb->example, to);
-    fprintf(to, "\nUsage: yoke %s [OPTION...]%s%s\n\n", verb->name, verb->arguments ? " " : "", verb->arguments ? verb->arguments : "");
+    fprintf(to, "\nUsage: yoke %s [OPTION...]%s%s\n\n", verb->name, verb->arguments ? " " : "",
+            verb->arguments ? verb->arguments : "");
     const int n_left_out = options_of(verb, all, to);
     fputc('\n', to);
     if (n_left_out) {
@@ -125,7 +133,8 @@ bool cli_help_group(const char *first, FILE *to)
     bool any = false;
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
         if (strncmp(v->name, first, n) || v->name[n] != ' ') continue;
-        if (!any) fprintf(to, "Usage: yoke %s VERB [OPTION...]      yoke %s VERB --help\n\nVerbs:\n", first, first);
+        if (!any)
+            fprintf(to, "Usage: yoke %s VERB [OPTION...]      yoke %s VERB --help\n\nVerbs:\n", first, first);
         any = true;
         fprintf(to, "  yoke %-18s %s\n", v->name, v->summary);
     }
@@ -134,14 +143,17 @@ bool cli_help_group(const char *first, FILE *to)
 
 void cli_help_all(FILE *to)
 {
-    fprintf(to, "Yoke trains a transformer on unlike devices together, and measures and proves its kernels.\n\n"
-                "Example:\n"
-                "  yoke info                                                   # which devices are there\n"
-                "  yoke run -n 2 --devices host,opencl:0 -- train --text FILE  # train on two of them\n\n"
-                "Usage: yoke VERB [OPTION...]      yoke VERB --help      yoke --version\n\nVerbs:\n");
+    fprintf(to,
+            "Yoke trains a transformer on unlike devices together, and measures and proves its kernels.\n\n"
+            "Example:\n"
+            "  yoke info                                                   # which devices are there\n"
+            "  yoke run -n 2 --devices host,opencl:0 -- train --text FILE  # train on two of them\n\n"
+            "Usage: yoke VERB [OPTION...]      yoke VERB --help      yoke --version\n\nVerbs:\n");
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (!(v->bit & CLI_HIDDEN)) fprintf(to, "  %-18s %s\n", v->name, v->summary);
-    fprintf(to, "\nExit codes: 0 ok, 1 internal, 2 usage, 10 configuration, 11 data, 12 device, 13 memory or disk,\n"
-                "14 ranks do not match, 15 timeout, 16 rank died, 17 numerical failure, 18 slower than allowed,\n"
-                "75 stopped on request with a checkpoint.\n");
+    fprintf(
+        to,
+        "\nExit codes: 0 ok, 1 internal, 2 usage, 10 configuration, 11 data, 12 device, 13 memory or disk,\n"
+        "14 ranks do not match, 15 timeout, 16 rank died, 17 numerical failure, 18 slower than allowed,\n"
+        "75 stopped on request with a checkpoint.\n");
 }

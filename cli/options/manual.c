@@ -19,9 +19,12 @@ static void roff(const char *text)
     bool start = true;
     for (const char *c = text; *c; c++) {
         if (start && (*c == '.' || *c == '\'')) fputs("\\&", stdout);
-        if (*c == '\\') fputs("\\e", stdout);
-        else if (*c == '-') fputs("\\-", stdout);
-        else putchar(*c);
+        if (*c == '\\')
+            fputs("\\e", stdout);
+        else if (*c == '-')
+            fputs("\\-", stdout);
+        else
+            putchar(*c);
         start = *c == '\n';
     }
 }
@@ -94,8 +97,10 @@ static void page_of_verb(const struct cli_verb *verb)
         putchar('\n');
         p = gap ? gap + 2 : p + strlen(p);
     }
-    fputs(".SH OPTIONS\nEach is also a key of the file given by \\fB\\-\\-config\\fR and a variable: YOKE_ and the name in capitals, "
-          "with _ for \\-. An option wins over a variable, a variable over the file.\n", stdout);
+    fputs(
+        ".SH OPTIONS\nEach is also a key of the file given by \\fB\\-\\-config\\fR and a variable: YOKE_ and the name in capitals, "
+        "with _ for \\-. An option wins over a variable, a variable over the file.\n",
+        stdout);
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if (o->verbs & verb->bit) option_entry(o);
     fputs(".SH SEE ALSO\n.BR yoke (1)\n", stdout);
@@ -105,22 +110,39 @@ static void page_of_yoke(void)
 {
     title("yoke");
     fputs(".SH NAME\nyoke \\- train a transformer on unlike devices together; measure and prove kernels\n"
-          ".SH SYNOPSIS\n\\fByoke\\fR \\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH VERBS\n", stdout);
+          ".SH SYNOPSIS\n\\fByoke\\fR \\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH VERBS\n",
+          stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
         if (v->bit & CLI_HIDDEN) continue;
         printf(".TP\n\\fB%s\\fR\n", v->name);
         roff(v->summary);
         fputs(".\n", stdout);
     }
-    fputs(".SH CONFIGURATION FILE\nA YAML mapping of option names to values, given by \\fB\\-\\-config\\fR:\n", stdout);
+    fputs(
+        ".SH CONFIGURATION FILE\nA YAML mapping of option names to values, given by \\fB\\-\\-config\\fR:\n",
+        stdout);
     example("run:                    # for yoke run alone\n  devices: [host, 'opencl:0']\nseed: 7");
-    fputs("A key that is a verb's name holds options of that verb alone. Unknown keys are errors that name the line, the column "
-          "and the nearest key.\n.SH EXIT STATUS\n", stdout);
-    static const struct { int code; const char *text; } codes[] = {
-        { 0, "success" }, { 1, "internal error" }, { 2, "usage" }, { 10, "configuration or plan" }, { 11, "data or checkpoint" },
-        { 12, "no usable device" }, { 13, "memory or disk" }, { 14, "ranks called different collectives" },
-        { 15, "timeout, or a rank hung" }, { 16, "a rank died" }, { 17, "numerical failure" },
-        { 18, "slower than the baseline allows" }, { 75, "stopped on request, checkpoint saved" },
+    fputs(
+        "A key that is a verb's name holds options of that verb alone. Unknown keys are errors that name the line, the column "
+        "and the nearest key.\n.SH EXIT STATUS\n",
+        stdout);
+    static const struct {
+        int code;
+        const char *text;
+    } codes[] = {
+        { 0, "success" },
+        { 1, "internal error" },
+        { 2, "usage" },
+        { 10, "configuration or plan" },
+        { 11, "data or checkpoint" },
+        { 12, "no usable device" },
+        { 13, "memory or disk" },
+        { 14, "ranks called different collectives" },
+        { 15, "timeout, or a rank hung" },
+        { 16, "a rank died" },
+        { 17, "numerical failure" },
+        { 18, "slower than the baseline allows" },
+        { 75, "stopped on request, checkpoint saved" },
     };
     for (size_t i = 0; i < YOKE_COUNT(codes); i++) printf(".TP\n%d\n%s\n", codes[i].code, codes[i].text);
     fputs(".SH ENVIRONMENT\nBesides one variable per option:\n", stdout);
@@ -168,7 +190,8 @@ static void completion_second_words(const struct cli_verb *first)
 static void completion(void)
 {
     fputs("# Bash completion for yoke, written by yoke from its option table.\n_yoke()\n{\n"
-          "    local cur=${COMP_WORDS[COMP_CWORD]} verb=\"${COMP_WORDS[1]}\" words=\n    case $verb in", stdout);
+          "    local cur=${COMP_WORDS[COMP_CWORD]} verb=\"${COMP_WORDS[1]}\" words=\n    case $verb in",
+          stdout);
     const char *between = " ";
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
         if (!strchr(v->name, ' ') || !is_first_of_its_word(v)) continue;
@@ -176,9 +199,11 @@ static void completion(void)
         between = " | ";
     }
     fputs(") [ $COMP_CWORD -gt 2 ] && verb=\"$verb ${COMP_WORDS[2]}\" ;; esac\n"
-          "    if [ $COMP_CWORD -eq 1 ]; then words='--help --version", stdout);
+          "    if [ $COMP_CWORD -eq 1 ]; then words='--help --version",
+          stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (!(v->bit & CLI_HIDDEN) && is_first_of_its_word(v)) printf(" %.*s", (int)strcspn(v->name, " "), v->name);
+        if (!(v->bit & CLI_HIDDEN) && is_first_of_its_word(v))
+            printf(" %.*s", (int)strcspn(v->name, " "), v->name);
     fputs("'\n    else case $verb in\n", stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (strchr(v->name, ' ') && is_first_of_its_word(v)) completion_second_words(v);
@@ -189,7 +214,8 @@ static void completion(void)
         fputs("';;\n", stdout);
     }
     fputs("    esac; fi\n    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-          "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _yoke yoke\n", stdout);
+          "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n}\ncomplete -o default -F _yoke yoke\n",
+          stdout);
 }
 
 bool cli_manual_page(const char *name)

@@ -11,14 +11,17 @@
 
 #define TEXT_OF(x) #x
 #define VERSION_TEXT(a, b, c) TEXT_OF(a) "." TEXT_OF(b) "." TEXT_OF(c)
-const char *yoke_version(void) { return VERSION_TEXT(YOKE_VERSION_MAJOR, YOKE_VERSION_MINOR, YOKE_VERSION_PATCH); }
+const char *yoke_version(void)
+{
+    return VERSION_TEXT(YOKE_VERSION_MAJOR, YOKE_VERSION_MINOR, YOKE_VERSION_PATCH);
+}
 
 /* The verb table names the verbs' functions. None of them is called here. */
-#define NEVER(verb)                                    \
+#define NEVER(verb)                                     \
     yoke_status verb(const struct cli_context *context) \
-    {                                                  \
-        (void)context;                                 \
-        abort();                                       \
+    {                                                   \
+        (void)context;                                  \
+        abort();                                        \
     }
 NEVER(cli_run)
 NEVER(cli_rank)

@@ -58,16 +58,17 @@ enum cli_verb_bit {
     CLI_TUNE = 1 << 25,
     CLI_BENCH_KERNELS = 1 << 26,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that help texts do not list */
-    CLI_LIBRARY = 1 << 30, /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
+    CLI_LIBRARY = 1 << 30, /* not an option: a variable that the libraries read; it is listed so that typing
+                              errors are found */
     CLI_EVERY = CLI_LIBRARY - 1,
 };
 
 enum cli_type {
-    CLI_FLAG,   /* --json; in YAML and variables: yes/no, true/false, on/off, 1/0 */
-    CLI_INT,    /* whole number; also 4k, 2M (powers of 1000) */
-    CLI_BYTES,  /* 64, 4K, 16M, 1G, 16MiB (powers of 1024) */
-    CLI_REAL,   /* 1e-3 */
-    CLI_TIME,   /* seconds: 200, 200s, 5m, 1h, 50ms */
+    CLI_FLAG,  /* --json; in YAML and variables: yes/no, true/false, on/off, 1/0 */
+    CLI_INT,   /* whole number; also 4k, 2M (powers of 1000) */
+    CLI_BYTES, /* 64, 4K, 16M, 1G, 16MiB (powers of 1024) */
+    CLI_REAL,  /* 1e-3 */
+    CLI_TIME,  /* seconds: 200, 200s, 5m, 1h, 50ms */
     CLI_TEXT,
     CLI_CHOICE, /* one of `choices`, "a|b|c" */
     CLI_LIST,   /* comma-separated texts */
@@ -86,20 +87,21 @@ enum cli_type {
 
 struct cli_option {
     const char *name;
-    uint32_t verbs;       /* bits of the verbs that have the option */
+    uint32_t verbs; /* bits of the verbs that have the option */
     enum cli_type type;
-    char letter;          /* 'n' if -n is allowed too; 0: no letter */
-    const char *value;    /* default, as the user would write it; NULL: no default */
-    const char *metavar;  /* "N", "FILE"; NULL: derived from the type */
-    const char *choices;  /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
-    double least, most;   /* limits of a number; both 0: no limits */
-    bool no_key;          /* no YAML key and no variable, because the option only means something on the command line */
-    bool rare;            /* shown only by --help-all */
-    const char *group;    /* heading in --help */
-    const char *old;      /* names in earlier versions, separated by commas; "-o" is a letter */
+    char letter;         /* 'n' if -n is allowed too; 0: no letter */
+    const char *value;   /* default, as the user would write it; NULL: no default */
+    const char *metavar; /* "N", "FILE"; NULL: derived from the type */
+    const char *choices; /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
+    double least, most;  /* limits of a number; both 0: no limits */
+    bool
+        no_key; /* no YAML key and no variable, because the option only means something on the command line */
+    bool rare;  /* shown only by --help-all */
+    const char *group; /* heading in --help */
+    const char *old;   /* names in earlier versions, separated by commas; "-o" is a letter */
     /* name of another option; as in earlier versions, a value that is a choice of that option sets it */
     const char *old_choice_of;
-    const char *help;     /* one sentence, without the full stop */
+    const char *help; /* one sentence, without the full stop */
 };
 
 /** The table. A row without a name ends it. */
@@ -114,8 +116,8 @@ struct cli_options; /* the resolved values of one verb */
  * Errors: YOKE_EINVAL (command line, variable), YOKE_ECONFIG (file; the text has line, column and the nearest
  * name), YOKE_EDATA.
  */
-yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out, int *n_words_out,
-                                char ***words_out);
+yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
+                                int *n_words_out, char ***words_out);
 void cli_options_free(struct cli_options *options);
 
 /**
@@ -132,18 +134,18 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
 const char *cli_text(const struct cli_options *options, const char *name); /* NULL if the option is not set */
 int64_t cli_int(const struct cli_options *options, const char *name);      /* 0 if the option is not set */
 uint64_t cli_bytes(const struct cli_options *options, const char *name);
-double cli_real(const struct cli_options *options, const char *name);      /* for CLI_TIME too, in seconds */
+double cli_real(const struct cli_options *options, const char *name); /* for CLI_TIME too, in seconds */
 bool cli_flag(const struct cli_options *options, const char *name);
 /** The number of elements of a CLI_LIST, and element `index`, which is copied to `out`. */
 int cli_list_count(const struct cli_options *options, const char *name);
-const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out, size_t bytes);
+const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out,
+                          size_t bytes);
 /**
  * Whether the user set the option, and where its value comes from: "default", "job.yaml:3:7", "YOKE_BATCH",
  * "command line".
  */
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);
-
 
 /* ---- shared by the files of cli/options: options.c, config.c, help.c ---- */
 /** Find an option by its name. An old name counts too, unless an option of the verb has this name now. */

@@ -45,7 +45,8 @@ static int terminal_columns(void)
 {
     struct winsize size = { 0 };
     const char *name = above("YOKE_TERMINAL");
-    if (isatty(STDERR_FILENO)) ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    if (isatty(STDERR_FILENO))
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
     else if (name && name[0] == '/') {
         const int fd = open(name, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
         if (fd >= 0) {
@@ -72,9 +73,11 @@ static size_t fitting(const char *text, int columns)
 
 void cli_order_streams(void)
 {
-    static char buffer[1 << 16]; /* longer than any line of a table; the C library ignores a length without memory */
+    static char
+        buffer[1 << 16]; /* longer than any line of a table; the C library ignores a length without memory */
     struct stat out, err;
-    const bool one_file = !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    const bool one_file = !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err)
+                          && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
     /* The launcher joins both streams of a rank. */
     if (one_file || getenv("PMI_RANK")) setvbuf(stdout, buffer, _IOLBF, sizeof buffer);
 }
@@ -82,7 +85,7 @@ void cli_order_streams(void)
 /* ---- the line of progress ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char shown[512];        /* "": no line is shown */
+static char shown[512]; /* "": no line is shown */
 static uint64_t shown_ns;
 static bool has_ticker;
 

@@ -16,7 +16,10 @@
  */
 static uint32_t decode(const unsigned char *text, size_t n, int *length_out)
 {
-    static const struct { unsigned char mask, lead; uint32_t least; } forms[] = { { 0x80, 0, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = { { 0x80, 0, 0 }, { 0xe0, 0xc0, 0x80 }, { 0xf0, 0xe0, 0x800 }, { 0xf8, 0xf0, 0x10000 } };
     for (int more = 0; more < 4; more++) {
         if ((text[0] & forms[more].mask) != forms[more].lead) continue;
         uint32_t code = text[0] & (unsigned char)~forms[more].mask;
@@ -35,8 +38,9 @@ static uint32_t decode(const unsigned char *text, size_t n, int *length_out)
 static bool is_command(uint32_t code)
 {
     if (code == '\n' || code == '\t') return false;
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 || code == 0x200e || code == 0x200f || code == 0x061c ||
-           (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 || code == 0x200e
+           || code == 0x200f || code == 0x061c || (code >= 0x202a && code <= 0x202e)
+           || (code >= 0x2066 && code <= 0x2069);
 }
 
 static void put_escaped(const unsigned char *bytes, size_t n, FILE *to)
@@ -51,9 +55,12 @@ static void put_whole(struct cli_printer *p, bool last, FILE *to)
         int length;
         const uint32_t code = decode(p->held, p->n, &length);
         if (length < 0 && !last) return;
-        if (length <= 0) put_escaped(p->held, (size_t)(length = 1), to);
-        else if (is_command(code)) put_escaped(p->held, (size_t)length, to);
-        else fwrite(p->held, 1, (size_t)length, to);
+        if (length <= 0)
+            put_escaped(p->held, (size_t)(length = 1), to);
+        else if (is_command(code))
+            put_escaped(p->held, (size_t)length, to);
+        else
+            fwrite(p->held, 1, (size_t)length, to);
         p->n -= (size_t)length;
         memmove(p->held, p->held + length, p->n);
     }
@@ -62,7 +69,8 @@ static void put_whole(struct cli_printer *p, bool last, FILE *to)
 void cli_put_printable(struct cli_printer *p, const void *bytes, size_t n, bool last, FILE *to)
 {
     for (size_t i = 0; i < n; i++) {
-        p->held[p->n++] = ((const unsigned char *)bytes)[i]; /* a character has at most 4 bytes, and put_whole() takes it out */
+        p->held[p->n++] = ((const unsigned char *)
+                               bytes)[i]; /* a character has at most 4 bytes, and put_whole() takes it out */
         put_whole(p, false, to);
     }
     if (last) put_whole(p, true, to);
@@ -80,13 +88,16 @@ char *cli_printable(const char *text)
         cli_put_printable(&p, line, n, true, to);
         line += n;
         if (!*line) break;
-        fputs(*++line ? "\n  " : "\n", to); /* later lines are indented, so that a name cannot look like a message of its own */
+        fputs(*++line ? "\n  " : "\n",
+              to); /* later lines are indented, so that a name cannot look like a message of its own */
     }
     return fclose(to) ? NULL : out;
 }
 
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last)
 {
-    if (cli_out_on_terminal()) cli_put_printable(printer, bytes, n, last, stdout);
-    else fwrite(bytes, 1, n, stdout);
+    if (cli_out_on_terminal())
+        cli_put_printable(printer, bytes, n, last, stdout);
+    else
+        fwrite(bytes, 1, n, stdout);
 }

@@ -34,13 +34,31 @@ uint32_t cli_options_verb(const struct cli_options *options) { return options->v
 /* The multiplier of a unit. 0: the type has no such unit. */
 static double unit_of(enum cli_type type, const char *unit)
 {
-    static const struct { enum cli_type type; const char *name; double factor; } units[] = {
-        { CLI_INT, "", 1 }, { CLI_INT, "k", 1e3 }, { CLI_INT, "M", 1e6 }, { CLI_INT, "G", 1e9 },
+    static const struct {
+        enum cli_type type;
+        const char *name;
+        double factor;
+    } units[] = {
+        { CLI_INT, "", 1 },
+        { CLI_INT, "k", 1e3 },
+        { CLI_INT, "M", 1e6 },
+        { CLI_INT, "G", 1e9 },
         { CLI_REAL, "", 1 },
-        { CLI_BYTES, "", 1 }, { CLI_BYTES, "B", 1 }, { CLI_BYTES, "K", 1 << 10 }, { CLI_BYTES, "M", 1 << 20 },
-        { CLI_BYTES, "G", 1 << 30 }, { CLI_BYTES, "KiB", 1 << 10 }, { CLI_BYTES, "MiB", 1 << 20 }, { CLI_BYTES, "GiB", 1 << 30 },
-        { CLI_TIME, "", 1 }, { CLI_TIME, "s", 1 }, { CLI_TIME, "ms", 1e-3 }, { CLI_TIME, "m", 60 }, { CLI_TIME, "min", 60 },
-        { CLI_TIME, "h", 3600 }, { CLI_TIME, "d", 86400 },
+        { CLI_BYTES, "", 1 },
+        { CLI_BYTES, "B", 1 },
+        { CLI_BYTES, "K", 1 << 10 },
+        { CLI_BYTES, "M", 1 << 20 },
+        { CLI_BYTES, "G", 1 << 30 },
+        { CLI_BYTES, "KiB", 1 << 10 },
+        { CLI_BYTES, "MiB", 1 << 20 },
+        { CLI_BYTES, "GiB", 1 << 30 },
+        { CLI_TIME, "", 1 },
+        { CLI_TIME, "s", 1 },
+        { CLI_TIME, "ms", 1e-3 },
+        { CLI_TIME, "m", 60 },
+        { CLI_TIME, "min", 60 },
+        { CLI_TIME, "h", 3600 },
+        { CLI_TIME, "d", 86400 },
     };
     for (size_t i = 0; i < YOKE_COUNT(units); i++)
         if (units[i].type == type && !strcmp(units[i].name, unit)) return units[i].factor;
@@ -60,14 +78,16 @@ static bool number_of(enum cli_type type, const char *text, double *out)
     double factor = unit_of(type, end);
     if (factor == 0) return false;
     x *= factor;
-    if ((type == CLI_INT || type == CLI_BYTES) && (x != (double)(int64_t)x || x > 9.007e15 || x < -9.007e15)) return false;
+    if ((type == CLI_INT || type == CLI_BYTES) && (x != (double)(int64_t)x || x > 9.007e15 || x < -9.007e15))
+        return false;
     *out = x;
     return true;
 }
 
 static bool boolean_of(const char *text, bool *out)
 {
-    static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no", "false", "off", "0" };
+    static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no", "false", "off",
+                                                                                   "0" };
     for (size_t i = 0; i < 4; i++) {
         if (!strcasecmp(text, yes[i])) return *out = true, true;
         if (!strcasecmp(text, no[i])) return *out = false, true;
@@ -89,7 +109,8 @@ static void choice_hint(const char *choices, const char *word, char *out, size_t
     const char *names[64];
     size_t n = 0;
     yokei_text(copy, sizeof copy, "%s", choices);
-    for (char *c = strtok_r(copy, "|", &save); c && n + 1 < YOKE_COUNT(names); c = strtok_r(NULL, "|", &save)) names[n++] = c;
+    for (char *c = strtok_r(copy, "|", &save); c && n + 1 < YOKE_COUNT(names); c = strtok_r(NULL, "|", &save))
+        names[n++] = c;
     names[n] = NULL;
     const char *nearest = yokei_nearest(word, names);
     if (nearest)
@@ -98,7 +119,8 @@ static void choice_hint(const char *choices, const char *word, char *out, size_t
         out[0] = 0;
 }
 
-static yoke_status check_number(const struct cli_option *option, const char *text, const char *origin, yoke_status status)
+static yoke_status check_number(const struct cli_option *option, const char *text, const char *origin,
+                                yoke_status status)
 {
     static const char *const what[] = { [CLI_INT] = "a whole number, such as 16 or 2k",
                                         [CLI_BYTES] = "a number of bytes, such as 64K or 16M",
@@ -106,38 +128,44 @@ static yoke_status check_number(const struct cli_option *option, const char *tex
                                         [CLI_TIME] = "a time, such as 200s, 5m or 50ms" };
     double x;
     if (!number_of(option->type, text, &x))
-        return yoke_fail(status, "%s: '%s' is not a value for %s; write %s", origin, text, option->name, what[option->type]);
+        return yoke_fail(status, "%s: '%s' is not a value for %s; write %s", origin, text, option->name,
+                         what[option->type]);
     if ((option->least != 0 || option->most != 0) && !(x >= option->least && x <= option->most))
-        return yoke_fail(status, "%s: %s is out of range for %s; write %.15g to %.15g", origin, text, option->name,
-                         option->least, option->most);
+        return yoke_fail(status, "%s: %s is out of range for %s; write %.15g to %.15g", origin, text,
+                         option->name, option->least, option->most);
     return YOKE_OK;
 }
 
-static yoke_status check_words(const struct cli_option *option, const char *text, const char *origin, yoke_status status)
+static yoke_status check_words(const struct cli_option *option, const char *text, const char *origin,
+                               yoke_status status)
 {
     const char *separators = option->type == CLI_LIST ? "," : "";
     for (const char *word = text;; word++) {
         size_t length = strcspn(word, separators);
-        if (!length) return yoke_fail(status, "%s: '%s' has an empty element; %s is a list, such as a,b", origin, text, option->name);
+        if (!length)
+            return yoke_fail(status, "%s: '%s' has an empty element; %s is a list, such as a,b", origin, text,
+                             option->name);
         if (option->choices && !is_choice(option->choices, word, length)) {
             char single[128], hint[160];
             yokei_text(single, sizeof single, "%.*s", (int)length, word);
             choice_hint(option->choices, single, hint, sizeof hint);
-            return yoke_fail(status, "%s: '%s' is not a value for %s; choose from %s%s", origin, single, option->name,
-                             option->choices, hint);
+            return yoke_fail(status, "%s: '%s' is not a value for %s; choose from %s%s", origin, single,
+                             option->name, option->choices, hint);
         }
         word += length;
         if (!*word) return YOKE_OK;
     }
 }
 
-static yoke_status check(const struct cli_option *option, const char *text, const char *origin, yoke_status status)
+static yoke_status check(const struct cli_option *option, const char *text, const char *origin,
+                         yoke_status status)
 {
     bool flag;
     switch (option->type) {
     case CLI_FLAG:
         if (boolean_of(text, &flag)) return YOKE_OK;
-        return yoke_fail(status, "%s: '%s' is not a value for %s; write yes or no", origin, text, option->name);
+        return yoke_fail(status, "%s: '%s' is not a value for %s; write yes or no", origin, text,
+                         option->name);
     case CLI_INT:
     case CLI_BYTES:
     case CLI_REAL:
@@ -153,7 +181,9 @@ static yoke_status check(const struct cli_option *option, const char *text, cons
 
 /* ---- words of earlier versions ---- */
 
-static const struct { const char *old, *now; } old_choices[] = { { "fp32", "f32" }, { "fp16", "f16" } };
+static const struct {
+    const char *old, *now;
+} old_choices[] = { { "fp32", "f32" }, { "fp16", "f16" } };
 
 /*
  * The value with today's names of types, if the option's choices have them. The caller frees it with free().
@@ -170,11 +200,14 @@ static char *in_todays_words(const struct cli_option *option, const char *value)
         const size_t length = strcspn(word, separators);
         const char *now = NULL;
         for (size_t i = 0; i < YOKE_COUNT(old_choices); i++)
-            if (strlen(old_choices[i].old) == length && !strncmp(word, old_choices[i].old, length) && !is_choice(option->choices, word, length) &&
-                is_choice(option->choices, old_choices[i].now, strlen(old_choices[i].now)))
+            if (strlen(old_choices[i].old) == length && !strncmp(word, old_choices[i].old, length)
+                && !is_choice(option->choices, word, length)
+                && is_choice(option->choices, old_choices[i].now, strlen(old_choices[i].now)))
                 now = old_choices[i].now;
-        if (now) fputs(now, to);
-        else fwrite(word, 1, length, to);
+        if (now)
+            fputs(now, to);
+        else
+            fwrite(word, 1, length, to);
         word += length;
         if (!*word) break;
         fputc(*word, to);
@@ -187,10 +220,13 @@ static char *in_todays_words(const struct cli_option *option, const char *value)
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status)
 {
-    const struct cli_option *older = option->old_choice_of ? cli_option_find(options->verb, option->old_choice_of) : NULL;
+    const struct cli_option *older = option->old_choice_of
+                                         ? cli_option_find(options->verb, option->old_choice_of)
+                                         : NULL;
     if (older && is_choice(older->choices, value, strlen(value))) option = older;
     char *text = in_todays_words(option, value), *where = strdup(origin);
-    yoke_status wrong = text && where ? check(option, text, origin, status) : yoke_fail(YOKE_ENOMEM, "no memory for options");
+    yoke_status wrong = text && where ? check(option, text, origin, status)
+                                      : yoke_fail(YOKE_ENOMEM, "no memory for options");
     if (wrong) {
         free(text);
         free(where);
@@ -211,8 +247,10 @@ yoke_status cli_options_new(uint32_t verb, struct cli_options **options_out)
     options->verb = verb;
     yoke_status status = YOKE_OK;
     for (const struct cli_option *o = cli_option_table; o->name && !status; o++) {
-        if (row(o) >= MAX_OPTIONS) status = yoke_fail(YOKE_EINTERNAL, "the option table has more than %d rows", MAX_OPTIONS);
-        else if ((o->verbs & verb) && o->value) status = cli_options_set(options, o, o->value, "default", YOKE_EINTERNAL);
+        if (row(o) >= MAX_OPTIONS)
+            status = yoke_fail(YOKE_EINTERNAL, "the option table has more than %d rows", MAX_OPTIONS);
+        else if ((o->verbs & verb) && o->value)
+            status = cli_options_set(options, o, o->value, "default", YOKE_EINTERNAL);
     }
     if (status) {
         cli_options_free(options);
@@ -235,7 +273,10 @@ void cli_options_free(struct cli_options *options)
 /* ---- the command line ---- */
 
 struct given {
-    struct { const struct cli_option *option; const char *text; } values[MAX_OPTIONS];
+    struct {
+        const struct cli_option *option;
+        const char *text;
+    } values[MAX_OPTIONS];
     int n_values;
     char **words;
     int n_words;
@@ -308,7 +349,9 @@ static yoke_status look_for_unknown(uint32_t verb, int argc, char **argv, bool s
                 return yoke_fail(YOKE_EINVAL, "%s: unknown option %s; see %s --help", argv[0], arg, argv[0]);
         }
         if (option->type == CLI_FLAG || value_inside) continue;
-        if (++i == argc) return yoke_fail(YOKE_EINVAL, "%s: option %s needs a value; see %s --help", argv[0], arg, argv[0]);
+        if (++i == argc)
+            return yoke_fail(YOKE_EINVAL, "%s: option %s needs a value; see %s --help", argv[0], arg,
+                             argv[0]);
     }
     return YOKE_OK;
 }
@@ -326,7 +369,8 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
         int flags = o->type == CLI_FLAG ? OPTION_ARG_OPTIONAL : 0;
         rows[n++] = (struct argp_option){ o->name, 256 + (int)row(o), arg, flags, NULL, 0 };
         for (int i = 0; n_old < MAX_OPTIONS && cli_option_old(o, i, old[n_old], sizeof old[n_old]); i++)
-            if (cli_option_find(verb, old[n_old]) == o && old[n_old][0] != '-') /* no other option has that name now */
+            if (cli_option_find(verb, old[n_old]) == o
+                && old[n_old][0] != '-') /* no other option has that name now */
                 rows[n++] = (struct argp_option){ old[n_old++], 256 + (int)row(o), arg, flags, NULL, 0 };
     }
     /*
@@ -348,22 +392,29 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
         line[i] = argv[i];
         if (i == 0 || ended) continue;
         const struct cli_option *o = NULL;
-        if (!strcmp(argv[i], "--")) ended = true;
-        else if (argv[i][0] == '-' && argv[i][1] == '-') o = cli_option_find(verb, argv[i] + 2);
+        if (!strcmp(argv[i], "--"))
+            ended = true;
+        else if (argv[i][0] == '-' && argv[i][1] == '-')
+            o = cli_option_find(verb, argv[i] + 2);
         else if (argv[i][0] == '-' && argv[i][1]) {
             o = by_letter(verb, argv[i][1]);
             line[i] = spelt + used;
-            used += (size_t)snprintf(spelt + used, room - used, "--%s%s%s", o->name, argv[i][2] ? "=" : "", argv[i] + 2) + 1;
+            used += (size_t)snprintf(spelt + used, room - used, "--%s%s%s", o->name, argv[i][2] ? "=" : "",
+                                     argv[i] + 2)
+                    + 1;
             if (argv[i][2]) o = NULL;
-        } else if (given->stop_at_word) ended = true;
+        } else if (given->stop_at_word)
+            ended = true;
         if (o && o->type != CLI_FLAG) {
             i++; /* the option's value, which may begin with a dash */
             line[i] = argv[i];
         }
     }
     struct argp parser = { rows, take, NULL, NULL, NULL, NULL, NULL };
-    int error = argp_parse(&parser, argc, line, ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_IN_ORDER, NULL, given);
-    if (error) status = yoke_fail(YOKE_EINVAL, "%s: the command line cannot be read: %s", argv[0], strerror(error));
+    int error = argp_parse(&parser, argc, line, ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_IN_ORDER,
+                           NULL, given);
+    if (error)
+        status = yoke_fail(YOKE_EINVAL, "%s: the command line cannot be read: %s", argv[0], strerror(error));
     /* Values point into argv or into `spelt`. cli_options_set copies them before `spelt` is freed. */
     given->words[given->n_words] = NULL;
     for (int i = 0; i < given->n_values && !status; i++) {
@@ -376,7 +427,8 @@ static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given
     return status;
 }
 
-static yoke_status apply_variable(struct cli_options *options, const struct cli_option *option, const char *name)
+static yoke_status apply_variable(struct cli_options *options, const struct cli_option *option,
+                                  const char *name)
 {
     char variable[96];
     cli_variable_name(name, variable, sizeof variable);
@@ -406,13 +458,14 @@ static yoke_status apply(struct cli_options *options, const struct given *given)
     for (int i = 0; i < given->n_values; i++) {
         char origin[160];
         yokei_text(origin, sizeof origin, "option --%s", given->values[i].option->name);
-        YOKE_TRY(cli_options_set(options, given->values[i].option, given->values[i].text, origin, YOKE_EINVAL));
+        YOKE_TRY(
+            cli_options_set(options, given->values[i].option, given->values[i].text, origin, YOKE_EINVAL));
     }
     return YOKE_OK;
 }
 
-yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out, int *n_words_out,
-                                char ***words_out)
+yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
+                                int *n_words_out, char ***words_out)
 {
     struct given *given = calloc(1, sizeof *given);
     struct cli_options *options = NULL;
@@ -426,8 +479,8 @@ yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli
     YOKE_TRY_GOTO(parse_line(verb, argc, argv, given), out);
     const struct cli_verb *about = cli_verb_of(verb);
     if (given->n_words && about && !about->arguments) {
-        status = yoke_fail(YOKE_EINVAL, "%s: what is '%s'? This verb takes options only; see %s --help", argv[0],
-                           given->words[0], argv[0]);
+        status = yoke_fail(YOKE_EINVAL, "%s: what is '%s'? This verb takes options only; see %s --help",
+                           argv[0], given->words[0], argv[0]);
         goto out;
     }
     YOKE_TRY_GOTO(cli_options_new(verb, &options), out);
@@ -476,8 +529,11 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
         const char *origin = text < end ? text + strlen(text) + 1 : end;
         const struct cli_option *option = cli_option_find(verb, name);
         yoke_status status = YOKE_OK;
-        if (!option || origin >= end) status = yoke_fail(YOKE_EMISMATCH, "rank 0 sent option %s, which this rank's yoke does not have; "
-                                                         "install one version everywhere", name);
+        if (!option || origin >= end)
+            status = yoke_fail(YOKE_EMISMATCH,
+                               "rank 0 sent option %s, which this rank's yoke does not have; "
+                               "install one version everywhere",
+                               name);
         if (!status) status = cli_options_set(options, option, text, origin, YOKE_EMISMATCH);
         if (status) {
             cli_options_free(options);
@@ -491,7 +547,8 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
 
 /* ---- values ---- */
 
-static const struct value *value_of(const struct cli_options *options, const char *name, const struct cli_option **option_out)
+static const struct value *value_of(const struct cli_options *options, const char *name,
+                                    const struct cli_option **option_out)
 {
     static const struct value none;
     const struct cli_option *option = cli_option_find(options->verb, name);
@@ -504,7 +561,10 @@ static const struct value *value_of(const struct cli_options *options, const cha
     return v->text ? v : &none;
 }
 
-const char *cli_text(const struct cli_options *options, const char *name) { return value_of(options, name, NULL)->text; }
+const char *cli_text(const struct cli_options *options, const char *name)
+{
+    return value_of(options, name, NULL)->text;
+}
 
 double cli_real(const struct cli_options *options, const char *name)
 {
@@ -515,8 +575,14 @@ double cli_real(const struct cli_options *options, const char *name)
     return x;
 }
 
-int64_t cli_int(const struct cli_options *options, const char *name) { return (int64_t)cli_real(options, name); }
-uint64_t cli_bytes(const struct cli_options *options, const char *name) { return (uint64_t)cli_real(options, name); }
+int64_t cli_int(const struct cli_options *options, const char *name)
+{
+    return (int64_t)cli_real(options, name);
+}
+uint64_t cli_bytes(const struct cli_options *options, const char *name)
+{
+    return (uint64_t)cli_real(options, name);
+}
 
 bool cli_flag(const struct cli_options *options, const char *name)
 {
@@ -534,7 +600,8 @@ int cli_list_count(const struct cli_options *options, const char *name)
     return n;
 }
 
-const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out, size_t bytes)
+const char *cli_list_item(const struct cli_options *options, const char *name, int index, char *out,
+                          size_t bytes)
 {
     const char *text = cli_text(options, name);
     for (; text && index > 0; index--) text = strchr(text, ',') ? strchr(text, ',') + 1 : NULL;

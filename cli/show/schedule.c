@@ -31,7 +31,9 @@ static yoke_status make_room(struct cli_schedule *s, int n_stages)
     s->buckets = calloc((size_t)n_stages, sizeof *s->buckets);
     s->recompute = calloc((size_t)n_stages, sizeof *s->recompute);
     s->shape.n_buckets = s->buckets;
-    return s->buckets && s->recompute ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d stages", n_stages);
+    return s->buckets && s->recompute
+               ? YOKE_OK
+               : yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d stages", n_stages);
 }
 
 /* Read a file's text, with a zero byte behind it. */
@@ -73,11 +75,13 @@ static yoke_status shape_of_file(const struct cli_options *o, struct cli_schedul
             shape->n_chunks = YOKE_MAX(shape->n_chunks, a->chunk + 1);
         }
     if (cli_is_set(o, "stages") && cli_int(o, "stages") != shape->n_stages)
-        return yoke_fail(YOKE_ECONFIG, "%s: it has %d lines, but there are %d stages: one line per stage", s->kind, shape->n_stages, (int)cli_int(o, "stages"));
+        return yoke_fail(YOKE_ECONFIG, "%s: it has %d lines, but there are %d stages: one line per stage",
+                         s->kind, shape->n_stages, (int)cli_int(o, "stages"));
     if (cli_is_set(o, "microbatches")) shape->n_micro_batches = (int)cli_int(o, "microbatches");
     if (cli_is_set(o, "chunks")) shape->n_chunks = (int)cli_int(o, "chunks");
     if (cli_is_set(o, "tied")) shape->tied = cli_flag(o, "tied");
-    for (int stage = 0; cli_is_set(o, "buckets") && stage < shape->n_stages; stage++) s->buckets[stage] = (int)cli_int(o, "buckets");
+    for (int stage = 0; cli_is_set(o, "buckets") && stage < shape->n_stages; stage++)
+        s->buckets[stage] = (int)cli_int(o, "buckets");
     return YOKE_OK;
 }
 
@@ -90,7 +94,8 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
     free(text);
     if (!status) status = shape_of_file(o, s);
     if (!status) status = yokei_schedule_check_pipeline(&s->schedule, &s->shape);
-    if (status == YOKE_ECONFIG && !strstr(yoke_last_error(), path)) return yoke_fail(status, "%s: %s", path, yoke_last_error());
+    if (status == YOKE_ECONFIG && !strstr(yoke_last_error(), path))
+        return yoke_fail(status, "%s: %s", path, yoke_last_error());
     return status;
 }
 
@@ -105,9 +110,13 @@ static yoke_status read_recompute(const struct cli_options *o, struct cli_schedu
     for (int i = 0; i < n && !strcmp(text, "full"); i++) s->recompute[i] = true;
     for (const char *at = text; strcmp(text, "full");) {
         char *end = NULL;
-        const long stage = toupper((unsigned char)at[0]) == 'S' && isdigit((unsigned char)at[1]) ? strtol(at + 1, &end, 10) : 0;
+        const long stage = toupper((unsigned char)at[0]) == 'S' && isdigit((unsigned char)at[1])
+                               ? strtol(at + 1, &end, 10)
+                               : 0;
         if (stage < 1 || stage > n || (*end && *end != ','))
-            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --recompute %s: write none, full, or stages such as S1,S%d", text, n);
+            return yoke_fail(YOKE_EINVAL,
+                             "yoke schedule show: --recompute %s: write none, full, or stages such as S1,S%d",
+                             text, n);
         s->recompute[stage - 1] = true;
         if (!*end) break;
         at = end + 1;
@@ -119,16 +128,21 @@ static yoke_status read_recompute(const struct cli_options *o, struct cli_schedu
 static yoke_status make_schedule(const struct cli_options *o, struct cli_schedule *s)
 {
     s->kind = cli_text(o, "kind");
-    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind)) s->shape.kind++; /* the option table lists the same names */
+    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind))
+        s->shape.kind++; /* the option table lists the same names */
     YOKE_TRY(make_room(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
     s->shape.n_micro_batches = cli_is_set(o, "microbatches") ? (int)cli_int(o, "microbatches") : 8;
-    s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks") : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2 : 1;
+    s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks")
+                        : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2
+                                                                                               : 1;
     s->shape.tied = cli_flag(o, "tied");
     for (int stage = 0; stage < s->shape.n_stages; stage++) s->buckets[stage] = (int)cli_int(o, "buckets");
     YOKE_TRY(read_recompute(o, s));
     if ((double)s->shape.n_stages * s->shape.n_micro_batches * s->shape.n_chunks > 5e5)
-        return yoke_fail(YOKE_EINVAL, "yoke schedule show: %d stages, %d micro-batches and %d chunks are more than is shown: their product may be 500000",
-                         s->shape.n_stages, s->shape.n_micro_batches, s->shape.n_chunks);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke schedule show: %d stages, %d micro-batches and %d chunks are more than is shown: their product may be 500000",
+            s->shape.n_stages, s->shape.n_micro_batches, s->shape.n_chunks);
     return yokei_schedule_pipeline(&s->shape, &s->schedule);
 }
 
@@ -176,13 +190,17 @@ static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
         line += strspn(line, " \t\r");
         if (!*line || *line == '#') continue;
         if (stage == s->shape.n_stages)
-            status = yoke_fail(YOKE_ECONFIG, "%s:%d: a line more than there are stages (%d)", path, number, stage);
+            status = yoke_fail(YOKE_ECONFIG, "%s:%d: a line more than there are stages (%d)", path, number,
+                               stage);
         else if (!set_costs(s, stage++, line, 5))
-            status = yoke_fail(YOKE_ECONFIG, "%s:%d: \"%.60s\": write F,B,W[,HOP[,R]] of the stage, times that are not all 0, such as 18.5,18,9.3,0.6",
-                               path, number, line);
+            status = yoke_fail(
+                YOKE_ECONFIG,
+                "%s:%d: \"%.60s\": write F,B,W[,HOP[,R]] of the stage, times that are not all 0, such as 18.5,18,9.3,0.6",
+                path, number, line);
     }
     if (!status && stage < s->shape.n_stages)
-        status = yoke_fail(YOKE_ECONFIG, "%s: %d lines of costs, but there are %d stages: one line per stage", path, stage, s->shape.n_stages);
+        status = yoke_fail(YOKE_ECONFIG, "%s: %d lines of costs, but there are %d stages: one line per stage",
+                           path, stage, s->shape.n_stages);
     free(text);
     return status;
 }
@@ -191,23 +209,30 @@ static yoke_status read_costs(const struct cli_options *o, struct cli_schedule *
 {
     const char *text = cli_text(o, "costs"), *path = cli_text(o, "costs-file");
     YOKE_TRY(yokei_costs_equal(s->shape.n_stages, s->shape.n_chunks, 1, 1, 1, 0, &s->costs));
-    if (text && path) return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs and --costs-file exclude each other");
+    if (text && path)
+        return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs and --costs-file exclude each other");
     if (path) return read_costs_file(path, s);
     for (int stage = 0; text && stage < s->shape.n_stages; stage++)
         if (!set_costs(s, stage, text, 4))
-            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6", text);
+            return yoke_fail(
+                YOKE_EINVAL,
+                "yoke schedule show: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6",
+                text);
     return YOKE_OK;
 }
 
 /* ---- the verbs ---- */
 
-const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out, size_t bytes)
+const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out,
+                             size_t bytes)
 {
     struct yokei_action shown = { a->kind, a->index + 1, 0 };
     yokei_action_text(&shown, out, bytes);
     const size_t used = strlen(out);
-    if (s->shape.n_chunks > 26) yokei_text(out + used, bytes - used, ".%d", a->chunk + 1);
-    else if (s->shape.n_chunks > 1) yokei_text(out + used, bytes - used, "%c", 'a' + a->chunk);
+    if (s->shape.n_chunks > 26)
+        yokei_text(out + used, bytes - used, ".%d", a->chunk + 1);
+    else if (s->shape.n_chunks > 1)
+        yokei_text(out + used, bytes - used, "%c", 'a' + a->chunk);
     return out;
 }
 
@@ -242,8 +267,10 @@ static yoke_status output(const struct cli_schedule *s, const char *format, cons
     if (!to) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
     yoke_status status = print(s, format, to);
     if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
-    if (!status && path) status = yokei_file_write(path, text, bytes);
-    else if (!status && fwrite(text, 1, bytes, stdout) != bytes) status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
+    if (!status && path)
+        status = yokei_file_write(path, text, bytes);
+    else if (!status && fwrite(text, 1, bytes, stdout) != bytes)
+        status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
     free(text);
     return status;
 }
@@ -254,8 +281,12 @@ static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
     static const char *const made[] = { "kind", "recompute" };
     for (size_t i = 0; path && i < YOKE_COUNT(made); i++)
         if (cli_is_set(o, made[i]))
-            return yoke_fail(YOKE_EINVAL, "yoke schedule show: --%s says how to make a schedule, and --file gives one: leave one of them out", made[i]);
-    if (when && cli_is_set(o, "at")) return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
+            return yoke_fail(
+                YOKE_EINVAL,
+                "yoke schedule show: --%s says how to make a schedule, and --file gives one: leave one of them out",
+                made[i]);
+    if (when && cli_is_set(o, "at"))
+        return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
     YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
     YOKE_TRY(read_costs(o, s));
     YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->timeline));
@@ -277,10 +308,13 @@ yoke_status cli_schedule_show(const struct cli_context *context)
 yoke_status cli_schedule_check(const struct cli_context *context)
 {
     struct cli_schedule s = { 0 };
-    if (context->n_words != 1) return yoke_fail(YOKE_EINVAL, "yoke schedule check: which schedule? Give its file: yoke schedule check mine.csv");
+    if (context->n_words != 1)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke schedule check: which schedule? Give its file: yoke schedule check mine.csv");
     const yoke_status status = read_schedule(context->options, context->words[0], &s);
     if (!status)
-        printf("%s: sound: stages %d, chunks of each %d, micro-batches %d\n", s.kind, s.shape.n_stages, s.shape.n_chunks, s.shape.n_micro_batches);
+        printf("%s: sound: stages %d, chunks of each %d, micro-batches %d\n", s.kind, s.shape.n_stages,
+               s.shape.n_chunks, s.shape.n_micro_batches);
     schedule_free(&s);
     return status;
 }

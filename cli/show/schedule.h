@@ -7,8 +7,8 @@
 #include "parallel/simulate.h"
 
 struct cli_schedule {
-    const char *kind;             /* kind of the schedule, or the file's name */
-    struct yokei_pipeline shape;  /* n_chunks is at least 1 */
+    const char *kind;            /* kind of the schedule, or the file's name */
+    struct yokei_pipeline shape; /* n_chunks is at least 1 */
     int *buckets;
     bool *recompute;
     struct yokei_schedule schedule;
@@ -16,14 +16,15 @@ struct cli_schedule {
     struct yokei_timeline timeline;
     bool has_moment;
     double moment;
-    const char *moment_text;      /* the moment as the user wrote it; NULL: the user gave a time */
+    const char *moment_text; /* the moment as the user wrote it; NULL: the user gave a time */
     int width;
 };
 
 static inline bool cli_is_work(const struct yokei_action *a) { return a->kind <= YOKEI_ACTION_R; }
 
 /** "F1", or "F1a" if stages have several chunks. Numbers in labels count from 1. */
-const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out, size_t bytes);
+const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out,
+                             size_t bytes);
 /** Write a time without needless digits. */
 const char *cli_time_text(double time, char *out, size_t bytes);
 
@@ -38,8 +39,8 @@ yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to);
 struct cli_moment {
     int finished; /* the last action that was finished */
     int doing;
-    int next;     /* the next action, if the stage is idle */
-    bool starts;  /* `doing` begins exactly now */
+    int next;    /* the next action, if the stage is idle */
+    bool starts; /* `doing` begins exactly now */
 };
 void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_moment *out);
 /** Convert "S3 finished F1" to a time. The text of YOKE_EINVAL lists what can be written. */

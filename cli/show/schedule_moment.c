@@ -36,8 +36,11 @@ void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_
 
 static yoke_status bad_phrase(const char *text, const char *why)
 {
-    return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when \"%s\": %s; write \"S3 finished F1\" or \"S3 starts B2\", stages and micro-batches counted from "
-                     "1, with a letter for the chunk where there are several (F1a)", text, why);
+    return yoke_fail(
+        YOKE_EINVAL,
+        "yoke schedule show: --when \"%s\": %s; write \"S3 finished F1\" or \"S3 starts B2\", stages and micro-batches counted from "
+        "1, with a letter for the chunk where there are several (F1a)",
+        text, why);
 }
 
 /* Read "F1", "B12" or "W1b": a kind of work, a micro-batch, a chunk. */
@@ -49,8 +52,10 @@ static bool parse_work(const struct cli_schedule *s, const char *word, struct yo
     char *end;
     const long m = strtol(word + 1, &end, 10);
     long chunk = 0;
-    if (*end == '.') chunk = strtol(end + 1, &end, 10) - 1;
-    else if (isalpha((unsigned char)*end)) chunk = tolower((unsigned char)*end++) - 'a';
+    if (*end == '.')
+        chunk = strtol(end + 1, &end, 10) - 1;
+    else if (isalpha((unsigned char)*end))
+        chunk = tolower((unsigned char)*end++) - 'a';
     *out = (struct yokei_action){ (enum yokei_action_kind)(letter - letters), (int)m - 1, (int)chunk };
     return !*end && m >= 1 && m <= s->shape.n_micro_batches && chunk >= 0 && chunk < s->shape.n_chunks;
 }
@@ -59,11 +64,15 @@ yoke_status cli_schedule_parse_when(struct cli_schedule *s, const char *text)
 {
     char stage_word[16], verb[16], work[32], more[2];
     struct yokei_action a;
-    if (sscanf(text, " %15s %15s %31s %1s", stage_word, verb, work, more) != 3) return bad_phrase(text, "it has not three words");
+    if (sscanf(text, " %15s %15s %31s %1s", stage_word, verb, work, more) != 3)
+        return bad_phrase(text, "it has not three words");
     char *end;
-    const long stage = toupper((unsigned char)stage_word[0]) == 'S' && isdigit((unsigned char)stage_word[1]) ? strtol(stage_word + 1, &end, 10) : 0;
+    const long stage = toupper((unsigned char)stage_word[0]) == 'S' && isdigit((unsigned char)stage_word[1])
+                           ? strtol(stage_word + 1, &end, 10)
+                           : 0;
     if (stage < 1 || stage > s->shape.n_stages || *end) return bad_phrase(text, "there is no such stage");
-    const bool finished = !strcmp(verb, "finished") || !strcmp(verb, "finishes"), starts = !strcmp(verb, "starts") || !strcmp(verb, "started");
+    const bool finished = !strcmp(verb, "finished") || !strcmp(verb, "finishes"),
+               starts = !strcmp(verb, "starts") || !strcmp(verb, "started");
     if (!finished && !starts) return bad_phrase(text, "a stage has finished or starts something");
     if (!parse_work(s, work, &a)) return bad_phrase(text, "there is no such work");
     const struct yokei_actions *list = &s->schedule.rank[stage - 1];
@@ -102,12 +111,17 @@ static void stage_text(const struct cli_schedule *s, int stage, char *out, size_
     struct cli_moment m;
     char done[96] = "has finished nothing yet", now[160] = "is through", label[48], since[32], until[32];
     cli_schedule_moment_of(s, stage, &m);
-    if (m.finished >= 0) yokei_text(done, sizeof done, "has finished %s", cli_action_label(s, &list->action[m.finished], label, sizeof label));
+    if (m.finished >= 0)
+        yokei_text(done, sizeof done, "has finished %s",
+                   cli_action_label(s, &list->action[m.finished], label, sizeof label));
     if (m.doing >= 0) {
         cli_action_label(s, &list->action[m.doing], label, sizeof label);
-        if (m.starts) yokei_text(now, sizeof now, "starts %s", label);
-        else yokei_text(now, sizeof now, "is at %s, from %s to %s", label, cli_time_text(span[m.doing].start, since, sizeof since),
-                        cli_time_text(span[m.doing].end, until, sizeof until));
+        if (m.starts)
+            yokei_text(now, sizeof now, "starts %s", label);
+        else
+            yokei_text(now, sizeof now, "is at %s, from %s to %s", label,
+                       cli_time_text(span[m.doing].start, since, sizeof since),
+                       cli_time_text(span[m.doing].end, until, sizeof until));
     } else if (m.next >= 0) {
         say_wait(s, stage, m.next, now, sizeof now);
     }
@@ -118,8 +132,10 @@ void cli_schedule_moment_text(const struct cli_schedule *s, FILE *to)
 {
     char text[400], time[32];
     cli_time_text(s->moment, time, sizeof time);
-    if (s->moment_text) fprintf(to, "When %s (time %s):\n", s->moment_text, time);
-    else fprintf(to, "At time %s:\n", time);
+    if (s->moment_text)
+        fprintf(to, "When %s (time %s):\n", s->moment_text, time);
+    else
+        fprintf(to, "At time %s:\n", time);
     for (int stage = 0; stage < s->shape.n_stages; stage++) {
         stage_text(s, stage, text, sizeof text);
         fprintf(to, "  %s\n", text);

@@ -15,11 +15,11 @@ enum { MOST_PANELS = 4 };
 /* How time is mapped to columns. */
 struct canvas {
     const struct cli_schedule *s;
-    double scale;    /* columns per unit of time */
-    int columns;     /* number of columns for the whole time */
-    int margin;      /* number of columns for "S12 " */
-    int panel;       /* columns of a panel */
-    bool labelled;   /* work is labelled "F1"; else it is one letter, a capital for odd micro-batches */
+    double scale;  /* columns per unit of time */
+    int columns;   /* number of columns for the whole time */
+    int margin;    /* number of columns for "S12 " */
+    int panel;     /* columns of a panel */
+    bool labelled; /* work is labelled "F1"; else it is one letter, a capital for odd micro-batches */
 };
 
 static int column(const struct canvas *c, double time) { return (int)floor(time * c->scale + 0.5 + 1e-9); }
@@ -50,7 +50,8 @@ static double scale_for(const struct cli_schedule *s, int space, int *unit_out)
 static double end_of_work(const struct cli_schedule *s)
 {
     double end = 0;
-    for (int stage = 0; stage < s->shape.n_stages; stage++) end = YOKE_MAX(end, s->timeline.stage[stage].last);
+    for (int stage = 0; stage < s->shape.n_stages; stage++)
+        end = YOKE_MAX(end, s->timeline.stage[stage].last);
     return end;
 }
 
@@ -62,10 +63,14 @@ static struct canvas canvas_of(const struct cli_schedule *s)
     int unit, unit_narrow;
     const double end = end_of_work(s), wide = scale_for(s, 1, &unit), narrow = scale_for(s, 0, &unit_narrow);
     c.panel = s->width - c.margin;
-    if (wide * end <= c.panel) c.scale = wide;
-    else if (narrow * end <= c.panel) c.scale = narrow;
-    else if (wide * end <= (double)MOST_PANELS * (c.panel - c.panel % unit)) c.scale = wide, c.panel -= c.panel % unit;
-    else c.scale = c.panel / end, c.labelled = false;
+    if (wide * end <= c.panel)
+        c.scale = wide;
+    else if (narrow * end <= c.panel)
+        c.scale = narrow;
+    else if (wide * end <= (double)MOST_PANELS * (c.panel - c.panel % unit))
+        c.scale = wide, c.panel -= c.panel % unit;
+    else
+        c.scale = c.panel / end, c.labelled = false;
     c.columns = column(&c, end);
     return c;
 }
@@ -96,13 +101,17 @@ static void fill_row(const struct canvas *c, int stage, char *row)
 static void fill_ruler(const struct canvas *c, char *row)
 {
     const double least = 10 / c->scale, power = pow(10, floor(log10(least)));
-    const double step = least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
+    const double step = least <= power       ? power
+                        : least <= 2 * power ? 2 * power
+                        : least <= 5 * power ? 5 * power
+                                             : 10 * power;
     memset(row, ' ', (size_t)c->columns);
     for (int k = 0;; k++) {
         char text[32];
         const int at = column(c, k * step), length = (int)strlen(cli_time_text(k * step, text, sizeof text));
         if (at + length > c->columns) return;
-        if (at / c->panel == (at + length) / c->panel || (at + length) % c->panel == 0) memcpy(row + at, text, (size_t)length);
+        if (at / c->panel == (at + length) / c->panel || (at + length) % c->panel == 0)
+            memcpy(row + at, text, (size_t)length);
     }
 }
 
@@ -110,8 +119,10 @@ static void print_panel(const struct canvas *c, const char *name, const char *ro
 {
     int length = YOKE_MIN(c->panel, c->columns - from);
     while (length > 0 && row[from + length - 1] == ' ') length--;
-    if (length > 0) fprintf(to, "%-*s%.*s\n", c->margin, name, length, row + from);
-    else fprintf(to, "%s\n", name);
+    if (length > 0)
+        fprintf(to, "%-*s%.*s\n", c->margin, name, length, row + from);
+    else
+        fprintf(to, "%s\n", name);
 }
 
 static yoke_status draw(const struct canvas *c, FILE *to)
@@ -143,11 +154,13 @@ static void summary(const struct cli_schedule *s, FILE *to)
         const struct yokei_stage_times *x = &t->stage[stage];
         char name[16];
         yokei_text(name, sizeof name, "S%d", stage + 1);
-        fprintf(to, "%-5s %9s %5.1f%%   %s%s\n", name, cli_time_text(x->busy, a, sizeof a), 100 * x->idle, cli_time_text(x->peak, b, sizeof b),
+        fprintf(to, "%-5s %9s %5.1f%%   %s%s\n", name, cli_time_text(x->busy, a, sizeof a), 100 * x->idle,
+                cli_time_text(x->peak, b, sizeof b),
                 x->busy > x->useful ? ", and inputs of those to recompute" : "");
     }
-    fprintf(to, "bubble %.2f%%: the idle fraction 1 - m (F + B + W) / %s, the mean over the stages; in all %s\n", 100 * t->bubble,
-            cli_time_text(t->longest, a, sizeof a), cli_time_text(t->total, b, sizeof b));
+    fprintf(to,
+            "bubble %.2f%%: the idle fraction 1 - m (F + B + W) / %s, the mean over the stages; in all %s\n",
+            100 * t->bubble, cli_time_text(t->longest, a, sizeof a), cli_time_text(t->total, b, sizeof b));
 }
 
 yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to)
@@ -155,11 +168,17 @@ yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to)
     const struct canvas c = canvas_of(s);
     fprintf(to, "%s: %d stage%s", s->kind, s->shape.n_stages, s->shape.n_stages == 1 ? "" : "s");
     if (s->shape.n_chunks > 1) fprintf(to, " of %d chunks (a, b, ...)", s->shape.n_chunks);
-    fprintf(to, ", %d micro-batch%s\n\n", s->shape.n_micro_batches, s->shape.n_micro_batches == 1 ? "" : "es");
+    fprintf(to, ", %d micro-batch%s\n\n", s->shape.n_micro_batches,
+            s->shape.n_micro_batches == 1 ? "" : "es");
     YOKE_TRY(draw(&c, to));
-    if (!c.labelled) fputs("capitals: micro-batches 1, 3, ...; small letters: 2, 4, ...; a larger --width shows their numbers\n", to);
+    if (!c.labelled)
+        fputs(
+            "capitals: micro-batches 1, 3, ...; small letters: 2, 4, ...; a larger --width shows their numbers\n",
+            to);
     fputc('\n', to);
-    if (s->has_moment) cli_schedule_moment_text(s, to);
-    else summary(s, to);
+    if (s->has_moment)
+        cli_schedule_moment_text(s, to);
+    else
+        summary(s, to);
     return YOKE_OK;
 }

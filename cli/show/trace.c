@@ -30,7 +30,10 @@ static void trace_free(struct cli_trace *t)
 static yoke_status highest_rank(const char *folder, int *highest_out)
 {
     DIR *dir = opendir(folder);
-    if (!dir) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: %s; give the folder of a run, such as the one that its error named", folder, yokei_why(errno));
+    if (!dir)
+        return yoke_fail(yokei_input_status(errno, YOKE_EDATA),
+                         "%s: %s; give the folder of a run, such as the one that its error named", folder,
+                         yokei_why(errno));
     *highest_out = -1;
     for (struct dirent *e; (e = readdir(dir));) {
         char name[32];
@@ -96,8 +99,11 @@ static yoke_status load(struct cli_trace *t)
     int highest = -1;
     YOKE_TRY(highest_rank(t->folder, &highest));
     if (highest < 0)
-        return yoke_fail(YOKE_EDATA, "%s: no flight records here; a run keeps them in its --run-dir, or in a temporary folder when it fails; "
-                         "without yoke run, set YOKE_RUN_DIR", t->folder);
+        return yoke_fail(
+            YOKE_EDATA,
+            "%s: no flight records here; a run keeps them in its --run-dir, or in a temporary folder when it fails; "
+            "without yoke run, set YOKE_RUN_DIR",
+            t->folder);
     YOKE_TRY(make_room(t, highest + 1));
     YOKE_TRY(read_records(t, highest + 1));
     const int n = ranks_of_job(t->files, highest + 1);
@@ -187,11 +193,13 @@ static yoke_status compare_ranks(struct cli_trace *t)
     for (int r = 0; r < t->n; r++)
         for (uint64_t i = 0; i < YOKEI_FLIGHT_ENTRIES && t->files[r]; i++) {
             const struct yokei_flight_entry *e = yokei_flight_operation(t->files[r], i);
-            if (e && e->algorithm != YOKEI_PAIRS) parts[n++] = (struct part){ e->comm, e->sequence, r, e->start_ns + t->to_wall[r] };
+            if (e && e->algorithm != YOKEI_PAIRS)
+                parts[n++] = (struct part){ e->comm, e->sequence, r, e->start_ns + t->to_wall[r] };
         }
     qsort(parts, n, sizeof *parts, by_operation);
     for (size_t i = 0, j; i < n; i = j) {
-        for (j = i + 1; j < n && parts[j].comm == parts[i].comm && parts[j].sequence == parts[i].sequence;) j++;
+        for (j = i + 1; j < n && parts[j].comm == parts[i].comm && parts[j].sequence == parts[i].sequence;)
+            j++;
         share_out(t, parts + i, j - i);
     }
     free(parts);
@@ -215,13 +223,17 @@ int cli_trace_member(const struct cli_trace *t, uint32_t comm, int member)
     return -1;
 }
 
-double cli_trace_bytes(const struct yokei_flight_entry *entry) { return (double)entry->count * (double)yoke_dtype_bytes((yoke_dtype)entry->dtype); }
+double cli_trace_bytes(const struct yokei_flight_entry *entry)
+{
+    return (double)entry->count * (double)yoke_dtype_bytes((yoke_dtype)entry->dtype);
+}
 
 void cli_trace_who(const struct cli_trace *t, int r, char *out, size_t bytes)
 {
     const struct yokei_flight_file *f = t->files[r];
     if (f)
-        yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, f->host[0] ? f->host : "unknown", f->pid, f->device[0] ? ", " : "", f->device);
+        yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, f->host[0] ? f->host : "unknown", f->pid,
+                   f->device[0] ? ", " : "", f->device);
     else
         yokei_text(out, bytes, "rank %d", r);
 }
@@ -231,8 +243,12 @@ void cli_trace_fate_text(const struct cli_trace *t, int r, char *out, size_t byt
     const struct yokei_flight_file *f = t->files[r];
     struct yokei_agent_verdict agent;
     switch (t->fates[r]) {
-    case YOKEI_FATE_MISSING: yokei_text(out, bytes, "%s", t->problems[r][0] ? "unreadable" : "no record"); return;
-    case YOKEI_FATE_FAILED: yokei_text(out, bytes, "failed with %s", yoke_status_name((yoke_status)atomic_load(&f->status))); return;
+    case YOKEI_FATE_MISSING:
+        yokei_text(out, bytes, "%s", t->problems[r][0] ? "unreadable" : "no record");
+        return;
+    case YOKEI_FATE_FAILED:
+        yokei_text(out, bytes, "failed with %s", yoke_status_name((yoke_status)atomic_load(&f->status)));
+        return;
     case YOKEI_FATE_DEAD:
         agent = yokei_flight_agent(f);
         yokei_agent_verdict_text(&agent, out, bytes);
@@ -281,17 +297,23 @@ static void why_text(const struct cli_trace *t, char *out, size_t bytes)
     switch (b->evidence) {
     case YOKEI_EVIDENCE_AGENT: yokei_text(out, bytes, "%s %s", who, fate); return;
     case YOKEI_EVIDENCE_STOPPED: yokei_text(out, bytes, "%s is stopped", who); return;
-    case YOKEI_EVIDENCE_GONE: yokei_text(out, bytes, "%s died: its process is gone, and no other's is", who); return;
+    case YOKEI_EVIDENCE_GONE:
+        yokei_text(out, bytes, "%s died: its process is gone, and no other's is", who);
+        return;
     case YOKEI_EVIDENCE_WITNESS:
-        yokei_text(out, bytes, "%s died: its process was the first to end, as %d of the others saw", who, n_witnesses(t, b->rank));
+        yokei_text(out, bytes, "%s died: its process was the first to end, as %d of the others saw", who,
+                   n_witnesses(t, b->rank));
         return;
     case YOKEI_EVIDENCE_ERROR:
-        yokei_text(out, bytes, "%s%s%s, says rank %d: %s", who, b->by == b->rank ? " " : ": ", b->by == b->rank ? "failed" : fate, b->by,
-                   t->files[b->by]->error);
+        yokei_text(out, bytes, "%s%s%s, says rank %d: %s", who, b->by == b->rank ? " " : ": ",
+                   b->by == b->rank ? "failed" : fate, b->by, t->files[b->by]->error);
         return;
     case YOKEI_EVIDENCE_WAITED:
         if (t->blame.n_candidates > 1)
-            yokei_text(out, bytes, "one of %s died first, and the records cannot tell which; likeliest %s, for which the others waited", list, who);
+            yokei_text(
+                out, bytes,
+                "one of %s died first, and the records cannot tell which; likeliest %s, for which the others waited",
+                list, who);
         else
             yokei_text(out, bytes, "nobody failed; the others wait for %s, which %s", who, fate);
         return;
@@ -318,16 +340,26 @@ void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes)
     const struct yokei_flight_entry *e = f ? yokei_flight_operation(f, 0) : NULL;
     const uint32_t state = f ? atomic_load(&f->state) : YOKEI_RANK_UNBORN;
     char name[128] = "";
-    if (e) yokei_text(name, sizeof name, "%s #%u of \"%s\"", yokei_kind_name(e->kind), e->sequence, cli_trace_comm_name(f, e->comm));
-    const double since = e ? cli_trace_seconds(t, r, t->end - t->to_wall[r]) - cli_trace_seconds(t, r, YOKE_MAX(e->start_ns, e->end_ns)) : 0;
+    if (e)
+        yokei_text(name, sizeof name, "%s #%u of \"%s\"", yokei_kind_name(e->kind), e->sequence,
+                   cli_trace_comm_name(f, e->comm));
+    const double since = e ? cli_trace_seconds(t, r, t->end - t->to_wall[r])
+                                 - cli_trace_seconds(t, r, YOKE_MAX(e->start_ns, e->end_ns))
+                           : 0;
     out[0] = '\0';
     if (!f) return;
-    if (state == YOKEI_RANK_BUSY) yokei_text(out, bytes, "busy: %s", f->busy);
-    else if (!e) yokei_text(out, bytes, "before its first operation");
-    else if (atomic_load(&e->state) == 1) yokei_text(out, bytes, "in %s, step %d, for %.6f s", name, e->step, since);
-    else if (e->status) yokei_text(out, bytes, "in %s, step %d, when it failed", name, e->step);
-    else if (state == YOKEI_RANK_LEFT) yokei_text(out, bytes, "after %s, its last", name);
-    else yokei_text(out, bytes, "outside collectives for %.6f s, after %s", since, name);
+    if (state == YOKEI_RANK_BUSY)
+        yokei_text(out, bytes, "busy: %s", f->busy);
+    else if (!e)
+        yokei_text(out, bytes, "before its first operation");
+    else if (atomic_load(&e->state) == 1)
+        yokei_text(out, bytes, "in %s, step %d, for %.6f s", name, e->step, since);
+    else if (e->status)
+        yokei_text(out, bytes, "in %s, step %d, when it failed", name, e->step);
+    else if (state == YOKEI_RANK_LEFT)
+        yokei_text(out, bytes, "after %s, its last", name);
+    else
+        yokei_text(out, bytes, "outside collectives for %.6f s, after %s", since, name);
 }
 
 /*
@@ -344,8 +376,11 @@ static void lost_text(const struct cli_trace *t, char *out, size_t bytes)
         if (!yokei_was_lost(&t->lost, r)) continue;
         cli_trace_who(t, r, who, sizeof who);
         cli_trace_fate_text(t, r, fate, sizeof fate);
-        if (n < 4) yokei_text(out + used, bytes - used, "%s%s, which %s", n ? "; without " : "the job went on without ", who, fate);
-        else if (n == 4) yokei_text(out + used, bytes - used, "; and without others, see below");
+        if (n < 4)
+            yokei_text(out + used, bytes - used, "%s%s, which %s",
+                       n ? "; without " : "the job went on without ", who, fate);
+        else if (n == 4)
+            yokei_text(out + used, bytes - used, "; and without others, see below");
         n++;
     }
     const size_t used = strlen(out);
@@ -366,8 +401,10 @@ void cli_trace_blame_text(const struct cli_trace *t, char *out, size_t bytes)
 static yoke_status print(const struct cli_trace *t, const char *format, FILE *to)
 {
     if (!strcmp(format, "json")) return cli_trace_json(t, to);
-    if (!strcmp(format, "chrome")) cli_trace_chrome(t, to);
-    else cli_trace_text(t, to);
+    if (!strcmp(format, "chrome"))
+        cli_trace_chrome(t, to);
+    else
+        cli_trace_text(t, to);
     return YOKE_OK;
 }
 
@@ -389,7 +426,9 @@ yoke_status cli_trace(const struct cli_context *context)
 {
     const char *to = cli_text(context->options, "output"), *format = cli_text(context->options, "format");
     if (cli_flag(context->options, "json")) format = "json";
-    if (context->n_words != 1) return yoke_fail(YOKE_EINVAL, "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
+    if (context->n_words != 1)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
     struct cli_trace t = { .folder = context->words[0], .last = (int)cli_int(context->options, "last") };
     yoke_status status;
     YOKE_TRY_GOTO(load(&t), out);

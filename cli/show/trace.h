@@ -13,25 +13,27 @@
 
 /** Waiting times of a rank in the operations that can be compared between ranks. */
 struct cli_trace_share {
-    int n_operations, n_last; /* operations that all ranks recorded; how many of them this rank entered last */
-    double waited, caused;    /* seconds that it waited for the last rank; seconds that others waited for it when it was last */
+    int n_operations,
+        n_last;            /* operations that all ranks recorded; how many of them this rank entered last */
+    double waited, caused; /* seconds that it waited for the last rank; seconds that others waited for it when
+                              it was last */
 };
 
 struct cli_trace {
     const char *folder;
-    int n;                                  /* number of ranks of the job */
-    struct yokei_flight_file **files;       /* [n] copies of the records, NULL: missing or unreadable */
-    char (*problems)[512];                  /* [n] why the record could not be read, "": it is missing, or it was read */
-    enum yokei_fate *fates;                 /* [n] what became of each rank */
+    int n;                            /* number of ranks of the job */
+    struct yokei_flight_file **files; /* [n] copies of the records, NULL: missing or unreadable */
+    char (*problems)[512];  /* [n] why the record could not be read, "": it is missing, or it was read */
+    enum yokei_fate *fates; /* [n] what became of each rank */
     /* [n] nanoseconds to add to a record's times, to get nanoseconds since 1970; one offset per host */
     uint64_t *to_wall;
-    uint64_t origin;                        /* the earliest time of any operation, in nanoseconds since 1970 */
-    uint64_t end;                           /* the last sign of life of any rank; the present time if a rank runs */
-    struct cli_trace_share *shares;         /* [n] waiting times */
-    struct yokei_lost lost;                 /* the ranks without which the others continued */
+    uint64_t origin;                /* the earliest time of any operation, in nanoseconds since 1970 */
+    uint64_t end;                   /* the last sign of life of any rank; the present time if a rank runs */
+    struct cli_trace_share *shares; /* [n] waiting times */
+    struct yokei_lost lost;         /* the ranks without which the others continued */
     struct yokei_blame blame;
-    bool *candidates;                       /* [n] the ranks that may be to blame */
-    int last;                               /* number of operations to show per rank */
+    bool *candidates; /* [n] the ranks that may be to blame */
+    int last;         /* number of operations to show per rank */
 };
 
 /** Convert a time of rank r's record to seconds since the origin. */

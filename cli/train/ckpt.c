@@ -35,14 +35,16 @@ static json_t *list_as_json(const char *dir, const struct yokei_checkpoint_entry
         const struct yokei_checkpoint_entry *e = &list[i];
         const bool complete = e->state == YOKEI_CHECKPOINT_COMPLETE;
         if (complete) newest = e->name;
-        json_array_append_new(entries, json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "name", e->name, "step", (json_int_t)e->step, "state",
-                                                 STATES[e->state], "tokens", complete ? json_integer((json_int_t)e->tokens) : json_null(),
-                                                 "bytes", complete ? json_integer((json_int_t)e->bytes) : json_null(), "seconds",
-                                                 complete ? json_real(e->seconds) : json_null(), "why",
-                                                 complete ? json_null() : json_string(e->why)));
+        json_array_append_new(entries,
+                              json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "name", e->name, "step",
+                                        (json_int_t)e->step, "state", STATES[e->state], "tokens",
+                                        complete ? json_integer((json_int_t)e->tokens) : json_null(), "bytes",
+                                        complete ? json_integer((json_int_t)e->bytes) : json_null(),
+                                        "seconds", complete ? json_real(e->seconds) : json_null(), "why",
+                                        complete ? json_null() : json_string(e->why)));
     }
-    return json_pack("{s:i, s:s, s:o, s:o}", "schema", 1, "folder", dir, "newest", newest ? json_string(newest) : json_null(), "checkpoints",
-                     entries);
+    return json_pack("{s:i, s:s, s:o, s:o}", "schema", 1, "folder", dir, "newest",
+                     newest ? json_string(newest) : json_null(), "checkpoints", entries);
 }
 
 yoke_status cli_ckpt_ls(const struct cli_context *context)
@@ -62,9 +64,10 @@ yoke_status cli_ckpt_ls(const struct cli_context *context)
     for (size_t i = 0; i < n; i++) {
         const struct yokei_checkpoint_entry *e = &list[i];
         if (e->state == YOKEI_CHECKPOINT_COMPLETE)
-            printf("%-16s  step %-9lld  %12lld tokens  %10.1f MiB  complete\n", e->name, (long long)e->step, (long long)e->tokens,
-                   (double)e->bytes / 1048576.0);
-        else printf("%-16s  %s: %s\n", e->name, STATES[e->state], e->why);
+            printf("%-16s  step %-9lld  %12lld tokens  %10.1f MiB  complete\n", e->name, (long long)e->step,
+                   (long long)e->tokens, (double)e->bytes / 1048576.0);
+        else
+            printf("%-16s  %s: %s\n", e->name, STATES[e->state], e->why);
     }
     if (!n) printf("%s: no checkpoints\n", dir);
     free(list);
@@ -79,21 +82,24 @@ static void show_text(const char *folder, const struct yokei_manifest *m)
     yokei_model_describe(yokei_plan_model(p), model, sizeof model);
     for (int64_t i = 0; i < m->n_files; i++) bytes += m->files[i].bytes;
     printf("checkpoint       %s (format %lld, by yoke %s)\n", folder, (long long)m->version, m->yoke);
-    printf("step             %lld of %lld (%lld optimizer steps, %.1f s)\n", (long long)m->step, (long long)p->steps, (long long)m->optimizer_step,
-           m->seconds);
-    printf("data             %lld tokens seen, next sample %lld, order %s, seed %llu, hash %s\n", (long long)m->tokens,
-           (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed, p->data_hash);
+    printf("step             %lld of %lld (%lld optimizer steps, %.1f s)\n", (long long)m->step,
+           (long long)p->steps, (long long)m->optimizer_step, m->seconds);
+    printf("data             %lld tokens seen, next sample %lld, order %s, seed %llu, hash %s\n",
+           (long long)m->tokens, (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed,
+           p->data_hash);
     printf("loss scale       %g (%lld good steps)\n", m->loss_scale, (long long)m->good_steps);
     printf("model            %s\n", model);
     yoke_dtype precision = YOKE_F32;
     yoke_dtype_parse(p->precision, &precision);
-    printf("plan             %s, batch %lld, sequence %lld, learning rate %g\n", yoke_dtype_name(precision), (long long)p->batch, (long long)p->sequence,
-           p->learning_rate);
+    printf("plan             %s, batch %lld, sequence %lld, learning rate %g\n", yoke_dtype_name(precision),
+           (long long)p->batch, (long long)p->sequence, p->learning_rate);
     for (int64_t r = 0; r < p->n_ranks; r++)
-        printf("rank %-2lld %-9s %lld of %lld sequences a step\n", (long long)r, p->ranks[r].device, (long long)p->ranks[r].samples,
-               (long long)p->batch);
-    printf("files            %lld, %.1f MiB, %lld tensors\n", (long long)m->n_files, (double)bytes / 1048576.0, (long long)m->n_tensors);
-    for (int64_t i = 0; i < m->n_files; i++) printf("  %-40s %12lld bytes\n", m->files[i].name, (long long)m->files[i].bytes);
+        printf("rank %-2lld %-9s %lld of %lld sequences a step\n", (long long)r, p->ranks[r].device,
+               (long long)p->ranks[r].samples, (long long)p->batch);
+    printf("files            %lld, %.1f MiB, %lld tensors\n", (long long)m->n_files,
+           (double)bytes / 1048576.0, (long long)m->n_tensors);
+    for (int64_t i = 0; i < m->n_files; i++)
+        printf("  %-40s %12lld bytes\n", m->files[i].name, (long long)m->files[i].bytes);
 }
 
 yoke_status cli_ckpt_show(const struct cli_context *context)
@@ -128,11 +134,12 @@ yoke_status cli_ckpt_verify(const struct cli_context *context)
     yoke_status status = YOKE_OK;
     for (int64_t i = 0; i < c->manifest.n_files; i++) bytes += c->manifest.files[i].bytes;
     if (cli_flag(context->options, "json"))
-        status = print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "schema", 1, "checkpoint", folder, "step", (json_int_t)c->manifest.step, "tensors",
+        status = print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "schema", 1, "checkpoint", folder, "step",
+                                      (json_int_t)c->manifest.step, "tensors",
                                       (json_int_t)c->manifest.n_tensors, "bytes", (json_int_t)bytes));
     else
-        printf("%s: step %lld, %lld tensors, %lld bytes: every checksum is right\n", folder, (long long)c->manifest.step,
-               (long long)c->manifest.n_tensors, (long long)bytes);
+        printf("%s: step %lld, %lld tensors, %lld bytes: every checksum is right\n", folder,
+               (long long)c->manifest.step, (long long)c->manifest.n_tensors, (long long)bytes);
     yokei_checkpoint_close(c);
     return status;
 }
@@ -142,7 +149,8 @@ yoke_status cli_ckpt_convert(const struct cli_context *context)
     yoke_dtype dtype;
     YOKE_TRY(need_words(context, "convert", "a checkpoint and the folder to make", 2));
     YOKE_TRY(yoke_dtype_parse(cli_text(context->options, "dtype"), &dtype));
-    YOKE_TRY(yokei_model_convert(context->words[0], context->words[1], dtype, cli_flag(context->options, "single-file")));
+    YOKE_TRY(yokei_model_convert(context->words[0], context->words[1], dtype,
+                                 cli_flag(context->options, "single-file")));
     cli_note("%s: written as %s", context->words[1], yoke_dtype_name(dtype));
     return YOKE_OK;
 }

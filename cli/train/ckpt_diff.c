@@ -70,7 +70,9 @@ static yoke_status find_parting(struct comparison *c, const char *a, const char 
         for (size_t j = 0; j < m && !status; j++) {
             char p[4200], q[4200];
             bool part = false;
-            if (x[i].step != y[j].step || x[i].state != YOKEI_CHECKPOINT_COMPLETE || y[j].state != YOKEI_CHECKPOINT_COMPLETE) continue;
+            if (x[i].step != y[j].step || x[i].state != YOKEI_CHECKPOINT_COMPLETE
+                || y[j].state != YOKEI_CHECKPOINT_COMPLETE)
+                continue;
             yokei_text(p, sizeof p, "%s/%s", a, x[i].name);
             yokei_text(q, sizeof q, "%s/%s", b, y[j].name);
             status = look(c, p, q, &part);
@@ -102,13 +104,18 @@ static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(
 static void one(void *context, const struct yokei_tensor_difference *d)
 {
     struct comparison *c = context;
-    if (d->problem) c->n_problems++;
-    else if (d->n_different) c->n_different++;
-    else c->n_same++;
+    if (d->problem)
+        c->n_problems++;
+    else if (d->n_different)
+        c->n_different++;
+    else
+        c->n_same++;
     if (!d->problem && !d->n_different) return;
-    json_array_append_new(c->tensors, json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "name", d->name, "different", (json_int_t)d->n_different, "largest",
-                                                number(d->largest), "relative", number(d->relative), "at", (json_int_t)d->at, "problem",
-                                                d->problem ? json_string(d->problem) : json_null()));
+    json_array_append_new(c->tensors,
+                          json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "name", d->name, "different",
+                                    (json_int_t)d->n_different, "largest", number(d->largest), "relative",
+                                    number(d->relative), "at", (json_int_t)d->at, "problem",
+                                    d->problem ? json_string(d->problem) : json_null()));
 }
 
 static yoke_status compare(struct comparison *c)
@@ -128,18 +135,25 @@ static void show_text(const struct comparison *c)
     json_t *t;
     printf("%s\n%s\n", c->a, c->b);
     if (c->first >= 0) printf("metadata differ, first at step %lld:\n%s\n", (long long)c->first, c->metadata);
-    if (json_array_size(c->tensors)) printf("%-40s %12s %12s %12s\n", "tensor", "different", "max abs", "max rel");
-    json_array_foreach(c->tensors, i, t) {
+    if (json_array_size(c->tensors))
+        printf("%-40s %12s %12s %12s\n", "tensor", "different", "max abs", "max rel");
+    json_array_foreach(c->tensors, i, t)
+    {
         const char *problem = json_string_value(json_object_get(t, "problem"));
         const json_t *largest = json_object_get(t, "largest"), *relative = json_object_get(t, "relative");
-        if (problem) printf("%-40s %s\n", json_string_value(json_object_get(t, "name")), problem);
+        if (problem)
+            printf("%-40s %s\n", json_string_value(json_object_get(t, "name")), problem);
         else
             printf("%-40s %12lld %12.4g %12.4g\n", json_string_value(json_object_get(t, "name")),
-                   (long long)json_integer_value(json_object_get(t, "different")), json_is_real(largest) ? json_real_value(largest) : INFINITY,
+                   (long long)json_integer_value(json_object_get(t, "different")),
+                   json_is_real(largest) ? json_real_value(largest) : INFINITY,
                    json_is_real(relative) ? json_real_value(relative) : INFINITY);
     }
-    if (!json_array_size(c->tensors)) printf("step %lld: all %d tensors are identical\n", (long long)c->step, c->n_same);
-    else printf("step %lld: %d tensors differ, %d are identical\n", (long long)c->step, c->n_different + c->n_problems, c->n_same);
+    if (!json_array_size(c->tensors))
+        printf("step %lld: all %d tensors are identical\n", (long long)c->step, c->n_same);
+    else
+        printf("step %lld: %d tensors differ, %d are identical\n", (long long)c->step,
+               c->n_different + c->n_problems, c->n_same);
 }
 
 static yoke_status show_json(const struct comparison *c)
@@ -149,9 +163,12 @@ static yoke_status show_json(const struct comparison *c)
     memcpy(copy, c->metadata, sizeof copy);
     for (char *line; (line = strsep(&rest, "\n"));)
         if (*line) json_array_append_new(lines, json_string(line));
-    json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:b, s:o, s:o, s:O}", "schema", 1, "a", c->a, "b", c->b, "step", (json_int_t)c->step, "identical",
-                             json_array_size(c->tensors) == 0 && c->first < 0, "first_step_of_different_metadata",
-                             c->first >= 0 ? json_integer((json_int_t)c->first) : json_null(), "metadata", lines, "tensors", c->tensors);
+    json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:b, s:o, s:o, s:O}", "schema", 1, "a", c->a, "b", c->b,
+                             "step", (json_int_t)c->step, "identical",
+                             json_array_size(c->tensors) == 0 && c->first < 0,
+                             "first_step_of_different_metadata",
+                             c->first >= 0 ? json_integer((json_int_t)c->first) : json_null(), "metadata",
+                             lines, "tensors", c->tensors);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     if (root) json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "no host memory for the results");
@@ -166,7 +183,8 @@ yoke_status cli_ckpt_diff(const struct cli_context *context)
     bool part;
     yoke_status status = c ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory");
     if (!status && context->n_words != 2)
-        status = yoke_fail(YOKE_EINVAL, "yoke ckpt diff: give two checkpoints, or two folders of them, and nothing else");
+        status = yoke_fail(YOKE_EINVAL,
+                           "yoke ckpt diff: give two checkpoints, or two folders of them, and nothing else");
     if (!status) {
         const char *a = context->words[0], *b = context->words[1];
         char p[4096], q[4096];
@@ -180,9 +198,14 @@ yoke_status cli_ckpt_diff(const struct cli_context *context)
             if (!status) status = look(c, p, q, &part);
         }
         if (!status) status = compare(c);
-        if (!status && cli_flag(context->options, "json")) status = show_json(c);
-        else if (!status) show_text(c);
-        if (!status && c->n_problems) status = yoke_fail(YOKE_EDATA, "%d tensors cannot be compared: the checkpoints are of different models", c->n_problems);
+        if (!status && cli_flag(context->options, "json"))
+            status = show_json(c);
+        else if (!status)
+            show_text(c);
+        if (!status && c->n_problems)
+            status = yoke_fail(YOKE_EDATA,
+                               "%d tensors cannot be compared: the checkpoints are of different models",
+                               c->n_problems);
         json_decref(c->tensors);
     }
     free(c);

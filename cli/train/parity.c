@@ -29,13 +29,18 @@ static yoke_status read_list(const char *path, char **text_out)
     struct yokei_parity_list list = { 0, 0, NULL };
     void *data;
     size_t bytes;
-    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_LIST, &data, &bytes); /* a zero byte follows the data */
+    yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, LONGEST_LIST, &data,
+                                            &bytes); /* a zero byte follows the data */
     if (status) return yoke_fail_context(status, "--layouts is neither quick nor all, and as a file");
-    status = strlen(data) == bytes ? YOKE_OK : yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, strlen(data));
+    status = strlen(data) == bytes
+                 ? YOKE_OK
+                 : yoke_fail(YOKE_ECONFIG, "%s: byte %zu is 0: this is no text", path, strlen(data));
     if (!status) status = yokei_parity_parse(data, path, &list);
     yokei_parity_list_free(&list);
-    if (status) free(data);
-    else *text_out = data;
+    if (status)
+        free(data);
+    else
+        *text_out = data;
     return status;
 }
 
@@ -45,7 +50,8 @@ static int64_t n_blocks(const struct yokei_parity_config *c)
 }
 
 /* Rank 0 reads the file, and sends its text to the other ranks. */
-static yoke_status choose_layouts(const struct cli_context *context, const struct yokei_parity_config *c, struct yokei_parity_list *list)
+static yoke_status choose_layouts(const struct cli_context *context, const struct yokei_parity_config *c,
+                                  struct yokei_parity_list *list)
 {
     const char *name = cli_text(context->options, "layouts");
     const struct yoke_trainer_config world = { .comm = c->comm, .control = c->control };
@@ -55,9 +61,12 @@ static yoke_status choose_layouts(const struct cli_context *context, const struc
     yoke_status status = context->rank == 0 ? read_list(name, &text) : YOKE_OK;
     if (context->size > 1) status = yokei_ranks_all_well(&world, status);
     int64_t length = text ? (int64_t)strlen(text) : 0;
-    if (!status && context->size > 1) status = yoke_broadcast(&length, &length, 1, YOKE_I64, 0, c->control, NULL);
-    if (!status && !text && !(text = calloc(1, (size_t)length + 1))) status = yoke_fail(YOKE_ENOMEM, "%s: no host memory for %lld bytes", name, (long long)length);
-    if (!status && context->size > 1 && length) status = yoke_broadcast(text, text, (size_t)length, YOKE_U8, 0, c->control, NULL);
+    if (!status && context->size > 1)
+        status = yoke_broadcast(&length, &length, 1, YOKE_I64, 0, c->control, NULL);
+    if (!status && !text && !(text = calloc(1, (size_t)length + 1)))
+        status = yoke_fail(YOKE_ENOMEM, "%s: no host memory for %lld bytes", name, (long long)length);
+    if (!status && context->size > 1 && length)
+        status = yoke_broadcast(text, text, (size_t)length, YOKE_U8, 0, c->control, NULL);
     if (!status) status = yokei_parity_parse(text, name, list);
     free(text);
     return status;
@@ -76,7 +85,8 @@ static struct summary sum_up(const struct yokei_parity_list *list, const struct 
     char why[1024];
     s.layouts = list->n;
     for (int i = 0; i < n; i++) {
-        const bool ran = r[i].state == YOKEI_PARITY_RAN, good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
+        const bool ran = r[i].state == YOKEI_PARITY_RAN,
+                   good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
         s.left_out += !ran;
         s.held += ran && good;
         s.failed += !good;
@@ -98,48 +108,64 @@ static void show_text(const struct yokei_parity_list *list, const struct yokei_p
     char why[1024];
     int width = 6;
     for (int i = 0; i < list->n; i++) width = YOKE_MAX(width, (int)strlen(list->item[i].text));
-    printf("Ratios to the gates: at most 1 passes. \"same\": the bits of an earlier line that differs in nothing but schedule, recomputation or ZeRO.\n\n");
+    printf(
+        "Ratios to the gates: at most 1 passes. \"same\": the bits of an earlier line that differs in nothing but schedule, recomputation or ZeRO.\n\n");
     printf("%-*s  prec  ranks  gradients   f32's  losses  bits   worst tensor\n", width, "layout");
     for (int i = 0; i < n; i++) {
         if (r[i].state == YOKEI_PARITY_LEFT_OUT) continue;
-        const struct yokei_parity_worst *g = r[i].gradient.ratio >= r[i].against_f32.ratio ? &r[i].gradient : &r[i].against_f32;
+        const struct yokei_parity_worst *g = r[i].gradient.ratio >= r[i].against_f32.ratio
+                                                 ? &r[i].gradient
+                                                 : &r[i].against_f32;
         const int last = r[i].from + yokei_parity_n_ranks(&list->item[r[i].layout]) - 1;
         char ranks[32], f32[32] = "-";
         yokei_text(ranks, sizeof ranks, last > r[i].from ? "%d-%d" : "%d", r[i].from, last);
         if (r[i].precision != YOKE_F32) yokei_text(f32, sizeof f32, "%.3f", r[i].against_f32.ratio);
-        printf("%-*s  %-4s  %-5s  %9.3f  %6s  %6.3f  %-5s  %s, step %d, rank %d\n", width, list->item[r[i].layout].text, yoke_dtype_name(r[i].precision),
-               ranks, r[i].gradient.ratio, f32, r[i].loss.ratio, bits_of(&r[i]), g->ratio > 0 ? g->where : "none", g->step, g->rank);
+        printf("%-*s  %-4s  %-5s  %9.3f  %6s  %6.3f  %-5s  %s, step %d, rank %d\n", width,
+               list->item[r[i].layout].text, yoke_dtype_name(r[i].precision), ranks, r[i].gradient.ratio, f32,
+               r[i].loss.ratio, bits_of(&r[i]), g->ratio > 0 ? g->where : "none", g->step, g->rank);
     }
     for (int i = 0; i < n; i++)
         if (r[i].state == YOKEI_PARITY_LEFT_OUT)
-            printf("left out: %s in %s: %s\n", list->item[r[i].layout].text, yoke_dtype_name(r[i].precision), r[i].why);
+            printf("left out: %s in %s: %s\n", list->item[r[i].layout].text, yoke_dtype_name(r[i].precision),
+                   r[i].why);
     for (int i = 0; i < n; i++)
         if (!yokei_parity_passed(&r[i], r, list, why, sizeof why)) printf("FAILED: %s\n", why);
-    printf("\n%d layouts, %d runs: %d held, %d failed, %d left out; worst ratio of gradients %.3f, of losses %.3f\n", s.layouts, n, s.held, s.failed, s.left_out,
-           s.gradient, s.loss);
+    printf(
+        "\n%d layouts, %d runs: %d held, %d failed, %d left out; worst ratio of gradients %.3f, of losses %.3f\n",
+        s.layouts, n, s.held, s.failed, s.left_out, s.gradient, s.loss);
 }
 
 static json_t *worst_json(const struct yokei_parity_worst *w)
 {
-    return json_pack("{s:o,s:i,s:i,s:s}", "ratio", isfinite(w->ratio) ? json_real(w->ratio) : json_null(), "step", w->step, "rank", w->rank, "at", w->where);
+    return json_pack("{s:o,s:i,s:i,s:s}", "ratio", isfinite(w->ratio) ? json_real(w->ratio) : json_null(),
+                     "step", w->step, "rank", w->rank, "at", w->where);
 }
 
-static yoke_status show_json(const struct yokei_parity_config *c, const struct yokei_parity_list *list, const struct yokei_parity_result *r, int n)
+static yoke_status show_json(const struct yokei_parity_config *c, const struct yokei_parity_list *list,
+                             const struct yokei_parity_result *r, int n)
 {
     const struct summary s = sum_up(list, r, n);
-    json_t *root = json_pack("{s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:i,s:o}", "schema", 1, "version", yoke_version(), "blocks", (json_int_t)n_blocks(c),
-                             "batch", (json_int_t)c->batch, "sequence", (json_int_t)c->sequence, "steps", (json_int_t)c->steps, "seed", (json_int_t)c->seed,
-                             "layouts", s.layouts, "held", s.held, "failed", s.failed, "left_out", s.left_out, "runs", json_array());
+    json_t *root = json_pack("{s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:i,s:o}", "schema", 1, "version",
+                             yoke_version(), "blocks", (json_int_t)n_blocks(c), "batch", (json_int_t)c->batch,
+                             "sequence", (json_int_t)c->sequence, "steps", (json_int_t)c->steps, "seed",
+                             (json_int_t)c->seed, "layouts", s.layouts, "held", s.held, "failed", s.failed,
+                             "left_out", s.left_out, "runs", json_array());
     for (int i = 0; i < n; i++) {
         char why[1024] = "";
-        const bool ran = r[i].state == YOKEI_PARITY_RAN, good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
-        json_t *o = json_pack("{s:s,s:s,s:s,s:s}", "layout", list->item[r[i].layout].text, "precision", yoke_dtype_name(r[i].precision), "verdict",
-                              !ran ? "left out" : good ? "held" : "failed", "why", ran ? why : r[i].why);
+        const bool ran = r[i].state == YOKEI_PARITY_RAN,
+                   good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
+        json_t *o = json_pack("{s:s,s:s,s:s,s:s}", "layout", list->item[r[i].layout].text, "precision",
+                              yoke_dtype_name(r[i].precision), "verdict",
+                              !ran   ? "left out"
+                              : good ? "held"
+                                     : "failed",
+                              "why", ran ? why : r[i].why);
         if (o && ran) {
             json_object_set_new(o, "first_rank", json_integer(r[i].from));
             json_object_set_new(o, "ranks", json_integer(yokei_parity_n_ranks(&list->item[r[i].layout])));
             json_object_set_new(o, "gradients", worst_json(&r[i].gradient));
-            json_object_set_new(o, "gradients_against_fp32", r[i].precision == YOKE_F32 ? json_null() : worst_json(&r[i].against_f32));
+            json_object_set_new(o, "gradients_against_fp32",
+                                r[i].precision == YOKE_F32 ? json_null() : worst_json(&r[i].against_f32));
             json_object_set_new(o, "losses", worst_json(&r[i].loss));
             json_object_set_new(o, "ranks_alike", json_boolean(!(r[i].apart.ratio > 0)));
             json_object_set_new(o, "same_bits", r[i].like < 0 ? json_null() : json_boolean(r[i].same_bits));
@@ -162,8 +188,11 @@ static yoke_status verdict(const struct yokei_parity_list *list, const struct yo
     char why[1024];
     for (int i = 0; i < n; i++)
         if (!yokei_parity_passed(&r[i], r, list, why, sizeof why))
-            return yoke_fail(YOKE_ENUMERIC, "parity: %d of %d runs failed; the first: %s", s.failed, s.held + s.failed, why);
-    if (!s.held) return yoke_fail(YOKE_ECONFIG, "parity: none of %d runs fits; the first was left out because: %s", n, n ? r[0].why : "");
+            return yoke_fail(YOKE_ENUMERIC, "parity: %d of %d runs failed; the first: %s", s.failed,
+                             s.held + s.failed, why);
+    if (!s.held)
+        return yoke_fail(YOKE_ECONFIG, "parity: none of %d runs fits; the first was left out because: %s", n,
+                         n ? r[0].why : "");
     return YOKE_OK;
 }
 
@@ -173,8 +202,10 @@ static yoke_status set_up(const struct cli_context *context, struct yokei_parity
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     yoke_dtype precision;
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &c->model));
-    if (c->model.llama.size) c->model.llama.num_hidden_layers = cli_int(o, "blocks");
-    else c->model.gpt2.n_layer = cli_int(o, "blocks");
+    if (c->model.llama.size)
+        c->model.llama.num_hidden_layers = cli_int(o, "blocks");
+    else
+        c->model.gpt2.n_layer = cli_int(o, "blocks");
     c->batch = cli_int(o, "batch");
     c->sequence = cli_int(o, "sequence");
     c->steps = cli_int(o, "steps");
@@ -204,8 +235,10 @@ static yoke_status parity(const struct cli_context *context, struct yokei_parity
     c->context = (void *)(uintptr_t)context;
     yoke_status status = yokei_parity_run(c, &list, &results, &n);
     cli_progress_end();
-    if (!status && context->rank == 0 && cli_flag(context->options, "json")) status = show_json(c, &list, results, n);
-    else if (!status && context->rank == 0) show_text(&list, results, n);
+    if (!status && context->rank == 0 && cli_flag(context->options, "json"))
+        status = show_json(c, &list, results, n);
+    else if (!status && context->rank == 0)
+        show_text(&list, results, n);
     if (!status) status = verdict(&list, results, n);
     free(results);
     yokei_parity_list_free(&list);

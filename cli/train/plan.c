@@ -22,7 +22,10 @@ static yoke_status open_devices(const struct cli_options *o, struct devices *d)
 {
     char name[64];
     d->n = YOKE_MAX(cli_list_count(o, "devices"), 1);
-    if (d->n > MOST_DEVICES) return yoke_fail(YOKE_EINVAL, "yoke plan: --devices has %d entries; at most %d are taken, and repeated", d->n, MOST_DEVICES);
+    if (d->n > MOST_DEVICES)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke plan: --devices has %d entries; at most %d are taken, and repeated", d->n,
+                         MOST_DEVICES);
     for (int i = 0; i < d->n; i++) {
         yokei_text(name, sizeof name, "host");
         if (cli_list_count(o, "devices")) cli_list_item(o, "devices", i, name, sizeof name);
@@ -50,7 +53,10 @@ static yoke_status read_costs(const char *text, struct yokei_forecast_costs *cos
         at = *end ? end + 1 : end;
     }
     if (text && (n < 3 || !(x[0] + x[1] + x[2] > 0)))
-        return yoke_fail(YOKE_EINVAL, "yoke plan: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6", text);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --costs %s: write F,B,W[,HOP], times that are not all 0, such as 18.5,18,9.3,0.6",
+            text);
     *costs = (struct yokei_forecast_costs){ x[0], x[1], x[2], x[3] };
     return YOKE_OK;
 }
@@ -68,7 +74,8 @@ json_t *cli_memory_json(const struct yoke_memory_report *report)
 static double sum_of(const struct yokei_forecast *f, size_t offset)
 {
     double sum = 0;
-    for (int r = 0; r < f->n_ranks; r++) sum += *(const double *)(const void *)((const char *)&f->rank[r] + offset);
+    for (int r = 0; r < f->n_ranks; r++)
+        sum += *(const double *)(const void *)((const char *)&f->rank[r] + offset);
     return sum;
 }
 #define SUM(f, member) sum_of(f, offsetof(struct yokei_forecast_rank, member))
@@ -76,21 +83,27 @@ static double sum_of(const struct yokei_forecast *f, size_t offset)
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_forecast *f)
 {
     json_t *ranks = json_array(), *widths = json_array();
-    for (int s = 0; s < f->mesh.pipeline; s++) json_array_append_new(widths, json_integer(yokei_mesh_width(&f->mesh, s)));
+    for (int s = 0; s < f->mesh.pipeline; s++)
+        json_array_append_new(widths, json_integer(yokei_mesh_width(&f->mesh, s)));
     for (int r = 0; r < f->n_ranks; r++) {
         const struct yokei_forecast_rank *k = &f->rank[r];
         const struct yokei_memory_rank *m = &f->memory[r];
-        json_array_append_new(ranks, json_pack("{s:i, s:s, s:i, s:i, s:i, s:s, s:i, s:I, s:I, s:I, s:i, s:f, s:f, s:o, s:I}", "rank", r, "device", m->device,
-                                               "stage", k->at.s, "replica", k->at.d, "tensor", k->at.t, "layers", k->layers, "n_layers", k->n_layers,
-                                               "parameters", (json_int_t)k->n_elements, "samples", (json_int_t)k->samples, "micro_batch",
-                                               (json_int_t)k->micro_batch, "micro_batches", k->n_micro_batches, "flops", k->flops, "recomputed_flops",
-                                               k->recomputed, "memory", cli_memory_json(&m->report), "have", (json_int_t)m->have));
+        json_array_append_new(
+            ranks,
+            json_pack("{s:i, s:s, s:i, s:i, s:i, s:s, s:i, s:I, s:I, s:I, s:i, s:f, s:f, s:o, s:I}", "rank",
+                      r, "device", m->device, "stage", k->at.s, "replica", k->at.d, "tensor", k->at.t,
+                      "layers", k->layers, "n_layers", k->n_layers, "parameters", (json_int_t)k->n_elements,
+                      "samples", (json_int_t)k->samples, "micro_batch", (json_int_t)k->micro_batch,
+                      "micro_batches", k->n_micro_batches, "flops", k->flops, "recomputed_flops",
+                      k->recomputed, "memory", cli_memory_json(&m->report), "have", (json_int_t)m->have));
     }
-    json_t *root = json_pack("{s:i, s:i, s:{s:i, s:i, s:o, s:i}, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "schema", 1, "n_ranks",
-                             f->n_ranks, "mesh", "dp", f->mesh.data, "pp", f->mesh.pipeline, "tp", widths, "chunks", f->mesh.chunks, "schedule",
-                             f->schedule, "batch", (json_int_t)t->plan.batch, "sequence", (json_int_t)t->plan.sequence, "parameters",
-                             (json_int_t)f->n_elements, "model_flops", f->model_flops, "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed),
-                             "bubble", f->bubble, "fits", (int)f->fits, "why", f->fits ? json_null() : json_string(f->why), "ranks", ranks);
+    json_t *root = json_pack(
+        "{s:i, s:i, s:{s:i, s:i, s:o, s:i}, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "schema",
+        1, "n_ranks", f->n_ranks, "mesh", "dp", f->mesh.data, "pp", f->mesh.pipeline, "tp", widths, "chunks",
+        f->mesh.chunks, "schedule", f->schedule, "batch", (json_int_t)t->plan.batch, "sequence",
+        (json_int_t)t->plan.sequence, "parameters", (json_int_t)f->n_elements, "model_flops", f->model_flops,
+        "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed), "bubble", f->bubble, "fits",
+        (int)f->fits, "why", f->fits ? json_null() : json_string(f->why), "ranks", ranks);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
@@ -108,39 +121,51 @@ static void print_line(void *context, const char *text) { fprintf(context, "%s\n
 static bool do_the_same(const struct yokei_forecast *f, int a, int b)
 {
     const struct yokei_forecast_rank *x = &f->rank[a], *y = &f->rank[b];
-    return x->at.s == y->at.s && x->samples == y->samples && x->micro_batch == y->micro_batch && x->n_elements == y->n_elements &&
-           !strcmp(f->memory[a].device, f->memory[b].device);
+    return x->at.s == y->at.s && x->samples == y->samples && x->micro_batch == y->micro_batch
+           && x->n_elements == y->n_elements && !strcmp(f->memory[a].device, f->memory[b].device);
 }
 
 static void show_places(const struct yokei_forecast *f)
 {
-    printf("%-12s %-9s %5s %9s %7s %10s %11s  %s\n", "places", "device", "stage", "replica", "tensor", "sequences", "micro-batch", "layers");
+    printf("%-12s %-9s %5s %9s %7s %10s %11s  %s\n", "places", "device", "stage", "replica", "tensor",
+           "sequences", "micro-batch", "layers");
     for (int r = 0, end; r < f->n_ranks; r = end) {
         const struct yokei_forecast_rank *k = &f->rank[r];
         char who[48], replicas[32], tensors[32];
         for (end = r + 1; end < f->n_ranks && do_the_same(f, r, end);) end++;
         const struct yokei_forecast_rank *last = &f->rank[end - 1];
-        if (end == r + 1) yokei_text(who, sizeof who, "rank %d", r);
-        else yokei_text(who, sizeof who, "ranks %d-%d", r, end - 1);
-        if (last->at.d > k->at.d) yokei_text(replicas, sizeof replicas, "%d-%d", k->at.d, last->at.d);
-        else yokei_text(replicas, sizeof replicas, "%d", k->at.d);
+        if (end == r + 1)
+            yokei_text(who, sizeof who, "rank %d", r);
+        else
+            yokei_text(who, sizeof who, "ranks %d-%d", r, end - 1);
+        if (last->at.d > k->at.d)
+            yokei_text(replicas, sizeof replicas, "%d-%d", k->at.d, last->at.d);
+        else
+            yokei_text(replicas, sizeof replicas, "%d", k->at.d);
         const int width = yokei_mesh_width(&f->mesh, k->at.s);
         const bool several = last->at.d > k->at.d;
-        if (end > r + 1 && width > 1) yokei_text(tensors, sizeof tensors, "%d-%d", several ? 0 : k->at.t, several ? width - 1 : last->at.t);
-        else yokei_text(tensors, sizeof tensors, "%d", k->at.t);
-        printf("%-12s %-9s %5d %9s %7s %10lld %5lld x %-3d  %s\n", who, f->memory[r].device, k->at.s, replicas, tensors, (long long)k->samples,
-               (long long)k->micro_batch, k->n_micro_batches, k->layers);
+        if (end > r + 1 && width > 1)
+            yokei_text(tensors, sizeof tensors, "%d-%d", several ? 0 : k->at.t,
+                       several ? width - 1 : last->at.t);
+        else
+            yokei_text(tensors, sizeof tensors, "%d", k->at.t);
+        printf("%-12s %-9s %5d %9s %7s %10lld %5lld x %-3d  %s\n", who, f->memory[r].device, k->at.s,
+               replicas, tensors, (long long)k->samples, (long long)k->micro_batch, k->n_micro_batches,
+               k->layers);
     }
 }
 
 static void show_text(const struct yokei_training *t, const struct yokei_forecast *f)
 {
     const double flops = SUM(f, flops), recomputed = SUM(f, recomputed);
-    printf("mesh             %d rank%s: dp %d x pp %d x tp ", f->n_ranks, f->n_ranks > 1 ? "s" : "", f->mesh.data, f->mesh.pipeline);
-    for (int s = 0; s < (f->mesh.widths ? f->mesh.pipeline : 1); s++) printf("%s%d", s ? "," : "", yokei_mesh_width(&f->mesh, s));
+    printf("mesh             %d rank%s: dp %d x pp %d x tp ", f->n_ranks, f->n_ranks > 1 ? "s" : "",
+           f->mesh.data, f->mesh.pipeline);
+    for (int s = 0; s < (f->mesh.widths ? f->mesh.pipeline : 1); s++)
+        printf("%s%d", s ? "," : "", yokei_mesh_width(&f->mesh, s));
     if (f->mesh.pipeline > 1) printf(", schedule %s", f->schedule);
     if (f->mesh.chunks > 1) printf(" of %d chunks", f->mesh.chunks);
-    printf("\nbatch            %lld sequences of %lld tokens\n", (long long)t->plan.batch, (long long)t->plan.sequence);
+    printf("\nbatch            %lld sequences of %lld tokens\n", (long long)t->plan.batch,
+           (long long)t->plan.sequence);
     printf("parameters       %lld\n", (long long)f->n_elements);
     printf("work of a step   %.4g model FLOPs; the ranks' operations come to %.4g", f->model_flops, flops);
     if (recomputed > 0) printf(", %.1f %% of it computed again", 100 * recomputed / flops);
@@ -149,13 +174,16 @@ static void show_text(const struct yokei_training *t, const struct yokei_forecas
     printf("\n");
     yokei_memory_table(f->memory, f->n_ranks, print_line, stdout);
     printf("\n");
-    if (f->fits) printf("fits             yes\n");
-    else printf("fits             no\n");
+    if (f->fits)
+        printf("fits             yes\n");
+    else
+        printf("fits             no\n");
 }
 
 /* ---- the verb ---- */
 
-static yoke_status plan(const struct cli_context *context, struct yokei_training *t, struct devices *devices, struct yokei_forecast *f)
+static yoke_status plan(const struct cli_context *context, struct yokei_training *t, struct devices *devices,
+                        struct yokei_forecast *f)
 {
     const struct cli_options *o = context->options;
     struct yokei_forecast_costs costs;
@@ -167,8 +195,10 @@ static yoke_status plan(const struct cli_context *context, struct yokei_training
     YOKE_TRY(open_devices(o, devices));
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
-    if (cli_flag(o, "json")) YOKE_TRY(show_json(t, f));
-    else show_text(t, f);
+    if (cli_flag(o, "json"))
+        YOKE_TRY(show_json(t, f));
+    else
+        show_text(t, f);
     return f->fits ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s", f->why);
 }
 
@@ -182,8 +212,10 @@ yoke_status cli_plan(const struct cli_context *context)
     yokei_text(text, sizeof text, "%s", status ? yoke_last_error() : "");
     for (int i = 0; i < devices.n_opened; i++) {
         const yoke_status closed = yoke_device_close(devices.opened[i]);
-        if (closed && !status) status = closed;
-        else if (status) yoke_fail(status, "%s", text);
+        if (closed && !status)
+            status = closed;
+        else if (status)
+            yoke_fail(status, "%s", text);
     }
     yokei_forecast_free(&f);
     yokei_plan_free(&t.plan);

@@ -12,12 +12,39 @@
 #include "parallel/schedule.h"
 
 /* Options that a plan fixes. Beside --plan they would contradict the plan. */
-static const char *const fixed_by_plan[] = {
-    "model", "precision", "batch", "micro-batch", "sequence", "shares", "seed", "steps", "budget-seconds", "learning-rate",
-    "min-learning-rate", "warmup", "weight-decay", "beta1", "beta2", "clip", "dropout", "loss-scale", "bucket-bytes", "dp", "pp", "tp", "schedule",
-    "schedule-file", "chunks", "layers", "recompute", "tensor-shares", "sequence-parallel", "zero", "zero-shares",
-    "balance", "placement",
-};
+static const char *const fixed_by_plan[] = { "model",
+                                             "precision",
+                                             "batch",
+                                             "micro-batch",
+                                             "sequence",
+                                             "shares",
+                                             "seed",
+                                             "steps",
+                                             "budget-seconds",
+                                             "learning-rate",
+                                             "min-learning-rate",
+                                             "warmup",
+                                             "weight-decay",
+                                             "beta1",
+                                             "beta2",
+                                             "clip",
+                                             "dropout",
+                                             "loss-scale",
+                                             "bucket-bytes",
+                                             "dp",
+                                             "pp",
+                                             "tp",
+                                             "schedule",
+                                             "schedule-file",
+                                             "chunks",
+                                             "layers",
+                                             "recompute",
+                                             "tensor-shares",
+                                             "sequence-parallel",
+                                             "zero",
+                                             "zero-shares",
+                                             "balance",
+                                             "placement" };
 
 static bool is_given(const struct cli_options *o, const char *name)
 {
@@ -44,8 +71,10 @@ static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
     p->model = config.gpt2;
     p->llama = config.llama;
     if (!is_given(o, "dropout")) return YOKE_OK;
-    if (p->llama.size) p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other dropout */
-    else p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
+    if (p->llama.size)
+        p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other dropout */
+    else
+        p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
     return YOKE_OK;
 }
 
@@ -60,24 +89,31 @@ static yoke_status read_weights(const char *text, int n_wanted, const char *who,
         char *end;
         double w = strtod(at, &end);
         if (end == at || !(w >= 0) || !isfinite(w) || (*end && *end != ':' && *end != ','))
-            return yoke_fail(YOKE_ECONFIG, "--shares %s: \"%s\" is no share; write auto, or one number per %s, such as 3:1", text, at, who);
+            return yoke_fail(YOKE_ECONFIG,
+                             "--shares %s: \"%s\" is no share; write auto, or one number per %s, such as 3:1",
+                             text, at, who);
         if (n < n_wanted) weights[n] = w;
         sum += w;
         at = *end ? end + 1 : end;
     }
     if (n != n_wanted || !(sum > 0))
-        return yoke_fail(YOKE_ECONFIG, "--shares %s: %d shares for %d %ss, not all of them 0: give one per %s", text, n, n_wanted, who, who);
+        return yoke_fail(YOKE_ECONFIG,
+                         "--shares %s: %d shares for %d %ss, not all of them 0: give one per %s", text, n,
+                         n_wanted, who, who);
     for (int d = 0; d < n_wanted; d++) weights[d] /= sum;
     return YOKE_OK;
 }
 
-static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, struct yokei_plan *plan, int64_t micro_batch)
+static yoke_status read_shares(const char *text, const struct yokei_mesh *mesh, struct yokei_plan *plan,
+                               int64_t micro_batch)
 {
     const int n_ranks = yokei_mesh_size(mesh);
     double *weights = calloc((size_t)mesh->data, sizeof *weights);
     int64_t *shares = calloc((size_t)mesh->data, sizeof *shares);
     plan->ranks = calloc((size_t)n_ranks, sizeof *plan->ranks);
-    yoke_status status = weights && shares && plan->ranks ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
+    yoke_status status = weights && shares && plan->ranks
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "--shares: no host memory for %d ranks", n_ranks);
     if (!status) status = read_weights(text, mesh->data, mesh->data == n_ranks ? "rank" : "replica", weights);
     if (!status) yokei_balance(weights, mesh->data, plan->batch, shares);
     for (int r = 0; r < n_ranks && !status; r++) {
@@ -105,7 +141,8 @@ static yoke_status read_tensor(const char *text, struct yokei_plan *p)
     p->stage_tensor[0] = 0;
     if (strpbrk(text, ",:")) {
         if (strlen(text) >= sizeof p->stage_tensor)
-            return yoke_fail(YOKE_ECONFIG, "--tp: %zu characters; at most %zu are taken", strlen(text), sizeof p->stage_tensor - 1);
+            return yoke_fail(YOKE_ECONFIG, "--tp: %zu characters; at most %zu are taken", strlen(text),
+                             sizeof p->stage_tensor - 1);
         yokei_text(p->stage_tensor, sizeof p->stage_tensor, "%s", text);
         p->tensor = 0;
         return YOKE_OK;
@@ -129,7 +166,8 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
     p->schedule_text = NULL;
     if (!path) return YOKE_OK;
     if (strcmp(cli_text(o, "schedule"), "auto"))
-        return yoke_fail(YOKE_ECONFIG, "--schedule %s and --schedule-file %s are both given: leave one out", cli_text(o, "schedule"), path);
+        return yoke_fail(YOKE_ECONFIG, "--schedule %s and --schedule-file %s are both given: leave one out",
+                         cli_text(o, "schedule"), path);
     const yoke_status status = yokei_file_read_as(path, YOKE_ECONFIG, 64 << 20, &data, &bytes);
     if (status) return yoke_fail_context(status, "--schedule-file");
     p->schedule_text = data; /* a zero byte follows the data */
@@ -143,7 +181,9 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
 static yoke_status read_text(const struct cli_options *o, const char *option, char *place, size_t bytes)
 {
     const char *text = cli_is_set(o, option) ? cli_text(o, option) : "";
-    if (strlen(text) >= bytes) return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", option, strlen(text), bytes - 1);
+    if (strlen(text) >= bytes)
+        return yoke_fail(YOKE_ECONFIG, "--%s: %zu characters; at most %zu are taken", option, strlen(text),
+                         bytes - 1);
     yokei_text(place, bytes, "%s", strcmp(text, "auto") && strcmp(text, "none") ? text : "");
     return YOKE_OK;
 }
@@ -155,8 +195,10 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
         const char *option;
         char *place;
         size_t bytes;
-    } texts[] = { { "schedule", p->schedule, sizeof p->schedule }, { "layers", p->layers, sizeof p->layers },
-                  { "recompute", p->recompute, sizeof p->recompute }, { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares },
+    } texts[] = { { "schedule", p->schedule, sizeof p->schedule },
+                  { "layers", p->layers, sizeof p->layers },
+                  { "recompute", p->recompute, sizeof p->recompute },
+                  { "tensor-shares", p->tensor_shares, sizeof p->tensor_shares },
                   { "zero-shares", p->zero_shares, sizeof p->zero_shares } };
     struct yokei_mesh mesh;
     p->data = cli_is_set(o, "dp") ? cli_int(o, "dp") : 0;
@@ -165,14 +207,18 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
     YOKE_TRY(read_schedule_file(o, p));
     p->chunks = cli_int(o, "chunks");
     p->sequence_parallel = cli_flag(o, "sequence-parallel");
-    yokei_text(p->balance, sizeof p->balance, "equal"); /* for planning without ranks, which cannot measure anything */
+    yokei_text(p->balance, sizeof p->balance,
+               "equal"); /* for planning without ranks, which cannot measure anything */
     yokei_text(p->placement, sizeof p->placement, "rank");
-    for (size_t i = 0; i < YOKE_COUNT(texts); i++) YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++)
+        YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
-    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
+    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline,
+                                           (int)p->tensor, widths, (int)p->chunks, &mesh);
     if (!status) p->data = mesh.data;
-    if (!status && strcmp(cli_text(o, "shares"), "auto")) status = read_shares(cli_text(o, "shares"), &mesh, p, micro_batch);
+    if (!status && strcmp(cli_text(o, "shares"), "auto"))
+        status = read_shares(cli_text(o, "shares"), &mesh, p, micro_batch);
     free(widths);
     return status;
 }
@@ -192,14 +238,18 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
     /* plan.json says fp32 and fp16, as in earlier versions. */
     const char *precision = cli_text(o, "precision");
-    yokei_text(p->precision, sizeof p->precision, "%s", !strcmp(precision, "f32") ? "fp32" : !strcmp(precision, "f16") ? "fp16" : precision);
+    yokei_text(p->precision, sizeof p->precision, "%s",
+               !strcmp(precision, "f32")   ? "fp32"
+               : !strcmp(precision, "f16") ? "fp16"
+                                           : precision);
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, and the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->batch = cli_int(o, "batch");
     p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : positions;
     p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
     p->learning_rate = cli_real(o, "learning-rate");
-    p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate") : p->learning_rate / 10;
+    p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate")
+                                                              : p->learning_rate / 10;
     p->warmup = cli_int(o, "warmup");
     p->zero = cli_int(o, "zero");
     p->weight_decay = cli_real(o, "weight-decay");
@@ -210,14 +260,20 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     p->budget_seconds = cli_real(o, "budget-seconds");
     p->steps = p->budget_seconds > 0 ? 0 : cli_int(o, "steps");
     if (p->budget_seconds > 0 && strcmp(cli_origin(o, "steps"), "default") != 0)
-        return yoke_fail(YOKE_ECONFIG, "--steps and --budget-seconds are both given: a run ends by one of them, leave one out");
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--steps and --budget-seconds are both given: a run ends by one of them, leave one out");
     t->micro_batch = cli_int(o, "micro-batch");
     if (t->micro_batch > p->batch)
-        return yoke_fail(YOKE_ECONFIG, "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
+        return yoke_fail(YOKE_ECONFIG,
+                         "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
                          (long long)t->micro_batch, (long long)p->batch);
     if (p->sequence > positions)
-        return yoke_fail(YOKE_ECONFIG, "--sequence %lld is longer than the model's %lld positions: lower it, or raise %s in its config.json",
-                         (long long)p->sequence, (long long)positions, p->llama.size ? "max_position_embeddings" : "n_positions");
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--sequence %lld is longer than the model's %lld positions: lower it, or raise %s in its config.json",
+            (long long)p->sequence, (long long)positions,
+            p->llama.size ? "max_position_embeddings" : "n_positions");
     return read_mesh(context, p, t->micro_batch);
 }
 
@@ -228,9 +284,11 @@ static yoke_status refuse_fixed(const struct cli_context *context, const char *w
         const char *name = fixed_by_plan[i];
         bool may = false;
         for (const char *const *b = but; *b && !may; b++) may = strcmp(*b, name) == 0;
-        if (!may && strcmp(cli_origin(context->options, name), "default") != 0 && cli_is_set(context->options, name))
-            return yoke_fail(YOKE_ECONFIG, "%s and --%s are both given: the plan fixes %s, leave the option (%s) out", name, what, name,
-                             cli_origin(context->options, name));
+        if (!may && strcmp(cli_origin(context->options, name), "default") != 0
+            && cli_is_set(context->options, name))
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s and --%s are both given: the plan fixes %s, leave the option (%s) out", name,
+                             what, name, cli_origin(context->options, name));
     }
     return YOKE_OK;
 }
@@ -250,15 +308,18 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
  */
 static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_training *t)
 {
-    static const char *const mesh_options[] = { "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares",
-                                              "sequence-parallel", "balance", "placement" };
+    static const char *const mesh_options[] = {
+        "dp",      "pp",       "tp",        "schedule",      "schedule-file",
+        "chunks",  "layers",   "recompute", "tensor-shares", "sequence-parallel",
+        "balance", "placement"
+    };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     struct yokei_mesh mesh;
     bool anew = p->n_ranks != context->size;
     t->micro_batch = cli_int(o, "micro-batch");
     if (is_given(o, "zero")) p->zero = cli_int(o, "zero"); /* changes no bits of the result */
-    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0; /* they belong to other ranks */
+    if (anew) p->comm_shares[0] = p->comm_costs[0] = 0;    /* they belong to other ranks */
     for (size_t i = 0; i < YOKE_COUNT(mesh_options); i++) anew = anew || is_given(o, mesh_options[i]);
     if (anew || is_given(o, "shares")) {
         yokei_plan_forget_ranks(p);
@@ -269,39 +330,72 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
         cli_plan_choices(context, p);
         return YOKE_OK;
     }
-    if (is_given(o, "zero-shares")) YOKE_TRY(read_text(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
+    if (is_given(o, "zero-shares"))
+        YOKE_TRY(read_text(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
-    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, widths, (int)p->chunks, &mesh);
+    yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline,
+                                           (int)p->tensor, widths, (int)p->chunks, &mesh);
     if (!status && is_given(o, "shares")) {
-        if (strcmp(cli_text(o, "shares"), "auto")) status = read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch);
+        if (strcmp(cli_text(o, "shares"), "auto"))
+            status = read_shares(cli_text(o, "shares"), &mesh, p, t->micro_batch);
     } else {
         for (int64_t r = 0; r < p->n_ranks && t->micro_batch && !status; r++)
-            p->ranks[r].micro_batch = p->ranks[r].samples ? yokei_mesh_micro_batch(&mesh, p->ranks[r].samples, t->micro_batch) : 0;
+            p->ranks[r].micro_batch = p->ranks[r].samples
+                                          ? yokei_mesh_micro_batch(&mesh, p->ranks[r].samples, t->micro_batch)
+                                          : 0;
     }
     free(widths);
     return status;
 }
 
-yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t)
+yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
+                                     size_t bytes, struct yokei_training *t)
 {
-    static const char *const may[] = { "steps", "shares", "micro-batch", "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute",
-                                       "tensor-shares", "sequence-parallel", "zero", "zero-shares", "balance", "placement", NULL };
+    static const char *const may[] = { "steps",
+                                       "shares",
+                                       "micro-batch",
+                                       "dp",
+                                       "pp",
+                                       "tp",
+                                       "schedule",
+                                       "schedule-file",
+                                       "chunks",
+                                       "layers",
+                                       "recompute",
+                                       "tensor-shares",
+                                       "sequence-parallel",
+                                       "zero",
+                                       "zero-shares",
+                                       "balance",
+                                       "placement",
+                                       NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
-    if (cli_text(o, "plan")) return yoke_fail(YOKE_ECONFIG, "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");
-    if (cli_text(o, "init")) return yoke_fail(YOKE_ECONFIG, "--init and --resume are both given: a checkpoint holds its own weights, leave --init out");
+    if (cli_text(o, "plan"))
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--plan and --resume are both given: a checkpoint holds its own plan, leave --plan out");
+    if (cli_text(o, "init"))
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--init and --resume are both given: a checkpoint holds its own weights, leave --init out");
     YOKE_TRY(refuse_fixed(context, "resume", may));
     int64_t step;
     YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &step, &t->replay));
     t->resume = t->plan_path = folder;
     if (is_given(o, "steps")) {
         if (p->budget_seconds > 0)
-            return yoke_fail(YOKE_ECONFIG, "--steps is given, but the run of %s has a budget of time: leave it out", folder);
+            return yoke_fail(YOKE_ECONFIG,
+                             "--steps is given, but the run of %s has a budget of time: leave it out",
+                             folder);
         p->steps = cli_int(o, "steps");
         if (p->steps < step)
-            return yoke_fail(YOKE_ECONFIG, "--steps %lld is less than the %lld steps that %s has done: --steps counts from the run's start, so give more than "
-                             "%lld, or resume from an earlier checkpoint", (long long)p->steps, (long long)step, folder, (long long)step);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "--steps %lld is less than the %lld steps that %s has done: --steps counts from the run's start, so give more than "
+                "%lld, or resume from an earlier checkpoint",
+                (long long)p->steps, (long long)step, folder, (long long)step);
     }
     return lay_out_anew(context, t);
 }

@@ -24,7 +24,8 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
  * Use the checkpoint that `path` means. The checkpoint's folder is written to `folder`, and t->resume points
  * to `folder` from then on.
  */
-yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder, size_t bytes, struct yokei_training *t);
+yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
+                                     size_t bytes, struct yokei_training *t);
 /** A rank's memory by part, in bytes. Returns a new object. */
 json_t *cli_memory_json(const struct yoke_memory_report *report);
 

@@ -16,7 +16,7 @@ struct sampler {
     struct yokei_model_folder folder;
     struct yokei_sampling how;
     struct yokei_ids prompt;
-    const char *text;     /* the prompt */
+    const char *text; /* the prompt */
     yoke_device *device;
     yoke_comm *comm, *control;
     yoke_model *model;
@@ -24,7 +24,7 @@ struct sampler {
     int32_t *drawn;
     int64_t n;
     double seconds;
-    bool prints;          /* whether this rank prints the text as it comes */
+    bool prints; /* whether this rank prints the text as it comes */
     struct cli_printer printer;
 };
 
@@ -70,10 +70,13 @@ static yoke_status open_device(struct sampler *s)
     struct yoke_comm_config activations = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     const int64_t wanted = cli_int(context->options, "pp") * cli_int(context->options, "tp");
     if (wanted != context->size)
-        return yoke_fail(YOKE_ECONFIG, "sample: there are %d ranks, but --pp %lld times --tp %lld are %lld: give as many ranks (yoke run -n %lld) as share the model",
-                         context->size, (long long)cli_int(context->options, "pp"), (long long)cli_int(context->options, "tp"), (long long)wanted,
-                         (long long)wanted);
-    YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(context->options, "device"), NULL, &s->device));
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "sample: there are %d ranks, but --pp %lld times --tp %lld are %lld: give as many ranks (yoke run -n %lld) as share the model",
+            context->size, (long long)cli_int(context->options, "pp"),
+            (long long)cli_int(context->options, "tp"), (long long)wanted, (long long)wanted);
+    YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(context->options, "device"), NULL,
+                              &s->device));
     if (context->size == 1) return YOKE_OK;
     activations.name = "activations";
     control.name = "control";
@@ -84,12 +87,16 @@ static yoke_status open_device(struct sampler *s)
 
 static yoke_status show_json(const struct sampler *s)
 {
-    json_t *root = json_pack("{s:i,s:s,s:i,s:b,s:f,s:o}", "schema", 1, "prompt", s->text, "prompt_tokens", (int)s->prompt.n, "ended", s->n < s->how.n, "seconds",
-                             s->seconds, "tokens", json_array());
+    json_t *root = json_pack("{s:i,s:s,s:i,s:b,s:f,s:o}", "schema", 1, "prompt", s->text, "prompt_tokens",
+                             (int)s->prompt.n, "ended", s->n < s->how.n, "seconds", s->seconds, "tokens",
+                             json_array());
     char *text = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
-    if (!root || !to) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for the results, or the prompt is no UTF-8, which JSON cannot hold");
+    if (!root || !to)
+        return yoke_fail(
+            YOKE_ENOMEM,
+            "sample: no host memory for the results, or the prompt is no UTF-8, which JSON cannot hold");
     for (int64_t i = 0; i < s->n; i++) {
         size_t n = 0;
         const unsigned char *bytes = yokei_sample_bytes(s->folder.bpe, s->drawn[i], &n);
@@ -112,16 +119,24 @@ static yoke_status run(struct sampler *s)
 {
     const struct cli_options *o = s->context->options;
     const bool first = s->context->rank == 0;
-    if (!cli_text(o, "init")) return yoke_fail(YOKE_EINVAL, "sample: give the model's folder with --init DIR");
+    if (!cli_text(o, "init"))
+        return yoke_fail(YOKE_EINVAL, "sample: give the model's folder with --init DIR");
     s->text = cli_text(o, "prompt") && *cli_text(o, "prompt") ? cli_text(o, "prompt") : "\n";
     s->prints = first && !cli_flag(o, "json");
     YOKE_TRY(yokei_model_folder_open(cli_text(o, "init"), cli_text(o, "tokenizer"), &s->folder));
     YOKE_TRY(yokei_sample_encode(s->folder.bpe, s->text, strlen(s->text), YOKEI_BPE_TEMPLATE, &s->prompt));
-    s->how = (struct yokei_sampling){ .n = cli_int(o, "max-tokens"), .temperature = cli_real(o, "temperature"), .top_k = cli_int(o, "top-k"),
-                                      .seed = (uint64_t)cli_int(o, "seed"), .n_stop = s->folder.n_stop, .bpe = s->folder.bpe, .context = s, .told = show_token };
+    s->how = (struct yokei_sampling){ .n = cli_int(o, "max-tokens"),
+                                      .temperature = cli_real(o, "temperature"),
+                                      .top_k = cli_int(o, "top-k"),
+                                      .seed = (uint64_t)cli_int(o, "seed"),
+                                      .n_stop = s->folder.n_stop,
+                                      .bpe = s->folder.bpe,
+                                      .context = s,
+                                      .told = show_token };
     memcpy(s->how.stop, s->folder.stop, sizeof s->how.stop);
     s->drawn = malloc((size_t)s->how.n * sizeof *s->drawn);
-    if (!s->drawn) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %lld tokens", (long long)s->how.n);
+    if (!s->drawn)
+        return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %lld tokens", (long long)s->how.n);
     YOKE_TRY(open_device(s));
     YOKE_TRY(create_trainer(s));
     if (s->prints) YOKE_TRY(write_bytes(s, s->text, strlen(s->text), false));
@@ -132,7 +147,8 @@ static yoke_status run(struct sampler *s)
     YOKE_TRY(status);
     if (first && !s->prints) YOKE_TRY(show_json(s));
     if (first)
-        cli_note("%lld tokens%s in %.2f s (%.1f tokens/s, %zu tokens of prompt)", (long long)s->n, s->n < s->how.n ? " to the end of the text" : "", s->seconds,
+        cli_note("%lld tokens%s in %.2f s (%.1f tokens/s, %zu tokens of prompt)", (long long)s->n,
+                 s->n < s->how.n ? " to the end of the text" : "", s->seconds,
                  s->seconds > 0 ? (double)s->n / s->seconds : 0.0, s->prompt.n);
     return YOKE_OK;
 }

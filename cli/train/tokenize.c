@@ -44,9 +44,13 @@ static yoke_status parse_ids(const char *path, const char *text, size_t bytes, s
         }
         const size_t begin = at;
         int64_t id = 0;
-        for (; at < bytes && text[at] >= '0' && text[at] <= '9' && id <= INT32_MAX; at++) id = 10 * id + (text[at] - '0');
+        for (; at < bytes && text[at] >= '0' && text[at] <= '9' && id <= INT32_MAX; at++)
+            id = 10 * id + (text[at] - '0');
         if (at == begin || id > INT32_MAX || (at < bytes && !memchr(between, text[at], sizeof between - 1)))
-            return yoke_fail(YOKE_EDATA, "%s: what stands at byte %zu is no id of a token: whole numbers with spaces between them are wanted", path, begin);
+            return yoke_fail(
+                YOKE_EDATA,
+                "%s: what stands at byte %zu is no id of a token: whole numbers with spaces between them are wanted",
+                path, begin);
         YOKE_TRY(yokei_ids_add(ids, (int32_t)id));
     }
     return YOKE_OK;
@@ -54,11 +58,15 @@ static yoke_status parse_ids(const char *path, const char *text, size_t bytes, s
 
 static yoke_status read_tokens(const char *path, struct yokei_ids *ids)
 {
-    const struct yokei_tokens_config c = { .size = sizeof c, .format = YOKEI_TOKENS_LLMC, .validation_share = -1 };
+    const struct yokei_tokens_config c = { .size = sizeof c,
+                                           .format = YOKEI_TOKENS_LLMC,
+                                           .validation_share = -1 };
     struct yokei_tokens *tokens = NULL;
     YOKE_TRY(yokei_tokens_open(path, &c, &tokens));
     const size_t n = (size_t)yokei_tokens_count(tokens, YOKEI_TOKENS_ALL);
-    yoke_status status = (ids->id = malloc(n * sizeof *ids->id)) ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory for %zu tokens", path, n);
+    yoke_status status = (ids->id = malloc(n * sizeof *ids->id))
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "%s: no memory for %zu tokens", path, n);
     if (!status) status = yokei_tokens_read(tokens, YOKEI_TOKENS_ALL, 0, (int64_t)n, ids->id);
     ids->n = ids->room = n;
     yokei_tokens_close(tokens);
@@ -72,22 +80,28 @@ static yoke_status put_text(const char *to, const char *text, size_t bytes)
     return YOKE_OK; /* main checks whether stdout was written */
 }
 
-static yoke_status put_ids(const struct cli_options *o, const struct yokei_bpe *bpe, const struct yokei_ids *ids, size_t bytes, double seconds)
+static yoke_status put_ids(const struct cli_options *o, const struct yokei_bpe *bpe,
+                           const struct yokei_ids *ids, size_t bytes, double seconds)
 {
     const char *to = cli_text(o, "output");
     if (to) {
         YOKE_TRY(yokei_tokens_write(to, ids->id, ids->n, yokei_bpe_n_ids(bpe)));
-        cli_note("%s: %zu tokens of %zu bytes, in %.2f s (%.1f MB/s)", to, ids->n, bytes, seconds, seconds > 0 ? (double)bytes / seconds * 1e-6 : 0.0);
+        cli_note("%s: %zu tokens of %zu bytes, in %.2f s (%.1f MB/s)", to, ids->n, bytes, seconds,
+                 seconds > 0 ? (double)bytes / seconds * 1e-6 : 0.0);
         return YOKE_OK;
     }
-    if (cli_flag(o, "json")) printf("{\"schema\": 1, \"bytes\": %zu, \"vocabulary\": %lld, \"tokens\": [", bytes, (long long)yokei_bpe_n_ids(bpe));
-    for (size_t i = 0; i < ids->n; i++) printf("%s%d", i ? cli_flag(o, "json") ? ", " : " " : "", (int)ids->id[i]);
+    if (cli_flag(o, "json"))
+        printf("{\"schema\": 1, \"bytes\": %zu, \"vocabulary\": %lld, \"tokens\": [", bytes,
+               (long long)yokei_bpe_n_ids(bpe));
+    for (size_t i = 0; i < ids->n; i++)
+        printf("%s%d", i ? cli_flag(o, "json") ? ", " : " " : "", (int)ids->id[i]);
     puts(cli_flag(o, "json") ? "]}" : "");
     return YOKE_OK;
 }
 
 /* Convert the text to ids, or the ids that it holds to text. */
-static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, const char *path, const char *text, size_t bytes)
+static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, const char *path,
+                           const char *text, size_t bytes)
 {
     struct yokei_ids ids = { 0 };
     char *back = NULL;
@@ -100,8 +114,10 @@ static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, c
         if (!status) status = put_text(cli_text(o, "output"), back, n);
     } else {
         status = yokei_bpe_encode(bpe, text, bytes, cli_flag(o, "template") ? YOKEI_BPE_TEMPLATE : 0, &ids);
-        if (status) status = yoke_fail_context(status, "%s", path);
-        else status = put_ids(o, bpe, &ids, bytes, (double)(yokei_now_ns() - begun) * 1e-9);
+        if (status)
+            status = yoke_fail_context(status, "%s", path);
+        else
+            status = put_ids(o, bpe, &ids, bytes, (double)(yokei_now_ns() - begun) * 1e-9);
     }
     free(back);
     free(ids.id);
@@ -116,14 +132,30 @@ yoke_status cli_tokenize(const struct cli_context *context)
     struct yokei_map map = { NULL, 0 };
     char *typed = NULL;
     size_t bytes = 0;
-    if (!cli_text(o, "tokenizer")) return yoke_fail(YOKE_EINVAL, "tokenize: give the tokenizer with --tokenizer DIR, or tokenizer.json's path");
-    if (!path == !tokens) return yoke_fail(YOKE_EINVAL, "tokenize: give either --text FILE (- is stdin) or, with --decode, --tokens FILE.bin");
-    if (tokens && !cli_flag(o, "decode")) return yoke_fail(YOKE_EINVAL, "tokenize: --tokens %s are tokens already: add --decode to make text of them", tokens);
+    if (!cli_text(o, "tokenizer"))
+        return yoke_fail(YOKE_EINVAL,
+                         "tokenize: give the tokenizer with --tokenizer DIR, or tokenizer.json's path");
+    if (!path == !tokens)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "tokenize: give either --text FILE (- is stdin) or, with --decode, --tokens FILE.bin");
+    if (tokens && !cli_flag(o, "decode"))
+        return yoke_fail(YOKE_EINVAL,
+                         "tokenize: --tokens %s are tokens already: add --decode to make text of them",
+                         tokens);
     YOKE_TRY(yokei_bpe_open(cli_text(o, "tokenizer"), &bpe));
     yoke_status status = YOKE_OK;
-    if (path && strcmp(path, "-") == 0) status = read_stdin(&typed, &bytes);
-    else if (path) status = yokei_map_open(path, YOKE_EDATA, &map);
-    if (!status) status = tokens ? convert(o, bpe, tokens, NULL, 0) : convert(o, bpe, path, typed ? typed : map.data ? (const char *)map.data : "", typed ? bytes : map.bytes);
+    if (path && strcmp(path, "-") == 0)
+        status = read_stdin(&typed, &bytes);
+    else if (path)
+        status = yokei_map_open(path, YOKE_EDATA, &map);
+    if (!status)
+        status = tokens ? convert(o, bpe, tokens, NULL, 0)
+                        : convert(o, bpe, path,
+                                  typed      ? typed
+                                  : map.data ? (const char *)map.data
+                                             : "",
+                                  typed ? bytes : map.bytes);
     free(typed);
     yokei_map_close(&map);
     yokei_bpe_close(bpe);

@@ -22,14 +22,15 @@ static void show_progress(void *context, const struct yokei_training_progress *p
     size_t at = 0;
     (void)context;
     for (int64_t r = 0; r < p->n_ranks && at + 64 < sizeof ranks; r++) {
-        yokei_text(ranks + at, sizeof ranks - at, "%s%s %.0f%% %.1fk/s", r ? ", " : "", p->ranks[r].device, 100 * p->ranks[r].share,
-                   p->ranks[r].tokens_per_second * 1e-3);
+        yokei_text(ranks + at, sizeof ranks - at, "%s%s %.0f%% %.1fk/s", r ? ", " : "", p->ranks[r].device,
+                   100 * p->ranks[r].share, p->ranks[r].tokens_per_second * 1e-3);
         at = strlen(ranks);
     }
     int64_t left = isfinite(p->seconds_left) ? (int64_t)(p->seconds_left + 0.5) : 0;
     if (cli_on_terminal())
-        cli_progress("step %lld  loss %.3f  %.1fk tokens/s  [%s]  %lld:%02lld left", (long long)p->step, p->loss,
-                     p->tokens_per_second * 1e-3, ranks, (long long)(left / 60), (long long)(left % 60));
+        cli_progress("step %lld  loss %.3f  %.1fk tokens/s  [%s]  %lld:%02lld left", (long long)p->step,
+                     p->loss, p->tokens_per_second * 1e-3, ranks, (long long)(left / 60),
+                     (long long)(left % 60));
     else if (p->step == 1)
         cli_note("step 1  loss %.3f  %.1fk tokens/s  [%s]", p->loss, p->tokens_per_second * 1e-3, ranks);
 }
@@ -56,7 +57,8 @@ static struct cli_hold run_dir_hold, save_hold;
  * Lock both folders. Two jobs would mix their metrics, overwrite each other's plan, and remove each other's
  * unfinished checkpoints.
  */
-static yoke_status hold_folders(const struct cli_context *context, const struct yokei_training *t, const char *run_dir)
+static yoke_status hold_folders(const struct cli_context *context, const struct yokei_training *t,
+                                const char *run_dir)
 {
     if (context->rank != 0) return YOKE_OK;
     YOKE_TRY(cli_hold(run_dir, "train", "run directory", "--run-dir", &run_dir_hold));
@@ -68,7 +70,8 @@ static yoke_status hold_folders(const struct cli_context *context, const struct 
 /* Called on rank 0. If `yoke run` has made no run directory, choose a dated one, which no other job has. */
 static yoke_status choose_run_dir(const struct cli_context *context, char *dir, size_t bytes)
 {
-    const char *given = cli_text(context->options, "run-dir"); /* from the command line, or from YOKE_RUN_DIR */
+    const char *given = cli_text(context->options,
+                                 "run-dir"); /* from the command line, or from YOKE_RUN_DIR */
     char stamp[32];
     time_t now = time(NULL);
     struct tm local;
@@ -81,14 +84,16 @@ static yoke_status choose_run_dir(const struct cli_context *context, char *dir, 
     yokei_text(dir, bytes, "runs/train-%s", stamp);
     YOKE_TRY(yokei_make_folder("runs"));
     for (int i = 2; mkdir(dir, 0777); i++) {
-        if (errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", dir, strerror(errno));
+        if (errno != EEXIST)
+            return yoke_fail(YOKE_EIO, "%s: cannot make the run directory: %s", dir, strerror(errno));
         yokei_text(dir, bytes, "runs/train-%s-%d", stamp, i);
     }
     return YOKE_OK;
 }
 
 /* Send the run directory to all ranks, because the rank that writes there need not be rank 0. */
-static yoke_status agree_on_run_dir(const struct cli_context *context, struct yokei_training *t, char *dir, size_t bytes)
+static yoke_status agree_on_run_dir(const struct cli_context *context, struct yokei_training *t, char *dir,
+                                    size_t bytes)
 {
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
     yoke_status status = context->rank == 0 ? choose_run_dir(context, dir, bytes) : YOKE_OK;
@@ -105,17 +110,21 @@ static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : js
 static json_t *trace_json(const struct yokei_training *t, const struct yokei_trace_summary *s)
 {
     if (!s->n_steps) return json_null();
-    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->trace, "steps", s->n_steps, "measured_seconds", s->measured,
-                     "simulated_seconds", s->simulated, "bubble_measured", s->bubble_measured, "bubble_simulated", s->bubble_simulated,
-                     "compute_seconds", s->compute, "communication_seconds", s->communication, "clock_error_seconds", s->clock_error);
+    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->trace, "steps", s->n_steps,
+                     "measured_seconds", s->measured, "simulated_seconds", s->simulated, "bubble_measured",
+                     s->bubble_measured, "bubble_simulated", s->bubble_simulated, "compute_seconds",
+                     s->compute, "communication_seconds", s->communication, "clock_error_seconds",
+                     s->clock_error);
 }
 
 static void show_trace(const struct yokei_training *t, const struct yokei_trace_summary *s)
 {
     if (!s->n_steps) return;
-    printf("traced step      %.3f ms measured (median of %d), %.3f ms simulated (%+.1f %%)\n", 1e3 * s->measured, s->n_steps, 1e3 * s->simulated,
+    printf("traced step      %.3f ms measured (median of %d), %.3f ms simulated (%+.1f %%)\n",
+           1e3 * s->measured, s->n_steps, 1e3 * s->simulated,
            s->measured > 0 ? 100 * (s->simulated / s->measured - 1) : 0.0);
-    printf("bubble           %.1f %% measured, %.1f %% simulated\n", 100 * s->bubble_measured, 100 * s->bubble_simulated);
+    printf("bubble           %.1f %% measured, %.1f %% simulated\n", 100 * s->bubble_measured,
+           100 * s->bubble_simulated);
     printf("trace            %s\n", t->trace);
 }
 
@@ -123,38 +132,45 @@ static json_t *seconds_or_null(double x) { return x > 0 ? json_real(x) : json_nu
 
 static json_t *rank_json(const struct yokei_plan_rank *rank)
 {
-    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "device", rank->device, "job_rank", (json_int_t)rank->job_rank, "samples", (json_int_t)rank->samples,
-                     "predicted_seconds", seconds_or_null(rank->predicted_seconds), "measured_seconds", seconds_or_null(rank->measured_seconds));
+    return json_pack("{s:s,s:I,s:I,s:o,s:o}", "device", rank->device, "job_rank", (json_int_t)rank->job_rank,
+                     "samples", (json_int_t)rank->samples, "predicted_seconds",
+                     seconds_or_null(rank->predicted_seconds), "measured_seconds",
+                     seconds_or_null(rank->measured_seconds));
 }
 
 /* Loss in nats per byte of the text behind the tokens. NaN: the number of bytes is not known. */
 static double loss_per_byte(const struct yokei_training_result *r)
 {
     if (r->bytes) return r->validation_loss;
-    return r->validation_bytes > 0 ? r->validation_loss * (double)r->validation_tokens / (double)r->validation_bytes : NAN;
+    return r->validation_bytes > 0
+               ? r->validation_loss * (double)r->validation_tokens / (double)r->validation_bytes
+               : NAN;
 }
 
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
-    json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps", (json_int_t)r->steps, "tokens",
-                             (json_int_t)r->tokens, "seconds", r->seconds, "first_loss", number_or_null(r->first_loss), "loss",
-                             number_or_null(r->loss), "validation_loss", number_or_null(r->validation_loss), "baseline_loss",
-                             number_or_null(r->baseline_loss), "validation_tokens", (json_int_t)r->validation_tokens,
-                             "losses_are_nats_per_byte", (int)r->bytes, "run_dir", t->run_dir, "memory_bytes",
-                             (json_int_t)r->memory.total, "ranks", json_array());
+    json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps",
+                             (json_int_t)r->steps, "tokens", (json_int_t)r->tokens, "seconds", r->seconds,
+                             "first_loss", number_or_null(r->first_loss), "loss", number_or_null(r->loss),
+                             "validation_loss", number_or_null(r->validation_loss), "baseline_loss",
+                             number_or_null(r->baseline_loss), "validation_tokens",
+                             (json_int_t)r->validation_tokens, "losses_are_nats_per_byte", (int)r->bytes,
+                             "run_dir", t->run_dir, "memory_bytes", (json_int_t)r->memory.total, "ranks",
+                             json_array());
     json_t *ranks = json_object_get(root, "ranks");
-    for (int64_t i = 0; i < t->plan.n_ranks; i++)
-        json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
+    for (int64_t i = 0; i < t->plan.n_ranks; i++) json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
     json_object_set_new(root, "balance", json_string(t->plan.balance));
     json_object_set_new(root, "layers", json_string(t->plan.layers));
     json_object_set_new(root, "tensor_shares", json_string(t->plan.tensor_shares));
     json_object_set_new(root, "predicted_step_seconds", seconds_or_null(t->plan.predicted_step_seconds));
     json_object_set_new(root, "measured_step_seconds", seconds_or_null(t->plan.measured_step_seconds));
     json_t *memory = json_array();
-    for (int64_t i = 0; i < t->plan.n_memory; i++) json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
+    for (int64_t i = 0; i < t->plan.n_memory; i++)
+        json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
     json_object_set_new(root, "memory", memory);
     json_object_set_new(root, "validation_loss_per_byte", number_or_null(loss_per_byte(r)));
-    json_object_set_new(root, "saved_step", r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
+    json_object_set_new(root, "saved_step",
+                        r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     json_object_set_new(root, "trace", trace_json(t, &r->trace));
     if (r->sample) {
         /* The sample may hold any bytes. JSON holds only UTF-8. */
@@ -188,16 +204,25 @@ static void show_ranks(const struct yokei_training *t, const struct yokei_traini
     mean /= n;
     for (int64_t i = 0; i < p->n_ranks; i++) {
         const struct yokei_plan_rank *r = &p->ranks[i];
-        printf("rank %-2lld %-9s %lld of %lld sequences a step", (long long)r->job_rank, r->device, (long long)r->samples, (long long)p->batch);
-        if (!r->samples) printf(" (%s)", result->chose_shares ? "too slow to help with this batch, summing with it included: it is left out" : "left out");
-        else if (r->measured_seconds > 0 && n > 1) printf("; computes %.3g s of a step, %.2f of the mean", r->measured_seconds, r->measured_seconds / mean);
-        if (r->samples && r->predicted_seconds > 0 && n > 1) printf(", %.3g s predicted", r->predicted_seconds);
+        printf("rank %-2lld %-9s %lld of %lld sequences a step", (long long)r->job_rank, r->device,
+               (long long)r->samples, (long long)p->batch);
+        if (!r->samples)
+            printf(" (%s)", result->chose_shares
+                                ? "too slow to help with this batch, summing with it included: it is left out"
+                                : "left out");
+        else if (r->measured_seconds > 0 && n > 1)
+            printf("; computes %.3g s of a step, %.2f of the mean", r->measured_seconds,
+                   r->measured_seconds / mean);
+        if (r->samples && r->predicted_seconds > 0 && n > 1)
+            printf(", %.3g s predicted", r->predicted_seconds);
         printf("\n");
     }
     if (n > 1 && p->layers[0]) printf("blocks           %s in the stages\n", p->layers);
     if (n > 1 && p->tensor_shares[0]) printf("tensors          %s\n", p->tensor_shares);
     if (n > 1 && most > 0) {
-        printf("balance          %.2f (the mean of the ranks' computing over the slowest's); a step took %.3g s", mean / most, p->measured_step_seconds);
+        printf(
+            "balance          %.2f (the mean of the ranks' computing over the slowest's); a step took %.3g s",
+            mean / most, p->measured_step_seconds);
         if (p->predicted_step_seconds > 0) printf(", %.3g s predicted", p->predicted_step_seconds);
         printf("\n");
     }
@@ -208,23 +233,31 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
     const char *unit = r->bytes ? "nats per byte" : "nats per token";
     if (r->sample) {
         printf("--- sample (%zu bytes", r->sample_bytes);
-        if (r->n_words) printf("; %.0f %% of its %lld words of three or more letters occur in the text", 100 * r->word_share, (long long)r->n_words);
+        if (r->n_words)
+            printf("; %.0f %% of its %lld words of three or more letters occur in the text",
+                   100 * r->word_share, (long long)r->n_words);
         printf(") ---\n");
         cli_put_text(&(struct cli_printer){ .n = 0 }, r->sample, r->sample_bytes, true);
         printf("\n---\n");
     }
-    printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps, (long long)r->tokens, r->seconds,
-           r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
+    printf("steps            %lld (%lld tokens in %.1f s, %.1f k tokens/s)\n", (long long)r->steps,
+           (long long)r->tokens, r->seconds, r->seconds > 0 ? (double)r->tokens / r->seconds * 1e-3 : 0.0);
     show_ranks(t, r);
     printf("memory           %.1f MiB on rank 0\n", (double)r->memory.total / 1048576.0);
-    if (r->tokens > 0) printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
-    else printf("training loss    none: the run was at its end, so there was nothing to train\n");
+    if (r->tokens > 0)
+        printf("training loss    %.4f (at the start %.4f)\n", r->loss, r->first_loss);
+    else
+        printf("training loss    none: the run was at its end, so there was nothing to train\n");
     if (isfinite(r->validation_loss))
-        printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit, (long long)r->validation_tokens);
+        printf("validation loss  %.4f %s on %lld held-out tokens\n", r->validation_loss, unit,
+               (long long)r->validation_tokens);
     if (!r->bytes && isfinite(loss_per_byte(r)))
-        printf("                 %.4f nats per byte of these tokens' %lld bytes\n", loss_per_byte(r), (long long)r->validation_bytes);
+        printf("                 %.4f nats per byte of these tokens' %lld bytes\n", loss_per_byte(r),
+               (long long)r->validation_bytes);
     if (isfinite(r->baseline_loss))
-        printf("yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n", r->baseline_loss);
+        printf(
+            "yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n",
+            r->baseline_loss);
     if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
     show_trace(t, &r->trace);
     printf("run directory    %s\n", t->run_dir);
@@ -236,7 +269,9 @@ static yoke_status what_is_seen(const struct cli_context *context, struct yokei_
     const struct cli_options *o = context->options;
     const char *peak = cli_text(o, "peak"), *overlap = cli_text(o, "overlap");
     char *end = NULL;
-    t->overlap = !strcmp(overlap, "on") ? YOKE_OVERLAP_ON : !strcmp(overlap, "off") ? YOKE_OVERLAP_OFF : YOKE_OVERLAP_AUTO;
+    t->overlap = !strcmp(overlap, "on")    ? YOKE_OVERLAP_ON
+                 : !strcmp(overlap, "off") ? YOKE_OVERLAP_OFF
+                                           : YOKE_OVERLAP_AUTO;
     t->trace = cli_text(o, "trace");
     t->trace_steps = cli_int(o, "trace-steps");
     if (!strcmp(peak, "off") || (!strcmp(peak, "auto") && cli_text(o, "plan"))) return YOKE_OK;
@@ -245,7 +280,9 @@ static yoke_status what_is_seen(const struct cli_context *context, struct yokei_
     t->peak = YOKEI_PEAK_GIVEN;
     t->peak_flops = strtod(peak, &end);
     if (end == peak || *end || !isfinite(t->peak_flops) || t->peak_flops <= 0)
-        return yoke_fail(YOKE_EINVAL, "--peak %s: give auto, off, or a device's operations per second, such as 1.5e12", peak);
+        return yoke_fail(YOKE_EINVAL,
+                         "--peak %s: give auto, off, or a device's operations per second, such as 1.5e12",
+                         peak);
     return YOKE_OK;
 }
 
@@ -254,7 +291,9 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     const struct cli_options *o = context->options;
     const char *text = cli_text(o, "text"), *tokens = cli_text(o, "tokens");
     if (!text == !tokens)
-        return yoke_fail(YOKE_EINVAL, "train: give either --text FILE (bytes, or tokens of --tokenizer) or --tokens FILE.bin (as llm.c writes them)");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "train: give either --text FILE (bytes, or tokens of --tokenizer) or --tokens FILE.bin (as llm.c writes them)");
     t->tokens = text ? text : tokens;
     t->tokens_are_llmc = tokens != NULL;
     t->tokenizer = cli_text(o, "tokenizer");
@@ -306,7 +345,8 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     if (t->plan.comm_shares[0]) gradients.shares = control.shares = t->plan.comm_shares;
     const yoke_status status = yoke_comm_create(MPI_COMM_WORLD, t->device, &gradients, &t->comm);
     if ((status == YOKE_ECONFIG || status == YOKE_EINVAL) && t->plan_path)
-        return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares", t->plan_path);
+        return yoke_fail_context(YOKE_ECONFIG, "%s: all_reduce, chunk_bytes, comm_costs or comm_shares",
+                                 t->plan_path);
     YOKE_TRY(status);
     YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of the creation */
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
@@ -349,8 +389,10 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(files_and_sample(context, t));
     YOKE_TRY(what_is_seen(context, t));
     take_signals(context, t);
-    if (cli_text(o, "resume")) YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
-    else if (cli_text(o, "plan")) YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));
+    if (cli_text(o, "resume"))
+        YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
+    else if (cli_text(o, "plan"))
+        YOKE_TRY(cli_plan_from_file(context, cli_text(o, "plan"), t));
     else {
         YOKE_TRY(cli_plan_from_options(context, t));
         cli_plan_choices(context, &t->plan);
@@ -361,8 +403,10 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();
-    if (result.leads && cli_flag(o, "json")) status = show_json(t, &result);
-    else if (result.leads) show_text(t, &result);
+    if (result.leads && cli_flag(o, "json"))
+        status = show_json(t, &result);
+    else if (result.leads)
+        show_text(t, &result);
     free(result.sample);
     t->run_dir = t->resume = t->plan_path = NULL;
     return status;

@@ -16,13 +16,18 @@
 
 const char *tune_verdict_name(enum tune_verdict verdict)
 {
-    static const char *const names[] = { [TUNE_DEFAULT] = "default", [TUNE_CHOSEN] = "chosen",   [TUNE_KEPT_OUT] = "not faster",
-                                         [TUNE_SLOW] = "slow",       [TUNE_REFUSED] = "refused", [TUNE_ABSENT] = "not offered" };
+    static const char *const names[] = {
+        [TUNE_DEFAULT] = "default", [TUNE_CHOSEN] = "chosen",   [TUNE_KEPT_OUT] = "not faster",
+        [TUNE_SLOW] = "slow",       [TUNE_REFUSED] = "refused", [TUNE_ABSENT] = "not offered"
+    };
     return names[verdict];
 }
 
 /* The size and the edge that distinguish a size's class from other classes. */
-static double class_size(const struct tune_matrix *m, int s) { return conform_sizes_of(m->op)->sums ? 0 : m->point[s].size; }
+static double class_size(const struct tune_matrix *m, int s)
+{
+    return conform_sizes_of(m->op)->sums ? 0 : m->point[s].size;
+}
 static double class_edge(const struct tune_matrix *m, int s) { return m->point[s].edge; }
 static bool same_class(const struct tune_matrix *m, int a, int b)
 {
@@ -40,7 +45,10 @@ static double gain(const struct tune_matrix *m, int s, int v)
     for (int i = 0; i < m->n_sizes; i++) {
         if (!m->point[i].offered || !same_class(m, s, i)) continue;
         const struct tune_row *row = &m->cell[i][v];
-        const double ratio = row->verdict == TUNE_DEFAULT || row->verdict == TUNE_KEPT_OUT || row->verdict == TUNE_CHOSEN ? row->ratio : 0;
+        const double ratio = row->verdict == TUNE_DEFAULT || row->verdict == TUNE_KEPT_OUT
+                                     || row->verdict == TUNE_CHOSEN
+                                 ? row->ratio
+                                 : 0;
         if (!(ratio >= TUNE_LOSS)) return 0;
         product *= ratio;
         best *= row->best;
@@ -62,7 +70,8 @@ void tune_choose(struct tune_matrix *m)
         }
     }
     for (int s = 0; s < m->n_sizes; s++)
-        if (m->chosen[s] >= 0 && m->cell[s][m->chosen[s]].verdict == TUNE_KEPT_OUT) m->cell[s][m->chosen[s]].verdict = TUNE_CHOSEN;
+        if (m->chosen[s] >= 0 && m->cell[s][m->chosen[s]].verdict == TUNE_KEPT_OUT)
+            m->cell[s][m->chosen[s]].verdict = TUNE_CHOSEN;
 }
 
 /* ---- writing ---- */
@@ -80,8 +89,10 @@ static struct steps steps_of(const struct tune_matrix *m)
         bool known = !m->point[s].offered;
         for (int i = 0; i < steps.n; i++) known |= same_class(m, s, steps.at[i]);
         if (known) continue;
-        while (place < steps.n && (class_edge(m, steps.at[place]) < class_edge(m, s) ||
-                                   (class_edge(m, steps.at[place]) == class_edge(m, s) && class_size(m, steps.at[place]) < class_size(m, s))))
+        while (place < steps.n
+               && (class_edge(m, steps.at[place]) < class_edge(m, s)
+                   || (class_edge(m, steps.at[place]) == class_edge(m, s)
+                       && class_size(m, steps.at[place]) < class_size(m, s))))
             place++;
         memmove(&steps.at[place + 1], &steps.at[place], (size_t)(steps.n - place) * sizeof steps.at[0]);
         steps.at[place] = s;
@@ -103,10 +114,14 @@ static void comment(const struct tune_matrix *m, int s, FILE *to)
         const struct tune_row *row = &m->cell[s][v];
         if (row->verdict == TUNE_ABSENT || (row->verdict == TUNE_SLOW && row->seconds == 0)) continue;
         kernels_time_text(row->seconds, time, sizeof time);
-        if (row->verdict == TUNE_REFUSED) fprintf(to, "%s %s refused", comma, row->variant);
-        else if (row->verdict == TUNE_DEFAULT) fprintf(to, "%s %s %s (default)", comma, row->variant, time);
-        else if (row->verdict == TUNE_SLOW) fprintf(to, "%s %s %s", comma, row->variant, time);
-        else fprintf(to, "%s %s %s %.2fx", comma, row->variant, time, row->ratio);
+        if (row->verdict == TUNE_REFUSED)
+            fprintf(to, "%s %s refused", comma, row->variant);
+        else if (row->verdict == TUNE_DEFAULT)
+            fprintf(to, "%s %s %s (default)", comma, row->variant, time);
+        else if (row->verdict == TUNE_SLOW)
+            fprintf(to, "%s %s %s", comma, row->variant, time);
+        else
+            fprintf(to, "%s %s %s %.2fx", comma, row->variant, time, row->ratio);
         comma = ",";
     }
     fputc('\n', to);
@@ -115,9 +130,9 @@ static void comment(const struct tune_matrix *m, int s, FILE *to)
 int tune_write(const struct tune_matrix *m, FILE *to)
 {
     const struct steps steps = steps_of(m);
-    int n = 0, before = YOKEI_BY_RULE;   /* the choice just below the class, at the same edge */
-    int first = YOKEI_BY_RULE;           /* the choice for the least size of the next lower edge */
-    bool uniform = true;                 /* one choice holds for all sizes of the next lower edge */
+    int n = 0, before = YOKEI_BY_RULE; /* the choice just below the class, at the same edge */
+    int first = YOKEI_BY_RULE;         /* the choice for the least size of the next lower edge */
+    bool uniform = true;               /* one choice holds for all sizes of the next lower edge */
     for (int s = 0; s < m->n_sizes; s++)
         if (m->point[s].offered) comment(m, s, to);
     for (int i = 0; i < steps.n; i++) {
@@ -125,7 +140,8 @@ int tune_write(const struct tune_matrix *m, FILE *to)
         const bool new_edge = below >= 0 && class_edge(m, below) != class_edge(m, s);
         double edge = 0, size = 0;
         for (int j = i; j > 0 && edge == 0; j--) /* finds the next lower edge that was measured */
-            if (class_edge(m, steps.at[j - 1]) != class_edge(m, s)) edge = between(class_edge(m, steps.at[j - 1]), class_edge(m, s));
+            if (class_edge(m, steps.at[j - 1]) != class_edge(m, s))
+                edge = between(class_edge(m, steps.at[j - 1]), class_edge(m, s));
         if (below >= 0 && !new_edge) size = between(class_size(m, below), class_size(m, s));
         /*
          * A new edge begins at size 0. No line is needed if all sizes of the next lower edge have the same
@@ -134,13 +150,18 @@ int tune_write(const struct tune_matrix *m, FILE *to)
         const bool silent = new_edge ? uniform && first == chosen : before == chosen;
         if (!silent) {
             char measure[64];
-            if (edge > 0) yokei_text(measure, sizeof measure, "%.4g,%.4g", size, edge);
-            else yokei_text(measure, sizeof measure, "%.4g", size);
-            fprintf(to, "%s %s %s %s\n", yokei_op_names[m->op], yoke_dtype_name(m->dtype), measure, chosen < 0 ? "default" : m->variants[chosen]);
+            if (edge > 0)
+                yokei_text(measure, sizeof measure, "%.4g,%.4g", size, edge);
+            else
+                yokei_text(measure, sizeof measure, "%.4g", size);
+            fprintf(to, "%s %s %s %s\n", yokei_op_names[m->op], yoke_dtype_name(m->dtype), measure,
+                    chosen < 0 ? "default" : m->variants[chosen]);
             n++;
         }
-        if (i == 0 || new_edge) first = chosen, uniform = true;
-        else uniform &= chosen == first;
+        if (i == 0 || new_edge)
+            first = chosen, uniform = true;
+        else
+            uniform &= chosen == first;
         before = chosen;
     }
     return n;

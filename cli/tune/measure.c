@@ -77,7 +77,8 @@ static yoke_status look_at_variant(struct tune_matrix *m, int s, int v, struct r
     const struct tune_row *before = s ? &m->cell[s - 1][v] : row;
     bool offered;
     r->variant = m->variants[v];
-    if (before->verdict == TUNE_SLOW && (before->seconds == 0 || before->seconds > BY_FAR * m->point[s - 1].seconds)) {
+    if (before->verdict == TUNE_SLOW
+        && (before->seconds == 0 || before->seconds > BY_FAR * m->point[s - 1].seconds)) {
         row->verdict = TUNE_SLOW;
         return YOKE_OK;
     }
@@ -99,10 +100,17 @@ static yoke_status look_at_size(struct tune_matrix *m, int s, yoke_device *devic
     YOKE_TRY(conform_problem_open(device, stream, m->op, m->dtype, m->sizes[s].dim, &r.problem));
     status = look_at_default(m, s, &r);
     for (int v = 0; v < m->n_variants && !status; v++) {
-        m->cell[s][v] = (struct tune_row){ .op = m->op, .dtype = m->dtype, .size = &m->sizes[s], .variant = m->variants[v], .verdict = TUNE_ABSENT };
+        m->cell[s][v] = (struct tune_row){ .op = m->op,
+                                           .dtype = m->dtype,
+                                           .size = &m->sizes[s],
+                                           .variant = m->variants[v],
+                                           .verdict = TUNE_ABSENT };
         if (!m->point[s].offered) continue;
-        if (v == m->point[s].by_rule) m->cell[s][v].verdict = TUNE_DEFAULT, m->cell[s][v].seconds = m->point[s].seconds, m->cell[s][v].ratio = m->cell[s][v].best = 1;
-        else status = look_at_variant(m, s, v, &r);
+        if (v == m->point[s].by_rule)
+            m->cell[s][v].verdict = TUNE_DEFAULT, m->cell[s][v].seconds = m->point[s].seconds,
+            m->cell[s][v].ratio = m->cell[s][v].best = 1;
+        else
+            status = look_at_variant(m, s, v, &r);
     }
     yoke_variant_force(device, r.op, NULL);
     conform_problem_close(r.problem);
@@ -115,7 +123,8 @@ static void keep_reason(void *context, const struct conform_line *line)
 {
     char *why = context;
     if (line->verdict == CONFORM_FAIL && !why[0])
-        yokei_text(why, 200, "%s%s%s: %s", line->worst_case, line->worst_output[0] ? ", " : "", line->worst_output, line->reason);
+        yokei_text(why, 200, "%s%s%s: %s", line->worst_case, line->worst_output[0] ? ", " : "",
+                   line->worst_output, line->reason);
 }
 
 /* Compare a variant that may win at some size with the reference. If it fails, it is refused at all sizes. */
@@ -135,7 +144,8 @@ static yoke_status hold(struct tune_matrix *m, int v, yoke_device *device)
     if (!why[0]) yokei_text(why, sizeof why, "no case of the conformance sweep ran");
     for (int s = 0; s < m->n_sizes; s++) {
         struct tune_row *row = &m->cell[s][v];
-        if (row->verdict == TUNE_ABSENT || row->verdict == TUNE_DEFAULT) continue; /* yoke verify judges the default */
+        if (row->verdict == TUNE_ABSENT || row->verdict == TUNE_DEFAULT)
+            continue; /* yoke verify judges the default */
         row->verdict = TUNE_REFUSED;
         row->seconds = 0;
         yokei_text(row->why, sizeof row->why, "%s", why);
@@ -145,7 +155,8 @@ static yoke_status hold(struct tune_matrix *m, int v, yoke_device *device)
 
 /* ---- in turn ---- */
 
-static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *device, yoke_stream *stream, double seconds)
+static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *device, yoke_stream *stream,
+                                double seconds)
 {
     static double times[TUNE_MOST_VARIANTS + 1][KERNELS_MOST_ROUNDS];
     struct runner runners[TUNE_MOST_VARIANTS + 1];
@@ -158,7 +169,8 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
     for (int v = -1; v < m->n_variants; v++) { /* -1: the built-in rule */
         if (v >= 0 && m->cell[s][v].verdict != TUNE_KEPT_OUT) continue;
         rows[n] = v < 0 ? NULL : &m->cell[s][v];
-        runners[n] = (struct runner){ device, stream, NULL, yokei_op_names[m->op], v < 0 ? NULL : m->variants[v] };
+        runners[n] = (struct runner){ device, stream, NULL, yokei_op_names[m->op],
+                                      v < 0 ? NULL : m->variants[v] };
         sides[n] = (struct kernels_side){ .run = run, .context = &runners[n], .times = times[n] };
         n++;
     }
@@ -171,7 +183,8 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
     if (!status) status = kernels_measure(sides, n, seconds, &rounds);
     for (int i = 1; i < n && !status; i++) {
         rows[i]->seconds = sides[i].median;
-        const double ratio = kernels_ratio(times[0], times[i], rounds), best = kernels_least_ratio(times[0], times[i], rounds);
+        const double ratio = kernels_ratio(times[0], times[i], rounds),
+                     best = kernels_least_ratio(times[0], times[i], rounds);
         rows[i]->ratio = rows[i]->ratio > 0 ? fmin(rows[i]->ratio, ratio) : ratio;
         rows[i]->best = rows[i]->best > 0 ? fmin(rows[i]->best, best) : best;
     }
@@ -182,12 +195,14 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
     return status;
 }
 
-yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype, const struct conform_size *sizes,
-                         int n_sizes, double seconds, struct tune_matrix *out)
+yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
+                         const struct conform_size *sizes, int n_sizes, double seconds,
+                         struct tune_matrix *out)
 {
     *out = (struct tune_matrix){ .op = op, .dtype = dtype, .sizes = sizes, .n_sizes = n_sizes };
     const char *name;
-    while (out->n_variants < TUNE_MOST_VARIANTS && (name = yoke_variant_name(device, yokei_op_names[op], out->n_variants)))
+    while (out->n_variants < TUNE_MOST_VARIANTS
+           && (name = yoke_variant_name(device, yokei_op_names[op], out->n_variants)))
         out->variants[out->n_variants++] = name;
     for (int s = 0; s < n_sizes; s++) out->chosen[s] = YOKEI_BY_RULE;
     if (out->n_variants < 2) return YOKE_OK;

@@ -40,7 +40,8 @@ static bool is_worthwhile(const struct tuner *t, enum yoke_op_id op)
 
 static bool is_wanted(const struct tuner *t, enum yoke_op_id op, yoke_dtype dtype)
 {
-    return kernels_selected(&t->selection, op, dtype) && is_worthwhile(t, op) && yoke_variant_name(t->device, yokei_op_names[op], 1);
+    return kernels_selected(&t->selection, op, dtype) && is_worthwhile(t, op)
+           && yoke_variant_name(t->device, yokei_op_names[op], 1);
 }
 
 /* ---- what is shown ---- */
@@ -52,8 +53,9 @@ static void collect(struct tuner *t, const struct tune_matrix *m)
             const struct tune_row *row = &m->cell[s][v];
             char dims[128];
             conform_dims_text(m->op, m->sizes[s].dim, dims, sizeof dims);
-            json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[m->op], "dtype", yoke_dtype_name(m->dtype), "size",
-                                  m->sizes[s].name, "dims", dims, "variant", row->variant, "verdict", tune_verdict_name(row->verdict));
+            json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[m->op], "dtype",
+                                  yoke_dtype_name(m->dtype), "size", m->sizes[s].name, "dims", dims,
+                                  "variant", row->variant, "verdict", tune_verdict_name(row->verdict));
             if (row->seconds > 0) json_object_set_new(o, "seconds", json_real(row->seconds));
             if (row->ratio > 0) json_object_set_new(o, "times_default", json_real(row->ratio));
             if (row->why[0]) json_object_set_new(o, "reason", json_string(row->why));
@@ -66,7 +68,8 @@ static void say_refused(struct tuner *t, const struct tune_matrix *m)
     for (int v = 0; v < m->n_variants; v++)
         for (int s = 0; s < m->n_sizes; s++) {
             if (m->cell[s][v].verdict != TUNE_REFUSED) continue;
-            cli_warn("%s %s %s: refused, it fails conformance: %s", yokei_op_names[m->op], yoke_dtype_name(m->dtype), m->variants[v], m->cell[s][v].why);
+            cli_warn("%s %s %s: refused, it fails conformance: %s", yokei_op_names[m->op],
+                     yoke_dtype_name(m->dtype), m->variants[v], m->cell[s][v].why);
             t->n_refused++;
             break; /* count the variant once */
         }
@@ -78,7 +81,8 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
     struct conform_size sizes[CONFORM_MAX_SIZES];
     const int n = kernels_sizes(t->context->options, op, "", sizes);
     size_t bytes;
-    cli_progress("tune %s: %s %s ...", yoke_device_info(t->device)->spec, yokei_op_names[op], yoke_dtype_name(dtype));
+    cli_progress("tune %s: %s %s ...", yoke_device_info(t->device)->spec, yokei_op_names[op],
+                 yoke_dtype_name(dtype));
     YOKE_TRY(tune_measure(t->device, t->stream, op, dtype, sizes, n, t->seconds, &m));
     tune_choose(&m);
     FILE *to = open_memstream(&t->lines[op][dtype], &bytes);
@@ -102,14 +106,18 @@ static yoke_status tune_all(struct tuner *t)
     struct conform_size sizes[CONFORM_MAX_SIZES];
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
-            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d)) n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", sizes);
+            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
+                n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", sizes);
     if (!n_cells)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: there is nothing to choose: what was asked for has one variant each, or none of these sizes",
-                         yoke_device_info(t->device)->spec);
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "%s: there is nothing to choose: what was asked for has one variant each, or none of these sizes",
+            yoke_device_info(t->device)->spec);
     t->seconds = cli_real(t->context->options, "budget-seconds") / n_cells;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
-            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d)) YOKE_TRY(tune_pair(t, (enum yoke_op_id)op, (yoke_dtype)d));
+            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
+                YOKE_TRY(tune_pair(t, (enum yoke_op_id)op, (yoke_dtype)d));
     return YOKE_OK;
 }
 
@@ -154,8 +162,10 @@ static void keep_older(struct tuner *t, const char *path)
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++) measured[op][d] = t->lines[op][d] != NULL;
     if (!yokei_is_there(path) || yokei_file_read(path, 1 << 20, &text, &bytes)) return;
-    if ((copy = strdup(text)) && !yokei_tuning_parse(t->device, &old, path, text, false)) keep_lines(t, copy, measured);
-    else cli_warn("%s is written anew: it was no tuning file for this device: %s", path, yoke_last_error());
+    if ((copy = strdup(text)) && !yokei_tuning_parse(t->device, &old, path, text, false))
+        keep_lines(t, copy, measured);
+    else
+        cli_warn("%s is written anew: it was no tuning file for this device: %s", path, yoke_last_error());
     free(old.choices);
     free(text);
     free(copy);
@@ -167,13 +177,16 @@ static yoke_status compose(struct tuner *t, char **text_out)
     char head[2048], items[16][200];
     const char *matches[17] = { NULL };
     size_t bytes;
-    for (int i = 0; i < cli_list_count(o, "match") && i < 16; i++) matches[i] = cli_list_item(o, "match", i, items[i], sizeof items[i]);
+    for (int i = 0; i < cli_list_count(o, "match") && i < 16; i++)
+        matches[i] = cli_list_item(o, "match", i, items[i], sizeof items[i]);
     YOKE_TRY(yokei_tuning_head(t->device, matches, head, sizeof head));
     FILE *to = open_memstream(text_out, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "tune: no memory");
     fputs(head, to);
-    fprintf(to, "# measured on %s, %d thread(s); a time's factor is how many times as fast it is as the default\n", yoke_device_info(t->device)->name,
-            t->threads);
+    fprintf(
+        to,
+        "# measured on %s, %d thread(s); a time's factor is how many times as fast it is as the default\n",
+        yoke_device_info(t->device)->name, t->threads);
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (t->lines[op][d]) fputs(t->lines[op][d], to);
@@ -200,15 +213,16 @@ static yoke_status finish(struct tuner *t, const char *path)
     yoke_status status = compose(t, &text);
     if (!status && !dry) status = write_file(path, text);
     if (!status && json) {
-        json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version", yoke_version(), "device",
-                                 yoke_device_info(t->device)->spec, "file", path, "written", !dry, "choices", t->n_choices, "refused", t->n_refused,
-                                 "rows", t->rows, "text", text);
+        json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version",
+                                 yoke_version(), "device", yoke_device_info(t->device)->spec, "file", path,
+                                 "written", !dry, "choices", t->n_choices, "refused", t->n_refused, "rows",
+                                 t->rows, "text", text);
         json_dumpf(root, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(root);
     } else if (!status) {
-        printf("%d of %d measured pairs of op and type%s: %d choice(s), %d variant(s) refused\n", t->n_measured, t->n_measured,
-               dry ? ", nothing written" : "", t->n_choices, t->n_refused);
+        printf("%d of %d measured pairs of op and type%s: %d choice(s), %d variant(s) refused\n",
+               t->n_measured, t->n_measured, dry ? ", nothing written" : "", t->n_choices, t->n_refused);
         if (!dry) printf("%s\n", path);
     }
     free(text);
@@ -222,7 +236,9 @@ static yoke_status tune_device(struct tuner *t)
     yoke_status status;
     yokei_tuning_user_file(t->device, path, sizeof path);
     if (cli_text(o, "output")) yokei_text(path, sizeof path, "%s", cli_text(o, "output"));
-    if (!path[0]) return yoke_fail(YOKE_ECONFIG, "tune: neither $XDG_CONFIG_HOME nor $HOME is set: say where to write with -o FILE");
+    if (!path[0])
+        return yoke_fail(YOKE_ECONFIG,
+                         "tune: neither $XDG_CONFIG_HOME nor $HOME is set: say where to write with -o FILE");
     YOKE_TRY(compose(t, &unused)); /* so that a wrong --match is refused before anything is measured */
     free(unused);
     YOKE_TRY(yoke_stream_create(t->device, &t->stream));
@@ -239,7 +255,8 @@ yoke_status cli_tune(const struct cli_context *context)
     YOKE_TRY(yokei_topology(&topology));
     YOKE_TRY(kernels_select(context->options, &t.selection));
     YOKE_TRY(kernels_check_sizes(context->options, &t.selection));
-    t.threads = cli_is_set(context->options, "threads") ? (int)cli_int(context->options, "threads") : topology.n_cores;
+    t.threads = cli_is_set(context->options, "threads") ? (int)cli_int(context->options, "threads")
+                                                        : topology.n_cores;
     cli_with_threads(t.threads);
     config.tune_file = "off"; /* the variants are compared with the built-in rules */
     YOKE_TRY(yoke_device_open(cli_text(context->options, "device"), &config, &t.device));

@@ -24,7 +24,7 @@
 enum { TUNE_MOST_VARIANTS = 32 };
 
 enum tune_verdict {
-    TUNE_DEFAULT,  /* the variant that runs without a tuning file; the others' ratios are relative to it */
+    TUNE_DEFAULT, /* the variant that runs without a tuning file; the others' ratios are relative to it */
     TUNE_CHOSEN,
     TUNE_KEPT_OUT, /* not faster by the margin */
     TUNE_SLOW,     /* so slow in the first, brief measurement that it was not compared with the reference */
@@ -54,10 +54,10 @@ struct tune_matrix {
     const struct conform_size *sizes;
     const char *variants[TUNE_MOST_VARIANTS];
     struct tune_point {
-        bool offered;          /* the built-in rule's variant offers this size */
-        double size, edge;     /* size and edge of the call, as the device defines them */
-        int by_rule;           /* the variant that ran without a choice */
-        double seconds;        /* its time in the first measurement; later its median */
+        bool offered;      /* the built-in rule's variant offers this size */
+        double size, edge; /* size and edge of the call, as the device defines them */
+        int by_rule;       /* the variant that ran without a choice */
+        double seconds;    /* its time in the first measurement; later its median */
     } point[CONFORM_MAX_SIZES];
     struct tune_row cell[CONFORM_MAX_SIZES][TUNE_MOST_VARIANTS];
     int chosen[CONFORM_MAX_SIZES]; /* the chosen variant for each size; -1: the built-in rule */
@@ -70,8 +70,9 @@ struct tune_matrix {
  * conformance is in the matrix and is not measured further. Errors: the errors that the device reports for
  * its own default.
  */
-yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype, const struct conform_size *sizes,
-                         int n_sizes, double seconds, struct tune_matrix *out);
+yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
+                         const struct conform_size *sizes, int n_sizes, double seconds,
+                         struct tune_matrix *out);
 
 /** Set matrix->chosen and the verdicts. docs/TUNING.md has the rules. */
 void tune_choose(struct tune_matrix *matrix);

@@ -35,9 +35,12 @@ static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *ste
     if (rank > 0) step->from = rank - 1;
     step->finish = last;
     step->canonical = last;
-    if (!last) step->to = rank + 1;
-    else if (all && size > 1) step->to = rank - 1;
-    else if (!all && op->root != rank) step->to = op->root;
+    if (!last)
+        step->to = rank + 1;
+    else if (all && size > 1)
+        step->to = rank - 1;
+    else if (!all && op->root != rank)
+        step->to = op->root;
     if (last && (all || op->root == rank)) step->store = (char *)op->recv + at;
 }
 
@@ -59,8 +62,10 @@ static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struc
         step->n = YOKE_MIN(op->chunk, op->count - at);
         if (lane->stage == 0) {
             lane->stage = 1;
-            if (op->kind == YOKEI_BROADCAST) broadcast_step(op, at * yoke_dtype_bytes(op->dtype), step);
-            else fold_up(op, at * yoke_dtype_bytes(op->dtype), step);
+            if (op->kind == YOKEI_BROADCAST)
+                broadcast_step(op, at * yoke_dtype_bytes(op->dtype), step);
+            else
+                fold_up(op, at * yoke_dtype_bytes(op->dtype), step);
             return true;
         }
         if (lane->stage == 1 && op->kind != YOKEI_BROADCAST) {

@@ -33,7 +33,8 @@ static void announce(const struct yokei_op *op, struct yokei_lane *lane)
     post->allocations = comm->n_allocations;
     post->freed = comm->n_freed;
     yokei_find_allocation(comm, op->send, own_bytes(op), &post->send_id, &post->send_at);
-    yokei_find_allocation(comm, op->recv, op->count * yoke_dtype_bytes(op->dtype), &post->recv_id, &post->recv_at);
+    yokei_find_allocation(comm, op->recv, op->count * yoke_dtype_bytes(op->dtype), &post->recv_id,
+                          &post->recv_at);
 }
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
@@ -86,9 +87,12 @@ static size_t step_elements(const struct yokei_op *op) { return STEP_BYTES / yok
 static size_t work_length(const struct yokei_op *op)
 {
     size_t n = 0;
-    if (op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER) own_slice(op, &n);
-    else if (op->kind == YOKEI_BROADCAST) n = op->count;
-    else n = yokei_longest_slice(op);
+    if (op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER)
+        own_slice(op, &n);
+    else if (op->kind == YOKEI_BROADCAST)
+        n = op->count;
+    else
+        n = yokei_longest_slice(op);
     return n;
 }
 
@@ -98,7 +102,8 @@ static size_t work_length(const struct yokei_op *op)
  */
 static bool goes_past(const struct yokei_op *op)
 {
-    const uint64_t n_buffers = (uint64_t)op->comm->size * (op->send == op->recv ? 1 : 2), cache = yokei_process.l3_bytes;
+    const uint64_t n_buffers = (uint64_t)op->comm->size * (op->send == op->recv ? 1 : 2),
+                   cache = yokei_process.l3_bytes;
     if (op->kind != YOKEI_ALL_REDUCE) return yokei_is_long(op);
     return n_buffers * op->count * yoke_dtype_bytes(op->dtype) > cache + cache / 4;
 }
@@ -108,18 +113,28 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     size_t length;
-    const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at), offset = (first + at) * bytes;
+    const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at),
+                 offset = (first + at) * bytes;
     const bool past = goes_past(op);
     /* this rank's own output is the last */
-    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1 : 0;
+    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1
+                                                                             : 0;
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
     if (op->kind == YOKEI_ALL_REDUCE)
-        for (int q = 0; q < comm->size; q++) comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
+        for (int q = 0; q < comm->size; q++)
+            comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
     else
         comm->outputs[0] = (char *)op->recv + at * bytes;
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size,
-                                     .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1, .size = comm->size, .in = comm->inputs,
-                                     .out = comm->outputs, .stream = past ? ~0u : 0, .shown = past ? 0 : others });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .n_in = comm->size,
+                                     .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = comm->outputs,
+                                     .stream = past ? ~0u : 0,
+                                     .shown = past ? 0 : others });
 }
 
 static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
@@ -139,7 +154,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int i = 0; i < comm->size; i++) {
         const int q = (comm->rank + i) % comm->size;
-        const size_t length = op->slices[q + 1] - op->slices[q], begin = YOKE_MIN(at, length), n = YOKE_MIN(step_elements(op), length - begin);
+        const size_t length = op->slices[q + 1] - op->slices[q], begin = YOKE_MIN(at, length),
+                     n = YOKE_MIN(step_elements(op), length - begin);
         const size_t from = op->kind == YOKEI_ALL_TO_ALL ? op->slices[comm->rank] : 0;
         copy(op, recv + (op->slices[q] + begin) * bytes, send_of(op, q) + (from + begin) * bytes, n * bytes);
     }
@@ -180,8 +196,10 @@ static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, stru
     }
     step->work = nothing;
     step->until = step->value = lane->epoch;
-    if (lane->stage == 3) step->tell = YOKEI_PASSED;
-    else step->wait = YOKEI_PASSED;
+    if (lane->stage == 3)
+        step->tell = YOKEI_PASSED;
+    else
+        step->wait = YOKEI_PASSED;
     return lane->stage++ < 5;
 }
 

@@ -29,7 +29,10 @@ static struct place place_of(const yoke_comm *comm)
     return place;
 }
 
-static int rank_of(const struct place *place, int id) { return id < place->n_extra ? 2 * id : id + place->n_extra; }
+static int rank_of(const struct place *place, int id)
+{
+    return id < place->n_extra ? 2 * id : id + place->n_extra;
+}
 
 /*
  * A rank that takes no part in the exchanges gives its data away, and gets the result. Returns the number of
@@ -53,8 +56,8 @@ static int outer_step(const yoke_comm *comm, int stage, const void *own, void *s
  * Stage 0 fills the accumulator. After that each exchange is a send and a receive. Returns the number of
  * stages.
  */
-static int inner_step(const struct yokei_op *op, const struct place *place, int stage, const void *own, void *store,
-                      struct yokei_step *step)
+static int inner_step(const struct yokei_op *op, const struct place *place, int stage, const void *own,
+                      void *store, struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     int n_exchanges = 0;
@@ -115,4 +118,5 @@ static void doubling_traffic(const struct yokei_op *op, double all, double *step
     *steps = log, *bytes *= log;
 }
 
-const struct yokei_algorithm yokei_doubling = { doubling_next, .why = "; short, so few steps count", .traffic = doubling_traffic };
+const struct yokei_algorithm yokei_doubling = { doubling_next, .why = "; short, so few steps count",
+                                                .traffic = doubling_traffic };

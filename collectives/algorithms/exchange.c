@@ -15,7 +15,8 @@
  * The lane's chunk of slice j: its first element in the whole buffer, and its first element in a buffer of
  * slice j alone.
  */
-static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j, struct yokei_step *step, size_t *within_out)
+static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j,
+                       struct yokei_step *step, size_t *within_out)
 {
     const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(lane->round * op->chunk, length);
     step->n = YOKE_MIN(op->chunk, length - from);
@@ -32,19 +33,23 @@ static char *result_at(const struct yokei_op *op, size_t at, size_t within)
  * Turn t of the summing. In this rank's own turn, sub-steps `sub` are first the sends, and then adding its
  * own data.
  */
-static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
+static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub,
+                     struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
     size_t within;
     if (t == rank && sub < size - 1) {
         const int to = (rank + 1 + sub) % size;
-        step->own = (const char *)op->send + chunk_of(op, lane, to, step, &within) * yoke_dtype_bytes(op->dtype);
+        step->own = (const char *)op->send
+                    + chunk_of(op, lane, to, step, &within) * yoke_dtype_bytes(op->dtype);
         step->to = to;
         return;
     }
     const size_t at = chunk_of(op, lane, rank, step, &within);
-    if (t == rank) step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
-    else step->from = t;
+    if (t == rank)
+        step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
+    else
+        step->from = t;
     if (t > 0) step->use_acc = step->own_first = true; /* the sum so far, and then this message */
     /* the accumulator takes the place of a message, which comes first anyway */
     if (t == rank) step->own_first = false;
@@ -57,7 +62,8 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
 }
 
 /* Turn t of sending the sums to all ranks, in all_reduce. */
-static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub, struct yokei_step *step)
+static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub,
+                      struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
     size_t within;
@@ -86,7 +92,8 @@ static int turn_of(const struct yokei_op *op, int index, int own, int *sub_out)
 static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->round >= op->n_rounds) return false;
-    const int size = op->comm->size, n_sum = size - 1 + size, n_hand = op->kind == YOKEI_ALL_REDUCE ? 2 * (size - 1) : 0;
+    const int size = op->comm->size, n_sum = size - 1 + size,
+              n_hand = op->kind == YOKEI_ALL_REDUCE ? 2 * (size - 1) : 0;
     int sub;
     if (lane->stage < n_sum) {
         const int t = turn_of(op, lane->stage, size, &sub);
@@ -109,4 +116,6 @@ static void exchange_traffic(const struct yokei_op *op, double all, double *step
     *steps = 2, *bytes *= 2 * (p - 1) / p;
 }
 
-const struct yokei_algorithm yokei_exchange = { exchange_next, .by_slices = true, .why = "; reproducible: sums in the order of the ranks", .traffic = exchange_traffic };
+const struct yokei_algorithm yokei_exchange = { exchange_next, .by_slices = true,
+                                                .why = "; reproducible: sums in the order of the ranks",
+                                                .traffic = exchange_traffic };

@@ -51,7 +51,8 @@ static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int 
 }
 
 /* Part `part` of `parts` of slice `column`: its first element within the chunk, and *n_out elements. */
-static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts, size_t *n_out)
+static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts,
+                      size_t *n_out)
 {
     const size_t from = slice_begin(op, c, column), n = slice_begin(op, c, column + 1) - from;
     const size_t at = yokei_slice_begin(NULL, parts, n, op->unit, part);
@@ -59,7 +60,10 @@ static size_t part_of(const struct yokei_op *op, const struct chunk *c, int colu
     return from + at;
 }
 
-static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out) { return part_of(op, c, column, 0, 1, n_out); }
+static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out)
+{
+    return part_of(op, c, column, 0, 1, n_out);
+}
 
 static bool is_column(const yoke_comm *comm) { return yokei_own_place(comm) < comm->hosts.least; }
 
@@ -90,18 +94,25 @@ static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane,
 }
 
 /* For `swap`: the seat of a host's sum, behind the result. */
-static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, int host)
+static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
+                     int host)
 {
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1)
+           + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
 }
 
-static bool root_is_here(const struct yokei_op *op) { return op->comm->hosts.of[op->root] == yokei_own_host(op->comm); }
+static bool root_is_here(const struct yokei_op *op)
+{
+    return op->comm->hosts.of[op->root] == yokei_own_host(op->comm);
+}
 
 /* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
-static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, size_t at)
+static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c,
+                            size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + at * bytes : (const char *)op->send + (c->base + at) * bytes;
+    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + at * bytes
+                      : (const char *)op->send + (c->base + at) * bytes;
 }
 
 /*
@@ -109,7 +120,8 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
  * to the next host (room NULL: no message). If the host does not see the device's memory, the receive buffer
  * gets the data from the stage.
  */
-static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *out[3], unsigned *shown_out)
+static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
+                   void *out[3], unsigned *shown_out)
 {
     int n = 0;
     *shown_out = 0;
@@ -123,7 +135,10 @@ static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, con
     return n;
 }
 
-static bool streams(const struct yokei_op *op) { return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op); }
+static bool streams(const struct yokei_op *op)
+{
+    return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op);
+}
 
 static void show(const struct yokei_op *op, struct yokei_lane *lane)
 {
@@ -135,7 +150,8 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
         if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(comm))
-            yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes, (c.base + at) * bytes, n * bytes);
+            yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes,
+                        (c.base + at) * bytes, n * bytes);
     }
 }
 
@@ -145,18 +161,30 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
  * Add the message, if there is one, and this host's ranks in their order. The sum goes to `out`. With
  * `partial` it is not finished.
  */
-static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p, void *const out[], int n_out, unsigned shown, bool partial)
+static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
+                void *const out[], int n_out, unsigned shown, bool partial)
 {
     yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     int n = 0;
     if (lane->message) comm->inputs[n++] = lane->message;
     for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[n++] = comm->local[i] == comm->rank ? own_data(op, lane, &p->chunk, p->at)
-                                                         : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
-    yokei_fold(&(struct yokei_fold){ .n = p->n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = lane->message != NULL,
-                                     .partial = partial, .n_in = n, .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out,
-                                     .stream = !partial && streams(op), .shown = shown });
+        comm->inputs[n++] = comm->local[i] == comm->rank
+                                ? own_data(op, lane, &p->chunk, p->at)
+                                : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
+    yokei_fold(&(struct yokei_fold){ .n = p->n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = lane->message != NULL,
+                                     .partial = partial,
+                                     .n_in = n,
+                                     .n_out = n_out,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = out,
+                                     .stream = !partial && streams(op),
+                                     .shown = shown });
 }
 
 static void finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
@@ -173,7 +201,8 @@ static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const
     void *out[3];
     unsigned shown;
     const int n = outputs(op, lane, p, out, &shown);
-    for (int o = 0; o < n; o++) yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
+    for (int o = 0; o < n; o++)
+        yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
 }
 
 /* Wait for the data of this host's ranks. */
@@ -188,19 +217,22 @@ static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
 static void swap_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, 0, true);
+    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, 0,
+        true);
 }
 
 static void swap_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    yokei_copy(lane->room, seat_of(op, lane, &p, yokei_own_host(op->comm)), p.n * yoke_dtype_bytes(op->wire), false);
+    yokei_copy(lane->room, seat_of(op, lane, &p, yokei_own_host(op->comm)), p.n * yoke_dtype_bytes(op->wire),
+               false);
 }
 
 static void swap_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    yokei_copy(seat_of(op, lane, &p, op->comm->hosts.of[lane->step.from]), lane->message, p.n * yoke_dtype_bytes(op->wire), false);
+    yokei_copy(seat_of(op, lane, &p, op->comm->hosts.of[lane->step.from]), lane->message,
+               p.n * yoke_dtype_bytes(op->wire), false);
 }
 
 static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
@@ -211,12 +243,24 @@ static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
     void *out[3];
     unsigned shown;
     const int n_out = outputs(op, lane, &p, out, &shown);
-    for (int h = 0; h < n_hosts; h++) comm->inputs[h] = h == comm->hosts.of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
-    yokei_fold(&(struct yokei_fold){ .n = p.n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_hosts, .n_in = n_hosts,
-                                     .n_out = n_out, .size = comm->size, .in = comm->inputs, .out = out, .stream = streams(op), .shown = shown });
+    for (int h = 0; h < n_hosts; h++)
+        comm->inputs[h] = h == comm->hosts.of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
+    yokei_fold(&(struct yokei_fold){ .n = p.n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = n_hosts,
+                                     .n_in = n_hosts,
+                                     .n_out = n_out,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = out,
+                                     .stream = streams(op),
+                                     .shown = shown });
 }
 
-static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                      struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
@@ -244,15 +288,18 @@ static void ring_pass(const struct yokei_op *op, struct yokei_lane *lane)
 static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
-    if (lane->step.hop == yokei_own_host(op->comm)) finish(op, lane, &p);
-    else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
+    if (lane->step.hop == yokei_own_host(op->comm))
+        finish(op, lane, &p);
+    else
+        add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 /*
  * Part h of the slice starts at host h + 1 and is complete at host h. From there the result goes around once
  * more.
  */
-static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                      struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
@@ -286,8 +333,10 @@ static int chain_place(const struct yokei_op *op, int host)
 static void chain_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    if (chain_place(op, yokei_own_host(op->comm)) == op->comm->hosts.n - 1) finish(op, lane, &p);
-    else add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
+    if (chain_place(op, yokei_own_host(op->comm)) == op->comm->hosts.n - 1)
+        finish(op, lane, &p);
+    else
+        add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
@@ -301,7 +350,8 @@ static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    yokei_copy(lane->room, yokei_shm_stage_at(op->comm, op->root, lane, 0) + p.at * bytes, p.n * bytes, false);
+    yokei_copy(lane->room, yokei_shm_stage_at(op->comm, op->root, lane, 0) + p.at * bytes, p.n * bytes,
+               false);
 }
 
 static void broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
@@ -318,10 +368,12 @@ static void broadcast_step(const struct yokei_op *op, const struct yokei_lane *l
     step->wait_rank = op->root;
 }
 
-static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                       struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm), last = comm->hosts.n - 1;
+    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm),
+              last = comm->hosts.n - 1;
     const bool all = op->kind == YOKEI_ALL_REDUCE;
     step->n = piece_of(op, lane->round, 0, 1).n;
     if (op->kind == YOKEI_BROADCAST) {
@@ -332,9 +384,12 @@ static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane,
         step->out = place == last ? op->dtype : op->wire;
         wait_shown(lane, step);
         if (place > 0) step->from = yokei_rank_on(comm, host - 1, column);
-        if (place < last) step->to = yokei_rank_on(comm, host + 1, column);
-        else if (all) step->to = yokei_rank_on(comm, host - 1, column);
-        else if (!root_is_here(op)) step->to = yokei_rank_on(comm, comm->hosts.of[op->root], column);
+        if (place < last)
+            step->to = yokei_rank_on(comm, host + 1, column);
+        else if (all)
+            step->to = yokei_rank_on(comm, host - 1, column);
+        else if (!root_is_here(op))
+            step->to = yokei_rank_on(comm, comm->hosts.of[op->root], column);
     } else { /* the result comes back */
         step->work = chain_pass;
         step->from = yokei_rank_on(comm, all ? host + 1 : comm->hosts.n - 1, column);
@@ -355,14 +410,19 @@ static int count(const struct yokei_op *op)
 {
     const int n_hosts = op->comm->hosts.n;
     if (!is_column(op->comm)) return 0;
-    return op->crossing == YOKEI_CROSS_SWAP ? 2 * (n_hosts - 1) : op->crossing == YOKEI_CROSS_RING ? 2 * n_hosts - 1 : chain_count(op);
+    return op->crossing == YOKEI_CROSS_SWAP   ? 2 * (n_hosts - 1)
+           : op->crossing == YOKEI_CROSS_RING ? 2 * n_hosts - 1
+                                              : chain_count(op);
 }
 
 static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
 {
-    if (op->crossing == YOKEI_CROSS_SWAP) swap_step(op, lane, i, step);
-    else if (op->crossing == YOKEI_CROSS_RING) ring_step(op, lane, i, step);
-    else chain_step(op, lane, i, step);
+    if (op->crossing == YOKEI_CROSS_SWAP)
+        swap_step(op, lane, i, step);
+    else if (op->crossing == YOKEI_CROSS_RING)
+        ring_step(op, lane, i, step);
+    else
+        chain_step(op, lane, i, step);
 }
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
@@ -378,7 +438,9 @@ static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
         const int column = (yokei_own_place(comm) + i) % comm->hosts.least;
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (column != yokei_own_place(comm) || op->staged) yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0), n * bytes);
+        if (column != yokei_own_place(comm) || op->staged)
+            yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0),
+                      n * bytes);
     }
 }
 

@@ -47,7 +47,8 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
 
 /** leaders_all_to_all.c: the same for all_to_all. */
 bool yokei_leaders_all_to_all_fits(const struct yokei_op *op);
-bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step);
+bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane,
+                                   struct yokei_step *step);
 
 /** The functions that differ between the kinds of rounds. */
 struct yokei_crossing_steps {

@@ -37,10 +37,13 @@ static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
 /* ---- all_gather ---- */
 
 /*
- * A seat is the room for one rank's chunk. There are as many seats for each host as the largest host has ranks
- * for each rank of the smallest host.
+ * A seat is the room for one rank's chunk. There are as many seats for each host as the largest host has
+ * ranks for each rank of the smallest host.
  */
-static int seats_per_host(const yoke_comm *comm) { return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least; }
+static int seats_per_host(const yoke_comm *comm)
+{
+    return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least;
+}
 
 size_t yokei_parts_seats(const struct yokei_op *op)
 {
@@ -52,16 +55,19 @@ static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lan
 {
     const yoke_comm *comm = op->comm;
     const int seat = comm->hosts.of[q] * seats_per_host(comm) + comm->hosts.at[q] / comm->n_local;
-    return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1) + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
+    return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1)
+           + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
 /* Where the host finds the data that this rank sends in the round, which is byte *at_out of its buffer. */
-static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane *lane, size_t *at_out, size_t *bytes_out)
+static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane *lane, size_t *at_out,
+                             size_t *bytes_out)
 {
     size_t n;
     *at_out = chunk_of(op, lane->step.round, op->comm->rank, &n) * yoke_dtype_bytes(op->dtype);
     *bytes_out = n * yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) : (const char *)op->send + *at_out;
+    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0)
+                      : (const char *)op->send + *at_out;
 }
 
 static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
@@ -73,7 +79,8 @@ static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void gather_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(gathered_at(op, lane, lane->step.from), lane->message, lane->step.n * yoke_dtype_bytes(op->dtype), false);
+    yokei_copy(gathered_at(op, lane, lane->step.from), lane->message,
+               lane->step.n * yoke_dtype_bytes(op->dtype), false);
 }
 
 static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -85,9 +92,11 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
         size_t n, own_at = 0, own_bytes;
         const size_t at = chunk_of(op, lane->step.round, q, &n);
         const char *from = q == comm->rank ? own_chunk(op, lane, &own_at, &own_bytes)
-                           : comm->hosts.of[q] == yokei_own_host(comm) ? yokei_shm_stage_at(comm, q, lane, 0) : gathered_at(op, lane, q);
+                           : comm->hosts.of[q] == yokei_own_host(comm) ? yokei_shm_stage_at(comm, q, lane, 0)
+                                                                       : gathered_at(op, lane, q);
         const char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
-        if (q != comm->rank || (const char *)op->send + own_at != to) yokei_put(op, lane, (op->slices[q] + at) * bytes, from, n * bytes);
+        if (q != comm->rank || (const char *)op->send + own_at != to)
+            yokei_put(op, lane, (op->slices[q] + at) * bytes, from, n * bytes);
     }
 }
 
@@ -101,19 +110,22 @@ static char *part_at(const struct yokei_op *op, const struct yokei_lane *lane, i
 
 static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1) + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1)
+           + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
 }
 
 /*
  * List the inputs of this host's ranks for rank q, from inputs[first] on. Returns the number of all inputs.
  */
-static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first, size_t *n_out)
+static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first,
+                       size_t *n_out)
 {
     yoke_comm *comm = op->comm;
     const size_t at = op->slices[q] + chunk_of(op, lane->step.round, q, n_out);
     for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[first++] = comm->local[i] == comm->rank && !op->staged ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
-                                                                            : part_at(op, lane, comm->local[i], q);
+        comm->inputs[first++] = comm->local[i] == comm->rank && !op->staged
+                                    ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
+                                    : part_at(op, lane, comm->local[i], q);
     return first;
 }
 
@@ -121,13 +133,22 @@ static void scatter_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
     const int n_in = host_inputs(op, lane, lane->step.to, 0, &n);
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .partial = true, .n_in = n_in, .n_out = 1,
-                                     .size = op->comm->size, .in = op->comm->inputs, .out = (void *const[]){ lane->room } });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .partial = true,
+                                     .n_in = n_in,
+                                     .n_out = 1,
+                                     .size = op->comm->size,
+                                     .in = op->comm->inputs,
+                                     .out = (void *const[]){ lane->room } });
 }
 
 static void scatter_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(sum_seat(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(op->wire), false);
+    yokei_copy(sum_seat(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+               lane->step.n * yoke_dtype_bytes(op->wire), false);
 }
 
 /*
@@ -140,12 +161,23 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
     int n_wire = 0;
     size_t n;
     for (int h = 0; h < comm->hosts.n; h++)
-        if (h != yokei_own_host(comm)) comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message : sum_seat(op, lane, h);
+        if (h != yokei_own_host(comm))
+            comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message
+                                                                          : sum_seat(op, lane, h);
     const int n_in = host_inputs(op, lane, comm->rank, n_wire, &n);
     const size_t at = chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
     void *to = op->staged ? sum_seat(op, lane, yokei_own_host(comm)) : (char *)op->recv + at;
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = n_wire, .n_in = n_in, .n_out = 1,
-                                     .size = comm->size, .in = comm->inputs, .out = &to, .stream = !op->staged && yokei_is_long(op) });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = n_wire,
+                                     .n_in = n_in,
+                                     .n_out = 1,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = &to,
+                                     .stream = !op->staged && yokei_is_long(op) });
 }
 
 /* Copy the result to device memory that the host does not see. */
@@ -170,7 +202,8 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int q = 0; q < comm->size; q++) {
         const size_t at = op->slices[q] + chunk_of(op, round, q, &n);
-        if (q != comm->rank || op->staged) yokei_bring(op, lane, part_at(op, lane, comm->rank, q), at * bytes, n * bytes);
+        if (q != comm->rank || op->staged)
+            yokei_bring(op, lane, part_at(op, lane, comm->rank, q), at * bytes, n * bytes);
     }
 }
 
@@ -181,13 +214,17 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
 static int n_sends(const struct yokei_op *op, int k)
 {
     const yoke_comm *comm = op->comm;
-    return op->kind == YOKEI_ALL_GATHER ? 1 : n_dealt(comm, yokei_own_host(comm) + k, yokei_own_place(comm), comm->n_local);
+    return op->kind == YOKEI_ALL_GATHER
+               ? 1
+               : n_dealt(comm, yokei_own_host(comm) + k, yokei_own_place(comm), comm->n_local);
 }
 
 static int n_receives(const struct yokei_op *op, int k)
 {
     const yoke_comm *comm = op->comm;
-    return op->kind == YOKEI_ALL_GATHER ? n_dealt(comm, yokei_own_host(comm) - k, yokei_own_place(comm), comm->n_local) : 1;
+    return op->kind == YOKEI_ALL_GATHER
+               ? n_dealt(comm, yokei_own_host(comm) - k, yokei_own_place(comm), comm->n_local)
+               : 1;
 }
 
 static int count(const struct yokei_op *op)
@@ -197,22 +234,26 @@ static int count(const struct yokei_op *op)
     return n;
 }
 
-static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j, struct yokei_step *step)
+static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
+                      struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     const int host = yokei_own_host(comm) + k, place = yokei_own_place(comm);
     const bool gathers = op->kind == YOKEI_ALL_GATHER;
-    step->to = yokei_rank_on(comm, host, gathers ? place % yokei_host_size(comm, host) : place + j * comm->n_local);
+    step->to = yokei_rank_on(comm, host,
+                             gathers ? place % yokei_host_size(comm, host) : place + j * comm->n_local);
     step->work = gathers ? gather_send : scatter_send;
     chunk_of(op, lane->round, gathers ? comm->rank : step->to, &step->n);
 }
 
-static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j, struct yokei_step *step)
+static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
+                         struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     const int host = yokei_own_host(comm) - k, place = yokei_own_place(comm);
     const bool gathers = op->kind == YOKEI_ALL_GATHER;
-    step->from = yokei_rank_on(comm, host, gathers ? place + j * comm->n_local : place % yokei_host_size(comm, host));
+    step->from = yokei_rank_on(comm, host,
+                               gathers ? place + j * comm->n_local : place % yokei_host_size(comm, host));
     step->work = gathers ? gather_keep : k < comm->hosts.n - 1 ? scatter_keep : scatter_finish;
     chunk_of(op, lane->round, gathers ? step->from : comm->rank, &step->n);
 }
@@ -230,8 +271,10 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
         step->until = lane->epoch;
     }
     for (; i >= n_sends(op, k) + n_receives(op, k); k++) i -= n_sends(op, k) + n_receives(op, k);
-    if (i < n_sends(op, k)) send_step(op, lane, k, i, step);
-    else receive_step(op, lane, k, i - n_sends(op, k), step);
+    if (i < n_sends(op, k))
+        send_step(op, lane, k, i, step);
+    else
+        receive_step(op, lane, k, i - n_sends(op, k), step);
 }
 
 static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)

@@ -17,30 +17,44 @@ enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 };
 
 static size_t even(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-static bool is_raw(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->comm->reproducible); }
+static bool is_raw(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->comm->reproducible);
+}
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
 
 /* Number of elements that rank q shows. */
-static size_t length_of(const struct yokei_op *op, int q) { return op->kind == YOKEI_ALL_GATHER ? op->slices[q + 1] - op->slices[q] : op->count; }
+static size_t length_of(const struct yokei_op *op, int q)
+{
+    return op->kind == YOKEI_ALL_GATHER ? op->slices[q + 1] - op->slices[q] : op->count;
+}
 
 static size_t host_length(const struct yokei_op *op, int host)
 {
     size_t n = 0;
-    for (int i = 0; i < yokei_host_size(op->comm, host); i++) n += length_of(op, yokei_rank_on(op->comm, host, i));
+    for (int i = 0; i < yokei_host_size(op->comm, host); i++)
+        n += length_of(op, yokei_rank_on(op->comm, host, i));
     return n;
 }
 
 /* The leader's stage holds the result, and then the message of each host. */
-static size_t result_bytes(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER ? 0 : even(op->count * yoke_dtype_bytes(op->dtype)); }
+static size_t result_bytes(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_GATHER ? 0 : even(op->count * yoke_dtype_bytes(op->dtype));
+}
 
 static size_t seat_bytes(const struct yokei_op *op, int host)
 {
     if (op->kind == YOKEI_BROADCAST) return 0;
-    return even(is_raw(op) ? host_length(op, host) * yoke_dtype_bytes(op->dtype) : op->count * yoke_dtype_bytes(op->wire));
+    return even(is_raw(op) ? host_length(op, host) * yoke_dtype_bytes(op->dtype)
+                           : op->count * yoke_dtype_bytes(op->wire));
 }
 
-static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane) { return yokei_shm_stage_at(op->comm, leader(op), lane, 1); }
+static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane)
+{
+    return yokei_shm_stage_at(op->comm, leader(op), lane, 1);
+}
 
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
@@ -59,7 +73,8 @@ bool yokei_leaders_fit(const struct yokei_op *op)
         all += seat_bytes(op, h);
         most = op->kind == YOKEI_BROADCAST ? most : YOKE_MAX(h ? most : 0, seat_bytes(op, h));
     }
-    return all <= (is_raw(op) ? RAW_BYTES : YOKEI_STAGE_BYTES) && most <= (is_raw(op) ? RAW_BYTES : SUM_BYTES) && most <= comm->chunk_bytes;
+    return all <= (is_raw(op) ? RAW_BYTES : YOKEI_STAGE_BYTES) && most <= (is_raw(op) ? RAW_BYTES : SUM_BYTES)
+           && most <= comm->chunk_bytes;
 }
 
 /* ---- what the leader does ---- */
@@ -85,18 +100,28 @@ static void begin(const struct yokei_op *op, struct yokei_lane *lane)
         return;
     }
     for (int i = 0; i < comm->n_local; i++) comm->inputs[i] = yokei_shown_by(op, comm->local[i]);
-    yokei_fold(&(struct yokei_fold){ .n = op->count, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .partial = true, .n_in = comm->n_local,
-                                     .n_out = 2, .size = comm->size, .in = comm->inputs, .out = (void *const[]){ seat, lane->room } });
+    yokei_fold(&(struct yokei_fold){ .n = op->count,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .partial = true,
+                                     .n_in = comm->n_local,
+                                     .n_out = 2,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = (void *const[]){ seat, lane->room } });
 }
 
 static void send_again(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op->comm)), lane->step.n * yoke_dtype_bytes(lane->step.out), false);
+    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op->comm)),
+               lane->step.n * yoke_dtype_bytes(lane->step.out), false);
 }
 
 static void keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(lane->step.in), false);
+    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+               lane->step.n * yoke_dtype_bytes(lane->step.in), false);
 }
 
 /* After the last message all data is there. */
@@ -110,11 +135,20 @@ static void finish(const struct yokei_op *op, struct yokei_lane *lane)
         const char *seat = seat_at(op, lane, h);
         if (!raw) comm->inputs[h] = seat;
         for (int i = 0; raw && i < yokei_host_size(comm, h); i++)
-            comm->inputs[yokei_rank_on(comm, h, i)] = seat + (size_t)i * op->count * yoke_dtype_bytes(op->dtype);
+            comm->inputs[yokei_rank_on(comm, h, i)] = seat
+                                                      + (size_t)i * op->count * yoke_dtype_bytes(op->dtype);
     }
     const int n = raw ? comm->size : comm->hosts.n;
-    yokei_fold(&(struct yokei_fold){ .n = op->count, .reduction = op->reduction, .dtype = op->dtype, .wire = op->wire, .n_wire = raw ? 0 : n, .n_in = n,
-                                     .n_out = 1, .size = comm->size, .in = comm->inputs, .out = (void *const[]){ result_at(op, lane) } });
+    yokei_fold(&(struct yokei_fold){ .n = op->count,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = raw ? 0 : n,
+                                     .n_in = n,
+                                     .n_out = 1,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = (void *const[]){ result_at(op, lane) } });
 }
 
 static void send_root(const struct yokei_op *op, struct yokei_lane *lane)
@@ -194,7 +228,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         if (is_root) yokei_put(op, lane, 0, result, op->count * bytes);
         return;
     case YOKEI_REDUCE_SCATTER:
-        yokei_put(op, lane, 0, result + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
+        yokei_put(op, lane, 0, result + op->slices[comm->rank] * bytes,
+                  (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
         return;
     case YOKEI_BROADCAST:
         if (comm->hosts.of[op->root] == yokei_own_host(comm)) result = yokei_shown_by(op, op->root);

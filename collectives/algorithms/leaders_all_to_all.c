@@ -11,7 +11,8 @@
 #include "collectives/engine.h"
 #include "collectives/shm.h"
 
-/* Most bytes of a message. In longer all-to-alls the ranks' own messages overlap, and only the wire's speed matters. */
+/* Most bytes of a message. In longer all-to-alls the ranks' own messages overlap, and only the wire's speed
+ * matters. */
 enum { MESSAGE_BYTES = 64 << 10 };
 
 static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
@@ -20,7 +21,10 @@ static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
 static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
 
 /* Number of slices in the message from one host to another. */
-static size_t n_slices(const yoke_comm *comm, int from, int to) { return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to); }
+static size_t n_slices(const yoke_comm *comm, int from, int to)
+{
+    return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to);
+}
 
 /* A seat in the leader's stage: the slices that came from a host. */
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
@@ -57,12 +61,14 @@ static void pack(const struct yokei_op *op, struct yokei_lane *lane)
     char *to = lane->room;
     for (int i = 0; i < comm->n_local; i++)
         for (int j = 0; j < yokei_host_size(comm, host); j++, to += slice)
-            yokei_copy(to, yokei_shown_by(op, comm->local[i]) + (size_t)yokei_rank_on(comm, host, j) * slice, slice, false);
+            yokei_copy(to, yokei_shown_by(op, comm->local[i]) + (size_t)yokei_rank_on(comm, host, j) * slice,
+                       slice, false);
 }
 
 static void keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message, lane->step.n * yoke_dtype_bytes(op->dtype), false);
+    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+               lane->step.n * yoke_dtype_bytes(op->dtype), false);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -74,7 +80,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         const char *seat = own ? NULL : seat_at(op, lane, h);
         for (int i = 0; i < yokei_host_size(comm, h); i++) {
             const int q = yokei_rank_on(comm, h, i);
-            const char *from = own ? yokei_shown_by(op, q) + (size_t)comm->rank * slice : seat + (size_t)(i * comm->n_local + yokei_own_place(comm)) * slice;
+            const char *from = own ? yokei_shown_by(op, q) + (size_t)comm->rank * slice
+                                   : seat + (size_t)(i * comm->n_local + yokei_own_place(comm)) * slice;
             yokei_put(op, lane, (size_t)q * slice, from, slice);
         }
     }
@@ -89,13 +96,18 @@ static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
     const int other = (host + (sends ? k : n_hosts - k)) % n_hosts;
     step->work = sends ? pack : keep;
     step->n = op->slices[1] * (sends ? n_slices(comm, host, other) : n_slices(comm, other, host));
-    if (sends) step->to = yokei_rank_on(comm, other, 0);
-    else step->from = yokei_rank_on(comm, other, 0);
-    if (i == 0) step->wait = YOKEI_POSTED; /* Wait for the data. A rank that has come here has taken the data in the seats. */
+    if (sends)
+        step->to = yokei_rank_on(comm, other, 0);
+    else
+        step->from = yokei_rank_on(comm, other, 0);
+    if (i == 0)
+        step->wait =
+            YOKEI_POSTED; /* Wait for the data. A rank that has come here has taken the data in the seats. */
     if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
 }
 
-bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
+bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane,
+                                   struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
     const int n_messages = comm->rank == leader(op) ? 2 * (comm->hosts.n - 1) : 0, i = lane->stage++ - 1;

@@ -10,7 +10,8 @@
 /*
  * The lane's chunk of a slice: n elements, 0 if the slice has ended; `at` is its first element in the buffer.
  */
-static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j, size_t *at_out, size_t *n_out)
+static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j,
+                     size_t *at_out, size_t *n_out)
 {
     const size_t length = slices[j + 1] - slices[j], from = lane->round * op->chunk;
     *at_out = slices[j] + YOKE_MIN(from, length);
@@ -22,7 +23,8 @@ static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, c
  * Send the chunk of slice j of `send`, which begins at slice `first`, to a rank. False: there is no such
  * chunk.
  */
-static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int to, struct yokei_step *step)
+static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int to,
+                       struct yokei_step *step)
 {
     size_t at, n;
     if (!chunk_of(op, lane, op->send_slices, j, &at, &n)) return false;
@@ -32,7 +34,8 @@ static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane,
     return true;
 }
 
-static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first, int from, struct yokei_step *step)
+static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int j, int first,
+                          int from, struct yokei_step *step)
 {
     size_t at, n;
     if (!chunk_of(op, lane, op->slices, j, &at, &n)) return false;
@@ -45,7 +48,8 @@ static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *la
 /* Copy the rank's own slice from send to recv. */
 static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    const int rank = op->comm->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0, recv_first = op->kind == YOKEI_SCATTER ? rank : 0;
+    const int rank = op->comm->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0,
+              recv_first = op->kind == YOKEI_SCATTER ? rank : 0;
     receive_chunk(op, lane, rank, recv_first, -1, step);
     void *store = step->store;
     if (!send_chunk(op, lane, rank, send_first, -1, step) || step->own == store) return false;
@@ -56,7 +60,8 @@ static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, s
 /*
  * Step `stage` of a round. *more_out is false for the round's last step. False: this step has nothing to do.
  */
-static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step, bool *more_out)
+static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step,
+                       bool *more_out)
 {
     const int size = op->comm->size, rank = op->comm->rank, stage = lane->stage;
     const bool is_root = rank == op->root;
@@ -65,7 +70,8 @@ static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane,
         const int s = stage / 2, to = (rank + s) % size, from = (rank - s + size) % size;
         *more_out = stage < 2 * size - 1;
         if (stage < 2) return stage == 0 && copy_own(op, lane, step);
-        return stage % 2 ? receive_chunk(op, lane, from, 0, from, step) : send_chunk(op, lane, to, 0, to, step);
+        return stage % 2 ? receive_chunk(op, lane, from, 0, from, step)
+                         : send_chunk(op, lane, to, 0, to, step);
     }
     if (!is_root) {
         *more_out = false;
@@ -75,13 +81,15 @@ static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane,
     *more_out = stage < size - 1;
     if (stage == 0) return copy_own(op, lane, step);
     const int other = (rank + stage) % size;
-    return op->kind == YOKEI_GATHER ? receive_chunk(op, lane, other, 0, other, step) : send_chunk(op, lane, other, 0, other, step);
+    return op->kind == YOKEI_GATHER ? receive_chunk(op, lane, other, 0, other, step)
+                                    : send_chunk(op, lane, other, 0, other, step);
 }
 
 static size_t rounds_of(const struct yokei_op *op)
 {
     size_t longest = yokei_longest_slice(op);
-    for (int r = 0; r < op->comm->size; r++) longest = YOKE_MAX(longest, op->send_slices[r + 1] - op->send_slices[r]);
+    for (int r = 0; r < op->comm->size; r++)
+        longest = YOKE_MAX(longest, op->send_slices[r + 1] - op->send_slices[r]);
     return YOKE_MAX((longest + op->chunk - 1) / op->chunk, 1);
 }
 
@@ -106,8 +114,10 @@ static void linear_traffic(const struct yokei_op *op, double all, double *steps,
 {
     (void)steps;
     const double p = op->comm->size;
-    if (op->kind == YOKEI_ALL_TO_ALL) *bytes *= (p - 1) / p;
-    else *bytes = all * (p - 1) / p;
+    if (op->kind == YOKEI_ALL_TO_ALL)
+        *bytes *= (p - 1) / p;
+    else
+        *bytes = all * (p - 1) / p;
 }
 
 const struct yokei_algorithm yokei_linear = { linear_next, .traffic = linear_traffic };

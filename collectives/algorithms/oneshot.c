@@ -42,7 +42,8 @@ static size_t own_bytes(const struct yokei_op *op)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const int rank = op->comm->rank;
-    if (op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER) return (op->slices[rank + 1] - op->slices[rank]) * bytes;
+    if (op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER)
+        return (op->slices[rank + 1] - op->slices[rank]) * bytes;
     return op->shown_bytes;
 }
 
@@ -58,8 +59,14 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane, size_t first
     const size_t at = first * yoke_dtype_bytes(op->dtype);
     void *out = op->staged ? lane->result_copy : op->recv;
     for (int q = 0; q < comm->size; q++) comm->inputs[q] = yokei_shown_by(op, q) + at;
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = 1,
-                                     .size = comm->size, .in = comm->inputs, .out = &out });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .n_in = comm->size,
+                                     .n_out = 1,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = &out });
     if (op->staged) yokei_put(op, lane, 0, out, n * yoke_dtype_bytes(op->dtype));
 }
 
@@ -68,7 +75,8 @@ static void gather(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int q = 0; q < op->comm->size; q++)
         if (q != op->comm->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
-            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q), (op->slices[q + 1] - op->slices[q]) * bytes);
+            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q),
+                      (op->slices[q + 1] - op->slices[q]) * bytes);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -81,20 +89,25 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         if (!is_root) return;
         /* fallthrough */
     case YOKEI_ALL_REDUCE: sum(op, lane, 0, op->count); return;
-    case YOKEI_REDUCE_SCATTER: sum(op, lane, op->slices[comm->rank], op->slices[comm->rank + 1] - op->slices[comm->rank]); return;
+    case YOKEI_REDUCE_SCATTER:
+        sum(op, lane, op->slices[comm->rank], op->slices[comm->rank + 1] - op->slices[comm->rank]);
+        return;
     case YOKEI_GATHER:
         if (!is_root) return;
         /* fallthrough */
     case YOKEI_ALL_GATHER: gather(op, lane); return;
     case YOKEI_BROADCAST:
-        if (op->recv != op->send || !is_root) yokei_put(op, lane, 0, yokei_shown_by(op, op->root), op->count * bytes);
+        if (op->recv != op->send || !is_root)
+            yokei_put(op, lane, 0, yokei_shown_by(op, op->root), op->count * bytes);
         return;
     case YOKEI_SCATTER:
-        yokei_put(op, lane, 0, yokei_shown_by(op, op->root) + op->slices[comm->rank] * bytes, (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
+        yokei_put(op, lane, 0, yokei_shown_by(op, op->root) + op->slices[comm->rank] * bytes,
+                  (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
         return;
     case YOKEI_ALL_TO_ALL:
         for (int q = 0; q < comm->size; q++) /* all slices are equal here */
-            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q) + op->slices[comm->rank] * bytes, (op->slices[q + 1] - op->slices[q]) * bytes);
+            yokei_put(op, lane, op->slices[q] * bytes, yokei_shown_by(op, q) + op->slices[comm->rank] * bytes,
+                      (op->slices[q + 1] - op->slices[q]) * bytes);
         return;
     default: return;
     }

@@ -12,11 +12,11 @@
  * after each step:
  *
  *   step              rank 0                     rank 1                     rank 2
- *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (to rank 0)
- *   reduce, hop 1     c1 + a1             ->     a2 + b2             ->     b0 + c0             ->
- *   reduce, hop 2     b0 + c0 + a0: done  ->     c1 + a1 + b1: done  ->     a2 + b2 + c2: done  ->
- *   gather, hop 1     slice 2             ->     slice 0             ->     slice 1             ->
- *   gather, hop 2     slice 1                    slice 2                    slice 0
+ *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (to rank
+ * 0) reduce, hop 1     c1 + a1             ->     a2 + b2             ->     b0 + c0             -> reduce,
+ * hop 2     b0 + c0 + a0: done  ->     c1 + a1 + b1: done  ->     a2 + b2 + c2: done  -> gather, hop 1 slice
+ * 2             ->     slice 0             ->     slice 1             -> gather, hop 2     slice 1 slice 2
+ * slice 0
  *
  * An arrow is a message to the next rank. A rank stores a slice when the slice is done here, or when it
  * arrives done. Each slice is added up in a different order, but by one chain of ranks, so all ranks get the
@@ -27,7 +27,8 @@
 /*
  * Let the step work on the lane's chunk of slice `slice`. Returns the chunk's first element within the slice.
  */
-static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice, struct yokei_step *step)
+static size_t take_chunk(const struct yokei_op *op, const struct yokei_lane *lane, int slice,
+                         struct yokei_step *step)
 {
     const size_t length = op->slices[slice + 1] - op->slices[slice];
     const size_t at = YOKE_MIN(lane->round * op->chunk, length);
@@ -46,7 +47,8 @@ static void *store_at(const struct yokei_op *op, size_t element)
 }
 
 /* Hop `hop` of reduce-scatter, 0..size-1. At the last hop the slice is complete here. */
-static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
+static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop,
+                       struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
     const int slice = (rank - 1 - hop + 2 * size) % size;
@@ -64,7 +66,8 @@ static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane,
 /*
  * Hop `hop` of all-gather, 1..size-1. A complete slice comes in, and goes on unless it has been at all ranks.
  */
-static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop, struct yokei_step *step)
+static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop,
+                       struct yokei_step *step)
 {
     const int size = op->comm->size, rank = op->comm->rank;
     const int slice = (rank - hop + size) % size;
@@ -109,8 +112,12 @@ static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct
 static void ring_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
 {
     const double p = op->comm->size;
-    if (op->kind == YOKEI_ALL_REDUCE) *steps = 2 * (p - 1), *bytes *= 2 * (p - 1) / p;
-    else *bytes = all * (p - 1) / p;
+    if (op->kind == YOKEI_ALL_REDUCE)
+        *steps = 2 * (p - 1), *bytes *= 2 * (p - 1) / p;
+    else
+        *bytes = all * (p - 1) / p;
 }
 
-const struct yokei_algorithm yokei_ring = { ring_next, .by_slices = true, .why = "; long, so each link carries the least", .traffic = ring_traffic };
+const struct yokei_algorithm yokei_ring = { ring_next, .by_slices = true,
+                                            .why = "; long, so each link carries the least",
+                                            .traffic = ring_traffic };

@@ -41,8 +41,10 @@ static bool reduces(const struct yokei_op *op)
 static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     struct chunk c = { .base = lane->step.round * op->chunk };
-    if (is_whole(op)) c.length = YOKE_MIN(op->chunk, op->count - c.base);
-    else c.pitch = op->chunk;
+    if (is_whole(op))
+        c.length = YOKE_MIN(op->chunk, op->count - c.base);
+    else
+        c.pitch = op->chunk;
     return c;
 }
 
@@ -50,7 +52,8 @@ static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane 
 static size_t place_of(const struct yokei_op *op, const struct chunk *c, int j)
 {
     /* slices begin at cache lines */
-    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j) : (size_t)j * c->pitch;
+    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j)
+                        : (size_t)j * c->pitch;
 }
 
 /* Slice j of the chunk: its first element within the whole buffer, and *n_out elements. */
@@ -67,10 +70,16 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, 
 }
 
 /* The chunk's first element within a buffer that holds slice j alone. */
-static size_t within(const struct yokei_op *op, const struct chunk *c, int j) { return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]); }
+static size_t within(const struct yokei_op *op, const struct chunk *c, int j)
+{
+    return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]);
+}
 
 /* Whether a rank shows one slice, its own, and not a slice for each rank. */
-static bool shows_one(const struct yokei_op *op) { return op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER; }
+static bool shows_one(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
+}
 
 /*
  * If the host does not see the device's memory, a rank shows all its data, its own slices too. The host then
@@ -94,16 +103,19 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int j = 0; j < comm->size; j++) {
         const size_t at = slice_of(op, &c, j, &n);
-        if (j != comm->rank || op->staged) yokei_bring(op, lane, stage + place_of(op, &c, j) * bytes, at * bytes, n * bytes);
+        if (j != comm->rank || op->staged)
+            yokei_bring(op, lane, stage + place_of(op, &c, j) * bytes, at * bytes, n * bytes);
     }
 }
 
 /* Where the host finds element `at` of the data that this rank sends. Slice `j` begins with this element. */
-static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c, int j, size_t at)
+static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c,
+                            int j, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     if (!op->staged) return (const char *)op->send + at * bytes;
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + (shows_one(op) ? 0 : place_of(op, c, j) * bytes);
+    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0)
+           + (shows_one(op) ? 0 : place_of(op, c, j) * bytes);
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
@@ -115,28 +127,41 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
     size_t n;
     const size_t at = slice_of(op, &c, rank, &n);
     for (int q = 0; q < comm->size; q++)
-        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at) : yokei_shm_stage_at(comm, q, lane, 0) + place_of(op, &c, rank) * bytes;
+        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at)
+                                    : yokei_shm_stage_at(comm, q, lane, 0) + place_of(op, &c, rank) * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
     unsigned shown = 0;
     if (op->kind == YOKEI_REDUCE_SCATTER && !op->staged) place[n_out++] = recv + within(op, &c, rank) * bytes;
-    if ((op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) && !op->staged) place[n_out++] = recv + at * bytes;
+    if ((op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) && !op->staged)
+        place[n_out++] = recv + at * bytes;
     if (op->staged || !(op->kind == YOKEI_REDUCE_SCATTER || (op->kind == YOKEI_REDUCE && rank == op->root))) {
         shown = op->staged ? 0 : 1u << n_out;
         place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
     }
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op->reduction, .dtype = op->dtype, .n_in = comm->size, .n_out = n_out,
-                                     .size = comm->size, .in = comm->inputs, .out = (void *const *)place,
-                                     .stream = yokei_is_long(op) && place[0] != yokei_shm_stage_at(comm, rank, lane, 1), .shown = shown });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .n_in = comm->size,
+                                     .n_out = n_out,
+                                     .size = comm->size,
+                                     .in = comm->inputs,
+                                     .out = (void *const *)place,
+                                     .stream = yokei_is_long(op)
+                                               && place[0] != yokei_shm_stage_at(comm, rank, lane, 1),
+                                     .shown = shown });
 }
 
 /* Copy slice j of the chunk from the data that rank q shows (part 0) or has computed (part 1). */
-static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c, int q, int part)
+static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c, int q,
+                      int part)
 {
     const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const bool for_each = op->kind == YOKEI_ALL_TO_ALL || op->kind == YOKEI_SCATTER; /* the stage has a slice for each rank */
-    const char *stage = yokei_shm_stage_at(comm, q, lane, part) + (for_each ? place_of(op, c, comm->rank) * bytes : 0);
+    const bool for_each = op->kind == YOKEI_ALL_TO_ALL
+                          || op->kind == YOKEI_SCATTER; /* the stage has a slice for each rank */
+    const char *stage = yokei_shm_stage_at(comm, q, lane, part)
+                        + (for_each ? place_of(op, c, comm->rank) * bytes : 0);
     size_t n;
     size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
     if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);
@@ -150,8 +175,10 @@ static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const s
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
     const size_t at = slice_of(op, c, rank, &n);
-    const size_t from = shows_one(op) ? within(op, c, rank) : at, to = op->kind == YOKEI_SCATTER ? within(op, c, rank) : at;
-    if ((const char *)op->send + from * bytes != (char *)op->recv + to * bytes) yokei_put(op, lane, to * bytes, own_data(op, lane, c, rank, from), n * bytes);
+    const size_t from = shows_one(op) ? within(op, c, rank) : at,
+                 to = op->kind == YOKEI_SCATTER ? within(op, c, rank) : at;
+    if ((const char *)op->send + from * bytes != (char *)op->recv + to * bytes)
+        yokei_put(op, lane, to * bytes, own_data(op, lane, c, rank, from), n * bytes);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
@@ -162,13 +189,16 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     switch (op->kind) {
     case YOKEI_BROADCAST: {
-        const char *from = is_root ? own_data(op, lane, &c, 0, c.base) : yokei_shm_stage_at(comm, op->root, lane, 0);
+        const char *from = is_root ? own_data(op, lane, &c, 0, c.base)
+                                   : yokei_shm_stage_at(comm, op->root, lane, 0);
         if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
         return;
     }
     case YOKEI_SCATTER:
-        if (is_root) take_own(op, lane, &c);
-        else take_from(op, lane, &c, op->root, 0);
+        if (is_root)
+            take_own(op, lane, &c);
+        else
+            take_from(op, lane, &c, op->root, 0);
         return;
     case YOKEI_REDUCE:
     case YOKEI_GATHER:
@@ -176,10 +206,13 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         break;
     default: break;
     }
-    for (int i = 1; i < comm->size; i++) /* each rank begins with another rank, so that they do not access the same stage */
+    for (int i = 1; i < comm->size;
+         i++) /* each rank begins with another rank, so that they do not access the same stage */
         take_from(op, lane, &c, (comm->rank + i) % comm->size, reduces(op));
-    if (!reduces(op)) take_own(op, lane, &c);
-    else if (op->staged) take_from(op, lane, &c, comm->rank, 1);
+    if (!reduces(op))
+        take_own(op, lane, &c);
+    else if (op->staged)
+        take_from(op, lane, &c, comm->rank, 1);
 }
 
 /* Whether this rank shows anything for which other ranks wait. */
@@ -234,7 +267,9 @@ static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
         step->tell = YOKEI_REDUCED;
     } else {
         step->work = op->kind != YOKEI_REDUCE_SCATTER ? take : op->staged ? take_sum : nothing;
-        step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING : reduces(op) ? YOKEI_REDUCED : YOKEI_STAGED;
+        step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING
+                     : reduces(op)                                  ? YOKEI_REDUCED
+                                                                    : YOKEI_STAGED;
         if (rooted) step->wait_rank = op->root;
         step->tell = YOKEI_PASSED;
     }
@@ -264,7 +299,8 @@ static bool slices_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return yokei_slices_round(op, lane, step, n_first);
 }
 
-bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step, int n_first)
+bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step,
+                        int n_first)
 {
     if (lane->round >= op->n_rounds) return false;
     const int which = lane->stage - n_first;

@@ -7,13 +7,19 @@ static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = { YO
 #undef DEFINITION
 
 enum { messages, on_host, across_hosts };
-#define FACTS(ID, name, can_be_named, in_rank_order, reach) { can_be_named, in_rank_order, (reach) == messages },
+/* clang-format off */
+#define FACTS(ID, name, can_be_named, in_rank_order, reach) { can_be_named, in_rank_order, \
+        (reach) == messages },
+/* clang-format on */
 static const struct {
     bool can_be_named, in_rank_order, is_of_messages;
 } facts[YOKEI_N_ALGORITHMS] = { YOKE_ALGORITHMS(FACTS) };
 #undef FACTS
 
-const struct yokei_algorithm *yokei_algorithm(unsigned id) { return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL; }
+const struct yokei_algorithm *yokei_algorithm(unsigned id)
+{
+    return id < YOKEI_N_ALGORITHMS ? algorithms[id] : NULL;
+}
 
 enum yokei_algorithm_id yokei_algorithm_id(const struct yokei_algorithm *algorithm)
 {

@@ -25,12 +25,12 @@ enum part { ANY_PART, HEADER, PAYLOAD };
 
 /* The messages of one lane from one rank. */
 struct stream {
-    uint64_t n;       /* number of messages seen so far, the present one included */
-    bool decided;     /* the fault of the present message is chosen */
+    uint64_t n;   /* number of messages seen so far, the present one included */
+    bool decided; /* the fault of the present message is chosen */
     enum fault fault;
-    uint64_t due_ns;  /* for a delay: when the message is seen */
+    uint64_t due_ns; /* for a delay: when the message is seen */
     const void *message;
-    void *copy;       /* for a doubled message: its copy, which comes once more; NULL: none */
+    void *copy; /* for a doubled message: its copy, which comes once more; NULL: none */
     size_t bytes;
 };
 
@@ -63,7 +63,10 @@ static bool read_probability(const char *text, double *value, const char **rest)
 
 static bool read_time(const char *text, uint64_t *ns)
 {
-    static const struct { const char *unit; double ns; } units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = { { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
     char *end;
     const double value = strtod(text, &end);
     for (size_t i = 0; i < YOKE_COUNT(units); i++)
@@ -74,7 +77,8 @@ static bool read_time(const char *text, uint64_t *ns)
     return false;
 }
 
-static bool read_word(struct yokei_inject *inject, const char *name, const char *value, bool *named, bool *here)
+static bool read_word(struct yokei_inject *inject, const char *name, const char *value, bool *named,
+                      bool *here)
 {
     static const char *const faults[N_FAULTS] = { "", "delay", "drop", "duplicate", "flip" };
     uint64_t number = 0;
@@ -92,7 +96,8 @@ static bool read_word(struct yokei_inject *inject, const char *name, const char 
         if (strcmp(name, faults[f])) continue;
         if (!read_probability(value, &inject->p[f], &rest)) return false;
         if (f == DELAY) return read_time(rest, &inject->delay_ns);
-        if (f == FLIP && *rest) inject->part = !strcmp(rest, "header") ? HEADER : !strcmp(rest, "payload") ? PAYLOAD : ANY_PART;
+        if (f == FLIP && *rest)
+            inject->part = !strcmp(rest, "header") ? HEADER : !strcmp(rest, "payload") ? PAYLOAD : ANY_PART;
         return !*rest || (f == FLIP && inject->part != ANY_PART);
     }
     return false;
@@ -102,14 +107,18 @@ static yoke_status parse(struct yokei_inject *inject, const char *text, bool *he
 {
     bool named = false, here = false;
     char words[512], *place = NULL;
-    if (strlen(text) >= sizeof words) return yoke_fail(YOKE_ECONFIG, "YOKE_INJECT: longer than %zu letters", sizeof words - 1);
+    if (strlen(text) >= sizeof words)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_INJECT: longer than %zu letters", sizeof words - 1);
     yokei_text(words, sizeof words, "%s", text);
     for (char *word = strtok_r(words, ",", &place); word; word = strtok_r(NULL, ",", &place)) {
         char *value = strchr(word, '=');
         if (value) *value++ = '\0';
         if (!value || !read_word(inject, word, value, &named, &here))
-            return yoke_fail(YOKE_ECONFIG, "YOKE_INJECT: '%s%s%s' is none of seed=N, rank=N, after=N, most=N, delay=P:TIME (such as 5ms), drop=P, "
-                             "duplicate=P, flip=P[:header|:payload], with P from 0 to 1", word, value ? "=" : "", value ? value : "");
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "YOKE_INJECT: '%s%s%s' is none of seed=N, rank=N, after=N, most=N, delay=P:TIME (such as 5ms), drop=P, "
+                "duplicate=P, flip=P[:header|:payload], with P from 0 to 1",
+                word, value ? "=" : "", value ? value : "");
     }
     *here_out = here || !named;
     return YOKE_OK;
@@ -133,7 +142,8 @@ yoke_status yokei_inject_begin(yoke_comm *comm)
     *inject = read;
     inject->streams = streams;
     comm->inject = inject;
-    yoke_log(YOKE_LOG_WARN, "communicator \"%s\": rank %d harms its messages on purpose (YOKE_INJECT=%s)", comm->name, comm->rank, text);
+    yoke_log(YOKE_LOG_WARN, "communicator \"%s\": rank %d harms its messages on purpose (YOKE_INJECT=%s)",
+             comm->name, comm->rank, text);
     return YOKE_OK;
 }
 
@@ -159,9 +169,12 @@ static struct stream *stream_at(const yoke_comm *comm, const struct yokei_lane *
 }
 
 /* A pseudorandom number for this message and this purpose. */
-static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s, uint64_t purpose)
+static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s,
+                     uint64_t purpose)
 {
-    const uint64_t key[6] = { (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)from, (uint64_t)lane->id, s->n, purpose };
+    const uint64_t key[6] = {
+        (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)from, (uint64_t)lane->id, s->n, purpose
+    };
     return yokei_hash(key, sizeof key, comm->inject->seed);
 }
 
@@ -171,7 +184,8 @@ static void flip(const yoke_comm *comm, const struct yokei_lane *lane, int from,
     const size_t header = sizeof(struct yokei_header), payload = s->bytes - header;
     const enum part part = comm->inject->part ? comm->inject->part : where >> 63 ? HEADER : PAYLOAD;
     const bool in_payload = part == PAYLOAD && payload;
-    const uint64_t bit = (in_payload ? header * 8 : 0) + (where & INT64_MAX) % ((in_payload ? payload : header) * 8);
+    const uint64_t bit = (in_payload ? header * 8 : 0)
+                         + (where & INT64_MAX) % ((in_payload ? payload : header) * 8);
     /* Only the sender writes the slot or the receive buffer, and it has finished writing. */
     ((unsigned char *)(uintptr_t)s->message)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
@@ -193,11 +207,12 @@ static void decide(yoke_comm *comm, const struct yokei_lane *lane, int from, str
     if (s->fault == DELAY) s->due_ns = yokei_now_ns() + inject->delay_ns;
     if (s->fault == FLIP) flip(comm, lane, from, s);
     static const char *const what[] = { "", "delayed", "dropped", "doubled", "changed" };
-    yoke_log(YOKE_LOG_DEBUG, "YOKE_INJECT: rank %d: message %llu from rank %d in lane %d (%zu bytes) is %s", comm->rank,
-             (unsigned long long)s->n, from, lane->id, s->bytes, what[s->fault]);
+    yoke_log(YOKE_LOG_DEBUG, "YOKE_INJECT: rank %d: message %llu from rank %d in lane %d (%zu bytes) is %s",
+             comm->rank, (unsigned long long)s->n, from, lane->id, s->bytes, what[s->fault]);
 }
 
-static yoke_status inject_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out)
+static yoke_status inject_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out,
+                               size_t *bytes_out)
 {
     const struct yokei_transport *beneath = comm->peers[from].beneath;
     struct stream *s = stream_at(comm, lane, from);
@@ -249,4 +264,5 @@ static yoke_status inject_drained(yoke_comm *comm, struct yokei_lane *lane, bool
     return yokei_mpi_transport.drained(comm, lane, drained_out);
 }
 
-const struct yokei_transport yokei_inject_transport = { "inject", inject_reserve, inject_post, inject_poll, inject_release, inject_drained };
+const struct yokei_transport yokei_inject_transport = { "inject",    inject_reserve, inject_post,
+                                                        inject_poll, inject_release, inject_drained };

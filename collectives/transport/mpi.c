@@ -18,7 +18,7 @@ struct yokei_mpi_lane {
     size_t message_bytes, memory_bytes;
     MPI_Request sends[YOKEI_SLOTS], receive;
     int to[YOKEI_SLOTS];
-    int at;        /* the next send slot */
+    int at; /* the next send slot */
     bool posted, arrived;
     int received_bytes;
     struct yokei_mpi_lane *next_leaked;
@@ -48,7 +48,10 @@ struct yokei_mpi_control {
 static struct yokei_mpi_lane *leaked_lanes;
 static struct yokei_mpi_control *leaked_controls;
 
-static int tag_of(const yoke_comm *comm, int lane) { return (int)(comm->context * YOKEI_LANE_KINDS + (uint32_t)lane); }
+static int tag_of(const yoke_comm *comm, int lane)
+{
+    return (int)(comm->context * YOKEI_LANE_KINDS + (uint32_t)lane);
+}
 
 /*
  * An error of MPI is most often the first sign that the peer died, but the error does not say so. So the text
@@ -63,12 +66,16 @@ static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int pe
     PMPI_Error_string(code, text, &length);
     for (char *c = text; *c; c++)
         if (*c == '\n') *c = ';';
-    yokei_text(comm->broken_text, sizeof comm->broken_text, "%s between rank %d and rank %d: %s", call, comm->rank, peer, text);
+    yokei_text(comm->broken_text, sizeof comm->broken_text, "%s between rank %d and rank %d: %s", call,
+               comm->rank, peer, text);
     comm->broken_ns = yokei_now_ns();
     return YOKE_OK;
 }
 
-static size_t lane_message(size_t message_bytes) { return (message_bytes + sizeof(struct trailer) + 63) / 64 * 64; }
+static size_t lane_message(size_t message_bytes)
+{
+    return (message_bytes + sizeof(struct trailer) + 63) / 64 * 64;
+}
 
 size_t yokei_mpi_lane_bytes(size_t message_bytes) { return lane_message(message_bytes) * (YOKEI_SLOTS + 1); }
 
@@ -81,7 +88,8 @@ yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_
     m->memory = mmap(NULL, m->memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (m->memory == MAP_FAILED) {
         free(m);
-        return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
+        return yoke_fail(YOKE_ENOMEM,
+                         "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
                          comm->name, (size_t)message_bytes * (YOKEI_SLOTS + 1));
     }
     yokei_hold(m->memory_bytes);
@@ -140,19 +148,23 @@ static yoke_status mpi_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
 static bool is_whole(const char *room, size_t room_bytes, int bytes)
 {
     struct trailer trailer;
-    if (bytes < (int)(sizeof(struct yokei_header) + sizeof trailer) || (size_t)bytes > room_bytes) return false;
+    if (bytes < (int)(sizeof(struct yokei_header) + sizeof trailer) || (size_t)bytes > room_bytes)
+        return false;
     memcpy(&trailer, room + bytes - sizeof trailer, sizeof trailer);
-    return trailer.mark == TRAILER_MARK && trailer.number == ((const struct yokei_header *)(const void *)room)->number;
+    return trailer.mark == TRAILER_MARK
+           && trailer.number == ((const struct yokei_header *)(const void *)room)->number;
 }
 
 static yoke_status torn(yoke_comm *comm, int from)
 {
     comm->broken_ns = yokei_now_ns();
-    yokei_text(comm->broken_text, sizeof comm->broken_text, "a message from rank %d to rank %d was cut off", from, comm->rank);
+    yokei_text(comm->broken_text, sizeof comm->broken_text, "a message from rank %d to rank %d was cut off",
+               from, comm->rank);
     return YOKE_OK;
 }
 
-static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out)
+static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out,
+                            size_t *bytes_out)
 {
     struct yokei_mpi_lane *m = lane->mpi;
     char *room = m->memory + YOKEI_SLOTS * m->message_bytes;
@@ -162,8 +174,8 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
         memset(room, 0, sizeof(struct yokei_header));
         /* Receive at full size, whatever is expected. So a message of a rank that made another call also
            fits, and can be compared. */
-        const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from], tag_of(comm, lane->id),
-                                    comm->set->mpi, &m->receive);
+        const int code = PMPI_Irecv(room, (int)m->message_bytes, MPI_BYTE, comm->set_rank[from],
+                                    tag_of(comm, lane->id), comm->set->mpi, &m->receive);
         if (code) return mpi_error(comm, code, "MPI_Irecv", from);
         m->posted = true;
         m->arrived = false;
@@ -207,7 +219,8 @@ static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
     return YOKE_OK;
 }
 
-const struct yokei_transport yokei_mpi_transport = { "mpi", mpi_reserve, mpi_post, mpi_poll, mpi_release, mpi_drained };
+const struct yokei_transport yokei_mpi_transport = { "mpi",    mpi_reserve, mpi_post,
+                                                     mpi_poll, mpi_release, mpi_drained };
 
 /* ---- control messages ---- */
 
@@ -219,8 +232,9 @@ size_t yokei_mpi_control_size(void) { return sizeof(struct yokei_mpi_control); }
 static bool control_listen(yoke_comm *comm)
 {
     struct yokei_mpi_control *c = comm->control;
-    return PMPI_Irecv(&c->in, sizeof c->in, MPI_BYTE, MPI_ANY_SOURCE, tag_of(comm, YOKEI_LANE_CONTROL), comm->set->mpi,
-                      &c->receive) == MPI_SUCCESS;
+    return PMPI_Irecv(&c->in, sizeof c->in, MPI_BYTE, MPI_ANY_SOURCE, tag_of(comm, YOKEI_LANE_CONTROL),
+                      comm->set->mpi, &c->receive)
+           == MPI_SUCCESS;
 }
 
 yoke_status yokei_mpi_control_begin(yoke_comm *comm)
@@ -290,12 +304,14 @@ bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control 
     if (!c || comm->broken_ns) return false;
     for (int i = 0; i < CONTROL_SENDS; i++) {
         int complete = 1;
-        if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return false;
+        if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE))
+            return false;
         if (!complete) continue;
         c->out[i] = *message;
         control_bytes += sizeof *message;
-        return PMPI_Isend(&c->out[i], sizeof c->out[i], MPI_BYTE, comm->set_rank[to], tag_of(comm, YOKEI_LANE_CONTROL),
-                          comm->set->mpi, &c->sends[i]) == MPI_SUCCESS;
+        return PMPI_Isend(&c->out[i], sizeof c->out[i], MPI_BYTE, comm->set_rank[to],
+                          tag_of(comm, YOKEI_LANE_CONTROL), comm->set->mpi, &c->sends[i])
+               == MPI_SUCCESS;
     }
     return false;
 }
@@ -308,7 +324,8 @@ void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns)
         pending = false;
         for (int i = 0; i < CONTROL_SENDS; i++) {
             int complete = 1;
-            if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE)) return;
+            if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE))
+                return;
             pending |= !complete;
         }
     }

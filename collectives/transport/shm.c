@@ -74,7 +74,10 @@ struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes)
     return l;
 }
 
-static char *segment_of(const yoke_comm *comm, int r) { return r == comm->rank ? (char *)comm->segment : comm->peers[r].segment; }
+static char *segment_of(const yoke_comm *comm, int r)
+{
+    return r == comm->rank ? (char *)comm->segment : comm->peers[r].segment;
+}
 
 struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number)
 {
@@ -86,12 +89,17 @@ struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint
     return &((struct yokei_segment *)(void *)segment_of(comm, r))->shrinks[number % 2];
 }
 
-_Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm) { return &((struct yokei_segment *)(void *)segment_of(comm, 0))->decision; }
+_Atomic uint64_t *yokei_shm_decision_at(const yoke_comm *comm)
+{
+    return &((struct yokei_segment *)(void *)segment_of(comm, 0))->decision;
+}
 
-_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, enum yokei_counter counter, uint32_t until)
+_Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struct yokei_lane *lane,
+                                       enum yokei_counter counter, uint32_t until)
 {
     if (counter == YOKEI_POSTED) return &yokei_shm_post_at(comm, r, until)->number;
-    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->layout.counters))[lane->id].at[counter];
+    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->layout.counters))[lane->id]
+                .at[counter];
 }
 
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
@@ -101,7 +109,8 @@ char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
 
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
 {
-    return segment_of(comm, r) + comm->layout.stages + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
+    return segment_of(comm, r) + comm->layout.stages
+           + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
 /* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */
@@ -164,7 +173,8 @@ bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message
 const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm)
 {
     const struct yokei_segment *segment = comm->segment;
-    return segment && atomic_load_explicit(&segment->alarm, memory_order_acquire) == 2 ? &segment->said : NULL;
+    return segment && atomic_load_explicit(&segment->alarm, memory_order_acquire) == 2 ? &segment->said
+                                                                                       : NULL;
 }
 
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm)
@@ -185,7 +195,8 @@ void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns)
 static yoke_status shm_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
 {
     const uint32_t slot = lane->shm_at;
-    const bool full = atomic_load_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full, memory_order_acquire);
+    const bool full = atomic_load_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full,
+                                           memory_order_acquire);
     *room_out = full ? NULL : slot_at(comm, comm->segment, lane->id, to, slot);
     return YOKE_OK;
 }
@@ -203,7 +214,8 @@ static yoke_status shm_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
     return YOKE_OK;
 }
 
-static yoke_status shm_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out, size_t *bytes_out)
+static yoke_status shm_poll(yoke_comm *comm, struct yokei_lane *lane, int from, const void **message_out,
+                            size_t *bytes_out)
 {
     const struct yokei_peer *peer = &comm->peers[from];
     struct mailbox *mailbox = mailbox_at(comm, peer->segment, lane->id, comm->rank);
@@ -224,7 +236,8 @@ static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
     struct yokei_peer *peer = &comm->peers[from];
     const uint32_t taken = peer->taken[lane->id]++;
     const uint32_t slot = mailbox_at(comm, peer->segment, lane->id, comm->rank)->slot[taken % YOKEI_SLOTS];
-    atomic_store_explicit(&flag_at(comm, peer->segment, lane->id, comm->rank, slot)->full, 0, memory_order_release);
+    atomic_store_explicit(&flag_at(comm, peer->segment, lane->id, comm->rank, slot)->full, 0,
+                          memory_order_release);
     ring(peer->segment);
 }
 
@@ -236,7 +249,8 @@ static yoke_status shm_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
     return YOKE_OK;
 }
 
-const struct yokei_transport yokei_shm_transport = { "shm", shm_reserve, shm_post, shm_poll, shm_release, shm_drained };
+const struct yokei_transport yokei_shm_transport = { "shm",    shm_reserve, shm_post,
+                                                     shm_poll, shm_release, shm_drained };
 
 yoke_status yokei_shm_create(yoke_comm *comm)
 {
@@ -270,8 +284,8 @@ bool yokei_shm_map(yoke_comm *comm, int r)
     if (fd < 0) return false;
     struct stat st;
     void *memory = MAP_FAILED;
-    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600 &&
-        st.st_size == (off_t)bytes)
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600
+        && st.st_size == (off_t)bytes)
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (memory == MAP_FAILED) return false;

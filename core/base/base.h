@@ -16,13 +16,29 @@
 
 /* ---- status.c: more about errors than yoke/base.h has ---- */
 /** A saved copy of this thread's error text. Use it around calls whose failure is no error of the caller. */
-struct yokei_error { char text[4096]; };
+struct yokei_error {
+    char text[4096];
+};
 void yokei_error_save(struct yokei_error *out);
 void yokei_error_restore(const struct yokei_error *saved);
 
 /* ---- dtype.c: conversions of single values, which docs/NUMERICS.md relies on ---- */
-static inline uint32_t yokei_f32_bits(float x) { union { float f; uint32_t u; } v = { .f = x }; return v.u; }
-static inline float yokei_bits_f32(uint32_t u) { union { float f; uint32_t u; } v = { .u = u }; return v.f; }
+static inline uint32_t yokei_f32_bits(float x)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = { .f = x };
+    return v.u;
+}
+static inline float yokei_bits_f32(uint32_t u)
+{
+    union {
+        float f;
+        uint32_t u;
+    } v = { .u = u };
+    return v.f;
+}
 
 /** f32 to bf16, rounded to nearest even in integer arithmetic. NaN stays NaN (made quiet). */
 static inline uint16_t yokei_f32_to_bf16(float x)
@@ -51,7 +67,9 @@ double yokei_unit_roundoff(yoke_dtype dtype);
 double yokei_underflow(yoke_dtype dtype);
 
 /* ---- philox.c: counter-based random numbers (Salmon et al. 2011, Philox4x32-10) ---- */
-struct yokei_philox_key { uint32_t k[2]; };
+struct yokei_philox_key {
+    uint32_t k[2];
+};
 /** Compute the four 32-bit words at counter (c0, c1, c2, c3) under a key. */
 void yokei_philox(struct yokei_philox_key key, const uint32_t counter[4], uint32_t out[4]);
 /**
@@ -73,7 +91,8 @@ struct yokei_dropout yokei_dropout(float p, uint64_t key);
  * Whether an element is kept. The four numbers are (channel, position, sample, 0) for elementwise dropout,
  * and (key, query, sample, head) for attention.
  */
-bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample, int64_t head);
+bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample,
+                         int64_t head);
 /**
  * Random number `index` of the stream `key`: uniform in (0, 1), or standard normal (Box-Muller on the pair
  * that contains `index`).
@@ -109,7 +128,8 @@ yoke_status yokei_file_open(const char *path, yoke_status wrong, int *fd_out, si
  * Read a whole file, and put a 0 byte behind it. If the file has more than `limit` bytes, the status is
  * `wrong`; for the other errors see yokei_input_status. The caller frees the result with free().
  */
-yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit, void **data_out, size_t *bytes_out);
+yoke_status yokei_file_read_as(const char *path, yoke_status wrong, size_t limit, void **data_out,
+                               size_t *bytes_out);
 /** Read one of Yoke's own files, which no user names. All errors are YOKE_EIO. */
 yoke_status yokei_file_read(const char *path, size_t limit, void **data_out, size_t *bytes_out);
 /**
@@ -191,14 +211,17 @@ void yokei_disk_watch(void);
 void yokei_disk_unwatch(void);
 
 /* ---- dl.c: libraries that are found at run time ---- */
-struct yokei_symbol { const char *name; void *slot; }; /* slot: the address of the function pointer to fill */
+struct yokei_symbol {
+    const char *name;
+    void *slot;
+}; /* slot: the address of the function pointer to fill */
 /**
  * Open the first of `names` (NULL-terminated) that loads, and resolve all symbols. Returns the handle, or
  * NULL on failure. On failure no library stays open, and `reason` (of reason_bytes bytes) says which library
  * or symbol is missing.
  */
-void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols, char *reason,
-                    size_t reason_bytes);
+void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols,
+                    char *reason, size_t reason_bytes);
 
 /* ---- topology.c: the cores of this host (hwloc) ---- */
 struct yokei_topology {
@@ -225,7 +248,8 @@ yoke_status yokei_bound_units(uint64_t units_out[YOKEI_UNIT_WORDS]);
  * As yokei_bind, but the shares are of the cores with these units, whatever cores this process was bound to
  * before. All threads of the process are bound.
  */
-yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots, int *n_cores_out);
+yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots,
+                                int *n_cores_out);
 
 /* ---- host.c ---- */
 /**
@@ -241,10 +265,12 @@ struct yokei_wait {
     enum yokei_wait_policy policy; /* the resolved policy, never AUTO */
     uint64_t n_idle;               /* unsuccessful polls since the last progress */
     uint64_t idle_since_ns;
-    uint64_t alone_since_ns;       /* time since which no yield has let another process run; 0: the last yield did */
+    uint64_t
+        alone_since_ns; /* time since which no yield has let another process run; 0: the last yield did */
 };
 /** AUTO becomes SPIN if every rank of the host has a core of its own, else YIELD. */
-void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host, int n_cores);
+void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host,
+                     int n_cores);
 /**
  * Call this after an unsuccessful poll. It spins, yields or sleeps a little. The longer no poll succeeds, the
  * longer it waits.
@@ -265,7 +291,10 @@ bool yokei_wait_is_alone(const struct yokei_wait *wait);
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
-static inline double yokei_seconds_since(uint64_t begun_ns) { return (double)(yokei_now_ns() - begun_ns) * 1e-9; }
+static inline double yokei_seconds_since(uint64_t begun_ns)
+{
+    return (double)(yokei_now_ns() - begun_ns) * 1e-9;
+}
 
 /* ---- limits ---- */
 /**
@@ -302,7 +331,9 @@ struct yokei_live {
     pthread_mutex_t lock;
     void *tree; /* a tree of <search.h> */
 };
+/* clang-format off */
 #define YOKEI_LIVE_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
+/* clang-format on */
 enum yokei_live_answer { YOKEI_LIVE_NOT, YOKEI_LIVE_INSIDE, YOKEI_LIVE_IS };
 /**
  * Add a range. Any thread may call this; O(log n). YOKE_ENOMEM; YOKE_EINVAL if the range overlaps one in the
@@ -316,7 +347,8 @@ yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t 
  *  - YOKEI_LIVE_NOT if `address` lies in no range.
  * The start and the length of a range that was found go to begin_out and bytes_out. Both may be NULL.
  */
-enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out, size_t *bytes_out);
+enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out,
+                                         size_t *bytes_out);
 /** Whether a range in the list begins at `address`. */
 bool yokei_live_has(struct yokei_live *live, const void *address);
 /**

@@ -134,8 +134,12 @@ int yokei_disk_remove(const char *path)
 yoke_status yokei_disk_sync_folder(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const bool failed = fd < 0 || (yokei_disk_sync(fd) && errno != EINVAL); /* some file systems do not offer fsync of a folder */
-    const yoke_status status = failed ? yoke_fail(YOKE_EIO, "%s: the folder cannot be synchronised: %s", path, strerror(errno)) : YOKE_OK;
+    const bool failed = fd < 0
+                        || (yokei_disk_sync(fd)
+                            && errno != EINVAL); /* some file systems do not offer fsync of a folder */
+    const yoke_status status = failed ? yoke_fail(YOKE_EIO, "%s: the folder cannot be synchronised: %s", path,
+                                                  strerror(errno))
+                                      : YOKE_OK;
     if (fd >= 0) close(fd);
     return status;
 }

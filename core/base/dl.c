@@ -5,8 +5,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols, char *reason,
-                    size_t reason_bytes)
+void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbols, size_t n_symbols,
+                    char *reason, size_t reason_bytes)
 {
     void *handle = NULL;
     const char *name = NULL;
@@ -19,13 +19,15 @@ void *yokei_dl_open(const char *const names[], const struct yokei_symbol *symbol
     for (size_t i = 0; i < n_symbols; i++) {
         void *address = dlsym(handle, symbols[i].name);
         if (!address) {
-            yokei_text(reason, reason_bytes, "%s has no symbol %s: it is too old, or another library of that name", name,
+            yokei_text(reason, reason_bytes,
+                       "%s has no symbol %s: it is too old, or another library of that name", name,
                        symbols[i].name);
             for (size_t j = 0; j < i; j++) memset(symbols[j].slot, 0, sizeof(void *));
             dlclose(handle);
             return NULL;
         }
-        memcpy(symbols[i].slot, &address, sizeof address); /* POSIX: function pointers and object pointers have the same form */
+        memcpy(symbols[i].slot, &address,
+               sizeof address); /* POSIX: function pointers and object pointers have the same form */
     }
     return handle;
 }

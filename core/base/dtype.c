@@ -13,14 +13,18 @@ static const struct {
     const char *name, *alias;
     size_t bytes;
 } table[YOKE_N_DTYPES] = {
-    [YOKE_F32] = { "f32", "fp32", 4 }, [YOKE_F16] = { "f16", "fp16", 2 }, [YOKE_BF16] = { "bf16", "bfloat16", 2 },
-    [YOKE_F64] = { "f64", "fp64", 8 }, [YOKE_I32] = { "i32", "int32", 4 }, [YOKE_I64] = { "i64", "int64", 8 },
-    [YOKE_I8] = { "i8", "int8", 1 },   [YOKE_U8] = { "u8", "uint8", 1 },
+    [YOKE_F32] = { "f32", "fp32", 4 },       [YOKE_F16] = { "f16", "fp16", 2 },
+    [YOKE_BF16] = { "bf16", "bfloat16", 2 }, [YOKE_F64] = { "f64", "fp64", 8 },
+    [YOKE_I32] = { "i32", "int32", 4 },      [YOKE_I64] = { "i64", "int64", 8 },
+    [YOKE_I8] = { "i8", "int8", 1 },         [YOKE_U8] = { "u8", "uint8", 1 },
 };
 
 size_t yoke_dtype_bytes(yoke_dtype dtype) { return (unsigned)dtype < YOKE_N_DTYPES ? table[dtype].bytes : 0; }
 
-const char *yoke_dtype_name(yoke_dtype dtype) { return (unsigned)dtype < YOKE_N_DTYPES ? table[dtype].name : "?"; }
+const char *yoke_dtype_name(yoke_dtype dtype)
+{
+    return (unsigned)dtype < YOKE_N_DTYPES ? table[dtype].name : "?";
+}
 
 yoke_status yoke_dtype_parse(const char *name, yoke_dtype *dtype_out)
 {
@@ -30,7 +34,8 @@ yoke_status yoke_dtype_parse(const char *name, yoke_dtype *dtype_out)
             *dtype_out = (yoke_dtype)d;
             return YOKE_OK;
         }
-    return yoke_fail(YOKE_EINVAL, "unknown data type '%s': one of f32, f16, bf16, f64, i32, i64, i8, u8", name);
+    return yoke_fail(YOKE_EINVAL, "unknown data type '%s': one of f32, f16, bf16, f64, i32, i64, i8, u8",
+                     name);
 }
 
 static uint64_t f64_bits(double x)
@@ -51,7 +56,8 @@ static uint16_t narrow(double x, int mantissa, int bias)
     const int exponent_bits = 15 - mantissa;
     const uint16_t infinity = (uint16_t)(((1u << exponent_bits) - 1u) << mantissa);
     if (isnan(x)) /* make NaN quiet; the upper bits of the payload stay */
-        return (uint16_t)(sign | infinity | (1u << (mantissa - 1)) | ((u >> (52 - mantissa)) & ((1u << (mantissa - 1)) - 1u)));
+        return (uint16_t)(sign | infinity | (1u << (mantissa - 1))
+                          | ((u >> (52 - mantissa)) & ((1u << (mantissa - 1)) - 1u)));
     if (isinf(x)) return (uint16_t)(sign | infinity);
     const int e = (int)((u >> 52) & 0x7ff);
     if (e == 0) return sign; /* the subnormals of a double are far below half of any subnormal here */
@@ -79,7 +85,8 @@ float yokei_f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u;
     uint32_t mantissa = h & 0x3ffu;
-    if (exponent == 31) return yokei_bits_f32(sign | 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u));
+    if (exponent == 31)
+        return yokei_bits_f32(sign | 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u));
     if (exponent) return yokei_bits_f32(sign | ((exponent + 112u) << 23) | (mantissa << 13));
     if (!mantissa) return yokei_bits_f32(sign);
     const float value = (float)mantissa * 0x1p-24f;
@@ -154,8 +161,10 @@ void yoke_convert(yoke_dtype from, const void *source, yoke_dtype to, void *targ
     } else if (to == YOKE_F32 && (from == YOKE_BF16 || from == YOKE_F16)) {
         widen_f32(from, source, target, n);
     } else if (from == YOKE_F32 && to == YOKE_BF16) {
-        for (size_t i = 0; i < n; i++) ((uint16_t *)target)[i] = yokei_f32_to_bf16(((const float *)source)[i]);
+        for (size_t i = 0; i < n; i++)
+            ((uint16_t *)target)[i] = yokei_f32_to_bf16(((const float *)source)[i]);
     } else {
-        for (size_t i = 0; i < n; i++) yokei_store(to, target, (int64_t)i, yokei_load(from, source, (int64_t)i));
+        for (size_t i = 0; i < n; i++)
+            yokei_store(to, target, (int64_t)i, yokei_load(from, source, (int64_t)i));
     }
 }

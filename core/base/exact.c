@@ -56,6 +56,7 @@ double yokei_exact_value(const struct yokei_exact *s)
     double value = 0;
     if (s->is_infinite) return INFINITY;
     yokei_exact_carry(&carried);
-    for (int i = YOKEI_EXACT_LIMBS - 1; i >= 0; i--) value += ldexp((double)carried.limb[i], i * LIMB + LEAST);
+    for (int i = YOKEI_EXACT_LIMBS - 1; i >= 0; i--)
+        value += ldexp((double)carried.limb[i], i * LIMB + LEAST);
     return value;
 }

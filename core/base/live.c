@@ -41,10 +41,12 @@ yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t 
     if (is_new) return YOKE_OK;
     free(r);
     if (!found) return yoke_fail(YOKE_ENOMEM, "no host memory for the list of what is in use");
-    return yoke_fail(YOKE_EINVAL, "%zu bytes at %p overlap the %zu bytes at %p, which are in use", bytes, address, other.bytes, (void *)other.begin);
+    return yoke_fail(YOKE_EINVAL, "%zu bytes at %p overlap the %zu bytes at %p, which are in use", bytes,
+                     address, other.bytes, (void *)other.begin);
 }
 
-enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out, size_t *bytes_out)
+enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *address, const void **begin_out,
+                                         size_t *bytes_out)
 {
     const struct range key = { (uintptr_t)address, 1 };
     enum yokei_live_answer answer = YOKEI_LIVE_NOT;
@@ -55,8 +57,10 @@ enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *ad
         if (begin_out) *begin_out = (const void *)r->begin;
         if (bytes_out) *bytes_out = r->bytes;
     }
-    if (answer == YOKEI_LIVE_IS) tdelete(r, &live->tree, compare);
-    else r = NULL;
+    if (answer == YOKEI_LIVE_IS)
+        tdelete(r, &live->tree, compare);
+    else
+        r = NULL;
     pthread_mutex_unlock(&live->lock);
     free(r);
     return answer;
@@ -75,5 +79,6 @@ bool yokei_live_has(struct yokei_live *live, const void *address)
 yoke_status yokei_object_leaves(const char *call, const char *what, const void *object)
 {
     if (yokei_live_remove(&yokei_objects, object, NULL, NULL) == YOKEI_LIVE_IS) return YOKE_OK;
-    return yoke_fail(YOKE_EINVAL, "%s: %p is no %s, or one that was destroyed already: destroy each once", call, object, what);
+    return yoke_fail(YOKE_EINVAL, "%s: %p is no %s, or one that was destroyed already: destroy each once",
+                     call, object, what);
 }

@@ -20,8 +20,8 @@
 enum place { REPLACED, IN_PLACE, DIRECT };
 struct yokei_output {
     enum place place;
-    int fd;                   /* the descriptor that the caller writes to: the temporary file, or a file without a name */
-    int target;               /* the descriptor that the data is copied to at the commit; -1: the file is renamed */
+    int fd;     /* the descriptor that the caller writes to: the temporary file, or a file without a name */
+    int target; /* the descriptor that the data is copied to at the commit; -1: the file is renamed */
     bool exists;
     struct stat before;       /* the status of the existing file */
     char path[PATH_MAX];      /* as the user named it, for messages */
@@ -36,7 +36,8 @@ static yoke_status refuse(const struct yokei_output *o, const char *why)
 
 static yoke_status failed(const struct yokei_output *o, int error)
 {
-    return yoke_fail(YOKE_EIO, "%s: cannot be written: %s%s", o->path, error == ENOENT ? "there is no such folder" : yokei_why(error),
+    return yoke_fail(YOKE_EIO, "%s: cannot be written: %s%s", o->path,
+                     error == ENOENT ? "there is no such folder" : yokei_why(error),
                      o->exists && o->place == REPLACED ? "; what was there before is unchanged" : "");
 }
 
@@ -60,7 +61,8 @@ static bool is_descriptor_table(const char *folder, bool *own_out)
         end = 0;
         if (sscanf(real, "/proc/%d/task/%d/fd%n", &pid, &task, &end) != 2 || !end || real[end]) return false;
     }
-    const ssize_t n = readlink("/proc/self", self, sizeof self - 1); /* the number by which /proc knows this process */
+    const ssize_t n = readlink("/proc/self", self,
+                               sizeof self - 1); /* the number by which /proc knows this process */
     *own_out = n > 0 && atoi(self) == pid;
     return true;
 }
@@ -71,10 +73,12 @@ int yokei_open_to_write(const char *path, int flags)
     const uint64_t end = yokei_now_ns() + UINT64_C(10000000000);
     int fd;
     /* Opening a pipe waits for its reader, but not for ever. */
-    while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags, 0666)) < 0 && (errno == EINTR || errno == ENXIO)) {
+    while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | flags, 0666)) < 0
+           && (errno == EINTR || errno == ENXIO)) {
         struct stat st;
         const int error = errno;
-        if (error == ENXIO && (yokei_now_ns() > end || stat(path, &st) || !S_ISFIFO(st.st_mode))) return errno = error, -1;
+        if (error == ENXIO && (yokei_now_ns() > end || stat(path, &st) || !S_ISFIFO(st.st_mode)))
+            return errno = error, -1;
         nanosleep(&moment, NULL);
     }
     if (fd >= 0) (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
@@ -89,7 +93,8 @@ static yoke_status open_descriptor(struct yokei_output *o, const char *name, boo
     if (is_own && end != name && !*end && number >= 0 && number <= INT_MAX) {
         /* text that was printed before comes before the data that is written now */
         if (number == STDOUT_FILENO) (void)fflush(stdout);
-        o->target = fcntl((int)number, F_DUPFD_CLOEXEC, 0); /* it keeps its position in the file, and O_APPEND */
+        o->target = fcntl((int)number, F_DUPFD_CLOEXEC,
+                          0); /* it keeps its position in the file, and O_APPEND */
     } else {
         o->target = open(o->real, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     }
@@ -101,7 +106,8 @@ static yoke_status open_other(struct yokei_output *o)
     if (S_ISDIR(o->before.st_mode)) return refuse(o, "it is a folder; name a file in it");
     o->place = DIRECT;
     o->target = yokei_open_to_write(o->real, 0);
-    if (o->target < 0 && errno == ENXIO && S_ISFIFO(o->before.st_mode)) return refuse(o, "it is a pipe that nobody reads");
+    if (o->target < 0 && errno == ENXIO && S_ISFIFO(o->before.st_mode))
+        return refuse(o, "it is a pipe that nobody reads");
     return o->target < 0 ? failed(o, errno) : YOKE_OK;
 }
 
@@ -126,8 +132,10 @@ static yoke_status resolve(struct yokei_output *o)
         const ssize_t n = readlink(o->real, link, sizeof link - 1);
         if (n < 0) return failed(o, errno);
         link[n] = 0;
-        if (link[0] == '/') yokei_text(next, sizeof next, "%s", link);
-        else yokei_text(next, sizeof next, "%s/%s", folder, link);
+        if (link[0] == '/')
+            yokei_text(next, sizeof next, "%s", link);
+        else
+            yokei_text(next, sizeof next, "%s/%s", folder, link);
         if (strlen(next) >= sizeof o->real) return failed(o, ENAMETOOLONG);
         yokei_text(o->real, sizeof o->real, "%s", next);
     }
@@ -163,7 +171,10 @@ static int open_unnamed(void)
 }
 
 /* Whether the folder refuses a rename or a new file. The file itself may still be writable. */
-static bool is_refused(int error) { return error == EACCES || error == EPERM || error == EROFS || error == EBUSY || error == EXDEV; }
+static bool is_refused(int error)
+{
+    return error == EACCES || error == EPERM || error == EROFS || error == EBUSY || error == EXDEV;
+}
 
 static yoke_status open_regular(struct yokei_output *o)
 {
@@ -177,8 +188,10 @@ static yoke_status open_regular(struct yokei_output *o)
     }
     if (!o->exists) return YOKE_OK;
     struct stat mine;
-    const bool other = fstat(o->fd, &mine) || mine.st_uid != o->before.st_uid || mine.st_gid != o->before.st_gid;
-    if (other && fchown(o->fd, o->before.st_uid, o->before.st_gid)) (void)!fchown(o->fd, (uid_t)-1, o->before.st_gid);
+    const bool other = fstat(o->fd, &mine) || mine.st_uid != o->before.st_uid
+                       || mine.st_gid != o->before.st_gid;
+    if (other && fchown(o->fd, o->before.st_uid, o->before.st_gid))
+        (void)!fchown(o->fd, (uid_t)-1, o->before.st_gid);
     if (fchmod(o->fd, o->before.st_mode & 07777)) return failed(o, errno);
     return YOKE_OK;
 }
@@ -189,11 +202,15 @@ yoke_status yokei_output_open(const char *path, struct yokei_output **out)
     if (!o) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write it", path);
     o->fd = o->target = -1;
     yokei_text(o->path, sizeof o->path, "%s", path);
-    yoke_status status = strlen(path) >= sizeof o->path ? failed(o, ENAMETOOLONG) : *path ? resolve(o) : refuse(o, "the name is empty");
+    yoke_status status = strlen(path) >= sizeof o->path ? failed(o, ENAMETOOLONG)
+                         : *path                        ? resolve(o)
+                                                        : refuse(o, "the name is empty");
     if (!status && o->place == REPLACED) status = open_regular(o);
     if (!status && o->fd < 0 && (o->fd = open_unnamed()) < 0) status = failed(o, errno);
-    if (status) yokei_output_abandon(o);
-    else *out = o;
+    if (status)
+        yokei_output_abandon(o);
+    else
+        *out = o;
     return status;
 }
 
@@ -247,10 +264,14 @@ static yoke_status commit_copy(struct yokei_output *o)
 {
     bool unchanged = false;
     const int error = o->place == DIRECT ? copy(o) : copy_in_place(o, &unchanged);
-    if (!error && o->place == DIRECT && fsync(o->target) && errno != EINVAL && errno != EROFS && errno != ENOTSUP) return failed(o, errno);
+    if (!error && o->place == DIRECT && fsync(o->target) && errno != EINVAL && errno != EROFS
+        && errno != ENOTSUP)
+        return failed(o, errno);
     if (!error || o->place == DIRECT) return error ? failed(o, error) : YOKE_OK;
-    return yoke_fail(YOKE_EIO, "%s: cannot be written in place, as its folder takes no new file: %s; what was there before is %s", o->path, yokei_why(error),
-                     unchanged ? "unchanged" : "lost");
+    return yoke_fail(
+        YOKE_EIO,
+        "%s: cannot be written in place, as its folder takes no new file: %s; what was there before is %s",
+        o->path, yokei_why(error), unchanged ? "unchanged" : "lost");
 }
 
 static yoke_status commit_rename(struct yokei_output *o)

@@ -63,13 +63,16 @@ double yokei_normal(struct yokei_philox_key key, uint64_t index)
 struct yokei_dropout yokei_dropout(float p, uint64_t key)
 {
     const double threshold = rint((double)p * 0x1p32);
-    return (struct yokei_dropout){ { { (uint32_t)key, (uint32_t)(key >> 32) } }, threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold,
+    return (struct yokei_dropout){ { { (uint32_t)key, (uint32_t)(key >> 32) } },
+                                   threshold > UINT32_MAX ? UINT32_MAX : (uint32_t)threshold,
                                    (float)(1.0 / (1.0 - (double)p)) };
 }
 
-bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample, int64_t head)
+bool yokei_dropout_keeps(const struct yokei_dropout *drop, int64_t column, int64_t row, int64_t sample,
+                         int64_t head)
 {
-    const uint32_t counter[4] = { (uint32_t)(column / 64 * 16 + column % 16), (uint32_t)row, (uint32_t)sample, (uint32_t)head };
+    const uint32_t counter[4] = { (uint32_t)(column / 64 * 16 + column % 16), (uint32_t)row, (uint32_t)sample,
+                                  (uint32_t)head };
     uint32_t words[4];
     yokei_philox(drop->key, counter, words);
     return words[column / 16 % 4] >= drop->threshold;

@@ -40,10 +40,14 @@ static int cannot_make(const char *folder)
 int yokei_pocl_cache(char *folder_out, size_t bytes)
 {
     const char *set = getenv("POCL_CACHE_DIR"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (set) yokei_text(folder_out, bytes, "%s", set);
-    else if (cache && *cache) yokei_text(folder_out, bytes, "%s/pocl/kcache", cache);
-    else if (home) yokei_text(folder_out, bytes, "%s/.cache/pocl/kcache", home);
-    else yokei_text(folder_out, bytes, "/tmp/pocl/kcache");
+    if (set)
+        yokei_text(folder_out, bytes, "%s", set);
+    else if (cache && *cache)
+        yokei_text(folder_out, bytes, "%s/pocl/kcache", cache);
+    else if (home)
+        yokei_text(folder_out, bytes, "%s/.cache/pocl/kcache", home);
+    else
+        yokei_text(folder_out, bytes, "/tmp/pocl/kcache");
     return cannot_make(folder_out);
 }
 
@@ -56,7 +60,8 @@ bool yokei_pocl_cache_elsewhere(void)
     yokei_text(parent, sizeof parent, "%s/yoke-cache-%u", tmp && *tmp ? tmp : "/tmp", (unsigned)geteuid());
     if (mkdir(parent, 0700) && errno != EEXIST) return false;
     /* In a folder that all users may write to, another user may have made this folder, or a link, before. */
-    if (lstat(parent, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022) return false;
+    if (lstat(parent, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 022)
+        return false;
     yokei_text(folder, sizeof folder, "%s/pocl", parent);
     return !cannot_make(folder) && !setenv("POCL_CACHE_DIR", folder, 0);
 }

@@ -21,7 +21,8 @@ static const struct {
     [YOKE_EBACKEND] = { "YOKE_EBACKEND", "the vendor's driver or library failed", 12 },
     [YOKE_ECOMPILE] = { "YOKE_ECOMPILE", "a device program did not compile", 12 },
     [YOKE_EIO] = { "YOKE_EIO", "a file could not be read or written", 13 },
-    [YOKE_EDATA] = { "YOKE_EDATA", "a data file, a checkpoint or a message between ranks is missing or corrupt", 11 },
+    [YOKE_EDATA] = { "YOKE_EDATA",
+                     "a data file, a checkpoint or a message between ranks is missing or corrupt", 11 },
     [YOKE_ECONFIG] = { "YOKE_ECONFIG", "a configuration or plan is wrong", 10 },
     [YOKE_EMISMATCH] = { "YOKE_EMISMATCH", "the ranks' calls or configurations do not match", 14 },
     [YOKE_ETIMEOUT] = { "YOKE_ETIMEOUT", "a rank made no progress in time", 15 },
@@ -53,7 +54,10 @@ int yoke_status_exit_code(yoke_status status)
 const char *yoke_last_error(void) { return last_error; }
 
 void yokei_error_save(struct yokei_error *out) { memcpy(out->text, last_error, sizeof last_error); }
-void yokei_error_restore(const struct yokei_error *saved) { memcpy(last_error, saved->text, sizeof last_error); }
+void yokei_error_restore(const struct yokei_error *saved)
+{
+    memcpy(last_error, saved->text, sizeof last_error);
+}
 
 yoke_status yoke_fail(yoke_status status, const char *format, ...)
 {

@@ -31,7 +31,8 @@ static int distance(const char *a, const char *b)
         for (int j = 1; j <= m; j++) {
             const int differ = strncasecmp(a + i - 1, b + j - 1, 1) != 0;
             int best = YOKE_MIN(YOKE_MIN(last[j] + 1, now[j - 1] + 1), last[j - 1] + differ);
-            if (i > 1 && j > 1 && differ && !strncasecmp(a + i - 1, b + j - 2, 1) && !strncasecmp(a + i - 2, b + j - 1, 1))
+            if (i > 1 && j > 1 && differ && !strncasecmp(a + i - 1, b + j - 2, 1)
+                && !strncasecmp(a + i - 2, b + j - 1, 1))
                 best = YOKE_MIN(best, before[j - 2] + 1);
             now[j] = (unsigned char)best;
         }

@@ -23,7 +23,10 @@ static inline int yokei_by_value(const void *a, const void *b)
 }
 
 /** Sort ascending, in place. */
-static inline void yokei_sort(double *values, int n) { qsort(values, (size_t)n, sizeof *values, yokei_by_value); }
+static inline void yokei_sort(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, yokei_by_value);
+}
 
 /**
  * The median of n values. If n is even, it is the mean of the two middle values. If n is 0, it is 0. The

@@ -71,7 +71,8 @@ void yokei_bind_range(int n_cores, int index, int n_slots, int *first_out, int *
 }
 
 /* Bind the process to share `index` of the cores that have a processing unit in `allowed`. */
-static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int index, int n_slots, int *n_cores_out)
+static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int index,
+                               int n_slots, int *n_cores_out)
 {
     hwloc_cpuset_t mine = hwloc_bitmap_alloc();
     int n_cores = hwloc_get_nbobjs_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE);
@@ -79,7 +80,8 @@ static yoke_status bind_within(hwloc_topology_t topology, hwloc_const_cpuset_t a
     int first, end;
     yokei_bind_range(n_cores, index, n_slots, &first, &end);
     for (int c = first; c < end; c++) {
-        const hwloc_obj_t core = hwloc_get_obj_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE, (unsigned)c);
+        const hwloc_obj_t core = hwloc_get_obj_inside_cpuset_by_type(topology, allowed, HWLOC_OBJ_CORE,
+                                                                     (unsigned)c);
         hwloc_bitmap_or(mine, mine, core->cpuset);
     }
     hwloc_bitmap_and(mine, mine, allowed);
@@ -113,13 +115,16 @@ yoke_status yokei_bound_units(uint64_t units_out[YOKEI_UNIT_WORDS])
     YOKE_TRY(load(&topology));
     hwloc_cpuset_t allowed = allowed_now(topology);
     memset(units_out, 0, YOKEI_UNIT_WORDS * sizeof *units_out);
-    for (int u = hwloc_bitmap_first(allowed); u >= 0 && u < YOKEI_UNIT_WORDS * 64; u = hwloc_bitmap_next(allowed, u)) units_out[u / 64] |= (uint64_t)1 << u % 64;
+    for (int u = hwloc_bitmap_first(allowed); u >= 0 && u < YOKEI_UNIT_WORDS * 64;
+         u = hwloc_bitmap_next(allowed, u))
+        units_out[u / 64] |= (uint64_t)1 << u % 64;
     hwloc_bitmap_free(allowed);
     hwloc_topology_destroy(topology);
     return YOKE_OK;
 }
 
-yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots, int *n_cores_out)
+yoke_status yokei_bind_to_units(const uint64_t units[YOKEI_UNIT_WORDS], int index, int n_slots,
+                                int *n_cores_out)
 {
     if (n_slots < 1 || index < 0 || index >= n_slots)
         return yoke_fail(YOKE_EINVAL, "binding: slot %d of %d does not exist", index, n_slots);

@@ -48,8 +48,10 @@ static void give_way(struct yokei_wait *wait)
     const uint64_t before = yokei_now_ns();
     sched_yield();
     const uint64_t after = yokei_now_ns();
-    if (after - before > SWITCH_NS) wait->alone_since_ns = 0;
-    else if (!wait->alone_since_ns) wait->alone_since_ns = before;
+    if (after - before > SWITCH_NS)
+        wait->alone_since_ns = 0;
+    else if (!wait->alone_since_ns)
+        wait->alone_since_ns = before;
 }
 
 bool yokei_wait_is_alone(const struct yokei_wait *wait)
@@ -66,7 +68,9 @@ uint64_t yokei_wait_turn(struct yokei_wait *wait)
     }
     if (n == 0 || (wait->policy == YOKEI_WAIT_SPIN && n == SPIN_POLLS)) wait->idle_since_ns = yokei_now_ns();
     const bool sleeping = wait->policy == YOKEI_WAIT_SLEEP || n >= SLEEPING;
-    const uint64_t idle = sleeping || n % CHECK_EVERY == CHECK_EVERY - 1 ? yokei_now_ns() - wait->idle_since_ns : 0;
+    const uint64_t idle = sleeping || n % CHECK_EVERY == CHECK_EVERY - 1
+                              ? yokei_now_ns() - wait->idle_since_ns
+                              : 0;
     if (sleeping || idle > YIELD_NS) {
         if (n < SLEEPING) wait->n_idle = SLEEPING;
         const uint64_t ns = idle / 8;

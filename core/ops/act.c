@@ -3,26 +3,30 @@
 
 static yoke_status gelu_forward_check(const struct yoke_gelu_forward_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) }, y = yokei_vector("y", a->y, a->dtype, a->n);
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) },
+                               y = yokei_vector("y", a->y, a->dtype, a->n);
     return yokei_check_map("gelu_forward", in, 1, &y, pointers);
 }
 
 static yoke_status gelu_backward_check(const struct yoke_gelu_backward_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("dy", a->dy, a->dtype, a->n) };
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n),
+                                        yokei_vector("dy", a->dy, a->dtype, a->n) };
     const struct yokei_operand dx = yokei_vector("dx", a->dx, a->dtype, a->n);
     return yokei_check_map("gelu_backward", in, 2, &dx, pointers);
 }
 
 static yoke_status gelu_erf_forward_check(const struct yoke_gelu_erf_forward_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) }, y = yokei_vector("y", a->y, a->dtype, a->n);
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) },
+                               y = yokei_vector("y", a->y, a->dtype, a->n);
     return yokei_check_map("gelu_erf_forward", in, 1, &y, pointers);
 }
 
 static yoke_status gelu_erf_backward_check(const struct yoke_gelu_erf_backward_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("dy", a->dy, a->dtype, a->n) };
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n),
+                                        yokei_vector("dy", a->dy, a->dtype, a->n) };
     const struct yokei_operand dx = yokei_vector("dx", a->dx, a->dtype, a->n);
     return yokei_check_map("gelu_erf_backward", in, 2, &dx, pointers);
 }
@@ -31,8 +35,9 @@ static yoke_status gelu_erf_backward_check(const struct yoke_gelu_erf_backward_a
  * Check the outputs of SwiGLU, rows [N, F], against its inputs and against each other. same[o][i]: output o
  * may be input i.
  */
-static yoke_status check_rows(const char *op, int64_t N, int64_t F, const struct yokei_operand ins[], int n_ins, const struct yokei_operand outs[],
-                              int n_outs, const bool same[][3], bool pointers)
+static yoke_status check_rows(const char *op, int64_t N, int64_t F, const struct yokei_operand ins[],
+                              int n_ins, const struct yokei_operand outs[], int n_outs, const bool same[][3],
+                              bool pointers)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", ins[0].dtype));
     YOKE_TRY(yokei_check_extent(op, "N", N));
@@ -40,7 +45,8 @@ static yoke_status check_rows(const char *op, int64_t N, int64_t F, const struct
     for (int i = 0; i < n_ins; i++) YOKE_TRY(yokei_check_operand(op, &ins[i], pointers));
     for (int o = 0; o < n_outs; o++) {
         YOKE_TRY(yokei_check_operand(op, &outs[o], pointers));
-        for (int i = 0; i < n_ins && pointers; i++) YOKE_TRY(yokei_check_apart(op, &outs[o], &ins[i], same[o][i]));
+        for (int i = 0; i < n_ins && pointers; i++)
+            YOKE_TRY(yokei_check_apart(op, &outs[o], &ins[i], same[o][i]));
         for (int i = 0; i < o && pointers; i++) YOKE_TRY(yokei_check_apart(op, &outs[o], &outs[i], false));
     }
     return YOKE_OK;

@@ -5,27 +5,36 @@ static yoke_status check_groups(const char *op, int64_t H, int64_t Hkv, int64_t 
 {
     YOKE_TRY(yokei_check_counter(op, "head_start", head_start, H));
     if (group < 0 || group > INT32_MAX)
-        return yoke_fail(YOKE_EINVAL, "%s: group is %lld; a K/V head serves at least one head (0: H / Hkv), and at most 2^31 - 1", op, (long long)group);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "%s: group is %lld; a K/V head serves at least one head (0: H / Hkv), and at most 2^31 - 1", op,
+            (long long)group);
     if (!group && (Hkv < 1 || H % Hkv))
-        return yoke_fail(YOKE_EINVAL, "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped, or group where they "
-                         "are a piece of more", op, (long long)H, (long long)Hkv);
+        return yoke_fail(
+            YOKE_EINVAL,
+            "%s: H %lld is not a multiple of Hkv %lld; set Hkv = H where heads are not grouped, or group where they "
+            "are a piece of more",
+            op, (long long)H, (long long)Hkv);
     const int64_t needed = group && H ? (head_start + H - 1) / group - head_start / group + 1 : Hkv;
     if (Hkv != needed || Hkv < 1)
-        return yoke_fail(YOKE_EINVAL, "%s: Hkv is %lld; the %lld heads from %lld on, in groups of %lld, read %lld", op, (long long)Hkv, (long long)H,
-                         (long long)head_start, (long long)group, (long long)needed);
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: Hkv is %lld; the %lld heads from %lld on, in groups of %lld, read %lld", op,
+                         (long long)Hkv, (long long)H, (long long)head_start, (long long)group,
+                         (long long)needed);
     return YOKE_OK;
 }
 
 /* Check the fields that both directions have. */
-#define CHECK_SHAPE(op, a)                                                                                              \
-    do {                                                                                                                \
-        YOKE_TRY(check_shape(op, (a)->dtype, (a)->B, (a)->T, (a)->H, (a)->Hkv, (a)->D, (a)->scale));                    \
-        YOKE_TRY(check_groups(op, (a)->H, (a)->Hkv, (a)->head_start, (a)->group));                                      \
-        YOKE_TRY(yokei_check_dropout(op, (a)->p));                                                                      \
-        YOKE_TRY(yokei_check_counter(op, "sample_start", (a)->sample_start, (a)->B));                                   \
+#define CHECK_SHAPE(op, a)                                                                           \
+    do {                                                                                             \
+        YOKE_TRY(check_shape(op, (a)->dtype, (a)->B, (a)->T, (a)->H, (a)->Hkv, (a)->D, (a)->scale)); \
+        YOKE_TRY(check_groups(op, (a)->H, (a)->Hkv, (a)->head_start, (a)->group));                   \
+        YOKE_TRY(yokei_check_dropout(op, (a)->p));                                                   \
+        YOKE_TRY(yokei_check_counter(op, "sample_start", (a)->sample_start, (a)->B));                \
     } while (0)
 
-static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H, int64_t Hkv, int64_t D, float scale)
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t B, int64_t T, int64_t H, int64_t Hkv,
+                               int64_t D, float scale)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", dtype));
     YOKE_TRY(yokei_check_extent(op, "B", B));
@@ -46,7 +55,8 @@ static yoke_status attention_forward_check(const struct yoke_attention_forward_a
     const struct yokei_operand k = yokei_matrix("k", a->k, a->dtype, rows, kv_columns, a->ldk);
     const struct yokei_operand v = yokei_matrix("v", a->v, a->dtype, rows, kv_columns, a->ldv);
     const struct yokei_operand o = yokei_matrix("o", a->o, a->dtype, rows, q_columns, a->ldo);
-    const struct yokei_operand lse = yokei_optional(yokei_vector("lse", a->lse, yoke_dtype_wide(a->dtype), a->B * a->H * a->T));
+    const struct yokei_operand lse = yokei_optional(
+        yokei_vector("lse", a->lse, yoke_dtype_wide(a->dtype), a->B * a->H * a->T));
     const struct yokei_operand *const all[] = { &q, &k, &v, &o, &lse };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
     if (!pointers) return YOKE_OK;
@@ -79,7 +89,8 @@ static yoke_status attention_backward_check(const struct yoke_attention_backward
     for (size_t i = 0; i < YOKE_COUNT(outs); i++) {
         YOKE_TRY(yokei_check_operand(op, &outs[i], pointers));
         if (!pointers) continue;
-        for (size_t j = 0; j < YOKE_COUNT(ins); j++) YOKE_TRY(yokei_check_apart(op, &outs[i], &ins[j], false));
+        for (size_t j = 0; j < YOKE_COUNT(ins); j++)
+            YOKE_TRY(yokei_check_apart(op, &outs[i], &ins[j], false));
         for (size_t j = 0; j < i; j++) YOKE_TRY(yokei_check_apart(op, &outs[i], &outs[j], false));
     }
     return YOKE_OK;

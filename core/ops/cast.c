@@ -7,7 +7,8 @@ static yoke_status cast_check(const struct yoke_cast_args *a, bool pointers)
     YOKE_TRY(yokei_check_float(op, "from", a->from));
     YOKE_TRY(yokei_check_float(op, "to", a->to));
     YOKE_TRY(yokei_check_extent(op, "n", a->n));
-    const struct yokei_operand x = yokei_vector("x", a->x, a->from, a->n), y = yokei_vector("y", a->y, a->to, a->n);
+    const struct yokei_operand x = yokei_vector("x", a->x, a->from, a->n),
+                               y = yokei_vector("y", a->y, a->to, a->n);
     YOKE_TRY(yokei_check_operand(op, &x, pointers));
     YOKE_TRY(yokei_check_operand(op, &y, pointers));
     return pointers ? yokei_check_apart(op, &y, &x, true) : YOKE_OK;

@@ -47,12 +47,14 @@ yoke_status yokei_check_operand(const char *op, const struct yokei_operand *x, b
  * The address ranges of the two operands do not overlap. With `same_allowed`, they may begin at the same
  * address with the same ld.
  */
-yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in, bool same_allowed);
+yoke_status yokei_check_apart(const char *op, const struct yokei_operand *out, const struct yokei_operand *in,
+                              bool same_allowed);
 /**
  * For an op on each element: the inputs and the output are vectors of one type and one length. The output may
  * be the same array as an input.
  */
-yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in, const struct yokei_operand *out, bool pointers);
+yoke_status yokei_check_map(const char *op, const struct yokei_operand in[], int n_in,
+                            const struct yokei_operand *out, bool pointers);
 /** Dropout's probability is in [0, 1). Its counters are 32 bits wide and can hold [start, start + n). */
 yoke_status yokei_check_dropout(const char *op, float p);
 yoke_status yokei_check_counter(const char *op, const char *field, int64_t start, int64_t n);
@@ -63,8 +65,8 @@ static inline struct yokei_operand yokei_vector(const char *name, const void *p,
 {
     return (struct yokei_operand){ name, p, dtype, 1, n, n, false, 1, 0 };
 }
-static inline struct yokei_operand yokei_matrix(const char *name, const void *p, yoke_dtype dtype, int64_t rows, int64_t columns,
-                                                int64_t ld)
+static inline struct yokei_operand yokei_matrix(const char *name, const void *p, yoke_dtype dtype,
+                                                int64_t rows, int64_t columns, int64_t ld)
 {
     return (struct yokei_operand){ name, p, dtype, rows, columns, ld, false, 1, 0 };
 }
@@ -75,24 +77,25 @@ static inline struct yokei_operand yokei_optional(struct yokei_operand x)
 }
 
 /** yoke_op() and yoke_op_can() of a family. */
-#define YOKEI_OP(family, op)                                                                                          \
-    yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, struct yoke_cost *cost_out) \
-    {                                                                                                                 \
-        if (!device || !args) return yoke_fail(YOKE_EINVAL, #op "_can: a NULL argument");                             \
-        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                                    \
-        YOKE_TRY(op##_check(args, false));                                                                            \
-        struct yoke_cost cost = { .size = sizeof cost };                                                              \
-        YOKE_TRY(device->backend->family->op.can(device, args, &cost));                                               \
-        if (cost_out) *cost_out = cost;                                                                               \
-        return YOKE_OK;                                                                                               \
-    }                                                                                                                 \
-    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args)                                   \
-    {                                                                                                                 \
-        if (!stream || !args) return yoke_fail(YOKE_EINVAL, #op ": a NULL argument");                                 \
-        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                                    \
-        YOKE_TRY(op##_check(args, true));                                                                             \
-        stream->last_op = #op;                                                                                        \
-        return stream->device->backend->family->op.run(stream, args);                                                 \
+#define YOKEI_OP(family, op)                                                                    \
+    yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
+                                struct yoke_cost *cost_out)                                     \
+    {                                                                                           \
+        if (!device || !args) return yoke_fail(YOKE_EINVAL, #op "_can: a NULL argument");       \
+        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                              \
+        YOKE_TRY(op##_check(args, false));                                                      \
+        struct yoke_cost cost = { .size = sizeof cost };                                        \
+        YOKE_TRY(device->backend->family->op.can(device, args, &cost));                         \
+        if (cost_out) *cost_out = cost;                                                         \
+        return YOKE_OK;                                                                         \
+    }                                                                                           \
+    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args)             \
+    {                                                                                           \
+        if (!stream || !args) return yoke_fail(YOKE_EINVAL, #op ": a NULL argument");           \
+        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                              \
+        YOKE_TRY(op##_check(args, true));                                                       \
+        stream->last_op = #op;                                                                  \
+        return stream->device->backend->family->op.run(stream, args);                           \
     }
 
 #endif

@@ -5,14 +5,16 @@
 
 static yoke_status add_check(const struct yoke_add_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n), yokei_vector("y", a->y, a->dtype, a->n) };
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n),
+                                        yokei_vector("y", a->y, a->dtype, a->n) };
     const struct yokei_operand z = yokei_vector("z", a->z, a->dtype, a->n);
     return yokei_check_map("add", in, 2, &z, pointers);
 }
 
 static yoke_status scale_check(const struct yoke_scale_args *a, bool pointers)
 {
-    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) }, y = yokei_vector("y", a->y, a->dtype, a->n);
+    const struct yokei_operand in[] = { yokei_vector("x", a->x, a->dtype, a->n) },
+                               y = yokei_vector("y", a->y, a->dtype, a->n);
     return yokei_check_map("scale", in, 1, &y, pointers);
 }
 
@@ -29,12 +31,17 @@ static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointer
     YOKE_TRY(yokei_check_extent(op, "C", a->C));
     YOKE_TRY(yokei_check_extent(op, "first_row", a->first_row));
     YOKE_TRY(yokei_check_dropout(op, a->p));
-    if (a->T < 1) return yoke_fail(YOKE_EINVAL, "dropout: T is %lld; a sequence has at least one token", (long long)a->T);
-    YOKE_TRY(yokei_check_counter(op, "sample_start", a->sample_start, a->N ? (a->first_row + a->N - 1) / a->T + 1 : 0));
+    if (a->T < 1)
+        return yoke_fail(YOKE_EINVAL, "dropout: T is %lld; a sequence has at least one token",
+                         (long long)a->T);
+    YOKE_TRY(yokei_check_counter(op, "sample_start", a->sample_start,
+                                 a->N ? (a->first_row + a->N - 1) / a->T + 1 : 0));
     YOKE_TRY(yokei_check_counter(op, "pos_start", a->pos_start, a->T));
     YOKE_TRY(yokei_check_counter(op, "channel_start", a->channel_start, a->C));
-    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
-    struct yokei_operand residual = yokei_optional(yokei_matrix("residual", a->residual, a->dtype, a->N, a->C, a->ldresidual));
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx),
+                               y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
+    struct yokei_operand residual = yokei_optional(
+        yokei_matrix("residual", a->residual, a->dtype, a->N, a->C, a->ldresidual));
     if (!a->residual) residual.ld = a->C; /* the residual is not wanted, or not known yet */
     YOKE_TRY(yokei_check_operand(op, &x, pointers));
     YOKE_TRY(yokei_check_operand(op, &residual, pointers));

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
-static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t T, int64_t C, int64_t pos_start)
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t T, int64_t C,
+                               int64_t pos_start)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", dtype));
     YOKE_TRY(yokei_check_extent(op, "N", N));
     YOKE_TRY(yokei_check_extent(op, "T", T));
     YOKE_TRY(yokei_check_extent(op, "C", C));
     YOKE_TRY(yokei_check_extent(op, "pos_start", pos_start));
-    if (T < 1 || N % T) return yoke_fail(YOKE_EINVAL, "%s: N %lld is not a multiple of T %lld", op, (long long)N, (long long)T);
+    if (T < 1 || N % T)
+        return yoke_fail(YOKE_EINVAL, "%s: N %lld is not a multiple of T %lld", op, (long long)N,
+                         (long long)T);
     return YOKE_OK;
 }
 
@@ -19,7 +22,8 @@ static yoke_status embed_forward_check(const struct yoke_embed_forward_args *a, 
     YOKE_TRY(yokei_check_shard(op, a->vocab_start, a->V, a->vocabulary));
     const struct yokei_operand tokens = yokei_vector("tokens", a->tokens, YOKE_I32, a->N);
     const struct yokei_operand wte = yokei_matrix("wte", a->wte, a->dtype, a->V, a->C, a->C);
-    const struct yokei_operand wpe = yokei_optional(yokei_matrix("wpe", a->wpe, a->dtype, a->pos_start + a->T, a->C, a->C));
+    const struct yokei_operand wpe = yokei_optional(
+        yokei_matrix("wpe", a->wpe, a->dtype, a->pos_start + a->T, a->C, a->C));
     const struct yokei_operand y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->C);
     const struct yokei_operand *const all[] = { &tokens, &wte, &wpe, &y };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) {
@@ -38,7 +42,8 @@ static yoke_status embed_backward_check(const struct yoke_embed_backward_args *a
     const struct yokei_operand tokens = yokei_vector("tokens", a->tokens, YOKE_I32, a->N);
     const struct yokei_operand dy = yokei_matrix("dy", a->dy, a->dtype, a->N, a->C, a->C);
     const struct yokei_operand dwte = yokei_optional(yokei_matrix("dwte", a->dwte, wide, a->V, a->C, a->C));
-    const struct yokei_operand dwpe = yokei_optional(yokei_matrix("dwpe", a->dwpe, wide, a->pos_start + a->T, a->C, a->C));
+    const struct yokei_operand dwpe = yokei_optional(
+        yokei_matrix("dwpe", a->dwpe, wide, a->pos_start + a->T, a->C, a->C));
     const struct yokei_operand *const all[] = { &tokens, &dy, &dwte, &dwpe };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
     if (!pointers) return YOKE_OK;

@@ -8,17 +8,21 @@ static yoke_status gemm_check(const struct yoke_gemm_args *a, bool pointers)
     const char *op = "gemm";
     YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
     if (a->out_dtype != a->dtype && a->out_dtype != yoke_dtype_wide(a->dtype))
-        return yoke_fail(YOKE_EINVAL, "gemm: out_dtype %s does not go with dtype %s: the same, or %s", yoke_dtype_name(a->out_dtype),
-                         yoke_dtype_name(a->dtype), yoke_dtype_name(yoke_dtype_wide(a->dtype)));
+        return yoke_fail(YOKE_EINVAL, "gemm: out_dtype %s does not go with dtype %s: the same, or %s",
+                         yoke_dtype_name(a->out_dtype), yoke_dtype_name(a->dtype),
+                         yoke_dtype_name(yoke_dtype_wide(a->dtype)));
     YOKE_TRY(yokei_check_extent(op, "M", a->M));
     YOKE_TRY(yokei_check_extent(op, "N", a->N));
     YOKE_TRY(yokei_check_extent(op, "K", a->K));
     YOKE_TRY(yokei_check_extent(op, "batch", a->batch));
     YOKE_TRY(yokei_check_not_zero(op, "batch", (double)a->batch));
     YOKE_TRY(yokei_check_not_zero(op, "alpha", a->alpha));
-    if ((unsigned)a->epilogue > YOKE_EPILOGUE_BIAS_GELU) return yoke_fail(YOKE_EINVAL, "gemm: unknown epilogue %d", (int)a->epilogue);
-    struct yokei_operand A = yokei_matrix("a", a->a, a->dtype, a->trans_a ? a->K : a->M, a->trans_a ? a->M : a->K, a->lda);
-    struct yokei_operand B = yokei_matrix("b", a->b, a->dtype, a->trans_b ? a->N : a->K, a->trans_b ? a->K : a->N, a->ldb);
+    if ((unsigned)a->epilogue > YOKE_EPILOGUE_BIAS_GELU)
+        return yoke_fail(YOKE_EINVAL, "gemm: unknown epilogue %d", (int)a->epilogue);
+    struct yokei_operand A = yokei_matrix("a", a->a, a->dtype, a->trans_a ? a->K : a->M,
+                                          a->trans_a ? a->M : a->K, a->lda);
+    struct yokei_operand B = yokei_matrix("b", a->b, a->dtype, a->trans_b ? a->N : a->K,
+                                          a->trans_b ? a->K : a->N, a->ldb);
     struct yokei_operand C = yokei_matrix("c", a->c, a->out_dtype, a->M, a->N, a->ldc);
     struct yokei_operand X = yokei_optional(yokei_matrix("aux", a->aux, a->out_dtype, a->M, a->N, a->ldaux));
     const struct yokei_operand bias = yokei_vector("bias", a->bias, yoke_dtype_wide(a->dtype), a->N);
@@ -31,8 +35,9 @@ static yoke_status gemm_check(const struct yoke_gemm_args *a, bool pointers)
     YOKE_TRY(yokei_check_operand(op, &C, pointers));
     const int64_t extent = C.rows ? (C.rows - 1) * C.ld + C.columns : 0;
     if (a->batch > 1 && a->stride_c < extent)
-        return yoke_fail(YOKE_EINVAL, "gemm: stride_c %lld lets the %lld results overlap; at least %lld is needed", (long long)a->stride_c,
-                         (long long)a->batch, (long long)extent);
+        return yoke_fail(YOKE_EINVAL,
+                         "gemm: stride_c %lld lets the %lld results overlap; at least %lld is needed",
+                         (long long)a->stride_c, (long long)a->batch, (long long)extent);
     if (a->epilogue != YOKE_EPILOGUE_NONE) YOKE_TRY(yokei_check_operand(op, &bias, pointers));
     if (has_aux) YOKE_TRY(yokei_check_operand(op, &X, pointers));
     if (!pointers) return YOKE_OK;

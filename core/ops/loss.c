@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/ops/check.h"
 
-static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t V, int64_t vocab_start, int64_t vocabulary)
+static yoke_status check_shape(const char *op, yoke_dtype dtype, int64_t N, int64_t V, int64_t vocab_start,
+                               int64_t vocabulary)
 {
     YOKE_TRY(yokei_check_float(op, "dtype", dtype));
     YOKE_TRY(yokei_check_extent(op, "N", N));

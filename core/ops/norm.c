@@ -7,16 +7,21 @@ static yoke_status layernorm_forward_check(const struct yoke_layernorm_forward_a
     YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
     YOKE_TRY(yokei_check_extent(op, "N", a->N));
     YOKE_TRY(yokei_check_extent(op, "C", a->C));
-    if (!(a->eps > 0)) return yoke_fail(YOKE_EINVAL, "%s: eps is %g; a positive number such as 1e-5 is expected", op, (double)a->eps);
+    if (!(a->eps > 0))
+        return yoke_fail(YOKE_EINVAL, "%s: eps is %g; a positive number such as 1e-5 is expected", op,
+                         (double)a->eps);
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
-    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
-    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), beta = yokei_vector("beta", a->beta, wide, a->C);
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx),
+                               y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
+    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C),
+                               beta = yokei_vector("beta", a->beta, wide, a->C);
     const struct yokei_operand mean = yokei_optional(yokei_vector("mean", a->mean, wide, a->N));
     const struct yokei_operand rstd = yokei_optional(yokei_vector("rstd", a->rstd, wide, a->N));
     const struct yokei_operand *const all[] = { &x, &y, &gamma, &beta, &mean, &rstd };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
     if (!pointers) return YOKE_OK;
-    if (!a->mean != !a->rstd) return yoke_fail(YOKE_EINVAL, "%s: mean and rstd are wanted both, or neither", op);
+    if (!a->mean != !a->rstd)
+        return yoke_fail(YOKE_EINVAL, "%s: mean and rstd are wanted both, or neither", op);
     YOKE_TRY(yokei_check_apart(op, &y, &x, true));
     const struct yokei_operand *const outs[] = { &y, &mean, &rstd }, *const ins[] = { &gamma, &beta };
     for (size_t i = 0; i < YOKE_COUNT(outs); i++)
@@ -37,23 +42,29 @@ static yoke_status layernorm_backward_check(const struct yoke_layernorm_backward
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     const struct yokei_operand dy = yokei_matrix("dy", a->dy, a->dtype, a->N, a->C, a->lddy);
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx);
-    struct yokei_operand dr = yokei_optional(yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
+    struct yokei_operand dr = yokei_optional(
+        yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
     struct yokei_operand dx = yokei_optional(yokei_matrix("dx", a->dx, a->dtype, a->N, a->C, a->lddx));
     if (pointers && !a->dresidual) dr.ld = a->C;
     if (pointers && !a->dx) dx.ld = a->C;
-    if (!pointers) dr.ld = YOKE_MAX(dr.ld, a->C), dx.ld = YOKE_MAX(dx.ld, a->C); /* whether the two are wanted is not known yet */
+    if (!pointers)
+        dr.ld = YOKE_MAX(dr.ld, a->C),
+        dx.ld = YOKE_MAX(dx.ld, a->C); /* whether the two are wanted is not known yet */
     const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C);
-    const struct yokei_operand mean = yokei_vector("mean", a->mean, wide, a->N), rstd = yokei_vector("rstd", a->rstd, wide, a->N);
+    const struct yokei_operand mean = yokei_vector("mean", a->mean, wide, a->N),
+                               rstd = yokei_vector("rstd", a->rstd, wide, a->N);
     const struct yokei_operand dgamma = yokei_optional(yokei_vector("dgamma", a->dgamma, wide, a->C));
     const struct yokei_operand dbeta = yokei_optional(yokei_vector("dbeta", a->dbeta, wide, a->C));
     const struct yokei_operand *const all[] = { &dy, &x, &dr, &dx, &gamma, &mean, &rstd, &dgamma, &dbeta };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
     if (!pointers) return YOKE_OK;
-    if (!a->dgamma != !a->dbeta) return yoke_fail(YOKE_EINVAL, "%s: dgamma and dbeta are wanted both, or neither", op);
+    if (!a->dgamma != !a->dbeta)
+        return yoke_fail(YOKE_EINVAL, "%s: dgamma and dbeta are wanted both, or neither", op);
     YOKE_TRY(yokei_check_apart(op, &dx, &dy, true));
     YOKE_TRY(yokei_check_apart(op, &dx, &dr, true));
     YOKE_TRY(yokei_check_apart(op, &dgamma, &dbeta, false));
-    const struct yokei_operand *const outs[] = { &dx, &dgamma, &dbeta }, *const ins[] = { &x, &gamma, &mean, &rstd };
+    const struct yokei_operand *const outs[] = { &dx, &dgamma, &dbeta }, *const ins[] = { &x, &gamma, &mean,
+                                                                                          &rstd };
     for (size_t i = 0; i < YOKE_COUNT(outs); i++)
         for (size_t j = 0; j < YOKE_COUNT(ins); j++) YOKE_TRY(yokei_check_apart(op, outs[i], ins[j], false));
     return YOKE_OK;
@@ -65,10 +76,14 @@ static yoke_status rmsnorm_forward_check(const struct yoke_rmsnorm_forward_args 
     YOKE_TRY(yokei_check_float(op, "dtype", a->dtype));
     YOKE_TRY(yokei_check_extent(op, "N", a->N));
     YOKE_TRY(yokei_check_extent(op, "C", a->C));
-    if (!(a->eps > 0)) return yoke_fail(YOKE_EINVAL, "%s: eps is %g; a positive number such as 1e-5 is expected", op, (double)a->eps);
+    if (!(a->eps > 0))
+        return yoke_fail(YOKE_EINVAL, "%s: eps is %g; a positive number such as 1e-5 is expected", op,
+                         (double)a->eps);
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
-    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx), y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
-    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), rstd = yokei_optional(yokei_vector("rstd", a->rstd, wide, a->N));
+    const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx),
+                               y = yokei_matrix("y", a->y, a->dtype, a->N, a->C, a->ldy);
+    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C),
+                               rstd = yokei_optional(yokei_vector("rstd", a->rstd, wide, a->N));
     const struct yokei_operand *const all[] = { &x, &y, &gamma, &rstd };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));
     if (!pointers) return YOKE_OK;
@@ -88,11 +103,13 @@ static yoke_status rmsnorm_backward_check(const struct yoke_rmsnorm_backward_arg
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     const struct yokei_operand dy = yokei_matrix("dy", a->dy, a->dtype, a->N, a->C, a->lddy);
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->C, a->ldx);
-    struct yokei_operand dr = yokei_optional(yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
+    struct yokei_operand dr = yokei_optional(
+        yokei_matrix("dresidual", a->dresidual, a->dtype, a->N, a->C, a->lddresidual));
     struct yokei_operand dx = yokei_optional(yokei_matrix("dx", a->dx, a->dtype, a->N, a->C, a->lddx));
     if (!a->dresidual) dr.ld = a->C; /* dresidual is not wanted, or not known yet */
     if (!a->dx) dx.ld = a->C;
-    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C), rstd = yokei_vector("rstd", a->rstd, wide, a->N);
+    const struct yokei_operand gamma = yokei_vector("gamma", a->gamma, wide, a->C),
+                               rstd = yokei_vector("rstd", a->rstd, wide, a->N);
     const struct yokei_operand dgamma = yokei_optional(yokei_vector("dgamma", a->dgamma, wide, a->C));
     const struct yokei_operand *const all[] = { &dy, &x, &dr, &dx, &gamma, &rstd, &dgamma };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) YOKE_TRY(yokei_check_operand(op, all[i], pointers));

@@ -4,8 +4,9 @@
 static yoke_status check_wide(const char *op, yoke_dtype dtype)
 {
     if (dtype == YOKE_F32 || dtype == YOKE_F64) return YOKE_OK;
-    return yoke_fail(YOKE_EINVAL, "%s: dtype is %s; weights and moments are kept in f32 (f64 on the reference backend)", op,
-                     yoke_dtype_name(dtype));
+    return yoke_fail(YOKE_EINVAL,
+                     "%s: dtype is %s; weights and moments are kept in f32 (f64 on the reference backend)",
+                     op, yoke_dtype_name(dtype));
 }
 
 static yoke_status adamw_check(const struct yoke_adamw_args *a, bool pointers)
@@ -16,8 +17,11 @@ static yoke_status adamw_check(const struct yoke_adamw_args *a, bool pointers)
     YOKE_TRY(yokei_check_not_zero(op, "grad_scale", a->grad_scale));
     if (a->step < 1) return yoke_fail(YOKE_EINVAL, "adamw: step is %lld; the first is 1", (long long)a->step);
     if (!(a->beta1 >= 0 && a->beta1 < 1 && a->beta2 >= 0 && a->beta2 < 1))
-        return yoke_fail(YOKE_EINVAL, "adamw: betas %g, %g; both are expected in [0, 1)", (double)a->beta1, (double)a->beta2);
-    if (!(a->eps > 0)) return yoke_fail(YOKE_EINVAL, "adamw: eps is %g; a positive number such as 1e-8 is expected", (double)a->eps);
+        return yoke_fail(YOKE_EINVAL, "adamw: betas %g, %g; both are expected in [0, 1)", (double)a->beta1,
+                         (double)a->beta2);
+    if (!(a->eps > 0))
+        return yoke_fail(YOKE_EINVAL, "adamw: eps is %g; a positive number such as 1e-8 is expected",
+                         (double)a->eps);
     const struct yokei_operand all[] = {
         yokei_vector("w", a->w, a->dtype, a->n),
         yokei_vector("m", a->m, a->dtype, a->n),

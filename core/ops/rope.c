@@ -8,11 +8,15 @@ static yoke_status rope_check(const struct yoke_rope_args *a, bool pointers)
     YOKE_TRY(yokei_check_extent(op, "N", a->N));
     YOKE_TRY(yokei_check_extent(op, "H", a->H));
     YOKE_TRY(yokei_check_extent(op, "D", a->D));
-    if (a->D < 2 || a->D % 2) return yoke_fail(YOKE_EINVAL, "rope: D is %lld; a head has pairs of channels, an even number", (long long)a->D);
-    if (a->T < 1) return yoke_fail(YOKE_EINVAL, "rope: T is %lld; a sequence has at least one token", (long long)a->T);
+    if (a->D < 2 || a->D % 2)
+        return yoke_fail(YOKE_EINVAL, "rope: D is %lld; a head has pairs of channels, an even number",
+                         (long long)a->D);
+    if (a->T < 1)
+        return yoke_fail(YOKE_EINVAL, "rope: T is %lld; a sequence has at least one token", (long long)a->T);
     YOKE_TRY(yokei_check_counter(op, "pos_start", a->pos_start, a->T));
     if (!(a->theta > 1) || a->theta > 1e18)
-        return yoke_fail(YOKE_EINVAL, "rope: theta is %g; a number above 1 such as 10000 is expected", a->theta);
+        return yoke_fail(YOKE_EINVAL, "rope: theta is %g; a number above 1 such as 10000 is expected",
+                         a->theta);
     const struct yokei_operand x = yokei_matrix("x", a->x, a->dtype, a->N, a->H * a->D, a->ldx);
     return yokei_check_operand(op, &x, pointers);
 }

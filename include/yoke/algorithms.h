@@ -16,18 +16,20 @@
  *                   across_hosts: some of the ranks share memory, but not all
  * A line's place is the algorithm's number in flight records, so new lines come last.
  */
-#define YOKE_ALGORITHMS(ALGORITHM)                     \
-    ALGORITHM(RING, ring, 1, 0, messages)              \
-    ALGORITHM(DOUBLING, doubling, 1, 0, messages)      \
-    ALGORITHM(CHAIN, chain, 1, 1, messages)            \
+/* clang-format off */
+#define YOKE_ALGORITHMS(ALGORITHM) \
+    ALGORITHM(RING, ring, 1, 0, messages) \
+    ALGORITHM(DOUBLING, doubling, 1, 0, messages) \
+    ALGORITHM(CHAIN, chain, 1, 1, messages) \
     ALGORITHM(DISSEMINATION, dissemination, 0, 0, messages) \
-    ALGORITHM(PAIRS, pairs, 0, 0, messages)            \
-    ALGORITHM(ONESHOT, oneshot, 1, 1, on_host)         \
-    ALGORITHM(SLICES, slices, 1, 1, on_host)           \
-    ALGORITHM(LINEAR, linear, 0, 0, messages)          \
-    ALGORITHM(DIRECT, direct, 1, 1, on_host)           \
-    ALGORITHM(EXCHANGE, exchange, 1, 1, messages)      \
+    ALGORITHM(PAIRS, pairs, 0, 0, messages) \
+    ALGORITHM(ONESHOT, oneshot, 1, 1, on_host) \
+    ALGORITHM(SLICES, slices, 1, 1, on_host) \
+    ALGORITHM(LINEAR, linear, 0, 0, messages) \
+    ALGORITHM(DIRECT, direct, 1, 1, on_host) \
+    ALGORITHM(EXCHANGE, exchange, 1, 1, messages) \
     ALGORITHM(HIERARCHY, hierarchy, 1, 0, across_hosts)
+/* clang-format on */
 /**
  * For lists of the algorithms that can be named: YOKE_IF_NAMED(can_be_named)(tokens) is the tokens, or
  * nothing.

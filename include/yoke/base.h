@@ -48,7 +48,8 @@ extern "C" {
 /** The result of a call. yoke_status_exit_code turns it into the exit code of the command, by one table. */
 typedef enum yoke_status {
     YOKE_OK = 0,
-    YOKE_EINVAL,       /* an argument is wrong: a shape, a range, a NULL pointer, an alias, or the size of a struct */
+    YOKE_EINVAL, /* an argument is wrong: a shape, a range, a NULL pointer, an alias, or the size of a struct
+                  */
     YOKE_EUNSUPPORTED, /* this device does not offer this type or shape; nothing was done */
     YOKE_ENOMEM,       /* host or device memory, or the stream's scratch, is too small */
     YOKE_EBUSY,        /* the object still has children, or work that has not ended; nothing was changed */
@@ -56,16 +57,17 @@ typedef enum yoke_status {
     YOKE_EBACKEND,     /* the vendor's driver or library reported an error; the error text quotes it */
     YOKE_ECOMPILE,     /* a device program did not compile; the error text quotes the compiler's log */
     YOKE_EIO,          /* a file could not be read or written, for example because the disk is full */
-    YOKE_EDATA,        /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or doubled */
-    YOKE_ECONFIG,      /* a configuration or plan is wrong */
-    YOKE_EMISMATCH,    /* the ranks called different collectives, or have different configurations */
-    YOKE_ETIMEOUT,     /* a rank made no progress, or did not call, within the stated time */
-    YOKE_EDEAD,        /* a rank died or was stopped */
-    YOKE_EABORTED,     /* this rank or another one aborted the communicator */
-    YOKE_ENUMERIC,     /* NaN or infinity where neither is allowed */
-    YOKE_EREGRESSED,   /* a benchmark is slower than its baseline allows */
-    YOKE_EPREEMPTED,   /* the process was asked to stop; a checkpoint was saved */
-    YOKE_EINTERNAL,    /* an error in Yoke itself; please report it with the error text */
+    YOKE_EDATA, /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or
+                   doubled */
+    YOKE_ECONFIG,    /* a configuration or plan is wrong */
+    YOKE_EMISMATCH,  /* the ranks called different collectives, or have different configurations */
+    YOKE_ETIMEOUT,   /* a rank made no progress, or did not call, within the stated time */
+    YOKE_EDEAD,      /* a rank died or was stopped */
+    YOKE_EABORTED,   /* this rank or another one aborted the communicator */
+    YOKE_ENUMERIC,   /* NaN or infinity where neither is allowed */
+    YOKE_EREGRESSED, /* a benchmark is slower than its baseline allows */
+    YOKE_EPREEMPTED, /* the process was asked to stop; a checkpoint was saved */
+    YOKE_EINTERNAL,  /* an error in Yoke itself; please report it with the error text */
     YOKE_N_STATUS
 } yoke_status;
 
@@ -100,15 +102,15 @@ yoke_status yoke_fail_context(yoke_status status, const char *format, ...) YOKE_
  * If `x` is not success: YOKE_TRY returns from the calling function, and YOKE_TRY_GOTO sets the variable
  * `status` and goes to `label`.
  */
-#define YOKE_TRY(x)                                   \
-    do {                                              \
-        yoke_status yoke_try_status_ = (x);           \
+#define YOKE_TRY(x)                                    \
+    do {                                               \
+        yoke_status yoke_try_status_ = (x);            \
         if (yoke_try_status_) return yoke_try_status_; \
     } while (0)
-#define YOKE_TRY_GOTO(x, label)      \
-    do {                             \
-        status = (x);                \
-        if (status) goto label;      \
+#define YOKE_TRY_GOTO(x, label) \
+    do {                        \
+        status = (x);           \
+        if (status) goto label; \
     } while (0)
 
 /**
@@ -165,7 +167,8 @@ const char *yoke_version(void);
 #ifdef __cplusplus
 }
 
-namespace yoke {
+namespace yoke
+{
 /** A public struct with `size` set. All other fields are zero, which stands for their defaults. */
 template <typename T> inline T sized()
 {
@@ -177,6 +180,8 @@ template <typename T> inline T sized()
 #define YOKE_SIZED(type) (::yoke::sized<struct type>())
 #else
 /** The initialiser of a struct in which zero is the default of every field. */
+/* clang-format off */
 #define YOKE_SIZED(type) { .size = sizeof(struct type) }
+/* clang-format on */
 #endif
 #endif

@@ -40,7 +40,14 @@ extern "C" {
 
 typedef struct yoke_comm yoke_comm;
 
-typedef enum yoke_reduction { YOKE_SUM, YOKE_AVG, YOKE_MIN, YOKE_MAX, YOKE_PROD, YOKE_N_REDUCTIONS } yoke_reduction;
+typedef enum yoke_reduction {
+    YOKE_SUM,
+    YOKE_AVG,
+    YOKE_MIN,
+    YOKE_MAX,
+    YOKE_PROD,
+    YOKE_N_REDUCTIONS
+} yoke_reduction;
 const char *yoke_reduction_name(yoke_reduction op);
 
 enum yoke_accum {
@@ -48,7 +55,8 @@ enum yoke_accum {
     YOKE_ACCUM_NATIVE,  /* each hop rounds to the data's type, so fewer bytes go on the wire */
 };
 enum yoke_reproducible {
-    YOKE_REPRODUCIBLE_RUN = 0, /* the same bits on all ranks, and in each run of the same program on the same machines */
+    YOKE_REPRODUCIBLE_RUN =
+        0, /* the same bits on all ranks, and in each run of the same program on the same machines */
     /* Each element is ((x0 + x1) + x2) + ..., rounded once. Its bits do not depend on the count, the
        element's place, the chunks, the number of hosts or the devices. accum is then f32. */
     YOKE_REPRODUCIBLE_SHAPE,
@@ -57,8 +65,9 @@ enum yoke_check {
     /* Every message has a header of 64 bytes with its call, its number and a checksum of the header. Calls
        that differ are errors. So are messages that are lost, doubled, or damaged in the header. */
     YOKE_CHECK_HEADER = 0,
-    YOKE_CHECK_OFF,        /* no checks, for measurements */
-    YOKE_CHECK_FULL,       /* The checksum covers the messages' data too. Use this if memory or networks are in doubt. */
+    YOKE_CHECK_OFF,  /* no checks, for measurements */
+    YOKE_CHECK_FULL, /* The checksum covers the messages' data too. Use this if memory or networks are in
+                        doubt. */
 };
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
 
@@ -70,23 +79,25 @@ enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_
  */
 struct yoke_comm_config {
     size_t size;
-    const char *name;      /* name in messages to the user; default "world" */
+    const char *name; /* name in messages to the user; default "world" */
     enum yoke_accum accum;
     enum yoke_wait wait;
     /* How long a rank that is alive may take to make the call; default YOKE_TIMEOUT_MS, else 600000. With
        YOKE_NO_TIMEOUT it may take as long as it likes, whatever the variable says, and no warning comes.
        Then only a rank that died, was stopped or is stuck ends the wait. */
     int64_t timeout_ms;
-    int64_t stall_ms;      /* how long a rank inside a call may make no progress; default YOKE_STALL_MS, else 10000 */
-    size_t chunk_bytes;    /* bytes of a pipeline's chunk; default YOKE_CHUNK_BYTES, else chosen by size */
+    int64_t
+        stall_ms; /* how long a rank inside a call may make no progress; default YOKE_STALL_MS, else 10000 */
+    size_t chunk_bytes; /* bytes of a pipeline's chunk; default YOKE_CHUNK_BYTES, else chosen by size */
     /* Algorithm of all_reduce: a name from YOKE_ALGORITHMS that can be named, or "auto" (chosen by size).
        NULL: YOKE_ALGORITHM, else "auto". "hierarchy" has an effect if the ranks are on several hosts, and
        some of them share memory. Otherwise it counts as "auto". */
     const char *algorithm;
     enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, if set, overrides this field */
-    const char *costs;     /* the cost model in the form of yoke_comm_explain; NULL: YOKE_COSTS, else measured at creation */
+    const char *costs; /* the cost model in the form of yoke_comm_explain; NULL: YOKE_COSTS, else measured at
+                          creation */
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
-    bool no_shared;        /* send messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
+    bool no_shared; /* send messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
     /* Shares of the ranks in the sums of long data, see "Shares of the ranks". NULL: YOKE_SUM_SHARES, else
        measured with the costs. */
     const char *shares;
@@ -175,7 +186,8 @@ yoke_status yoke_comm_destroy(yoke_comm *comm);
  *         `comm`
  */
 #define YOKE_NO_COLOR (-1)
-yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config, yoke_comm **comm_out);
+yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yoke_comm_config *config,
+                            yoke_comm **comm_out);
 /**
  * A new communicator without the ranks that failed. Three kinds of ranks are left out: ranks whose processes
  * are gone, the rank that the error of `comm` names as dead, stopped, stuck or late, and
@@ -225,34 +237,38 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
  * Errors: YOKE_EINVAL
  */
 struct yoke_comm_plan {
-    size_t size;         /* set by yoke_comm_explain */
+    size_t size; /* set by yoke_comm_explain */
     char algorithm[32];
-    size_t chunk_bytes;  /* bytes of the data that a rank works on in one piece */
-    int n_lanes;         /* number of chunks in flight */
+    size_t chunk_bytes; /* bytes of the data that a rank works on in one piece */
+    int n_lanes;        /* number of chunks in flight */
     /* Time by the cost model. It holds for ranks that call together, each on a core of its own, with data in
        memory that the host sees. 0: the model has no figures, as for messages between ranks that share
        memory. */
     double predicted_us;
     char why[384];
-    char costs[256];     /* the model, "sync_us=0.25,...", in the form that the configuration and YOKE_COSTS accept */
-    char shares[256];    /* the ranks' shares in the form that the configuration accepts; "": too long for this field */
+    char costs[256];  /* the model, "sync_us=0.25,...", in the form that the configuration and YOKE_COSTS
+                         accept */
+    char shares[256]; /* the ranks' shares in the form that the configuration accepts; "": too long for this
+                         field */
 };
 #define YOKE_COMM_PLAN_INIT YOKE_SIZED(yoke_comm_plan)
-yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype, yoke_reduction reduction,
-                              struct yoke_comm_plan *plan_out);
+yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype,
+                              yoke_reduction reduction, struct yoke_comm_plan *plan_out);
 
 /** A communicator that is not made yet, for yoke_comm_memory_plan. Zero means the default. */
 struct yoke_comm_shape {
     size_t size;
     int n_ranks;
-    size_t chunk_bytes;      /* as in the configuration, YOKE_CHUNK_BYTES included */
-    bool no_shared;          /* as in the configuration, YOKE_NO_SHARED included */
-    bool is_far;             /* Some ranks do not see each other's memory, because they are on several hosts. */
-    bool is_staged;          /* the device's memory is not visible to the host */
+    size_t chunk_bytes; /* as in the configuration, YOKE_CHUNK_BYTES included */
+    bool no_shared;     /* as in the configuration, YOKE_NO_SHARED included */
+    bool is_far;        /* Some ranks do not see each other's memory, because they are on several hosts. */
+    bool is_staged;     /* the device's memory is not visible to the host */
     /* number of ranks to which this one sends by yoke_send, and from which it receives by yoke_recv */
     int n_sends, n_receives;
 };
+/* clang-format off */
 #define YOKE_COMM_SHAPE_INIT { sizeof(struct yoke_comm_shape), 1, 0, false, false, false, 0, 0 }
+/* clang-format on */
 
 /** Host memory of a communicator on one rank, in bytes. */
 struct yoke_comm_memory {
@@ -260,7 +276,8 @@ struct yoke_comm_memory {
     /* This rank's part of the memory that the ranks of its host share, all of it allocated from the start.
        The rank also maps the other ranks' parts. */
     size_t shared;
-    size_t private_bytes; /* private memory: bookkeeping, buffers of messages over MPI, staging of device memory */
+    size_t private_bytes; /* private memory: bookkeeping, buffers of messages over MPI, staging of device
+                             memory */
     size_t reserved;      /* address space of buffers that nothing touches while the ranks share memory */
     bool is_far;          /* some messages go over MPI */
 };
@@ -304,31 +321,32 @@ yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dty
  * recv[0..recv_count) = slice `rank` of the reduction of send[0..size * recv_count). In place: recv == send +
  * rank * recv_count.
  */
-yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype, yoke_reduction op,
-                                yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_reduce_scatter(const void *send, void *recv, size_t recv_count, yoke_dtype dtype,
+                                yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
 /** recv[r * send_count ...] = rank r's send. In place: send == recv + rank * send_count. */
-yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm,
-                            yoke_stream *stream);
+yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype,
+                            yoke_comm *comm, yoke_stream *stream);
 /** recv = root's send on every rank. In place: send == recv. Only the root reads send. */
-yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
-                           yoke_stream *stream);
+yoke_status yoke_broadcast(const void *send, void *recv, size_t count, yoke_dtype dtype, int root,
+                           yoke_comm *comm, yoke_stream *stream);
 /**
  * Like reduce_scatter and all_gather, but slice r has counts[r] elements, which may be 0. All ranks pass the
  * same counts. In place: the other buffer is the rank's own slice.
  */
 yoke_status yoke_reduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
                                   yoke_reduction op, yoke_comm *comm, yoke_stream *stream);
-yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm,
-                              yoke_stream *stream);
-/** recv on the root = op over all ranks of send. Only the root's recv is used. Otherwise as yoke_all_reduce. */
-yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, int root,
-                        yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_all_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
+                              yoke_comm *comm, yoke_stream *stream);
+/** recv on the root = op over all ranks of send. Only the root's recv is used. Otherwise as yoke_all_reduce.
+ */
+yoke_status yoke_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                        int root, yoke_comm *comm, yoke_stream *stream);
 /** recv[r * count ...] on the root = rank r's send. In place on the root: send == recv + root * count. */
-yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
-                        yoke_stream *stream);
+yoke_status yoke_gather(const void *send, void *recv, size_t count, yoke_dtype dtype, int root,
+                        yoke_comm *comm, yoke_stream *stream);
 /** recv = the root's send[rank * count ...]. In place on the root: recv == send + root * count. */
-yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root, yoke_comm *comm,
-                         yoke_stream *stream);
+yoke_status yoke_scatter(const void *send, void *recv, size_t count, yoke_dtype dtype, int root,
+                         yoke_comm *comm, yoke_stream *stream);
 /** Like gather and scatter, with an element count for each rank. All ranks pass the same counts. */
 yoke_status yoke_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, int root,
                           yoke_comm *comm, yoke_stream *stream);
@@ -342,13 +360,16 @@ yoke_status yoke_all_to_all(const void *send, void *recv, size_t count, yoke_dty
  * elements come from rank r. The slices follow one another in both buffers. The count that rank a sends to
  * rank b must be the count that b receives from a. This is checked for each pair.
  */
-yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void *recv, const size_t recv_counts[],
-                              yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void *recv,
+                              const size_t recv_counts[], yoke_dtype dtype, yoke_comm *comm,
+                              yoke_stream *stream);
 /**
  * Point to point. Two ranks that send to each other must each put the send and the receive into one group.
  */
-yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
-yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream);
+yoke_status yoke_send(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                      yoke_stream *stream);
+yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                      yoke_stream *stream);
 /**
  * Like yoke_send and yoke_recv without a stream, for devices whose streams run their work at once (host). The
  * data must be there at the call, which returns at once. `done` is an event of the communicator's device. It
@@ -358,8 +379,10 @@ yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke
  * opposite directions need a communicator for each direction. Not in a group. If MPI has no threads
  * (MPI_THREAD_MULTIPLE), the calls block.
  */
-yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
-yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_isend(const void *send, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                       yoke_event *done);
+yoke_status yoke_irecv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke_comm *comm,
+                       yoke_event *done);
 /** The data that goes to, or comes from, one peer. A plain value. */
 struct yoke_piece {
     void *data;
@@ -370,17 +393,20 @@ struct yoke_piece {
  * Like yoke_isend and yoke_irecv, with several pieces in one call, n >= 1. `done` completes when all pieces
  * are done. Pieces of one peer go in the order in which they are given.
  */
-yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
-yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_isend_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm,
+                              yoke_event *done);
+yoke_status yoke_irecv_pieces(const struct yoke_piece pieces[], int n, yoke_dtype dtype, yoke_comm *comm,
+                              yoke_event *done);
 /**
  * Sums and gathers in the same way. They begin at once and run beside what the caller computes. The buffers
  * are in use until `done` completes.
  */
-yoke_status yoke_iall_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
-                             yoke_event *done);
-yoke_status yoke_ireduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_reduction op, yoke_comm *comm,
-                                   yoke_event *done);
-yoke_status yoke_iall_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_iall_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                             yoke_comm *comm, yoke_event *done);
+yoke_status yoke_ireduce_scatter_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
+                                   yoke_reduction op, yoke_comm *comm, yoke_event *done);
+yoke_status yoke_iall_gather_v(const void *send, void *recv, const size_t counts[], yoke_dtype dtype,
+                               yoke_comm *comm, yoke_event *done);
 /**
  * Calls on any communicator between start and end are collected, and then run together. Small sums (up to 16
  * KiB) that follow each other, on one communicator and of one type and one reduction, run as one collective.

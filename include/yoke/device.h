@@ -25,18 +25,18 @@ typedef struct yoke_event yoke_event;
 /** The facts about a device that are known without opening it. */
 struct yoke_device_info {
     size_t size;
-    char spec[32];          /* "opencl:0" */
-    char backend[16];       /* "opencl" */
-    int index;              /* 0 */
-    char name[128];         /* the name that the vendor gives the device */
-    char driver[160];       /* versions of the driver, the platform and the compiler */
-    uint64_t memory_bytes;  /* total memory of the device */
+    char spec[32];         /* "opencl:0" */
+    char backend[16];      /* "opencl" */
+    int index;             /* 0 */
+    char name[128];        /* the name that the vendor gives the device */
+    char driver[160];      /* versions of the driver, the platform and the compiler */
+    uint64_t memory_bytes; /* total memory of the device */
     uint64_t max_alloc_bytes;
-    int compute_units;      /* cores, multiprocessors, … */
-    bool host_visible;      /* the host sees this device's memory, so no data is staged */
-    uint32_t storage;       /* bit (1u << dtype) is set for each type that kernels load and store */
-    uint32_t arithmetic;    /* bit (1u << dtype) is set for each type that the device computes in natively */
-    char features[256];     /* the features that were chosen at run time: "avx512 bf16", "svm-fine", … */
+    int compute_units;   /* cores, multiprocessors, … */
+    bool host_visible;   /* the host sees this device's memory, so no data is staged */
+    uint32_t storage;    /* bit (1u << dtype) is set for each type that kernels load and store */
+    uint32_t arithmetic; /* bit (1u << dtype) is set for each type that the device computes in natively */
+    char features[256];  /* the features that were chosen at run time: "avx512 bf16", "svm-fine", … */
 };
 #define YOKE_DEVICE_INFO_INIT YOKE_SIZED(yoke_device_info)
 
@@ -90,7 +90,8 @@ struct yoke_device_config {
  * Errors: YOKE_ENODEV (the text says why, and lists the backends that this library has), YOKE_EINVAL,
  *         YOKE_EBACKEND.
  */
-yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config, yoke_device **device_out);
+yoke_status yoke_device_open(const char *spec, const struct yoke_device_config *config,
+                             yoke_device **device_out);
 /**
  * Close a device. YOKE_EBUSY while the device still has streams, events or allocations. YOKE_EINVAL if
  * `device` is not an open device. yoke_stream_destroy and yoke_event_destroy likewise fail with YOKE_EINVAL

@@ -52,13 +52,13 @@ struct yoke_pass {
     size_t size;
     enum yoke_mode mode;
     int64_t step;
-    int micro_batch;       /* index among this rank's micro-batches of this step */
-    int chunk;             /* index of the chunk (run of layers) of this pipeline stage; 0 without interleaving */
+    int micro_batch; /* index among this rank's micro-batches of this step */
+    int chunk;       /* index of the chunk (run of layers) of this pipeline stage; 0 without interleaving */
     int64_t sample_offset; /* index, in the step's global batch, of the first sequence of this micro-batch */
     int64_t token_offset;  /* position, within its sequence, of the first token of each sequence */
     int64_t normaliser;    /* tokens of the whole step on all ranks: loss = sum of losses / normaliser */
     float loss_scale;
-    uint64_t seed;         /* random draws are keyed by (seed, step, layer name, global sample, position, feature) */
+    uint64_t seed; /* random draws are keyed by (seed, step, layer name, global sample, position, feature) */
 };
 #define YOKE_PASS_INIT YOKE_SIZED(yoke_pass)
 
@@ -78,7 +78,8 @@ struct yoke_place {
     int tensor_rank, tensor_size; /* at most YOKE_MAX_TENSOR */
     /* [tensor_size] the proportions in which heads, features and vocabulary are divided; NULL: equal */
     const int64_t *tensor_shares;
-    bool sequence_parallel;       /* x and y hold this rank's rows only (yoke_place_rows); otherwise all ranks hold all rows */
+    bool sequence_parallel; /* x and y hold this rank's rows only (yoke_place_rows); otherwise all ranks hold
+                               all rows */
 };
 #define YOKE_PLACE_INIT YOKE_SIZED(yoke_place)
 /**
@@ -137,17 +138,20 @@ enum yoke_init { YOKE_INIT_ZEROS = 0, YOKE_INIT_ONES, YOKE_INIT_NORMAL };
 /** A parameter, as its layer declares it. */
 struct yoke_parameter {
     size_t size;
-    char name[96];                 /* global and unique: "h.0.attn.c_attn.weight"; a name declared twice is one tied parameter */
+    char name[96]; /* global and unique: "h.0.attn.c_attn.weight"; a name declared twice is one tied parameter
+                    */
     int n_dims;
-    int64_t shape[YOKE_MAX_DIMS];  /* logical shape: the shape of the whole parameter, as in a checkpoint */
+    int64_t shape[YOKE_MAX_DIMS]; /* logical shape: the shape of the whole parameter, as in a checkpoint */
     struct yoke_ranges shard[YOKE_MAX_DIMS]; /* the part that this rank holds; n = 0: the whole dimension */
-    uint32_t replicated_axes;      /* ranks along these axes hold the same elements (always includes YOKE_AXIS_DATA) */
-    uint32_t partial_axes;         /* gradients must be summed over these axes (always includes YOKE_AXIS_DATA) */
-    enum yoke_init init;           /* elements are drawn one by one, keyed by (seed, name, index in the logical shape) */
-    double init_std;               /* standard deviation for YOKE_INIT_NORMAL */
-    bool decay;                    /* weight decay applies */
-    bool matrix;                   /* has a 16-bit working copy in 16-bit precision; otherwise the layer gets the f32 master */
-    bool overwrites;               /* W writes the whole gradient if call->fresh says so; otherwise it is zeroed before W */
+    uint32_t
+        replicated_axes; /* ranks along these axes hold the same elements (always includes YOKE_AXIS_DATA) */
+    uint32_t partial_axes; /* gradients must be summed over these axes (always includes YOKE_AXIS_DATA) */
+    enum yoke_init
+        init;        /* elements are drawn one by one, keyed by (seed, name, index in the logical shape) */
+    double init_std; /* standard deviation for YOKE_INIT_NORMAL */
+    bool decay;      /* weight decay applies */
+    bool matrix; /* has a 16-bit working copy in 16-bit precision; otherwise the layer gets the f32 master */
+    bool overwrites; /* W writes the whole gradient if call->fresh says so; otherwise it is zeroed before W */
 };
 #define YOKE_PARAMETER_INIT YOKE_SIZED(yoke_parameter)
 
@@ -163,9 +167,11 @@ struct yoke_tensor_group {
      */
     yoke_status (*sum)(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream);
     /** Set `all` to the concatenation of all ranks' `mine`. counts [tensor_size] are in elements. */
-    yoke_status (*gather)(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
+    yoke_status (*gather)(void *context, const void *mine, void *all, const int64_t counts[],
+                          yoke_dtype dtype, yoke_stream *stream);
     /** Sum all ranks' `all`, and set `mine` to this rank's piece of the sum. */
-    yoke_status (*scatter_sum)(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream);
+    yoke_status (*scatter_sum)(void *context, const void *all, void *mine, const int64_t counts[],
+                               yoke_dtype dtype, yoke_stream *stream);
 };
 #define YOKE_TENSOR_GROUP_INIT YOKE_SIZED(yoke_tensor_group)
 
@@ -174,23 +180,27 @@ struct yoke_layer_call {
     size_t size;
     yoke_device *device;
     yoke_stream *stream;
-    yoke_observer *observer;       /* NULL if the ops only run; see YOKE_CALL */
+    yoke_observer *observer; /* NULL if the ops only run; see YOKE_CALL */
     const struct yoke_pass *pass;
     const struct yoke_shape *shape;
-    const void *const *weights;    /* in the order of declaration; matrices have shape->dtype, others are wide (f32; f64 for f64 data) */
-    void *const *gradients;        /* wide; W adds to them (+=), except to the fresh ones; for W only */
-    uint32_t fresh; /* bit i: gradients[i] has no content yet, and W must write it; set only if parameter i `overwrites` */
-    const int32_t *tokens;         /* [B*T], for layers that read them */
-    const int32_t *targets;        /* [B*T]; below 0: ignored */
-    void *losses;                  /* wide [B*T], written by the loss layer's F */
+    const void *const *weights; /* in the order of declaration; matrices have shape->dtype, others are wide
+                                   (f32; f64 for f64 data) */
+    void *const *gradients;     /* wide; W adds to them (+=), except to the fresh ones; for W only */
+    uint32_t fresh; /* bit i: gradients[i] has no content yet, and W must write it; set only if parameter i
+                       `overwrites` */
+    const int32_t *tokens;  /* [B*T], for layers that read them */
+    const int32_t *targets; /* [B*T]; below 0: ignored */
+    void *losses;           /* wide [B*T], written by the loss layer's F */
     /* [B*T, in]; NULL for a layer with in = 0. With sequence parallelism x, y, dy and dx hold this rank's
      * rows only */
     const void *x;
-    void *y; /* [B*T, out] (yoke_layer_output); read-only except in F, and in B of a layer whose output is the model's */
-    const void *dy;                /* shape as y; NULL for the last layer */
-    void *dx;                      /* shape as x */
+    void *y; /* [B*T, out] (yoke_layer_output); read-only except in F, and in B of a layer whose output is the
+                model's */
+    const void *dy;                         /* shape as y; NULL for the last layer */
+    void *dx;                               /* shape as x */
     const struct yoke_tensor_group *tensor; /* NULL: this rank holds whole layers */
-    void *stash[YOKE_N_STASHES];   /* NULL where the part has 0 bytes; in YOKE_EVALUATE it lives only during the call */
+    void *stash[YOKE_N_STASHES]; /* NULL where the part has 0 bytes; in YOKE_EVALUATE it lives only during the
+                                    call */
     void *workspace;
 };
 #define YOKE_LAYER_CALL_INIT YOKE_SIZED(yoke_layer_call)
@@ -199,15 +209,18 @@ struct yoke_layer_call {
  * The factor for the existing gradient of parameter i when W adds its product to it. The factor is 1, or 0
  * for a fresh gradient, which is then not read.
  */
-static inline float yoke_call_beta(const struct yoke_layer_call *call, int i) { return call->fresh >> i & 1 ? 0.0f : 1.0f; }
+static inline float yoke_call_beta(const struct yoke_layer_call *call, int i)
+{
+    return call->fresh >> i & 1 ? 0.0f : 1.0f;
+}
 
 /** A kind of layer. */
 struct yoke_layer_type {
     size_t size;
-    const char *name;              /* "attention" */
-    size_t config_bytes;           /* size of the struct that layer->config points to */
-    enum yoke_until input_until;   /* the last call that reads x */
-    enum yoke_until output_until;  /* the last call that reads y */
+    const char *name;               /* "attention" */
+    size_t config_bytes;            /* size of the struct that layer->config points to */
+    enum yoke_until input_until;    /* the last call that reads x */
+    enum yoke_until output_until;   /* the last call that reads y */
     enum yoke_until gradient_until; /* the last call that reads dy: YOKE_UNTIL_B or YOKE_UNTIL_W */
     /**
      * Refuse an invalid configuration with YOKE_ECONFIG. The message says how to correct it. place is NULL
@@ -219,9 +232,11 @@ struct yoke_layer_type {
      * The shape of the part of y that this rank holds, if it is not [yoke_place_rows(B*T), layer->out]. May
      * be NULL.
      */
-    void (*output)(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out);
+    void (*output)(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
+                   int64_t *columns_out);
     /** Describe parameter `index` for a rank at `place`. Returns false if there is no such parameter. */
-    bool (*parameter)(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out);
+    bool (*parameter)(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out);
     /** The exact bytes of one part for one micro-batch. The result depends only on the arguments. */
     size_t (*bytes)(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part);
     yoke_status (*forward)(const yoke_layer *layer, const struct yoke_layer_call *call);
@@ -236,9 +251,10 @@ struct yoke_layer_type {
 struct yoke_layer {
     size_t size;
     const struct yoke_layer_type *type;
-    char name[64];       /* "h.0.mlp": prefix of its parameters' names; also used in messages and in the keys of random numbers */
-    int64_t in, out;     /* features per position of x and y; 0: none */
-    const void *config;  /* a struct of the layer's type */
+    char name[64];   /* "h.0.mlp": prefix of its parameters' names; also used in messages and in the keys of
+                        random numbers */
+    int64_t in, out; /* features per position of x and y; 0: none */
+    const void *config; /* a struct of the layer's type */
 };
 #define YOKE_LAYER_INIT YOKE_SIZED(yoke_layer)
 
@@ -252,7 +268,8 @@ yoke_status yoke_layer_bytes(const yoke_layer *layer, const struct yoke_shape *s
  * The shape of the layer's output on this rank. If a head's vocabulary is divided, the rank has the logits of
  * its own words for all rows.
  */
-void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out);
+void yoke_layer_output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
+                       int64_t *columns_out);
 /**
  * Refuse a place where the layer cannot run. All ranks that share the layer's tensors refuse alike. Examples
  * are shares that leave one rank without a head, and parameters that are neither divided nor declared as
@@ -271,15 +288,18 @@ yoke_status yoke_layer_parameter(const yoke_layer *layer, int index, struct yoke
  */
 static inline size_t yoke_align(size_t bytes) { return (bytes + 63) & ~(size_t)63; }
 /** `base + offset`; NULL stays NULL. */
-static inline void *yoke_at(const void *base, size_t offset) { return base ? (char *)(uintptr_t)base + offset : NULL; }
+static inline void *yoke_at(const void *base, size_t offset)
+{
+    return base ? (char *)(uintptr_t)base + offset : NULL;
+}
 
 /**
  * Add a field to a part. Returns the field's address in `call` (NULL without a call), and adds the field's
  * bytes to bytes[part]. A layer lists its fields in one function. Both `bytes` of its type and its calls use
  * this function.
  */
-static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS], enum yoke_part part,
-                                    int64_t n, size_t element_bytes)
+static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS],
+                                    enum yoke_part part, int64_t n, size_t element_bytes)
 {
     void *base = !call ? NULL : part == YOKE_WORKSPACE ? call->workspace : call->stash[part];
     void *field = yoke_at(base, bytes[part]);
@@ -296,15 +316,17 @@ static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t b
 #define YOKE_CALL(call, op, ...) YOKE_CALL_WITH(call, op, &YOKE_ARGS(op, __VA_ARGS__))
 #endif
 /** The same with a pointer to the arguments. C++ has only this form. */
-#define YOKE_CALL_WITH(call, op, args)                                                                              \
-    (!(call)->observer ? yoke_##op((call)->stream, args)                                                            \
-     : yoke_observer_begin((call)->observer, #op, yoke_##op##_can((call)->device, args, yoke_observer_cost((call)->observer))) \
-         ? yoke_observer_end((call)->observer, yoke_##op((call)->stream, args))                                     \
+#define YOKE_CALL_WITH(call, op, args)                                                                  \
+    (!(call)->observer ? yoke_##op((call)->stream, args)                                                \
+     : yoke_observer_begin((call)->observer, #op,                                                       \
+                           yoke_##op##_can((call)->device, args, yoke_observer_cost((call)->observer))) \
+         ? yoke_observer_end((call)->observer, yoke_##op((call)->stream, args))                         \
          : yoke_observer_status((call)->observer))
 /**
  * Copy memory on the device, and write zeros to it. The planner and the profiler see both, as with YOKE_CALL.
  */
-yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes);
+yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source,
+                           size_t bytes);
 yoke_status yoke_call_zero(const struct yoke_layer_call *call, void *target, size_t bytes);
 /**
  * The collectives of the ranks that share the layer's tensors (call->tensor, call->shape->place). With one
@@ -312,9 +334,10 @@ yoke_status yoke_call_zero(const struct yoke_layer_call *call, void *target, siz
  * in the same order. Sums have type `dtype` and are rounded once.
  */
 yoke_status yoke_call_sum(const struct yoke_layer_call *call, void *x, int64_t n, yoke_dtype dtype);
-yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype);
-yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine, const int64_t counts[],
-                                  yoke_dtype dtype);
+yoke_status yoke_call_gather(const struct yoke_layer_call *call, const void *mine, void *all,
+                             const int64_t counts[], yoke_dtype dtype);
+yoke_status yoke_call_scatter_sum(const struct yoke_layer_call *call, const void *all, void *mine,
+                                  const int64_t counts[], yoke_dtype dtype);
 /**
  * Whether a layer may read memory. False while the program is being planned, because addresses are not valid
  * then.

@@ -43,8 +43,8 @@ yoke_status yoke_model_destroy(yoke_model *model);
  * `in` is `out` of the layer before. The last layer writes the losses, and its y are the logits. Errors:
  * YOKE_ECONFIG, YOKE_EINVAL, YOKE_ENOMEM.
  */
-yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name, int64_t in,
-                           int64_t out, const void *config);
+yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name,
+                           int64_t in, int64_t out, const void *config);
 int yoke_model_n_layers(const yoke_model *model);
 const yoke_layer *yoke_model_layer(const yoke_model *model, int index);
 /** The number of elements of all parameters. Each name counts once. */
@@ -53,8 +53,8 @@ int64_t yoke_model_n_elements(const yoke_model *model);
 /**
  * The layers of GPT-2. Each contains its norm and its residual connection. Its configuration is the model's.
  */
-extern const struct yoke_layer_type yoke_layer_embedding, yoke_layer_attention, yoke_layer_mlp, yoke_layer_norm,
-    yoke_layer_head;
+extern const struct yoke_layer_type yoke_layer_embedding, yoke_layer_attention, yoke_layer_mlp,
+    yoke_layer_norm, yoke_layer_head;
 
 /**
  * GPT-2 (Radford et al. 2019), in the terms of Hugging Face's config.json. This is also the configuration of
@@ -64,12 +64,16 @@ struct yoke_gpt2_config {
     size_t size;
     int64_t n_layer, n_head, n_embd, n_positions, vocab_size;
     double layer_norm_epsilon; /* 1e-5 */
-    double initializer_range;  /* 0.02; projections into the residual stream are drawn with this / sqrt(2 n_layer) */
+    double initializer_range;  /* 0.02; projections into the residual stream are drawn with this / sqrt(2
+                                  n_layer) */
     /* dropout probabilities while training: for attention probabilities, for what is added to the
      * residual, and for embeddings */
     double attn_pdrop, resid_pdrop, embd_pdrop;
 };
-#define YOKE_GPT2_CONFIG_INIT { sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02, 0, 0, 0 }
+#define YOKE_GPT2_CONFIG_INIT                                                          \
+    {                                                                                  \
+        sizeof(struct yoke_gpt2_config), 12, 12, 768, 1024, 50257, 1e-5, 0.02, 0, 0, 0 \
+    }
 
 /**
  * A configuration by name: "nano" (2 layers, 64 channels, bytes as tokens), "micro" (4, 256, bytes) or
@@ -88,8 +92,8 @@ yoke_status yoke_gpt2_check(const struct yoke_gpt2_config *config);
 yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **model_out);
 
 /** The layers of Llama. As for GPT-2, each contains its norm and its residual connection. */
-extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama_attention, yoke_layer_llama_mlp, yoke_layer_rmsnorm,
-    yoke_layer_llama_head;
+extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama_attention,
+    yoke_layer_llama_mlp, yoke_layer_rmsnorm, yoke_layer_llama_head;
 
 /**
  * Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. This is also the
@@ -100,16 +104,19 @@ struct yoke_llama_config {
     int64_t hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
     /* divides num_attention_heads; the quotient is the query heads per K/V head (grouped-query attention) */
     int64_t num_key_value_heads;
-    int64_t head_dim;            /* even; 0: hidden_size / num_attention_heads */
+    int64_t head_dim; /* even; 0: hidden_size / num_attention_heads */
     int64_t vocab_size, max_position_embeddings;
-    double rms_norm_eps;         /* 1e-5 */
-    double rope_theta;           /* 10000 */
-    double initializer_range;    /* 0.02 */
-    bool tie_word_embeddings;    /* the head is the embedding */
-    double attention_dropout;    /* dropout probability for attention probabilities, while training */
+    double rms_norm_eps;      /* 1e-5 */
+    double rope_theta;        /* 10000 */
+    double initializer_range; /* 0.02 */
+    bool tie_word_embeddings; /* the head is the embedding */
+    double attention_dropout; /* dropout probability for attention probabilities, while training */
 };
-#define YOKE_LLAMA_CONFIG_INIT \
-    { sizeof(struct yoke_llama_config), 4096, 11008, 32, 32, 32, 0, 32000, 4096, 1e-5, 10000, 0.02, false, 0 }
+#define YOKE_LLAMA_CONFIG_INIT                                                                               \
+    {                                                                                                        \
+        sizeof(struct yoke_llama_config), 4096, 11008, 32, 32, 32, 0, 32000, 4096, 1e-5, 10000, 0.02, false, \
+            0                                                                                                \
+    }
 
 /**
  * A configuration by name: "llama-nano" (2 layers, 64 channels, bytes as tokens) or "llama-micro" (4, 256,
@@ -142,39 +149,47 @@ enum yoke_overlap { YOKE_OVERLAP_AUTO, YOKE_OVERLAP_ON, YOKE_OVERLAP_OFF };
 /** A field of zero means its default. */
 struct yoke_trainer_config {
     size_t size;
-    yoke_dtype precision;    /* YOKE_F32, YOKE_F16, YOKE_BF16; YOKE_F64 on the reference backend, for central differences */
-    int64_t batch;           /* sequences per step, of all ranks together; default 8 */
-    int64_t micro_batch;     /* the most sequences that go through the model at once; default: the rank's whole share */
-    int64_t sequence;        /* tokens per sequence; must be set */
-    const int64_t *shares;   /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as equal as possible */
-    size_t bucket_bytes;     /* gradients are summed in pieces of about this size; default 25 MiB */
+    yoke_dtype precision;  /* YOKE_F32, YOKE_F16, YOKE_BF16; YOKE_F64 on the reference backend, for central
+                              differences */
+    int64_t batch;         /* sequences per step, of all ranks together; default 8 */
+    int64_t micro_batch;   /* the most sequences that go through the model at once; default: the rank's whole
+                              share */
+    int64_t sequence;      /* tokens per sequence; must be set */
+    const int64_t *shares; /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as
+                              equal as possible */
+    size_t bucket_bytes;   /* gradients are summed in pieces of about this size; default 25 MiB */
     uint64_t seed;
-    double beta1, beta2;     /* default 0.9, 0.95 */
-    double eps;              /* default 1e-8 */
-    double weight_decay;     /* for matrices only */
-    double clip;             /* largest allowed norm of the gradient; 0: no clipping */
-    double loss_scale;       /* initial loss scale; default 2^16 in f16, otherwise 1 */
-    int64_t scale_interval;  /* steps without overflow after which the loss scale doubles (f16); default 2000 */
+    double beta1, beta2; /* default 0.9, 0.95 */
+    double eps;          /* default 1e-8 */
+    double weight_decay; /* for matrices only */
+    double clip;         /* largest allowed norm of the gradient; 0: no clipping */
+    double loss_scale;   /* initial loss scale; default 2^16 in f16, otherwise 1 */
+    int64_t
+        scale_interval; /* steps without overflow after which the loss scale doubles (f16); default 2000 */
     /* the most bytes that the trainer may allocate on its device; default: the free bytes, into which all
      * ranks that use this memory must fit together */
     uint64_t memory_limit;
-    const char *schedule;    /* a custom schedule as CSV: a line per stage, or per stage of each replica; default: pipeline_kind's */
+    const char *schedule; /* a custom schedule as CSV: a line per stage, or per stage of each replica;
+                             default: pipeline_kind's */
     /*
      * The mesh: the number of ranks along each axis. 0 means 1; for `data` it means all ranks that remain.
      * Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
      */
     int data, pipeline, tensor;
-    int chunks;                   /* runs of layers on each stage ("interleaved" only); default 1 */
-    const char *pipeline_kind;    /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
+    int chunks;                /* runs of layers on each stage ("interleaved" only); default 1 */
+    const char *pipeline_kind; /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
     /* [pipeline * chunks] blocks of layers of each virtual stage, in the model's order; default: equal */
     const int64_t *stage_blocks;
-    const int64_t *tensor_shares; /* [tensor] proportions in which heads, features and vocabulary are divided; default: equal */
+    const int64_t *tensor_shares; /* [tensor] proportions in which heads, features and vocabulary are divided;
+                                     default: equal */
     /* [pipeline] ranks of each stage, instead of `tensor`, if stages have different numbers; NULL: all
      * stages have `tensor` ranks. tensor_shares then has the shares of all stages, one stage after the
      * other. Ranks are numbered stage by stage as above. */
     const int *stage_tensor;
-    bool sequence_parallel;       /* each rank that shares tensors holds only its own rows between the divided products */
-    const char *recompute;        /* a word for all stages, or words for each, by commas: "none" (default), "attention", "full" */
+    bool sequence_parallel; /* each rank that shares tensors holds only its own rows between the divided
+                               products */
+    const char *recompute;  /* a word for all stages, or words for each, by commas: "none" (default),
+                               "attention", "full" */
     /*
      * Each replica owns a slice of all gradients. 0: each replica keeps all moments and all f32 masters. 1:
      * each keeps only the moments and masters of its slice (ZeRO-1). The results have the same bits.
@@ -186,8 +201,9 @@ struct yoke_trainer_config {
     /* whether sums of gradients overlap with the backward pass, on devices whose streams run a call before
      * it returns (host) */
     enum yoke_overlap overlap;
-    yoke_comm *comm;         /* communicator over the device; NULL: this rank is alone */
-    yoke_comm *control;      /* communicator over host memory with the same ranks, for the agreement at the end of a step */
+    yoke_comm *comm;    /* communicator over the device; NULL: this rank is alone */
+    yoke_comm *control; /* communicator over host memory with the same ranks, for the agreement at the end of
+                           a step */
 };
 #define YOKE_TRAINER_CONFIG_INIT YOKE_SIZED(yoke_trainer_config)
 
@@ -197,23 +213,24 @@ struct yoke_trainer_config {
  */
 struct yoke_memory_report {
     size_t size;
-    size_t weights;      /* masters and working copies */
+    size_t weights; /* masters and working copies */
     size_t gradients;
-    size_t optimizer;    /* moments */
-    size_t activations;  /* boundaries between layers, stashes, and the workspace of layers */
-    size_t workspace;    /* a step's tokens, targets, losses and norms */
-    size_t scratch;      /* scratch memory of the ops, in the stream */
-    size_t total;        /* all bytes that are allocated on the device */
+    size_t optimizer;   /* moments */
+    size_t activations; /* boundaries between layers, stashes, and the workspace of layers */
+    size_t workspace;   /* a step's tokens, targets, losses and norms */
+    size_t scratch;     /* scratch memory of the ops, in the stream */
+    size_t total;       /* all bytes that are allocated on the device */
     /* The activations by part, at the moment when the most of them live at once. */
-    size_t stash;        /* data that forward passes keep for backward passes, and that B keeps for W */
-    size_t boundaries;   /* outputs of layers and their gradients */
-    size_t received;     /* outputs and gradients that other stages sent; they have separate buffers */
+    size_t stash;           /* data that forward passes keep for backward passes, and that B keeps for W */
+    size_t boundaries;      /* outputs of layers and their gradients */
+    size_t received;        /* outputs and gradients that other stages sent; they have separate buffers */
     size_t layer_workspace; /* workspace of the layer that is running */
-    size_t unused;       /* gaps in which no buffer fits */
+    size_t unused;          /* gaps in which no buffer fits */
     /* Host memory in addition. If the host can access the device's memory, both are the same memory. */
-    size_t staging_shared; /* staging buffers that ranks of a host share, of all communicators of the run (config's two too) */
-    size_t staging;      /* this rank's own staging buffers of all communicators */
-    size_t host;         /* losses and norms copied from the device, the programs, and the caller's batch of tokens */
+    size_t staging_shared; /* staging buffers that ranks of a host share, of all communicators of the run
+                              (config's two too) */
+    size_t staging;        /* this rank's own staging buffers of all communicators */
+    size_t host; /* losses and norms copied from the device, the programs, and the caller's batch of tokens */
 };
 #define YOKE_MEMORY_REPORT_INIT YOKE_SIZED(yoke_memory_report)
 
@@ -226,8 +243,8 @@ struct yoke_memory_report {
  *   - YOKE_EUNSUPPORTED: the device does not offer an op in this precision.
  *   - YOKE_EMISMATCH: the ranks' arguments differ.
  */
-yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
-                                yoke_trainer **trainer_out);
+yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
+                                const struct yoke_trainer_config *config, yoke_trainer **trainer_out);
 /**
  * Destroy the trainer, but not its model and its device. YOKE_EINVAL if it is destroyed already, or if
  * `trainer` is not a trainer.
@@ -235,13 +252,15 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
 yoke_status yoke_trainer_destroy(yoke_trainer *trainer);
 /** The memory that a trainer would need. Nothing is allocated; the device is only asked for scratch sizes. */
 yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *device,
-                                     const struct yoke_trainer_config *config, struct yoke_memory_report *report_out);
+                                     const struct yoke_trainer_config *config,
+                                     struct yoke_memory_report *report_out);
 /** The memory that this trainer allocated. */
 yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_report *report_out);
 /**
  * The memory that the trainer of `rank` allocated. Every rank knows the report of every rank. YOKE_EINVAL.
  */
-yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct yoke_memory_report *report_out);
+yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank,
+                                   struct yoke_memory_report *report_out);
 /** This rank's sequences of each step's global batch: [first, first + count). */
 void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t *count_out);
 
@@ -251,10 +270,10 @@ struct yoke_rank_report {
     double compute_seconds; /* seconds of this rank's forward and backward passes */
     double clock;           /* the `clock` that the rank's caller passed */
     bool overflow;
-    bool asked_to_stop;     /* yoke_trainer_ask_to_stop was called on this rank */
-    double span_seconds;    /* seconds from the start of its first pass to the end of its last pass */
-    double busy_seconds;    /* seconds of span_seconds in which the rank computed */
-    double useful_seconds;  /* the same without recomputation */
+    bool asked_to_stop;    /* yoke_trainer_ask_to_stop was called on this rank */
+    double span_seconds;   /* seconds from the start of its first pass to the end of its last pass */
+    double busy_seconds;   /* seconds of span_seconds in which the rank computed */
+    double useful_seconds; /* the same without recomputation */
     /* seconds in which the rank computed nothing because of a message or a sum; docs/PARALLELISM.md says
      * how this is measured */
     double exposed_seconds;
@@ -262,12 +281,12 @@ struct yoke_rank_report {
 /** The result of a step. It is the same on all ranks except for `seconds`. */
 struct yoke_step_result {
     size_t size;
-    double loss;            /* sum of losses / tokens, over all ranks */
-    double gradient_norm;   /* norm of the unscaled sum, before clipping */
-    double loss_scale;      /* the loss scale that this step used */
-    bool overflow;          /* a gradient was not finite on some rank, so no rank changed its weights */
-    int64_t step;           /* 1 for the first step */
-    double seconds;         /* seconds of backward and apply */
+    double loss;          /* sum of losses / tokens, over all ranks */
+    double gradient_norm; /* norm of the unscaled sum, before clipping */
+    double loss_scale;    /* the loss scale that this step used */
+    bool overflow;        /* a gradient was not finite on some rank, so no rank changed its weights */
+    int64_t step;         /* 1 for the first step */
+    double seconds;       /* seconds of backward and apply */
     int n_ranks;
     const struct yoke_rank_report *ranks; /* valid until the next step */
 };
@@ -280,8 +299,8 @@ struct yoke_step_result {
  * the normaliser. Blocks. Collective. Errors: YOKE_ENUMERIC (the loss of a rank is not finite; the message
  * names the rank and the step), and the errors of comm.h.
  */
-yoke_status yoke_trainer_backward(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets, double clock,
-                                  struct yoke_step_result *result_out);
+yoke_status yoke_trainer_backward(yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets,
+                                  double clock, struct yoke_step_result *result_out);
 /**
  * Clip the gradient of the last yoke_trainer_backward and run AdamW with it. If that gradient overflowed, the
  * weights stay unchanged and the loss scale is halved. Errors: YOKE_ENUMERIC after too many such steps in a
@@ -304,7 +323,8 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *trainer, const int32_t *tokens, 
  * The logits [vocabulary] of one position of one sequence [sequence]. Local if each rank holds the whole
  * model; otherwise collective over all ranks.
  */
-yoke_status yoke_trainer_logits(yoke_trainer *trainer, const int32_t *tokens, int64_t position, float *logits_out);
+yoke_status yoke_trainer_logits(yoke_trainer *trainer, const int32_t *tokens, int64_t position,
+                                float *logits_out);
 
 /* ---- weights ---- */
 
@@ -327,7 +347,8 @@ yoke_status yoke_trainer_get(yoke_trainer *trainer, enum yoke_tensor_kind kind, 
  * Set the part of a tensor that this rank keeps. All replicas must get the same values. For weights the
  * working copy is set too.
  */
-yoke_status yoke_trainer_set(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, const float *values);
+yoke_status yoke_trainer_set(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index,
+                             const float *values);
 
 /**
  * The parameters of the whole model; the list is the same on all ranks. yoke_trainer_parameter lists what
@@ -339,12 +360,14 @@ const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *trainer, i
  * Copy a whole tensor as f32 into `out` on all ranks. Collective if the model is divided, or if config.zero
  * is 1; otherwise local.
  */
-yoke_status yoke_trainer_get_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, float *out);
+yoke_status yoke_trainer_get_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical,
+                                   float *out);
 /**
  * Set this rank's part of a tensor from the values of the whole tensor. Local. Each rank must get the same
  * values.
  */
-yoke_status yoke_trainer_set_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical, const float *values);
+yoke_status yoke_trainer_set_whole(yoke_trainer *trainer, enum yoke_tensor_kind kind, int logical,
+                                   const float *values);
 
 /**
  * Called after each op of a step while profiling. `layer` is "" outside layers, and `call` is F, B or W. The

@@ -47,7 +47,8 @@ static void on_line(void *context, const struct conform_line *line)
         report(tap, line->verdict == CONFORM_PASS, text);
         return;
     }
-    snprintf(skip, sizeof skip, "%s %s %s # SKIP %s", line->op, yoke_dtype_name(line->dtype), line->variant, line->reason);
+    snprintf(skip, sizeof skip, "%s %s %s # SKIP %s", line->op, yoke_dtype_name(line->dtype), line->variant,
+             line->reason);
     report(tap, true, skip);
 }
 
@@ -61,7 +62,8 @@ static void report_offer(struct tap *tap)
             if (op == YOKE_OP_adamw && dtypes[i] != YOKE_F32) continue; /* AdamW's weights are f32 */
             if (tap->offered[op] & 1u << dtypes[i]) continue;
             char text[128];
-            snprintf(text, sizeof text, "%s is offered in %s and passes", yokei_op_names[op], yoke_dtype_name(dtypes[i]));
+            snprintf(text, sizeof text, "%s is offered in %s and passes", yokei_op_names[op],
+                     yoke_dtype_name(dtypes[i]));
             report(tap, false, text);
         }
     }
@@ -79,7 +81,9 @@ static void report_gaps(struct tap *tap, bool full)
 
 static int finish(const struct tap *tap, yoke_status status)
 {
-    if (status) printf("not ok %d - the sweep ran to its end: %s: %s\n", tap->n + 1, yoke_status_name(status), yoke_last_error());
+    if (status)
+        printf("not ok %d - the sweep ran to its end: %s: %s\n", tap->n + 1, yoke_status_name(status),
+               yoke_last_error());
     printf("1..%d\n", tap->n + (status ? 1 : 0));
     return status ? 1 : 0;
 }

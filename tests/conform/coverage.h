@@ -33,7 +33,8 @@ static inline const char *coverage_variant(const yoke_device *device, const char
     return name || n ? name : "";
 }
 
-static inline void coverage_note(struct coverage *c, const yoke_device *device, const struct conform_line *line)
+static inline void coverage_note(struct coverage *c, const yoke_device *device,
+                                 const struct conform_line *line)
 {
     const char *name;
     for (int op = 0; op < YOKE_N_OPS; op++) {
@@ -43,7 +44,8 @@ static inline void coverage_note(struct coverage *c, const yoke_device *device, 
             c->of[op][line->dtype][v].n_lines++;
             c->of[op][line->dtype][v].n_left_out += line->verdict == CONFORM_LEFT_OUT;
             c->of[op][line->dtype][v].n_ran += line->n_cases > 0;
-            c->of[op][line->dtype][v].declined = line->verdict == CONFORM_SKIP && line->n_not_offered > 0 && line->reason[0];
+            c->of[op][line->dtype][v].declined = line->verdict == CONFORM_SKIP && line->n_not_offered > 0
+                                                 && line->reason[0];
         }
     }
 }
@@ -76,8 +78,10 @@ static inline const char *coverage_gap(const struct coverage *c, int op, yoke_dt
     if (c->of[op][dtype][v].n_ran || c->of[op][dtype][v].declined) return NULL;
     if (!c->of[op][dtype][v].n_left_out) return "neither run, nor declined with a reason";
     if (full) return "left out of the full sweep";
-    if (!coverage_ran_elsewhere(c, op, dtype, v)) return "left out, and no other variant was run in this type";
-    if (dtype != YOKE_F32 && !c->of[op][YOKE_F32][v].n_ran && !c->of[op][YOKE_F32][v].declined && !c->of[op][YOKE_F32][v].n_left_out)
+    if (!coverage_ran_elsewhere(c, op, dtype, v))
+        return "left out, and no other variant was run in this type";
+    if (dtype != YOKE_F32 && !c->of[op][YOKE_F32][v].n_ran && !c->of[op][YOKE_F32][v].declined
+        && !c->of[op][YOKE_F32][v].n_left_out)
         return "left out, and not run in f32 either";
     return NULL;
 }
@@ -90,12 +94,15 @@ static inline int coverage_gaps(const struct coverage *c, const yoke_device *dev
     const char *name;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int dtype = 0; dtype < YOKE_N_DTYPES && mask >> op & 1; dtype++)
-            for (int v = 0; coverage_has_type(op, (yoke_dtype)dtype) && (name = coverage_variant(device, yokei_op_names[op], v)); v++) {
-                const char *why = v < COVERAGE_VARIANTS ? coverage_gap(c, op, (yoke_dtype)dtype, v, full) : "more variants than this test holds";
+            for (int v = 0; coverage_has_type(op, (yoke_dtype)dtype)
+                            && (name = coverage_variant(device, yokei_op_names[op], v));
+                 v++) {
+                const char *why = v < COVERAGE_VARIANTS ? coverage_gap(c, op, (yoke_dtype)dtype, v, full)
+                                                        : "more variants than this test holds";
                 if (!why) continue;
                 char text[256];
-                yokei_text(text, sizeof text, "%s %s %s on %s: %s", yokei_op_names[op], yoke_dtype_name((yoke_dtype)dtype), name,
-                           yoke_device_info(device)->spec, why);
+                yokei_text(text, sizeof text, "%s %s %s on %s: %s", yokei_op_names[op],
+                           yoke_dtype_name((yoke_dtype)dtype), name, yoke_device_info(device)->spec, why);
                 if (found) found(context, text);
                 n++;
             }

@@ -30,24 +30,24 @@ static yoke_status gemm_without_last_product(yoke_stream *stream, const struct y
     return sound->gemm->gemm.run(stream, &a);
 }
 
-static uint16_t truncated_bf16(float x)
-{
-    return (uint16_t)(yokei_f32_bits(x) >> 16);
-}
+static uint16_t truncated_bf16(float x) { return (uint16_t)(yokei_f32_bits(x) >> 16); }
 
 /* Computes the product in f32, but truncates it to bf16 instead of rounding. */
 static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_args *args)
 {
     struct yoke_gemm_args a = *args;
-    if (a.out_dtype != YOKE_BF16 || a.epilogue == YOKE_EPILOGUE_BIAS_GELU) return sound->gemm->gemm.run(stream, args);
+    if (a.out_dtype != YOKE_BF16 || a.epilogue == YOKE_EPILOGUE_BIAS_GELU)
+        return sound->gemm->gemm.run(stream, args);
     float *c = calloc((size_t)(a.batch * a.M * a.N) + 1, sizeof *c);
     if (!c) return yoke_fail(YOKE_ENOMEM, "planted gemm: no memory");
     a.out_dtype = YOKE_F32, a.c = c, a.ldc = a.N, a.stride_c = a.M * a.N;
     for (int64_t i = 0; a.beta != 0 && i < a.batch * a.M * a.N; i++)
-        c[i] = (float)yokei_load(YOKE_BF16, args->c, i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N);
+        c[i] = (float)yokei_load(
+            YOKE_BF16, args->c, i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N);
     const yoke_status status = sound->gemm->gemm.run(stream, &a);
     for (int64_t i = 0; i < a.batch * a.M * a.N; i++)
-        ((uint16_t *)args->c)[i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N] = truncated_bf16(c[i]);
+        ((uint16_t *)args->c)[i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N] =
+            truncated_bf16(c[i]);
     free(c);
     return status;
 }
@@ -56,7 +56,8 @@ static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_ar
 static yoke_status gemm_beyond_its_columns(yoke_stream *stream, const struct yoke_gemm_args *a)
 {
     YOKE_TRY(sound->gemm->gemm.run(stream, a));
-    if (a->M && a->N && a->ldc > a->N && a->batch == 1) yokei_store(a->out_dtype, a->c, (a->M - 2 > 0 ? a->M - 2 : 0) * a->ldc + a->N, 1);
+    if (a->M && a->N && a->ldc > a->N && a->batch == 1)
+        yokei_store(a->out_dtype, a->c, (a->M - 2 > 0 ? a->M - 2 : 0) * a->ldc + a->N, 1);
     return YOKE_OK;
 }
 
@@ -80,7 +81,8 @@ static yoke_status attention_unmasked(yoke_stream *stream, const struct yoke_att
             for (int64_t i = 0; i < a->H * a->D; i++) {
                 const int64_t h = i / a->D, hkv = h / (a->H / a->Hkv), at = (b * a->T + t) * a->ldo + i;
                 double o = yokei_load(a->dtype, a->o, at);
-                for (int64_t j = t + 1; j < a->T; j++) o += 0 * yokei_load(a->dtype, a->v, (b * a->T + j) * a->ldv + hkv * a->D + i % a->D);
+                for (int64_t j = t + 1; j < a->T; j++)
+                    o += 0 * yokei_load(a->dtype, a->v, (b * a->T + j) * a->ldv + hkv * a->D + i % a->D);
                 yokei_store(a->dtype, a->o, at, o);
             }
     return YOKE_OK;
@@ -93,12 +95,14 @@ static yoke_status attention_unscaled(yoke_stream *stream, const struct yoke_att
     return sound->attention->attention_forward.run(stream, &a);
 }
 
-static yoke_status attention_backward_unscaled(yoke_stream *stream, const struct yoke_attention_backward_args *a)
+static yoke_status attention_backward_unscaled(yoke_stream *stream,
+                                               const struct yoke_attention_backward_args *a)
 {
     YOKE_TRY(sound->attention->attention_backward.run(stream, a));
     for (int64_t row = 0; row < a->B * a->T; row++)
         for (int64_t i = 0; i < a->Hkv * a->D; i++)
-            yokei_store(a->dtype, a->dk, row * a->lddk + i, yokei_load(a->dtype, a->dk, row * a->lddk + i) / (double)a->scale);
+            yokei_store(a->dtype, a->dk, row * a->lddk + i,
+                        yokei_load(a->dtype, a->dk, row * a->lddk + i) / (double)a->scale);
     return YOKE_OK;
 }
 
@@ -136,7 +140,8 @@ static yoke_status cast_truncated(yoke_stream *stream, const struct yoke_cast_ar
 }
 
 /* Works in blocks of 16 rows, and forgets the remaining rows. */
-static yoke_status embed_backward_without_last_block(yoke_stream *stream, const struct yoke_embed_backward_args *args)
+static yoke_status embed_backward_without_last_block(yoke_stream *stream,
+                                                     const struct yoke_embed_backward_args *args)
 {
     struct yoke_embed_backward_args a = *args;
     a.N = a.N / 16 * 16;
@@ -144,7 +149,8 @@ static yoke_status embed_backward_without_last_block(yoke_stream *stream, const 
 }
 
 /* A shard uses its nearest row for a token that it does not hold. */
-static yoke_status embed_forward_nearest_token(yoke_stream *stream, const struct yoke_embed_forward_args *args)
+static yoke_status embed_forward_nearest_token(yoke_stream *stream,
+                                               const struct yoke_embed_forward_args *args)
 {
     struct yoke_embed_forward_args a = *args;
     int32_t *tokens = calloc((size_t)a.N + 1, sizeof *tokens);
@@ -164,7 +170,8 @@ static yoke_status adamw_late_by_one(yoke_stream *stream, const struct yoke_adam
     return sound->optim->adamw.run(stream, &a);
 }
 
-static yoke_status layernorm_backward_overwrites(yoke_stream *stream, const struct yoke_layernorm_backward_args *a)
+static yoke_status layernorm_backward_overwrites(yoke_stream *stream,
+                                                 const struct yoke_layernorm_backward_args *a)
 {
     for (int64_t c = 0; a->dgamma && c < a->C; c++) yokei_store(yoke_dtype_wide(a->dtype), a->dgamma, c, 0);
     return sound->norm->layernorm_backward.run(stream, a);
@@ -218,7 +225,8 @@ static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct y
 }
 
 /* The backward pass draws another mask than the forward pass. */
-static yoke_status attention_backward_other_mask(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+static yoke_status attention_backward_other_mask(yoke_stream *stream,
+                                                 const struct yoke_attention_backward_args *args)
 {
     struct yoke_attention_backward_args a = *args;
     a.key++;
@@ -226,7 +234,8 @@ static yoke_status attention_backward_other_mask(yoke_stream *stream, const stru
 }
 
 /* Counts the heads of a piece from the piece's first head. */
-static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+static yoke_status attention_heads_from_zero(yoke_stream *stream,
+                                             const struct yoke_attention_forward_args *args)
 {
     struct yoke_attention_forward_args a = *args;
     a.head_start = 0;
@@ -234,14 +243,16 @@ static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct y
 }
 
 /* Leaves out the part of the gradient that goes through the statistics. */
-static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream,
+                                                     const struct yoke_rmsnorm_backward_args *a)
 {
     YOKE_TRY(sound->norm->rmsnorm_backward.run(stream, a));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; a->dx && a->dx != a->dy && !a->dresidual && n < a->N; n++)
         for (int64_t c = 0; c < a->C; c++)
             yokei_store(a->dtype, a->dx, n * a->lddx + c,
-                        yokei_load(wide, a->rstd, n) * yokei_load(a->dtype, a->dy, n * a->lddy + c) * yokei_load(wide, a->gamma, c));
+                        yokei_load(wide, a->rstd, n) * yokei_load(a->dtype, a->dy, n * a->lddy + c)
+                            * yokei_load(wide, a->gamma, c));
     return YOKE_OK;
 }
 
@@ -251,7 +262,9 @@ static yoke_status rope_neighbours(yoke_stream *stream, const struct yoke_rope_a
     (void)stream;
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t i = 0; i < a->H * a->D / 2; i++) {
-            const double w = (double)(a->pos_start + n % a->T) * pow(a->theta, -2.0 * (double)(i % (a->D / 2)) / (double)a->D), s = a->inverse ? -sin(w) : sin(w);
+            const double w = (double)(a->pos_start + n % a->T)
+                             * pow(a->theta, -2.0 * (double)(i % (a->D / 2)) / (double)a->D),
+                         s = a->inverse ? -sin(w) : sin(w);
             const int64_t at = n * a->ldx + 2 * i;
             const double x = yokei_load(a->dtype, a->x, at), y = yokei_load(a->dtype, a->x, at + 1);
             yokei_store(a->dtype, a->x, at, x * cos(w) - y * s);
@@ -271,13 +284,13 @@ static yoke_status swiglu_swapped(yoke_stream *stream, const struct yoke_swiglu_
 /* ---- running ---- */
 
 /* A copy of the correct backend's table of `family`, in which `op` is run by `function`. */
-#define PLANT(family, op_name, function)                                    \
-    static void plant_##function(struct yoke_backend *backend)              \
-    {                                                                       \
-        static struct yoke_##family##_ops table;                            \
-        table = *sound->family;                                             \
-        table.op_name.run = function;                                       \
-        backend->family = &table;                                           \
+#define PLANT(family, op_name, function)                       \
+    static void plant_##function(struct yoke_backend *backend) \
+    {                                                          \
+        static struct yoke_##family##_ops table;               \
+        table = *sound->family;                                \
+        table.op_name.run = function;                          \
+        backend->family = &table;                              \
     }
 PLANT(gemm, gemm, gemm_without_last_column)
 PLANT(gemm, gemm, gemm_without_last_product)
@@ -314,8 +327,10 @@ static const struct planted {
     { "a dropped last column of A in a product", "gemm", "bf16", false, plant_gemm_without_last_product },
     { "a wrong rounding: a product truncated to bf16", "gemm", "bf16", false, plant_gemm_truncated },
     { "a wrong rounding: a conversion truncated to bf16", "cast", "f32", false, plant_cast_truncated },
-    { "an unmasked NaN in causal attention, f32", "attention_forward", "f32", false, plant_attention_unmasked },
-    { "an unmasked NaN in causal attention, bf16", "attention_forward", "bf16", false, plant_attention_unmasked },
+    { "an unmasked NaN in causal attention, f32", "attention_forward", "f32", false,
+      plant_attention_unmasked },
+    { "an unmasked NaN in causal attention, bf16", "attention_forward", "bf16", false,
+      plant_attention_unmasked },
     { "a missing 1/sqrt(d), f32", "attention_forward", "f32", false, plant_attention_unscaled },
     { "a missing 1/sqrt(d), bf16", "attention_forward", "bf16", false, plant_attention_unscaled },
     { "a missing 1/sqrt(d) in dk", "attention_backward", "f16", false, plant_attention_backward_unscaled },
@@ -323,25 +338,37 @@ static const struct planted {
     { "GELU erf for tanh, f16", "gelu_forward", "f16", false, plant_gelu_erf },
     { "GELU erf for tanh, bf16", "gelu_forward", "bf16", false, plant_gelu_erf },
     { "GELU erf for tanh, backward, bf16", "gelu_backward", "bf16", false, plant_gelu_backward_erf },
-    { "a missing last block of rows in embed_backward", "embed_backward", "f32", false, plant_embed_backward_without_last_block },
-    { "a token of another shard taken for one of this", "embed_forward", "bf16", false, plant_embed_forward_nearest_token },
-    { "a target's 1 taken off on a shard without its column, one shard", "xent_backward", "f32", false, plant_xent_backward_on_every_shard },
-    { "a target's 1 taken off on a shard without its column, joined", "xent_join", "bf16", false, plant_xent_backward_on_every_shard },
+    { "a missing last block of rows in embed_backward", "embed_backward", "f32", false,
+      plant_embed_backward_without_last_block },
+    { "a token of another shard taken for one of this", "embed_forward", "bf16", false,
+      plant_embed_forward_nearest_token },
+    { "a target's 1 taken off on a shard without its column, one shard", "xent_backward", "f32", false,
+      plant_xent_backward_on_every_shard },
+    { "a target's 1 taken off on a shard without its column, joined", "xent_join", "bf16", false,
+      plant_xent_backward_on_every_shard },
     { "shards that are not joined", "xent_join", "f16", false, plant_xent_join_of_first_part },
-    { "an ignored target that is counted by the join", "xent_join", "f32", false, plant_xent_join_counts_ignored },
+    { "an ignored target that is counted by the join", "xent_join", "f32", false,
+      plant_xent_join_counts_ignored },
     { "a wrong bias correction in adamw", "adamw", "f32", false, plant_adamw_late_by_one },
-    { "dgamma overwritten where it is accumulated", "layernorm_backward", "f16", false, plant_layernorm_backward_overwrites },
+    { "dgamma overwritten where it is accumulated", "layernorm_backward", "f16", false,
+      plant_layernorm_backward_overwrites },
     { "an element written beside the result", "gemm", "bf16", false, plant_gemm_beyond_its_columns },
     { "a result that differs from run to run", "gemm", "f32", false, plant_gemm_unrepeatable },
     { "an input that is changed", "xent_forward", "f32", false, plant_xent_forward_spoils_logits },
-    { "channels of a rank that drop what the first ones drop", "dropout", "bf16", false, plant_dropout_of_first_channels },
-    { "a piece of grouped heads counted from its first one", "attention_forward", "f32", false, plant_attention_heads_from_zero },
-    { "RMSNorm's statistics taken for constants", "rmsnorm_backward", "f16", false, plant_rmsnorm_backward_of_constant_size },
+    { "channels of a rank that drop what the first ones drop", "dropout", "bf16", false,
+      plant_dropout_of_first_channels },
+    { "a piece of grouped heads counted from its first one", "attention_forward", "f32", false,
+      plant_attention_heads_from_zero },
+    { "RMSNorm's statistics taken for constants", "rmsnorm_backward", "f16", false,
+      plant_rmsnorm_backward_of_constant_size },
     { "neighbouring channels turned together", "rope", "bf16", false, plant_rope_neighbours },
     { "gate and up swapped", "swiglu_forward", "bf16", false, plant_swiglu_swapped },
-    { "gradient check: attention drops out other pairs than forward", "attention_backward", NULL, true, plant_attention_backward_other_mask },
-    { "gradient check: GELU's derivative is that of another function", "gelu_backward", NULL, true, plant_gelu_backward_erf },
-    { "gradient check: a missing 1/sqrt(d) in dk", "attention_backward", NULL, true, plant_attention_backward_unscaled },
+    { "gradient check: attention drops out other pairs than forward", "attention_backward", NULL, true,
+      plant_attention_backward_other_mask },
+    { "gradient check: GELU's derivative is that of another function", "gelu_backward", NULL, true,
+      plant_gelu_backward_erf },
+    { "gradient check: a missing 1/sqrt(d) in dk", "attention_backward", NULL, true,
+      plant_attention_backward_unscaled },
 };
 
 static void keep_failure(void *context, const struct conform_line *line)
@@ -349,7 +376,8 @@ static void keep_failure(void *context, const struct conform_line *line)
     if (line->verdict == CONFORM_FAIL) conform_text(line, context, 1024);
 }
 
-static yoke_status run(yoke_device *device, const struct planted *p, char *text, struct conform_summary *summary)
+static yoke_status run(yoke_device *device, const struct planted *p, char *text,
+                       struct conform_summary *summary)
 {
     struct conform_options options = CONFORM_OPTIONS_INIT;
     options.op = p->op;
@@ -380,7 +408,8 @@ int main(void)
         if (!status) status = run(device, p, text, &with);
         device->backend = sound;
         const bool caught = !status && without.n_fail == 0 && without.n_pass > 0 && with.n_fail > 0;
-        printf("%sok %d - caught: %s\n# %s\n", caught ? "" : "not ", ++n, p->name, status ? yoke_last_error() : text);
+        printf("%sok %d - caught: %s\n# %s\n", caught ? "" : "not ", ++n, p->name,
+               status ? yoke_last_error() : text);
         n_bad += !caught;
     }
     yoke_device_close(device);

@@ -29,7 +29,8 @@ static void wrong_store(yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
 /* The functions of the backend that the kernels call. The library does not export them. */
 yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype)
 {
-    return dtype == YOKE_F64 ? yoke_fail(YOKE_EUNSUPPORTED, "%s: %s is f64", yokei_op_names[op], field) : YOKE_OK;
+    return dtype == YOKE_F64 ? yoke_fail(YOKE_EUNSUPPORTED, "%s: %s is f64", yokei_op_names[op], field)
+                             : YOKE_OK;
 }
 void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, const void *context)
 {
@@ -44,8 +45,11 @@ static void keep(void *context, const struct conform_line *line)
 
 int main(void)
 {
-    static const char *const names[N_ERRORS] = { "the same text without an error, which passes", "a store to bf16 that truncates, in a kernel of the host",
-                                                 "a last column that is not stored, in a kernel of the host" };
+    static const char *const names[N_ERRORS] = {
+        "the same text without an error, which passes",
+        "a store to bf16 that truncates, in a kernel of the host",
+        "a last column that is not stored, in a kernel of the host"
+    };
     yoke_device *device;
     int n_bad = 0;
     if (yoke_device_open("host", NULL, &device)) {
@@ -53,7 +57,8 @@ int main(void)
         return 1;
     }
     struct host_device *host = device->impl;
-    struct host_isa isa = *host->isas[host->n_isas - 1]; /* the generic instruction set, for which this file is compiled */
+    struct host_isa isa =
+        *host->isas[host->n_isas - 1]; /* the generic instruction set, for which this file is compiled */
     isa.rope = &HOST_NAME(host_rope_ops);
     host->isas[host->n_isas - 1] = &isa;
     for (error = SOUND; error < N_ERRORS; error++) {
@@ -65,7 +70,8 @@ int main(void)
         options.variant = isa.name;
         const yoke_status status = conform_run(device, &options, keep, text, &summary);
         const bool good = !status && (error ? summary.n_fail == 1 : summary.n_pass == 1 && !summary.n_fail);
-        printf("%sok %d - %s%s\n# %s\n", good ? "" : "not ", (int)error + 1, error ? "caught: " : "", names[error], status ? yoke_last_error() : text);
+        printf("%sok %d - %s%s\n# %s\n", good ? "" : "not ", (int)error + 1, error ? "caught: " : "",
+               names[error], status ? yoke_last_error() : text);
         n_bad += !good;
     }
     yoke_device_close(device);

@@ -23,7 +23,7 @@ enum change {
     REPLACE, /* replace `find`, which must occur once, by `by` */
     REMOVE,  /* remove the nth `find` */
     REMOVE_ALL,
-    RAISE,   /* the nth `find` to before the statement that it follows */
+    RAISE, /* the nth `find` to before the statement that it follows */
 };
 
 static const struct plant {
@@ -37,46 +37,69 @@ static const struct plant {
     bool soak; /* only in the full sweep, because it compiles longest */
 } plants[] = {
     /* wrong rounding */
-    { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE, "u + 0x7fffu + ((u >> 16) & 1u)", "u", 0, "add", "bf16", "l1w16" },
-    { "a conversion to bf16 that rounds ties up", "", "yk_to_bf16_##s(V x)", REPLACE, "0x7fffu + ((u >> 16) & 1u)", "0x8000u", 0, "cast", "f32", "l1w1" },
-    { "a conversion to f16 that rounds towards zero", "", "yk_store1_f16", REPLACE, "vstore_half_rte(x, 0, (__global half *)(p + i))",
-      "vstore_half_rtz(x, 0, (__global half *)(p + i))", 0, "add", "f16", "l1w1" },
+    { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE,
+      "u + 0x7fffu + ((u >> 16) & 1u)", "u", 0, "add", "bf16", "l1w16" },
+    { "a conversion to bf16 that rounds ties up", "", "yk_to_bf16_##s(V x)", REPLACE,
+      "0x7fffu + ((u >> 16) & 1u)", "0x8000u", 0, "cast", "f32", "l1w1" },
+    { "a conversion to f16 that rounds towards zero", "", "yk_store1_f16", REPLACE,
+      "vstore_half_rte(x, 0, (__global half *)(p + i))", "vstore_half_rtz(x, 0, (__global half *)(p + i))", 0,
+      "add", "f16", "l1w1" },
     /* dropped last column */
-    { "a row whose last column is not stored", "", "YK_FN void yk_storew_##S(YK_GLOBAL yk_##S *p, yk_long i, yk_long n, yk_vec v)                   \\", REPLACE,
-      "for (int j = 0; i + j < n; j++)", "for (int j = 0; i + j + 1 < n; j++)", 0, "layernorm_forward", "f32", "l1w16" },
-    { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE, "n < N)", "n + 1 < N)", 0, "gemm", "f32", "team64" },
-    { "a sum over a row without its last column", "norm", "YK_KERNEL(layernorm_forward)", REPLACE, "beta ? C : 0", "beta ? C - 1 : 0", 0, "layernorm_forward", "f32", "l1w1" },
+    { "a row whose last column is not stored", "",
+      "YK_FN void yk_storew_##S(YK_GLOBAL yk_##S *p, yk_long i, yk_long n, yk_vec v)                   \\",
+      REPLACE, "for (int j = 0; i + j < n; j++)", "for (int j = 0; i + j + 1 < n; j++)", 0,
+      "layernorm_forward", "f32", "l1w16" },
+    { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE, "n < N)",
+      "n + 1 < N)", 0, "gemm", "f32", "team64" },
+    { "a sum over a row without its last column", "norm", "YK_KERNEL(layernorm_forward)", REPLACE,
+      "beta ? C : 0", "beta ? C - 1 : 0", 0, "layernorm_forward", "f32", "l1w1" },
     /* missing and misplaced barriers between the lanes of a team */
-    { "a barrier that is missing before lanes read each other's sums", "", "#define YK_DEFINE_TEAM", REMOVE, "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "layernorm_forward", "f32", "l32w1" },
-    { "a barrier that stands before lanes write their sums, not behind", "", "#define YK_DEFINE_TEAM", RAISE, "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "xent_forward", "f32", "l64w1" },
-    { "a product without barriers", "gemm", "YK_KERNEL(gemm_team)", REMOVE_ALL, "yk_barrier();", NULL, 0, "gemm", "f32", "team64" },
-    { "a barrier that is missing before a row's sum is read", "attention", "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 6, "attention_forward", "f32", "team", .soak = true },
-    { "a barrier that is missing before queries are used", "attention", "YK_KERNEL(attention_dkv_team)", REMOVE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team" },
-    { "a barrier that stands before the queries are fetched, not behind", "attention", "YK_KERNEL(attention_dkv_team)", RAISE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team", .soak = true },
+    { "a barrier that is missing before lanes read each other's sums", "", "#define YK_DEFINE_TEAM", REMOVE,
+      "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "layernorm_forward", "f32", "l32w1" },
+    { "a barrier that stands before lanes write their sums, not behind", "", "#define YK_DEFINE_TEAM", RAISE,
+      "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "xent_forward", "f32", "l64w1" },
+    { "a product without barriers", "gemm", "YK_KERNEL(gemm_team)", REMOVE_ALL, "yk_barrier();", NULL, 0,
+      "gemm", "f32", "team64" },
+    { "a barrier that is missing before a row's sum is read", "attention",
+      "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 6, "attention_forward", "f32",
+      "team", .soak = true },
+    { "a barrier that is missing before queries are used", "attention", "YK_KERNEL(attention_dkv_team)",
+      REMOVE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team" },
+    { "a barrier that stands before the queries are fetched, not behind", "attention",
+      "YK_KERNEL(attention_dkv_team)", RAISE, "yk_barrier();", NULL, 2, "attention_backward", "f32", "team",
+      .soak = true },
     /* unmasked NaN */
-    { "masked values that are taken times 0", "attention", "YK_FN void attention_accumulate", REPLACE, "sign * (c - ROW(i)) >= bound", "sign * (c - ROW(i)) >= -(1 << 30)", 0,
-      "attention_forward", "f32", "team" },
-    { "masked values that are taken times 0, in registers", "attention", "YK_FN void attention_update", REPLACE, "sign * (k - i) >= bound", "sign * (k - i) >= -YK_KB", 0,
-      "attention_forward", "f32", "", .soak = true },
+    { "masked values that are taken times 0", "attention", "YK_FN void attention_accumulate", REPLACE,
+      "sign * (c - ROW(i)) >= bound", "sign * (c - ROW(i)) >= -(1 << 30)", 0, "attention_forward", "f32",
+      "team" },
+    { "masked values that are taken times 0, in registers", "attention", "YK_FN void attention_update",
+      REPLACE, "sign * (k - i) >= bound", "sign * (k - i) >= -YK_KB", 0, "attention_forward", "f32", "",
+      .soak = true },
     /* rotary pairs */
-    { "neighbouring channels turned together", "rope", "YK_KERNEL(rope)", REPLACE, "*first = x + n * ldx + h * D, *second = first + half_D;",
+    { "neighbouring channels turned together", "rope", "YK_KERNEL(rope)", REPLACE,
+      "*first = x + n * ldx + h * D, *second = first + half_D;",
       "*first = x + n * ldx + h * D + i, *second = first + 1;", 0, "rope", "f32", "l1w1" },
     /* K/V heads */
-    { "query heads that read another K/V head, forward", "attention", "YK_KERNEL(attention_forward_team)", REPLACE, "hkv = (lead + h) / group", "hkv = ((lead + h) / group + 1) % Hkv", 0,
-      "attention_forward", "f32", "team" },
-    { "query heads that read K/V heads in turn, in dq", "attention", "YK_KERNEL(attention_dq_team)", REPLACE, "hkv = (lead + h) / group", "hkv = (lead + h) % Hkv", 0,
-      "attention_backward", "f32", "team", .soak = true },
-    { "a K/V head's gradient from query heads one further on", "attention", "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead", "head = kv * group - lead + (kv > 0)", 0,
-      "attention_backward", "f32", "team" },
-    { "a K/V head's gradient from query heads one further on, in registers", "attention", "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead",
+    { "query heads that read another K/V head, forward", "attention", "YK_KERNEL(attention_forward_team)",
+      REPLACE, "hkv = (lead + h) / group", "hkv = ((lead + h) / group + 1) % Hkv", 0, "attention_forward",
+      "f32", "team" },
+    { "query heads that read K/V heads in turn, in dq", "attention", "YK_KERNEL(attention_dq_team)", REPLACE,
+      "hkv = (lead + h) / group", "hkv = (lead + h) % Hkv", 0, "attention_backward", "f32", "team",
+      .soak = true },
+    { "a K/V head's gradient from query heads one further on", "attention", "YK_FN int attention_first_head",
+      REPLACE, "head = kv * group - lead", "head = kv * group - lead + (kv > 0)", 0, "attention_backward",
+      "f32", "team" },
+    { "a K/V head's gradient from query heads one further on, in registers", "attention",
+      "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead",
       "head = kv * group - lead + (kv > 0)", 0, "attention_backward", "f32", "", .soak = true },
 };
 
 /* ---- planting ---- */
 
-static const struct plant *planted;      /* NULL: texts without errors */
+static const struct plant *planted; /* NULL: texts without errors */
 static const struct yokei_gpu_driver *driver;
-static int n_changed, n_missing;         /* numbers of programs that were changed, and of programs that lack the text to change */
+static int n_changed,
+    n_missing; /* numbers of programs that were changed, and of programs that lack the text to change */
 
 static const char *nth(const char *from, const char *end, const char *find, int n)
 {
@@ -111,13 +134,19 @@ static char *change_text(const struct plant *p, const char *text)
     if (!after || strstr(after + 1, p->after)) return NULL;
     end = strstr(after + strlen(p->after), "YK_KERNEL(");
     if (!end) end = after + strlen(after);
-    const int n = count(after, end, p->find), first = p->change == REMOVE || p->change == RAISE ? p->nth : 1, last = p->change == REMOVE_ALL ? n : first;
+    const int n = count(after, end, p->find), first = p->change == REMOVE || p->change == RAISE ? p->nth : 1,
+              last = p->change == REMOVE_ALL ? n : first;
     if (n < last || n == 0 || (p->change == REPLACE && n != 1)) return NULL;
     char *out = malloc(strlen(text) + (p->by ? strlen(p->by) : 0) + 2), *to = out;
     const char *rest = text;
     for (int i = first; out && i <= last; i++) {
-        const char *at = nth(after, end, p->find, i), *raised = p->change == RAISE ? statement_before(after, at) : at;
-        to += sprintf(to, "%.*s%s%.*s", (int)(raised - rest), rest, p->change == RAISE ? p->find : p->by ? p->by : "", (int)(at - raised), raised);
+        const char *at = nth(after, end, p->find, i),
+                   *raised = p->change == RAISE ? statement_before(after, at) : at;
+        to += sprintf(to, "%.*s%s%.*s", (int)(raised - rest), rest,
+                      p->change == RAISE ? p->find
+                      : p->by            ? p->by
+                                         : "",
+                      (int)(at - raised), raised);
         rest = at + strlen(p->find);
     }
     if (out) strcpy(to, rest);
@@ -127,12 +156,15 @@ static char *change_text(const struct plant *p, const char *text)
 static yoke_status build(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
 {
     struct yokei_gpu_source wrong = *source;
-    if (!planted || (planted->family[0] && strcmp(planted->family, source->name))) return driver->build(device, source, program_out);
+    if (!planted || (planted->family[0] && strcmp(planted->family, source->name)))
+        return driver->build(device, source, program_out);
     char *text = change_text(planted, planted->family[0] ? source->text : source->prelude);
     if (!text) {
         n_missing++;
-        return yoke_fail(YOKE_EINTERNAL, "planted kernels: '%s' does not stand %s behind '%s'; adapt the table to the kernel's new text", planted->find,
-                         planted->change == REPLACE ? "once" : "so often", planted->after);
+        return yoke_fail(
+            YOKE_EINTERNAL,
+            "planted kernels: '%s' does not stand %s behind '%s'; adapt the table to the kernel's new text",
+            planted->find, planted->change == REPLACE ? "once" : "so often", planted->after);
     }
     *(planted->family[0] ? &wrong.text : &wrong.prelude) = text;
     n_changed++;
@@ -169,7 +201,8 @@ static void keep(void *context, const struct conform_line *line)
     conform_text(line, o->text, sizeof o->text);
 }
 
-static yoke_status sweep(yoke_device *device, const struct plant *p, int only_case, struct conform_summary *summary, struct outcome *o)
+static yoke_status sweep(yoke_device *device, const struct plant *p, int only_case,
+                         struct conform_summary *summary, struct outcome *o)
 {
     struct conform_options options = CONFORM_OPTIONS_INIT;
     options.op = p->op;
@@ -184,7 +217,8 @@ static yoke_status sweep(yoke_device *device, const struct plant *p, int only_ca
  * NULL if the sweep reports wrong numbers, and the correct kernel passes the case that the sweep names.
  * Otherwise the reason for the failure.
  */
-static const char *judge(const char *spec, yoke_device *sound, const struct plant *p, char *text, size_t bytes)
+static const char *judge(const char *spec, yoke_device *sound, const struct plant *p, char *text,
+                         size_t bytes)
 {
     struct conform_summary with = { .n_fail = 0 }, without = { .n_fail = 0 };
     struct outcome wrong, right;
@@ -208,7 +242,8 @@ static int n_tests, n_bad;
 
 static void report(const char *name, const char *why, const char *text)
 {
-    printf("%sok %d - caught: %s%s%s\n# %s\n", why ? "not " : "", ++n_tests, name, why ? ": " : "", why ? why : "", text);
+    printf("%sok %d - caught: %s%s%s\n# %s\n", why ? "not " : "", ++n_tests, name, why ? ": " : "",
+           why ? why : "", text);
     fflush(stdout);
     n_bad += why != NULL;
 }
@@ -231,7 +266,8 @@ int main(int argc, char **argv)
     const char *spec = argc > 1 ? argv[1] : "opencl:0";
     const yoke_status status = yoke_device_open(spec, NULL, &sound);
     if (status) {
-        printf("%sok 1 - planted kernels on %s%s%s\n1..1\n", status == YOKE_ENODEV ? "" : "not ", spec, status == YOKE_ENODEV ? " # SKIP " : ": ", yoke_last_error());
+        printf("%sok 1 - planted kernels on %s%s%s\n1..1\n", status == YOKE_ENODEV ? "" : "not ", spec,
+               status == YOKE_ENODEV ? " # SKIP " : ": ", yoke_last_error());
         return status != YOKE_ENODEV;
     }
     plant_all(spec, sound);

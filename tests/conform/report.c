@@ -56,17 +56,17 @@ static yoke_status device_lost(yoke_stream *stream, const struct yoke_add_args *
     return sound->elementwise->add.run(stream, a);
 }
 
-#define PLANT(op, function)                                                          \
-    static void plant_##function(yoke_device *device)                                \
-    {                                                                                \
-        static struct yoke_elementwise_ops table;                                    \
-        static struct yoke_backend backend;                                          \
-        sound = device->backend;                                                     \
-        backend = *sound;                                                            \
-        table = *sound->elementwise;                                                 \
-        table.op.run = function;                                                     \
-        backend.elementwise = &table;                                                \
-        device->backend = &backend;                                                  \
+#define PLANT(op, function)                           \
+    static void plant_##function(yoke_device *device) \
+    {                                                 \
+        static struct yoke_elementwise_ops table;     \
+        static struct yoke_backend backend;           \
+        sound = device->backend;                      \
+        backend = *sound;                             \
+        table = *sound->elementwise;                  \
+        table.op.run = function;                      \
+        backend.elementwise = &table;                 \
+        device->backend = &backend;                   \
     }
 PLANT(add, add_wrong)
 PLANT(add, add_segfaults)
@@ -75,7 +75,8 @@ PLANT(add, device_lost)
 
 static void die_at_once(yoke_device *device) { (void)device, abort(); }
 
-static yoke_status build_with_an_error(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
+static yoke_status build_with_an_error(yoke_device *device, const struct yokei_gpu_source *source,
+                                       void **program_out)
 {
     extern const struct yokei_gpu_driver yokei_opencl_driver;
     struct yokei_gpu_source broken = *source;
@@ -116,7 +117,12 @@ static void keep(void *context, const struct conform_line *line)
 
 static struct seen run(const char *spec, const char *op, const char *dtype, void (*opened)(yoke_device *))
 {
-    struct seen s = { .lines = json_array(), .verify = { .spec = spec, .options = CONFORM_OPTIONS_INIT, .hang_s = 120, .opened = opened, .callback = keep } };
+    struct seen s = { .lines = json_array(),
+                      .verify = { .spec = spec,
+                                  .options = CONFORM_OPTIONS_INIT,
+                                  .hang_s = 120,
+                                  .opened = opened,
+                                  .callback = keep } };
     s.verify.options.op = op;
     s.verify.options.dtype = dtype;
     if (opened == plant_scale_hangs) s.verify.options.variant = "generic", s.verify.hang_s = 4;
@@ -136,13 +142,15 @@ static void write_report(struct seen *s)
     s->report = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     free(text);
     assert_non_null(s->report);
-    assert_int_equal(json_array_size(json_object_get(s->report, "lines")), s->verify.summary.n_pass + s->verify.summary.n_fail +
-                                                                               s->verify.summary.n_skip + s->verify.summary.n_left_out);
+    assert_int_equal(json_array_size(json_object_get(s->report, "lines")),
+                     s->verify.summary.n_pass + s->verify.summary.n_fail + s->verify.summary.n_skip
+                         + s->verify.summary.n_left_out);
 }
 
 static const char *text_of(const struct seen *s, const char *object, const char *name)
 {
-    const char *text = json_string_value(json_object_get(object ? json_object_get(s->report, object) : s->report, name));
+    const char *text = json_string_value(
+        json_object_get(object ? json_object_get(s->report, object) : s->report, name));
     return text ? text : "";
 }
 
@@ -158,27 +166,33 @@ static void a_wrong_op_is_named_with_its_case_element_and_command(void **state)
     assert_string_equal(text_of(&s, "first", "dtype"), "f32");
     const json_t *first = json_object_get(s.report, "first"), *element = json_object_get(first, "element");
     assert_int_equal(json_integer_value(json_array_get(json_object_get(element, "index"), 2)), 2);
-    const double got = json_real_value(json_object_get(element, "got")), wanted = json_real_value(json_object_get(element, "wanted"));
+    const double got = json_real_value(json_object_get(element, "got")),
+                 wanted = json_real_value(json_object_get(element, "wanted"));
     assert_true(fabs(got - wanted - 1) < 1e-5);
     assert_true(json_real_value(json_object_get(element, "ratio")) > 1);
     char command[256];
-    snprintf(command, sizeof command, "yoke verify --device host --op add --dtype f32 --variant %s --seed 1 --case %d", text_of(&s, "first", "variant"),
-             (int)json_integer_value(json_object_get(first, "case")));
+    snprintf(command, sizeof command,
+             "yoke verify --device host --op add --dtype f32 --variant %s --seed 1 --case %d",
+             text_of(&s, "first", "variant"), (int)json_integer_value(json_object_get(first, "case")));
     assert_string_equal(text_of(&s, "first", "repeat"), command);
     assert_true(s.verify.summary.n_pass > 0); /* the other types and ops */
-    assert_true(*text_of(&s, "tuning", "from") && *text_of(&s, "device", "driver") && *text_of(&s, "host", "kernel") && *text_of(&s, "build", "compiler"));
+    assert_true(*text_of(&s, "tuning", "from") && *text_of(&s, "device", "driver")
+                && *text_of(&s, "host", "kernel") && *text_of(&s, "build", "compiler"));
     json_decref(s.report);
 }
 
 static void an_op_that_kills_its_process_is_one_line(void **state)
 {
     (void)state;
-    struct seen s = run("host", "elementwise", NULL, plant_add_segfaults), sane = run("host", "elementwise", NULL, NULL);
+    struct seen s = run("host", "elementwise", NULL, plant_add_segfaults),
+                sane = run("host", "elementwise", NULL, NULL);
     write_report(&s);
     assert_int_equal(s.status, YOKE_OK);
     assert_int_equal(json_array_size(json_object_get(s.report, "lines")), json_array_size(sane.lines));
-    assert_int_equal(s.verify.n_crashes, s.verify.summary.n_fail); /* add in f16; each variant runs in its own child process */
-    assert_true(s.verify.summary.n_fail >= 1 && s.verify.summary.n_pass + s.verify.summary.n_fail == sane.verify.summary.n_pass);
+    assert_int_equal(s.verify.n_crashes,
+                     s.verify.summary.n_fail); /* add in f16; each variant runs in its own child process */
+    assert_true(s.verify.summary.n_fail >= 1
+                && s.verify.summary.n_pass + s.verify.summary.n_fail == sane.verify.summary.n_pass);
     assert_string_equal(text_of(&s, "first", "op"), "add");
     assert_string_equal(text_of(&s, "first", "dtype"), "f16");
     assert_non_null(strstr(text_of(&s, "first", "reason"), "killed by signal 11"));

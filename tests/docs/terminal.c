@@ -43,7 +43,8 @@ static void pass_on(int terminal, int then)
 int main(int argc, char **argv)
 {
     char *rest;
-    const int columns = argc > 2 ? (int)strtol(argv[1], &rest, 10) : 0, then = columns && *rest == ':' ? atoi(rest + 1) : 0;
+    const int columns = argc > 2 ? (int)strtol(argv[1], &rest, 10) : 0,
+              then = columns && *rest == ':' ? atoi(rest + 1) : 0;
     if (!columns) {
         fprintf(stderr, "usage: terminal COLUMNS[:COLUMNS_THEN] COMMAND...\n");
         return 2;

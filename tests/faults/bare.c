@@ -102,15 +102,18 @@ static json_t *ask(const struct trial *t)
 /* What is wrong with the answer; NULL: nothing. *sure_out: the answer names only one rank. */
 static const char *judge(const struct trial *t, const json_t *root, bool *sure_out, const char **text_out)
 {
-    const json_t *culprit = json_object_get(root, "culprit"), *candidates = json_object_get(culprit, "candidates");
+    const json_t *culprit = json_object_get(root, "culprit"),
+                 *candidates = json_object_get(culprit, "candidates");
     const json_t *named = json_object_get(culprit, "rank");
     bool among = false;
     *text_out = json_string_value(json_object_get(culprit, "text"));
     if (!*text_out || !json_is_array(candidates)) return "there is no answer";
-    for (size_t i = 0; i < json_array_size(candidates); i++) among |= json_integer_value(json_array_get(candidates, i)) == t->at_rank;
+    for (size_t i = 0; i < json_array_size(candidates); i++)
+        among |= json_integer_value(json_array_get(candidates, i)) == t->at_rank;
     *sure_out = json_array_size(candidates) == 1;
     if (!among) return "the rank is not named";
-    if (*sure_out && (!json_is_integer(named) || json_integer_value(named) != t->at_rank)) return "another rank is named";
+    if (*sure_out && (!json_is_integer(named) || json_integer_value(named) != t->at_rank))
+        return "another rank is named";
     /*
      * If several ranks are candidates and no rank waited, all were between two collectives. Then there is no
      * rank to be named.
@@ -128,13 +131,16 @@ static bool run(struct trial *t, int number)
     start(t);
     const bool busy = are_busy(t);
     usleep(draw(100000));
-    if (!busy) why = "the ranks did not start";
-    else kill(t->pids[t->at_rank], SIGKILL);
+    if (!busy)
+        why = "the ranks did not start";
+    else
+        kill(t->pids[t->at_rank], SIGKILL);
     if (!end_job(t) && !why) why = "the launcher did not end";
     json_t *root = why ? NULL : ask(t);
     if (!why) why = root ? judge(t, root, &sure, &text) : "yoke trace failed";
     printf("%sok %d - rank %d of %d killed%s: %s%s%s\n", why ? "not " : "", number, t->at_rank, t->n_ranks,
-           t->ms ? " while rank 0 computes much" : "", sure ? "named" : "among the candidates", why ? "; " : "", why ? why : "");
+           t->ms ? " while rank 0 computes much" : "", sure ? "named" : "among the candidates",
+           why ? "; " : "", why ? why : "");
     if (why || !sure) printf("# %s\n", text);
     fflush(stdout);
     json_decref(root);
@@ -157,6 +163,7 @@ int main(int argc, char **argv)
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
         n_sure += run(&t, i);
     }
-    printf("%sok %d - %d of %d named for certain\n", 4 * n_sure >= 3 * trials ? "" : "not ", trials + 1, n_sure, trials);
+    printf("%sok %d - %d of %d named for certain\n", 4 * n_sure >= 3 * trials ? "" : "not ", trials + 1,
+           n_sure, trials);
     return 4 * n_sure < 3 * trials;
 }

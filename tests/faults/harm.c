@@ -28,18 +28,20 @@
 #include "tests/faults/shared_files.h"
 
 #define MAX_RANKS 8
-#define LIMIT_SECONDS 40.0 /* far above the documented limits, so that a busy machine is no failure, but a hang is */
+#define LIMIT_SECONDS \
+    40.0 /* far above the documented limits, so that a busy machine is no failure, but a hang is */
 
 struct trial {
     const char *yoke, *victim, *harm;
     int n_ranks, at_rank, n_hosts; /* n_hosts 0: this host */
-    double delay; /* seconds from the time when all ranks have printed their process ids */
+    double delay;                  /* seconds from the time when all ranks have printed their process ids */
     pid_t job, pids[MAX_RANKS];
     int out, err;
     char text[8192]; /* stderr */
     int code;        /* exit status, as from waitpid */
     double seconds;  /* seconds from the harm to the end */
-    double harmed, noticed; /* time of the harm; seconds until the last of the other ranks returned an error */
+    double harmed,
+        noticed;     /* time of the harm; seconds until the last of the other ranks returned an error */
     bool begun;      /* all ranks were in their collectives */
     char tag[64];    /* a tag in the environment of all processes of the trial */
     char folder[64]; /* the run directory, for several hosts */
@@ -70,8 +72,9 @@ static void start(struct trial *t)
         close(out[0]);
         close(err[0]);
         if (t->n_hosts)
-            execl(t->yoke, t->yoke, "run", "-n", n, "--grace", "10s", "--hosts", t->n_hosts == 2 ? "host1,host2" : "host1,host2,host3", "--run-dir",
-                  t->folder, "--", t->victim, (char *)NULL);
+            execl(t->yoke, t->yoke, "run", "-n", n, "--grace", "10s", "--hosts",
+                  t->n_hosts == 2 ? "host1,host2" : "host1,host2,host3", "--run-dir", t->folder, "--",
+                  t->victim, (char *)NULL);
         execl(t->yoke, t->yoke, "run", "-n", n, "--grace", "10s", "--", t->victim, (char *)NULL);
         _exit(127);
     }
@@ -141,7 +144,10 @@ static int has_bytes(int pid, const char *file, const char *bytes, size_t n)
     return length > 0 && memmem(found, (size_t)length, bytes, n) != NULL;
 }
 
-static int has_text(int pid, const char *file, const char *text) { return has_bytes(pid, file, text, strlen(text)); }
+static int has_text(int pid, const char *file, const char *text)
+{
+    return has_bytes(pid, file, text, strlen(text));
+}
 
 /* Whether a process is in a host, and is not the host's first process. */
 static int is_in(int pid, int host)
@@ -174,13 +180,20 @@ static int is_rank(const struct trial *t, int pid)
     char numbers[64], rank[32]; /* process ids of different hosts may be equal */
     const int length = snprintf(rank, sizeof rank, "PMI_RANK=%d", t->at_rank) + 1;
     snprintf(numbers, sizeof numbers, "NSpid:\t%d\t%d\n", pid, (int)t->pids[t->at_rank]);
-    return has_text(pid, "status", numbers) && has_text(pid, "environ", t->tag) && has_bytes(pid, "environ", rank, (size_t)length);
+    return has_text(pid, "status", numbers) && has_text(pid, "environ", t->tag)
+           && has_bytes(pid, "environ", rank, (size_t)length);
 }
 
-static int is_launcher(const struct trial *t, int pid) { return parent_of(pid) == t->job && has_text(pid, "cmdline", "mpiexec"); }
+static int is_launcher(const struct trial *t, int pid)
+{
+    return parent_of(pid) == t->job && has_text(pid, "cmdline", "mpiexec");
+}
 
 /* Ranks are placed in blocks. */
-static int host_of(const struct trial *t, int rank) { return 1 + rank / ((t->n_ranks + t->n_hosts - 1) / t->n_hosts); }
+static int host_of(const struct trial *t, int rank)
+{
+    return 1 + rank / ((t->n_ranks + t->n_hosts - 1) / t->n_hosts);
+}
 
 /*
  * In the build folder the program yoke is a libtool script. But the script ends in exec, so the process is
@@ -193,7 +206,8 @@ static pid_t target(const struct trial *t)
     pid_t rank = t->n_hosts ? find(t, is_rank) : t->pids[t->at_rank];
     if (rank <= 1) return -1;
     if (!strcmp(t->harm, "agent")) return parent_of(rank);
-    const pid_t holder = parent_of(parent_of(rank)); /* the process that the launcher's proxy on this host started */
+    const pid_t holder = parent_of(
+        parent_of(rank)); /* the process that the launcher's proxy on this host started */
     if (!strcmp(t->harm, "holder")) return holder;
     if (!strcmp(t->harm, "proxy")) return parent_of(holder);
     if (!strcmp(t->harm, "launcher")) return parent_of(parent_of(holder));
@@ -283,15 +297,20 @@ static const char *judge_others(struct trial *t)
 {
     static char why[1400];
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
-    const double limit = !strcmp(t->harm, "kill") ? 3 : 8; /* far above the documented limits; the real time is printed */
+    const double limit = !strcmp(t->harm, "kill")
+                             ? 3
+                             : 8; /* far above the documented limits; the real time is printed */
     char name[64], text[1024];
     snprintf(name, sizeof name, "rank %d (host ", t->at_rank);
     for (int r = 0; r < t->n_ranks; r++) {
         double when = 0;
-        if (r == t->at_rank || (!strcmp(t->harm, "host") && host_of(t, r) == host_of(t, t->at_rank))) continue;
-        if (!word_of(t, "said", r, &when, text, sizeof text)) return snprintf(why, sizeof why, "rank %d said nothing", r), why;
+        if (r == t->at_rank || (!strcmp(t->harm, "host") && host_of(t, r) == host_of(t, t->at_rank)))
+            continue;
+        if (!word_of(t, "said", r, &when, text, sizeof text))
+            return snprintf(why, sizeof why, "rank %d said nothing", r), why;
         t->noticed = when - t->harmed > t->noticed ? when - t->harmed : t->noticed;
-        if (!strstr(text, cut ? " (host host" : name) || !strstr(text, "all_reduce #")) return snprintf(why, sizeof why, "rank %d said: %s", r, text), why;
+        if (!strstr(text, cut ? " (host host" : name) || !strstr(text, "all_reduce #"))
+            return snprintf(why, sizeof why, "rank %d said: %s", r, text), why;
     }
     return t->noticed > limit ? "the others noticed too late" : NULL;
 }
@@ -320,11 +339,17 @@ static const char *judge(struct trial *t, int shared_before)
     if (shared_files(t) > shared_before) return "files are left in /dev/shm";
     if (supervisor) return NULL; /* the supervisor was killed, so no process can report anything */
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
-    const char *others = t->begun && (cut || !strcmp(t->harm, "kill") || !strcmp(t->harm, "stop")) ? judge_others(t) : NULL;
+    const char *others = t->begun && (cut || !strcmp(t->harm, "kill") || !strcmp(t->harm, "stop"))
+                             ? judge_others(t)
+                             : NULL;
     if (others) return others;
-    if (cut && WIFEXITED(t->code) && (WEXITSTATUS(t->code) == 15 || WEXITSTATUS(t->code) == 16) && count(t->text, "yoke: error:") == 1) return NULL;
+    if (cut && WIFEXITED(t->code) && (WEXITSTATUS(t->code) == 15 || WEXITSTATUS(t->code) == 16)
+        && count(t->text, "yoke: error:") == 1)
+        return NULL;
     if (!WIFEXITED(t->code) || WEXITSTATUS(t->code) != 16)
-        return snprintf(why, sizeof why, "exit code %d, wanted 16", WIFEXITED(t->code) ? WEXITSTATUS(t->code) : -1), why;
+        return snprintf(why, sizeof why, "exit code %d, wanted 16",
+                        WIFEXITED(t->code) ? WEXITSTATUS(t->code) : -1),
+               why;
     if (count(t->text, "yoke: error:") != 1) return "not exactly one error";
     if (!strcmp(t->harm, "launcher") || !strcmp(t->harm, "proxy") || !strcmp(t->harm, "holder"))
         return strstr(t->text, "the launcher") ? NULL : "the launcher is not named";
@@ -359,12 +384,16 @@ static void run(struct trial *t, int number)
     waitpid(t->job, &t->code, 0);
     snprintf(link, sizeof link, "ip link set h%d up", t->n_hosts ? host_of(t, t->at_rank) : 0);
     if (!strcmp(t->harm, "link") && system(link)) whom = -1;
-    const char *why = !met ? "the ranks did not start" : whom <= 1 ? "the process to harm was not found" : judge(t, shared_before);
+    const char *why = !met        ? "the ranks did not start"
+                      : whom <= 1 ? "the process to harm was not found"
+                                  : judge(t, shared_before);
     if (late) why = "it did not end in time";
     char noticed[64] = "";
-    if (t->begun && t->noticed > 0) snprintf(noticed, sizeof noticed, ", the last of the others knew after %.2f s", t->noticed);
-    printf("%s %d - %s rank %d of %d%s after %.0f ms: %.2f s%s%s%s\n", why ? "not ok" : "ok", number, t->harm, t->at_rank, t->n_ranks,
-           t->n_hosts ? " on several hosts" : "", t->delay * 1e3, t->seconds, noticed, why ? ", " : "", why ? why : "");
+    if (t->begun && t->noticed > 0)
+        snprintf(noticed, sizeof noticed, ", the last of the others knew after %.2f s", t->noticed);
+    printf("%s %d - %s rank %d of %d%s after %.0f ms: %.2f s%s%s%s\n", why ? "not ok" : "ok", number, t->harm,
+           t->at_rank, t->n_ranks, t->n_hosts ? " on several hosts" : "", t->delay * 1e3, t->seconds, noticed,
+           why ? ", " : "", why ? why : "");
     if (why) printf("# code %d, stderr: %s\n", t->code, t->text);
     fflush(stdout);
     close(t->out);
@@ -384,7 +413,8 @@ int main(int argc, char **argv)
         while (getenv("TEST_HOSTS_DIR") && host_pid(t.n_hosts + 1) > 0) t.n_hosts++;
         t.n_ranks = (t.n_hosts ? t.n_hosts : 2) + (int)draw(3);
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
-        t.delay = draw(4) ? 0.1 + 1e-3 * draw(600) : 1e-3 * draw(80); /* a quarter of the trials harm the job while MPI starts */
+        t.delay = draw(4) ? 0.1 + 1e-3 * draw(600)
+                          : 1e-3 * draw(80); /* a quarter of the trials harm the job while MPI starts */
         /*
          * A link that breaks while MPI starts is waited for --start-seconds long; tests/hosts/cut tests this.
          */

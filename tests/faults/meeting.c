@@ -71,8 +71,11 @@ int main(int argc, char **argv)
     MPI_Comm_rank(world, &rank);
     const double begin = yokei_now();
     const yoke_status status = live(world);
-    if (!strcmp(where, "shrink")) printf("rank %d went on: %s\n", rank, status ? yoke_last_error() : "all is well");
-    else printf("rank %d was told after %.3f s: %s\n", rank, yokei_now() - begin, status ? yoke_last_error() : "nothing");
+    if (!strcmp(where, "shrink"))
+        printf("rank %d went on: %s\n", rank, status ? yoke_last_error() : "all is well");
+    else
+        printf("rank %d was told after %.3f s: %s\n", rank, yokei_now() - begin,
+               status ? yoke_last_error() : "nothing");
     fflush(stdout);
     _exit(strcmp(where, "shrink") ? yoke_status_exit_code(status) : status != YOKE_OK);
 }

@@ -80,7 +80,9 @@ static yoke_status work(yoke_comm *comm, int round, float *data)
     if (status) return status;
     const float expected = (float)(size * (size - 1) / 2 + size * round);
     for (size_t i = 0; i < count; i++)
-        if (data[i] != expected) return yoke_fail(YOKE_ENUMERIC, "round %d, element %zu: %g, wanted %g", round, i, data[i], expected);
+        if (data[i] != expected)
+            return yoke_fail(YOKE_ENUMERIC, "round %d, element %zu: %g, wanted %g", round, i, data[i],
+                             expected);
     return YOKE_OK;
 }
 
@@ -103,7 +105,8 @@ static yoke_status recover(yoke_comm **comm, int *round)
     }
 }
 
-static yoke_status run(yoke_comm **comm, const char *how, const struct death *deaths, int n_deaths, float *data, int *n_lost)
+static yoke_status run(yoke_comm **comm, const char *how, const struct death *deaths, int n_deaths,
+                       float *data, int *n_lost)
 {
     pthread_t thread;
     const int me = yoke_comm_rank(*comm), n = yoke_comm_size(*comm);
@@ -114,8 +117,10 @@ static yoke_status run(yoke_comm **comm, const char *how, const struct death *de
             const struct death *death = &deaths[next++];
             if (death->rank != me) continue;
             if (!strcmp(how, "exit")) _exit(3);
-            if (!strcmp(how, "abort")) yoke_comm_abort(*comm, "tried on purpose");
-            else if (pthread_create(&thread, NULL, die, (void *)death)) return yoke_fail(YOKE_EINTERNAL, "no thread");
+            if (!strcmp(how, "abort"))
+                yoke_comm_abort(*comm, "tried on purpose");
+            else if (pthread_create(&thread, NULL, die, (void *)death))
+                return yoke_fail(YOKE_EINTERNAL, "no thread");
         }
         const yoke_status status = work(*comm, round, data);
         if (!status) {

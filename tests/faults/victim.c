@@ -51,7 +51,8 @@ static yoke_status work(yoke_comm *comm, long rounds, double ms, size_t fixed, f
         if (ms > 0 && yoke_comm_rank(comm) == 0) compute(ms);
         YOKE_TRY(yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL));
         for (size_t i = 0; i < count; i++)
-            if (data[i] != (float)yoke_comm_size(comm)) return yoke_fail(YOKE_ENUMERIC, "round %ld, element %zu: wrong sum %g", round, i, data[i]);
+            if (data[i] != (float)yoke_comm_size(comm))
+                return yoke_fail(YOKE_ENUMERIC, "round %ld, element %zu: wrong sum %g", round, i, data[i]);
         if (round == 0) leave_word("begun", "");
     }
     return YOKE_OK;

@@ -23,13 +23,17 @@ static inline double gates_distance(const float *x, const float *y, size_t n)
 }
 
 /* The largest ratio of a tensor's difference to its gate. The tensor passes if it is at most 1. */
-static inline double gates_gradient(const char *name, const float *got, const float *expected, size_t n, yoke_dtype dtype, double gate)
+static inline double gates_gradient(const char *name, const float *got, const float *expected, size_t n,
+                                    yoke_dtype dtype, double gate)
 {
     struct yokei_gate_squares s = { { 0 }, { 0 } };
     yokei_gate_add(name, got, expected, n, &s);
     return yokei_gate_ratio(name, &s, dtype, gate);
 }
 
-static inline double gates_tolerance(yoke_dtype dtype, bool against_f32) { return yokei_gate_gradient(dtype, against_f32); }
+static inline double gates_tolerance(yoke_dtype dtype, bool against_f32)
+{
+    return yokei_gate_gradient(dtype, against_f32);
+}
 
 #endif

@@ -19,7 +19,9 @@ static const char *const families[N_FAMILIES] = { "gpt2", "llama" };
 static struct yokei_safetensors *expected, *wrong; /* golden files of the current family of models */
 static struct yokei_safetensors *all_expected[N_FAMILIES], *all_wrong[N_FAMILIES];
 static const struct yoke_gpt2_config nano = { sizeof nano, L, H, C, T, V, 1e-5, 0.02 };
-static const struct yoke_llama_config llama_nano = { sizeof llama_nano, C, 176, L, H, 2, 0, V, T, 1e-5, 10000, 0.02, false, 0 };
+static const struct yoke_llama_config llama_nano = {
+    sizeof llama_nano, C, 176, L, H, 2, 0, V, T, 1e-5, 10000, 0.02, false, 0
+};
 
 struct subject {
     const char *device;
@@ -36,12 +38,14 @@ static const char *golden_path(enum family family, const char *name)
 {
     static char path[1024];
     const char *top = getenv("top_srcdir");
-    snprintf(path, sizeof path, "%s/tests/golden/%s_nano_%s.safetensors", top ? top : ".", families[family], name);
+    snprintf(path, sizeof path, "%s/tests/golden/%s_nano_%s.safetensors", top ? top : ".", families[family],
+             name);
     return path;
 }
 
 /* A tensor of a golden file as f32; free() it. */
-static float *tensor_of(const struct yokei_safetensors *file, size_t *n_out, const char *prefix, const char *name)
+static float *tensor_of(const struct yokei_safetensors *file, size_t *n_out, const char *prefix,
+                        const char *name)
 {
     char full[160];
     snprintf(full, sizeof full, "%s%s", prefix, name);
@@ -113,7 +117,8 @@ static void check_logits(struct bench *b)
             const float *row = all + ((size_t)s * T + (size_t)positions[i]) * V;
             assert_ok(yoke_trainer_logits(b->trainer, b->tokens + s * T, positions[i], got));
             double off = gates_distance(got, row, V) / gates_norm(row, V);
-            if (!(off <= gates_tolerance(b->precision, true))) fail_msg("logits of sequence %d, position %d: off by %.2e", s, positions[i], off);
+            if (!(off <= gates_tolerance(b->precision, true)))
+                fail_msg("logits of sequence %d, position %d: off by %.2e", s, positions[i], off);
         }
     free(all);
 }
@@ -153,7 +158,8 @@ static void check_step(struct bench *b, struct yoke_step_result *result)
         assert_ok(yoke_trainer_get(b->trainer, YOKE_TENSOR_WEIGHT, p, got));
         for (size_t i = 0; i < n; i++)
             if (!(fabs((double)got[i] - (double)e[i]) <= 3e-7 * (1 + fabs((double)e[i]))))
-                fail_msg("%s[%zu] after the step: %.9g, expected %.9g", name, i, (double)got[i], (double)e[i]);
+                fail_msg("%s[%zu] after the step: %.9g, expected %.9g", name, i, (double)got[i],
+                         (double)e[i]);
         free(e), free(got);
     }
 }
@@ -167,12 +173,14 @@ static void agrees_with_pytorch(void **state)
     assert_ok(yoke_trainer_backward(b.trainer, b.tokens, b.targets, 0, &result));
     double loss = scalar_of(expected, "loss"), norm = scalar_of(expected, "gradient_norm");
     double loss_gate = b.precision == YOKE_F32 ? 2e-6 : 2e-3;
-    if (!(fabs(result.loss - loss) <= loss_gate * loss)) fail_msg("loss %.9g, expected %.9g", result.loss, loss);
+    if (!(fabs(result.loss - loss) <= loss_gate * loss))
+        fail_msg("loss %.9g, expected %.9g", result.loss, loss);
     if (!(fabs(result.gradient_norm - norm) <= gates_tolerance(b.precision, true) * norm))
         fail_msg("gradient norm %.9g, expected %.9g", result.gradient_norm, norm);
     check_gradients(&b, &worst);
-    printf("# %s, %s %s: loss off by %.1e, gradients at most %.2f of their gates\n", families[((const struct subject *)*state)->family],
-           ((const struct subject *)*state)->device, yoke_dtype_name(b.precision), fabs(result.loss - loss) / loss, worst);
+    printf("# %s, %s %s: loss off by %.1e, gradients at most %.2f of their gates\n",
+           families[((const struct subject *)*state)->family], ((const struct subject *)*state)->device,
+           yoke_dtype_name(b.precision), fabs(result.loss - loss) / loss, worst);
     check_step(&b, &result);
     const struct subject *s = *state;
     assert_ok(yokei_weights_load(b.trainer, model_of(s->family), golden_path(s->family, "weights")));
@@ -184,7 +192,10 @@ static void agrees_with_pytorch(void **state)
  * The planted errors. GPT-2: a missing 1/sqrt(d), and GELU by erf. Llama: other pairs of channels, and other
  * groups of heads. The losses would pass; the gradients must not.
  */
-static const struct { enum family family; const char *name; } kinds[] = { { GPT2, "unscaled" }, { GPT2, "erf" }, { LLAMA, "pairs" }, { LLAMA, "groups" } };
+static const struct {
+    enum family family;
+    const char *name;
+} kinds[] = { { GPT2, "unscaled" }, { GPT2, "erf" }, { LLAMA, "pairs" }, { LLAMA, "groups" } };
 
 static void wrong_models_are_noticed(void **state)
 {
@@ -199,7 +210,8 @@ static void wrong_models_are_noticed(void **state)
             const char *name = yokei_safetensors_at(wrong, i)->name;
             if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
             size_t n, m;
-            float *e = tensor_of(expected, &n, "grad.", name + strlen(prefix)), *w = tensor_of(wrong, &m, "", name);
+            float *e = tensor_of(expected, &n, "grad.", name + strlen(prefix)),
+                  *w = tensor_of(wrong, &m, "", name);
             assert_int_equal(n, m);
             worst = fmax(worst, gates_gradient(name, w, e, n, YOKE_F32, gates_tolerance(YOKE_F32, true)));
             free(e), free(w);
@@ -224,7 +236,8 @@ static double worst_gradient(struct bench *b, const struct yokei_safetensors *fi
         size_t n;
         float *e = tensor_of(file, &n, prefix, name), *got = malloc(n * sizeof *got);
         assert_ok(yoke_trainer_get(b->trainer, YOKE_TENSOR_GRADIENT, p, got));
-        worst = fmax(worst, gates_gradient(name, got, e, n, b->precision, gates_tolerance(b->precision, true)));
+        worst = fmax(worst,
+                     gates_gradient(name, got, e, n, b->precision, gates_tolerance(b->precision, true)));
         free(e), free(got);
     }
     return worst;
@@ -246,7 +259,8 @@ static void yoke_computes_no_wrong_model(void **state)
         assert_true(set_up(&b, &host));
         assert_ok(yoke_trainer_backward(b.trainer, b.tokens, b.targets, 0, &result));
         const double right = worst_gradient(&b, expected, "grad."), other = worst_gradient(&b, wrong, prefix);
-        printf("# %s in f32's gates: PyTorch %.2f, %s %.0f\n", families[kinds[k].family], right, kinds[k].name, other);
+        printf("# %s in f32's gates: PyTorch %.2f, %s %.0f\n", families[kinds[k].family], right,
+               kinds[k].name, other);
         assert_true(right <= 1 && other > 10);
         tear_down(&b);
     }
@@ -281,15 +295,16 @@ static void a_planted_missing_scale_is_noticed(void **state)
         double loss = scalar_of(wrong, "unscaled.loss"), gate = precisions[k] == YOKE_F32 ? 2e-6 : 2e-3;
         assert_true(fabs(result.loss - loss) <= gate * loss);
         double ratio = worst_gradient(&b, expected, "grad.");
-        printf("# without 1/sqrt(d), %s: %.1f gates; the loss differs by %.1e only\n", yoke_dtype_name(precisions[k]), ratio,
-               fabs(loss - scalar_of(expected, "loss")) / loss);
+        printf("# without 1/sqrt(d), %s: %.1f gates; the loss differs by %.1e only\n",
+               yoke_dtype_name(precisions[k]), ratio, fabs(loss - scalar_of(expected, "loss")) / loss);
         assert_true(ratio > 10);
         tear_down(&b);
     }
 }
 
 /* Three AdamW steps of one tensor on a device: w, m, v and the bf16 copy, one after the other. */
-static void adamw_on(yoke_device *device, const float *weights, const float *gradient, size_t n, unsigned char *out)
+static void adamw_on(yoke_device *device, const float *weights, const float *gradient, size_t n,
+                     unsigned char *out)
 {
     const size_t bytes[5] = { n * 4, n * 4, n * 4, n * 2, n * 4 };
     void *at[5];
@@ -302,17 +317,19 @@ static void adamw_on(yoke_device *device, const float *weights, const float *gra
     assert_ok(yoke_copy_to_device(stream, at[0], weights, bytes[0]));
     assert_ok(yoke_copy_to_device(stream, at[4], gradient, bytes[4]));
     for (int64_t step = 1; step <= 3; step++)
-        assert_ok(yoke_adamw(stream, &YOKE_ARGS(adamw, .dtype = YOKE_F32, .copy_dtype = YOKE_BF16, .n = (int64_t)n, .w = at[0],
-                                                .m = at[1], .v = at[2], .grad = at[4], .copy = at[3], .lr = 1e-3f, .beta1 = 0.9f,
-                                                .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 0.44286978f,
-                                                .step = step)));
+        assert_ok(
+            yoke_adamw(stream, &YOKE_ARGS(adamw, .dtype = YOKE_F32, .copy_dtype = YOKE_BF16, .n = (int64_t)n,
+                                          .w = at[0], .m = at[1], .v = at[2], .grad = at[4], .copy = at[3],
+                                          .lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
+                                          .weight_decay = 0.1f, .grad_scale = 0.44286978f, .step = step)));
     for (int i = 0; i < 4; out += bytes[i], i++) assert_ok(yoke_copy_to_host(stream, out, at[i], bytes[i]));
     assert_ok(yoke_stream_sync(stream));
     for (int i = 0; i < 5; i++) assert_ok(yoke_free(device, at[i]));
     assert_ok(yoke_stream_destroy(stream));
 }
 
-/* Data-parallel ranks hold copies of the same weights. From the same gradient they must make the same step. */
+/* Data-parallel ranks hold copies of the same weights. From the same gradient they must make the same step.
+ */
 static void host_and_opencl_step_alike(void **state)
 {
     yoke_device *host, *other;
@@ -331,7 +348,8 @@ static void host_and_opencl_step_alike(void **state)
         unsigned char *one = malloc(n * 14), *two = malloc(n * 14);
         adamw_on(host, w, g, n, one);
         adamw_on(other, w, g, n, two);
-        if (memcmp(one, two, n * 14) != 0) fail_msg("%s: host and opencl:0 differ after three steps", name + 5);
+        if (memcmp(one, two, n * 14) != 0)
+            fail_msg("%s: host and opencl:0 differ after three steps", name + 5);
         free(g), free(w), free(one), free(two);
     }
     assert_ok(yoke_device_close(host));
@@ -348,7 +366,8 @@ int main(void)
     static struct CMUnitTest tests[N + 4];
     size_t n = 0;
     for (enum family f = GPT2; f < N_FAMILIES; f++)
-        if (yokei_safetensors_open(golden_path(f, "expected"), 0, &all_expected[f]) || yokei_safetensors_open(golden_path(f, "wrong"), 0, &all_wrong[f])) {
+        if (yokei_safetensors_open(golden_path(f, "expected"), 0, &all_expected[f])
+            || yokei_safetensors_open(golden_path(f, "wrong"), 0, &all_wrong[f])) {
             printf("1..1\nnot ok 1 - %s\n", yoke_last_error());
             return 1;
         }
@@ -358,7 +377,8 @@ int main(void)
             for (size_t p = 0; p < YOKE_COUNT(precisions); p++) {
                 if (f == LLAMA && d == 0 && p > 0) continue; /* the reference device takes seconds */
                 subjects[n] = (struct subject){ devices[d], precisions[p], f };
-                snprintf(names[n], sizeof names[n], "PyTorch's step of %s on %s in %s", families[f], devices[d], yoke_dtype_name(precisions[p]));
+                snprintf(names[n], sizeof names[n], "PyTorch's step of %s on %s in %s", families[f],
+                         devices[d], yoke_dtype_name(precisions[p]));
                 tests[n] = (struct CMUnitTest){ names[n], agrees_with_pytorch, NULL, NULL, &subjects[n] };
                 n++;
             }

@@ -23,9 +23,12 @@ static void print_text(const char *text)
 {
     putchar('"');
     for (; *text; text++) {
-        if (*text == '"' || *text == '\\') printf("\\%c", *text);
-        else if ((unsigned char)*text < 32) printf("\\u%04x", (unsigned)(unsigned char)*text);
-        else putchar(*text);
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else if ((unsigned char)*text < 32)
+            printf("\\u%04x", (unsigned)(unsigned char)*text);
+        else
+            putchar(*text);
     }
     putchar('"');
 }
@@ -33,18 +36,32 @@ static void print_text(const char *text)
 static const struct {
     const char *name;
     cl_uint what;
-} platform_texts[] = { { "name", CL_PLATFORM_NAME }, { "vendor", CL_PLATFORM_VENDOR }, { "version", CL_PLATFORM_VERSION },
+} platform_texts[] = { { "name", CL_PLATFORM_NAME },
+                       { "vendor", CL_PLATFORM_VENDOR },
+                       { "version", CL_PLATFORM_VERSION },
                        { "extensions", CL_PLATFORM_EXTENSIONS } },
-  device_texts[] = { { "name", CL_DEVICE_NAME }, { "vendor", CL_DEVICE_VENDOR }, { "version", CL_DEVICE_VERSION },
-                     { "driver", CL_DRIVER_VERSION }, { "opencl_c", CL_DEVICE_OPENCL_C_VERSION }, { "extensions", CL_DEVICE_EXTENSIONS } },
-  device_numbers[] = { { "type", CL_DEVICE_TYPE }, { "compute_units", CL_DEVICE_MAX_COMPUTE_UNITS },
-                       { "clock_mhz", CL_DEVICE_MAX_CLOCK_FREQUENCY }, { "global_bytes", CL_DEVICE_GLOBAL_MEM_SIZE },
-                       { "max_alloc_bytes", CL_DEVICE_MAX_MEM_ALLOC_SIZE }, { "local_bytes", CL_DEVICE_LOCAL_MEM_SIZE },
-                       { "constant_bytes", CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE }, { "max_work_group", CL_DEVICE_MAX_WORK_GROUP_SIZE },
-                       { "cacheline_bytes", CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE }, { "align_bits", CL_DEVICE_MEM_BASE_ADDR_ALIGN },
-                       { "svm", CL_DEVICE_SVM_CAPABILITIES }, { "half_config", CL_DEVICE_HALF_FP_CONFIG },
-                       { "double_config", CL_DEVICE_DOUBLE_FP_CONFIG }, { "single_config", CL_DEVICE_SINGLE_FP_CONFIG },
-                       { "host_unified", CL_DEVICE_HOST_UNIFIED_MEMORY }, { "queue_properties", CL_DEVICE_QUEUE_PROPERTIES },
+  device_texts[] = { { "name", CL_DEVICE_NAME },
+                     { "vendor", CL_DEVICE_VENDOR },
+                     { "version", CL_DEVICE_VERSION },
+                     { "driver", CL_DRIVER_VERSION },
+                     { "opencl_c", CL_DEVICE_OPENCL_C_VERSION },
+                     { "extensions", CL_DEVICE_EXTENSIONS } },
+  device_numbers[] = { { "type", CL_DEVICE_TYPE },
+                       { "compute_units", CL_DEVICE_MAX_COMPUTE_UNITS },
+                       { "clock_mhz", CL_DEVICE_MAX_CLOCK_FREQUENCY },
+                       { "global_bytes", CL_DEVICE_GLOBAL_MEM_SIZE },
+                       { "max_alloc_bytes", CL_DEVICE_MAX_MEM_ALLOC_SIZE },
+                       { "local_bytes", CL_DEVICE_LOCAL_MEM_SIZE },
+                       { "constant_bytes", CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE },
+                       { "max_work_group", CL_DEVICE_MAX_WORK_GROUP_SIZE },
+                       { "cacheline_bytes", CL_DEVICE_GLOBAL_MEM_CACHELINE_SIZE },
+                       { "align_bits", CL_DEVICE_MEM_BASE_ADDR_ALIGN },
+                       { "svm", CL_DEVICE_SVM_CAPABILITIES },
+                       { "half_config", CL_DEVICE_HALF_FP_CONFIG },
+                       { "double_config", CL_DEVICE_DOUBLE_FP_CONFIG },
+                       { "single_config", CL_DEVICE_SINGLE_FP_CONFIG },
+                       { "host_unified", CL_DEVICE_HOST_UNIFIED_MEMORY },
+                       { "queue_properties", CL_DEVICE_QUEUE_PROPERTIES },
                        { "timer_resolution_ns", CL_DEVICE_PROFILING_TIMER_RESOLUTION } };
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))

@@ -53,10 +53,11 @@ struct job {
 
 struct trial {
     enum phase phase;
-    int signal, rank, after; /* after: number of saves that must be complete before the save in which the rank is harmed */
+    int signal, rank,
+        after; /* after: number of saves that must be complete before the save in which the rank is harmed */
     /* In seconds. delay: from the begin of the phase; the others: from the signal, -1: it did not happen. */
     double delay, named, others, ended;
-    bool apart;                         /* the rank had ended before the signal */
+    bool apart; /* the rank had ended before the signal */
     int n_saved;
 };
 
@@ -126,12 +127,32 @@ static void start_training(struct job *j, int n_ranks, const char *name, const c
     snprintf(text, sizeof text, "%s/text", work);
     snprintf(every, sizeof every, "%d", SAVE_EVERY);
     snprintf(steps, sizeof steps, "%d", STEPS);
-    char *words[MOST_WORDS] = { (char *)(uintptr_t)yoke, "run", "-n", n, "--devices", "host", "--bind", "none", "--", "train", "--run-dir", j->run,
-                                "--save", j->save, "--text", text, "--sample", "0", "--validation-tokens", "100" };
+    char *words[MOST_WORDS] = { (char *)(uintptr_t)yoke,
+                                "run",
+                                "-n",
+                                n,
+                                "--devices",
+                                "host",
+                                "--bind",
+                                "none",
+                                "--",
+                                "train",
+                                "--run-dir",
+                                j->run,
+                                "--save",
+                                j->save,
+                                "--text",
+                                text,
+                                "--sample",
+                                "0",
+                                "--validation-tokens",
+                                "100" };
     int at = 20;
-    if (from) words[at++] = "--resume", words[at++] = (char *)(uintptr_t)from;
+    if (from)
+        words[at++] = "--resume", words[at++] = (char *)(uintptr_t)from;
     else {
-        char *more[] = { "--model", "nano", "--batch", "12", "--sequence", "8", "--steps", steps, "--shares", shares, "--save-every", every, "--keep", "9" };
+        char *more[] = { "--model", "nano",     "--batch", "12",           "--sequence", "8",      "--steps",
+                         steps,     "--shares", shares,    "--save-every", every,        "--keep", "9" };
         memcpy(words + at, more, sizeof more);
     }
     j->pid = start(words, j->tag, &j->err);
@@ -140,7 +161,9 @@ static void start_training(struct job *j, int n_ranks, const char *name, const c
 static void read_errors(struct job *j)
 {
     ssize_t n;
-    while (j->used + 1 < sizeof j->text && (n = read(j->err, j->text + j->used, sizeof j->text - 1 - j->used)) > 0) j->used += (size_t)n;
+    while (j->used + 1 < sizeof j->text
+           && (n = read(j->err, j->text + j->used, sizeof j->text - 1 - j->used)) > 0)
+        j->used += (size_t)n;
     j->text[j->used] = '\0';
 }
 
@@ -212,7 +235,8 @@ static bool has_come(struct job *j, enum phase phase, int rank, int after)
     if (phase == STARTING) return pid_of(j, rank) > 0;
     if (phase == SETTING_UP) return record(j, rank) && j->files[rank]->pid > 0;
     if (phase == STEPPING) return lines_of(j->run, "metrics.jsonl") > 0;
-    if (phase == SAVING) return saved(j->save, &begun) > after || (saved(j->save, &begun) == after && (begun || after));
+    if (phase == SAVING)
+        return saved(j->save, &begun) > after || (saved(j->save, &begun) == after && (begun || after));
     return saved(j->save, &begun) >= STEPS / SAVE_EVERY;
 }
 
@@ -261,8 +285,7 @@ static bool is_gone(int pid)
 
 static bool others_are_gone(const int pids[], int n, int but)
 {
-    for (int r = 0; r < n; r++)
-        /* A rank whose process is not known yet may be starting. */
+    for (int r = 0; r < n; r++) /* A rank whose process is not known yet may be starting. */
         if (r != but && (pids[r] <= 0 || !is_gone(pids[r]))) return false;
     return true;
 }
@@ -296,7 +319,8 @@ static void harm(struct job *j, struct trial *t)
         usleep(1000);
     }
     /* The rank may have ended between the check and the signal. */
-    const struct yokei_agent_verdict last = j->files[t->rank] ? yokei_flight_agent(j->files[t->rank]) : (struct yokei_agent_verdict){ 0 };
+    const struct yokei_agent_verdict last = j->files[t->rank] ? yokei_flight_agent(j->files[t->rank])
+                                                              : (struct yokei_agent_verdict){ 0 };
     t->apart |= j->code == 0 && last.state == YOKEI_AGENT_DEAD && !last.signal && !last.exit_code;
 }
 
@@ -339,7 +363,8 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     const int n = saved(j->save, &begun);
     if (n < t->n_saved) return "a checkpoint that was there is gone";
     if (!n) return NULL;
-    if (run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "verify", (char *)(uintptr_t)j->save, NULL })) return "the newest checkpoint is not whole";
+    if (run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "verify", (char *)(uintptr_t)j->save, NULL }))
+        return "the newest checkpoint is not whole";
     if (!goes_on) return NULL;
     struct job next = { 0 };
     snprintf(again, sizeof again, "%s-again", name);
@@ -349,7 +374,9 @@ static const char *look_at_saves(const struct job *j, const struct trial *t, con
     end_job(&next);
     if (code) return "it did not go on from its newest checkpoint";
     snprintf(reference_save, sizeof reference_save, "%s/save-reference%d", work, j->n_ranks);
-    return run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "diff", next.save, reference_save, NULL }) ? "it went on to other bits" : NULL;
+    return run((char *[]){ (char *)(uintptr_t)yoke, "ckpt", "diff", next.save, reference_save, NULL })
+               ? "it went on to other bits"
+               : NULL;
 }
 
 /*
@@ -367,7 +394,8 @@ static const char *judge(const struct job *j, const struct trial *t, double boun
     while (count_shared_files("/dev/shm") > shared_before && yokei_now() < until) usleep(50000);
     if (count_shared_files("/dev/shm") > shared_before) return "files are left in /dev/shm";
     if (t->ended < 0) return "it did not end";
-    if (t->apart) return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
+    if (t->apart)
+        return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
     if (j->code != 16) return snprintf(why, sizeof why, "exit code %d, wanted 16", j->code), why;
     if (count(j->text, "yoke: error:") != 1) return "not exactly one error";
     if (t->named < 0) return "the rank is not named";
@@ -419,12 +447,15 @@ static bool try_once(struct trial *t, int number, double bound)
     const char *why = judge(&j, t, bound, shared_before);
     bool begun = false;
     const int n_saved = saved(j.save, &begun);
-    const bool goes_on = !why && !t->apart && n_saved > 0 && n_saved < STEPS / SAVE_EVERY && 5 * n_resumed <= number;
+    const bool goes_on = !why && !t->apart && n_saved > 0 && n_saved < STEPS / SAVE_EVERY
+                         && 5 * n_resumed <= number;
     n_resumed += goes_on;
     if (!why) why = look_at_saves(&j, t, name, goes_on);
-    say(!why, "rank %d of %d %s at %.2f of %s%s: named after %.3f s, the others gone after %.3f s, the end after %.3f s; %d saved%s%s%s", t->rank, n_ranks,
-        t->signal == SIGKILL ? "killed" : "stopped", part, phase_names[t->phase], t->apart ? ", when it had ended" : "", t->named, t->others, t->ended,
-        t->n_saved, goes_on ? ", resumed to the same bits" : "", why ? "; " : "", why ? why : "");
+    say(!why,
+        "rank %d of %d %s at %.2f of %s%s: named after %.3f s, the others gone after %.3f s, the end after %.3f s; %d saved%s%s%s",
+        t->rank, n_ranks, t->signal == SIGKILL ? "killed" : "stopped", part, phase_names[t->phase],
+        t->apart ? ", when it had ended" : "", t->named, t->others, t->ended, t->n_saved,
+        goes_on ? ", resumed to the same bits" : "", why ? "; " : "", why ? why : "");
     if (why) show_errors(&j);
     end_job(&j);
     remove_tree(j.run);
@@ -451,9 +482,10 @@ static void summarise(const struct trial *trials, int n, int signal, int phase)
     if (used) {
         yokei_sort(named, used);
         yokei_sort(ended, used);
-        printf("# %s in %-8s: %3d trials, %d apart; named after %.3f s (median), %.3f s (most); the end after %.3f s, %.3f s\n",
-               signal == SIGKILL ? "killed " : "stopped", phase < 0 ? "all" : phase_names[phase], used, apart, named[used / 2], named[used - 1],
-               ended[used / 2], ended[used - 1]);
+        printf(
+            "# %s in %-8s: %3d trials, %d apart; named after %.3f s (median), %.3f s (most); the end after %.3f s, %.3f s\n",
+            signal == SIGKILL ? "killed " : "stopped", phase < 0 ? "all" : phase_names[phase], used, apart,
+            named[used / 2], named[used - 1], ended[used / 2], ended[used - 1]);
     }
     free(named);
     free(ended);
@@ -482,8 +514,10 @@ static bool prepare(bool four)
         snprintf(name, sizeof name, "reference%d", n);
         start_training(&j, n, name, NULL);
         const bool ok = measure(&j, reference[n]);
-        say(ok, "a run of %d ranks without a fault: start-up %.2f s, set-up %.2f s, steps %.2f s, a save %.2f s, report %.2f s; load %.1f", n,
-            reference[n][STARTING], reference[n][SETTING_UP], reference[n][STEPPING], reference[n][SAVING], reference[n][REPORTING], load());
+        say(ok,
+            "a run of %d ranks without a fault: start-up %.2f s, set-up %.2f s, steps %.2f s, a save %.2f s, report %.2f s; load %.1f",
+            n, reference[n][STARTING], reference[n][SETTING_UP], reference[n][STEPPING], reference[n][SAVING],
+            reference[n][REPORTING], load());
         if (!ok) show_errors(&j);
         end_job(&j);
         if (!ok) return false;
@@ -502,18 +536,21 @@ int main(int argc, char **argv)
     yoke = argv[1];
     have_own_shared_memory();
     state = argc > 4 ? (uint32_t)atol(argv[4]) : (uint32_t)yokei_now_ns() | 1;
-    printf("# seed %u; a killed rank is to be named within %.1f s, a stopped one within %.1f s; load %.1f\n", state, bound[0], bound[1], load());
+    printf("# seed %u; a killed rank is to be named within %.1f s, a stopped one within %.1f s; load %.1f\n",
+           state, bound[0], bound[1], load());
     struct trial *trials = calloc((size_t)n + 1, sizeof *trials);
     int done[2] = { 0 }; /* numbers of kills and of stops, made in turn so that both have the same load */
     if (trials && prepare(n > 20))
         for (int i = 0; i < n; i++) {
             const bool stops = done[0] == n_kills || (i % 2 && done[1] < n - n_kills);
             trials[i].signal = stops ? SIGSTOP : SIGKILL;
-            trials[i].phase = only && *only ? (enum phase)(atoi(only) % N_PHASES) : (enum phase)(done[stops] % N_PHASES);
+            trials[i].phase = only && *only ? (enum phase)(atoi(only) % N_PHASES)
+                                            : (enum phase)(done[stops] % N_PHASES);
             trials[i].after = done[stops]++ < N_PHASES ? 1 : (int)draw(STEPS / SAVE_EVERY);
             try_once(&trials[i], i + 1, bound[stops]);
         }
-    for (int phase = -1; phase < N_PHASES && trials; phase++) summarise(trials, n, SIGKILL, phase), summarise(trials, n, SIGSTOP, phase);
+    for (int phase = -1; phase < N_PHASES && trials; phase++)
+        summarise(trials, n, SIGKILL, phase), summarise(trials, n, SIGSTOP, phase);
     printf("# load at the end %.1f\n1..%d\n", load(), n_tests);
     if (work[0]) remove_tree(work);
     free(trials);

@@ -27,9 +27,12 @@ int main(int argc, char **argv)
     MPI_Comm_rank(world, &rank);
     /* Attributes are deleted in the reverse order, so the library's attribute is deleted first. */
     if (!strcmp(argv[1], "hang") && rank == 1
-        && (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hang, &key, NULL) || MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)))
+        && (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, hang, &key, NULL)
+            || MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)))
         return 2;
-    if (yoke_comm_create(world, NULL, NULL, &comm) || yoke_all_reduce(&one, &one, 1, YOKE_F32, YOKE_SUM, comm, NULL)) return 2;
+    if (yoke_comm_create(world, NULL, NULL, &comm)
+        || yoke_all_reduce(&one, &one, 1, YOKE_F32, YOKE_SUM, comm, NULL))
+        return 2;
     yoke_comm_destroy(comm);
     if (!strcmp(argv[1], "late") && rank == 0) sleep(8);
     printf("rank %d: %g\n", rank, one); /* stays in the buffer */

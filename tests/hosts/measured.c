@@ -26,13 +26,17 @@ int main(int argc, char **argv)
     double gbps = 0;
     ranks_start();
     /* The first communicator also has the cost of new connections. */
-    const double without = seconds_to_make("sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=16384", &given);
+    const double without = seconds_to_make(
+        "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=16384",
+        &given);
     const double with = seconds_to_make(NULL, &comm);
     ranks_check(without >= 0 && with >= 0, "communicators are made");
     ranks_check(comm && !yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan), "explained");
     const char *at = strstr(plan.costs, "message_gbps=");
     if (at) gbps = atof(at + strlen("message_gbps="));
-    if (ranks_rank == 0) printf("# %.3f s with a model that is given, %.3f s with one that is measured: %s\n", without, with, plan.costs);
+    if (ranks_rank == 0)
+        printf("# %.3f s with a model that is given, %.3f s with one that is measured: %s\n", without, with,
+               plan.costs);
     /*
      * Without a limit the measurement took 29 s over 1 Mbit/s. Most of the second allowed here is for a busy
      * machine.

@@ -87,12 +87,18 @@ static void look_up(int pid, unsigned long inode, const char *file)
         char where[64];
         unsigned state, port;
         unsigned long its;
-        if (sscanf(line, " %*d: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*s %*s %lu", where, &port, &state, &its) != 4 || its != inode || state != 10) continue;
+        if (sscanf(line, " %*d: %63[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %*s %*s %lu", where, &port,
+                   &state, &its)
+                != 4
+            || its != inode || state != 10)
+            continue;
         bool known = false;
         for (int i = 0; i < n_ports; i++) known |= ports[i].inode == inode;
         if (known || n_ports == MAX_PORTS) continue;
         struct port *p = &ports[n_ports++];
-        *p = (struct port){ .port = htons((in_port_t)port), .inode = inode, .address.s_addr = (in_addr_t)strtoul(where, NULL, 16) };
+        *p = (struct port){ .port = htons((in_port_t)port),
+                            .inode = inode,
+                            .address.s_addr = (in_addr_t)strtoul(where, NULL, 16) };
         if (strlen(where) > 8 || !p->address.s_addr) p->address = address_of(pid);
         snprintf(path, sizeof path, "/proc/%d/comm", pid);
         FILE *comm = fopen(path, "r");
@@ -147,7 +153,10 @@ static int look(const int *ranks)
 /* One connection of a stranger: connect, send a few bytes, and do not wait for an answer. */
 static bool knock(const struct port *p, int i)
 {
-    static const char *const words[] = { "GET / HTTP/1.0\r\n\r\n", "\x16\x03\x01\x02", "", "\xff\xff\xff\xff\xff\xff\xff\xff", "SSH-2.0-x\r\n", "\0\0\0\0\0\0\0\0\0" };
+    static const char *const words[] = {
+        "GET / HTTP/1.0\r\n\r\n",           "\x16\x03\x01\x02", "",
+        "\xff\xff\xff\xff\xff\xff\xff\xff", "SSH-2.0-x\r\n",    "\0\0\0\0\0\0\0\0\0"
+    };
     static const size_t bytes[] = { 18, 4, 0, 8, 11, 9 };
     const struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = p->port, .sin_addr = p->address };
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -156,7 +165,8 @@ static bool knock(const struct port *p, int i)
     connect(fd, (const struct sockaddr *)&to, sizeof to);
     int error = 0;
     socklen_t length = sizeof error;
-    const bool in = poll(&wait, 1, 1000) == 1 && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) && !error;
+    const bool in = poll(&wait, 1, 1000) == 1 && !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length)
+                    && !error;
     if (in && bytes[i % 6]) (void)!send(fd, words[i % 6], bytes[i % 6], MSG_NOSIGNAL);
     close(fd);
     return in;
@@ -175,7 +185,9 @@ static pid_t start(char **argv, const char *folder, int *out, int *err)
         dup2(errors[1], 2);
         for (int i = 3; i < 16; i++) close(i);
         snprintf(n, sizeof n, "%d", n_ranks);
-        if (n_hosts) execl(argv[1], argv[1], "run", "-n", n, "--grace", "10s", "--hosts", "host1,host2", "--run-dir", folder, "--", argv[2], (char *)NULL);
+        if (n_hosts)
+            execl(argv[1], argv[1], "run", "-n", n, "--grace", "10s", "--hosts", "host1,host2", "--run-dir",
+                  folder, "--", argv[2], (char *)NULL);
         execl(argv[1], argv[1], "run", "-n", n, "--grace", "10s", "--", argv[2], (char *)NULL);
         _exit(127);
     }
@@ -202,7 +214,8 @@ static bool meet(int out, const char *folder, int *ranks)
         seen = 0;
         int rank, pid;
         for (const char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-            if (sscanf(line, "rank %d pid %d", &rank, &pid) == 2 && rank >= 0 && rank < n_ranks) ranks[rank] = pid, seen++;
+            if (sscanf(line, "rank %d pid %d", &rank, &pid) == 2 && rank >= 0 && rank < n_ranks)
+                ranks[rank] = pid, seen++;
     }
     for (int r = 0; r < n_ranks && yokei_now() < until; r++) {
         snprintf(path, sizeof path, "%s/begun-%d", folder, r);
@@ -245,7 +258,8 @@ static int visit(bool launchers, int knocks)
         int in = 0;
         if (is_launcher(&ports[i]) != launchers) continue;
         for (int k = 0; k < knocks; k++) in += knock(&ports[i], k);
-        printf("# %s:%d of %s: %d of %d connections\n", inet_ntoa(ports[i].address), ntohs(ports[i].port), ports[i].process, in, knocks);
+        printf("# %s:%d of %s: %d of %d connections\n", inet_ntoa(ports[i].address), ntohs(ports[i].port),
+               ports[i].process, in, knocks);
         all += in;
     }
     return all;
@@ -286,7 +300,8 @@ static void judge_end(pid_t job, int err)
     snprintf(why, sizeof why, "code %d, %.400s", code, text);
     if (!survived) {
         const char *said = strstr(text, "yoke: error:");
-        result(WIFEXITED(code) && WEXITSTATUS(code) == 16 && said && strstr(said, "port"), "the end is a verdict that names the cause", why);
+        result(WIFEXITED(code) && WEXITSTATUS(code) == 16 && said && strstr(said, "port"),
+               "the end is a verdict that names the cause", why);
     } else {
         result(yokei_now() < until, "the job goes on", why);
     }
@@ -301,7 +316,10 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/yoke-ports.XXXXXX", why[256], path[300];
     if (argc < 3 || !mkdtemp(folder)) return 99;
     signal(SIGPIPE, SIG_IGN);
-    while (getenv("TEST_HOSTS_DIR") && snprintf(path, sizeof path, "%s/host%d.pid", getenv("TEST_HOSTS_DIR"), n_hosts + 1) > 0 && !access(path, R_OK)) n_hosts++;
+    while (getenv("TEST_HOSTS_DIR")
+           && snprintf(path, sizeof path, "%s/host%d.pid", getenv("TEST_HOSTS_DIR"), n_hosts + 1) > 0
+           && !access(path, R_OK))
+        n_hosts++;
     n_ranks = n_hosts ? 4 : 3;
     snprintf(tag, sizeof tag, "ports-%d-%ld", (int)getpid(), (long)time(NULL));
     const pid_t job = start(argv, folder, &out, &err);
@@ -315,15 +333,18 @@ int main(int argc, char **argv)
         printf("# %d processes with %d sockets, %d ports\n", n_processes, n_sockets, n_ports);
         if (!n_hosts) {
             snprintf(why, sizeof why, "%d of %d ranks among %d processes", found, n_ranks, n_processes);
-            result(found == n_ranks && n_processes >= 1 + 2 * n_ranks && n_sockets >= 2 * n_ranks, "every process of the job was looked at", why);
+            result(found == n_ranks && n_processes >= 1 + 2 * n_ranks && n_sockets >= 2 * n_ranks,
+                   "every process of the job was looked at", why);
             snprintf(why, sizeof why, "%d do: %s", n_ports, ports[0].process);
             result(n_ports == 0, "none listens", why);
         } else {
-            result(n_ports > 0 && n_processes >= 1 + 2 * n_ranks, "the job's ports were found", "there are none");
+            result(n_ports > 0 && n_processes >= 1 + 2 * n_ranks, "the job's ports were found",
+                   "there are none");
             int in = visit(false, knocks);
             usleep(500000);
             snprintf(why, sizeof why, "%d connections", in);
-            result(in >= knocks && !waitpid(job, NULL, WNOHANG), "strangers at the ranks' ports do no harm", why);
+            result(in >= knocks && !waitpid(job, NULL, WNOHANG), "strangers at the ranks' ports do no harm",
+                   why);
             in = visit(true, knocks);
             result(in > 0, "the launcher's port was found open", "it was not");
         }

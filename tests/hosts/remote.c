@@ -43,9 +43,11 @@ static size_t compose(char *text, int n_words, char **words, int with_environmen
     size_t used;
     if (!getcwd(text, 4096)) fail("remote: getcwd");
     used = strlen(text) + 1;
-    for (int i = 0; i < n_words; i++) used += (size_t)snprintf(text + used, MOST - used, "%s%s", i ? " " : "", words[i]);
+    for (int i = 0; i < n_words; i++)
+        used += (size_t)snprintf(text + used, MOST - used, "%s%s", i ? " " : "", words[i]);
     used++;
-    for (char **e = environ; with_environment && *e && used + strlen(*e) + 1 < MOST; e++) used += (size_t)snprintf(text + used, MOST - used, "%s", *e) + 1;
+    for (char **e = environ; with_environment && *e && used + strlen(*e) + 1 < MOST; e++)
+        used += (size_t)snprintf(text + used, MOST - used, "%s", *e) + 1;
     return used;
 }
 
@@ -60,7 +62,9 @@ static int run(const char *host, int n_words, char **words, int with_environment
     if (connect(fd, (const struct sockaddr *)&to, sizeof to)) fail(path);
     size_t bytes = compose(text, n_words, words, with_environment), sent = 0;
     struct iovec part = { &bytes, sizeof bytes };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
@@ -76,7 +80,10 @@ static int run(const char *host, int n_words, char **words, int with_environment
 
 /* ---- the daemon ---- */
 
-struct session { int fd; pid_t pid; };
+struct session {
+    int fd;
+    pid_t pid;
+};
 
 static _Noreturn void become(char *text, size_t bytes, const int fds[3])
 {
@@ -99,8 +106,11 @@ static pid_t begin(int fd)
     char control[CMSG_SPACE(3 * sizeof(int))];
     size_t bytes = 0, got = 0;
     struct iovec part = { &bytes, sizeof bytes };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control };
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof bytes || bytes >= MOST || !CMSG_FIRSTHDR(&message)) return -1;
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
+    };
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof bytes || bytes >= MOST || !CMSG_FIRSTHDR(&message))
+        return -1;
     int fds[3];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
     for (ssize_t n; got < bytes; got += (size_t)n)
@@ -131,7 +141,8 @@ static int serve(const char *path)
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     sigprocmask(SIG_BLOCK, &ended, NULL);
-    const int signals = signalfd(-1, &ended, SFD_CLOEXEC), door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int signals = signalfd(-1, &ended, SFD_CLOEXEC),
+              door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bind(door, (const struct sockaddr *)&at, sizeof at) || listen(door, 64)) fail(path);
     for (;;) {
         struct pollfd wait[2] = { { .fd = signals, .events = POLLIN }, { .fd = door, .events = POLLIN } };
@@ -143,8 +154,10 @@ static int serve(const char *path)
         int free_one = 0;
         while (free_one < SESSIONS && sessions[free_one].pid) free_one++;
         const pid_t pid = fd >= 0 && free_one < SESSIONS ? begin(fd) : -1;
-        if (pid > 0) sessions[free_one] = (struct session){ fd, pid };
-        else if (fd >= 0) close(fd);
+        if (pid > 0)
+            sessions[free_one] = (struct session){ fd, pid };
+        else if (fd >= 0)
+            close(fd);
     }
 }
 

@@ -20,18 +20,23 @@ static yoke_status sums(yoke_comm *comm, yoke_device *device, bool some_block)
         YOKE_TRY(yoke_event_create(device, &done[k]));
         YOKE_TRY(yoke_alloc(device, N * sizeof(float), (void **)&data[k]));
         for (int i = 0; i < N; i++) data[k][i] = (float)((i % 1000) * (k + 1) + ranks_rank);
-        if (some_block && ranks_rank == 1) YOKE_TRY(yoke_all_reduce(data[k], data[k], N, YOKE_F32, YOKE_SUM, comm, NULL));
-        else YOKE_TRY(yoke_iall_reduce(data[k], data[k], N, YOKE_F32, YOKE_SUM, comm, done[k]));
+        if (some_block && ranks_rank == 1)
+            YOKE_TRY(yoke_all_reduce(data[k], data[k], N, YOKE_F32, YOKE_SUM, comm, NULL));
+        else
+            YOKE_TRY(yoke_iall_reduce(data[k], data[k], N, YOKE_F32, YOKE_SUM, comm, done[k]));
     }
     const int ranks_sum = ranks_size * (ranks_size - 1) / 2;
     /* The sums of a communicator end in their order, so the end of the last one is the end of all. */
     for (int k = N_SUMS - 1; k >= 0; k--) {
         bool complete = false;
         YOKE_TRY(k == N_SUMS - 1 ? yoke_event_sync(done[k]) : yoke_event_query(done[k], &complete));
-        if (k < N_SUMS - 1 && !complete) status = yoke_fail(YOKE_EDATA, "sum %d goes on, which came before one that is over", k);
+        if (k < N_SUMS - 1 && !complete)
+            status = yoke_fail(YOKE_EDATA, "sum %d goes on, which came before one that is over", k);
         for (int i = 0; i < N && !status; i++)
-            if (data[k][i] != (float)((i % 1000) * (k + 1) * ranks_size + ranks_sum)) status = yoke_fail(YOKE_EDATA, "sum %d, element %d: %g", k, i, (double)data[k][i]);
-        if (!status && yokei_eager_event_ns(done[k]) == 0) status = yoke_fail(YOKE_EDATA, "the end of sum %d has no time", k);
+            if (data[k][i] != (float)((i % 1000) * (k + 1) * ranks_size + ranks_sum))
+                status = yoke_fail(YOKE_EDATA, "sum %d, element %d: %g", k, i, (double)data[k][i]);
+        if (!status && yokei_eager_event_ns(done[k]) == 0)
+            status = yoke_fail(YOKE_EDATA, "the end of sum %d has no time", k);
     }
     for (int k = 0; k < N_SUMS; k++) {
         yoke_free(device, data[k]);

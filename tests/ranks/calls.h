@@ -13,15 +13,30 @@ enum { MOST_BYTES = 4 << 20, MOST_RANKS = 64, IN_GROUP = 6, GUARD = 64, SHARES =
 
 struct place { /* a communicator, and this rank's place in it */
     yoke_comm *comm;
-    int size, rank;         /* rank -1: this rank is not in the communicator */
-    void *send, *recv;      /* from yoke_comm_alloc, if the communicator has such memory; each serves one call of a group */
-    yoke_stream *stream;    /* the stream for the calls; NULL: the calls block */
+    int size, rank;    /* rank -1: this rank is not in the communicator */
+    void *send, *recv; /* from yoke_comm_alloc, if the communicator has such memory; each serves one call of a
+                          group */
+    yoke_stream *stream; /* the stream for the calls; NULL: the calls block */
     char name[64];
 };
 
-enum what { ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, GATHER, SCATTER, ALL_TO_ALL, BARRIER, RING, N_WHATS };
-static const char *const names[] = { "all_reduce", "reduce", "reduce_scatter", "all_gather", "broadcast", "gather", "scatter",
-                                     "all_to_all", "barrier", "send and recv in a ring" };
+enum what {
+    ALL_REDUCE,
+    REDUCE,
+    REDUCE_SCATTER,
+    ALL_GATHER,
+    BROADCAST,
+    GATHER,
+    SCATTER,
+    ALL_TO_ALL,
+    BARRIER,
+    RING,
+    N_WHATS
+};
+static const char *const names[] = {
+    "all_reduce", "reduce",  "reduce_scatter", "all_gather", "broadcast",
+    "gather",     "scatter", "all_to_all",     "barrier",    "send and recv in a ring"
+};
 
 struct call {
     enum what what;
@@ -30,7 +45,8 @@ struct call {
     int root;
     bool in_place, uneven;
     uint32_t salt;
-    size_t counts[MOST_RANKS], at[MOST_RANKS + 1]; /* counts of the slices; counts[0] is the count of a call without slices */
+    size_t counts[MOST_RANKS],
+        at[MOST_RANKS + 1]; /* counts of the slices; counts[0] is the count of a call without slices */
     char *send, *recv, *private_send, *private_recv;
 };
 
@@ -61,19 +77,28 @@ static double folded(const struct call *c, const struct place *p, size_t i)
 
 static bool has_slices(const struct call *c)
 {
-    return c->what == REDUCE_SCATTER || c->what == ALL_GATHER || c->what == GATHER || c->what == SCATTER || c->what == ALL_TO_ALL;
+    return c->what == REDUCE_SCATTER || c->what == ALL_GATHER || c->what == GATHER || c->what == SCATTER
+           || c->what == ALL_TO_ALL;
 }
 
 static void draw_call(struct call *c, const struct place *p)
 {
-    *c = (struct call){ .what = (enum what)draw(N_WHATS), .dtype = (yoke_dtype)draw(YOKE_N_DTYPES), .op = (yoke_reduction)draw(YOKE_N_REDUCTIONS),
-                        .root = (int)draw((uint32_t)p->size), .in_place = draw(2), .uneven = draw(2), .salt = draw(1000),
-                        .private_send = c->private_send, .private_recv = c->private_recv };
+    *c = (struct call){ .what = (enum what)draw(N_WHATS),
+                        .dtype = (yoke_dtype)draw(YOKE_N_DTYPES),
+                        .op = (yoke_reduction)draw(YOKE_N_REDUCTIONS),
+                        .root = (int)draw((uint32_t)p->size),
+                        .in_place = draw(2),
+                        .uneven = draw(2),
+                        .salt = draw(1000),
+                        .private_send = c->private_send,
+                        .private_recv = c->private_recv };
     c->send = c->private_send;
     c->recv = c->private_recv;
-    const bool whole_number = c->dtype == YOKE_I8 || c->dtype == YOKE_U8 || c->dtype == YOKE_I32 || c->dtype == YOKE_I64;
+    const bool whole_number = c->dtype == YOKE_I8 || c->dtype == YOKE_U8 || c->dtype == YOKE_I32
+                              || c->dtype == YOKE_I64;
     if (c->op == YOKE_AVG && whole_number) c->op = YOKE_SUM;
-    const size_t bytes = yoke_dtype_bytes(c->dtype), scale = (size_t)1 << draw(18); /* uniform on a logarithmic scale */
+    const size_t bytes = yoke_dtype_bytes(c->dtype),
+                 scale = (size_t)1 << draw(18); /* uniform on a logarithmic scale */
     const size_t most = MOST_BYTES / bytes / (has_slices(c) ? (size_t)p->size : 1) - 1;
     for (int r = 0; r < p->size; r++) {
         size_t drawn = scale + draw((uint32_t)scale) - draw(2);
@@ -86,7 +111,10 @@ static void draw_call(struct call *c, const struct place *p)
 }
 
 /* The number of elements that rank a sends to rank b in an uneven all_to_all. */
-static size_t pair_count(const struct call *c, int a, int b) { return c->uneven ? (c->counts[a] + (size_t)b * 3) / 2 % (c->counts[a] + 1) : c->counts[0]; }
+static size_t pair_count(const struct call *c, int a, int b)
+{
+    return c->uneven ? (c->counts[a] + (size_t)b * 3) / 2 % (c->counts[a] + 1) : c->counts[0];
+}
 
 /* The address of this rank's own data. In a call in place, it is in recv. */
 static char *own_data(const struct call *c, const struct place *p)
@@ -128,7 +156,8 @@ static void prepare(struct call *c, const struct place *p)
         return;
     }
     char *own = own_data(c, p);
-    for (size_t i = 0, n = own_count(c, p); i < n; i++) yokei_store(c->dtype, own + i * bytes, 0, value(c, p, p->rank, i));
+    for (size_t i = 0, n = own_count(c, p); i < n; i++)
+        yokei_store(c->dtype, own + i * bytes, 0, value(c, p, p->rank, i));
 }
 
 /* The address of the result of a scatter or reduce_scatter. */
@@ -153,8 +182,10 @@ static yoke_status ring(const struct call *c, const struct place *p)
 {
     if (p->size == 1) return YOKE_OK;
     YOKE_TRY(yoke_group_start());
-    const yoke_status a = yoke_send(c->send, c->counts[0], c->dtype, (p->rank + 1) % p->size, p->comm, p->stream);
-    const yoke_status b = yoke_recv(c->recv, c->counts[0], c->dtype, (p->rank + p->size - 1) % p->size, p->comm, p->stream);
+    const yoke_status a = yoke_send(c->send, c->counts[0], c->dtype, (p->rank + 1) % p->size, p->comm,
+                                    p->stream);
+    const yoke_status b = yoke_recv(c->recv, c->counts[0], c->dtype, (p->rank + p->size - 1) % p->size,
+                                    p->comm, p->stream);
     const yoke_status end = yoke_group_end();
     return a ? a : b ? b : end;
 }
@@ -167,19 +198,27 @@ static yoke_status issue(const struct call *c, const struct place *p)
     yoke_comm *comm = p->comm;
     switch (c->what) {
     case ALL_REDUCE: return yoke_all_reduce(own, c->recv, n, c->dtype, c->op, comm, p->stream);
-    case REDUCE: return yoke_reduce(own, is_root ? c->recv : NULL, n, c->dtype, c->op, c->root, comm, p->stream);
+    case REDUCE:
+        return yoke_reduce(own, is_root ? c->recv : NULL, n, c->dtype, c->op, c->root, comm, p->stream);
     case REDUCE_SCATTER:
-        return c->uneven ? yoke_reduce_scatter_v(c->send, slice_result(c, p), c->counts, c->dtype, c->op, comm, p->stream)
-                         : yoke_reduce_scatter(c->send, slice_result(c, p), n, c->dtype, c->op, comm, p->stream);
+        return c->uneven
+                   ? yoke_reduce_scatter_v(c->send, slice_result(c, p), c->counts, c->dtype, c->op, comm,
+                                           p->stream)
+                   : yoke_reduce_scatter(c->send, slice_result(c, p), n, c->dtype, c->op, comm, p->stream);
     case ALL_GATHER:
-        return c->uneven ? yoke_all_gather_v(own, c->recv, c->counts, c->dtype, comm, p->stream) : yoke_all_gather(own, c->recv, n, c->dtype, comm, p->stream);
-    case BROADCAST: return yoke_broadcast(is_root ? own : NULL, c->recv, n, c->dtype, c->root, comm, p->stream);
+        return c->uneven ? yoke_all_gather_v(own, c->recv, c->counts, c->dtype, comm, p->stream)
+                         : yoke_all_gather(own, c->recv, n, c->dtype, comm, p->stream);
+    case BROADCAST:
+        return yoke_broadcast(is_root ? own : NULL, c->recv, n, c->dtype, c->root, comm, p->stream);
     case GATHER:
-        return c->uneven ? yoke_gather_v(own, is_root ? c->recv : NULL, c->counts, c->dtype, c->root, comm, p->stream)
+        return c->uneven ? yoke_gather_v(own, is_root ? c->recv : NULL, c->counts, c->dtype, c->root, comm,
+                                         p->stream)
                          : yoke_gather(own, is_root ? c->recv : NULL, n, c->dtype, c->root, comm, p->stream);
     case SCATTER:
-        return c->uneven ? yoke_scatter_v(is_root ? c->send : NULL, slice_result(c, p), c->counts, c->dtype, c->root, comm, p->stream)
-                         : yoke_scatter(is_root ? c->send : NULL, slice_result(c, p), n, c->dtype, c->root, comm, p->stream);
+        return c->uneven ? yoke_scatter_v(is_root ? c->send : NULL, slice_result(c, p), c->counts, c->dtype,
+                                          c->root, comm, p->stream)
+                         : yoke_scatter(is_root ? c->send : NULL, slice_result(c, p), n, c->dtype, c->root,
+                                        comm, p->stream);
     case ALL_TO_ALL: return exchange(c, p);
     case BARRIER: return yoke_barrier(comm, p->stream);
     default: return ring(c, p);
@@ -194,11 +233,13 @@ static bool same(const struct call *c, const struct place *p, const char *got, s
 {
     const size_t bytes = yoke_dtype_bytes(c->dtype);
     for (size_t i = 0; i < n; i++) {
-        const double want = r < 0 ? folded(c, p, first + i) : value(c, p, r, first + i), have = yokei_load(c->dtype, got + i * bytes, 0);
+        const double want = r < 0 ? folded(c, p, first + i) : value(c, p, r, first + i),
+                     have = yokei_load(c->dtype, got + i * bytes, 0);
         if (want == have) continue;
-        fprintf(stderr, "# rank %d: %s of %s (%s, root %d, %s%s) on %s: element %zu of %zu is %g, not %g\n", ranks_rank, names[c->what],
-                yoke_dtype_name(c->dtype), yoke_reduction_name(c->op), c->root, c->in_place ? "in place" : "out of place",
-                c->uneven ? ", uneven" : "", p->name, first + i, n, have, want);
+        fprintf(stderr, "# rank %d: %s of %s (%s, root %d, %s%s) on %s: element %zu of %zu is %g, not %g\n",
+                ranks_rank, names[c->what], yoke_dtype_name(c->dtype), yoke_reduction_name(c->op), c->root,
+                c->in_place ? "in place" : "out of place", c->uneven ? ", uneven" : "", p->name, first + i, n,
+                have, want);
         return false;
     }
     return true;
@@ -208,8 +249,8 @@ static bool same(const struct call *c, const struct place *p, const char *got, s
 static bool is_guarded(const struct call *c, const struct place *p, size_t n)
 {
     if (c->recv[n * yoke_dtype_bytes(c->dtype)] == 0x5a) return true;
-    fprintf(stderr, "# rank %d: %s of %s (%s) on %s: wrote behind %zu elements\n", ranks_rank, names[c->what], yoke_dtype_name(c->dtype),
-            c->in_place ? "in place" : "out of place", p->name, n);
+    fprintf(stderr, "# rank %d: %s of %s (%s) on %s: wrote behind %zu elements\n", ranks_rank, names[c->what],
+            yoke_dtype_name(c->dtype), c->in_place ? "in place" : "out of place", p->name, n);
     return false;
 }
 
@@ -229,7 +270,8 @@ static bool is_right(const struct call *c, const struct place *p)
         if (!is_root) return true;
         /* fallthrough */
     case ALL_GATHER:
-        for (int r = 0; r < p->size; r++) ok = ok && same(c, p, c->recv + c->at[r] * bytes, c->counts[r], r, 0);
+        for (int r = 0; r < p->size; r++)
+            ok = ok && same(c, p, c->recv + c->at[r] * bytes, c->counts[r], r, 0);
         return ok && is_guarded(c, p, c->at[p->size]);
     case BROADCAST: return same(c, p, c->recv, c->counts[0], c->root, 0) && is_guarded(c, p, c->counts[0]);
     case SCATTER: return same(c, p, slice_result(c, p), c->counts[p->rank], c->root, c->at[p->rank]);

@@ -19,7 +19,7 @@ struct layout {
     int64_t shares[MOST_RANKS];
     int zero;
     int64_t zero_shares[MOST_RANKS]; /* if the first is 0, none are given */
-    bool like_next; /* the next layout must give the same bits as this one */
+    bool like_next;                  /* the next layout must give the same bits as this one */
 };
 static const struct layout layouts[] = {
     { "two stages", 2, 2, { 4 } },
@@ -89,7 +89,8 @@ static yoke_status train(struct subject *s, int from, int to, double *losses)
             tokens[i] = (int32_t)(20 * yokei_uniform(key, (uint64_t)i));
             targets[i] = (tokens[i] + 1) % 20;
         }
-        YOKE_TRY(yoke_trainer_backward(s->trainer, tokens + s->first * T, targets + s->first * T, 0, &result));
+        YOKE_TRY(
+            yoke_trainer_backward(s->trainer, tokens + s->first * T, targets + s->first * T, 0, &result));
         YOKE_TRY(yoke_trainer_apply(s->trainer, 1e-2, &result));
         losses[step] = result.loss;
     }
@@ -100,16 +101,28 @@ static yoke_status save(struct subject *s, int64_t step)
 {
     struct yokei_layout layout;
     struct yokei_plan_rank rank = { "host", 1, BATCH, BATCH, 1 };
-    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT, .version = 1, .yoke = "test", .step = step, .optimizer_step = step,
-                                .data_order = YOKEI_DATA_ORDER, .loss_scale = 1, .plan = YOKEI_PLAN_INIT };
+    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
+                                .version = 1,
+                                .yoke = "test",
+                                .step = step,
+                                .optimizer_step = step,
+                                .data_order = YOKEI_DATA_ORDER,
+                                .loss_scale = 1,
+                                .plan = YOKEI_PLAN_INIT };
     m.plan.model = config;
     m.plan.batch = BATCH;
     m.plan.sequence = T;
     m.plan.ranks = &rank;
     m.plan.n_ranks = 1;
     YOKE_TRY(yokei_layout_create(s->trainer, &layout));
-    struct yokei_save what = { .dir = dir, .rank = s->trainer->plan.rank, .items = layout.items, .n_items = layout.n_items, .manifest = &m,
-                               .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
+    struct yokei_save what = { .dir = dir,
+                               .rank = s->trainer->plan.rank,
+                               .items = layout.items,
+                               .n_items = layout.n_items,
+                               .manifest = &m,
+                               .context = &layout,
+                               .get = yokei_layout_get,
+                               .agree = yokei_layout_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     m.plan.ranks = NULL;
     m.plan.n_ranks = 0;
@@ -131,14 +144,16 @@ static yoke_status open_checkpoint(int64_t step, struct yokei_checkpoint **c)
  */
 static yoke_status holds_all(struct subject *s, int64_t step, bool *same_out)
 {
-    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
+                                                   YOKE_TENSOR_MOMENT2 };
     struct yokei_checkpoint *c;
     float *whole = malloc((size_t)256 * 128 * sizeof *whole);
     YOKE_TRY(open_checkpoint(step, &c));
     *same_out = true;
     for (int i = 0; i < yoke_trainer_n_logical(s->trainer); i++)
         for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
-            const struct yokei_tensor *t = yokei_checkpoint_tensor(c, yoke_trainer_logical(s->trainer, i)->name, kinds[k]);
+            const struct yokei_tensor *t = yokei_checkpoint_tensor(
+                c, yoke_trainer_logical(s->trainer, i)->name, kinds[k]);
             YOKE_TRY(yoke_trainer_get_whole(s->trainer, kinds[k], i, whole));
             *same_out = *same_out && memcmp(whole, t->data, t->bytes) == 0;
         }
@@ -165,7 +180,8 @@ struct verdict {
  * Run three steps and save, then two more. Then run the two steps again from the checkpoint, in this layout
  * and in each other layout.
  */
-static yoke_status go_on(const struct layout *l, MPI_Comm ranks, int64_t save_as, int64_t from, const double *reference, double *losses, struct verdict *v)
+static yoke_status go_on(const struct layout *l, MPI_Comm ranks, int64_t save_as, int64_t from,
+                         const double *reference, double *losses, struct verdict *v)
 {
     struct subject s;
     double again[8] = { 0 };
@@ -185,13 +201,15 @@ static yoke_status go_on(const struct layout *l, MPI_Comm ranks, int64_t save_as
         YOKE_TRY(holds_all(&s, from, &v->whole));
         YOKE_TRY(train(&s, 4, 5, again));
         v->same_bits = again[4] == reference[4] && again[5] == reference[5];
-        v->close = fabs(again[4] - reference[4]) < 1e-3 * reference[4] && fabs(again[5] - reference[5]) < 1.2e-3 * reference[5];
+        v->close = fabs(again[4] - reference[4]) < 1e-3 * reference[4]
+                   && fabs(again[5] - reference[5]) < 1.2e-3 * reference[5];
     }
     close_subject(&s);
     return YOKE_OK;
 }
 
-static yoke_status in_layout(const struct layout *l, int64_t save_as, int64_t from, const double *reference, double *losses, struct verdict *v)
+static yoke_status in_layout(const struct layout *l, int64_t save_as, int64_t from, const double *reference,
+                             double *losses, struct verdict *v)
 {
     MPI_Comm ranks;
     yoke_status status = YOKE_OK;
@@ -221,7 +239,8 @@ static yoke_status divided(MPI_Comm ranks, bool *good_out)
     divided->shard[1].range[0].begin = begin;
     divided->shard[1].range[0].end = end;
     p->state.slot[i].n = 32 * width;
-    float *mine = malloc((size_t)(32 * width) * sizeof *mine), *back = malloc((size_t)(32 * width) * sizeof *back);
+    float *mine = malloc((size_t)(32 * width) * sizeof *mine),
+          *back = malloc((size_t)(32 * width) * sizeof *back);
     for (int64_t k = 0; k < 32 * width; k++) {
         const int64_t at = k / width * 128 + begin + k % width;
         mine[k] = at == 500 ? -0.0f : at == 501 ? yokei_bits_f32(0x7fc12345u) : (float)at * 0.25f - 300;
@@ -232,7 +251,9 @@ static yoke_status divided(MPI_Comm ranks, bool *good_out)
     const struct yokei_tensor *t = yokei_checkpoint_tensor(c, divided->name, YOKE_TENSOR_WEIGHT);
     bool good = t && t->n_dims == 2 && t->shape[1] == 128;
     for (int64_t at = 0; at < 32 * 128 && good; at++) {
-        const float want = at == 500 ? -0.0f : at == 501 ? yokei_bits_f32(0x7fc12345u) : (float)at * 0.25f - 300;
+        const float want = at == 500   ? -0.0f
+                           : at == 501 ? yokei_bits_f32(0x7fc12345u)
+                                       : (float)at * 0.25f - 300;
         good = memcmp((const char *)t->data + 4 * at, &want, 4) == 0;
     }
     memset(back, 0, (size_t)(32 * width) * sizeof *back);
@@ -275,9 +296,10 @@ int main(void)
     for (size_t i = 0; i < YOKE_COUNT(layouts); i++) {
         const size_t from = (i + 1) % YOKE_COUNT(layouts);
         yoke_status status = in_layout(&layouts[i], 0, 10 + (int64_t)from, losses[from], NULL, &v);
-        ranks_check(!status && v.whole, "%s holds what %s saved, bit for bit", layouts[i].name, layouts[from].name);
-        ranks_check(!status && v.close && (v.same_bits || !layouts[i].like_next), "%s goes on from %s%s", layouts[i].name, layouts[from].name,
-                    layouts[i].like_next ? ", bit for bit" : "");
+        ranks_check(!status && v.whole, "%s holds what %s saved, bit for bit", layouts[i].name,
+                    layouts[from].name);
+        ranks_check(!status && v.close && (v.same_bits || !layouts[i].like_next), "%s goes on from %s%s",
+                    layouts[i].name, layouts[from].name, layouts[i].like_next ? ", bit for bit" : "");
     }
     PMPI_Comm_split(ranks_world, ranks_rank < 2 ? 0 : MPI_UNDEFINED, ranks_rank, &ranks);
     yoke_status status = ranks_rank < 2 ? divided(ranks, &good) : YOKE_OK;

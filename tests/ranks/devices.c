@@ -38,11 +38,13 @@ static int all_reduce(struct rank_device *d, yoke_comm *comm, size_t count, int 
     char *recv = in_place ? d->send : d->recv;
     if (!write_input(d, d->send, count)) return 0;
     RANKS_TRY(yoke_all_reduce(d->send, recv, count, YOKE_F32, YOKE_SUM, comm, stream));
-    RANKS_TRY(yoke_copy_to_host(d->stream, d->host, recv, count * 4)); /* in stream order, if there is a stream */
+    RANKS_TRY(
+        yoke_copy_to_host(d->stream, d->host, recv, count * 4)); /* in stream order, if there is a stream */
     RANKS_TRY(yoke_stream_sync(d->stream));
     for (size_t i = 0; i < count; i++)
         if (d->host[i] != sum(i)) {
-            fprintf(stderr, "# rank %d: element %zu of %zu is %g, not %g\n", ranks_rank, i, count, d->host[i], sum(i));
+            fprintf(stderr, "# rank %d: element %zu of %zu is %g, not %g\n", ranks_rank, i, count, d->host[i],
+                    sum(i));
             return 0;
         }
     return 1;
@@ -56,7 +58,8 @@ static int chain(struct rank_device *d, yoke_comm *comm, size_t count)
     RANKS_TRY(yoke_reduce_scatter(d->send, d->recv, slice, YOKE_F32, YOKE_SUM, comm, d->stream));
     RANKS_TRY(yoke_copy(d->stream, d->send + before * 4, d->recv, slice * 4));
     RANKS_TRY(yoke_all_gather(d->send + before * 4, d->send, slice, YOKE_F32, comm, d->stream));
-    RANKS_TRY(yoke_all_reduce(d->send, d->recv, slice * (size_t)ranks_size, YOKE_F32, YOKE_MAX, comm, d->stream));
+    RANKS_TRY(
+        yoke_all_reduce(d->send, d->recv, slice * (size_t)ranks_size, YOKE_F32, YOKE_MAX, comm, d->stream));
     RANKS_TRY(yoke_broadcast(d->recv, d->recv, slice, YOKE_F32, ranks_size - 1, comm, d->stream));
     RANKS_TRY(yoke_barrier(comm, d->stream));
     RANKS_TRY(yoke_copy_to_host(d->stream, d->host, d->recv, count * 4));
@@ -88,7 +91,8 @@ static int sums_in_group(struct rank_device *d, yoke_comm *comm, yoke_stream *st
     if (!write_input(d, d->send, SUMS * PITCH) || !write_input(d, d->recv, SUMS * PITCH)) return 0;
     RANKS_TRY(yoke_group_start());
     for (size_t i = 0; i < SUMS; i++)
-        RANKS_TRY(yoke_all_reduce((i % 2 ? d->recv : d->send) + i * PITCH * 4, d->recv + i * PITCH * 4, N - i, YOKE_F32, YOKE_SUM, comm, stream));
+        RANKS_TRY(yoke_all_reduce((i % 2 ? d->recv : d->send) + i * PITCH * 4, d->recv + i * PITCH * 4, N - i,
+                                  YOKE_F32, YOKE_SUM, comm, stream));
     RANKS_TRY(yoke_group_end());
     RANKS_TRY(yoke_copy_to_host(d->stream, d->host, d->recv, SUMS * PITCH * 4));
     RANKS_TRY(yoke_stream_sync(d->stream));
@@ -139,25 +143,34 @@ int main(int argc, char **argv)
     struct rank_device d;
     ranks_start();
     const char *spec = argv[argc > 1 ? 1 + ranks_rank % (argc - 1) : 0];
-    if (!ranks_check(argc > 1 && open_device(spec, &d), "devices %s%s%s", argc > 1 ? argv[1] : "", argc > 2 ? " and " : "", argc > 2 ? argv[2] : ""))
+    if (!ranks_check(argc > 1 && open_device(spec, &d), "devices %s%s%s", argc > 1 ? argv[1] : "",
+                     argc > 2 ? " and " : "", argc > 2 ? argv[2] : ""))
         return ranks_end();
     const int seen = ranks_all(yoke_host_ptr(d.device, d.send) != NULL);
-    if (ranks_rank == 0) printf("# memory is %s\n", seen ? "seen by the host of every rank" : "staged on some rank");
+    if (ranks_rank == 0)
+        printf("# memory is %s\n", seen ? "seen by the host of every rank" : "staged on some rank");
     for (int v = 0; v < 2; v++) {
         struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
         config.no_shared = v;
         yoke_comm *comm;
         const char *over = v ? "MPI" : "shared memory";
-        if (!ranks_check(!yoke_comm_create(ranks_world, d.device, &config, &comm), "a communicator over %s", over)) break;
+        if (!ranks_check(!yoke_comm_create(ranks_world, d.device, &config, &comm), "a communicator over %s",
+                         over))
+            break;
         for (size_t c = 0; c < YOKE_COUNT(counts); c++) {
-            ranks_check(all_reduce(&d, comm, counts[c], 0, NULL) && all_reduce(&d, comm, counts[c], 1, NULL), "all_reduce of %zu, over %s", counts[c], over);
-            ranks_check(all_reduce(&d, comm, counts[c], 0, d.stream) && all_reduce(&d, comm, counts[c], 1, d.stream),
+            ranks_check(all_reduce(&d, comm, counts[c], 0, NULL) && all_reduce(&d, comm, counts[c], 1, NULL),
+                        "all_reduce of %zu, over %s", counts[c], over);
+            ranks_check(all_reduce(&d, comm, counts[c], 0, d.stream)
+                            && all_reduce(&d, comm, counts[c], 1, d.stream),
                         "all_reduce of %zu in stream order, over %s", counts[c], over);
         }
-        ranks_check(chain(&d, comm, 100000), "collectives that follow one another on a stream, over %s", over);
-        ranks_check(transfers(&d, comm, 50001, NULL) && transfers(&d, comm, 50001, d.stream), "a group of send and recv, over %s", over);
+        ranks_check(chain(&d, comm, 100000), "collectives that follow one another on a stream, over %s",
+                    over);
+        ranks_check(transfers(&d, comm, 50001, NULL) && transfers(&d, comm, 50001, d.stream),
+                    "a group of send and recv, over %s", over);
         ranks_check(is_explained(comm, seen), "explained, over %s", over);
-        ranks_check(sums_in_group(&d, comm, NULL) && sums_in_group(&d, comm, d.stream), "small sums in a group, over %s", over);
+        ranks_check(sums_in_group(&d, comm, NULL) && sums_in_group(&d, comm, d.stream),
+                    "small sums in a group, over %s", over);
         ranks_check(!yoke_comm_destroy(comm), "destroyed");
     }
     ranks_check(close_device(&d), "the device is closed: nothing of the communicators is left on it");

@@ -5,7 +5,8 @@
  */
 #include "tests/ranks/ranks.h"
 
-static const char MODEL[] = "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=%d";
+static const char MODEL[] =
+    "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=40,message_us=20,message_gbps=0.1,oneshot_bytes=%d";
 
 static yoke_status make(const char *costs, const char *algorithm, bool no_shared, yoke_comm **comm)
 {
@@ -21,7 +22,9 @@ static int runs(yoke_comm *comm, size_t bytes, const char *algorithm)
 {
     struct yoke_comm_plan plan;
     if (yoke_comm_explain(comm, "all_reduce", bytes / 4, YOKE_F32, YOKE_SUM, &plan)) return 0;
-    if (strcmp(plan.algorithm, algorithm)) fprintf(stderr, "# %zu bytes: %s, wanted %s (%s; %s)\n", bytes, plan.algorithm, algorithm, plan.why, plan.costs);
+    if (strcmp(plan.algorithm, algorithm))
+        fprintf(stderr, "# %zu bytes: %s, wanted %s (%s; %s)\n", bytes, plan.algorithm, algorithm, plan.why,
+                plan.costs);
     return !strcmp(plan.algorithm, algorithm) && plan.why[0] && plan.n_lanes >= 1;
 }
 
@@ -46,7 +49,8 @@ static int measured_is_agreed(bool no_shared)
     RANKS_TRY(yoke_comm_destroy(again));
     RANKS_TRY(make(plan.costs, NULL, no_shared, &again));
     RANKS_TRY(yoke_comm_explain(again, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &second));
-    ok = ok && !strcmp(plan.costs, second.costs) && !strcmp(plan.algorithm, second.algorithm) && plan.predicted_us > 0.98 * second.predicted_us;
+    ok = ok && !strcmp(plan.costs, second.costs) && !strcmp(plan.algorithm, second.algorithm)
+         && plan.predicted_us > 0.98 * second.predicted_us;
     RANKS_TRY(yoke_comm_destroy(again));
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -77,12 +81,14 @@ static int the_prediction_follows_the_model(void)
     RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000000, YOKE_F32, YOKE_SUM, &plan));
     const double wanted = 2 * (p - 1) * 20 + sent / 0.1e3 + 2 * bytes / 40e3;
     RANKS_TRY(yoke_comm_destroy(comm));
-    return !strcmp(plan.algorithm, "ring") && plan.predicted_us > 0.999 * wanted && plan.predicted_us < 1.001 * wanted;
+    return !strcmp(plan.algorithm, "ring") && plan.predicted_us > 0.999 * wanted
+           && plan.predicted_us < 1.001 * wanted;
 }
 
 static int others_are_explained(void)
 {
-    static const char *const kinds[] = { "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all", "gather", "scatter", "barrier" };
+    static const char *const kinds[] = { "reduce_scatter", "all_gather", "broadcast", "reduce",
+                                         "all_to_all",     "gather",     "scatter",   "barrier" };
     yoke_comm *comm = NULL;
     struct yoke_comm_plan plan;
     int ok = 1;
@@ -90,7 +96,8 @@ static int others_are_explained(void)
         RANKS_TRY(make(NULL, NULL, no_shared, &comm));
         for (size_t i = 0; i < YOKE_COUNT(kinds); i++)
             for (size_t count = 1; count < 10000000; count *= 99)
-                ok = ok && !yoke_comm_explain(comm, kinds[i], count, YOKE_BF16, YOKE_AVG, &plan) && plan.predicted_us >= 0 && plan.why[0];
+                ok = ok && !yoke_comm_explain(comm, kinds[i], count, YOKE_BF16, YOKE_AVG, &plan)
+                     && plan.predicted_us >= 0 && plan.why[0];
         RANKS_TRY(yoke_comm_destroy(comm));
     }
     return ok;
@@ -103,15 +110,18 @@ static int what_is_not_known_is_not_said(void)
     struct yoke_comm_plan plan;
     RANKS_TRY(make(NULL, "ring", false, &comm));
     RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan));
-    int ok = plan.predicted_us == 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "messages through shared memory; the configuration names it") == plan.why;
+    int ok = plan.predicted_us == 0 && !strcmp(plan.algorithm, "ring")
+             && strstr(plan.why, "messages through shared memory; the configuration names it") == plan.why;
     RANKS_TRY(yoke_comm_explain(comm, "all_gather", 1000, YOKE_F32, YOKE_SUM, &plan));
     ok = ok && plan.predicted_us > 0;
     RANKS_TRY(yoke_comm_destroy(comm));
     RANKS_TRY(make(NULL, NULL, true, &comm));
     RANKS_TRY(yoke_comm_explain(comm, "reduce_scatter", 1, YOKE_F32, YOKE_SUM, &plan));
-    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "the way of this collective");
+    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring")
+         && strstr(plan.why, "the way of this collective");
     RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 100000, YOKE_F32, YOKE_SUM, &plan));
-    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring") && strstr(plan.why, "; long, so each link carries the least");
+    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring")
+         && strstr(plan.why, "; long, so each link carries the least");
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
 }
@@ -119,7 +129,8 @@ static int what_is_not_known_is_not_said(void)
 static int runs_as(yoke_comm *comm, const char *collective, size_t count, const char *algorithm)
 {
     struct yoke_comm_plan plan;
-    return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &plan) && !strcmp(plan.algorithm, algorithm);
+    return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &plan)
+           && !strcmp(plan.algorithm, algorithm);
 }
 
 /* Fewer messages are sent where measurements have shown a gain. */
@@ -127,9 +138,10 @@ static int small_ones_are_swapped(void)
 {
     yoke_comm *comm = NULL;
     RANKS_TRY(make(NULL, NULL, false, &comm));
-    const int ok = runs_as(comm, "all_to_all", 1, "hierarchy") && runs_as(comm, "all_to_all", 4096, "hierarchy") &&
-                   runs_as(comm, "all_to_all", 65536, "linear") &&
-                   runs_as(comm, "gather", 1, "linear") && runs_as(comm, "scatter", 1, "linear");
+    const int ok = runs_as(comm, "all_to_all", 1, "hierarchy")
+                   && runs_as(comm, "all_to_all", 4096, "hierarchy")
+                   && runs_as(comm, "all_to_all", 65536, "linear") && runs_as(comm, "gather", 1, "linear")
+                   && runs_as(comm, "scatter", 1, "linear");
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
 }
@@ -139,15 +151,17 @@ static int refusals(void)
     yoke_comm *comm = NULL;
     struct yoke_comm_plan plan;
     char text[256];
-    int ok = make("sync_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "shared_gbps is missing");
-    ok = ok && make("sink_us=1", NULL, false, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "did you mean 'sync_us'");
+    int ok = make("sync_us=1", NULL, false, &comm) == YOKE_ECONFIG
+             && strstr(yoke_last_error(), "shared_gbps is missing");
+    ok = ok && make("sink_us=1", NULL, false, &comm) == YOKE_ECONFIG
+         && strstr(yoke_last_error(), "did you mean 'sync_us'");
     ok = ok && make("sync_us=many", NULL, false, &comm) == YOKE_ECONFIG;
     /* All ranks must give the same model. */
     yokei_text(text, sizeof text, MODEL, ranks_rank == ranks_size - 1 ? 8192 : 16384);
     ok = ok && make(text, NULL, false, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "costs");
     RANKS_TRY(make(NULL, NULL, false, &comm));
     ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL
-        && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
+         && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
     ok = ok && yoke_comm_explain(comm, "all_reduce", SIZE_MAX / 2, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL;
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -159,7 +173,8 @@ static int numbers_begin_at_one(void)
     yoke_comm *comm = NULL;
     float x = 1;
     RANKS_TRY(make(NULL, NULL, false, &comm));
-    const yoke_status status = yoke_all_reduce(&x, &x, ranks_rank == 0 ? 1 : 0, YOKE_F32, YOKE_SUM, comm, NULL);
+    const yoke_status status = yoke_all_reduce(&x, &x, ranks_rank == 0 ? 1 : 0, YOKE_F32, YOKE_SUM, comm,
+                                               NULL);
     const int ok = status == YOKE_EMISMATCH && strstr(yoke_last_error(), "all_reduce #1 ");
     yoke_comm_destroy(comm);
     return ok;
@@ -168,12 +183,15 @@ static int numbers_begin_at_one(void)
 int main(void)
 {
     ranks_start();
-    ranks_check(measured_is_agreed(false), "the measured model is agreed, remembered and can be given, shared memory");
-    ranks_check(measured_is_agreed(true), "the measured model is agreed, remembered and can be given, messages");
+    ranks_check(measured_is_agreed(false),
+                "the measured model is agreed, remembered and can be given, shared memory");
+    ranks_check(measured_is_agreed(true),
+                "the measured model is agreed, remembered and can be given, messages");
     if (!ranks_hosts()) ranks_check(a_given_model_decides(), "a given model decides what goes in one shot");
     ranks_check(the_prediction_follows_the_model(), "the prediction follows the model");
     ranks_check(others_are_explained(), "every collective is explained");
-    if (!ranks_hosts()) ranks_check(what_is_not_known_is_not_said(), "what was not measured is not predicted");
+    if (!ranks_hosts())
+        ranks_check(what_is_not_known_is_not_said(), "what was not measured is not predicted");
     if (ranks_hosts()) ranks_check(small_ones_are_swapped(), "small slices go to other hosts in one message");
     ranks_check(refusals(), "bad models and questions are refused");
     /* This test comes last, because MPI cannot be used after it. */

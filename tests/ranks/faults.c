@@ -43,7 +43,8 @@ static pid_t start_job(const char *folder, const char *kind, const char *load)
     const int null = open("/dev/null", O_RDWR);
     dup2(null, 0), dup2(null, 1), dup2(null, 2);
     setpgid(0, 0);
-    execlp(mpiexec ? mpiexec : "mpiexec.mpich", "mpiexec", "-n", n, "tests/ranks/agent", "tests/ranks/victim", "60", kind, load, (char *)NULL);
+    execlp(mpiexec ? mpiexec : "mpiexec.mpich", "mpiexec", "-n", n, "tests/ranks/agent", "tests/ranks/victim",
+           "60", kind, load, (char *)NULL);
     _exit(127);
 }
 
@@ -62,7 +63,11 @@ static int wait_until_busy(const char *folder, const struct yokei_flight_file *f
     return 0;
 }
 
-struct result { int status; unsigned long long ns; char text[1024]; };
+struct result {
+    int status;
+    unsigned long long ns;
+    char text[1024];
+};
 
 static int read_result(const char *folder, int rank, struct result *out)
 {
@@ -76,7 +81,8 @@ static int read_result(const char *folder, int rank, struct result *out)
 }
 
 /* Check the result of a surviving rank: the status, the name and cause of the dead rank, and the time. */
-static int survivor_is_right(const char *folder, int rank, int victim, int pid, int signal, uint64_t begin, double limit, double *latency)
+static int survivor_is_right(const char *folder, int rank, int victim, int pid, int signal, uint64_t begin,
+                             double limit, double *latency)
 {
     struct result result = { 0 };
     for (int turn = 0; turn < 2000 && !read_result(folder, rank, &result); turn++) usleep(5000);
@@ -86,9 +92,11 @@ static int survivor_is_right(const char *folder, int rank, int victim, int pid, 
     char process[32];
     snprintf(process, sizeof process, "pid %d)", pid);
     *latency = result.ns > begin ? (double)(result.ns - begin) * 1e-9 : 0;
-    const int ok = result.status == YOKE_EDEAD && strstr(result.text, name) && strstr(result.text, cause) &&
-                   strstr(result.text, process) && *latency <= limit;
-    if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", rank, result.status, *latency, result.text);
+    const int ok = result.status == YOKE_EDEAD && strstr(result.text, name) && strstr(result.text, cause)
+                   && strstr(result.text, process) && *latency <= limit;
+    if (!ok)
+        fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", rank, result.status, *latency,
+                result.text);
     return ok;
 }
 
@@ -111,7 +119,8 @@ static int left_in_shm(void)
     int n = 0;
     DIR *dir = opendir("/dev/shm");
     for (struct dirent *e = dir ? readdir(dir) : NULL; e; e = readdir(dir))
-        n += !strncmp(e->d_name, "yoke", 4) && !fstatat(dirfd(dir), e->d_name, &status, AT_SYMLINK_NOFOLLOW) && !S_ISDIR(status.st_mode);
+        n += !strncmp(e->d_name, "yoke", 4) && !fstatat(dirfd(dir), e->d_name, &status, AT_SYMLINK_NOFOLLOW)
+             && !S_ISDIR(status.st_mode);
     if (dir) closedir(dir);
     return n;
 }
@@ -119,7 +128,8 @@ static int left_in_shm(void)
 static int end_job(pid_t job, const int pids[RANKS])
 {
     int status, gone = 0;
-    for (int turn = 0; turn < 400 && !gone; turn++, usleep(5000)) gone = waitpid(job, &status, WNOHANG) == job;
+    for (int turn = 0; turn < 400 && !gone; turn++, usleep(5000))
+        gone = waitpid(job, &status, WNOHANG) == job;
     if (!gone) {
         kill(-job, SIGKILL);
         waitpid(job, &status, 0);
@@ -127,7 +137,9 @@ static int end_job(pid_t job, const int pids[RANKS])
     int left = 0;
     for (int turn = 0; turn < 400; turn++, usleep(5000)) {
         left = 0;
-        for (int r = 0; r < RANKS; r++) left += pids[r] > 0 && yokei_process_state(pids[r], NULL) && yokei_process_state(pids[r], NULL) != 'Z';
+        for (int r = 0; r < RANKS; r++)
+            left += pids[r] > 0 && yokei_process_state(pids[r], NULL)
+                    && yokei_process_state(pids[r], NULL) != 'Z';
         if (!left) break;
     }
     return gone && !left;
@@ -159,9 +171,10 @@ static void trial(const char *kind, const char *load, int signal, double limit)
     const int removed = remove_folder(folder) && left_in_shm() <= shm_before;
     n_tests++;
     n_failed += !(ok && clean && removed);
-    printf("%sok %d - rank %d of %d %s, %s load over %s, named by all others after %.3f s%s%s\n", ok && clean && removed ? "" : "not ", n_tests,
-           victim, RANKS, signal == SIGKILL ? "killed" : "stopped", load, kind, slowest, clean ? "" : ", processes were left",
-           removed ? "" : ", files were left");
+    printf("%sok %d - rank %d of %d %s, %s load over %s, named by all others after %.3f s%s%s\n",
+           ok && clean && removed ? "" : "not ", n_tests, victim, RANKS,
+           signal == SIGKILL ? "killed" : "stopped", load, kind, slowest,
+           clean ? "" : ", processes were left", removed ? "" : ", files were left");
     fflush(stdout);
 }
 
@@ -171,7 +184,9 @@ int main(int argc, char **argv)
     seed = getenv("YOKE_SEED") ? strtoull(getenv("YOKE_SEED"), NULL, 10) : yokei_now_ns();
     printf("# YOKE_SEED=%llu\n", (unsigned long long)seed);
     const char *sanitizers = getenv("TEST_SANITIZE");
-    const double slower = sanitizers && *sanitizers ? 4 : 1; /* instrumented code is slower; the factor is that of tests/tap-run */
+    const double slower = sanitizers && *sanitizers
+                              ? 4
+                              : 1; /* instrumented code is slower; the factor is that of tests/tap-run */
     static const char *const kinds[] = { "shm", "mpi" }, *const loads[] = { "mixed", "large", "idle" };
     for (int k = 0; k < 2; k++)
         for (int l = 0; l < 3; l++)

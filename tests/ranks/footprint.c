@@ -10,7 +10,9 @@
 #include "tests/ranks/ranks.h"
 
 size_t yokei_held(void); /* from collectives/comm.h */
-enum { MOST_LISTS = 64 << 10 }; /* bytes of a communicator's lists, which the plan includes and the count does not */
+enum {
+    MOST_LISTS = 64 << 10
+}; /* bytes of a communicator's lists, which the plan includes and the count does not */
 
 /* The segments of communicators in this process's address space. */
 struct maps {
@@ -53,7 +55,8 @@ static yoke_status pass_on(yoke_comm *comm, int rank, int size)
     YOKE_TRY(yoke_send(&out, 1, YOKE_I32, (rank + 1) % size, comm, NULL));
     YOKE_TRY(yoke_recv(&in, 1, YOKE_I32, (rank + size - 1) % size, comm, NULL));
     YOKE_TRY(yoke_group_end());
-    return in == (rank + size - 1) % size ? YOKE_OK : yoke_fail(YOKE_EDATA, "%d came from rank %d", in, rank - 1);
+    return in == (rank + size - 1) % size ? YOKE_OK
+                                          : yoke_fail(YOKE_EDATA, "%d came from rank %d", in, rank - 1);
 }
 
 static yoke_status look_at(yoke_comm *world, int size, const struct yoke_comm_config *config)
@@ -74,19 +77,24 @@ static yoke_status look_at(yoke_comm *world, int size, const struct yoke_comm_co
     YOKE_TRY(yoke_comm_memory(comm, &is));
     YOKE_TRY(compare(&is, &planned));
     const bool shares = size > 1 && !config->no_shared;
-    YOKE_TRY(differs("segments", after.segments - before.segments, shares ? (size_t)near * planned.shared : 0));
-    YOKE_TRY(differs("the number of segments", (size_t)(after.n_segments - before.n_segments), shares ? (size_t)near : 0));
+    YOKE_TRY(
+        differs("segments", after.segments - before.segments, shares ? (size_t)near * planned.shared : 0));
+    YOKE_TRY(differs("the number of segments", (size_t)(after.n_segments - before.n_segments),
+                     shares ? (size_t)near : 0));
     const size_t grown = yokei_held() - held, said = planned.private_bytes + planned.reserved;
     if (grown > said || said - grown > MOST_LISTS)
-        return yoke_fail(YOKE_EDATA, "%zu bytes were taken, %zu and %zu were said", grown, planned.private_bytes, planned.reserved);
+        return yoke_fail(YOKE_EDATA, "%zu bytes were taken, %zu and %zu were said", grown,
+                         planned.private_bytes, planned.reserved);
     if (size > 1) {
         YOKE_TRY(pass_on(comm, ranks_rank, size));
         shape.n_sends = shape.n_receives = 1;
         YOKE_TRY(yoke_comm_memory_plan(&shape, &planned));
         YOKE_TRY(yoke_comm_memory(comm, &is));
         YOKE_TRY(compare(&is, &planned));
-        const size_t pairs = yokei_held() - held - grown, more = planned.private_bytes + planned.reserved - said;
-        if (pairs > more || more - pairs > MOST_LISTS) return yoke_fail(YOKE_EDATA, "sends and receives took %zu bytes, %zu were said", pairs, more);
+        const size_t pairs = yokei_held() - held - grown,
+                     more = planned.private_bytes + planned.reserved - said;
+        if (pairs > more || more - pairs > MOST_LISTS)
+            return yoke_fail(YOKE_EDATA, "sends and receives took %zu bytes, %zu were said", pairs, more);
     }
     YOKE_TRY(yoke_comm_destroy(comm));
     YOKE_TRY(differs("held", yokei_held(), held));
@@ -99,13 +107,18 @@ static yoke_status bad_shapes(void)
     struct yoke_comm_shape shape = YOKE_COMM_SHAPE_INIT;
     struct yoke_comm_memory memory;
     shape.n_ranks = 0;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL) return yoke_fail(YOKE_EDATA, "no ranks were taken");
+    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+        return yoke_fail(YOKE_EDATA, "no ranks were taken");
     shape.n_ranks = 2, shape.n_sends = -1;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL) return yoke_fail(YOKE_EDATA, "a negative number was taken");
+    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+        return yoke_fail(YOKE_EDATA, "a negative number was taken");
     shape.n_sends = 0, shape.chunk_bytes = 1;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL) return yoke_fail(YOKE_EDATA, "chunks of a byte were taken");
-    return yoke_comm_memory_plan(NULL, &memory) == YOKE_EINVAL && yoke_comm_memory(NULL, &memory) == YOKE_EINVAL ? YOKE_OK
-                                                                                                                : yoke_fail(YOKE_EDATA, "NULL was taken");
+    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+        return yoke_fail(YOKE_EDATA, "chunks of a byte were taken");
+    return yoke_comm_memory_plan(NULL, &memory) == YOKE_EINVAL
+                   && yoke_comm_memory(NULL, &memory) == YOKE_EINVAL
+               ? YOKE_OK
+               : yoke_fail(YOKE_EDATA, "NULL was taken");
 }
 
 int main(void)
@@ -120,7 +133,8 @@ int main(void)
                 struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
                 config.chunk_bytes = chunks[c];
                 config.no_shared = no_shared != 0;
-                ranks_check(!look_at(world, size, &config), "a communicator of %d, chunks of %zu bytes%s", size, chunks[c], no_shared ? ", over MPI" : "");
+                ranks_check(!look_at(world, size, &config), "a communicator of %d, chunks of %zu bytes%s",
+                            size, chunks[c], no_shared ? ", over MPI" : "");
             }
     ranks_check(!bad_shapes(), "shapes that cannot be are refused");
     ranks_check(!yoke_comm_destroy(world), "and ended");

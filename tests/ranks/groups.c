@@ -17,7 +17,8 @@ static void fill(struct sums *s)
 {
     for (int i = 0; i < CALLS; i++) {
         s->count[i] = i % 50 == 49 ? ROOM : (size_t)(i % 17);
-        for (size_t k = 0; k < s->count[i]; k++) s->data[i][k] = (float)(ranks_rank + i), s->wide[i][k] = (double)(ranks_rank * 2 + i);
+        for (size_t k = 0; k < s->count[i]; k++)
+            s->data[i][k] = (float)(ranks_rank + i), s->wide[i][k] = (double)(ranks_rank * 2 + i);
     }
 }
 
@@ -56,7 +57,8 @@ static int mixed(yoke_comm *a, yoke_comm *b, struct sums *in, struct sums *out)
     for (int i = 0; i < CALLS; i++) {
         float *to = i % 2 ? in->data[i] : out->data[i]; /* some sums are in place */
         RANKS_TRY(yoke_all_reduce(in->data[i], to, in->count[i], YOKE_F32, YOKE_SUM, i % 5 ? a : b, NULL));
-        if (i % 3 == 0) RANKS_TRY(yoke_all_reduce(in->wide[i], out->wide[i], in->count[i], YOKE_F64, YOKE_MAX, a, NULL));
+        if (i % 3 == 0)
+            RANKS_TRY(yoke_all_reduce(in->wide[i], out->wide[i], in->count[i], YOKE_F64, YOKE_MAX, a, NULL));
         if (i == 100) RANKS_TRY(yoke_send(&sent, 1, YOKE_I32, right, a, NULL));
         if (i == 101) RANKS_TRY(yoke_recv(&got, 1, YOKE_I32, left, a, NULL));
         if (i == 150) RANKS_TRY(yoke_broadcast(&root, &root, 1, YOKE_I32, 0, b, NULL));
@@ -81,7 +83,9 @@ static int one_number(void)
     int ok = 1;
     for (int i = 0; i < 200; i++) ok = ok && x[i] == (float)ranks_size;
     const yoke_status status = yoke_all_reduce(x, x, ranks_rank == 0 ? 1 : 2, YOKE_F32, YOKE_SUM, comm, NULL);
-    ok = ok && (ranks_size == 1 ? !status : status == YOKE_EMISMATCH && strstr(yoke_last_error(), "all_reduce #2 "));
+    ok = ok
+         && (ranks_size == 1 ? !status
+                             : status == YOKE_EMISMATCH && strstr(yoke_last_error(), "all_reduce #2 "));
     yoke_comm_destroy(comm);
     return ok;
 }
@@ -99,8 +103,11 @@ static int other_parts(bool no_shared)
     RANKS_TRY(yoke_all_reduce(x, x, first, YOKE_F32, YOKE_SUM, comm, NULL));
     RANKS_TRY(yoke_all_reduce(x + first, x + first, 30 - first, YOKE_F32, YOKE_SUM, comm, NULL));
     yoke_status status = yoke_group_end();
-    if (!status && ranks_size > 1) status = yoke_barrier(comm, NULL); /* the error must come at the barrier at the latest */
-    const int ok = ranks_size == 1 ? !status : status == YOKE_EMISMATCH && strstr(yoke_last_error(), "counts of the group's calls");
+    if (!status && ranks_size > 1)
+        status = yoke_barrier(comm, NULL); /* the error must come at the barrier at the latest */
+    const int ok = ranks_size == 1
+                       ? !status
+                       : status == YOKE_EMISMATCH && strstr(yoke_last_error(), "counts of the group's calls");
     yoke_comm_destroy(comm);
     return ok;
 }
@@ -122,7 +129,8 @@ static int with_stream(const char *spec)
         RANKS_TRY(yoke_copy_to_device(stream, memory[i], &values[i], sizeof(float)));
     }
     RANKS_TRY(yoke_group_start());
-    for (int i = 0; i < N; i++) RANKS_TRY(yoke_all_reduce(memory[i], memory[i], 1, YOKE_F32, YOKE_SUM, comm, stream));
+    for (int i = 0; i < N; i++)
+        RANKS_TRY(yoke_all_reduce(memory[i], memory[i], 1, YOKE_F32, YOKE_SUM, comm, stream));
     RANKS_TRY(yoke_group_end());
     for (int i = 0; i < N; i++) RANKS_TRY(yoke_copy_to_host(stream, &values[i], memory[i], sizeof(float)));
     RANKS_TRY(yoke_stream_sync(stream));
@@ -146,8 +154,12 @@ int main(void)
         struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
         config.no_shared = no_shared;
         yoke_comm *a = NULL, *b = NULL;
-        ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &a) && !yoke_comm_create(ranks_world, NULL, &config, &b), "two communicators");
-        for (int i = 0; i < 5; i++) ranks_check(mixed(a, b, &in, &out), "all kinds of calls in a group, %s", no_shared ? "messages" : "shared memory");
+        ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &a)
+                        && !yoke_comm_create(ranks_world, NULL, &config, &b),
+                    "two communicators");
+        for (int i = 0; i < 5; i++)
+            ranks_check(mixed(a, b, &in, &out), "all kinds of calls in a group, %s",
+                        no_shared ? "messages" : "shared memory");
         ranks_check(!yoke_comm_destroy(a) && !yoke_comm_destroy(b), "destroyed");
     }
     ranks_check(with_stream("host"), "sums of a host stream");

@@ -15,13 +15,42 @@
  */
 #include "tests/ranks/calls.h"
 
-enum how { LEGAL, COUNT, TYPE, REDUCTION, ROOT, COUNTS, COLLECTIVE, EXCHANGED, LEFT_OUT, TOO_MANY, ELSEWHERE, GONE, N_HOWS };
-static const char *const hows[N_HOWS] = { "no deviation", "another count", "another type", "another reduction", "another root", "other counts per rank",
-                                          "another collective", "two calls exchanged", "a call left out", "a call too many",
-                                          "a call on another communicator", "no call any more" };
-static const struct { const char *algorithm; bool no_shared; size_t chunk; bool shares; } kinds[] = {
-    { NULL, false, 0, false },     { NULL, true, 0, false },  { "slices", false, 0, false },   { "oneshot", false, 0, false }, { "direct", false, 0, true },
-    { "ring", false, 0, false },   { "ring", true, 0, false }, { "chain", true, 1024, false }, { "doubling", false, 4096, false },
+enum how {
+    LEGAL,
+    COUNT,
+    TYPE,
+    REDUCTION,
+    ROOT,
+    COUNTS,
+    COLLECTIVE,
+    EXCHANGED,
+    LEFT_OUT,
+    TOO_MANY,
+    ELSEWHERE,
+    GONE,
+    N_HOWS
+};
+static const char *const hows[N_HOWS] = { "no deviation",
+                                          "another count",
+                                          "another type",
+                                          "another reduction",
+                                          "another root",
+                                          "other counts per rank",
+                                          "another collective",
+                                          "two calls exchanged",
+                                          "a call left out",
+                                          "a call too many",
+                                          "a call on another communicator",
+                                          "no call any more" };
+static const struct {
+    const char *algorithm;
+    bool no_shared;
+    size_t chunk;
+    bool shares;
+} kinds[] = {
+    { NULL, false, 0, false },         { NULL, true, 0, false },       { "slices", false, 0, false },
+    { "oneshot", false, 0, false },    { "direct", false, 0, true },   { "ring", false, 0, false },
+    { "ring", true, 0, false },        { "chain", true, 1024, false }, { "doubling", false, 4096, false },
     { "exchange", true, 2048, false },
 };
 enum { MOST_CALLS = 8, SOME_CALLS = 2 };
@@ -34,8 +63,14 @@ struct trial {
     struct call calls[MOST_CALLS], other;
 };
 
-static bool reduces(const struct call *c) { return c->what == ALL_REDUCE || c->what == REDUCE || c->what == REDUCE_SCATTER; }
-static bool has_root(const struct call *c) { return c->what == REDUCE || c->what == BROADCAST || c->what == GATHER || c->what == SCATTER; }
+static bool reduces(const struct call *c)
+{
+    return c->what == ALL_REDUCE || c->what == REDUCE || c->what == REDUCE_SCATTER;
+}
+static bool has_root(const struct call *c)
+{
+    return c->what == REDUCE || c->what == BROADCAST || c->what == GATHER || c->what == SCATTER;
+}
 
 /* Another type that is not longer, because the buffers must be long enough. */
 static yoke_dtype other_type(yoke_dtype dtype)
@@ -56,12 +91,18 @@ static bool may_deviate(const struct trial *t, const struct call *c)
 {
     const bool data = c->what != BARRIER && (c->what != RING || ranks_size > 1);
     switch (t->how) {
-    case COUNT: return data && !c->uneven && c->counts[0] < 4 * (size_t)MOST_BYTES / 5 / 8 / (size_t)ranks_size;
-    case TYPE: return data && c->op != YOKE_AVG && (c->counts[0] || c->what != RING) && !(c->what == ALL_TO_ALL && c->uneven);
+    case COUNT:
+        return data && !c->uneven && c->counts[0] < 4 * (size_t)MOST_BYTES / 5 / 8 / (size_t)ranks_size;
+    case TYPE:
+        return data && c->op != YOKE_AVG && (c->counts[0] || c->what != RING)
+               && !(c->what == ALL_TO_ALL && c->uneven);
     case REDUCTION: return reduces(c);
     case ROOT: return has_root(c);
-    case COUNTS: return c->uneven && has_slices(c) && c->what != ALL_TO_ALL && c->counts[0] + c->counts[1] > 0 && c->counts[0] != c->counts[1];
-    case LEFT_OUT: return c->what != BARRIER; /* at the end, one barrier less than the others make is no call at all */
+    case COUNTS:
+        return c->uneven && has_slices(c) && c->what != ALL_TO_ALL && c->counts[0] + c->counts[1] > 0
+               && c->counts[0] != c->counts[1];
+    case LEFT_OUT:
+        return c->what != BARRIER; /* at the end, one barrier less than the others make is no call at all */
     default: return true;
     }
 }
@@ -88,7 +129,8 @@ static void deviate(struct trial *t, const struct place *p)
         break;
     default:
         do draw_call(c, p);
-        while (c->what == BARRIER || c->what == t->calls[t->at].what || c->counts[0] == t->calls[t->at].counts[0]);
+        while (c->what == BARRIER || c->what == t->calls[t->at].what
+               || c->counts[0] == t->calls[t->at].counts[0]);
         break;
     }
 }
@@ -103,14 +145,17 @@ static bool draw_trial(struct trial *t, const struct place *p)
     for (int i = 0; i < MOST_CALLS; i++) {
         int tries = 0;
         do draw_call(&t->calls[i], p);
-        while ((i == t->at && !may_deviate(t, &t->calls[i]) && tries++ < 200) ||
-               (t->how == EXCHANGED && i == t->at + 1 && (t->calls[i].what == t->calls[i - 1].what || t->calls[i].counts[0] == t->calls[i - 1].counts[0])));
+        while ((i == t->at && !may_deviate(t, &t->calls[i]) && tries++ < 200)
+               || (t->how == EXCHANGED && i == t->at + 1
+                   && (t->calls[i].what == t->calls[i - 1].what
+                       || t->calls[i].counts[0] == t->calls[i - 1].counts[0])));
         if (i == t->at && tries > 200) return false;
     }
     if (t->how == EXCHANGED) t->n = t->at + 2 < t->n ? t->n : t->at + 2;
     if (t->n > MOST_CALLS) return false;
     deviate(t, p);
-    bool pairs = t->calls[t->at].what == RING || t->other.what == RING; /* the number of calls that may match each other */
+    bool pairs = t->calls[t->at].what == RING
+                 || t->other.what == RING; /* the number of calls that may match each other */
     for (int i = t->at; i < t->n && t->how > COLLECTIVE; i++) pairs |= t->calls[i].what == RING;
     t->sends = t->how == ELSEWHERE || (pairs && t->how > COUNTS);
     return true;
@@ -138,7 +183,8 @@ static yoke_status run_calls(struct trial *t, struct place *p, const struct plac
         if (t->how == GONE && here) return YOKE_OK;
         if (here && t->how == LEFT_OUT) continue;
         if (here && t->how == TOO_MANY) status = issue_one(&t->other, p);
-        if (t->how == EXCHANGED && odd && (i == t->at || i == t->at + 1)) c = &t->calls[i == t->at ? i + 1 : i - 1];
+        if (t->how == EXCHANGED && odd && (i == t->at || i == t->at + 1))
+            c = &t->calls[i == t->at ? i + 1 : i - 1];
         if (here && t->how != LEGAL && t->how < EXCHANGED) c = &t->other;
         if (!status) status = issue_one(c, here && t->how == ELSEWHERE ? elsewhere : p);
         /*
@@ -156,8 +202,10 @@ static bool named(const struct trial *t, yoke_status status, const char *text)
     char rank[32];
     snprintf(rank, sizeof rank, "rank %d ", t->odd);
     const char *first = strstr(text, " called "), *second = first ? strstr(first + 1, " called ") : NULL;
-    if (status == YOKE_EMISMATCH) return strstr(text, rank) && (second || (strstr(text, "sent") && strstr(text, "expects")));
-    return strstr(text, t->how == GONE ? rank : "rank ") && strstr(text, t->how == GONE ? "has not called" : "");
+    if (status == YOKE_EMISMATCH)
+        return strstr(text, rank) && (second || (strstr(text, "sent") && strstr(text, "expects")));
+    return strstr(text, t->how == GONE ? rank : "rank ")
+           && strstr(text, t->how == GONE ? "has not called" : "");
 }
 
 static bool create(const struct trial *t, const char *name, struct place *p)
@@ -190,14 +238,19 @@ static int run_trial(struct trial *t)
     const bool gone = t->how == GONE && ranks_rank == t->odd;
     const bool expected = t->how == LEGAL || gone ? status == YOKE_OK
                           : t->how == GONE        ? status == YOKE_ETIMEOUT
-                                                  : status == YOKE_EMISMATCH || (t->sends && status == YOKE_ETIMEOUT) ||
-                                                        (t->sends && t->how == EXCHANGED && !status);
+                                           : status == YOKE_EMISMATCH || (t->sends && status == YOKE_ETIMEOUT)
+                                                 || (t->sends && t->how == EXCHANGED && !status);
     const int ok = right && expected && (!status || named(t, status, text)) && seconds < 8;
     if (!ok)
-        fprintf(stderr, "# rank %d of %d: %s (%d bytes) by rank %d at call %d (%s, instead: %s) of %d, %s over %s: status %d after %.3f s%s: %s\n", ranks_rank,
-                ranks_size, hows[t->how], (int)(t->calls[t->at].counts[0] * yoke_dtype_bytes(t->calls[t->at].dtype)), t->odd, t->at,
-                names[t->calls[t->at].what], names[t->other.what], t->n, kinds[t->kind].algorithm ? kinds[t->kind].algorithm : "auto",
-                kinds[t->kind].no_shared ? "MPI" : "shared memory", (int)status, seconds, right ? "" : ", a wrong result", text);
+        fprintf(
+            stderr,
+            "# rank %d of %d: %s (%d bytes) by rank %d at call %d (%s, instead: %s) of %d, %s over %s: status %d after %.3f s%s: %s\n",
+            ranks_rank, ranks_size, hows[t->how],
+            (int)(t->calls[t->at].counts[0] * yoke_dtype_bytes(t->calls[t->at].dtype)), t->odd, t->at,
+            names[t->calls[t->at].what], names[t->other.what], t->n,
+            kinds[t->kind].algorithm ? kinds[t->kind].algorithm : "auto",
+            kinds[t->kind].no_shared ? "MPI" : "shared memory", (int)status, seconds,
+            right ? "" : ", a wrong result", text);
     const int all = ranks_all(ok); /* because the others may still read this rank's record */
     /*
      * Either no rank has called anything on that communicator, or all ranks that did failed. So a barrier
@@ -230,7 +283,8 @@ int main(int argc, char **argv)
         ranks_state = state;
     }
     for (int h = 0; h < N_HOWS; h++)
-        ranks_check(!bad[h], "%s of one rank%s: %d trials", hows[h], h ? " is an error on all" : ", and all is well", n[h]);
+        ranks_check(!bad[h], "%s of one rank%s: %d trials", hows[h],
+                    h ? " is an error on all" : ", and all is well", n[h]);
     if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

@@ -18,13 +18,17 @@ static void count_alarms(void *context, yoke_log_level level, const char *text)
     n_alarms += level <= YOKE_LOG_WARN && !strstr(text, "YOKE_INJECT");
 }
 
-static float value(int rank, size_t i, int turn) { return (float)((i * 3 + (size_t)rank * 5 + (size_t)turn) % 17); }
+static float value(int rank, size_t i, int turn)
+{
+    return (float)((i * 3 + (size_t)rank * 5 + (size_t)turn) % 17);
+}
 
 static bool same(const char *what, size_t n, float (*want)(size_t i, int turn), int turn)
 {
     for (size_t i = 0; i < n; i++)
         if (recv_buffer[i] != want(i, turn)) {
-            fprintf(stderr, "# rank %d: %s %d: element %zu of %zu is %g, not %g\n", ranks_rank, what, turn, i, n, recv_buffer[i], want(i, turn));
+            fprintf(stderr, "# rank %d: %s %d: element %zu of %zu is %g, not %g\n", ranks_rank, what, turn, i,
+                    n, recv_buffer[i], want(i, turn));
             return false;
         }
     return true;
@@ -38,14 +42,18 @@ static float summed(size_t i, int turn)
 }
 
 static float of_root(size_t i, int turn) { return value(turn % ranks_size, i, turn); }
-static float of_last(size_t i, int turn) { return value((ranks_rank + ranks_size - 1) % ranks_size, i, turn); }
+static float of_last(size_t i, int turn)
+{
+    return value((ranks_rank + ranks_size - 1) % ranks_size, i, turn);
+}
 static float own_slice(size_t i, int turn) { return summed((size_t)ranks_rank * 500 + i, turn); }
 
 static yoke_status pass_on(yoke_comm *comm, size_t n)
 {
     YOKE_TRY(yoke_group_start());
     const yoke_status a = yoke_send(send_buffer, n, YOKE_F32, (ranks_rank + 1) % ranks_size, comm, NULL);
-    const yoke_status b = yoke_recv(recv_buffer, n, YOKE_F32, (ranks_rank + ranks_size - 1) % ranks_size, comm, NULL);
+    const yoke_status b = yoke_recv(recv_buffer, n, YOKE_F32, (ranks_rank + ranks_size - 1) % ranks_size,
+                                    comm, NULL);
     const yoke_status end = yoke_group_end();
     return a ? a : b ? b : end;
 }
@@ -84,18 +92,21 @@ static yoke_status call(yoke_comm *comm, int turn, bool *right)
 struct fault {
     const char *name, *spec; /* spec: the text of YOKE_INJECT after the rank */
     enum yoke_check check;
-    bool harmless, once;     /* once: one random message; else all messages from a random one on */
-    yoke_status one, other;  /* errors with which it may end */
+    bool harmless, once;    /* once: one random message; else all messages from a random one on */
+    yoke_status one, other; /* errors with which it may end */
 };
 static const struct fault faults[] = {
     { "late by 5 ms, one in ten", "delay=0.1:5ms", YOKE_CHECK_HEADER, true, false, YOKE_OK, YOKE_OK },
-    { "late by 200 ms, half of the time to a verdict", "delay=1:200ms", YOKE_CHECK_HEADER, true, true, YOKE_OK, YOKE_OK },
+    { "late by 200 ms, half of the time to a verdict", "delay=1:200ms", YOKE_CHECK_HEADER, true, true,
+      YOKE_OK, YOKE_OK },
     { "dropped", "drop=1", YOKE_CHECK_HEADER, false, true, YOKE_ETIMEOUT, YOKE_EDATA },
     { "all dropped", "drop=1", YOKE_CHECK_HEADER, false, false, YOKE_ETIMEOUT, YOKE_ETIMEOUT },
     { "doubled", "duplicate=1", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA },
     { "changed in the header", "flip=1:header", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA },
-    { "changed in the data, with check full", "flip=1:payload", YOKE_CHECK_FULL, false, true, YOKE_EDATA, YOKE_EDATA },
-    { "changed anywhere, with check full", "flip=0.05", YOKE_CHECK_FULL, false, false, YOKE_EDATA, YOKE_EDATA },
+    { "changed in the data, with check full", "flip=1:payload", YOKE_CHECK_FULL, false, true, YOKE_EDATA,
+      YOKE_EDATA },
+    { "changed anywhere, with check full", "flip=0.05", YOKE_CHECK_FULL, false, false, YOKE_EDATA,
+      YOKE_EDATA },
 };
 
 static bool names_two_ranks(const char *text)
@@ -113,7 +124,8 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
 {
     char spec[128];
     snprintf(spec, sizeof spec, "rank=%d,seed=%u,%s", victim, draw(1000000), f->spec);
-    snprintf(spec + strlen(spec), sizeof spec - strlen(spec), ",after=%u%s", draw(40), f->once ? ",most=1" : "");
+    snprintf(spec + strlen(spec), sizeof spec - strlen(spec), ",after=%u%s", draw(40),
+             f->once ? ",most=1" : "");
     setenv("YOKE_INJECT", spec, 1);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.no_shared = over_mpi;
@@ -134,12 +146,17 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
         begin = yokei_now_ns();
         status = call(comm, turn, &right);
     }
-    const double seconds = (double)(yokei_now_ns() - begin) * 1e-9, limit = 1e-3 * (TIMEOUT_MS + STALL_MS) + 2;
+    const double seconds = (double)(yokei_now_ns() - begin) * 1e-9,
+                 limit = 1e-3 * (TIMEOUT_MS + STALL_MS) + 2;
     char text[1024];
     snprintf(text, sizeof text, "%s", status ? yoke_last_error() : "");
-    int ok = right && seconds < limit && (f->harmless ? !status && !n_alarms : status && (status == f->one || status == f->other) && names_two_ranks(text));
-    if (!ok) fprintf(stderr, "# rank %d of %d: YOKE_INJECT=%s: call %d: status %d after %.3f s, %d alarms%s: %s\n", ranks_rank, ranks_size, spec,
-                     turn, (int)status, seconds, n_alarms, right ? "" : ", a wrong result", text);
+    int ok = right && seconds < limit
+             && (f->harmless ? !status && !n_alarms
+                             : status && (status == f->one || status == f->other) && names_two_ranks(text));
+    if (!ok)
+        fprintf(stderr, "# rank %d of %d: YOKE_INJECT=%s: call %d: status %d after %.3f s, %d alarms%s: %s\n",
+                ranks_rank, ranks_size, spec, turn, (int)status, seconds, n_alarms,
+                right ? "" : ", a wrong result", text);
     ok = ranks_all(ok); /* because the others may still read this rank's record */
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -164,18 +181,27 @@ int main(int argc, char **argv)
     for (int over_mpi = ranks_hosts() != NULL; over_mpi < 2; over_mpi++)
         for (size_t f = 0; f < YOKE_COUNT(faults); f++) {
             int ok = 1;
-            for (int t = 0; t < trials && ok; t++) ok = trial(&faults[f], (int)draw((uint32_t)ranks_size), over_mpi);
+            for (int t = 0; t < trials && ok; t++)
+                ok = trial(&faults[f], (int)draw((uint32_t)ranks_size), over_mpi);
             ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name,
-                        ranks_hosts() ? "MPI between hosts" : over_mpi ? "MPI" : "shared slots",
+                        ranks_hosts() ? "MPI between hosts"
+                        : over_mpi    ? "MPI"
+                                      : "shared slots",
                         faults[f].harmless ? "right results without alarm" : "named on all ranks", trials);
         }
-    static const char *const wrong[] = { "drop", "drop=2", "delay=0.5", "delay=0.5:7", "flip=0.1:tail", "rank=x", "lose=1", "seed=-1" };
-    for (size_t i = 0; i < YOKE_COUNT(wrong); i++) ranks_check(refused("YOKE_INJECT", wrong[i]), "YOKE_INJECT=%s is refused", wrong[i]);
-    static const struct { const char *variable, *text; } others[] = {
-        { "YOKE_CHECK", "data" }, { "YOKE_CHUNK_BYTES", "0" }, { "YOKE_STALL_MS", "soon" }, { "YOKE_TIMEOUT_MS", "-1" }, { "YOKE_NO_SHARED", "no" },
+    static const char *const wrong[] = { "drop",          "drop=2", "delay=0.5", "delay=0.5:7",
+                                         "flip=0.1:tail", "rank=x", "lose=1",    "seed=-1" };
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++)
+        ranks_check(refused("YOKE_INJECT", wrong[i]), "YOKE_INJECT=%s is refused", wrong[i]);
+    static const struct {
+        const char *variable, *text;
+    } others[] = {
+        { "YOKE_CHECK", "data" },    { "YOKE_CHUNK_BYTES", "0" }, { "YOKE_STALL_MS", "soon" },
+        { "YOKE_TIMEOUT_MS", "-1" }, { "YOKE_NO_SHARED", "no" },
     };
     for (size_t i = 0; i < YOKE_COUNT(others); i++)
-        ranks_check(refused(others[i].variable, others[i].text), "%s=%s is refused", others[i].variable, others[i].text);
+        ranks_check(refused(others[i].variable, others[i].text), "%s=%s is refused", others[i].variable,
+                    others[i].text);
     if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

@@ -35,7 +35,8 @@ struct subject {
 
 static yoke_status open_device(const struct job *j, const char *spec, struct subject *s)
 {
-    const struct yoke_gpt2_config g = { sizeof g, j->blocks, j->heads, j->channels, j->sequence, j->words, 1e-5, 0.02 };
+    const struct yoke_gpt2_config g = { sizeof g,    j->blocks, j->heads, j->channels,
+                                        j->sequence, j->words,  1e-5,     0.02 };
     *s = (struct subject){ .config = YOKE_TRAINER_CONFIG_INIT };
     YOKE_TRY(yoke_device_open(spec, NULL, &s->device));
     YOKE_TRY(yoke_model_gpt2(&g, &s->model));
@@ -97,7 +98,9 @@ static yoke_status run_steps(struct subject *s, const struct job *j)
 
 static yoke_status differs(const char *what, uint64_t is, uint64_t should)
 {
-    return is == should ? YOKE_OK : yoke_fail(YOKE_EDATA, "%s: %llu bytes, not %llu", what, (unsigned long long)is, (unsigned long long)should);
+    return is == should ? YOKE_OK
+                        : yoke_fail(YOKE_EDATA, "%s: %llu bytes, not %llu", what, (unsigned long long)is,
+                                    (unsigned long long)should);
 }
 
 /* One process plans for all ranks. Its plan must be what the ranks have taken. */
@@ -112,7 +115,8 @@ static yoke_status as_planned(const struct subject *s, int size)
         YOKE_TRY(yoke_trainer_memory_of(s->trainer, r, &report));
         yoke_status status = YOKE_OK;
         for (const struct yokei_memory_part *p = yokei_memory_parts; p->name && !status; p++)
-            status = differs(p->name, yokei_memory_part_of(&report, p), yokei_memory_part_of(&plan.report, p));
+            status = differs(p->name, yokei_memory_part_of(&report, p),
+                             yokei_memory_part_of(&plan.report, p));
         yokei_trainer_plan_free(&plan);
         YOKE_TRY(status);
     }
@@ -148,7 +152,8 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
     YOKE_TRY(yoke_trainer_memory(s.trainer, &report));
     YOKE_TRY(run_steps(&s, j));
     const struct yokei_groups *g = &s.trainer->groups;
-    const yoke_comm *const all[] = { s.comm, s.control, g->data, g->tensor, g->tied, g->next[0], g->next[1], g->previous[0], g->previous[1] };
+    const yoke_comm *const all[] = { s.comm,     s.control,  g->data,        g->tensor,     g->tied,
+                                     g->next[0], g->next[1], g->previous[0], g->previous[1] };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) {
         struct yoke_comm_memory m;
         if (!all[i]) continue;
@@ -164,13 +169,15 @@ static yoke_status staging(const struct job *j, int size, const char *spec)
         private_bytes += m.private_bytes;
     }
     YOKE_TRY(differs("shared staging", report.staging_shared, shared));
-    if (yoke_device_info(s.device)->host_visible) YOKE_TRY(differs("private staging", report.staging, private_bytes));
+    if (yoke_device_info(s.device)->host_visible)
+        YOKE_TRY(differs("private staging", report.staging, private_bytes));
     /*
      * A lane (the part of a collective that works on one chunk at a time) allocates staging memory when an
      * operation needs it, up to the prediction.
      */
     else if (private_bytes > report.staging)
-        return yoke_fail(YOKE_EDATA, "private staging: %zu bytes, more than %zu", private_bytes, report.staging);
+        return yoke_fail(YOKE_EDATA, "private staging: %zu bytes, more than %zu", private_bytes,
+                         report.staging);
     return close_subject(&s);
 }
 
@@ -193,7 +200,8 @@ static yoke_status refused_alike(int size, const char *spec)
     s.config.memory_limit = ranks_rank == size - 1 ? report.total - 1 : 1u << 30;
     const yoke_status status = yoke_trainer_create(s.model, s.device, &s.config, &s.trainer);
     const bool replicas = size / j.pp > 1;
-    const char *change = replicas ? "over the replicas (--zero 1)" : "lower the micro-batch from 4 to 2 sequences (--micro-batch 2)";
+    const char *change = replicas ? "over the replicas (--zero 1)"
+                                  : "lower the micro-batch from 4 to 2 sequences (--micro-batch 2)";
     char wanted[64];
     yokei_text(wanted, sizeof wanted, "rank %d on ", size - 1);
     if (status != YOKE_ENOMEM) return yoke_fail(YOKE_EDATA, "not refused: %s", yoke_status_text(status));
@@ -203,8 +211,10 @@ static yoke_status refused_alike(int size, const char *spec)
     YOKE_TRY(yokei_ranks_agree(&s.config, words, NULL, "say different things"));
     YOKE_TRY(yoke_device_allocated(s.device, NULL, &peak));
     YOKE_TRY(differs("allocated by a run that is refused", peak, before));
-    if (replicas) s.config.zero = 1; /* with this change it must fit */
-    else s.config.micro_batch = 2;
+    if (replicas)
+        s.config.zero = 1; /* with this change it must fit */
+    else
+        s.config.micro_batch = 2;
     YOKE_TRY(yoke_trainer_create(s.model, s.device, &s.config, &s.trainer));
     YOKE_TRY(run_steps(&s, &j));
     return close_subject(&s);
@@ -219,9 +229,12 @@ static void check_all(void)
                 struct job j = small;
                 j.pp = meshes[m][0], j.tp = meshes[m][1], j.precision = precision, j.recompute = recompute;
                 j.micro = recompute == 0 ? 2 : 1;
-                if (j.pp * j.tp > ranks_size || ranks_size % (j.pp * j.tp) || (recompute && (precision || j.pp == 1))) continue;
-                ranks_check(!exact(&j, ranks_size, "host"), "pp %d tp %d, %s, recompute %d: the prediction is exact", meshes[m][0], meshes[m][1],
-                            precision ? "bf16" : "fp32", recompute);
+                if (j.pp * j.tp > ranks_size || ranks_size % (j.pp * j.tp)
+                    || (recompute && (precision || j.pp == 1)))
+                    continue;
+                ranks_check(!exact(&j, ranks_size, "host"),
+                            "pp %d tp %d, %s, recompute %d: the prediction is exact", meshes[m][0],
+                            meshes[m][1], precision ? "bf16" : "fp32", recompute);
             }
     struct job j = small;
     ranks_check(!exact(&j, ranks_size, "opencl:0"), "on OpenCL");
@@ -229,7 +242,9 @@ static void check_all(void)
     for (int k = 0; k < 4; k++) {
         struct job divided = small;
         divided.pp = 1 + k / 2, divided.precision = k % 2, divided.zero = 1;
-        ranks_check(!exact(&divided, ranks_size, "host"), "pp %d, %s, moments divided: the prediction is exact", 1 + k / 2, k % 2 ? "bf16" : "fp32");
+        ranks_check(!exact(&divided, ranks_size, "host"),
+                    "pp %d, %s, moments divided: the prediction is exact", 1 + k / 2,
+                    k % 2 ? "bf16" : "fp32");
     }
     j.pp = 2;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of replicas of a pipeline");
@@ -243,7 +258,9 @@ static void check_all(void)
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline of divided tensors");
     for (int cut = 0; cut < 2; cut++) {
         j.tp = 0, j.widths = (const int[]){ 3, 1 }, j.sequence_parallel = cut != 0;
-        ranks_check(!exact(&j, ranks_size, "host"), "a wide stage and a narrow one%s: the prediction is exact", cut ? ", positions divided" : "");
+        ranks_check(!exact(&j, ranks_size, "host"),
+                    "a wide stage and a narrow one%s: the prediction is exact",
+                    cut ? ", positions divided" : "");
         ranks_check(!staging(&j, ranks_size, "host"), "their staging");
     }
 }
@@ -270,7 +287,8 @@ static double segments(void)
     FILE *f = fopen("/proc/self/maps", "re");
     while (f && fgets(line, sizeof line, f)) {
         unsigned long begin, end;
-        if (strstr(line, "yoke-slots") && sscanf(line, "%lx-%lx", &begin, &end) == 2) sum += (double)(end - begin);
+        if (strstr(line, "yoke-slots") && sscanf(line, "%lx-%lx", &begin, &end) == 2)
+            sum += (double)(end - begin);
     }
     if (f) fclose(f);
     return sum;
@@ -282,7 +300,8 @@ struct seen {
 
 static struct seen see(void)
 {
-    return (struct seen){ status_of("RssAnon"), status_of("RssFile"), status_of("VmHWM") - status_of("RssShmem"), segments() };
+    return (struct seen){ status_of("RssAnon"), status_of("RssFile"),
+                          status_of("VmHWM") - status_of("RssShmem"), segments() };
 }
 
 /* From now on VmHWM is the maximum since this call. */
@@ -298,7 +317,8 @@ static yoke_status measure(const struct job *j)
 {
     struct subject s;
     struct yoke_memory_report p;
-    YOKE_TRY(open_device(j, "host", &s)); /* because it loads libraries; MPI was also started before the measurement */
+    YOKE_TRY(open_device(j, "host",
+                         &s)); /* because it loads libraries; MPI was also started before the measurement */
     forget_peak();
     const struct seen before = see();
     YOKE_TRY(open_communicators(ranks_size, &s));
@@ -312,39 +332,62 @@ static yoke_status measure(const struct job *j)
     /* Each of the k ranks of a communicator maps it k times. */
     double mapped = 0;
     const struct yokei_groups *g = &s.trainer->groups;
-    const yoke_comm *const all[] = { s.comm, s.control, g->data, g->tensor, g->tied, g->next[0], g->next[1], g->previous[0], g->previous[1] };
+    const yoke_comm *const all[] = { s.comm,     s.control,  g->data,        g->tensor,     g->tied,
+                                     g->next[0], g->next[1], g->previous[0], g->previous[1] };
     for (size_t i = 0; i < YOKE_COUNT(all); i++) {
         struct yoke_comm_memory m;
         if (all[i] && !yoke_comm_memory(all[i], &m)) mapped += (double)m.shared * yoke_comm_size(all[i]);
     }
-    YOKE_TRY(differs("mapped of the communicators", (uint64_t)(after.segments - before.segments), (uint64_t)mapped));
-    const double shared = (double)p.staging_shared, mine = (double)(p.total + p.staging + p.host), grown = after.peak - before.anonymous - before.file;
+    YOKE_TRY(differs("mapped of the communicators", (uint64_t)(after.segments - before.segments),
+                     (uint64_t)mapped));
+    const double shared = (double)p.staging_shared, mine = (double)(p.total + p.staging + p.host),
+                 grown = after.peak - before.anonymous - before.file;
     const double mib = 1 << 20, predicted = mine + shared, ratio = (grown + shared) / predicted;
-    printf("| %lld | %lld | %lld | %s | %s | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.4f |\n", (long long)j->pp,
-           (long long)(ranks_size / (j->pp * j->tp)), (long long)j->tp, j->precision ? "bf16" : "fp32", recomputations[j->recompute], ranks_rank,
-           (double)p.total / mib, (double)(p.staging + p.host) / mib, shared / mib, predicted / mib, (grown + shared) / mib,
+    printf("| %lld | %lld | %lld | %s | %s | %d | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.1f | %.4f |\n",
+           (long long)j->pp, (long long)(ranks_size / (j->pp * j->tp)), (long long)j->tp,
+           j->precision ? "bf16" : "fp32", recomputations[j->recompute], ranks_rank, (double)p.total / mib,
+           (double)(p.staging + p.host) / mib, shared / mib, predicted / mib, (grown + shared) / mib,
            (after.anonymous - before.anonymous - mine) / mib, (after.file - before.file) / mib, ratio);
     fflush(stdout);
     YOKE_TRY(close_subject(&s));
-    return fabs(ratio - 1) <= 0.02 ? YOKE_OK : yoke_fail(YOKE_EDATA, "measured is %.4f of what was predicted", ratio);
+    return fabs(ratio - 1) <= 0.02 ? YOKE_OK
+                                   : yoke_fail(YOKE_EDATA, "measured is %.4f of what was predicted", ratio);
 }
 
 static bool read_job(int argc, char **argv, struct job *j)
 {
-    const struct { const char *name; int64_t *value; } keys[] = {
-        { "blocks", &j->blocks }, { "channels", &j->channels }, { "heads", &j->heads }, { "words", &j->words }, { "sequence", &j->sequence },
-        { "batch", &j->batch },   { "micro", &j->micro },       { "pp", &j->pp },       { "tp", &j->tp },       { "precision", &j->precision },
-        { "recompute", &j->recompute }, { "steps", &j->steps }, { "zero", &j->zero },
+    const struct {
+        const char *name;
+        int64_t *value;
+    } keys[] = {
+        { "blocks", &j->blocks },
+        { "channels", &j->channels },
+        { "heads", &j->heads },
+        { "words", &j->words },
+        { "sequence", &j->sequence },
+        { "batch", &j->batch },
+        { "micro", &j->micro },
+        { "pp", &j->pp },
+        { "tp", &j->tp },
+        { "precision", &j->precision },
+        { "recompute", &j->recompute },
+        { "steps", &j->steps },
+        { "zero", &j->zero },
     };
     for (int i = 1; i < argc; i++) {
         const char *value = strchr(argv[i], '=');
         bool found = false;
         for (size_t k = 0; k < YOKE_COUNT(keys) && value; k++)
-            if (strlen(keys[k].name) == (size_t)(value - argv[i]) && !strncmp(keys[k].name, argv[i], strlen(keys[k].name))) {
+            if (strlen(keys[k].name) == (size_t)(value - argv[i])
+                && !strncmp(keys[k].name, argv[i], strlen(keys[k].name))) {
                 *keys[k].value = atoll(value + 1);
                 found = *keys[k].value > 0 || value[1] == '0';
             }
-        if (!found) fprintf(stderr, "# %s: not one of blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps, zero=N\n", argv[i]);
+        if (!found)
+            fprintf(
+                stderr,
+                "# %s: not one of blocks, channels, heads, words, sequence, batch, micro, pp, tp, precision, recompute, steps, zero=N\n",
+                argv[i]);
         if (!found) return false;
     }
     return j->recompute <= 2;
@@ -355,8 +398,10 @@ int main(int argc, char **argv)
     struct job j = small;
     ranks_start();
     if (argc > 1) {
-        if (read_job(argc, argv, &j)) ranks_check(!measure(&j), "measured is predicted within 2 %%");
-        else ranks_check(0, "the arguments can be read");
+        if (read_job(argc, argv, &j))
+            ranks_check(!measure(&j), "measured is predicted within 2 %%");
+        else
+            ranks_check(0, "the arguments can be read");
         return ranks_end();
     }
     check_all();

@@ -97,7 +97,8 @@ static const char layouts[] =
     "pp=2 tp=1,2 micro-batch=2 schedule=zb-h1 sequence-parallel tensor-shares=1:3:1 recompute=full\n"
     "pp=2 tp=2,1 micro-batch=2 schedule=zb-h1 recompute=full,none precision=fp32,bf16\n"
     "pp=2 tp=1,2 micro-batch=2 sequence-parallel tensor-shares=1:3:1\n"
-    "pp=2 tp=2,2 micro-batch=2 tensor-shares=3:1:1:3\n" /* stages whose pieces of a tied parameter do not match */
+    "pp=2 tp=2,2 micro-batch=2 tensor-shares=3:1:1:3\n" /* stages whose pieces of a tied parameter do not
+                                                           match */
     "pp=2 tp=3,1 micro-batch=2 sequence-parallel\n"
     "pp=3 tp=1,2,1 micro-batch=2 schedule=1f1b\n"
     "pp=2 tp=3,2 micro-batch=2\n"
@@ -132,7 +133,8 @@ static yoke_status exchange(const char *spec, MPI_Comm two, int rank)
         YOKE_TRY(yoke_event_sync(got[k]));
         YOKE_TRY(yoke_event_sync(sent[k]));
         for (int i = 0; i < N && !status; i++)
-            if (((int32_t *)in[k])[i] != i * (k + 2) + !rank) status = yoke_fail(YOKE_EDATA, "message %d, element %d", k, i);
+            if (((int32_t *)in[k])[i] != i * (k + 2) + !rank)
+                status = yoke_fail(YOKE_EDATA, "message %d, element %d", k, i);
     }
     for (int k = 0; k < N_MESSAGES; k++) {
         yoke_free(device, out[k]);
@@ -163,8 +165,10 @@ static yoke_status exchange_pieces(MPI_Comm two, int rank)
     YOKE_TRY(yoke_alloc(device, (N + FEW) * 4, (void **)&out));
     YOKE_TRY(yoke_alloc(device, (N + FEW) * 4, (void **)&in));
     for (int i = 0; i < N + FEW; i++) out[i] = 7 * i + rank;
-    const struct yoke_piece from[] = { { out, N, !rank }, { out + N, FEW, !rank } }, to[] = { { in, N, !rank }, { in + N, FEW, !rank } };
-    if (yoke_isend_pieces(from, 0, YOKE_I32, comm[rank], sent) != YOKE_EINVAL) return yoke_fail(YOKE_EINTERNAL, "no pieces were not refused");
+    const struct yoke_piece from[] = { { out, N, !rank }, { out + N, FEW, !rank } },
+                            to[] = { { in, N, !rank }, { in + N, FEW, !rank } };
+    if (yoke_isend_pieces(from, 0, YOKE_I32, comm[rank], sent) != YOKE_EINVAL)
+        return yoke_fail(YOKE_EINTERNAL, "no pieces were not refused");
     if (yoke_irecv_pieces(&(struct yoke_piece){ in, N, 2 }, 1, YOKE_I32, comm[!rank], got) != YOKE_EINVAL)
         return yoke_fail(YOKE_EINTERNAL, "a peer that is not there was not refused");
     YOKE_TRY(yoke_isend_pieces(from, 2, YOKE_I32, comm[rank], sent));

@@ -7,7 +7,8 @@
 #include "tests/ranks/ranks.h"
 
 enum kind { COUNT, LARGE_COUNT, DTYPE, REDUCTION, COLLECTIVE, ORDER, ROOT, COUNTS, N_KINDS };
-static const char *const names[N_KINDS] = { "count", "large count", "type", "reduction", "collective", "order", "root", "counts per rank" };
+static const char *const names[N_KINDS] = { "count",      "large count", "type", "reduction",
+                                            "collective", "order",       "root", "counts per rank" };
 
 static float send_buffer[400000], recv_buffer[400000];
 
@@ -26,7 +27,8 @@ static yoke_status call(yoke_comm *comm, enum kind kind, int odd)
     case DTYPE: return yoke_all_reduce(s, r, 64, odd ? YOKE_I32 : YOKE_F32, YOKE_SUM, comm, NULL);
     case REDUCTION: return yoke_all_reduce(s, r, 64, YOKE_F32, odd ? YOKE_MAX : YOKE_SUM, comm, NULL);
     case COLLECTIVE:
-        return odd ? yoke_all_gather(s, r, 64, YOKE_F32, comm, NULL) : yoke_all_reduce(s, r, 64, YOKE_F32, YOKE_SUM, comm, NULL);
+        return odd ? yoke_all_gather(s, r, 64, YOKE_F32, comm, NULL)
+                   : yoke_all_reduce(s, r, 64, YOKE_F32, YOKE_SUM, comm, NULL);
     case ORDER:
         if (odd) YOKE_TRY(yoke_barrier(comm, NULL));
         YOKE_TRY(yoke_all_reduce(s, r, 64, YOKE_F32, YOKE_SUM, comm, NULL));
@@ -61,10 +63,11 @@ static int all_ranks_know(enum kind kind, int odd, bool no_shared)
     const double seconds = (double)(yokei_now_ns() - begin) * 1e-9;
     char text[1024];
     snprintf(text, sizeof text, "%s", yoke_last_error());
-    int ok = status == YOKE_EMISMATCH && named(text, odd) && yoke_comm_error(comm) == YOKE_EMISMATCH &&
-             yoke_barrier(comm, NULL) == YOKE_EMISMATCH;
-    if (!ok) fprintf(stderr, "# rank %d of %d: %s, odd rank %d: status %d after %.3f s: %s\n", ranks_rank, ranks_size, names[kind], odd, (int)status,
-                     seconds, text);
+    int ok = status == YOKE_EMISMATCH && named(text, odd) && yoke_comm_error(comm) == YOKE_EMISMATCH
+             && yoke_barrier(comm, NULL) == YOKE_EMISMATCH;
+    if (!ok)
+        fprintf(stderr, "# rank %d of %d: %s, odd rank %d: status %d after %.3f s: %s\n", ranks_rank,
+                ranks_size, names[kind], odd, (int)status, seconds, text);
     /* Because the others may still read this rank's record. */
     ok = ranks_all(ok);
     RANKS_TRY(yoke_comm_destroy(comm));
@@ -80,7 +83,8 @@ int main(void)
             int ok = 1;
             /* A single rank differs from all others, so every pair of ranks differs in one of these runs. */
             for (int odd = 0; odd < ranks_size; odd++) ok &= all_ranks_know((enum kind)kind, odd, v);
-            ranks_check(ok, "a different %s of any rank is found by all, over %s, hosts %s", names[kind], v ? "MPI" : "shared memory", hosts ? hosts : "one");
+            ranks_check(ok, "a different %s of any rank is found by all, over %s, hosts %s", names[kind],
+                        v ? "MPI" : "shared memory", hosts ? hosts : "one");
         }
     if (hosts) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();

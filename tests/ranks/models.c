@@ -31,20 +31,24 @@ static yoke_status choose(struct yokei_model_config *out)
 
 #ifdef PLANT_ROWS
 #include "train/layers/layers.h"
-yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *r,
-                            const void *x, const void *residual, void *y)
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what,
+                            float p, const struct yokei_rows *r, const void *x, const void *residual, void *y)
 {
-    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C, .T = call->shape->T, .p = p,
-                     .key = yokei_drop_key(layer, call, what), .sample_start = call->pass->sample_offset, .x = x, .ldx = r->C,
-                     .residual = residual, .ldresidual = r->C, .y = y, .ldy = r->C);
+    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C,
+                     .T = call->shape->T, .p = p, .key = yokei_drop_key(layer, call, what),
+                     .sample_start = call->pass->sample_offset, .x = x, .ldx = r->C, .residual = residual,
+                     .ldresidual = r->C, .y = y, .ldy = r->C);
 }
 
 int main(void)
 {
     struct tried t;
     ranks_start();
-    if (ranks_check(!try_layouts("tp=2 micro-batch=3 sequence-parallel\n", "host", 1, 0, &t), "a layout is tried")) {
-        ranks_check(t.n == 1 && t.results[0].gradient.ratio > 10, "rows counted from each rank's first are noticed: %.0f gates", t.results[0].gradient.ratio);
+    if (ranks_check(!try_layouts("tp=2 micro-batch=3 sequence-parallel\n", "host", 1, 0, &t),
+                    "a layout is tried")) {
+        ranks_check(t.n == 1 && t.results[0].gradient.ratio > 10,
+                    "rows counted from each rank's first are noticed: %.0f gates",
+                    t.results[0].gradient.ratio);
         free_tried(&t);
     }
     return ranks_end();
@@ -72,7 +76,9 @@ int main(void)
     family = LLAMA;
     if (ranks_check(!try_layouts("tp=4 micro-batch=8\n", "host", 1, 0, &t), "a layout is tried")) {
         const struct yokei_parity_worst *w = &t.results[0].gradient;
-        ranks_check(t.n == 1 && w->ratio > 10 && strstr(w->where, "_proj"), "a K/V head's gradient that its holders do not sum is noticed: %.0f gates, %s", w->ratio, w->where);
+        ranks_check(t.n == 1 && w->ratio > 10 && strstr(w->where, "_proj"),
+                    "a K/V head's gradient that its holders do not sum is noticed: %.0f gates, %s", w->ratio,
+                    w->where);
         free_tried(&t);
     }
     return ranks_end();
@@ -90,8 +96,10 @@ static const char both[] = "tp=2 micro-batch=4\n"
                            "pp=2 tp=2 micro-batch=4 sequence-parallel\n"
                            "pp=2 tp=1,3 micro-batch=4\n"
                            "dp=2 tp=2 shares=5:3 tensor-shares=1:3 micro-batch=2 zero=1\n";
-static const char tied[] = "pp=2 micro-batch=2\npp=2 tp=2 micro-batch=4 sequence-parallel\npp=2 tp=1,3 micro-batch=4\n";
-static const char mixed[] = "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=fp32,bf16\n";
+static const char tied[] =
+    "pp=2 micro-batch=2\npp=2 tp=2 micro-batch=4 sequence-parallel\npp=2 tp=1,3 micro-batch=4\n";
+static const char mixed[] =
+    "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=fp32,bf16\n";
 
 int main(void)
 {

@@ -19,7 +19,8 @@ static int is_filled(const uint8_t *buffer, int r, size_t bytes)
     return 1;
 }
 
-static int gather(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t most, yoke_dtype dtype, int even, int in_place)
+static int gather(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t most, yoke_dtype dtype, int even,
+                  int in_place)
 {
     const int size = yoke_comm_size(comm), rank = yoke_comm_rank(comm);
     const size_t bytes = yoke_dtype_bytes(dtype);
@@ -98,8 +99,10 @@ static int exchange_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t mo
     RANKS_TRY(yoke_group_start());
     for (int turn = 0; turn < 2; turn++)
         for (int r = 0; r < size; r++) {
-            const size_t out = most / (size_t)(rank + r + 1) + (size_t)turn, in = out; /* symmetric in sender and receiver */
-            uint8_t *to = send + (size_t)(turn * size + r) * room, *from = recv + (size_t)(turn * size + r) * room;
+            const size_t out = most / (size_t)(rank + r + 1) + (size_t)turn,
+                         in = out; /* symmetric in sender and receiver */
+            uint8_t *to = send + (size_t)(turn * size + r) * room,
+                    *from = recv + (size_t)(turn * size + r) * room;
             fill(to, rank * 16 + r + turn, out * 2);
             memset(from, 0, in * 2);
             RANKS_TRY(yoke_send(to, out, YOKE_F16, r, comm, NULL));
@@ -108,7 +111,9 @@ static int exchange_all(yoke_comm *comm, uint8_t *send, uint8_t *recv, size_t mo
     RANKS_TRY(yoke_group_end());
     for (int turn = 0; turn < 2; turn++)
         for (int r = 0; r < size; r++)
-            if (!is_filled(recv + (size_t)(turn * size + r) * room, r * 16 + rank + turn, (most / (size_t)(rank + r + 1) + (size_t)turn) * 2)) return 0;
+            if (!is_filled(recv + (size_t)(turn * size + r) * room, r * 16 + rank + turn,
+                           (most / (size_t)(rank + r + 1) + (size_t)turn) * 2))
+                return 0;
     return 1;
 }
 
@@ -142,7 +147,9 @@ static int barrier_holds(yoke_comm *comm)
 {
     int ok = 1;
     for (int turn = 0; turn < yoke_comm_size(comm) && turn < 4; turn++) {
-        struct { double entered, left; } mine, all[64];
+        struct {
+            double entered, left;
+        } mine, all[64];
         if (turn == yoke_comm_rank(comm)) usleep(3000);
         mine.entered = (double)yokei_now_ns();
         RANKS_TRY(yoke_barrier(comm, NULL));
@@ -174,7 +181,8 @@ static int sums(yoke_comm *comm, float *from, float *to, size_t count)
 {
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
     for (size_t i = 0; i < count; i++) to[i] = -1;
-    for (size_t i = 0; i < count; i++) from[i] = (float)(i % 1000 + (size_t)rank); /* both may be the same memory */
+    for (size_t i = 0; i < count; i++)
+        from[i] = (float)(i % 1000 + (size_t)rank); /* both may be the same memory */
     RANKS_TRY(yoke_all_reduce(from, to, count, YOKE_F32, YOKE_SUM, comm, NULL));
     for (size_t i = 0; i < count; i++)
         if (to[i] != (float)((size_t)size * (i % 1000) + (size_t)(size * (size - 1) / 2))) return 0;
@@ -191,24 +199,31 @@ static void shared_allocations(yoke_comm *comm, uint8_t *own)
     void *a = NULL, *b = NULL, *c = NULL;
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
     const yoke_status uneven = yoke_comm_alloc(comm, rank == size - 1 ? 8192 : 4096, &c);
-    ranks_check(uneven == (size == 1 ? YOKE_OK : YOKE_EMISMATCH), "sizes that differ are refused on every rank");
+    ranks_check(uneven == (size == 1 ? YOKE_OK : YOKE_EMISMATCH),
+                "sizes that differ are refused on every rank");
     if (!uneven) yoke_comm_free(comm, c);
     ranks_check(yoke_comm_alloc(comm, 0, &c) == YOKE_EINVAL, "nothing is not allocated");
     ranks_check(yoke_comm_free(comm, own) == YOKE_EINVAL, "foreign memory is not freed");
-    if (!ranks_check(!yoke_comm_alloc(comm, COUNT * 4, &a) && !yoke_comm_alloc(comm, COUNT * 4 + 7, &b), "two allocations")) return;
-    ranks_check(yoke_comm_free(comm, (char *)a + 4096) == YOKE_EINVAL && strstr(yoke_last_error(), "4096 bytes inside"),
+    if (!ranks_check(!yoke_comm_alloc(comm, COUNT * 4, &a) && !yoke_comm_alloc(comm, COUNT * 4 + 7, &b),
+                     "two allocations"))
+        return;
+    ranks_check(yoke_comm_free(comm, (char *)a + 4096) == YOKE_EINVAL
+                    && strstr(yoke_last_error(), "4096 bytes inside"),
                 "an address inside shared memory is not freed, and the text says where it lies");
     int ok = ((char *)b)[COUNT * 4 + 6] == 0 && (uintptr_t)b % 4096 == 0;
     ranks_check(ok && sums(comm, a, b, COUNT), "all_reduce in shared memory");
     ranks_check(sums(comm, a, a, COUNT - 1), "in place");
     ranks_check(sums(comm, (float *)a + 16, b, COUNT - 100), "from the middle");
-    ranks_check(sums(comm, rank % 2 ? (void *)own : a, rank % 3 ? b : (void *)(own + COUNT * 4), COUNT), "with some buffers elsewhere");
+    ranks_check(sums(comm, rank % 2 ? (void *)own : a, rank % 3 ? b : (void *)(own + COUNT * 4), COUNT),
+                "with some buffers elsewhere");
     /* This is not allowed, but harmless: one rank frees the memory later than the others. */
     if (rank) yoke_comm_free(comm, a);
-    ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT), "while one rank has memory that the others have freed");
+    ranks_check(sums(comm, rank ? (void *)own : a, b, COUNT),
+                "while one rank has memory that the others have freed");
     if (!rank) yoke_comm_free(comm, a);
     ranks_check(sums(comm, (void *)own, b, COUNT), "after it was freed");
-    ranks_check(yoke_comm_free(comm, a) == YOKE_EINVAL && strstr(yoke_last_error(), "freed already"), "shared memory is freed once");
+    ranks_check(yoke_comm_free(comm, a) == YOKE_EINVAL && strstr(yoke_last_error(), "freed already"),
+                "shared memory is freed once");
     if (rank != size - 1) yoke_comm_free(comm, b);
     ranks_check(sums(comm, (void *)own, (void *)(own + COUNT * 4), COUNT), "while one rank alone has any");
 }
@@ -218,9 +233,11 @@ static void refused_group(yoke_comm *comm, uint8_t *send, uint8_t *recv)
     yoke_group_start();
     yoke_all_reduce(send, recv, 16, YOKE_F32, YOKE_SUM, comm, NULL);
     const yoke_status status = yoke_all_reduce(send, recv, 16, YOKE_U8, YOKE_AVG, comm, NULL);
-    ranks_check(status == YOKE_EUNSUPPORTED && yoke_group_end() == YOKE_EUNSUPPORTED, "a refused call refuses its group");
+    ranks_check(status == YOKE_EUNSUPPORTED && yoke_group_end() == YOKE_EUNSUPPORTED,
+                "a refused call refuses its group");
     ranks_check(yoke_group_end() == YOKE_EINVAL, "a group that was not started does not end");
-    ranks_check(yoke_send(send, 4, YOKE_U8, ranks_rank, comm, NULL) == YOKE_EINVAL, "a send to oneself needs a group");
+    ranks_check(yoke_send(send, 4, YOKE_U8, ranks_rank, comm, NULL) == YOKE_EINVAL,
+                "a send to oneself needs a group");
     ranks_check(!yoke_barrier(comm, NULL), "the communicator still works");
 }
 
@@ -236,21 +253,28 @@ int main(void)
         struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
         config.no_shared = v;
         yoke_comm *comm, *other;
-        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm) && !yoke_comm_create(ranks_world, NULL, &config, &other),
+        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm)
+                             && !yoke_comm_create(ranks_world, NULL, &config, &other),
                          "two communicators over %s", names[v]))
             return ranks_end();
         for (size_t c = 0; c < YOKE_COUNT(counts); c++) {
             int ok = 1;
-            for (int i = 0; i < 4; i++) ok &= gather(comm, send, recv, counts[c], i < 2 ? YOKE_I64 : YOKE_I8, i & 1, i & 2);
-            ranks_check(ok, "all_gather of %zu, even and not, in place and not, over %s", counts[c], names[v]);
-            ranks_check(broadcasts(comm, send, recv, counts[c]), "broadcast of %zu from every root, over %s", counts[c], names[v]);
-            ranks_check(ping_pong(comm, send, recv, counts[c]), "send and recv of %zu, over %s", counts[c], names[v]);
-            ranks_check(exchange_all(comm, send, recv, counts[c]), "all to all by a group, %zu, over %s", counts[c], names[v]);
+            for (int i = 0; i < 4; i++)
+                ok &= gather(comm, send, recv, counts[c], i < 2 ? YOKE_I64 : YOKE_I8, i & 1, i & 2);
+            ranks_check(ok, "all_gather of %zu, even and not, in place and not, over %s", counts[c],
+                        names[v]);
+            ranks_check(broadcasts(comm, send, recv, counts[c]), "broadcast of %zu from every root, over %s",
+                        counts[c], names[v]);
+            ranks_check(ping_pong(comm, send, recv, counts[c]), "send and recv of %zu, over %s", counts[c],
+                        names[v]);
+            ranks_check(exchange_all(comm, send, recv, counts[c]), "all to all by a group, %zu, over %s",
+                        counts[c], names[v]);
         }
         int ok = 1;
         for (size_t i = 0; i < YOKE_COUNT(slices); i++) ok &= slices_to_all(comm, send, recv, slices[i]);
         ranks_check(ok, "all_to_all, over %s", names[v]);
-        ranks_check(mixed_group(comm, other, send, recv), "a group on two communicators in different orders, over %s", names[v]);
+        ranks_check(mixed_group(comm, other, send, recv),
+                    "a group on two communicators in different orders, over %s", names[v]);
         ranks_check(barrier_holds(comm), "nobody leaves a barrier early, over %s", names[v]);
         shared_allocations(comm, send);
         refused_group(comm, send, recv);

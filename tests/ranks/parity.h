@@ -34,9 +34,14 @@ struct tried {
  * Run all layouts of a list. A line without a precision runs in fp32, and a line without a number of steps
  * runs `steps` steps.
  */
-static inline yoke_status try_layouts(const char *text, const char *device, int64_t steps, double loss_scale, struct tried *out)
+static inline yoke_status try_layouts(const char *text, const char *device, int64_t steps, double loss_scale,
+                                      struct tried *out)
 {
-    struct yokei_parity_config c = { .batch = BATCH, .sequence = T, .steps = steps, .seed = SEED, .loss_scale = loss_scale,
+    struct yokei_parity_config c = { .batch = BATCH,
+                                     .sequence = T,
+                                     .steps = steps,
+                                     .seed = SEED,
+                                     .loss_scale = loss_scale,
                                      .precisions = { [YOKE_F32] = true } };
     struct yoke_comm_config control = YOKE_COMM_CONFIG_INIT;
     memset(out, 0, sizeof *out);
@@ -67,13 +72,17 @@ static inline int check_layouts(const char *text, const char *device, int64_t st
     for (int i = 0; i < t.n; i++) {
         const struct yokei_parity_result *r = &t.results[i];
         char why[512] = "";
-        const bool good = r->state == YOKEI_PARITY_RAN && yokei_parity_passed(r, t.results, &t.list, why, sizeof why);
-        ranks_check(good, "%s, %s%s", t.list.item[r->layout].text, yoke_dtype_name(r->precision), r->like < 0 ? "" : ", and the bits of another schedule");
+        const bool good = r->state == YOKEI_PARITY_RAN
+                          && yokei_parity_passed(r, t.results, &t.list, why, sizeof why);
+        ranks_check(good, "%s, %s%s", t.list.item[r->layout].text, yoke_dtype_name(r->precision),
+                    r->like < 0 ? "" : ", and the bits of another schedule");
         if (!good && ranks_rank == 0) printf("# %s\n", r->state == YOKEI_PARITY_RAN ? why : r->why);
         gradients = fmax(gradients, fmax(r->gradient.ratio, r->against_f32.ratio));
         losses = fmax(losses, r->loss.ratio);
     }
-    if (ranks_rank == 0) printf("# %d layouts, %d runs; worst of their gates: gradients %.3f, losses %.3f\n", t.list.n, t.n, gradients, losses);
+    if (ranks_rank == 0)
+        printf("# %d layouts, %d runs; worst of their gates: gradients %.3f, losses %.3f\n", t.list.n, t.n,
+               gradients, losses);
     const int n = t.list.n;
     free_tried(&t);
     return n;

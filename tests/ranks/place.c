@@ -80,7 +80,8 @@ static yoke_status close_job(struct job *j)
     YOKE_TRY(yoke_comm_destroy(j->t.control));
     YOKE_TRY(yoke_comm_destroy(j->t.comm));
     YOKE_TRY(yoke_device_close(j->t.device));
-    void *const lists[] = { j->s.ranks, j->s.shares, j->s.threads, j->s.placed, j->s.job.rank_of, j->s.job.host_of };
+    void *const lists[] = { j->s.ranks,  j->s.shares,      j->s.threads,
+                            j->s.placed, j->s.job.rank_of, j->s.job.host_of };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     return YOKE_OK;
 }
@@ -93,16 +94,19 @@ static int order_is(const struct job *j, const int *order)
     int ok = s->n_ranks == ranks_size && order[s->rank] == ranks_rank && yoke_comm_rank(s->comm) == s->rank;
     for (int i = 0; i < ranks_size; i++) {
         ok = ok && s->job.rank_of[i] == order[i] && strcmp(s->ranks[i].device, devices[order[i]]) == 0;
-        ok = ok && (s->job.host_of[i] == s->job.host_of[0]) == (host_letter(order[i]) == host_letter(order[0]));
+        ok = ok
+             && (s->job.host_of[i] == s->job.host_of[0]) == (host_letter(order[i]) == host_letter(order[0]));
     }
     RANKS_TRY(yokei_ranks_gather(&c, &mine, 1, all));
-    for (int i = 0; i < ranks_size; i++) ok = ok && all[i] == order[i]; /* the communicator must have this order, too */
+    for (int i = 0; i < ranks_size; i++)
+        ok = ok && all[i] == order[i]; /* the communicator must have this order, too */
     return ok;
 }
 
 static int hosts_are_known(const yoke_comm *comm)
 {
-    int ok = yoke_comm_host(comm, -1) == -1 && yoke_comm_host(comm, ranks_size) == -1 && yoke_comm_host(NULL, 0) == -1;
+    int ok = yoke_comm_host(comm, -1) == -1 && yoke_comm_host(comm, ranks_size) == -1
+             && yoke_comm_host(NULL, 0) == -1;
     int next = 0;
     for (int r = 0; r < ranks_size; r++) {
         int first = 0;
@@ -112,7 +116,8 @@ static int hosts_are_known(const yoke_comm *comm)
     return ok;
 }
 
-/* Whether any group of `tensor` adjacent ranks spans more than one host (what 0) or kind of device (what 1). */
+/* Whether any group of `tensor` adjacent ranks spans more than one host (what 0) or kind of device (what 1).
+ */
 static int spans(const int *order, int tensor, int what)
 {
     for (int i = 0; i < ranks_size; i++) {
@@ -127,8 +132,8 @@ static int notes_fit(const int *order, int tensor)
 {
     const int hosts = spans(order, tensor, 0), kinds = spans(order, tensor, 1);
     if (ranks_rank != 0) return !*noted;
-    return (strstr(noted, "share tensors across") != NULL) == (hosts || kinds) && (!hosts || strstr(noted, "hosts")) &&
-           (!kinds || strstr(noted, "kinds of devices"));
+    return (strstr(noted, "share tensors across") != NULL) == (hosts || kinds)
+           && (!hosts || strstr(noted, "hosts")) && (!kinds || strstr(noted, "kinds of devices"));
 }
 
 static int placed(const char *placement, int pipeline, int tensor, bool moves)
@@ -149,7 +154,8 @@ static int works(const struct yokei_run_state *s, const int *workers, int n)
 {
     const struct yoke_trainer_config c = { .comm = s->comm, .control = s->control };
     double mine = ranks_rank, all[MOST];
-    int ok = s->n_ranks == n && workers[s->rank] == ranks_rank && s->placed[s->rank] == s->job.rank && s->mesh.data == n;
+    int ok = s->n_ranks == n && workers[s->rank] == ranks_rank && s->placed[s->rank] == s->job.rank
+             && s->mesh.data == n;
     RANKS_TRY(yokei_ranks_gather(&c, &mine, 1, all));
     for (int i = 0; i < n; i++) ok = ok && all[i] == workers[i];
     return ok;
@@ -206,11 +212,13 @@ int main(int argc, char **argv)
     if (ranks_size % 2 == 0) {
         ranks_check(placed("host", 2, 1, true), "two stages are placed by host and kind of device, %s", how);
         ranks_check(placed("host", 1, 2, true), "groups of two that share tensors are, %s", how);
-        ranks_check(placed("rank", 1, 2, false), "they are not where it is not wanted, and that is told, %s", how);
+        ranks_check(placed("rank", 1, 2, false), "they are not where it is not wanted, and that is told, %s",
+                    how);
     }
     if (ranks_size == 4) ranks_check(placed("host", 2, 2, true), "both together, %s", how);
     if (ranks_size > 1) {
-        ranks_check(left_out(YOKE_OK, 2.2), "who is left out waits to the end, longer than any deadline, %s", how);
+        ranks_check(left_out(YOKE_OK, 2.2), "who is left out waits to the end, longer than any deadline, %s",
+                    how);
         ranks_check(left_out(YOKE_EPREEMPTED, 0.1), "and ends as the others do, %s", how);
         ranks_check(!warnings, "nobody is called late for it, %s", how);
     }

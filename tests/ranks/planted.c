@@ -9,12 +9,12 @@
 #include "tests/ranks/plants.h"
 
 enum gate { GRADIENTS, LOSSES, APART, BITS, N_GATES };
-static const char *const gate_names[N_GATES] = { "gate (a), gradients", "gate (b), losses", "ranks alike", "the same bits" };
+static const char *const gate_names[N_GATES] = { "gate (a), gradients", "gate (b), losses", "ranks alike",
+                                                 "the same bits" };
 
-static const char *const bugs[N_PLANTS] = {
-    "none",
+static const char *const bugs[N_PLANTS] = { "none",
 #define PLANT_TEXT(name, what) what,
-    PLANTS(PLANT_TEXT)
+                                            PLANTS(PLANT_TEXT)
 #undef PLANT_TEXT
 };
 
@@ -62,12 +62,16 @@ static bool look(const struct row *row, enum plant plant, struct seen *seen)
     seen->passed = true;
     for (int i = 0; i < t.n; i++) {
         const struct yokei_parity_result *r = &t.results[i];
-        const struct yokei_parity_worst bits = { .ratio = r->same_bits ? 0 : INFINITY, .where = "the weights" };
-        const struct yokei_parity_worst *gradients = r->gradient.ratio >= r->against_f32.ratio ? &r->gradient : &r->against_f32;
+        const struct yokei_parity_worst bits = { .ratio = r->same_bits ? 0 : INFINITY,
+                                                 .where = "the weights" };
+        const struct yokei_parity_worst *gradients = r->gradient.ratio >= r->against_f32.ratio
+                                                         ? &r->gradient
+                                                         : &r->against_f32;
         const struct yokei_parity_worst *const all[N_GATES] = { gradients, &r->loss, &r->apart, &bits };
         for (int g = 0; g < N_GATES; g++)
             if (all[g]->ratio >= seen->worst[g].ratio) seen->worst[g] = *all[g];
-        seen->passed = seen->passed && r->state == YOKEI_PARITY_RAN && yokei_parity_passed(r, t.results, &t.list, seen->why, sizeof seen->why);
+        seen->passed = seen->passed && r->state == YOKEI_PARITY_RAN
+                       && yokei_parity_passed(r, t.results, &t.list, seen->why, sizeof seen->why);
     }
     free_tried(&t);
     return true;
@@ -81,11 +85,12 @@ static void check(const struct row *row)
     if (ranks_rank == 0 && !seen.passed) printf("# %s\n", seen.why);
     good = look(row, row->plant, &seen);
     const struct yokei_parity_worst *w = &seen.worst[row->gate];
-    ranks_check(good && !seen.passed && w->ratio >= row->least && strstr(w->where, row->where), "%s is noticed by %s", bugs[row->plant], gate_names[row->gate]);
+    ranks_check(good && !seen.passed && w->ratio >= row->least && strstr(w->where, row->where),
+                "%s is noticed by %s", bugs[row->plant], gate_names[row->gate]);
     for (int g = 0; g < N_GATES && ranks_rank == 0; g++)
         if (seen.worst[g].ratio > 1)
-            printf("# %s: %.3g times what is allowed, at step %d, rank %d: %s\n", gate_names[g], seen.worst[g].ratio, seen.worst[g].step,
-                   seen.worst[g].rank, seen.worst[g].where);
+            printf("# %s: %.3g times what is allowed, at step %d, rank %d: %s\n", gate_names[g],
+                   seen.worst[g].ratio, seen.worst[g].step, seen.worst[g].rank, seen.worst[g].where);
 }
 
 /*
@@ -97,8 +102,10 @@ static void check_nothing_compared(void)
     plants_choose(PLANT_NONE);
     const bool tried = !try_layouts("precision=fp16 steps=3\nprecision=fp16 steps=12", "host", 3, 4.7e6, &t);
     char why[512] = "";
-    const bool refused = tried && !yokei_parity_passed(&t.results[0], t.results, &t.list, why, sizeof why) && strstr(why, "nothing to compare with");
-    ranks_check(refused && yokei_parity_passed(&t.results[1], t.results, &t.list, why, sizeof why), "a run without gradients to compare does not pass");
+    const bool refused = tried && !yokei_parity_passed(&t.results[0], t.results, &t.list, why, sizeof why)
+                         && strstr(why, "nothing to compare with");
+    ranks_check(refused && yokei_parity_passed(&t.results[1], t.results, &t.list, why, sizeof why),
+                "a run without gradients to compare does not pass");
     if (tried) free_tried(&t);
 }
 

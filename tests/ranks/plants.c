@@ -21,10 +21,9 @@ void plants_choose(enum plant plant) { chosen = plant; }
 
 static bool is_planted(enum plant plant)
 {
-    static const char *const names[] = {
-        "",
+    static const char *const names[] = { "",
 #define PLANT_NAME(name, what) #name,
-        PLANTS(PLANT_NAME)
+                                         PLANTS(PLANT_NAME)
 #undef PLANT_NAME
     };
     if (chosen == N_PLANTS) {
@@ -42,23 +41,30 @@ static bool is_planted(enum plant plant)
  */
 #define OWN(function, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, #function))
 
-typedef yoke_status all_reduce_function(const void *, void *, size_t, yoke_dtype, yoke_reduction, yoke_comm *, yoke_stream *);
+typedef yoke_status all_reduce_function(const void *, void *, size_t, yoke_dtype, yoke_reduction, yoke_comm *,
+                                        yoke_stream *);
 typedef yoke_status sum_function(yoke_comm *, void *, int64_t, yoke_dtype, yoke_stream *);
 
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
+                            yoke_stream *stream)
 {
     if (is_planted(PLANT_unsummed)) return YOKE_OK;
-    if (is_planted(PLANT_averaged)) return OWN(yoke_all_reduce, all_reduce_function *)(gradients, gradients, (size_t)n, dtype, YOKE_AVG, comm, stream);
+    if (is_planted(PLANT_averaged))
+        return OWN(yoke_all_reduce, all_reduce_function *)(gradients, gradients, (size_t)n, dtype, YOKE_AVG,
+                                                           comm, stream);
     return OWN(yokei_ranks_sum, sum_function *)(comm, gradients, n, dtype, stream);
 }
 
-typedef yoke_status plan_function(const yoke_model *, yoke_device *, struct yoke_trainer_config *, struct yokei_trainer_plan *);
+typedef yoke_status plan_function(const yoke_model *, yoke_device *, struct yoke_trainer_config *,
+                                  struct yokei_trainer_plan *);
 
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, struct yokei_trainer_plan *plan)
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
+                               struct yokei_trainer_plan *plan)
 {
     const yoke_status status = OWN(yokei_trainer_plan, plan_function *)(model, device, c, plan);
     for (int i = 0; !status && i < plan->parameters.n && is_planted(PLANT_counted); i++)
-        if (plan->parameters.item[i].replicated_axes & YOKE_AXIS_TENSOR && !plan->tied[i]) plan->counted[i] = true;
+        if (plan->parameters.item[i].replicated_axes & YOKE_AXIS_TENSOR && !plan->tied[i])
+            plan->counted[i] = true;
     return status;
 }
 
@@ -67,16 +73,21 @@ typedef struct yoke_range range_function(const struct yoke_place *, int64_t);
 /* Bug: equal shares, rounded down. No rank gets the rest. */
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
 {
-    if (!is_planted(PLANT_dropped) || !place || place->tensor_size <= 1) return OWN(yoke_place_range, range_function *)(place, n);
-    return (struct yoke_range){ n / place->tensor_size * place->tensor_rank, n / place->tensor_size * (place->tensor_rank + 1) };
+    if (!is_planted(PLANT_dropped) || !place || place->tensor_size <= 1)
+        return OWN(yoke_place_range, range_function *)(place, n);
+    return (struct yoke_range){ n / place->tensor_size * place->tensor_rank,
+                                n / place->tensor_size * (place->tensor_rank + 1) };
 }
 
-typedef yoke_status backward_function(yoke_trainer *, const int32_t *, const int32_t *, double, struct yoke_step_result *);
+typedef yoke_status backward_function(yoke_trainer *, const int32_t *, const int32_t *, double,
+                                      struct yoke_step_result *);
 
 /* Bug: each rank uses only its own overflow. */
-yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, double clock, struct yoke_step_result *result)
+yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
+                                  double clock, struct yoke_step_result *result)
 {
-    const yoke_status status = OWN(yoke_trainer_backward, backward_function *)(t, tokens, targets, clock, result);
+    const yoke_status status = OWN(yoke_trainer_backward, backward_function *)(t, tokens, targets, clock,
+                                                                               result);
     if (!status && is_planted(PLANT_scales)) t->result.overflow = t->reports[t->plan.rank].overflow;
     return status;
 }
@@ -85,11 +96,17 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
 
 typedef yoke_status run_function(const struct yokei_machine *, int, int);
 
-static yoke_status run_own(const struct yokei_machine *k, int from, int to) { return OWN(yokei_run, run_function *)(k, from, to); }
+static yoke_status run_own(const struct yokei_machine *k, int from, int to)
+{
+    return OWN(yokei_run, run_function *)(k, from, to);
+}
 
 static void *at(const struct yokei_machine *k, size_t offset) { return (char *)k->base + offset; }
 
-static size_t weight_bytes(const struct yokei_state *s, int i) { return (size_t)s->slot[i].n * (s->slot[i].has_copy && s->dtype != YOKE_F32 ? 2 : 4); }
+static size_t weight_bytes(const struct yokei_state *s, int i)
+{
+    return (size_t)s->slot[i].n * (s->slot[i].has_copy && s->dtype != YOKE_F32 ? 2 : 4);
+}
 
 /* The weights as they were before the last step of the optimizer. */
 static struct {
@@ -105,7 +122,8 @@ static void keep_weights(const struct yokei_machine *k)
     free(old.weights);
     old.of = k->context;
     old.weights = malloc(bytes + 1);
-    for (int i = 0; i < s->n && old.weights; used += weight_bytes(s, i), i++) memcpy(old.weights + used, at(k, s->slot[i].weight), weight_bytes(s, i));
+    for (int i = 0; i < s->n && old.weights; used += weight_bytes(s, i), i++)
+        memcpy(old.weights + used, at(k, s->slot[i].weight), weight_bytes(s, i));
 }
 
 static void swap_weights(const struct yokei_machine *k)
@@ -126,11 +144,13 @@ static yoke_status run_stale(const struct yokei_machine *k, int from, int to)
 {
     const struct yoke_trainer *t = k->context;
     yoke_status status = YOKE_OK;
-    if (t->step <= 1 && from == 0) old.of = NULL; /* the kept weights are another trainer's, or another run's */
+    if (t->step <= 1 && from == 0)
+        old.of = NULL; /* the kept weights are another trainer's, or another run's */
     if (from > k->program->agree) keep_weights(k);
     for (int n = from; n < to && !status; n++) {
         const struct yokei_instruction *i = &k->program->instruction[n];
-        const bool stale = i->kind == YOKEI_FORWARD && !i->recomputes && i->micro_batch == 1 && t->plan.mesh.s == 0 && old.of == t;
+        const bool stale = i->kind == YOKEI_FORWARD && !i->recomputes && i->micro_batch == 1
+                           && t->plan.mesh.s == 0 && old.of == t;
         if (stale) swap_weights(k);
         status = run_own(k, n, n + 1);
         if (stale) swap_weights(k);
@@ -154,11 +174,13 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
     const bool trains = t && k->program->agree < k->program->n;
     struct yokei_machine own = *k;
     if (!trains) return run_own(k, from, to); /* this is the planner, or an evaluation */
-    if (is_planted(PLANT_means) && k->job->n_sequences) own.pass.normaliser = k->job->n_sequences * k->job->T * t->plan.mesh.data;
+    if (is_planted(PLANT_means) && k->job->n_sequences)
+        own.pass.normaliser = k->job->n_sequences * k->job->T * t->plan.mesh.data;
     if (is_planted(PLANT_stale) && t->plan.mesh.pipeline > 1) return run_stale(k, from, to);
     if (is_planted(PLANT_tied)) return run_tied_twice(k, from, to);
     const yoke_status status = run_own(&own, from, to);
-    if (!status && is_planted(PLANT_last_bit) && from > k->program->agree && t->plan.stage_recomputes[t->plan.mesh.s])
+    if (!status && is_planted(PLANT_last_bit) && from > k->program->agree
+        && t->plan.stage_recomputes[t->plan.mesh.s])
         *(uint32_t *)at(k, k->job->state->slot[1].master) ^= 1;
     return status;
 }

@@ -20,7 +20,8 @@ static struct {
 
 static bool open_device(const char *spec)
 {
-    if (yoke_device_open(spec, NULL, &own.device) || yoke_stream_create(own.device, &own.stream)) return false;
+    if (yoke_device_open(spec, NULL, &own.device) || yoke_stream_create(own.device, &own.stream))
+        return false;
     for (int i = 0; i < IN_GROUP; i++)
         if (yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.send[i])
             || yoke_alloc(own.device, MOST_BYTES + GUARD, (void **)&own.recv[i]))
@@ -31,7 +32,8 @@ static bool open_device(const char *spec)
 static bool close_device(void)
 {
     bool ok = true;
-    for (int i = 0; i < IN_GROUP; i++) ok &= !yoke_free(own.device, own.send[i]) && !yoke_free(own.device, own.recv[i]);
+    for (int i = 0; i < IN_GROUP; i++)
+        ok &= !yoke_free(own.device, own.send[i]) && !yoke_free(own.device, own.recv[i]);
     yoke_stream_destroy(own.stream);
     yoke_device_close(own.device);
     return ok;
@@ -45,10 +47,10 @@ static bool move(struct call *c, int i, bool to_device)
     if (!own.device) return true;
     if (to_device)
         ok = !yoke_copy_to_device(own.stream, own.send[i], c->private_send, bytes)
-            && !yoke_copy_to_device(own.stream, own.recv[i], c->private_recv, bytes);
+             && !yoke_copy_to_device(own.stream, own.recv[i], c->private_recv, bytes);
     else
         ok = !yoke_copy_to_host(own.stream, c->private_send, own.send[i], bytes)
-            && !yoke_copy_to_host(own.stream, c->private_recv, own.recv[i], bytes);
+             && !yoke_copy_to_host(own.stream, c->private_recv, own.recv[i], bytes);
     c->send = to_device ? own.send[i] : c->private_send;
     c->recv = to_device ? own.recv[i] : c->private_recv;
     ok = ok && !yoke_stream_sync(own.stream);
@@ -86,23 +88,31 @@ static bool turn(struct place places[], int n_places, struct call calls[IN_GROUP
     if (n > 1 && yoke_group_start()) return false;
     for (int i = 0; i < n; i++)
         if (at[i]->rank >= 0 && issue(&calls[i], at[i])) {
-            fprintf(stderr, "# rank %d: %s on %s: %s\n", ranks_rank, names[calls[i].what], at[i]->name, yoke_last_error());
+            fprintf(stderr, "# rank %d: %s on %s: %s\n", ranks_rank, names[calls[i].what], at[i]->name,
+                    yoke_last_error());
             ok = false;
         }
     if (n > 1 && yoke_group_end()) {
         fprintf(stderr, "# rank %d: a group of %d: %s\n", ranks_rank, n, yoke_last_error());
         return false;
     }
-    for (int i = 0; i < n && ok; i++) ok = at[i]->rank < 0 || (move(&calls[i], i, false) && is_right(&calls[i], at[i]));
+    for (int i = 0; i < n && ok; i++)
+        ok = at[i]->rank < 0 || (move(&calls[i], i, false) && is_right(&calls[i], at[i]));
     *n_calls += n;
     return ok;
 }
 
 static int make_places(struct place places[])
 {
-    static const struct { const char *algorithm; bool no_shared; size_t chunk; enum yoke_accum accum; } kinds[] = {
-        { NULL, false, 0, YOKE_ACCUM_F32 },   { NULL, true, 0, YOKE_ACCUM_F32 },       { "slices", false, 0, YOKE_ACCUM_F32 },
-        { "ring", false, 0, YOKE_ACCUM_F32 }, { "chain", true, 1024, YOKE_ACCUM_F32 }, { "doubling", false, 4096, YOKE_ACCUM_NATIVE },
+    static const struct {
+        const char *algorithm;
+        bool no_shared;
+        size_t chunk;
+        enum yoke_accum accum;
+    } kinds[] = {
+        { NULL, false, 0, YOKE_ACCUM_F32 },         { NULL, true, 0, YOKE_ACCUM_F32 },
+        { "slices", false, 0, YOKE_ACCUM_F32 },     { "ring", false, 0, YOKE_ACCUM_F32 },
+        { "chain", true, 1024, YOKE_ACCUM_F32 },    { "doubling", false, 4096, YOKE_ACCUM_NATIVE },
         { "exchange", true, 2048, YOKE_ACCUM_F32 }, { "hierarchy", false, 8192, YOKE_ACCUM_NATIVE },
     };
     int n = 0;
@@ -115,7 +125,8 @@ static int make_places(struct place places[])
             config.no_shared = kinds[k].no_shared;
             config.chunk_bytes = kinds[k].chunk;
             config.accum = kinds[k].accum;
-            snprintf(p->name, sizeof p->name, "%s, %s, %s ranks", kinds[k].algorithm ? kinds[k].algorithm : "auto",
+            snprintf(p->name, sizeof p->name, "%s, %s, %s ranks",
+                     kinds[k].algorithm ? kinds[k].algorithm : "auto",
                      kinds[k].no_shared ? "MPI" : "shared memory", part ? "some" : "all");
             /* A communicator of some ranks has the first two thirds, in reverse order. */
             const int members = part ? (2 * ranks_size + 2) / 3 : ranks_size;
@@ -123,8 +134,9 @@ static int make_places(struct place places[])
             p->rank = ranks_rank < members ? (part ? members - 1 - ranks_rank : ranks_rank) : -1;
             if (part) MPI_Comm_split(ranks_world, p->rank < 0 ? MPI_UNDEFINED : 0, p->rank, &mpi);
             if (p->rank >= 0 && yoke_comm_create(mpi, own.device, &config, &p->comm)) return -1;
-            if (p->rank >= 0 && k < 2 && !own.device && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send)
-                                                         || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
+            if (p->rank >= 0 && k < 2 && !own.device
+                && (yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->send)
+                    || yoke_comm_alloc(p->comm, MOST_BYTES + GUARD, &p->recv)))
                 return -1;
         }
     return n;
@@ -142,7 +154,9 @@ int main(int argc, char **argv)
         return 99;
     }
     for (int i = 0; i < IN_GROUP; i++)
-        if (!(calls[i].private_send = malloc(MOST_BYTES + GUARD)) || !(calls[i].private_recv = malloc(MOST_BYTES + GUARD))) return 99;
+        if (!(calls[i].private_send = malloc(MOST_BYTES + GUARD))
+            || !(calls[i].private_recv = malloc(MOST_BYTES + GUARD)))
+            return 99;
     const int n_places = make_places(places);
     int done = 0, ok = n_places > 0;
     while (ok && done < wanted) ok = turn(places, n_places, calls, &done);

@@ -18,7 +18,8 @@
 #include "core/base/base.h"
 
 bool yokei_finalize_was_left(void); /* from collectives/comm.h */
-bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out, int *code_out); /* from collectives/flight.h */
+bool yokei_flight_ended_badly(const char *folder, int rank, int *signal_out,
+                              int *code_out); /* from collectives/flight.h */
 
 static int ranks_rank, ranks_size, ranks_n_checks, ranks_n_failed;
 static MPI_Comm ranks_world;
@@ -40,7 +41,10 @@ static inline void ranks_run_dir(char *path, size_t bytes)
     snprintf(path, bytes, "%s/%c", getenv("RANKS_HOSTS_DIR"), ranks_hosts()[ranks_rank]);
 }
 
-static inline int ranks_same_host(int a, int b) { return !ranks_hosts() || ranks_hosts()[a] == ranks_hosts()[b]; }
+static inline int ranks_same_host(int a, int b)
+{
+    return !ranks_hosts() || ranks_hosts()[a] == ranks_hosts()[b];
+}
 
 static inline void ranks_start(void)
 {
@@ -122,15 +126,19 @@ static inline int ranks_all_named(int ok, int seconds, const char *name)
     uint64_t looked = begin;
     MPI_Request request;
     PMPI_Iallreduce(&ok, &all, 1, MPI_INT, MPI_MIN, ranks_world, &request);
-    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE)) {
+    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete;
+         PMPI_Test(&request, &complete, MPI_STATUS_IGNORE)) {
         usleep(TURNS);
         const uint64_t now = yokei_now_ns();
         if (!ok && now - begin > (uint64_t)seconds * 1000000000)
-            ranks_abandon("rank %d of %d: %s: %.300s; the others wait elsewhere, and were ended", ranks_rank, ranks_size, name, yoke_last_error());
+            ranks_abandon("rank %d of %d: %s: %.300s; the others wait elsewhere, and were ended", ranks_rank,
+                          ranks_size, name, yoke_last_error());
         if (now - looked < LOOK_EVERY * 1000000000ull) continue;
         looked = now;
         const int ended = ranks_ended(&signal, &code);
-        if (ended >= 0) ranks_abandon("%s: rank %d of %d ended with code %d, signal %d; the others were ended", name, ended, ranks_size, code, signal);
+        if (ended >= 0)
+            ranks_abandon("%s: rank %d of %d ended with code %d, signal %d; the others were ended", name,
+                          ended, ranks_size, code, signal);
     }
     return all;
 }
@@ -149,7 +157,9 @@ static inline int ranks_check(int ok, const char *format, ...)
     va_start(args, format);
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
-    if (!ok) fprintf(stderr, "# rank %d of %d: failed: %s (last error: %s)\n", ranks_rank, ranks_size, name, yoke_last_error());
+    if (!ok)
+        fprintf(stderr, "# rank %d of %d: failed: %s (last error: %s)\n", ranks_rank, ranks_size, name,
+                yoke_last_error());
     const int all = ranks_all_named(ok, RANKS_FAILED_SECONDS, name);
     ranks_n_checks++;
     ranks_n_failed += !all;
@@ -198,12 +208,13 @@ static inline void begin_drawing(const char *seed)
 }
 
 /* If a call fails that the test needs, print where it failed, and return 0. */
-#define RANKS_TRY(x)                                                                                      \
-    do {                                                                                                  \
-        if (x) {                                                                                          \
-            fprintf(stderr, "# rank %d: %s:%d: %s: %s\n", ranks_rank, __FILE__, __LINE__, #x, yoke_last_error()); \
-            return 0;                                                                                     \
-        }                                                                                                 \
+#define RANKS_TRY(x)                                                                          \
+    do {                                                                                      \
+        if (x) {                                                                              \
+            fprintf(stderr, "# rank %d: %s:%d: %s: %s\n", ranks_rank, __FILE__, __LINE__, #x, \
+                    yoke_last_error());                                                       \
+            return 0;                                                                         \
+        }                                                                                     \
     } while (0)
 
 /* Whether this rank can open the device `spec`. */

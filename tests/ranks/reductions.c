@@ -42,9 +42,12 @@ static double expected(yoke_reduction op, size_t i)
     return op == YOKE_AVG ? result / ranks_size : result;
 }
 
-struct buffers { char *send, *recv; };
+struct buffers {
+    char *send, *recv;
+};
 
-static int all_reduce_is_exact(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, yoke_reduction op, int in_place)
+static int all_reduce_is_exact(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype,
+                               yoke_reduction op, int in_place)
 {
     const size_t bytes = yoke_dtype_bytes(dtype);
     char *recv = in_place ? b->send : b->recv;
@@ -56,8 +59,8 @@ static int all_reduce_is_exact(yoke_comm *comm, struct buffers *b, size_t count,
     for (size_t i = 0; i < count; i++) {
         const double got = yokei_load(dtype, recv, (int64_t)i);
         if (got != expected(op, i)) {
-            fprintf(stderr, "# rank %d: %s %s count %zu: element %zu is %g, not %g\n", ranks_rank, yoke_dtype_name(dtype),
-                    yoke_reduction_name(op), count, i, got, expected(op, i));
+            fprintf(stderr, "# rank %d: %s %s count %zu: element %zu is %g, not %g\n", ranks_rank,
+                    yoke_dtype_name(dtype), yoke_reduction_name(op), count, i, got, expected(op, i));
             return 0;
         }
     }
@@ -70,7 +73,8 @@ static int all_types(yoke_comm *comm, struct buffers *b, size_t count)
     for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
         for (int op = 0; op < YOKE_N_REDUCTIONS; op++)
             if (!(op == YOKE_AVG && dtypes[d] == YOKE_I32))
-                ok &= all_reduce_is_exact(comm, b, count, dtypes[d], (yoke_reduction)op, (int)(count + (size_t)op) % 2);
+                ok &= all_reduce_is_exact(comm, b, count, dtypes[d], (yoke_reduction)op,
+                                          (int)(count + (size_t)op) % 2);
     return ok;
 }
 
@@ -78,11 +82,13 @@ static int all_types(yoke_comm *comm, struct buffers *b, size_t count)
 static size_t uneven(size_t counts[], size_t most)
 {
     size_t total = 0;
-    for (int r = 0; r < ranks_size; r++) total += counts[r] = r % 3 == 1 ? 0 : most / (size_t)(r + 1) + (size_t)r;
+    for (int r = 0; r < ranks_size; r++)
+        total += counts[r] = r % 3 == 1 ? 0 : most / (size_t)(r + 1) + (size_t)r;
     return total;
 }
 
-static int reduce_scatter_is_exact(yoke_comm *comm, struct buffers *b, size_t most, yoke_dtype dtype, int even, int in_place)
+static int reduce_scatter_is_exact(yoke_comm *comm, struct buffers *b, size_t most, yoke_dtype dtype,
+                                   int even, int in_place)
 {
     size_t counts[64], before = 0;
     size_t total = uneven(counts, most);
@@ -92,7 +98,8 @@ static int reduce_scatter_is_exact(yoke_comm *comm, struct buffers *b, size_t mo
     }
     for (int r = 0; r < ranks_rank; r++) before += counts[r];
     const size_t mine = counts[ranks_rank], bytes = yoke_dtype_bytes(dtype);
-    for (size_t i = 0; i < total; i++) yokei_store(dtype, b->send, (int64_t)i, value(YOKE_SUM, ranks_rank, i));
+    for (size_t i = 0; i < total; i++)
+        yokei_store(dtype, b->send, (int64_t)i, value(YOKE_SUM, ranks_rank, i));
     char *recv = in_place ? b->send + before * bytes : b->recv;
     if (even)
         RANKS_TRY(yoke_reduce_scatter(b->send, recv, most, dtype, YOKE_SUM, comm, NULL));
@@ -115,12 +122,14 @@ static float noise(int r, size_t i)
  * The results of all ranks must have the same bits, and differ from the exact sum by no more than the bound
  * in include/yoke/comm.h.
  */
-static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype, enum yoke_accum accum)
+static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, yoke_dtype dtype,
+                              enum yoke_accum accum)
 {
     for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, noise(ranks_rank, i));
     RANKS_TRY(yoke_all_reduce(b->send, b->recv, count, dtype, YOKE_SUM, comm, NULL));
     const int narrow = dtype == YOKE_F16 || dtype == YOKE_BF16;
-    const double u = yokei_unit_roundoff(dtype), n = ranks_size - 1, u32 = 0x1p-24, tiny = yokei_underflow(dtype);
+    const double u = yokei_unit_roundoff(dtype), n = ranks_size - 1, u32 = 0x1p-24,
+                 tiny = yokei_underflow(dtype);
     int ok = 1;
     for (size_t i = 0; i < count && ok; i++) {
         double sum = 0, magnitude = 0;
@@ -132,10 +141,13 @@ static int rounds_as_promised(yoke_comm *comm, struct buffers *b, size_t count, 
         }
         const double error = fabs(yokei_load(dtype, b->recv, (int64_t)i) - sum);
         double bound = n * u / (1 - n * u) * magnitude;
-        if (narrow && accum == YOKE_ACCUM_F32) bound = 1.01 * n * u32 * magnitude + u * (fabs(sum) + n * u32 * magnitude) + tiny;
+        if (narrow && accum == YOKE_ACCUM_F32)
+            bound = 1.01 * n * u32 * magnitude + u * (fabs(sum) + n * u32 * magnitude) + tiny;
         if (narrow && accum == YOKE_ACCUM_NATIVE) bound = n * u * magnitude * (1 + n * u) + n * tiny;
         ok = error <= bound;
-        if (!ok) fprintf(stderr, "# rank %d: element %zu of %s: error %g, bound %g\n", ranks_rank, i, yoke_dtype_name(dtype), error, bound);
+        if (!ok)
+            fprintf(stderr, "# rank %d: element %zu of %s: error %g, bound %g\n", ranks_rank, i,
+                    yoke_dtype_name(dtype), error, bound);
     }
     const uint64_t hash = yokei_hash(b->recv, count * yoke_dtype_bytes(dtype), 1);
     uint64_t first = hash;
@@ -153,21 +165,29 @@ static int specials(yoke_comm *comm, struct buffers *b, yoke_dtype dtype)
     for (int op = 0; op < YOKE_N_REDUCTIONS; op++) {
         for (int i = 0; i < N; i++) {
             const int mine = i % ranks_size == ranks_rank;
-            const double x = i < 16 ? (mine ? NAN : 1.0) : i < 32 ? (mine ? -0.0 : 0.0)
-                             : i < 48 ? (mine ? INFINITY : -INFINITY) : (mine ? 1.0 : 1.0);
+            const double x = i < 16   ? (mine ? NAN : 1.0)
+                             : i < 32 ? (mine ? -0.0 : 0.0)
+                             : i < 48 ? (mine ? INFINITY : -INFINITY)
+                                      : (mine ? 1.0 : 1.0);
             yokei_store(dtype, b->send, i, x);
         }
         RANKS_TRY(yoke_all_reduce(b->send, b->recv, N, dtype, (yoke_reduction)op, comm, NULL));
         for (int i = 0; i < N; i++) {
             const double got = yokei_load(dtype, b->recv, i);
             int ok = 1;
-            if (i < 16) ok = isnan(got);
-            else if (i < 32 && op == YOKE_MIN) ok = got == 0 && signbit(got);
-            else if (i < 32 && op == YOKE_MAX) ok = got == 0 && (ranks_size == 1 || !signbit(got));
-            else if (i >= 32 && i < 48 && ranks_size > 1 && (op == YOKE_SUM || op == YOKE_AVG)) ok = isnan(got);
-            else if (i >= 32 && i < 48 && op == YOKE_MAX) ok = got == INFINITY;
+            if (i < 16)
+                ok = isnan(got);
+            else if (i < 32 && op == YOKE_MIN)
+                ok = got == 0 && signbit(got);
+            else if (i < 32 && op == YOKE_MAX)
+                ok = got == 0 && (ranks_size == 1 || !signbit(got));
+            else if (i >= 32 && i < 48 && ranks_size > 1 && (op == YOKE_SUM || op == YOKE_AVG))
+                ok = isnan(got);
+            else if (i >= 32 && i < 48 && op == YOKE_MAX)
+                ok = got == INFINITY;
             if (!ok) {
-                fprintf(stderr, "# rank %d: %s %s: element %d is %g\n", ranks_rank, yoke_dtype_name(dtype), yoke_reduction_name((yoke_reduction)op), i, got);
+                fprintf(stderr, "# rank %d: %s %s: element %d is %g\n", ranks_rank, yoke_dtype_name(dtype),
+                        yoke_reduction_name((yoke_reduction)op), i, got);
                 return 0;
             }
         }
@@ -186,7 +206,8 @@ static int is_in_order(yoke_comm *comm, struct buffers *b, size_t count, yoke_dt
 {
     const size_t bytes = yoke_dtype_bytes(dtype);
     size_t counts[64], before = 0;
-    for (int r = 0; r < ranks_size; r++) counts[r] = count / (size_t)ranks_size + ((size_t)r < count % (size_t)ranks_size);
+    for (int r = 0; r < ranks_size; r++)
+        counts[r] = count / (size_t)ranks_size + ((size_t)r < count % (size_t)ranks_size);
     for (int r = 0; r < ranks_rank; r++) before += counts[r];
     for (size_t i = 0; i < count; i++) yokei_store(dtype, b->send, (int64_t)i, noise(ranks_rank, i));
     RANKS_TRY(yoke_all_reduce(b->send, b->recv, count, dtype, op, comm, NULL));
@@ -205,8 +226,10 @@ static int is_in_order(yoke_comm *comm, struct buffers *b, size_t count, yoke_dt
         if (op == YOKE_AVG) sum /= (float)ranks_size, wide /= ranks_size;
         yokei_store(dtype, want, 0, dtype == YOKE_F64 ? wide : (double)sum);
         const int mine = i >= before && i < before + counts[ranks_rank];
-        if (memcmp(want, b->recv + i * bytes, bytes) || (mine && memcmp(want, slice + (i - before) * bytes, bytes))) {
-            fprintf(stderr, "# rank %d: element %zu of %zu %s, %s, is not in order\n", ranks_rank, i, count, yoke_dtype_name(dtype), yoke_reduction_name(op));
+        if (memcmp(want, b->recv + i * bytes, bytes)
+            || (mine && memcmp(want, slice + (i - before) * bytes, bytes))) {
+            fprintf(stderr, "# rank %d: element %zu of %zu %s, %s, is not in order\n", ranks_rank, i, count,
+                    yoke_dtype_name(dtype), yoke_reduction_name(op));
             return 0;
         }
     }
@@ -215,9 +238,16 @@ static int is_in_order(yoke_comm *comm, struct buffers *b, size_t count, yoke_dt
 
 static void try_reproducible(struct buffers *b)
 {
-    static const struct { const char *name, *algorithm; bool no_shared; size_t chunk; enum yoke_accum accum; } ways[] = {
-        { "shared memory", NULL, false, 0, YOKE_ACCUM_F32 },        { "slices", "slices", false, 0, YOKE_ACCUM_NATIVE },
-        { "MPI", NULL, true, 0, YOKE_ACCUM_F32 },                   { "MPI, chunks of 192 bytes", NULL, true, 192, YOKE_ACCUM_NATIVE },
+    static const struct {
+        const char *name, *algorithm;
+        bool no_shared;
+        size_t chunk;
+        enum yoke_accum accum;
+    } ways[] = {
+        { "shared memory", NULL, false, 0, YOKE_ACCUM_F32 },
+        { "slices", "slices", false, 0, YOKE_ACCUM_NATIVE },
+        { "MPI", NULL, true, 0, YOKE_ACCUM_F32 },
+        { "MPI, chunks of 192 bytes", NULL, true, 192, YOKE_ACCUM_NATIVE },
         { "MPI, chain, chunks of 1 KiB", "chain", true, 1024, YOKE_ACCUM_NATIVE },
         { "hosts, chunks of 1 KiB", NULL, false, 1024, YOKE_ACCUM_NATIVE },
     };
@@ -229,13 +259,16 @@ static void try_reproducible(struct buffers *b)
         config.chunk_bytes = ways[w].chunk;
         config.accum = ways[w].accum;
         yoke_comm *comm;
-        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a reproducible communicator, %s", ways[w].name)) return;
+        if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm),
+                         "a reproducible communicator, %s", ways[w].name))
+            return;
         static const size_t counts[] = { 1, 10, 1009, 20011, 48000 };
         static const yoke_reduction ops[] = { YOKE_SUM, YOKE_AVG, YOKE_PROD };
         int ok = 1;
         for (size_t d = 0; d < 4; d++)
             for (size_t c = 0; c < YOKE_COUNT(counts); c++)
-                for (size_t o = 0; o < YOKE_COUNT(ops); o++) ok = ok && is_in_order(comm, b, counts[c], dtypes[d], ops[o]);
+                for (size_t o = 0; o < YOKE_COUNT(ops); o++)
+                    ok = ok && is_in_order(comm, b, counts[c], dtypes[d], ops[o]);
         ranks_check(ok, "every sum, average and product is in the order of the ranks, %s", ways[w].name);
         ranks_check(!yoke_comm_destroy(comm), "destroyed");
     }
@@ -243,7 +276,8 @@ static void try_reproducible(struct buffers *b)
     config.reproducible = YOKE_REPRODUCIBLE_SHAPE;
     config.algorithm = "ring";
     yoke_comm *comm;
-    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_EINVAL, "reproducible by a ring is refused");
+    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_EINVAL,
+                "reproducible by a ring is refused");
 }
 
 /* Whether the plan fits the layout: several hosts, on which some ranks share memory. */
@@ -263,7 +297,11 @@ static int is_planned(yoke_comm *comm, bool no_shared)
     return 1;
 }
 
-static const struct variant { const char *name, *algorithm; bool no_shared; size_t chunk; } variants[] = {
+static const struct variant {
+    const char *name, *algorithm;
+    bool no_shared;
+    size_t chunk;
+} variants[] = {
     { "shared memory", NULL, false, 0 },
     { "shared memory, slices", "slices", false, 0 },
     { "shared memory, oneshot where it fits", "oneshot", false, 0 },
@@ -284,13 +322,18 @@ static void try_variant(const struct variant *variant, struct buffers *b)
     config.chunk_bytes = variant->chunk;
     config.name = "test";
     yoke_comm *comm = NULL, *native = NULL;
-    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a communicator over %s", variant->name)) return;
+    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &comm), "a communicator over %s",
+                     variant->name))
+        return;
     for (size_t c = 0; c < YOKE_COUNT(counts); c++)
-        ranks_check(all_types(comm, b, counts[c]), "all_reduce of %zu, every type and reduction, over %s", counts[c], variant->name);
-    if (!variant->algorithm) ranks_check(is_planned(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
+        ranks_check(all_types(comm, b, counts[c]), "all_reduce of %zu, every type and reduction, over %s",
+                    counts[c], variant->name);
+    if (!variant->algorithm)
+        ranks_check(is_planned(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
     int ok = 1;
     for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
-        for (int i = 0; i < 4; i++) ok &= reduce_scatter_is_exact(comm, b, 3 + 1000 * d, dtypes[d], i & 1, i & 2);
+        for (int i = 0; i < 4; i++)
+            ok &= reduce_scatter_is_exact(comm, b, 3 + 1000 * d, dtypes[d], i & 1, i & 2);
     ranks_check(ok, "reduce_scatter, even and uneven, in place and not, over %s", variant->name);
     ok = 1;
     for (size_t d = 0; d < 4; d++) ok &= rounds_as_promised(comm, b, 5003, dtypes[d], YOKE_ACCUM_F32);
@@ -299,7 +342,9 @@ static void try_variant(const struct variant *variant, struct buffers *b)
     for (size_t d = 0; d < 4; d++) ok &= specials(comm, b, dtypes[d]);
     ranks_check(ok, "NaN, infinities and zeros of both signs, over %s", variant->name);
     config.accum = YOKE_ACCUM_NATIVE;
-    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &native), "a second communicator, accum native")) return;
+    if (!ranks_check(!yoke_comm_create(ranks_world, NULL, &config, &native),
+                     "a second communicator, accum native"))
+        return;
     ok = 1;
     for (size_t d = 0; d < 4; d++) ok &= rounds_as_promised(native, b, 5003, dtypes[d], YOKE_ACCUM_NATIVE);
     ranks_check(ok, "sums that round, accum native: bound and equal bits, over %s", variant->name);
@@ -312,12 +357,18 @@ static void refusals(struct buffers *b)
 {
     yoke_comm *comm;
     if (!ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &comm), "a communicator")) return;
-    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_I32, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED, "avg of i32 is refused");
-    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_U8, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED, "avg of u8 is refused");
-    ranks_check(yoke_all_reduce(b->send, b->send + 4, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "overlap is refused");
-    ranks_check(yoke_all_reduce(NULL, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "NULL is refused");
-    ranks_check(yoke_all_reduce(b->send + 1, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL, "misalignment is refused");
-    ranks_check(yoke_broadcast(b->send, b->recv, 4, YOKE_F32, ranks_size, comm, NULL) == YOKE_EINVAL, "a root that is not there is refused");
+    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_I32, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED,
+                "avg of i32 is refused");
+    ranks_check(yoke_all_reduce(b->send, b->recv, 4, YOKE_U8, YOKE_AVG, comm, NULL) == YOKE_EUNSUPPORTED,
+                "avg of u8 is refused");
+    ranks_check(yoke_all_reduce(b->send, b->send + 4, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL,
+                "overlap is refused");
+    ranks_check(yoke_all_reduce(NULL, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL,
+                "NULL is refused");
+    ranks_check(yoke_all_reduce(b->send + 1, b->recv, 4, YOKE_F32, YOKE_SUM, comm, NULL) == YOKE_EINVAL,
+                "misalignment is refused");
+    ranks_check(yoke_broadcast(b->send, b->recv, 4, YOKE_F32, ranks_size, comm, NULL) == YOKE_EINVAL,
+                "a root that is not there is refused");
     ranks_check(!yoke_all_reduce(NULL, NULL, 0, YOKE_F32, YOKE_SUM, comm, NULL), "count 0 needs no buffers");
     ranks_check(all_reduce_is_exact(comm, b, 100, YOKE_F32, YOKE_SUM, 0), "the communicator still works");
     ranks_check(!yoke_comm_destroy(comm), "destroyed");
@@ -329,7 +380,8 @@ static void refusals(struct buffers *b)
     if (!got) yoke_comm_destroy(comm);
     config.timeout_ms = 0;
     config.algorithm = ranks_rank == ranks_size - 1 ? "rign" : "ring";
-    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_ECONFIG, "one rank's wrong configuration fails all");
+    ranks_check(yoke_comm_create(ranks_world, NULL, &config, &comm) == YOKE_ECONFIG,
+                "one rank's wrong configuration fails all");
 }
 
 int main(int argc, char **argv)
@@ -344,8 +396,10 @@ int main(int argc, char **argv)
     if (longest) {
         yoke_comm *comm;
         if (ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &comm), "a communicator")) {
-            ranks_check(all_reduce_is_exact(comm, &b, longest, YOKE_F32, YOKE_SUM, 0), "all_reduce of %zu f32", longest);
-            ranks_check(all_reduce_is_exact(comm, &b, longest / 2, YOKE_BF16, YOKE_SUM, 1), "all_reduce of %zu bf16, in place", longest / 2);
+            ranks_check(all_reduce_is_exact(comm, &b, longest, YOKE_F32, YOKE_SUM, 0),
+                        "all_reduce of %zu f32", longest);
+            ranks_check(all_reduce_is_exact(comm, &b, longest / 2, YOKE_BF16, YOKE_SUM, 1),
+                        "all_reduce of %zu bf16, in place", longest / 2);
             ranks_check(!yoke_comm_destroy(comm), "destroyed");
         }
     }

@@ -44,7 +44,9 @@ static int limited(int first, int last)
     for (size_t i = 0; i < 100000; i++) wrong += data[i] != (float)(i % 7 * (size_t)ranks_size);
     RANKS_TRY(yoke_comm_destroy(comm));
     snprintf(who, sizeof who, "rank %d has no memory", first);
-    const int said = ranks_rank ? !n_lines : n_lines == 1 && strstr(line, who) && strstr(line, "File too large") && strstr(line, "go over MPI");
+    const int said = ranks_rank ? !n_lines
+                                : n_lines == 1 && strstr(line, who) && strstr(line, "File too large")
+                                      && strstr(line, "go over MPI");
     if (!said) fprintf(stderr, "# rank %d: %d lines: %s\n", ranks_rank, n_lines, line);
     return !wrong && said;
 }
@@ -53,7 +55,9 @@ int main(void)
 {
     ranks_start();
     yoke_log_set(keep, NULL, YOKE_LOG_WARN);
-    ranks_check(limited(0, ranks_size - 1), "no rank may make a file of a megabyte: all goes over MPI, and one line says why");
-    ranks_check(limited(ranks_size - 1, ranks_size - 1), "the last rank may not: all goes over MPI, and one line names it");
+    ranks_check(limited(0, ranks_size - 1),
+                "no rank may make a file of a megabyte: all goes over MPI, and one line says why");
+    ranks_check(limited(ranks_size - 1, ranks_size - 1),
+                "the last rank may not: all goes over MPI, and one line names it");
     return ranks_end();
 }

@@ -9,12 +9,15 @@
  */
 #include "tests/ranks/ranks.h"
 
-enum { SWAP_BYTES = 64 << 10 }; /* as in collectives/plan.c */
+enum { SWAP_BYTES = 64 << 10 };    /* as in collectives/plan.c */
 enum { MOST = 70000, GUARD = 16 }; /* elements */
-static const char MODEL[] = "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=64";
+static const char MODEL[] =
+    "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=64";
 static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_BF16, YOKE_F64, YOKE_I32 };
 
-static struct { char *send, *recv, *other; } mine;
+static struct {
+    char *send, *recv, *other;
+} mine;
 
 static const struct way {
     const char *name, *algorithm;
@@ -27,17 +30,22 @@ static const struct way {
     { "the plan's choice, shape", NULL, false, false, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "slices", "slices", false, false, 1, 1, 0, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_F32 },
     { "memory in common", NULL, false, true, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
-    { "memory in common, but for the result of one rank", "direct", false, true, 1, 1, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
+    { "memory in common, but for the result of one rank", "direct", false, true, 1, 1, 0,
+      YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "messages, shape", NULL, true, false, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
-    { "exchange, chunks of 1984 bytes", "exchange", true, false, 1, 99, 1984, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_NATIVE },
-    { "hierarchy, shape, chunks of 4 KiB", "hierarchy", false, false, 1, 99, 4096, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
-    { "hierarchy, chunks of 320 bytes", "hierarchy", false, false, 1, 99, 320, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_NATIVE },
+    { "exchange, chunks of 1984 bytes", "exchange", true, false, 1, 99, 1984, YOKE_REPRODUCIBLE_RUN,
+      YOKE_ACCUM_NATIVE },
+    { "hierarchy, shape, chunks of 4 KiB", "hierarchy", false, false, 1, 99, 4096, YOKE_REPRODUCIBLE_SHAPE,
+      YOKE_ACCUM_F32 },
+    { "hierarchy, chunks of 320 bytes", "hierarchy", false, false, 1, 99, 320, YOKE_REPRODUCIBLE_SHAPE,
+      YOKE_ACCUM_NATIVE },
     /*
      * Sums that hosts swap are added in the order of the hosts, wherever the slice lies. Long sums are
      * swapped only between two hosts.
      */
     { "hierarchy", "hierarchy", false, false, 2, 99, 0, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_F32 },
-    { "hierarchy, chunks of 640 bytes", "hierarchy", false, false, 2, 99, 640, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_NATIVE },
+    { "hierarchy, chunks of 640 bytes", "hierarchy", false, false, 2, 99, 640, YOKE_REPRODUCIBLE_RUN,
+      YOKE_ACCUM_NATIVE },
 };
 
 static yoke_status make(const struct way *way, const char *shares, yoke_comm **comm)
@@ -74,18 +82,23 @@ static void fill(yoke_dtype dtype, yoke_reduction op, char *data, size_t count)
     }
 }
 
-static int differs(const char *what, const char *a, const char *b, size_t count, yoke_dtype dtype, yoke_reduction op)
+static int differs(const char *what, const char *a, const char *b, size_t count, yoke_dtype dtype,
+                   yoke_reduction op)
 {
     const size_t bytes = yoke_dtype_bytes(dtype);
     if (!memcmp(a, b, count * bytes)) return 0;
     size_t at = 0;
     while (!memcmp(a + at * bytes, b + at * bytes, bytes)) at++;
-    fprintf(stderr, "# rank %d: %s of %zu %s, %s: element %zu is %g with equal shares and %g with these\n", ranks_rank, what, count, yoke_dtype_name(dtype),
-            yoke_reduction_name(op), at, yokei_load(dtype, a, (int64_t)at), yokei_load(dtype, b, (int64_t)at));
+    fprintf(stderr, "# rank %d: %s of %zu %s, %s: element %zu is %g with equal shares and %g with these\n",
+            ranks_rank, what, count, yoke_dtype_name(dtype), yoke_reduction_name(op), at,
+            yokei_load(dtype, a, (int64_t)at), yokei_load(dtype, b, (int64_t)at));
     return 1;
 }
 
-struct pair { yoke_comm *equal, *uneven; char *send[2], *recv[2]; }; /* the two communicators, and their buffers */
+struct pair {
+    yoke_comm *equal, *uneven;
+    char *send[2], *recv[2];
+}; /* the two communicators, and their buffers */
 
 /* Make one call on both communicators, sometimes in place. */
 static int same_bits(const struct pair *p, size_t count, yoke_dtype dtype, yoke_reduction op)
@@ -105,7 +118,8 @@ static int same_bits(const struct pair *p, size_t count, yoke_dtype dtype, yoke_
     if (differs("all_reduce", mine.send, mine.other, count, dtype, op)) return 0;
     for (int side = 0; side < 2; side++) {
         fill(dtype, op, p->send[side], count);
-        RANKS_TRY(yoke_reduce(p->send[side], p->recv[side], count, dtype, op, root, side ? p->uneven : p->equal, NULL));
+        RANKS_TRY(yoke_reduce(p->send[side], p->recv[side], count, dtype, op, root,
+                              side ? p->uneven : p->equal, NULL));
     }
     return ranks_rank != root || !differs("reduce", p->recv[0], p->recv[1], count, dtype, op);
 }
@@ -115,7 +129,8 @@ static void draw_shares(char *text, size_t bytes, bool zeros)
 {
     int sum = 0, used = 0;
     for (int r = 0; r < ranks_size; r++) {
-        const int last = r == ranks_size - 1, share = draw(3) == 0 && zeros && !(last && !sum) ? 0 : 1 + (int)draw(draw(4) ? 8 : 1000);
+        const int last = r == ranks_size - 1,
+                  share = draw(3) == 0 && zeros && !(last && !sum) ? 0 : 1 + (int)draw(draw(4) ? 8 : 1000);
         sum += share;
         used += snprintf(text + used, bytes - (size_t)used, "%s%d", r ? ":" : "", share);
     }
@@ -127,8 +142,10 @@ static yoke_status open_pair(const struct way *way, const char *shares, struct p
     YOKE_TRY(make(way, shares, &p->uneven));
     for (int side = 0; side < 2; side++) {
         yoke_comm *comm = side ? p->uneven : p->equal;
-        if (way->in_common) YOKE_TRY(yoke_comm_alloc(comm, (MOST + GUARD) * 8, (void **)&p->send[side]));
-        else p->send[side] = malloc((MOST + GUARD) * 8);
+        if (way->in_common)
+            YOKE_TRY(yoke_comm_alloc(comm, (MOST + GUARD) * 8, (void **)&p->send[side]));
+        else
+            p->send[side] = malloc((MOST + GUARD) * 8);
         const bool is_own = !way->in_common || (way->algorithm && ranks_rank == ranks_size - 1);
         if (way->in_common) YOKE_TRY(yoke_comm_alloc(comm, (MOST + GUARD) * 8, (void **)&p->recv[side]));
         if (is_own) p->recv[side] = malloc((MOST + GUARD) * 8);
@@ -151,13 +168,15 @@ static int is_uneven(yoke_comm *comm, const char *why)
 {
     struct yoke_comm_plan plan;
     RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-    if (!strstr(plan.why, why)) fprintf(stderr, "# rank %d: \"%s\" has no \"%s\"\n", ranks_rank, plan.why, why);
+    if (!strstr(plan.why, why))
+        fprintf(stderr, "# rank %d: \"%s\" has no \"%s\"\n", ranks_rank, plan.why, why);
     return strstr(plan.why, why) != NULL;
 }
 
 static int try_way(const struct way *way, const char *shares)
 {
-    const size_t p = (size_t)ranks_size, counts[] = { 0, 1, p - 1, p, p + 1, 16 * p - 1, 127, 1009, 20011, 65521 };
+    const size_t p = (size_t)ranks_size,
+                 counts[] = { 0, 1, p - 1, p, p + 1, 16 * p - 1, 127, 1009, 20011, 65521 };
     struct pair pair = { 0 };
     int ok = 1;
     RANKS_TRY(open_pair(way, shares, &pair));
@@ -187,7 +206,8 @@ static int the_ring(void)
     static float result[3][50021];
     const size_t count = YOKE_COUNT(result[0]);
     for (int r = 1; r < ranks_size; r++) strcat(given, ":2"), strcat(measured, ":4");
-    RANKS_TRY(make(&ring, "equal", &comm[0]) || make(&ring, measured, &comm[1]) || make(&ring, given, &comm[2]));
+    RANKS_TRY(make(&ring, "equal", &comm[0]) || make(&ring, measured, &comm[1])
+              || make(&ring, given, &comm[2]));
     int ok = is_uneven(comm[1], "measured speeds do not count") && is_uneven(comm[2], "by the shares given");
     for (int i = 0; i < 3; i++) {
         fill(YOKE_F32, YOKE_SUM, (char *)result[i], count);
@@ -215,17 +235,20 @@ static int the_ring(void)
 static int refusals(void)
 {
     static const struct way plain = { .algorithm = NULL };
-    static const char *const bad[] = { "three", "1:", ":1", "1::1", "-1:2", "1001:1", "1*0", "1*x", "1;1", "measured:", "measured:x", "0.5:1", "1 :1" };
+    static const char *const bad[] = { "three", "1:",  ":1",        "1::1",       "-1:2",  "1001:1", "1*0",
+                                       "1*x",   "1;1", "measured:", "measured:x", "0.5:1", "1 :1" };
     char text[64];
     yoke_comm *comm = NULL;
     int ok = 1;
-    for (size_t i = 0; i < YOKE_COUNT(bad); i++) ok = ok && make(&plain, bad[i], &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "shares");
+    for (size_t i = 0; i < YOKE_COUNT(bad); i++)
+        ok = ok && make(&plain, bad[i], &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "shares");
     snprintf(text, sizeof text, "0*%d", ranks_size);
     ok = ok && make(&plain, text, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "nobody");
     snprintf(text, sizeof text, "1*%d", ranks_size - 1);
     ok = ok && make(&plain, text, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "for each");
     snprintf(text, sizeof text, "1*%d", ranks_size + 1);
-    ok = ok && make(&plain, text, &comm) == YOKE_ECONFIG && strstr(yoke_last_error(), "more than one for each");
+    ok = ok && make(&plain, text, &comm) == YOKE_ECONFIG
+         && strstr(yoke_last_error(), "more than one for each");
     snprintf(text, sizeof text, "%d:1*%d", ranks_rank == 1 ? 3 : 2, ranks_size - 1);
     return ok && make(&plain, text, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "shares");
 }
@@ -234,7 +257,8 @@ static int has_shares(yoke_comm *comm, const char *text)
 {
     struct yoke_comm_plan plan;
     RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-    if (strcmp(plan.shares, text)) fprintf(stderr, "# rank %d: shares \"%s\", wanted \"%s\"\n", ranks_rank, plan.shares, text);
+    if (strcmp(plan.shares, text))
+        fprintf(stderr, "# rank %d: shares \"%s\", wanted \"%s\"\n", ranks_rank, plan.shares, text);
     return !strcmp(plan.shares, text);
 }
 
@@ -297,7 +321,8 @@ static int of_the_job(void)
     yoke_comm *none = NULL;
     ok = ok && make(&plain, NULL, &none) == YOKE_ECONFIG && strstr(yoke_last_error(), "of the job");
     unsetenv("YOKE_SUM_SHARES");
-    RANKS_TRY(yoke_comm_destroy(made) || yoke_comm_destroy(own) || yoke_comm_destroy(half) || yoke_comm_destroy(world));
+    RANKS_TRY(yoke_comm_destroy(made) || yoke_comm_destroy(own) || yoke_comm_destroy(half)
+              || yoke_comm_destroy(world));
     MPI_Comm_free(&mpi);
     return ok;
 }
@@ -357,14 +382,23 @@ static int measured(void)
 /* YOKE_REPRODUCIBLE counts, whatever the configuration says. */
 static int reproducible_by_variable(void)
 {
-    static const struct { const char *variable, *config_algorithm; enum yoke_reproducible config; const char *runs; } cases[] = {
-        { "shape", NULL, YOKE_REPRODUCIBLE_RUN, "exchange" },  { "off", NULL, YOKE_REPRODUCIBLE_SHAPE, "ring" },
-        { "run", "ring", YOKE_REPRODUCIBLE_SHAPE, "ring" },    { "", NULL, YOKE_REPRODUCIBLE_SHAPE, "exchange" },
-        { "shape", "ring", YOKE_REPRODUCIBLE_RUN, NULL },      { "yes", NULL, YOKE_REPRODUCIBLE_RUN, NULL },
+    static const struct {
+        const char *variable, *config_algorithm;
+        enum yoke_reproducible config;
+        const char *runs;
+    } cases[] = {
+        { "shape", NULL, YOKE_REPRODUCIBLE_RUN, "exchange" },
+        { "off", NULL, YOKE_REPRODUCIBLE_SHAPE, "ring" },
+        { "run", "ring", YOKE_REPRODUCIBLE_SHAPE, "ring" },
+        { "", NULL, YOKE_REPRODUCIBLE_SHAPE, "exchange" },
+        { "shape", "ring", YOKE_REPRODUCIBLE_RUN, NULL },
+        { "yes", NULL, YOKE_REPRODUCIBLE_RUN, NULL },
     };
     int ok = 1;
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
-        const struct way way = { .algorithm = cases[i].config_algorithm, .no_shared = true, .reproducible = cases[i].config };
+        const struct way way = { .algorithm = cases[i].config_algorithm,
+                                 .no_shared = true,
+                                 .reproducible = cases[i].config };
         yoke_comm *comm = NULL;
         struct yoke_comm_plan plan;
         setenv("YOKE_REPRODUCIBLE", cases[i].variable, 1);
@@ -391,8 +425,10 @@ int main(int argc, char **argv)
         if (n_hosts() < ways[w].least_hosts || n_hosts() > ways[w].most_hosts) continue;
         for (int s = 0; s < n_sets; s++) {
             char shares[256];
-            draw_shares(shares, sizeof shares, ways[w].least_hosts < 2); /* if no column sums, a ring runs, too */
-            ranks_check(try_way(&ways[w], shares), "shares %s give the same bits as equal ones: %s", shares, ways[w].name);
+            draw_shares(shares, sizeof shares,
+                        ways[w].least_hosts < 2); /* if no column sums, a ring runs, too */
+            ranks_check(try_way(&ways[w], shares), "shares %s give the same bits as equal ones: %s", shares,
+                        ways[w].name);
         }
     }
     ranks_check(the_ring(), "a ring goes by given shares and not by measured ones");

@@ -31,7 +31,8 @@ static int modulo(yoke_comm *parent, int colors, int backwards, int out)
     const int color = ranks_rank % colors;
     const int stays_out = out && color == colors - 1;
     yoke_comm *comm = parent;
-    RANKS_TRY(yoke_comm_split(parent, stays_out ? YOKE_NO_COLOR : color, backwards ? -ranks_rank : 0, NULL, &comm));
+    RANKS_TRY(
+        yoke_comm_split(parent, stays_out ? YOKE_NO_COLOR : color, backwards ? -ranks_rank : 0, NULL, &comm));
     int worlds[64] = { 0 }, n = 0, place = -1;
     for (int i = 0; i < ranks_size; i++) {
         const int r = backwards ? ranks_size - 1 - i : i;
@@ -79,7 +80,8 @@ static int one_color_disagrees(yoke_comm *parent)
     config.stall_ms = color == 0 && ranks_rank == 0 ? 5000 : 6000;
     yoke_comm *comm = parent;
     const yoke_status status = yoke_comm_split(parent, color, 0, &config, &comm);
-    if (color == 0 && in_color > 1) return status == YOKE_EMISMATCH && !comm && strstr(yoke_last_error(), "stall_ms") != NULL;
+    if (color == 0 && in_color > 1)
+        return status == YOKE_EMISMATCH && !comm && strstr(yoke_last_error(), "stall_ms") != NULL;
     if (status || !comm) return 0;
     int worlds[64] = { 0 }, n = 0;
     for (int r = color; r < ranks_size; r += 2) worlds[n++] = r;
@@ -87,7 +89,8 @@ static int one_color_disagrees(yoke_comm *parent)
     return !yoke_comm_destroy(comm) && ok;
 }
 
-/* The same where messages come late, so ranks that wait look at the records of all, those that they cannot read included. */
+/* The same where messages come late, so ranks that wait look at the records of all, those that they cannot
+ * read included. */
 static int disagrees_slowly(void)
 {
     yoke_comm *parent = NULL;
@@ -101,14 +104,18 @@ static int disagrees_slowly(void)
 static int refusals(yoke_comm *parent)
 {
     yoke_comm *comm = parent;
-    int ok = yoke_comm_split(parent, -2, 0, NULL, &comm) == YOKE_EINVAL && yoke_comm_split(NULL, 0, 0, NULL, &comm) == YOKE_EINVAL;
+    int ok = yoke_comm_split(parent, -2, 0, NULL, &comm) == YOKE_EINVAL
+             && yoke_comm_split(NULL, 0, 0, NULL, &comm) == YOKE_EINVAL;
     ok = ok && yoke_comm_split(parent, 0, 0, NULL, NULL) == YOKE_EINVAL;
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.algorithm = "rign";
     comm = parent;
     /* A bad argument on one rank: all ranks must get an error, and the parent must still work. */
-    const yoke_status status = yoke_comm_split(parent, 0, 0, ranks_rank == ranks_size - 1 ? &config : NULL, &comm);
-    return ok && status && !comm && strstr(yoke_last_error(), ranks_rank == ranks_size - 1 || ranks_size == 1 ? "ring" : "rank") && !yoke_barrier(parent, NULL);
+    const yoke_status status = yoke_comm_split(parent, 0, 0, ranks_rank == ranks_size - 1 ? &config : NULL,
+                                               &comm);
+    return ok && status && !comm
+           && strstr(yoke_last_error(), ranks_rank == ranks_size - 1 || ranks_size == 1 ? "ring" : "rank")
+           && !yoke_barrier(parent, NULL);
 }
 
 static int of_device(const char *spec)
@@ -144,18 +151,21 @@ int main(void)
     ranks_check(!yoke_comm_create(ranks_world, NULL, NULL, &world), "a parent is made, %s", how);
     for (int colors = 1; colors <= 3; colors++)
         for (int mode = 0; mode < 4; mode++)
-            ranks_check(modulo(world, colors, mode & 1, mode >> 1), "%d color%s, %s%s, %s", colors, colors == 1 ? "" : "s",
-                        mode & 1 ? "keys backwards" : "keys equal",
+            ranks_check(modulo(world, colors, mode & 1, mode >> 1), "%d color%s, %s%s, %s", colors,
+                        colors == 1 ? "" : "s", mode & 1 ? "keys backwards" : "keys equal",
                         mode >> 1 ? ", the last in none" : "", how);
     ranks_check(halves(world, 0, ranks_size), "halves of halves, %s", how);
     int ok = 1;
     for (int i = 0; i < 60 && ok; i++) {
         yoke_comm *comm = NULL;
-        ok = !yoke_comm_split(world, (ranks_rank + i) % 2, i, NULL, &comm) && comm && !yoke_barrier(comm, NULL) && !yoke_comm_destroy(comm);
+        ok = !yoke_comm_split(world, (ranks_rank + i) % 2, i, NULL, &comm) && comm
+             && !yoke_barrier(comm, NULL) && !yoke_comm_destroy(comm);
     }
     ranks_check(ok, "sixty in a row, %s", how);
     ranks_check(one_color_disagrees(world), "a color whose ranks disagree fails alone, %s", how);
-    ranks_check(disagrees_slowly(), "the error stays the one of the call while ranks wait and look at each other's records, %s", how);
+    ranks_check(disagrees_slowly(),
+                "the error stays the one of the call while ranks wait and look at each other's records, %s",
+                how);
     ranks_check(refusals(world), "bad arguments are refused on all ranks, and the parent goes on, %s", how);
     ranks_check(!yoke_comm_destroy(world), "the parent ends, %s", how);
     if (!ranks_hosts()) ranks_check(of_device("host"), "a device's communicator");

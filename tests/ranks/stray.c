@@ -15,7 +15,8 @@ static int one_is_elsewhere(const char *how)
     RANKS_TRY(yoke_comm_create(ranks_world, NULL, NULL, &comm));
     if (ranks_rank == 1 && !strcmp(how, "dies")) raise(SIGKILL);
     if (ranks_rank == 1) RANKS_TRY(yoke_fail(YOKE_EDATA, "17 is not 18"));
-    if (!strcmp(how, "dies")) return 1; /* If a rank dies, the others meet in the check. MPI does not tell them that it died. */
+    if (!strcmp(how, "dies"))
+        return 1; /* If a rank dies, the others meet in the check. MPI does not tell them that it died. */
     RANKS_TRY(yoke_barrier(comm, NULL));
     return 1;
 }

@@ -42,13 +42,16 @@ void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, b
 /* Bug: matrix products that are divided by rows add their bias on each rank. */
 #define PLANT "a bias added on each rank"
 #define PLANT_SHOWS_IN y
-yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
-                                 const void *bias, bool add, bool gelu, void *aux, void *y, yoke_dtype y_dtype)
+yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l,
+                                 const void *x, const void *weight, const void *bias, bool add, bool gelu,
+                                 void *aux, void *y, yoke_dtype y_dtype)
 {
     if (!bias) bias = call->weights[YOKEI_HALF_OUT_BIAS];
-    return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .M = l->N, .N = l->out, .K = l->in, .batch = 1, .a = x,
-                     .lda = l->in, .b = weight, .ldb = l->out, .c = y, .ldc = l->out, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f,
-                     .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : YOKE_EPILOGUE_BIAS, .bias = bias, .aux = aux, .ldaux = l->out);
+    return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .M = l->N, .N = l->out,
+                     .K = l->in, .batch = 1, .a = x, .lda = l->in, .b = weight, .ldb = l->out, .c = y,
+                     .ldc = l->out, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f,
+                     .epilogue = gelu ? YOKE_EPILOGUE_BIAS_GELU : YOKE_EPILOGUE_BIAS, .bias = bias,
+                     .aux = aux, .ldaux = l->out);
 }
 #elif defined PLANT_DROPPED
 /* Bug: equal shares, rounded down. No rank gets the rest. */
@@ -57,7 +60,8 @@ yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struc
 struct yoke_range yoke_place_range(const struct yoke_place *place, int64_t n)
 {
     if (!place || place->tensor_size <= 1) return (struct yoke_range){ 0, n };
-    return (struct yoke_range){ n / place->tensor_size * place->tensor_rank, n / place->tensor_size * (place->tensor_rank + 1) };
+    return (struct yoke_range){ n / place->tensor_size * place->tensor_rank,
+                                n / place->tensor_size * (place->tensor_rank + 1) };
 }
 #endif
 
@@ -124,7 +128,8 @@ static void draw_parameter(const struct yoke_parameter *p, float *out)
 static yoke_status alloc(struct side *s, size_t bytes, void **out)
 {
     YOKE_TRY(yoke_alloc(s->device, bytes + 64, out));
-    return yoke_fill(s->stream, *out, 0xff, bytes + 64); /* NaN, so that elements that nothing writes are noticed */
+    return yoke_fill(s->stream, *out, 0xff,
+                     bytes + 64); /* NaN, so that elements that nothing writes are noticed */
 }
 
 static yoke_status open_parameters(struct side *s)
@@ -150,7 +155,8 @@ static yoke_status open_side(struct side *s)
     const yoke_layer *layers[MOST_LAYERS];
     bool held[MOST_LAYERS];
     size_t workspace = 0, bytes;
-    for (int l = 0; l < n_layers; l++) layers[l] = yoke_model_layer(s->model, l), held[l] = l >= s->first && l < s->end;
+    for (int l = 0; l < n_layers; l++)
+        layers[l] = yoke_model_layer(s->model, l), held[l] = l >= s->first && l < s->end;
     s->shape.place = &s->place;
     YOKE_TRY(yokei_parameters_create(layers, n_layers, held, &s->place, &s->ps));
     YOKE_TRY(open_parameters(s));
@@ -173,12 +179,15 @@ static yoke_status open_side(struct side *s)
 
 static void close_side(struct side *s)
 {
-    for (int p = 0; p < s->ps.n; p++) yoke_free(s->device, s->weights[p]), yoke_free(s->device, s->gradients[p]);
+    for (int p = 0; p < s->ps.n; p++)
+        yoke_free(s->device, s->weights[p]), yoke_free(s->device, s->gradients[p]);
     for (int l = s->first; l <= s->end; l++) {
         yoke_free(s->device, s->y[l]), yoke_free(s->device, s->dy[l]);
-        for (int part = 0; part < YOKE_N_STASHES && l < s->end; part++) yoke_free(s->device, s->stash[l][part]);
+        for (int part = 0; part < YOKE_N_STASHES && l < s->end; part++)
+            yoke_free(s->device, s->stash[l][part]);
     }
-    yoke_free(s->device, s->workspace), yoke_free(s->device, s->tokens), yoke_free(s->device, s->targets), yoke_free(s->device, s->losses);
+    yoke_free(s->device, s->workspace), yoke_free(s->device, s->tokens), yoke_free(s->device, s->targets),
+        yoke_free(s->device, s->losses);
     yokei_parameters_free(&s->ps);
 }
 
@@ -218,14 +227,26 @@ static yoke_status run_call(struct side *s, int l, enum yoke_until call_kind)
         weights[p] = s->weights[s->ps.of_layer[l][p]];
         gradients[p] = s->gradients[s->ps.of_layer[l][p]];
     }
-    struct yoke_layer_call call = { .size = sizeof call, .device = s->device, .stream = s->stream, .pass = &pass, .shape = &s->shape,
-                                    .weights = weights, .gradients = call_kind == YOKE_UNTIL_W ? gradients : NULL, .tokens = s->tokens,
-                                    .targets = s->targets, .losses = s->losses, .x = s->y[l], .y = s->y[l + 1],
-                                    .dy = layer->type->gradient_until == YOKE_UNTIL_F ? NULL : s->dy[l + 1], .dx = s->dy[l],
-                                    .tensor = s->group, .workspace = s->workspace };
+    struct yoke_layer_call call = { .size = sizeof call,
+                                    .device = s->device,
+                                    .stream = s->stream,
+                                    .pass = &pass,
+                                    .shape = &s->shape,
+                                    .weights = weights,
+                                    .gradients = call_kind == YOKE_UNTIL_W ? gradients : NULL,
+                                    .tokens = s->tokens,
+                                    .targets = s->targets,
+                                    .losses = s->losses,
+                                    .x = s->y[l],
+                                    .y = s->y[l + 1],
+                                    .dy = layer->type->gradient_until == YOKE_UNTIL_F ? NULL : s->dy[l + 1],
+                                    .dx = s->dy[l],
+                                    .tensor = s->group,
+                                    .workspace = s->workspace };
     for (int part = 0; part < YOKE_N_STASHES; part++) call.stash[part] = s->stash[l][part];
     if (call_kind == YOKE_UNTIL_F) return layer->type->forward(layer, &call);
-    if (call_kind == YOKE_UNTIL_B) return layer->type->backward_input ? layer->type->backward_input(layer, &call) : YOKE_OK;
+    if (call_kind == YOKE_UNTIL_B)
+        return layer->type->backward_input ? layer->type->backward_input(layer, &call) : YOKE_OK;
     return layer->type->backward_weight ? layer->type->backward_weight(layer, &call) : YOKE_OK;
 }
 
@@ -258,10 +279,15 @@ static void sum_over_ranks(void *values, int n, MPI_Datatype type)
     int complete = 0;
     MPI_Request request;
     PMPI_Iallreduce(MPI_IN_PLACE, values, n, type, MPI_SUM, ranks_world, &request);
-    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete; PMPI_Test(&request, &complete, MPI_STATUS_IGNORE)) usleep(20);
+    for (PMPI_Test(&request, &complete, MPI_STATUS_IGNORE); !complete;
+         PMPI_Test(&request, &complete, MPI_STATUS_IGNORE))
+        usleep(20);
 }
 
-static bool is_dealt(const struct yoke_parameter *p) { return yokei_local_count(p) < yokei_logical_count(p) || p->shard[0].n || p->shard[1].n; }
+static bool is_dealt(const struct yoke_parameter *p)
+{
+    return yokei_local_count(p) < yokei_logical_count(p) || p->shard[0].n || p->shard[1].n;
+}
 
 /* Whether values [n] have the same bits on all ranks. */
 static bool same_bits(const float *values, int64_t n)
@@ -278,9 +304,11 @@ static yoke_status assemble(struct side *s, int p, float *whole, double *squares
     const struct yoke_parameter *q = &s->ps.item[p];
     const int64_t n = yokei_local_count(q), n_whole = yokei_logical_count(q);
     float *local = malloc((size_t)n * sizeof *local + 1);
-    if (q->partial_axes & YOKE_AXIS_TENSOR) YOKE_TRY(s->group->sum(s->group->context, s->gradients[p], n, wide_of(s), s->stream));
+    if (q->partial_axes & YOKE_AXIS_TENSOR)
+        YOKE_TRY(s->group->sum(s->group->context, s->gradients[p], n, wide_of(s), s->stream));
     YOKE_TRY(get(s, s->gradients[p], wide_of(s), local, n));
-    for (int64_t i = 0; i < n && (ranks_rank == 0 || !(q->replicated_axes & YOKE_AXIS_TENSOR)); i++) *squares += (double)local[i] * (double)local[i];
+    for (int64_t i = 0; i < n && (ranks_rank == 0 || !(q->replicated_axes & YOKE_AXIS_TENSOR)); i++)
+        *squares += (double)local[i] * (double)local[i];
     if (is_dealt(q)) {
         memset(whole, 0, (size_t)n_whole * sizeof *whole);
         yokei_shard_place(q, local, whole);
@@ -300,11 +328,14 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
     for (int p = 0; p < whole->ps.n; p++) {
         const struct yoke_parameter *q = &whole->ps.item[p];
         const int64_t n = yokei_logical_count(q), n_local = yokei_local_count(&dealt->ps.item[p]);
-        float *expected = malloc((size_t)n * 4), *got = malloc((size_t)n * 4), *drawn = malloc((size_t)n * 4), *slice = malloc((size_t)n * 4);
+        float *expected = malloc((size_t)n * 4), *got = malloc((size_t)n * 4), *drawn = malloc((size_t)n * 4),
+              *slice = malloc((size_t)n * 4);
         YOKE_TRY(get(whole, whole->gradients[p], wide_of(whole), expected, n));
         YOKE_TRY(assemble(dealt, p, got, &squares, v));
-        const double ratio = gates_gradient(q->name, got, expected, (size_t)n, dtype, gates_tolerance(dtype, false));
-        if (!(ratio <= v->gradients)) v->gradients = ratio, snprintf(v->worst, sizeof v->worst, "%s", q->name);
+        const double ratio = gates_gradient(q->name, got, expected, (size_t)n, dtype,
+                                            gates_tolerance(dtype, false));
+        if (!(ratio <= v->gradients))
+            v->gradients = ratio, snprintf(v->worst, sizeof v->worst, "%s", q->name);
         expected_squares += pow(gates_norm(expected, (size_t)n), 2);
         yokei_parameter_draw(q, SEED, expected);
         yokei_shard_slice(&dealt->ps.item[p], expected, slice);
@@ -313,7 +344,9 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
         free(expected), free(got), free(drawn), free(slice);
     }
     sum_over_ranks(&squares, 1, MPI_DOUBLE);
-    v->norm = expected_squares > 0 ? fabs(sqrt(squares / expected_squares) - 1) / gates_tolerance(dtype, false) : 0;
+    v->norm = expected_squares > 0
+                  ? fabs(sqrt(squares / expected_squares) - 1) / gates_tolerance(dtype, false)
+                  : 0;
     return YOKE_OK;
 }
 
@@ -321,15 +354,17 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
  * Compare `got`, this rank's rows of a tensor [rows, columns] (or columns, for a head), with the whole
  * tensor.
  */
-static double ratio_of(const struct side *s, const float *got, const float *whole, int64_t n_own, int64_t columns, int64_t first_column,
-                       int64_t own_columns)
+static double ratio_of(const struct side *s, const float *got, const float *whole, int64_t n_own,
+                       int64_t columns, int64_t first_column, int64_t own_columns)
 {
-    const struct yoke_range rows = own_columns == columns ? yoke_place_rows(&s->place, N) : (struct yoke_range){ 0, N };
+    const struct yoke_range rows = own_columns == columns ? yoke_place_rows(&s->place, N)
+                                                          : (struct yoke_range){ 0, N };
     double sums[2] = { 0, 0 };
     if ((rows.end - rows.begin) * own_columns != n_own) return INFINITY;
     for (int64_t r = rows.begin; r < rows.end; r++)
         for (int64_t c = 0; c < own_columns; c++) {
-            const double e = (double)whole[r * columns + first_column + c], g = (double)got[(r - rows.begin) * own_columns + c];
+            const double e = (double)whole[r * columns + first_column + c],
+                         g = (double)got[(r - rows.begin) * own_columns + c];
             sums[0] += (g - e) * (g - e);
             sums[1] += e * e;
         }
@@ -337,7 +372,8 @@ static double ratio_of(const struct side *s, const float *got, const float *whol
     return sqrt(sums[0] / sums[1]) / gates_tolerance(s->shape.dtype, false);
 }
 
-static yoke_status compare(struct side *whole, struct side *dealt, const float *y_whole, const float *y_dealt, struct verdict *v)
+static yoke_status compare(struct side *whole, struct side *dealt, const float *y_whole, const float *y_dealt,
+                           struct verdict *v)
 {
     const yoke_layer *last = yoke_model_layer(whole->model, whole->end - 1);
     const bool ends = last->type->gradient_until == YOKE_UNTIL_F;
@@ -350,7 +386,8 @@ static yoke_status compare(struct side *whole, struct side *dealt, const float *
         float expected[N], got[N];
         YOKE_TRY(get(whole, whole->losses, wide_of(whole), expected, N));
         YOKE_TRY(get(dealt, dealt->losses, wide_of(dealt), got, N));
-        v->losses = gates_distance(got, expected, N) / gates_norm(expected, N) / gates_tolerance(whole->shape.dtype, false);
+        v->losses = gates_distance(got, expected, N) / gates_norm(expected, N)
+                    / gates_tolerance(whole->shape.dtype, false);
     }
     const int64_t n = boundary(whole, whole->first), n_own = boundary(dealt, dealt->first);
     if (n) {
@@ -374,16 +411,23 @@ struct bench {
     bool is_mixed; /* ranks have different devices */
 };
 
-static yoke_status run_both(const struct bench *b, int first, int end, yoke_dtype dtype, const int64_t *shares, bool sequence, struct verdict *v)
+static yoke_status run_both(const struct bench *b, int first, int end, yoke_dtype dtype,
+                            const int64_t *shares, bool sequence, struct verdict *v)
 {
     struct side sides[2];
     float *y[2];
     for (int i = 0; i < 2; i++) {
         struct side *s = &sides[i];
-        *s = (struct side){ .device = b->device, .stream = b->stream, .model = b->model, .first = first, .end = end, .group = &b->group };
+        *s = (struct side){ .device = b->device,
+                            .stream = b->stream,
+                            .model = b->model,
+                            .first = first,
+                            .end = end,
+                            .group = &b->group };
         s->shape = (struct yoke_shape){ sizeof s->shape, dtype, B, T, YOKE_TRAIN, NULL };
         s->place = (struct yoke_place){ .size = sizeof s->place, .tensor_size = 1 };
-        if (i == 1) s->place = (struct yoke_place){ sizeof s->place, ranks_rank, ranks_size, shares, sequence };
+        if (i == 1)
+            s->place = (struct yoke_place){ sizeof s->place, ranks_rank, ranks_size, shares, sequence };
         YOKE_TRY(open_side(s));
         YOKE_TRY(feed_tokens(s, b->vocabulary));
         if (first > 0) YOKE_TRY(feed(s, s->y[first], "x", yoke_model_layer(b->model, first)->in));
@@ -397,22 +441,26 @@ static yoke_status run_both(const struct bench *b, int first, int end, yoke_dtyp
     return YOKE_OK;
 }
 
-static void check(const struct bench *b, int first, int end, const char *what, yoke_dtype dtype, const int64_t *shares, bool sequence)
+static void check(const struct bench *b, int first, int end, const char *what, yoke_dtype dtype,
+                  const int64_t *shares, bool sequence)
 {
     struct verdict v = { 0 };
     const yoke_status status = run_both(b, first, end, dtype, shares, sequence, &v);
     char name[128];
-    snprintf(name, sizeof name, "%s, %s, %s shares%s", what, yoke_dtype_name(dtype), shares ? "uneven" : "equal",
-             sequence ? ", sequence parallel" : "");
+    snprintf(name, sizeof name, "%s, %s, %s shares%s", what, yoke_dtype_name(dtype),
+             shares ? "uneven" : "equal", sequence ? ", sequence parallel" : "");
 #ifdef PLANT
     ranks_check(!status && !(v.PLANT_SHOWS_IN <= 10), PLANT " is noticed: %s", name);
 #else
-    ranks_check(!status && v.y <= 1 && v.dx <= 1 && v.losses <= 1 && v.gradients <= 1, "y, dx and gradients: %s", name);
-    ranks_check(!status && v.norm <= 1 && (v.same || b->is_mixed) && v.slices, "replicated alike, counted once, drawn as slices: %s", name);
+    ranks_check(!status && v.y <= 1 && v.dx <= 1 && v.losses <= 1 && v.gradients <= 1,
+                "y, dx and gradients: %s", name);
+    ranks_check(!status && v.norm <= 1 && (v.same || b->is_mixed) && v.slices,
+                "replicated alike, counted once, drawn as slices: %s", name);
 #endif
     if (ranks_rank == 0)
-        printf("# of their gates: y %.3f, dx %.3f, losses %.3f, norm %.3f, gradients %.3f (%s)%s%s\n", v.y, v.dx, v.losses, v.norm, v.gradients,
-               v.worst, v.same ? "" : ", ranks differ", v.slices ? "" : ", no slices");
+        printf("# of their gates: y %.3f, dx %.3f, losses %.3f, norm %.3f, gradients %.3f (%s)%s%s\n", v.y,
+               v.dx, v.losses, v.norm, v.gradients, v.worst, v.same ? "" : ", ranks differ",
+               v.slices ? "" : ", no slices");
 }
 
 static int set_up(struct bench *b, const char *device)
@@ -435,7 +483,8 @@ static int set_up(struct bench *b, const char *device)
     struct yoke_llama_config l;
     RANKS_TRY(yoke_llama_preset("llama-nano", &l));
     l.vocab_size = c.vocab_size;
-    l.num_attention_heads = 8, l.num_key_value_heads = 4; /* groups of two: split by three ranks, and by uneven shares */
+    l.num_attention_heads = 8,
+    l.num_key_value_heads = 4; /* groups of two: split by three ranks, and by uneven shares */
     l.initializer_range = 0.1;
     l.attention_dropout = 0.1;
     RANKS_TRY(yoke_model_llama(&l, &b->models[1]));
@@ -448,7 +497,8 @@ int main(int argc, char **argv)
     static const struct {
         int first, end;
         const char *what;
-    } subjects[] = { { 0, 7, "model" }, { 0, 1, "embedding" }, { 1, 2, "attention" }, { 2, 3, "mlp" }, { 5, 6, "norm" }, { 6, 7, "head" } };
+    } subjects[] = { { 0, 7, "model" }, { 0, 1, "embedding" }, { 1, 2, "attention" },
+                     { 2, 3, "mlp" },   { 5, 6, "norm" },      { 6, 7, "head" } };
 #ifdef PLANT
     const size_t n_subjects = 1, n_models = 1;
     const int first = 1, end = 2;
@@ -460,8 +510,11 @@ int main(int argc, char **argv)
     ranks_start();
     if (ranks_rank == 0) printf("# seed %d\n", SEED);
     memset(&b, 0, sizeof b);
-    for (int r = 1; r < ranks_size && argc > 2; r++) b.is_mixed = b.is_mixed || strcmp(argv[1 + r % (argc - 1)], argv[1]) != 0;
-    if (!ranks_check(ranks_size <= 4 && set_up(&b, argc > 1 ? argv[1 + ranks_rank % (argc - 1)] : "host"), "set up")) return ranks_end();
+    for (int r = 1; r < ranks_size && argc > 2; r++)
+        b.is_mixed = b.is_mixed || strcmp(argv[1 + r % (argc - 1)], argv[1]) != 0;
+    if (!ranks_check(ranks_size <= 4 && set_up(&b, argc > 1 ? argv[1 + ranks_rank % (argc - 1)] : "host"),
+                     "set up"))
+        return ranks_end();
     for (size_t m = 0; m < n_models; m++)
         for (int k = first; k < end; k++) {
             const int64_t *shares = k & 1 ? uneven[ranks_size - 1] : NULL;

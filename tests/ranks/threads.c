@@ -7,7 +7,8 @@
  * It also checks other statements of comm.h and train.h: threads may take turns at one communicator; each
  * thread has its own groups and error texts; another thread may ask for errors; and the library's thread
  * takes no signals.
- *   tests/ranks/threads SPEC [ROUNDS [SEED]]     a device with streams, such as opencl:0; host: all calls block
+ *   tests/ranks/threads SPEC [ROUNDS [SEED]]     a device with streams, such as opencl:0; host: all calls
+ * block
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -16,15 +17,16 @@
 #include "tests/ranks/ranks.h"
 
 enum { WORKERS = 4, TURNS = 60, LARGEST = 40000, LIMIT_S = 20 };
-static const double ABORT_LIMIT_S = 5; /* far above the usual time, because of sanitizers and more threads than cores */
+static const double ABORT_LIMIT_S =
+    5; /* far above the usual time, because of sanitizers and more threads than cores */
 
 struct worker {
     pthread_t thread;
-    yoke_device *device;   /* NULL: host memory and blocking calls */
+    yoke_device *device; /* NULL: host memory and blocking calls */
     yoke_stream *stream;
     yoke_comm *comm;
-    float *host, *data;    /* data: device memory */
-    bool doomed;           /* another thread aborts its communicator; it works until then */
+    float *host, *data; /* data: device memory */
+    bool doomed;        /* another thread aborts its communicator; it works until then */
     uint64_t end_ns;
     yoke_status status;
     char text[512];
@@ -45,7 +47,8 @@ static yoke_status work_once(struct worker *w, int turn)
         YOKE_TRY(yoke_copy_to_device(w->stream, w->data, w->host, n * sizeof(float)));
         YOKE_TRY(yoke_all_reduce(w->data, w->data, n, YOKE_F32, YOKE_SUM, w->comm, w->stream));
         /* Two operations in flight. */
-        if (turn % 3 == 0) YOKE_TRY(yoke_broadcast(w->data, w->data, n, YOKE_F32, turn % ranks_size, w->comm, w->stream));
+        if (turn % 3 == 0)
+            YOKE_TRY(yoke_broadcast(w->data, w->data, n, YOKE_F32, turn % ranks_size, w->comm, w->stream));
         YOKE_TRY(yoke_copy_to_host(w->stream, w->host, w->data, n * sizeof(float)));
         YOKE_TRY(yoke_stream_sync(w->stream));
         YOKE_TRY(yoke_comm_error(w->comm));
@@ -93,11 +96,16 @@ static int open_worker(struct worker *w, int i)
 static int judge(const struct worker *w, int i, uint64_t aborted_ns)
 {
     const double seconds = w->end_ns > aborted_ns ? (double)(w->end_ns - aborted_ns) * 1e-9 : 0;
-    const int ok = !w->wrong && (w->doomed ? w->status == YOKE_EABORTED && strstr(w->text, "on purpose") && seconds < ABORT_LIMIT_S
-                                           : !w->status && w->n_done == TURNS);
+    const int ok = !w->wrong
+                   && (w->doomed ? w->status == YOKE_EABORTED && strstr(w->text, "on purpose")
+                                       && seconds < ABORT_LIMIT_S
+                                 : !w->status && w->n_done == TURNS);
     if (!ok)
-        fprintf(stderr, "# rank %d: worker %d%s: status %d, %d turns, %d wrong elements, %.3f s after the abort: %s\n", ranks_rank, i,
-                w->doomed ? " (aborted)" : "", (int)w->status, w->n_done, w->wrong, seconds, w->text);
+        fprintf(
+            stderr,
+            "# rank %d: worker %d%s: status %d, %d turns, %d wrong elements, %.3f s after the abort: %s\n",
+            ranks_rank, i, w->doomed ? " (aborted)" : "", (int)w->status, w->n_done, w->wrong, seconds,
+            w->text);
     return ok;
 }
 
@@ -114,7 +122,8 @@ static int run_round(struct worker workers[WORKERS])
     for (int i = 0; i < WORKERS; i++) ok &= !pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     if (!ok) exit(99);
     usleep(delay);
-    const uint64_t aborted_ns = yokei_now_ns(); /* about the same moment on all ranks, because they drew the same delay */
+    const uint64_t aborted_ns =
+        yokei_now_ns(); /* about the same moment on all ranks, because they drew the same delay */
     if (ranks_rank == aborter) RANKS_TRY(yoke_comm_abort(workers[doomed].comm, "on purpose"));
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
     for (int i = 0; i < WORKERS; i++) ok &= judge(&workers[i], i, aborted_ns);
@@ -149,8 +158,8 @@ static void *take_turns(void *argument)
         pthread_mutex_lock(&turns.lock);
         while (turns.turn != turn) pthread_cond_wait(&turns.wake, &turns.lock);
         bool wrong = strcmp(yoke_last_error(), expected) != 0;
-        wrong |= yoke_group_start() || yoke_all_reduce(&a, &a, 1, YOKE_F32, YOKE_SUM, turns.comm, NULL) ||
-                 yoke_all_reduce(&b, &b, 1, YOKE_F32, YOKE_MAX, turns.comm, NULL) || yoke_group_end();
+        wrong |= yoke_group_start() || yoke_all_reduce(&a, &a, 1, YOKE_F32, YOKE_SUM, turns.comm, NULL)
+                 || yoke_all_reduce(&b, &b, 1, YOKE_F32, YOKE_MAX, turns.comm, NULL) || yoke_group_end();
         wrong |= a != (float)(turn * ranks_size) || b != (float)(ranks_size - 1);
         wrong |= yoke_group_end() != YOKE_EINVAL; /* no group of another thread may be open here */
         yoke_fail(YOKE_EINVAL, "%s", expected);
@@ -245,11 +254,16 @@ int main(int argc, char **argv)
     begin_drawing(argc > 3 ? argv[3] : NULL);
     struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
     config.n_threads = 1;
-    if (!ranks_check(argc > 1 && !yoke_device_open(argv[1], &config, &device), "device %s", argc > 1 ? argv[1] : "")) return ranks_end();
+    if (!ranks_check(argc > 1 && !yoke_device_open(argv[1], &config, &device), "device %s",
+                     argc > 1 ? argv[1] : ""))
+        return ranks_end();
     int done = 0;
     while (done < rounds && run_round(workers)) done++;
-    ranks_check(done == rounds, "%d rounds of %d threads, one communicator aborted in each: the others go on", rounds, WORKERS);
-    ranks_check(in_turn(), "%d threads take turns at one communicator, each with groups and error texts of its own", WORKERS);
+    ranks_check(done == rounds, "%d rounds of %d threads, one communicator aborted in each: the others go on",
+                rounds, WORKERS);
+    ranks_check(in_turn(),
+                "%d threads take turns at one communicator, each with groups and error texts of its own",
+                WORKERS);
     if (strcmp(argv[1], "host")) /* on the host nothing is asynchronous */
         ranks_check(keeps_signals(&workers[0]), "the library's thread takes no signals");
     int ok = 1;
@@ -258,6 +272,7 @@ int main(int argc, char **argv)
         if (workers[i].stream) ok &= !yoke_stream_destroy(workers[i].stream);
         free(workers[i].host);
     }
-    ranks_check(ok && !yoke_device_close(device), "the device is closed: nothing of the communicators is left on it");
+    ranks_check(ok && !yoke_device_close(device),
+                "the device is closed: nothing of the communicators is left on it");
     return ranks_end();
 }

@@ -104,9 +104,12 @@ static int absent_is_named(int absent)
     /* All messages of the others may already be there when it comes. Then its next call returns the error. */
     if (ranks_rank == absent && !status) status = yoke_barrier(comm, NULL);
     snprintf(who, sizeof who, "rank %d (", absent);
-    int ok = status == YOKE_ETIMEOUT && strstr(yoke_last_error(), who) && strstr(yoke_last_error(), "has not called");
+    int ok = status == YOKE_ETIMEOUT && strstr(yoke_last_error(), who)
+             && strstr(yoke_last_error(), "has not called");
     if (ranks_rank != absent) ok = ok && seconds < 1.4;
-    if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, seconds, yoke_last_error());
+    if (!ok)
+        fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, seconds,
+                yoke_last_error());
     ok = ranks_all(ok);
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -138,7 +141,9 @@ static int abort_reaches_all(int aborter)
      */
     if (!status && ranks_rank == away) status = reduce(comm, 1000);
     int ok = status == YOKE_EABORTED && strstr(yoke_last_error(), "a test") && since(begin) < 2;
-    if (!ok) fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, since(begin), yoke_last_error());
+    if (!ok)
+        fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, since(begin),
+                yoke_last_error());
     ok &= yoke_comm_error(comm) == YOKE_EABORTED && reduce(comm, 4) == YOKE_EABORTED;
     if (ranks_rank == aborter) pthread_join(thread, NULL);
     ok = ranks_all(ok);
@@ -157,9 +162,13 @@ int main(void)
     if (ranks_hosts()) snprintf(how, sizeof how, "on hosts %s", ranks_hosts());
     ranks_check(late_is_waited_for(ranks_size - 1), "a late rank is waited for, with one warning, %s", how);
     ranks_check(busy_is_no_warning(1), "a rank that said it is busy is no reason for a warning, %s", how);
-    for (int r = 0; r < ranks_size; r++) ranks_check(late_is_not_stuck(r), "rank %d comes late and is slow then: it is not called stuck, %s", r, how);
-    for (int r = 0; r < ranks_size; r += 2) ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
-    for (int r = 0; r < ranks_size; r++) ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
+    for (int r = 0; r < ranks_size; r++)
+        ranks_check(late_is_not_stuck(r), "rank %d comes late and is slow then: it is not called stuck, %s",
+                    r, how);
+    for (int r = 0; r < ranks_size; r += 2)
+        ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
+    for (int r = 0; r < ranks_size; r++)
+        ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
     if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
     return ranks_end();
 }

@@ -20,8 +20,10 @@ static yoke_status work(yoke_comm *comm, const char *load, float *send, float *r
         const size_t count = large ? LARGE : counts[turn % YOKE_COUNT(counts)];
         for (size_t i = 0; i < count; i++) send[i] = (float)((i + turn) % 5), recv[i] = -1;
         status = yoke_all_reduce(send, recv, count, YOKE_F32, YOKE_SUM, comm, NULL);
-        for (size_t i = 0; i < count && !status; i++) /* a rank that dies must not leave a partial sum to the others */
-            if (recv[i] != (float)((i + turn) % 5 * (size_t)ranks_size)) status = yoke_fail(YOKE_ENUMERIC, "element %zu of %zu is %g", i, count, recv[i]);
+        for (size_t i = 0; i < count && !status;
+             i++) /* a rank that dies must not leave a partial sum to the others */
+            if (recv[i] != (float)((i + turn) % 5 * (size_t)ranks_size))
+                status = yoke_fail(YOKE_ENUMERIC, "element %zu of %zu is %g", i, count, recv[i]);
         if (!status && turn % 7 == 0) status = yoke_barrier(comm, NULL);
         if (!status && (idle || turn % 11 == 0)) usleep(idle ? 20000 : 500);
         more = yokei_now_ns() < end;
@@ -41,7 +43,9 @@ int main(int argc, char **argv)
     yoke_status status = yoke_comm_create(ranks_world, NULL, &config, &comm);
     float *send = calloc(LARGE, sizeof *send), *recv = calloc(LARGE, sizeof *recv);
     if (!send || !recv) return 1;
-    if (!status) status = work(comm, argc > 3 ? argv[3] : "mixed", send, recv, yokei_now_ns() + (uint64_t)(seconds * 1e9));
+    if (!status)
+        status = work(comm, argc > 3 ? argv[3] : "mixed", send, recv,
+                      yokei_now_ns() + (uint64_t)(seconds * 1e9));
     const unsigned long long now = yokei_now_ns();
     char path[4200], draft[4224], text[1024];
     snprintf(text, sizeof text, "%s", status ? yoke_last_error() : "");

@@ -6,7 +6,8 @@
 #include <dlfcn.h>
 #include <yoke/comm.h>
 
-yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream)
+yoke_status yoke_all_gather(const void *send, void *recv, size_t send_count, yoke_dtype dtype,
+                            yoke_comm *comm, yoke_stream *stream)
 {
     yoke_status (*right)(const void *, void *, size_t, yoke_dtype, yoke_comm *, yoke_stream *);
     *(void **)&right = dlsym(RTLD_NEXT, "yoke_all_gather");

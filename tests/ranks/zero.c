@@ -26,10 +26,13 @@ struct layout {
     yoke_dtype precision;
     int widths[2]; /* widths of the two stages; 0: `tensor` on both */
 };
+/* clang-format off */
 #define TWO { "host", "host" }
 #define THREE { "host", "host", "host" }
 #define FOUR { "host", "host", "host", "host" }
 #define SIX { "host", "host", "host", "host", "host", "host" }
+/* clang-format on */
+/* clang-format off */
 static const struct layout layouts[] = {
     { "two replicas, f32", TWO, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
     { "two replicas, bf16", TWO, 1, 1, false, false, { 4, 2 }, { -1 }, { 0 }, YOKE_BF16 },
@@ -37,21 +40,32 @@ static const struct layout layouts[] = {
     { "three replicas, 1:4:2, f32", THREE, 1, 1, false, false, { 2, 2, 2 }, { 1, 4, 2 }, { 0 }, YOKE_F32 },
     { "three replicas, 5:0:3, bf16", THREE, 1, 1, false, false, { 0, 5, 1 }, { 5, 0, 3 }, { 0 }, YOKE_BF16 },
     { "four replicas, bf16", FOUR, 1, 1, false, false, { 2, 1, 1, 2 }, { -1 }, { 0 }, YOKE_BF16 },
-    { "four replicas by messages, 3:1:1:2, f32", FOUR, 1, 1, false, true, { 2, 1, 1, 2 }, { 3, 1, 1, 2 }, { 0 }, YOKE_F32 },
-    { "three replicas by messages, 1:0:2, bf16", THREE, 1, 1, false, true, { 2, 2, 2 }, { 1, 0, 2 }, { 0 }, YOKE_BF16 },
-    { "two replicas of two stages, 2:3, bf16", FOUR, 2, 1, false, false, { 4, 2 }, { 2, 3 }, { 0 }, YOKE_BF16 },
+    { "four replicas by messages, 3:1:1:2, f32", FOUR, 1, 1, false, true, { 2, 1, 1, 2 }, { 3, 1, 1, 2 },
+      { 0 }, YOKE_F32 },
+    { "three replicas by messages, 1:0:2, bf16", THREE, 1, 1, false, true, { 2, 2, 2 }, { 1, 0, 2 }, { 0 },
+      YOKE_BF16 },
+    { "two replicas of two stages, 2:3, bf16", FOUR, 2, 1, false, false, { 4, 2 }, { 2, 3 }, { 0 },
+      YOKE_BF16 },
     { "two replicas of two stages, f32", FOUR, 2, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
-    { "two replicas of two that share tensors, 3:1, bf16", FOUR, 1, 2, false, false, { 2, 4 }, { 3, 1 }, { 2, 1 }, YOKE_BF16 },
-    { "two replicas of two that share tensors and positions, f16", FOUR, 1, 2, true, false, { 3, 3 }, { 1, 2 }, { 1, 2 }, YOKE_F16 },
-    { "two replicas of unequal stages, of two ranks and one, 1:2, bf16", SIX, 2, 0, false, false, { 2, 4 }, { 1, 2 }, { 0 }, YOKE_BF16, { 2, 1 } },
-    { "two replicas of unequal stages, of one rank and two, f32", SIX, 2, 0, true, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32, { 1, 2 } },
-    { "a host and an OpenCL device, 2:3, f16", { "host", "opencl:0" }, 1, 1, false, false, { 4, 2 }, { 2, 3 }, { 0 }, YOKE_F16 },
-    { "an OpenCL device and a host, f32", { "opencl:0", "host" }, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_F32 },
+    { "two replicas of two that share tensors, 3:1, bf16", FOUR, 1, 2, false, false, { 2, 4 }, { 3, 1 },
+      { 2, 1 }, YOKE_BF16 },
+    { "two replicas of two that share tensors and positions, f16", FOUR, 1, 2, true, false, { 3, 3 }, { 1,
+      2 }, { 1, 2 }, YOKE_F16 },
+    { "two replicas of unequal stages, of two ranks and one, 1:2, bf16", SIX, 2, 0, false, false, { 2, 4 },
+      { 1, 2 }, { 0 }, YOKE_BF16, { 2, 1 } },
+    { "two replicas of unequal stages, of one rank and two, f32", SIX, 2, 0, true, false, { 3, 3 }, { -1 },
+      { 0 }, YOKE_F32, { 1, 2 } },
+    { "a host and an OpenCL device, 2:3, f16", { "host", "opencl:0" }, 1, 1, false, false, { 4, 2 }, { 2,
+      3 }, { 0 }, YOKE_F16 },
+    { "an OpenCL device and a host, f32", { "opencl:0", "host" }, 1, 1, false, false, { 3, 3 }, { -1 },
+      { 0 }, YOKE_F32 },
 };
+/* clang-format on */
 
 #if defined PLANT_GATHER
 /* Replaces the library's function. Bug: the weights of every third bucket are not gathered. */
-yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                      yoke_dtype dtype, yoke_stream *stream)
 {
     static int n;
     return n++ % 3 == 1 ? YOKE_OK : yoke_all_gather_v(own, all, counts, dtype, comm, stream);
@@ -61,7 +75,8 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
  * Replaces the library's function. Bug: the last unit of the last slice is not summed. This is for ranks that
  * share memory; otherwise the function also sums whole states.
  */
-yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                   yoke_dtype dtype, yoke_stream *stream)
 {
     size_t fewer[4];
     const int n = yoke_comm_size(comm);
@@ -169,7 +184,8 @@ static yoke_status train(struct subject *s, int from, int to, struct outcome *o)
             tokens[i] = (int32_t)(250 * yokei_uniform(key, (uint64_t)i));
             targets[i] = (tokens[i] * 7 + 3) % 251;
         }
-        YOKE_TRY(yoke_trainer_backward(s->trainer, tokens + s->first * T, targets + s->first * T, 0, &result));
+        YOKE_TRY(
+            yoke_trainer_backward(s->trainer, tokens + s->first * T, targets + s->first * T, 0, &result));
         YOKE_TRY(yoke_trainer_apply(s->trainer, 1e-2, &result));
         o->losses[step - 1] = result.loss;
         o->norms[step - 1] = result.gradient_norm;
@@ -185,13 +201,16 @@ static yoke_status take(struct subject *s, struct outcome *o)
     for (int k = 0; k < N_KINDS; k++) {
         at = 0;
         o->whole[k] = malloc(o->n_whole * sizeof(float));
-        for (int i = 0; i < yoke_trainer_n_logical(t); at += (size_t)yokei_logical_count(yoke_trainer_logical(t, i)), i++)
+        for (int i = 0; i < yoke_trainer_n_logical(t);
+             at += (size_t)yokei_logical_count(yoke_trainer_logical(t, i)), i++)
             YOKE_TRY(yoke_trainer_get_whole(t, (enum yoke_tensor_kind)k, i, o->whole[k] + at));
     }
-    for (int i = 0; i < yoke_trainer_n_parameters(t); i++) o->n_working += (size_t)yokei_local_count(yoke_trainer_parameter(t, i));
+    for (int i = 0; i < yoke_trainer_n_parameters(t); i++)
+        o->n_working += (size_t)yokei_local_count(yoke_trainer_parameter(t, i));
     o->working = malloc((o->n_working + 1) * sizeof(float));
     at = 0;
-    for (int i = 0; i < yoke_trainer_n_parameters(t); at += (size_t)yokei_local_count(yoke_trainer_parameter(t, i)), i++)
+    for (int i = 0; i < yoke_trainer_n_parameters(t);
+         at += (size_t)yokei_local_count(yoke_trainer_parameter(t, i)), i++)
         YOKE_TRY(yokei_trainer_get_working(t, i, o->working + at));
     return yoke_trainer_memory(t, &o->memory);
 }
@@ -215,28 +234,35 @@ struct verdict {
  * instead of 8 N bytes, and masters 4 P instead of 4 M. N and M are added up here. The O and P of all
  * replicas must add up to them, and each must be the replica's share of each bucket, to less than a unit.
  */
-static bool memory_is(const struct layout *l, const struct subject *s, const struct yoke_memory_report *whole, const struct yoke_memory_report *divided)
+static bool memory_is(const struct layout *l, const struct subject *s, const struct yoke_memory_report *whole,
+                      const struct yoke_memory_report *divided)
 {
     const struct yokei_trainer_plan *p = &s->trainer->plan;
     int64_t n = 0, m = 0, sum = 0;
-    double off = 0, most = 2 * 544; /* slices end between norm blocks, and buckets of both kinds make up for it */
+    double off = 0,
+           most = 2 * 544; /* slices end between norm blocks, and buckets of both kinds make up for it */
     for (int b = 0; b < p->state.n_buckets; b++) most += p->state.bucket[b].is_shared ? 544 : 0;
     for (int i = 0; i < p->parameters.n; i++) {
         const int64_t padded = (yokei_local_count(&p->parameters.item[i]) + 31) / 32 * 32;
         n += padded;
         if (p->parameters.item[i].matrix && l->precision != YOKE_F32) m += padded;
     }
-    const int64_t o = (int64_t)divided->optimizer / 8, q = m - ((int64_t)whole->weights - (int64_t)divided->weights) / 4;
+    const int64_t o = (int64_t)divided->optimizer / 8,
+                  q = m - ((int64_t)whole->weights - (int64_t)divided->weights) / 4;
     for (int d = 0; d < p->mesh.data; d++) sum += l->zero_shares[0] < 0 ? 1 : l->zero_shares[d];
     const double share = l->zero_shares[0] < 0 ? 1 : (double)l->zero_shares[p->mesh.d];
     off = fabs((double)o - (double)n * share / (double)sum);
-    bool good = whole->optimizer == (size_t)(8 * n) && divided->gradients == whole->gradients && whole->gradients == (size_t)(4 * n) &&
-                divided->activations == whole->activations && divided->workspace == whole->workspace && off <= most;
+    bool good = whole->optimizer == (size_t)(8 * n) && divided->gradients == whole->gradients
+                && whole->gradients == (size_t)(4 * n) && divided->activations == whole->activations
+                && divided->workspace == whole->workspace && off <= most;
     good = good && fabs((double)q - (double)m * share / (double)sum) <= most;
-    good = good && whole->total - divided->total == (size_t)(8 * (n - o) + 4 * (m - q)) + (whole->scratch - divided->scratch);
+    good = good
+           && whole->total - divided->total
+                  == (size_t)(8 * (n - o) + 4 * (m - q)) + (whole->scratch - divided->scratch);
     if (!good)
-        fprintf(stderr, "# rank %d: N %lld M %lld O %lld P %lld, whole %zu %zu %zu, divided %zu %zu %zu\n", ranks_rank, (long long)n, (long long)m,
-                (long long)o, (long long)q, whole->weights, whole->optimizer, whole->total, divided->weights, divided->optimizer, divided->total);
+        fprintf(stderr, "# rank %d: N %lld M %lld O %lld P %lld, whole %zu %zu %zu, divided %zu %zu %zu\n",
+                ranks_rank, (long long)n, (long long)m, (long long)o, (long long)q, whole->weights,
+                whole->optimizer, whole->total, divided->weights, divided->optimizer, divided->total);
     return good;
 }
 
@@ -252,7 +278,10 @@ static bool refuses_slices(struct subject *s)
         float *values = malloc((size_t)state->slot[i].n * sizeof *values);
         const yoke_status moment = yoke_trainer_get(s->trainer, YOKE_TENSOR_MOMENT2, i, values);
         const bool whole = state->slot[i].own.end - state->slot[i].own.begin == state->slot[i].n;
-        good = good && (whole ? !moment : moment == YOKE_EUNSUPPORTED && strstr(yoke_last_error(), "yoke_trainer_get_whole"));
+        good = good
+               && (whole
+                       ? !moment
+                       : moment == YOKE_EUNSUPPORTED && strstr(yoke_last_error(), "yoke_trainer_get_whole"));
         const yoke_status weight = yoke_trainer_get(s->trainer, YOKE_TENSOR_WEIGHT, i, values);
         good = good && (whole || !state->slot[i].has_copy ? !weight : weight == YOKE_EUNSUPPORTED);
         free(values);
@@ -271,9 +300,12 @@ static yoke_status judge(const struct layout *l, MPI_Comm ranks, struct verdict 
     close_trainer(&s);
     YOKE_TRY(run(l, &s, 1, &divided));
     v->whole = true;
-    for (int k = 0; k < N_KINDS; k++) v->whole = v->whole && same(whole.whole[k], divided.whole[k], whole.n_whole);
-    v->working = whole.n_working == divided.n_working && same(whole.working, divided.working, whole.n_working);
-    v->losses = memcmp(whole.losses, divided.losses, sizeof whole.losses) == 0 && memcmp(whole.norms, divided.norms, sizeof whole.norms) == 0;
+    for (int k = 0; k < N_KINDS; k++)
+        v->whole = v->whole && same(whole.whole[k], divided.whole[k], whole.n_whole);
+    v->working = whole.n_working == divided.n_working
+                 && same(whole.working, divided.working, whole.n_working);
+    v->losses = memcmp(whole.losses, divided.losses, sizeof whole.losses) == 0
+                && memcmp(whole.norms, divided.norms, sizeof whole.norms) == 0;
     v->learns = whole.losses[STEPS - 1] < whole.losses[0] && whole.norms[0] > 0.1; /* so that it is clipped */
     v->memory = memory_is(l, &s, &whole.memory, &divided.memory);
     v->refuses = refuses_slices(&s);
@@ -295,7 +327,8 @@ static void check_layout(const struct layout *l)
     const bool missed = ranks_all(v.whole && v.working && v.losses);
     ranks_check(!status && !missed, "what was planted is noticed, %s", l->name);
 #else
-    ranks_check(!status && v.whole, "%s: weights, gradients and moments have the bits of whole states", l->name);
+    ranks_check(!status && v.whole, "%s: weights, gradients and moments have the bits of whole states",
+                l->name);
     ranks_check(!status && v.working, "%s: and so has what layers are given", l->name);
     ranks_check(!status && v.losses && v.learns, "%s: losses and norms are the same", l->name);
     ranks_check(!status && v.memory, "%s: memory is less by the formula", l->name);
@@ -311,7 +344,8 @@ static void check_layout(const struct layout *l)
  * The first replica's memory is short by `lack` times an equal slice. The others have `other` times a slice
  * more than they need.
  */
-static yoke_status with_memory(struct subject *s, int zero, const int64_t *shares, double lack, double other, yoke_status *created_out)
+static yoke_status with_memory(struct subject *s, int zero, const int64_t *shares, double lack, double other,
+                               yoke_status *created_out)
 {
     static const struct layout l = { "", TWO, 1, 1, false, false, { 3, 3 }, { -1 }, { 0 }, YOKE_BF16 };
     struct yoke_trainer_config c = config_of(&l, s, 1);
@@ -350,11 +384,13 @@ static yoke_status judge_memory(MPI_Comm ranks, struct by_memory *v)
     YOKE_TRY(created);
     YOKE_TRY(train(&s, 1, STEPS, &whole));
     YOKE_TRY(take(&s, &whole));
-    v->same_bits = same(whole.working, divided.working, whole.n_working) && same(whole.whole[0], divided.whole[0], whole.n_whole);
+    v->same_bits = same(whole.working, divided.working, whole.n_working)
+                   && same(whole.whole[0], divided.whole[0], whole.n_whole);
     close_trainer(&s);
     YOKE_TRY(with_memory(&s, 1, NULL, 0.5, 0.3, &created)); /* both together have too little memory */
     v->refused = created == YOKE_ENOMEM && strstr(yoke_last_error(), "rank 0 on host: training needs");
-    YOKE_TRY(with_memory(&s, 1, (const int64_t[]){ 1, 1 }, 0.5, 0.8, &created)); /* given shares are used unchanged */
+    YOKE_TRY(with_memory(&s, 1, (const int64_t[]){ 1, 1 }, 0.5, 0.8,
+                         &created)); /* given shares are used unchanged */
     v->refused = v->refused && created == YOKE_ENOMEM;
     free_outcome(&whole);
     free_outcome(&divided);
@@ -382,13 +418,16 @@ static void check_memory(void)
 static bool is_refused(const struct yoke_trainer_config *c, struct subject *s, const char *words)
 {
     yoke_trainer *t = NULL;
-    return yoke_trainer_create(s->model, s->device, c, &t) == YOKE_ECONFIG && strstr(yoke_last_error(), words);
+    return yoke_trainer_create(s->model, s->device, c, &t) == YOKE_ECONFIG
+           && strstr(yoke_last_error(), words);
 }
 
 /* One replica has nothing to divide. */
 static yoke_status judge_alone(bool *alone_out, bool *refused_out)
 {
-    static const struct layout l = { "", { "host" }, 1, 1, false, false, { BATCH }, { -1 }, { 0 }, YOKE_BF16 };
+    static const struct layout l = {
+        "", { "host" }, 1, 1, false, false, { BATCH }, { -1 }, { 0 }, YOKE_BF16
+    };
     static const int64_t none[] = { 0 }, below[] = { -1 };
     struct subject s = { .comm = NULL };
     struct outcome o[2];
@@ -398,7 +437,8 @@ static yoke_status judge_alone(bool *alone_out, bool *refused_out)
         YOKE_TRY(run(&l, &s, zero, &o[zero]));
         close_trainer(&s);
     }
-    *alone_out = same(o[0].whole[0], o[1].whole[0], o[0].n_whole) && !memcmp(&o[0].memory, &o[1].memory, sizeof o[0].memory);
+    *alone_out = same(o[0].whole[0], o[1].whole[0], o[0].n_whole)
+                 && !memcmp(&o[0].memory, &o[1].memory, sizeof o[0].memory);
     struct yoke_trainer_config c = config_of(&l, &s, 2);
     *refused_out = is_refused(&c, &s, "zero 2");
     c.zero = 1;
@@ -420,7 +460,8 @@ int main(int argc, char **argv)
     if (!opencl && ranks_rank == 0) printf("# no OpenCL device: its layouts are left out\n");
     for (size_t i = 0; i < YOKE_COUNT(layouts); i++) {
         bool wanted = n_ranks_of(&layouts[i]) <= ranks_size;
-        for (int r = 0; r < n_ranks_of(&layouts[i]); r++) wanted = wanted && (opencl || strcmp(layouts[i].devices[r], "opencl:0"));
+        for (int r = 0; r < n_ranks_of(&layouts[i]); r++)
+            wanted = wanted && (opencl || strcmp(layouts[i].devices[r], "opencl:0"));
         for (int a = 1; a < argc; a++) wanted = wanted && strstr(layouts[i].name, argv[a]);
         if (wanted) check_layout(&layouts[i]);
     }

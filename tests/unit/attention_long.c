@@ -27,7 +27,7 @@ struct bench {
     yoke_stream *stream;
     struct shape s;
     size_t wide, narrow, lse; /* bytes of [T, H, D], [T, Hkv, D] and lse */
-    char *memory, *copy;      /* q, k, v, o, dO, dq, dk, dv, lse on the device; the same in the host's memory */
+    char *memory, *copy; /* q, k, v, o, dO, dq, dk, dv, lse on the device; the same in the host's memory */
     size_t scratch;
 };
 
@@ -36,19 +36,22 @@ static size_t bytes_of(const struct bench *b) { return 4 * b->wide + 4 * b->narr
 static struct yoke_attention_forward_args forward_of(const struct bench *b, char *base)
 {
     const struct shape *s = &b->s;
-    char *k = base + b->wide, *v = k + b->narrow, *o = v + b->narrow, *lse = base + 4 * b->wide + 4 * b->narrow;
-    return YOKE_ARGS(attention_forward, .dtype = s->dtype, .causal = s->causal, .B = 1, .T = s->T, .H = s->H, .Hkv = s->Hkv, .D = s->D,
-                     .scale = 1 / sqrtf((float)s->D), .q = base, .ldq = s->H * s->D, .k = k, .ldk = s->Hkv * s->D, .v = v, .ldv = s->Hkv * s->D,
-                     .o = o, .ldo = s->H * s->D, .lse = lse);
+    char *k = base + b->wide, *v = k + b->narrow, *o = v + b->narrow,
+         *lse = base + 4 * b->wide + 4 * b->narrow;
+    return YOKE_ARGS(attention_forward, .dtype = s->dtype, .causal = s->causal, .B = 1, .T = s->T, .H = s->H,
+                     .Hkv = s->Hkv, .D = s->D, .scale = 1 / sqrtf((float)s->D), .q = base, .ldq = s->H * s->D,
+                     .k = k, .ldk = s->Hkv * s->D, .v = v, .ldv = s->Hkv * s->D, .o = o, .ldo = s->H * s->D,
+                     .lse = lse);
 }
 
 static struct yoke_attention_backward_args backward_of(const struct bench *b, char *base)
 {
     const struct yoke_attention_forward_args f = forward_of(b, base);
     char *d_o = (char *)f.o + b->wide, *dq = d_o + b->wide, *dk = dq + b->wide, *dv = dk + b->narrow;
-    return YOKE_ARGS(attention_backward, .dtype = f.dtype, .causal = f.causal, .B = 1, .T = f.T, .H = f.H, .Hkv = f.Hkv, .D = f.D, .scale = f.scale,
-                     .q = f.q, .ldq = f.ldq, .k = f.k, .ldk = f.ldk, .v = f.v, .ldv = f.ldv, .o = f.o, .ldo = f.ldo, .d_o = d_o, .lddo = f.ldo,
-                     .lse = f.lse, .dq = dq, .lddq = f.ldq, .dk = dk, .lddk = f.ldk, .dv = dv, .lddv = f.ldv);
+    return YOKE_ARGS(attention_backward, .dtype = f.dtype, .causal = f.causal, .B = 1, .T = f.T, .H = f.H,
+                     .Hkv = f.Hkv, .D = f.D, .scale = f.scale, .q = f.q, .ldq = f.ldq, .k = f.k, .ldk = f.ldk,
+                     .v = f.v, .ldv = f.ldv, .o = f.o, .ldo = f.ldo, .d_o = d_o, .lddo = f.ldo, .lse = f.lse,
+                     .dq = dq, .lddq = f.ldq, .dk = dk, .lddk = f.ldk, .dv = dv, .lddv = f.ldv);
 }
 
 static size_t scratch_of(yoke_device *device, struct shape s)
@@ -96,7 +99,10 @@ static double worst_of(const struct bench *b)
 static void hold(yoke_device *device, struct shape s)
 {
     const size_t element = yoke_dtype_bytes(s.dtype);
-    struct bench b = { .device = device, .s = s, .wide = (size_t)(s.T * s.H * s.D) * element, .narrow = (size_t)(s.T * s.Hkv * s.D) * element };
+    struct bench b = { .device = device,
+                       .s = s,
+                       .wide = (size_t)(s.T * s.H * s.D) * element,
+                       .narrow = (size_t)(s.T * s.Hkv * s.D) * element };
     uint64_t before, now, peak;
     b.lse = (size_t)(s.T * s.H) * sizeof(float);
     b.scratch = scratch_of(device, s);
@@ -121,13 +127,17 @@ static void hold(yoke_device *device, struct shape s)
     const double mib = 1.0 / (1 << 20), grown = (double)(most_resident_kib() - resident) / 1024;
     assert_ok(yoke_device_allocated(device, &now, &peak));
     const double worst = worst_of(&b);
-    printf("# %s %s T %d H %d/%d D %d%s: bound %.2g, scratch %.1f MiB, T x T %.0f MiB, grown by %.1f MiB, %.2f + %.2f s\n", yoke_device_info(device)->spec,
-           yoke_dtype_name(s.dtype), (int)s.T, (int)s.H, (int)s.Hkv, (int)s.D, s.causal ? " causal" : "", worst, (double)b.scratch * mib,
-           (double)(s.T * s.T) * (double)element * mib, grown, 1e-9 * (double)(middle - begun), 1e-9 * (double)(yokei_now_ns() - middle));
+    printf(
+        "# %s %s T %d H %d/%d D %d%s: bound %.2g, scratch %.1f MiB, T x T %.0f MiB, grown by %.1f MiB, %.2f + %.2f s\n",
+        yoke_device_info(device)->spec, yoke_dtype_name(s.dtype), (int)s.T, (int)s.H, (int)s.Hkv, (int)s.D,
+        s.causal ? " causal" : "", worst, (double)b.scratch * mib,
+        (double)(s.T * s.T) * (double)element * mib, grown, 1e-9 * (double)(middle - begun),
+        1e-9 * (double)(yokei_now_ns() - middle));
     assert_true(worst <= 1 && worst > 0); /* some rounding there is in every type */
     assert_true((double)b.scratch < 0.5 * (double)(s.T * s.T) * (double)element);
-    assert_true(now - before <= bytes_of(&b) + b.scratch + 65536); /* the stream's scratch and the arrays, rounded to pages */
-    assert_true(grown < (double)b.scratch * mib + 48);             /* code, and what a driver keeps for its threads */
+    assert_true(now - before <= bytes_of(&b) + b.scratch
+                                    + 65536); /* the stream's scratch and the arrays, rounded to pages */
+    assert_true(grown < (double)b.scratch * mib + 48); /* code, and what a driver keeps for its threads */
     assert_ok(yoke_free(device, b.memory));
     assert_ok(yoke_stream_destroy(b.stream));
     free(b.copy);
@@ -160,10 +170,11 @@ static void run(const char *spec, const struct shape *shapes, int n)
 
 /* The first three in `make check`, all of them in the soak. */
 static const struct shape shapes[] = {
-    { YOKE_BF16, LONG, 2, 1, 64, true },   { YOKE_F32, LONG, 1, 1, 64, true },   { YOKE_F16, LONG, 1, 1, 40, true },
-    { YOKE_BF16, LONG, 8, 2, 64, true },   { YOKE_F32, LONG, 4, 2, 128, true },  { YOKE_F16, LONG, 4, 1, 64, true },
-    { YOKE_BF16, LONG, 2, 2, 64, false },  { YOKE_F32, LONG, 2, 1, 64, false },  { YOKE_F16, LONG - 3, 2, 1, 72, false },
-    { YOKE_BF16, LONG - 1, 3, 1, 24, true },
+    { YOKE_BF16, LONG, 2, 1, 64, true },     { YOKE_F32, LONG, 1, 1, 64, true },
+    { YOKE_F16, LONG, 1, 1, 40, true },      { YOKE_BF16, LONG, 8, 2, 64, true },
+    { YOKE_F32, LONG, 4, 2, 128, true },     { YOKE_F16, LONG, 4, 1, 64, true },
+    { YOKE_BF16, LONG, 2, 2, 64, false },    { YOKE_F32, LONG, 2, 1, 64, false },
+    { YOKE_F16, LONG - 3, 2, 1, 72, false }, { YOKE_BF16, LONG - 1, 3, 1, 24, true },
 };
 static int n_shapes(void) { return getenv("YOKE_SOAK") ? (int)YOKE_COUNT(shapes) : 3; }
 
@@ -184,13 +195,16 @@ static void on_reference(void **state)
 {
     const bool soak = getenv("YOKE_SOAK") != NULL;
     const int64_t D = soak ? 8 : 2;
-    const struct shape few[] = { { YOKE_F32, LONG, 1, 1, D, true }, { YOKE_BF16, LONG, 1, 1, D, true }, { YOKE_F16, LONG, 2, 1, D, true } };
+    const struct shape few[] = { { YOKE_F32, LONG, 1, 1, D, true },
+                                 { YOKE_BF16, LONG, 1, 1, D, true },
+                                 { YOKE_F16, LONG, 2, 1, D, true } };
     (void)state;
     run("reference", few, soak ? 3 : 1);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(on_host), cmocka_unit_test(on_opencl), cmocka_unit_test(on_reference) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(on_host), cmocka_unit_test(on_opencl),
+                                        cmocka_unit_test(on_reference) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,10 +19,14 @@ static void every_status_has_texts(void **state)
     assert_string_equal(yoke_status_name((yoke_status)-1), "unknown status");
     assert_int_equal(yoke_status_exit_code((yoke_status)1000), 1);
     /* The codes that scripts rely on. */
-    const struct { yoke_status s; int code; } fixed[] = { { YOKE_EINVAL, 2 }, { YOKE_ECONFIG, 10 }, { YOKE_EDATA, 11 }, { YOKE_ENODEV, 12 },
-        { YOKE_ENOMEM, 13 }, { YOKE_EMISMATCH, 14 }, { YOKE_ETIMEOUT, 15 }, { YOKE_EDEAD, 16 }, { YOKE_ENUMERIC, 17 },
-        { YOKE_EREGRESSED, 18 }, { YOKE_EPREEMPTED, 75 } };
-    for (size_t i = 0; i < YOKE_COUNT(fixed); i++) assert_int_equal(yoke_status_exit_code(fixed[i].s), fixed[i].code);
+    const struct {
+        yoke_status s;
+        int code;
+    } fixed[] = { { YOKE_EINVAL, 2 },    { YOKE_ECONFIG, 10 },    { YOKE_EDATA, 11 },     { YOKE_ENODEV, 12 },
+                  { YOKE_ENOMEM, 13 },   { YOKE_EMISMATCH, 14 },  { YOKE_ETIMEOUT, 15 },  { YOKE_EDEAD, 16 },
+                  { YOKE_ENUMERIC, 17 }, { YOKE_EREGRESSED, 18 }, { YOKE_EPREEMPTED, 75 } };
+    for (size_t i = 0; i < YOKE_COUNT(fixed); i++)
+        assert_int_equal(yoke_status_exit_code(fixed[i].s), fixed[i].code);
 }
 
 static void *other_thread(void *unused)
@@ -47,7 +51,10 @@ static void errors_are_per_thread(void **state)
 }
 
 static char logged[256];
-static void keep(void *context, yoke_log_level level, const char *text) { snprintf(logged, sizeof logged, "%s %d %s", (char *)context, level, text); }
+static void keep(void *context, yoke_log_level level, const char *text)
+{
+    snprintf(logged, sizeof logged, "%s %d %s", (char *)context, level, text);
+}
 
 static void the_log(void **state)
 {
@@ -70,8 +77,11 @@ static void libraries(void **state)
     char reason[200];
     double (*cosine)(double) = NULL;
     void (*none)(void) = NULL;
-    const char *const absent[] = { "libyoke-no-such-library.so.1", NULL }, *const maths[] = { "libyoke-no-such-library.so.1", "libm.so.6", NULL };
-    const struct yokei_symbol good[] = { { "cos", &cosine } }, bad[] = { { "cos", &cosine }, { "no_such_symbol", &none } };
+    const char *const absent[] = { "libyoke-no-such-library.so.1", NULL }, *const maths[] = {
+        "libyoke-no-such-library.so.1", "libm.so.6", NULL
+    };
+    const struct yokei_symbol good[] = { { "cos", &cosine } },
+                              bad[] = { { "cos", &cosine }, { "no_such_symbol", &none } };
     assert_null(yokei_dl_open(absent, good, 1, reason, sizeof reason));
     assert_non_null(strstr(reason, "libyoke-no-such-library"));
     assert_non_null(yokei_dl_open(maths, good, 1, reason, sizeof reason));
@@ -107,11 +117,16 @@ static void topology_and_binding(void **state)
         int n = 0, n_own = 0, n_stray = 0;
         cpu_set_t set;
         if (yokei_bind(0, t.n_cores, &n) || n != 1) _exit(1);
-        if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) > t.n_processing_units / t.n_cores) _exit(2);
+        if (sched_getaffinity(0, sizeof set, &set) || CPU_COUNT(&set) > t.n_processing_units / t.n_cores)
+            _exit(2);
         /* Back to all of them, and to the last core alone. */
-        if (yokei_bind_to_units(all, 0, 1, &n) || n != t.n_cores || yokei_bound_units(own) || memcmp(own, all, sizeof all) != 0) _exit(3);
-        if (yokei_bind_to_units(all, t.n_cores - 1, t.n_cores, &n) || n != 1 || yokei_bound_units(own)) _exit(4);
-        for (int w = 0; w < YOKEI_UNIT_WORDS; w++) n_own += __builtin_popcountll(own[w]), n_stray += __builtin_popcountll(own[w] & ~all[w]);
+        if (yokei_bind_to_units(all, 0, 1, &n) || n != t.n_cores || yokei_bound_units(own)
+            || memcmp(own, all, sizeof all) != 0)
+            _exit(3);
+        if (yokei_bind_to_units(all, t.n_cores - 1, t.n_cores, &n) || n != 1 || yokei_bound_units(own))
+            _exit(4);
+        for (int w = 0; w < YOKEI_UNIT_WORDS; w++)
+            n_own += __builtin_popcountll(own[w]), n_stray += __builtin_popcountll(own[w] & ~all[w]);
         _exit(n_own < 1 || n_own > t.n_processing_units / t.n_cores || n_stray ? 5 : 0);
     }
     int end;
@@ -159,7 +174,8 @@ static void waiting_backs_off(void **state)
     const uint64_t begin = yokei_now_ns();
     while (yokei_now_ns() - begin < 20000000) yokei_wait_idle(&wait);
     int polls = 0;
-    for (const uint64_t from = yokei_now_ns(); yokei_now_ns() - from < 30000000; polls++) yokei_wait_idle(&wait);
+    for (const uint64_t from = yokei_now_ns(); yokei_now_ns() - from < 30000000; polls++)
+        yokei_wait_idle(&wait);
     assert_in_range(polls, 1, 1500);
     yokei_wait_progress(&wait);
     assert_int_equal(wait.n_idle, 0);
@@ -168,9 +184,14 @@ static void waiting_backs_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_texts), cmocka_unit_test(errors_are_per_thread), cmocka_unit_test(the_log),
-        cmocka_unit_test(libraries),              cmocka_unit_test(nearest_names),         cmocka_unit_test(topology_and_binding),
-        cmocka_unit_test(test_bind_range),        cmocka_unit_test(waiting_backs_off),
+        cmocka_unit_test(every_status_has_texts),
+        cmocka_unit_test(errors_are_per_thread),
+        cmocka_unit_test(the_log),
+        cmocka_unit_test(libraries),
+        cmocka_unit_test(nearest_names),
+        cmocka_unit_test(topology_and_binding),
+        cmocka_unit_test(test_bind_range),
+        cmocka_unit_test(waiting_backs_off),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

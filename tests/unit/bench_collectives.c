@@ -37,7 +37,9 @@ static void perform(struct bench_case c, enum bench_data data)
             switch (c.kind) {
             case BENCH_ALL_GATHER:
             case BENCH_GATHER: memcpy(to, in[piece].input + within * bytes, bytes); break;
-            case BENCH_ALL_TO_ALL: memcpy(to, in[piece].input + ((size_t)r * n + within) * bytes, bytes); break;
+            case BENCH_ALL_TO_ALL:
+                memcpy(to, in[piece].input + ((size_t)r * n + within) * bytes, bytes);
+                break;
             case BENCH_BROADCAST: memcpy(to, in[c.root].input + i * bytes, bytes); break;
             case BENCH_SCATTER: memcpy(to, in[c.root].input + ((size_t)r * n + i) * bytes, bytes); break;
             case BENCH_SENDRECV: memcpy(to, in[(r + RANKS - 1) % RANKS].input + i * bytes, bytes); break;
@@ -74,7 +76,8 @@ static void plant_everywhere(const struct bench_case *original)
             element[0] ^= 1;
         }
         recv[r][c.bytes] ^= 1;
-        if (c.in_place || at.n_result * bytes == c.bytes) assert_int_equal(verdict_of(c, BENCH_EXACT, r).n_wrong, 1);
+        if (c.in_place || at.n_result * bytes == c.bytes)
+            assert_int_equal(verdict_of(c, BENCH_EXACT, r).n_wrong, 1);
         recv[r][c.bytes] ^= 1;
         assert_int_equal(verdict_of(c, BENCH_EXACT, r).n_wrong, 0);
     }
@@ -87,7 +90,11 @@ static void every_wrong_element_is_seen(void **state)
     for (int kind = 0; kind < BENCH_BARRIER; kind++)
         for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
             for (int in_place = 0; in_place <= bench_facts[kind].can_be_in_place; in_place++) {
-                struct bench_case c = { .kind = (enum bench_kind)kind, .dtype = dtypes[d], .reduction = YOKE_SUM, .root = 2, .size = RANKS,
+                struct bench_case c = { .kind = (enum bench_kind)kind,
+                                        .dtype = dtypes[d],
+                                        .reduction = YOKE_SUM,
+                                        .root = 2,
+                                        .size = RANKS,
                                         .in_place = in_place };
                 bench_case_size(&c, BYTES);
                 perform(c, BENCH_EXACT);
@@ -116,7 +123,9 @@ static void ulps(void **state)
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_F64 };
     (void)state;
     for (size_t d = 0; d < YOKE_COUNT(dtypes); d++) {
-        struct bench_case c = { .kind = BENCH_ALL_REDUCE, .dtype = dtypes[d], .reduction = YOKE_SUM, .size = RANKS };
+        struct bench_case c = {
+            .kind = BENCH_ALL_REDUCE, .dtype = dtypes[d], .reduction = YOKE_SUM, .size = RANKS
+        };
         const size_t bytes = yoke_dtype_bytes(c.dtype);
         bench_case_size(&c, BYTES);
         perform(c, BENCH_ROUNDING);
@@ -143,7 +152,11 @@ static char *printed_with(const char *format, const struct bench_row *row, bool 
 {
     char *text = NULL;
     size_t bytes;
-    struct bench_table table = { .format = format, .mpi = true, .plans = plans, .beside = "unchecked", .to = open_memstream(&text, &bytes) };
+    struct bench_table table = { .format = format,
+                                 .mpi = true,
+                                 .plans = plans,
+                                 .beside = "unchecked",
+                                 .to = open_memstream(&text, &bytes) };
     bench_table_begin(&table);
     bench_table_row(&table, row);
     bench_table_end(&table, RANKS, true);
@@ -151,7 +164,10 @@ static char *printed_with(const char *format, const struct bench_row *row, bool 
     return text;
 }
 
-static char *printed(const char *format, const struct bench_row *row) { return printed_with(format, row, false); }
+static char *printed(const char *format, const struct bench_row *row)
+{
+    return printed_with(format, row, false);
+}
 
 /* Every line of a table has as many columns. */
 static bool is_even(const char *text, char between)
@@ -169,9 +185,16 @@ static bool is_even(const char *text, char between)
 
 static void a_wrong_line_has_no_speed(void **state)
 {
-    static const char *const formats[] = { "md", "csv", "json" }, *const limits[] = { " 50 |", ",50,", "limit_seconds" };
-    struct bench_row row = { .c = { .kind = BENCH_ALL_REDUCE, .dtype = YOKE_F32, .reduction = YOKE_SUM, .size = RANKS }, .yoke = { 9, 123e-6, 456e-6, 99e-6 },
-                             .mpi = { 9, 321e-6, 654e-6, 1e-6 }, .beside = { 9, 231e-6, 1, 1 }, .beside_elements = 1, .limit = 61.5e-6 };
+    static const char *const formats[] = { "md", "csv", "json" }, *const limits[] = { " 50 |", ",50,",
+                                                                                      "limit_seconds" };
+    struct bench_row row = {
+        .c = { .kind = BENCH_ALL_REDUCE, .dtype = YOKE_F32, .reduction = YOKE_SUM, .size = RANKS },
+        .yoke = { 9, 123e-6, 456e-6, 99e-6 },
+        .mpi = { 9, 321e-6, 654e-6, 1e-6 },
+        .beside = { 9, 231e-6, 1, 1 },
+        .beside_elements = 1,
+        .limit = 61.5e-6
+    };
     (void)state;
     bench_case_size(&row.c, 4096);
     perform(row.c, BENCH_EXACT);
@@ -195,22 +218,34 @@ static void a_wrong_line_has_no_speed(void **state)
 /* As many columns in the row as in the title, and what the plan says. */
 static void a_plan_stands_in_the_line(void **state)
 {
-    struct bench_row row = { .c = { .kind = BENCH_BARRIER, .size = RANKS }, .yoke = { 9, 123e-6, 456e-6, 99e-6 } };
+    struct bench_row row = { .c = { .kind = BENCH_BARRIER, .size = RANKS },
+                             .yoke = { 9, 123e-6, 456e-6, 99e-6 } };
     (void)state;
     for (int has_plan = 0; has_plan < 2; has_plan++) {
-        if (has_plan) row.plan = (struct yoke_comm_plan){ .algorithm = "ring", .chunk_bytes = 65536, .n_lanes = 8, .predicted_us = 77.5, .why = "long, so; they say" };
+        if (has_plan)
+            row.plan = (struct yoke_comm_plan){ .algorithm = "ring",
+                                                .chunk_bytes = 65536,
+                                                .n_lanes = 8,
+                                                .predicted_us = 77.5,
+                                                .why = "long, so; they say" };
         for (int shown = 0; shown < 2; shown++) {
             char *md = printed_with("md", &row, shown), *csv = printed_with("csv", &row, shown);
             assert_int_equal(strstr(md, "| predicted us | why |") != NULL, shown);
-            assert_int_equal(strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say |") != NULL, shown && has_plan);
+            assert_int_equal(
+                strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say |")
+                    != NULL,
+                shown && has_plan);
             assert_int_equal(strstr(csv, ",algorithm,chunk_bytes,lanes,predicted_us,why\n") != NULL, shown);
-            assert_int_equal(strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\"\n") != NULL, shown && has_plan);
-            assert_true(is_even(md, '|') && (is_even(csv, ',') || has_plan)); /* the reason has a comma, in quotes */
+            assert_int_equal(strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\"\n") != NULL,
+                             shown && has_plan);
+            assert_true(is_even(md, '|')
+                        && (is_even(csv, ',') || has_plan)); /* the reason has a comma, in quotes */
             free(md);
             free(csv);
         }
         char *json = printed_with("json", &row, true);
-        assert_int_equal(strstr(json, "\"plan\": {") != NULL && strstr(json, "\"algorithm\": \"ring\"") != NULL, has_plan);
+        assert_int_equal(
+            strstr(json, "\"plan\": {") != NULL && strstr(json, "\"algorithm\": \"ring\"") != NULL, has_plan);
         free(json);
     }
 }
@@ -249,7 +284,8 @@ static void bytes_and_factors(void **state)
     assert_true(c.count == 1 << 18 && bench_bus_factor(&c) == 1.5 && bench_touched_bytes(&c) == 2 << 20);
     c.kind = BENCH_ALL_GATHER;
     bench_case_size(&c, 1 << 20);
-    assert_true(c.count == 1 << 16 && c.bytes == 1 << 20 && bench_bus_factor(&c) == 0.75 && bench_touched_bytes(&c) == 1.25 * (1 << 20));
+    assert_true(c.count == 1 << 16 && c.bytes == 1 << 20 && bench_bus_factor(&c) == 0.75
+                && bench_touched_bytes(&c) == 1.25 * (1 << 20));
     c.in_place = true;
     assert_true(bench_touched_bytes(&c) == 1 << 20);
     bench_case_size(&c, 5); /* up to one element per slice */
@@ -263,13 +299,17 @@ static void bytes_and_factors(void **state)
 static void bytes_between_hosts(void **state)
 {
     static const int host_of[] = { 0, 0, 1, 2, 2, 0 }, one[] = { 0, 0, 0, 0, 0, 0 };
-    static const struct { enum bench_kind kind; int root; double wanted; } rows[] = {
+    static const struct {
+        enum bench_kind kind;
+        int root;
+        double wanted;
+    } rows[] = {
         { BENCH_ALL_REDUCE, 0, 8e6 }, /* 2n (H - 1) / H */
-        { BENCH_BROADCAST, 0, 6e6 },  { BENCH_REDUCE, 3, 6e6 },
-        { BENCH_ALL_GATHER, 0, 5e6 }, { BENCH_REDUCE_SCATTER, 0, 5e6 }, /* all but the slice of the lone rank */
-        { BENCH_ALL_TO_ALL, 0, 9e6 }, /* three ranks' slices for three others */
-        { BENCH_GATHER, 0, 3e6 },     { BENCH_GATHER, 2, 5e6 },         { BENCH_SCATTER, 3, 4e6 },
-        { BENCH_SENDRECV, 0, 6e6 },   { BENCH_BARRIER, 0, 0 },
+        { BENCH_BROADCAST, 0, 6e6 },      { BENCH_REDUCE, 3, 6e6 }, { BENCH_ALL_GATHER, 0, 5e6 },
+        { BENCH_REDUCE_SCATTER, 0, 5e6 }, /* all but the slice of the lone rank */
+        { BENCH_ALL_TO_ALL, 0, 9e6 },     /* three ranks' slices for three others */
+        { BENCH_GATHER, 0, 3e6 },         { BENCH_GATHER, 2, 5e6 }, { BENCH_SCATTER, 3, 4e6 },
+        { BENCH_SENDRECV, 0, 6e6 },       { BENCH_BARRIER, 0, 0 },
     };
     (void)state;
     for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
@@ -283,9 +323,14 @@ static void bytes_between_hosts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_wrong_element_is_seen), cmocka_unit_test(misplaced_and_missing), cmocka_unit_test(ulps),
-        cmocka_unit_test(a_wrong_line_has_no_speed),   cmocka_unit_test(statistics),            cmocka_unit_test(bytes_and_factors),
-        cmocka_unit_test(bytes_between_hosts),         cmocka_unit_test(a_plan_stands_in_the_line),
+        cmocka_unit_test(every_wrong_element_is_seen),
+        cmocka_unit_test(misplaced_and_missing),
+        cmocka_unit_test(ulps),
+        cmocka_unit_test(a_wrong_line_has_no_speed),
+        cmocka_unit_test(statistics),
+        cmocka_unit_test(bytes_and_factors),
+        cmocka_unit_test(bytes_between_hosts),
+        cmocka_unit_test(a_plan_stands_in_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

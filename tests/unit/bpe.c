@@ -48,13 +48,16 @@ static struct yokei_ids encode(struct yokei_bpe *bpe, const void *text, size_t b
     return ids;
 }
 
-static void hold_to(struct yokei_bpe *bpe, const char *name, size_t index, const json_t *text, const json_t *want, unsigned flags)
+static void hold_to(struct yokei_bpe *bpe, const char *name, size_t index, const json_t *text,
+                    const json_t *want, unsigned flags)
 {
     struct yokei_ids ids = encode(bpe, json_string_value(text), json_string_length(text), flags);
     for (size_t i = 0; i < ids.n && i < json_array_size(want); i++)
         if (ids.id[i] != json_integer_value(json_array_get(want, i)))
-            fail_msg("%s, text %zu: token %zu is %d, %d is expected", name, index, i, (int)ids.id[i], (int)json_integer_value(json_array_get(want, i)));
-    if (ids.n != json_array_size(want)) fail_msg("%s, text %zu: %zu tokens, %zu are expected", name, index, ids.n, json_array_size(want));
+            fail_msg("%s, text %zu: token %zu is %d, %d is expected", name, index, i, (int)ids.id[i],
+                     (int)json_integer_value(json_array_get(want, i)));
+    if (ids.n != json_array_size(want))
+        fail_msg("%s, text %zu: %zu tokens, %zu are expected", name, index, ids.n, json_array_size(want));
     free(ids.id);
 }
 
@@ -63,14 +66,20 @@ static void same_tokens_as_huggingface(void **state)
     size_t i, k, n = 0;
     json_t *one, *want;
     (void)state;
-    json_array_foreach(json_object_get(expected, "cases"), i, one) {
+    json_array_foreach(json_object_get(expected, "cases"), i, one)
+    {
         const char *name = json_string_value(json_object_get(one, "name"));
-        json_t *file = json_deep_copy(strcmp(name, "llama3") ? gpt2 : llama3), *pre = json_object_get(one, "pre_tokenizer");
+        json_t *file = json_deep_copy(strcmp(name, "llama3") ? gpt2 : llama3),
+               *pre = json_object_get(one, "pre_tokenizer");
         if (!json_is_null(pre)) json_object_set(file, "pre_tokenizer", pre);
         struct yokei_bpe *bpe = open_good(file);
         const json_t *texts = json_object_get(expected, json_is_null(pre) ? "texts" : "small_texts");
-        json_array_foreach(json_object_get(one, "ids"), k, want) hold_to(bpe, name, k, json_array_get(texts, k), want, 0), n++;
-        json_array_foreach(json_object_get(one, "template"), k, want) hold_to(bpe, name, k, json_array_get(texts, k), want, YOKEI_BPE_TEMPLATE), n++;
+        json_array_foreach(json_object_get(one, "ids"), k, want)
+            hold_to(bpe, name, k, json_array_get(texts, k), want, 0),
+            n++;
+        json_array_foreach(json_object_get(one, "template"), k, want)
+            hold_to(bpe, name, k, json_array_get(texts, k), want, YOKEI_BPE_TEMPLATE),
+            n++;
         yokei_bpe_close(bpe);
         json_decref(file);
     }
@@ -90,22 +99,27 @@ static void classes_are_those_of_the_oracle(void **state)
     const char *name;
     json_t *runs;
     assert_ok(yokei_bpe_compile("test", "\\p{Cn}", false, &unassigned));
-    json_object_foreach(json_object_get(expected, "classes"), name, runs) {
+    json_object_foreach(json_object_get(expected, "classes"), name, runs)
+    {
         if (strcmp(name, "nfc changes") == 0) continue;
         int64_t next = 0, n_matches = 0;
         size_t run = 0;
         bool wanted = true;
-        assert_ok(strcmp(name, "word") ? yokei_bpe_compile("test", name, false, &code) : yokei_bpe_compile_word(&code));
+        assert_ok(strcmp(name, "word") ? yokei_bpe_compile("test", name, false, &code)
+                                       : yokei_bpe_compile_word(&code));
         for (uint32_t c = 0; c < 0x110000; c++) {
-            while (c == next) { /* the next run begins; its length is not 0, but for the first one's, perhaps */
+            while (c
+                   == next) { /* the next run begins; its length is not 0, but for the first one's, perhaps */
                 wanted = !wanted;
-                next = run < json_array_size(runs) ? next + json_integer_value(json_array_get(runs, run++)) : INT64_MAX;
+                next = run < json_array_size(runs) ? next + json_integer_value(json_array_get(runs, run++))
+                                                   : INT64_MAX;
             }
             if (c >= 0xd800 && c < 0xe000) continue;
             char text[4];
             size_t n = 0, begin, end;
             bool found, is_new;
-            if (c < 0x80) text[n++] = (char)c;
+            if (c < 0x80)
+                text[n++] = (char)c;
             else {
                 const int length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
                 text[n++] = (char)((0xf0 << (4 - length) & 0xff) | c >> 6 * (length - 1));
@@ -116,7 +130,9 @@ static void classes_are_those_of_the_oracle(void **state)
             n_matches += found;
             if (found == wanted) continue;
             assert_ok(yokei_bpe_match(&none, unassigned, data, text, n, 0, &is_new, &begin, &end));
-            if (!is_new || found) fail_msg("%s: U+%04X %s", name, (unsigned)c, found ? "matches, but not in the oracle" : "does not match, but does in the oracle");
+            if (!is_new || found)
+                fail_msg("%s: U+%04X %s", name, (unsigned)c,
+                         found ? "matches, but not in the oracle" : "does not match, but does in the oracle");
         }
         assert_true(n_matches >= 25);
         pcre2_code_free(code);
@@ -144,12 +160,17 @@ static void what_is_surely_nfc(void **state)
 /* Draw bytes. Some runs of them are UTF-8 and some are not; special tokens and spaces are between them. */
 static size_t draw_bytes(struct yokei_philox_key key, uint64_t trial, unsigned char *out, size_t room)
 {
-    static const char *const words[] = { " the", "\xf0\x9f\x98\x80", "<|endoftext|>", "\xc3\xa9", "  ", "\n", "1234", "WORD", "\xe4\xbd", "LEFT ", "'s", "\xed\xa0\x80" };
+    static const char *const words[] = {
+        " the", "\xf0\x9f\x98\x80", "<|endoftext|>", "\xc3\xa9", "  ",          "\n", "1234",
+        "WORD", "\xe4\xbd",         "LEFT ",         "'s",       "\xed\xa0\x80"
+    };
     size_t n = 0;
     for (uint64_t i = 0; n + 16 < room; i++) {
-        const double u = yokei_uniform(key, trial * 4096 + 2 * i), v = yokei_uniform(key, trial * 4096 + 2 * i + 1);
+        const double u = yokei_uniform(key, trial * 4096 + 2 * i),
+                     v = yokei_uniform(key, trial * 4096 + 2 * i + 1);
         if (u < 0.02) break;
-        if (u < 0.4) out[n++] = (unsigned char)(v * 256);
+        if (u < 0.4)
+            out[n++] = (unsigned char)(v * 256);
         else {
             const char *word = words[(size_t)(v * YOKE_COUNT(words))];
             memcpy(out + n, word, strlen(word));
@@ -186,7 +207,8 @@ static void any_bytes_come_back(void **state)
             size_t bytes, n = draw_bytes(key, trial, text, sizeof text);
             struct yokei_ids ids = encode(bpe, text, n, 0);
             assert_ok(yokei_bpe_decode(bpe, ids.id, ids.n, &back, &bytes));
-            if (bytes != n || memcmp(back, text, n) != 0) fail_msg("trial %d: %zu bytes came back as %zu others", (int)trial, n, bytes);
+            if (bytes != n || memcmp(back, text, n) != 0)
+                fail_msg("trial %d: %zu bytes came back as %zu others", (int)trial, n, bytes);
             free(back);
             free(ids.id);
         }
@@ -223,7 +245,9 @@ static size_t merge_slowly(const struct yokei_bpe *bpe, int32_t *id, size_t n)
         for (size_t i = 0; i + 1 < n; i++)
             for (size_t k = 0; k <= bpe->merge_mask; k++) {
                 const struct yokei_bpe_merge *m = &bpe->merge[k];
-                if (m->id >= 0 && m->pair == ((uint64_t)(uint32_t)id[i] << 32 | (uint32_t)id[i + 1]) && (!best || m->rank < best->rank)) best = m, at = i;
+                if (m->id >= 0 && m->pair == ((uint64_t)(uint32_t)id[i] << 32 | (uint32_t)id[i + 1])
+                    && (!best || m->rank < best->rank))
+                    best = m, at = i;
             }
         if (!best) return n;
         id[at] = best->id;
@@ -240,7 +264,8 @@ static void merges_are_those_of_the_definition(void **state)
         unsigned char word[60];
         int32_t slow[60];
         const size_t n = 1 + (size_t)(yokei_uniform(key, trial) * 59);
-        for (size_t i = 0; i < n; i++) word[i] = (unsigned char)"etaonisr"[(size_t)(yokei_uniform(key, 1000 + 64 * trial + i) * 8)];
+        for (size_t i = 0; i < n; i++)
+            word[i] = (unsigned char)"etaonisr"[(size_t)(yokei_uniform(key, 1000 + 64 * trial + i) * 8)];
         for (size_t i = 0; i < n; i++) slow[i] = bpe->byte_id[word[i]];
         const size_t want = merge_slowly(bpe, slow, n);
         struct yokei_ids ids = { 0 };
@@ -261,7 +286,8 @@ static void long_words_are_quick(void **state)
     struct yokei_bpe *bpe = open_good(llama3);
     size_t bytes;
     assert_non_null(word);
-    for (size_t i = 0; i < BYTES; i++) word[i] = "theprogramisfreesoftwareyoucanredistributeit"[i * i / 7 % 44];
+    for (size_t i = 0; i < BYTES; i++)
+        word[i] = "theprogramisfreesoftwareyoucanredistributeit"[i * i / 7 % 44];
     const uint64_t begun = yokei_now_ns();
     struct yokei_ids ids = encode(bpe, word, BYTES, 0);
     const double seconds = (double)(yokei_now_ns() - begun) * 1e-9;
@@ -283,7 +309,8 @@ static void long_words_are_quick(void **state)
 /* ---- files that are wrong ---- */
 
 /* `change` is set at the path ("model.type") of a copy of a good file; the error has these words. */
-static void refused(yoke_status status, const json_t *file, const char *path, json_t *change, const char *words)
+static void refused(yoke_status status, const json_t *file, const char *path, json_t *change,
+                    const char *words)
 {
     json_t *copy = json_deep_copy(file), *at = copy;
     char key[64];
@@ -292,16 +319,24 @@ static void refused(yoke_status status, const json_t *file, const char *path, js
         snprintf(key, sizeof key, "%.*s", (int)(dot - path), path);
         at = json_is_array(at) ? json_array_get(at, (size_t)atoi(key)) : json_object_get(at, key);
     }
-    if (json_is_array(at)) json_array_set_new(at, (size_t)atoi(path), change);
-    else if (change) json_object_set_new(at, path, change);
-    else json_object_del(at, path);
+    if (json_is_array(at))
+        json_array_set_new(at, (size_t)atoi(path), change);
+    else if (change)
+        json_object_set_new(at, path, change);
+    else
+        json_object_del(at, path);
     assert_fails(status, words, open_json(copy, &bpe));
-    if (!strstr(yoke_last_error(), "test.json")) fail_msg("the error '%s' does not name the file", yoke_last_error());
+    if (!strstr(yoke_last_error(), "test.json"))
+        fail_msg("the error '%s' does not name the file", yoke_last_error());
     json_decref(copy);
 }
 
 static json_t *typed(const char *type) { return json_pack("{s:s}", "type", type); }
-static json_t *split(const char *pattern) { return json_pack("{s:s,s:{s:s},s:s,s:b}", "type", "Split", "pattern", "Regex", pattern, "behavior", "Isolated", "invert", 0); }
+static json_t *split(const char *pattern)
+{
+    return json_pack("{s:s,s:{s:s},s:s,s:b}", "type", "Split", "pattern", "Regex", pattern, "behavior",
+                     "Isolated", "invert", 0);
+}
 
 static void broken_files_are_refused(void **state)
 {
@@ -310,35 +345,45 @@ static void broken_files_are_refused(void **state)
     char *text = json_dumps(gpt2, 0);
     for (size_t i = 0; i < 40; i++) { /* cut off anywhere */
         const size_t n = strlen(text) * i / 40;
-        assert_fails(YOKE_EDATA, n ? "not valid JSON: line 1, column" : "is empty", yokei_bpe_parse("test.json", text, n, &bpe));
+        assert_fails(YOKE_EDATA, n ? "not valid JSON: line 1, column" : "is empty",
+                     yokei_bpe_parse("test.json", text, n, &bpe));
     }
     free(text);
     refused(YOKE_ECONFIG, gpt2, "model", NULL, "model is missing");
     refused(YOKE_ECONFIG, gpt2, "model", json_string("BPE"), "model is a string; an object");
     refused(YOKE_ECONFIG, gpt2, "model.vocab", json_array(), "model.vocab is a list; an object");
     refused(YOKE_EDATA, gpt2, "model.vocab", json_object(), "model.vocab is empty");
-    refused(YOKE_ECONFIG, gpt2, "model.vocab.he", json_real(1.5), "model.vocab[\"he\"] is a number; an integer");
+    refused(YOKE_ECONFIG, gpt2, "model.vocab.he", json_real(1.5),
+            "model.vocab[\"he\"] is a number; an integer");
     refused(YOKE_EDATA, gpt2, "model.vocab.he", json_integer(3), "which");
     refused(YOKE_EDATA, gpt2, "model.vocab.he", json_integer(-3), "must be between 0 and");
     refused(YOKE_EDATA, gpt2, "model.vocab.he", json_integer(1 << 30), "must be between 0 and");
     refused(YOKE_ECONFIG, gpt2, "model.merges", json_object(), "model.merges is an object; a list");
-    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_integer(1), "model.merges[5] is an integer; \"a b\" or");
+    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_integer(1),
+            "model.merges[5] is an integer; \"a b\" or");
     refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_string("ab"), "model.merges[5] is \"ab\"; two tokens");
-    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_string("a b c"), "model.merges[5] is \"a b c\"; two tokens");
-    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_pack("[s]", "a"), "model.merges[5] is a list, but not of two");
-    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_pack("[si]", "a", 1), "model.merges[5] is a list, but not of two");
-    refused(YOKE_EDATA, gpt2, "model.merges.5", json_pack("[ss]", "a", "nowhere"), "model.merges[5] names \"nowhere\"");
+    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_string("a b c"),
+            "model.merges[5] is \"a b c\"; two tokens");
+    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_pack("[s]", "a"),
+            "model.merges[5] is a list, but not of two");
+    refused(YOKE_ECONFIG, gpt2, "model.merges.5", json_pack("[si]", "a", 1),
+            "model.merges[5] is a list, but not of two");
+    refused(YOKE_EDATA, gpt2, "model.merges.5", json_pack("[ss]", "a", "nowhere"),
+            "model.merges[5] names \"nowhere\"");
     refused(YOKE_EDATA, gpt2, "model.merges.5", json_pack("[ss]", "z", "z"), "model.merges[5] names \"zz\"");
-    refused(YOKE_ECONFIG, gpt2, "model.ignore_merges", json_integer(1), "model.ignore_merges is an integer; true or false");
+    refused(YOKE_ECONFIG, gpt2, "model.ignore_merges", json_integer(1),
+            "model.ignore_merges is an integer; true or false");
     refused(YOKE_ECONFIG, gpt2, "added_tokens", json_object(), "added_tokens is an object; a list");
     refused(YOKE_ECONFIG, gpt2, "added_tokens.1", json_null(), "added_tokens[1] is null; an object");
     refused(YOKE_ECONFIG, gpt2, "added_tokens.1.id", json_string("7"), "added_tokens[1].id is a string");
     refused(YOKE_EDATA, gpt2, "added_tokens.1.id", json_integer(9), "which");
     refused(YOKE_EDATA, gpt2, "added_tokens.1.content", json_string(""), "added_tokens[1].content is empty");
-    refused(YOKE_EDATA, gpt2, "added_tokens.1", json_deep_copy(json_array_get(json_object_get(gpt2, "added_tokens"), 2)), "is there twice");
+    refused(YOKE_EDATA, gpt2, "added_tokens.1",
+            json_deep_copy(json_array_get(json_object_get(gpt2, "added_tokens"), 2)), "is there twice");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split("(a"), "is no expression that PCRE2 takes");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split("a*"), "matches the empty text");
-    refused(YOKE_ECONFIG, llama3, "post_processor.processors.1.special_tokens", NULL, "has no ids of \"<|begin_of_text|>\"");
+    refused(YOKE_ECONFIG, llama3, "post_processor.processors.1.special_tokens", NULL,
+            "has no ids of \"<|begin_of_text|>\"");
     refused(YOKE_ECONFIG, llama3, "post_processor.processors.1.single", json_array(), "has the text 0 times");
     assert_fails(YOKE_EDATA, "/nowhere", yokei_bpe_open("/nowhere", &bpe));
     assert_fails(YOKE_EDATA, "/dev/tokenizer.json", yokei_bpe_open("/dev", &bpe));
@@ -361,14 +406,16 @@ static void damaged_files_do_no_harm(void **state)
         const int n_changes = 1 + (int)(yokei_uniform(key, 64 * trial) * 4);
         for (int i = 0; i < n_changes; i++) {
             const size_t at = (size_t)(yokei_uniform(key, 64 * trial + 2 + 3 * (uint64_t)i) * (double)n);
-            text[at] = "0123456789\"{}[],:\\abctrue -\xff\x00"[(size_t)(yokei_uniform(key, 64 * trial + 3 + 3 * (uint64_t)i) * 30)];
+            text[at] = "0123456789\"{}[],:\\abctrue -\xff\x00"[(
+                size_t)(yokei_uniform(key, 64 * trial + 3 + 3 * (uint64_t)i) * 30)];
         }
         struct yokei_bpe *bpe = NULL;
         struct yokei_ids ids = { 0 };
         const yoke_status status = yokei_bpe_parse("test.json", text, n, &bpe);
         n_refused += status != YOKE_OK;
         assert_true(status == YOKE_OK || status == YOKE_EDATA || status == YOKE_ECONFIG);
-        if (!status) (void)yokei_bpe_encode(bpe, "a text <|endoftext|> WORD 123\n", 31, YOKEI_BPE_TEMPLATE, &ids);
+        if (!status)
+            (void)yokei_bpe_encode(bpe, "a text <|endoftext|> WORD 123\n", 31, YOKEI_BPE_TEMPLATE, &ids);
         free(ids.id);
         yokei_bpe_close(bpe);
         free(text);
@@ -379,26 +426,37 @@ static void damaged_files_do_no_harm(void **state)
 static void other_kinds_are_refused_by_name(void **state)
 {
     (void)state;
-    refused(YOKE_ECONFIG, gpt2, "model.type", json_string("Unigram"), "SentencePiece tokenizer (model: type Unigram)");
+    refused(YOKE_ECONFIG, gpt2, "model.type", json_string("Unigram"),
+            "SentencePiece tokenizer (model: type Unigram)");
     refused(YOKE_ECONFIG, gpt2, "model.type", json_string("WordPiece"), "model.type is \"WordPiece\"");
     refused(YOKE_ECONFIG, gpt2, "model.byte_fallback", json_true(), "SentencePiece");
     refused(YOKE_ECONFIG, gpt2, "model.dropout", json_real(0.1), "model.dropout");
-    refused(YOKE_ECONFIG, gpt2, "model.end_of_word_suffix", json_string("</w>"), "model.end_of_word_suffix is \"</w>\"");
-    refused(YOKE_ECONFIG, gpt2, "model.continuing_subword_prefix", json_string("##"), "model.continuing_subword_prefix is \"##\"");
+    refused(YOKE_ECONFIG, gpt2, "model.end_of_word_suffix", json_string("</w>"),
+            "model.end_of_word_suffix is \"</w>\"");
+    refused(YOKE_ECONFIG, gpt2, "model.continuing_subword_prefix", json_string("##"),
+            "model.continuing_subword_prefix is \"##\"");
     refused(YOKE_ECONFIG, gpt2, "normalizer", typed("Lowercase"), "normalizer is Lowercase");
-    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Metaspace"), "SentencePiece tokenizer (pre_tokenizer: Metaspace)");
+    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Metaspace"),
+            "SentencePiece tokenizer (pre_tokenizer: Metaspace)");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", typed("Whitespace"), "pre_tokenizer is Whitespace");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", NULL, "pre_tokenizer is missing");
     refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split("a"), "pre_tokenizer is without ByteLevel");
-    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", json_pack("{s:s,s:[oo]}", "type", "Sequence", "pretokenizers", typed("ByteLevel"), typed("ByteLevel")),
+    refused(YOKE_ECONFIG, gpt2, "pre_tokenizer",
+            json_pack("{s:s,s:[oo]}", "type", "Sequence", "pretokenizers", typed("ByteLevel"),
+                      typed("ByteLevel")),
             "pre_tokenizer.pretokenizers[1] is ByteLevel");
     refused(YOKE_ECONFIG, gpt2, "decoder", typed("WordPiece"), "decoder is WordPiece");
     refused(YOKE_ECONFIG, gpt2, "decoder", NULL, "decoder is missing");
-    refused(YOKE_ECONFIG, gpt2, "post_processor", typed("BertProcessing"), "post_processor is BertProcessing");
+    refused(YOKE_ECONFIG, gpt2, "post_processor", typed("BertProcessing"),
+            "post_processor is BertProcessing");
     refused(YOKE_ECONFIG, gpt2, "version", json_string("2.0"), "version is \"2.0\"");
-    static const char *const patterns[] = { "^a", "a$", "a\\b", "(a)\\1", "\\h", "\\p{Han}", "\\p{Alphabetic}", "[a[b]]", "[a&&b]", "\\w", "[\\W]", "a{1,2}+", "a{,2}", "(?<n>a)", "(?m:a)",
-                                            "\\R", "a\\", "[a", "\\p{L" };
-    for (size_t i = 0; i < YOKE_COUNT(patterns); i++) refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split(patterns[i]), "engines understand differently");
+    static const char *const patterns[] = {
+        "^a",     "a$",     "a\\b", "(a)\\1", "\\h",     "\\p{Han}", "\\p{Alphabetic}",
+        "[a[b]]", "[a&&b]", "\\w",  "[\\W]",  "a{1,2}+", "a{,2}",    "(?<n>a)",
+        "(?m:a)", "\\R",    "a\\",  "[a",     "\\p{L"
+    };
+    for (size_t i = 0; i < YOKE_COUNT(patterns); i++)
+        refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split(patterns[i]), "engines understand differently");
 }
 
 /* Ids that no token has: the file is valid, but the ids must be refused. */
@@ -417,7 +475,8 @@ static void holes_between_ids(void **state)
     const int32_t good[] = { 1000, 5 }, hole[] = { 5, 999 }, outside[] = { 1001 }, negative[] = { -1 };
     assert_ok(yokei_bpe_decode(bpe, good, 2, &text, &bytes));
     free(text);
-    assert_fails(YOKE_EDATA, "no token of id 999, which stands at place 1", yokei_bpe_decode(bpe, hole, 2, &text, &bytes));
+    assert_fails(YOKE_EDATA, "no token of id 999, which stands at place 1",
+                 yokei_bpe_decode(bpe, hole, 2, &text, &bytes));
     assert_fails(YOKE_EDATA, "no token of id 1001", yokei_bpe_decode(bpe, outside, 1, &text, &bytes));
     assert_fails(YOKE_EDATA, "no token of id -1", yokei_bpe_decode(bpe, negative, 1, &text, &bytes));
     yokei_bpe_close(bpe);
@@ -431,7 +490,8 @@ static void what_cannot_be_encoded(void **state)
     json_t *file = json_deep_copy(gpt2);
     json_object_del(json_object_get(json_object_get(file, "model"), "vocab"), "\u010b"); /* byte 0x0b */
     struct yokei_bpe *bpe = open_good(file);
-    assert_fails(YOKE_EDATA, "no token for the byte 0x0b, which is at byte 4", yokei_bpe_encode(bpe, "abc \x0b", 5, 0, &ids));
+    assert_fails(YOKE_EDATA, "no token for the byte 0x0b, which is at byte 4",
+                 yokei_bpe_encode(bpe, "abc \x0b", 5, 0, &ids));
     yokei_bpe_close(bpe);
     json_object_set_new(file, "normalizer", typed("NFC"));
     json_object_set(file, "model", json_object_get(gpt2, "model"));
@@ -458,11 +518,19 @@ static void tokens_by_name_and_kind(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_tokens_as_huggingface), cmocka_unit_test(classes_are_those_of_the_oracle), cmocka_unit_test(what_is_surely_nfc),
-        cmocka_unit_test(any_bytes_come_back), cmocka_unit_test(damaged_files_do_no_harm),
-        cmocka_unit_test(broken_text_is_words_of_its_own), cmocka_unit_test(merges_are_those_of_the_definition), cmocka_unit_test(long_words_are_quick),
-        cmocka_unit_test(broken_files_are_refused), cmocka_unit_test(other_kinds_are_refused_by_name), cmocka_unit_test(holes_between_ids),
-        cmocka_unit_test(what_cannot_be_encoded), cmocka_unit_test(tokens_by_name_and_kind),
+        cmocka_unit_test(same_tokens_as_huggingface),
+        cmocka_unit_test(classes_are_those_of_the_oracle),
+        cmocka_unit_test(what_is_surely_nfc),
+        cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(broken_text_is_words_of_its_own),
+        cmocka_unit_test(merges_are_those_of_the_definition),
+        cmocka_unit_test(long_words_are_quick),
+        cmocka_unit_test(broken_files_are_refused),
+        cmocka_unit_test(other_kinds_are_refused_by_name),
+        cmocka_unit_test(holes_between_ids),
+        cmocka_unit_test(what_cannot_be_encoded),
+        cmocka_unit_test(tokens_by_name_and_kind),
     };
     expected = golden("expected");
     gpt2 = golden("gpt2");

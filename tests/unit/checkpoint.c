@@ -49,11 +49,14 @@ static void make_fake(struct fake *f, int n_ranks)
         snprintf(f->parameter[i].name, sizeof f->parameter[i].name, "%s", t.name);
         f->parameter[i].n_dims = t.n_dims;
         memcpy(f->parameter[i].shape, t.shape, sizeof t.shape);
-        f->item[i] = (struct yokei_save_item){ .parameter = &f->parameter[i], .owner = i % n_ranks, .local = i };
+        f->item[i] = (struct yokei_save_item){ .parameter = &f->parameter[i],
+                                               .owner = i % n_ranks,
+                                               .local = i };
     }
 }
 
-static yoke_status get(void *context, const struct yokei_save_item *item, enum yoke_tensor_kind kind, int64_t first, int64_t n, float *out)
+static yoke_status get(void *context, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                       int64_t first, int64_t n, float *out)
 {
     struct fake *f = context;
     if (!item->spread) {
@@ -62,7 +65,8 @@ static yoke_status get(void *context, const struct yokei_save_item *item, enum y
         return YOKE_OK;
     }
     /* Rank r has the elements i with i % n_ranks == r. */
-    for (int64_t i = f->rank; i < n; i += f->n_ranks) f->shared[i] = value_of(item->parameter->name, kind, first + i, f->step);
+    for (int64_t i = f->rank; i < n; i += f->n_ranks)
+        f->shared[i] = value_of(item->parameter->name, kind, first + i, f->step);
     pthread_barrier_wait(f->barrier);
     if (f->rank == item->owner) memcpy(out, f->shared, (size_t)n * sizeof *out);
     pthread_barrier_wait(f->barrier);
@@ -83,9 +87,17 @@ static yoke_status agree(void *context, yoke_status mine)
 
 static struct yokei_manifest manifest_of(const struct fake *f, struct yokei_plan_rank *rank)
 {
-    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT, .version = 1, .yoke = "test", .step = f->step, .optimizer_step = f->step,
-                                .tokens = 64 * f->step, .data_order = YOKEI_DATA_ORDER, .data_next_sample = 4 * f->step, .seed = 7,
-                                .loss_scale = 1, .plan = YOKEI_PLAN_INIT };
+    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
+                                .version = 1,
+                                .yoke = "test",
+                                .step = f->step,
+                                .optimizer_step = f->step,
+                                .tokens = 64 * f->step,
+                                .data_order = YOKEI_DATA_ORDER,
+                                .data_next_sample = 4 * f->step,
+                                .seed = 7,
+                                .loss_scale = 1,
+                                .plan = YOKEI_PLAN_INIT };
     m.plan.model = tiny;
     m.plan.batch = m.plan.sequence = 4;
     *rank = (struct yokei_plan_rank){ "host", 1, 4, 4, 1 };
@@ -94,14 +106,22 @@ static struct yokei_manifest manifest_of(const struct fake *f, struct yokei_plan
     return m;
 }
 
-static yoke_status save_as(struct fake *f, const char *dir, int64_t step, int64_t keep, const struct yoke_gpt2_config *model)
+static yoke_status save_as(struct fake *f, const char *dir, int64_t step, int64_t keep,
+                           const struct yoke_gpt2_config *model)
 {
     struct yokei_plan_rank rank;
     f->step = step;
     struct yokei_manifest m = manifest_of(f, &rank);
     if (model) m.plan.model = *model;
-    struct yokei_save save = { .dir = dir, .keep = keep, .rank = f->rank, .items = f->item, .n_items = f->n, .manifest = &m, .context = f,
-                               .get = get, .agree = f->n_ranks > 1 ? agree : NULL };
+    struct yokei_save save = { .dir = dir,
+                               .keep = keep,
+                               .rank = f->rank,
+                               .items = f->item,
+                               .n_items = f->n,
+                               .manifest = &m,
+                               .context = f,
+                               .get = get,
+                               .agree = f->n_ranks > 1 ? agree : NULL };
     yoke_status status = yokei_checkpoint_save(&save);
     m.plan.ranks = NULL;
     m.plan.n_ranks = 0;
@@ -118,7 +138,8 @@ static yoke_status save_step(const char *dir, int64_t step, int64_t keep)
 
 static bool values_are(const struct yokei_checkpoint *c, int64_t step)
 {
-    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
+                                                   YOKE_TENSOR_MOMENT2 };
     bool same = c->manifest.step == step && c->manifest.data_next_sample == 4 * step;
     for (int64_t i = 0; i < yokei_gpt2_n_tensors(&tiny); i++)
         for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
@@ -244,7 +265,8 @@ static void flip(const char *path, size_t byte, int bit)
 }
 
 /* Flip a bit, expect that the checkpoint is refused with these words, and flip the bit back. */
-static void expect_refused(const char *folder, const char *file, size_t byte, int bit, unsigned flags, const char *words)
+static void expect_refused(const char *folder, const char *file, size_t byte, int bit, unsigned flags,
+                           const char *words)
 {
     char path[800];
     struct yokei_checkpoint *c;
@@ -256,7 +278,8 @@ static void expect_refused(const char *folder, const char *file, size_t byte, in
 
 static void every_flip_is_refused(void **state)
 {
-    static const char *const shards[] = { "model-00001-of-00001.safetensors", "optimizer-00001-of-00001.safetensors" };
+    static const char *const shards[] = { "model-00001-of-00001.safetensors",
+                                          "optimizer-00001-of-00001.safetensors" };
     static const char *const texts[] = { "checkpoint.json", "config.json", "model.safetensors.index.json" };
     char folder[600], path[800];
     struct yokei_checkpoint *c;
@@ -271,14 +294,18 @@ static void every_flip_is_refused(void **state)
         assert_ok(yokei_safetensors_file_open(path, 0, &file));
         size_t header = yokei_shard_header_bytes(&file.map);
         for (size_t byte = 0; byte < header; byte++) /* without reading the data: headers alone must do */
-            expect_refused(folder, shards[s], byte, (int)(8 * yokei_uniform(key, drawn++)), YOKEI_SAFETENSORS_NO_HASH, shards[s]);
+            expect_refused(folder, shards[s], byte, (int)(8 * yokei_uniform(key, drawn++)),
+                           YOKEI_SAFETENSORS_NO_HASH, shards[s]);
         for (size_t i = 0; i < file.n_tensors; i++)
             for (int k = 0; k < 4; k++) { /* the first and the last byte, and two between */
                 const struct yokei_tensor *t = &file.tensors[i];
-                size_t at = k == 0 ? 0 : k == 1 ? t->bytes - 1 : (size_t)((double)t->bytes * yokei_uniform(key, drawn++));
+                size_t at = k == 0   ? 0
+                            : k == 1 ? t->bytes - 1
+                                     : (size_t)((double)t->bytes * yokei_uniform(key, drawn++));
                 char words[200];
                 snprintf(words, sizeof words, "tensor %s in", t->name);
-                expect_refused(folder, shards[s], (size_t)((const unsigned char *)t->data - file.map.data) + at,
+                expect_refused(folder, shards[s],
+                               (size_t)((const unsigned char *)t->data - file.map.data) + at,
                                (int)(8 * yokei_uniform(key, drawn++)), 0, words);
             }
         yokei_safetensors_file_close(&file);
@@ -288,7 +315,8 @@ static void every_flip_is_refused(void **state)
         snprintf(path, sizeof path, "%s/%s", folder, texts[f]);
         assert_int_equal(stat(path, &st), 0);
         for (size_t byte = 0; byte < (size_t)st.st_size; byte++)
-            expect_refused(folder, texts[f], byte, (int)(8 * yokei_uniform(key, drawn++)), YOKEI_SAFETENSORS_NO_HASH, texts[f]);
+            expect_refused(folder, texts[f], byte, (int)(8 * yokei_uniform(key, drawn++)),
+                           YOKEI_SAFETENSORS_NO_HASH, texts[f]);
     }
     assert_ok(yokei_checkpoint_open(folder, 0, &c)); /* and all is well again */
     yokei_checkpoint_close(c);
@@ -303,17 +331,21 @@ static void all_problems_at_once(void **state)
     (void)state;
     two.n_layer = 2;
     make_fake(&f, 1);
-    f.parameter[1].shape[0] = 15;                                               /* wpe */
+    f.parameter[1].shape[0] = 15;                                                /* wpe */
     snprintf(f.parameter[2].name, sizeof f.parameter[2].name, "h.0.odd.weight"); /* was h.0.ln_1.weight */
     assert_ok(save_as(&f, in_folder("problems"), 1, 0, &two));
     snprintf(folder, sizeof folder, "%s/step-0000001", in_folder("problems"));
     snprintf(path, sizeof path, "%s/config.json", folder);
     assert_int_equal(unlink(path), 0);
     assert_fails(YOKE_EDATA, "config.json is missing", yokei_checkpoint_open(folder, 0, &c));
-    static const char *const said[] = { "problems:", "tensor wpe.weight has shape [15, 16]; the model needs [16, 16]", "tensor h.0.ln_1.weight is missing",
-                                        "tensor h.0.ln_1.weight.moment2 is missing", "tensor h.1.attn.c_attn.bias is missing" };
+    static const char *const said[] = {
+        "problems:", "tensor wpe.weight has shape [15, 16]; the model needs [16, 16]",
+        "tensor h.0.ln_1.weight is missing", "tensor h.0.ln_1.weight.moment2 is missing",
+        "tensor h.1.attn.c_attn.bias is missing"
+    };
     for (size_t i = 0; i < YOKE_COUNT(said); i++)
-        if (!strstr(yoke_last_error(), said[i])) fail_msg("'%s' does not say '%s'", yoke_last_error(), said[i]);
+        if (!strstr(yoke_last_error(), said[i]))
+            fail_msg("'%s' does not say '%s'", yoke_last_error(), said[i]);
     make_fake(&f, 1);
     f.n++;
     f.parameter[f.n - 1] = f.parameter[2];
@@ -321,7 +353,9 @@ static void all_problems_at_once(void **state)
     snprintf(f.parameter[f.n - 1].name, sizeof f.parameter[0].name, "h.0.extra");
     assert_ok(save_as(&f, in_folder("problems"), 2, 0, NULL));
     snprintf(folder, sizeof folder, "%s/step-0000002", in_folder("problems"));
-    assert_fails(YOKE_EDATA, "tensor h.0.extra.moment1 in optimizer-00001-of-00001.safetensors does not belong", yokei_checkpoint_open(folder, 0, &c));
+    assert_fails(YOKE_EDATA,
+                 "tensor h.0.extra.moment1 in optimizer-00001-of-00001.safetensors does not belong",
+                 yokei_checkpoint_open(folder, 0, &c));
 }
 
 static void remove_file(const char *format, const char *dir)
@@ -440,7 +474,9 @@ static void compared_and_converted(void **state)
     float have[100];
     assert_ok(yokei_tensor_piece(t, 50, 100, YOKE_F32, have));
     for (int i = 0; i < 100; i++)
-        assert_true(have[i] == yokei_bf16_to_f32(yokei_f32_to_bf16(value_of(t->name, YOKE_TENSOR_WEIGHT, 50 + i, 1))));
+        assert_true(
+            have[i]
+            == yokei_bf16_to_f32(yokei_f32_to_bf16(value_of(t->name, YOKE_TENSOR_WEIGHT, 50 + i, 1))));
     yokei_safetensors_close(file);
     assert_ok(yokei_model_convert(out, in_folder("again"), YOKE_F32, false)); /* and from there on */
     yokei_checkpoint_close(x);
@@ -459,14 +495,17 @@ static void too_large_for_f16(void **state)
     assert_int_equal(mkdir(dir, 0777), 0);
     for (int i = 0; i < (int)yokei_gpt2_n_tensors(&tiny); i++) {
         assert_ok(yokei_gpt2_tensor(&tiny, i, &want[i]));
-        t[i] = (struct yokei_tensor){ .name = want[i].name, .dtype = YOKE_F32, .n_dims = want[i].n_dims, .data = values };
+        t[i] = (struct yokei_tensor){
+            .name = want[i].name, .dtype = YOKE_F32, .n_dims = want[i].n_dims, .data = values
+        };
         memcpy(t[i].shape, want[i].shape, sizeof want[i].shape);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     assert_ok(yokei_safetensors_save(path, t, (size_t)yokei_gpt2_n_tensors(&tiny), NULL, 0));
     snprintf(path, sizeof path, "%s/config.json", dir);
     assert_ok(yokei_gpt2_config_write(path, &tiny));
-    assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000", yokei_model_convert(dir, in_folder("f16"), YOKE_F16, true));
+    assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000",
+                 yokei_model_convert(dir, in_folder("f16"), YOKE_F16, true));
     assert_int_not_equal(access(in_folder("f16"), F_OK), 0);
     assert_int_not_equal(access(in_folder("f16.tmp"), F_OK), 0);
     assert_ok(yokei_model_convert(dir, in_folder("bf16"), YOKE_BF16, true));
@@ -490,14 +529,16 @@ static void folders_are_claimed(void **state)
     const pid_t pid = fork();
     if (pid == 0) {
         close(go[1]);
-        if (!yokei_folder_claim(temporary, &lock)) lock = open(in_folder("claimed-out.tmp/half"), O_CREAT | O_WRONLY, 0600);
+        if (!yokei_folder_claim(temporary, &lock))
+            lock = open(in_folder("claimed-out.tmp/half"), O_CREAT | O_WRONLY, 0600);
         (void)!write(ready[1], "r", 1);
         (void)!read(go[0], &byte, 1); /* until it is killed */
         _exit(0);
     }
     assert_int_equal(read(ready[0], &byte, 1), 1);
     assert_true(yokei_folder_is_held(temporary));
-    assert_fails(YOKE_EIO, "another process is writing it now", yokei_model_convert(dir, out, YOKE_F32, true));
+    assert_fails(YOKE_EIO, "another process is writing it now",
+                 yokei_model_convert(dir, out, YOKE_F32, true));
     assert_int_equal(access(in_folder("claimed-out.tmp/half"), F_OK), 0);
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &code, 0), pid);
@@ -508,7 +549,8 @@ static void folders_are_claimed(void **state)
     assert_int_not_equal(access(in_folder("claimed-out/.yoke-lock"), F_OK), 0);
     assert_int_equal(access(in_folder("claimed-out/model.safetensors"), F_OK), 0);
     assert_ok(yokei_make_folder(in_folder("claimed-out2.tmp/mine")));
-    assert_fails(YOKE_EIO, "is in the way", yokei_model_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
+    assert_fails(YOKE_EIO, "is in the way",
+                 yokei_model_convert(dir, in_folder("claimed-out2"), YOKE_F32, true));
     assert_int_equal(access(in_folder("claimed-out2.tmp/mine"), F_OK), 0);
     /*
      * Two jobs save into one folder. The second must get an error, and the first must keep what it has
@@ -524,9 +566,14 @@ static void folders_are_claimed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_anywhere), cmocka_unit_test(full_anywhere), cmocka_unit_test(every_flip_is_refused),
-        cmocka_unit_test(all_problems_at_once), cmocka_unit_test(folders), cmocka_unit_test(two_ranks),
-        cmocka_unit_test(compared_and_converted), cmocka_unit_test(too_large_for_f16),
+        cmocka_unit_test(killed_anywhere),
+        cmocka_unit_test(full_anywhere),
+        cmocka_unit_test(every_flip_is_refused),
+        cmocka_unit_test(all_problems_at_once),
+        cmocka_unit_test(folders),
+        cmocka_unit_test(two_ranks),
+        cmocka_unit_test(compared_and_converted),
+        cmocka_unit_test(too_large_for_f16),
         cmocka_unit_test(folders_are_claimed),
     };
     return cmocka_run_group_tests_name("checkpoints", tests, make_test_folder, remove_test_folder);

@@ -75,7 +75,9 @@ static void test_defaults_and_line(void **state)
     assert_string_equal(cli_origin(options, "device"), "default");
     assert_int_equal(cli_int(options, "repeats"), 9);
     assert_null(cli_text(options, "threads"));
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device=opencl:0", "--format", "csv", "--size", "64,128", "--json", NULL), YOKE_OK);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--device=opencl:0", "--format", "csv", "--size", "64,128",
+                             "--json", NULL),
+                     YOKE_OK);
     assert_string_equal(cli_text(options, "device"), "opencl:0");
     assert_true(cli_is_set(options, "device"));
     assert_string_equal(cli_text(options, "format"), "csv");
@@ -88,7 +90,8 @@ static void test_defaults_and_line(void **state)
 static void test_units_and_ranges(void **state)
 {
     (void)state;
-    assert_int_equal(resolve(CLI_RUN, "-n4", "--grace", "500ms", "--", "train", "--steps", "3", NULL), YOKE_OK);
+    assert_int_equal(resolve(CLI_RUN, "-n4", "--grace", "500ms", "--", "train", "--steps", "3", NULL),
+                     YOKE_OK);
     assert_int_equal(cli_int(options, "ranks"), 4);
     assert_true(cli_real(options, "grace") == 0.5);
     assert_int_equal(n_words, 3);
@@ -99,7 +102,9 @@ static void test_units_and_ranges(void **state)
     assert_int_equal(resolve(CLI_TRAIN, "--steps", "2k", "--bucket-bytes", "4MiB", NULL), YOKE_OK);
     assert_int_equal(cli_int(options, "steps"), 2000);
     assert_int_equal(cli_bytes(options, "bucket-bytes"), 4 << 20);
-    static const char *const wrong[] = { "0", "2000", "x", "1.5", "-1", "", "nan", "1e400", "0x10", " 4", "4 " };
+    static const char *const wrong[] = {
+        "0", "2000", "x", "1.5", "-1", "", "nan", "1e400", "0x10", " 4", "4 "
+    };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
         assert_int_equal(resolve(CLI_RUN, "-n", wrong[i], "train", NULL), YOKE_EINVAL);
         assert_says("option --ranks");
@@ -147,7 +152,9 @@ static void test_precedence(void **state)
 static void test_files(void **state)
 {
     (void)state;
-    static const struct { const char *text, *says; } wrong[] = {
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
         { "repeats: 3\n  devise: host\n", ":2:" },
         { "repeats: 3\ndevise: host\n", ":2:1: unknown key 'devise' (did you mean device?)" },
         { "\n\n  bench gemm:\n    repeets: 3\n", ":4:5: unknown key 'repeets' (did you mean repeats?)" },
@@ -187,7 +194,8 @@ static void test_files(void **state)
 static void test_good_files(void **state)
 {
     (void)state;
-    write_file("# a job\nsize: [64, 128x2x3]\nbench gemm:\n  repeats: 2\nrun:\n  ranks: 3\ntrain: { steps: 10 }\n");
+    write_file(
+        "# a job\nsize: [64, 128x2x3]\nbench gemm:\n  repeats: 2\nrun:\n  ranks: 3\ntrain: { steps: 10 }\n");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
     assert_string_equal(cli_text(options, "size"), "64,128x2x3");
     assert_int_equal(cli_int(options, "repeats"), 2);
@@ -249,7 +257,8 @@ static void test_table(void **state)
 static void test_old_words(void **state)
 {
     (void)state;
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "64", "--dtypes=fp32,f16,fp16", "-o", "csv", NULL), YOKE_OK);
+    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "64", "--dtypes=fp32,f16,fp16", "-o", "csv", NULL),
+                     YOKE_OK);
     assert_string_equal(cli_text(options, "size"), "64");
     assert_string_equal(cli_text(options, "dtype"), "f32,f16,f16");
     assert_string_equal(cli_text(options, "format"), "csv");
@@ -258,15 +267,21 @@ static void test_old_words(void **state)
     assert_int_equal(resolve(CLI_BENCH_ALLREDUCE, "--ops", "min,max", "--output", "csv", NULL), YOKE_OK);
     assert_string_equal(cli_text(options, "reduction"), "min,max");
     assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-o", "svg", "--output-file", "a.svg", NULL), YOKE_OK); /* a format and a file */
+    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-o", "svg", "--output-file", "a.svg", NULL),
+                     YOKE_OK); /* a format and a file */
     assert_string_equal(cli_text(options, "format"), "svg");
     assert_string_equal(cli_text(options, "output"), "a.svg");
     assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "--output=csv", "-o", "./csv", NULL), YOKE_OK);
     assert_string_equal(cli_text(options, "format"), "csv");
     assert_string_equal(cli_text(options, "output"), "./csv");
-    static const struct { uint32_t verb; const char *old, *now; } files[] = {
-        { CLI_TRACE, "--to", "output" },  { CLI_VERIFY, "--to", "output" }, { CLI_TOKENIZE, "--to", "output" },
-        { CLI_TUNE, "--out", "output" },  { CLI_PLAN, "--write", "output" } };
+    static const struct {
+        uint32_t verb;
+        const char *old, *now;
+    } files[] = { { CLI_TRACE, "--to", "output" },
+                  { CLI_VERIFY, "--to", "output" },
+                  { CLI_TOKENIZE, "--to", "output" },
+                  { CLI_TUNE, "--out", "output" },
+                  { CLI_PLAN, "--write", "output" } };
     for (size_t i = 0; i < YOKE_COUNT(files); i++) {
         assert_int_equal(resolve(files[i].verb, files[i].old, "file", NULL), YOKE_OK);
         assert_string_equal(cli_text(options, files[i].now), "file");
@@ -320,14 +335,17 @@ static char *printed(const char *pieces[], size_t n)
 static void test_printable(void **state)
 {
     (void)state;
-    static const struct { const char *text, *shown; } cases[] = {
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
         { "plain, d\303\251j\303\240, \360\237\220\202", "plain, d\303\251j\303\240, \360\237\220\202" },
         { "a\033[2Jb\rc\bd\177e\001", "a\\x1b[2Jb\\x0dc\\x08d\\x7fe\\x01" },
-        { "\302\233m", "\\xc2\\x9bm" },                                             /* a control of one byte in Latin-1 */
+        { "\302\233m", "\\xc2\\x9bm" }, /* a control of one byte in Latin-1 */
         /* Too long, surrogate, too large. */
-        { "\377\300\257 \355\240\200 \364\220\200\200", "\\xff\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80" },
+        { "\377\300\257 \355\240\200 \364\220\200\200",
+          "\\xff\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80" },
         { "\303", "\\xc3" },
-        { "x\342\200\256y", "x\\xe2\\x80\\xaey" },                                   /* turns the direction */
+        { "x\342\200\256y", "x\\xe2\\x80\\xaey" }, /* turns the direction */
         { "one\ntwo\tthree", "one\n  two\tthree" },
     };
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
@@ -358,9 +376,15 @@ static int finish(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_and_line), cmocka_unit_test(test_units_and_ranges), cmocka_unit_test(test_unknown_words),
-        cmocka_unit_test(test_precedence),        cmocka_unit_test(test_files),            cmocka_unit_test(test_good_files),
-        cmocka_unit_test(test_packing),           cmocka_unit_test(test_table),           cmocka_unit_test(test_old_words),
+        cmocka_unit_test(test_defaults_and_line),
+        cmocka_unit_test(test_units_and_ranges),
+        cmocka_unit_test(test_unknown_words),
+        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_good_files),
+        cmocka_unit_test(test_packing),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_old_words),
         cmocka_unit_test(test_printable),
     };
     return cmocka_run_group_tests(tests, start, finish);

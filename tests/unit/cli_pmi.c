@@ -75,12 +75,14 @@ static void test_what_mpich_asks(void **state)
     begin(2);
     assert_false(cli_pmi_in_mpi(pmi, 0));
     for (int r = 0; r < 2; r++) {
-        asked(r, "cmd=init pmi_version=1 pmi_subversion=1\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
+        asked(r, "cmd=init pmi_version=1 pmi_subversion=1\n",
+              "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n");
         asked(r, "cmd=get_maxes\n", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n");
         asked(r, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
         asked(r, "cmd=get_my_kvsname\n", "cmd=my_kvsname kvsname=yoke\n");
         asked(r, "cmd=get_universe_size\n", "cmd=universe_size size=2\n");
-        asked(r, "cmd=get kvsname=yoke key=PMI_process_mapping\n", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
+        asked(r, "cmd=get kvsname=yoke key=PMI_process_mapping\n",
+              "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))\n");
     }
     asked(0, "cmd=put kvsname=yoke key=-bcast-1-0 value=2F64\n", "cmd=put_result rc=0 msg=success\n");
     asked(0, "cmd=barrier_in\n", "");
@@ -167,12 +169,17 @@ static void test_room(void **state)
 /* If a rank sends anything that is not PMI-1, it loses its connection. The other ranks lose nothing. */
 static void test_malformed(void **state)
 {
-    static const struct { const char *text; size_t bytes; const char *fault; } cases[] = {
+    static const struct {
+        const char *text;
+        size_t bytes;
+        const char *fault;
+    } cases[] = {
         { "GET / HTTP/1.0\r\n", 16, "GET / HTTP/1.0?" },
         { "\n", 1, "an empty line" },
         { "cmd=\n", 5, "cmd=" },
         { "cmd=format_disk\n", 16, "cmd=format_disk" },
-        { "cmd=a_word_that_is_much_longer_than_any_command_of_the_protocol\n", 65, "cmd=a_word_that_is_much_longer_than_any_command_of_the_protocol" },
+        { "cmd=a_word_that_is_much_longer_than_any_command_of_the_protocol\n", 65,
+          "cmd=a_word_that_is_much_longer_than_any_command_of_the_protocol" },
         { "key=1 cmd=get_appnum\n", 21, "key=1 cmd=get_appnum" },
         { "cmd=get_appnum\0\n", 16, "cmd=get_appnum?" },
         { "\033[2J\xff\xfe\n", 7, "?[2J??" },
@@ -276,12 +283,17 @@ static void test_not_here(void **state)
     (void)state;
     begin(1);
     asked(0, "mcmd=spawn\nnprocs=2\nexecname=./a\ntotspawns=2\nspawnssofar=1\ncmd=abort\nendcmd\n", "");
-    asked(0, "mcmd=spawn\nnprocs=1\nexecname=./b\ntotspawns=2\nspawnssofar=2\nendcmd\n", "cmd=spawn_result rc=-1 msg=not_without_hydra\n");
+    asked(0, "mcmd=spawn\nnprocs=1\nexecname=./b\ntotspawns=2\nspawnssofar=2\nendcmd\n",
+          "cmd=spawn_result rc=-1 msg=not_without_hydra\n");
     assert_int_equal(cli_pmi_first_abort(pmi), -1);
-    asked(0, "cmd=publish_name service=a port=b\n", "cmd=publish_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
-    asked(0, "cmd=lookup_name service=a\n", "cmd=lookup_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
-    asked(0, "cmd=unpublish_name service=a\n", "cmd=unpublish_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
-    asked(0, "cmd=init pmi_version=2 pmi_subversion=0\n", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
+    asked(0, "cmd=publish_name service=a port=b\n",
+          "cmd=publish_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
+    asked(0, "cmd=lookup_name service=a\n",
+          "cmd=lookup_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
+    asked(0, "cmd=unpublish_name service=a\n",
+          "cmd=unpublish_result rc=-1 msg=not_without_hydra info=not_without_hydra\n");
+    asked(0, "cmd=init pmi_version=2 pmi_subversion=0\n",
+          "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1\n");
     end();
 }
 
@@ -291,8 +303,24 @@ static void test_not_here(void **state)
  */
 static void test_noise(void **state)
 {
-    static const char *const words[] = { "cmd=", "init", "put ", "kvsname=yoke ", "key=", "value=", "\n", " ", "=", "barrier_in", "cmd=get kvsname=yoke key=a\n",
-                                         "cmd=put kvsname=yoke key=a value=b\n", "mcmd=spawn\n", "endcmd\n", "\xff", "cmd=finalize\n", "cmd=abort exitcode=", "9" };
+    static const char *const words[] = { "cmd=",
+                                         "init",
+                                         "put ",
+                                         "kvsname=yoke ",
+                                         "key=",
+                                         "value=",
+                                         "\n",
+                                         " ",
+                                         "=",
+                                         "barrier_in",
+                                         "cmd=get kvsname=yoke key=a\n",
+                                         "cmd=put kvsname=yoke key=a value=b\n",
+                                         "mcmd=spawn\n",
+                                         "endcmd\n",
+                                         "\xff",
+                                         "cmd=finalize\n",
+                                         "cmd=abort exitcode=",
+                                         "9" };
     uint32_t draw = 12345;
     (void)state;
     for (int round = 0; round < 400; round++) {
@@ -310,10 +338,12 @@ static void test_noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_mpich_asks), cmocka_unit_test(test_pieces_of_lines), cmocka_unit_test(test_the_store), cmocka_unit_test(test_room),
-        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_endless_line),    cmocka_unit_test(test_no_reader),
-        cmocka_unit_test(test_gone_before_the_answer), cmocka_unit_test(test_deserters),
-        cmocka_unit_test(test_abort),           cmocka_unit_test(test_not_here),        cmocka_unit_test(test_noise),
+        cmocka_unit_test(test_what_mpich_asks), cmocka_unit_test(test_pieces_of_lines),
+        cmocka_unit_test(test_the_store),       cmocka_unit_test(test_room),
+        cmocka_unit_test(test_malformed),       cmocka_unit_test(test_endless_line),
+        cmocka_unit_test(test_no_reader),       cmocka_unit_test(test_gone_before_the_answer),
+        cmocka_unit_test(test_deserters),       cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_not_here),        cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,8 @@
 static char folder[64], output[96], input[96];
 
 /* The program's table names functions that need the whole program. */
-const struct cli_verb cli_verb_table[] = { { "schedule show", CLI_SCHEDULE_SHOW, .run = cli_schedule_show }, { .name = NULL } };
+const struct cli_verb cli_verb_table[] = { { "schedule show", CLI_SCHEDULE_SHOW, .run = cli_schedule_show },
+                                           { .name = NULL } };
 const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_SCHEDULE_SHOW ? cli_verb_table : NULL; }
 
 static int begin(void **unused)
@@ -74,14 +75,19 @@ static void expect(const char *line, const char *part)
 static void drawings(void **state)
 {
     (void)state;
-    expect("--kind=gpipe|--stages=2|--microbatches=2",
-           "gpipe: 2 stages, 2 micro-batches\n\nS1 F1 F2 .........B1 W1 B2 W2\nS2 ...F1 F2 B1 W1 B2 W2 ......\n   0");
-    expect("--kind=naive|--stages=3|--microbatches=1", "S1 F1 ..................B1 W1\nS2 ...F1 .........B1 W1 ......\nS3 ......F1 B1 W1 ............\n");
-    expect("--kind=1f1b|--stages=2|--microbatches=2", "S1 F1 F2 ......B1 W1 ...B2 W2\nS2 ...F1 B1 W1 F2 B2 W2 ......\n");
+    expect(
+        "--kind=gpipe|--stages=2|--microbatches=2",
+        "gpipe: 2 stages, 2 micro-batches\n\nS1 F1 F2 .........B1 W1 B2 W2\nS2 ...F1 F2 B1 W1 B2 W2 ......\n   0");
+    expect("--kind=naive|--stages=3|--microbatches=1",
+           "S1 F1 ..................B1 W1\nS2 ...F1 .........B1 W1 ......\nS3 ......F1 B1 W1 ............\n");
+    expect("--kind=1f1b|--stages=2|--microbatches=2",
+           "S1 F1 F2 ......B1 W1 ...B2 W2\nS2 ...F1 B1 W1 F2 B2 W2 ......\n");
     expect("--kind=zb-h1|--stages=2|--microbatches=2", "S1 F1 F2 ...B1 W1 B2 W2\nS2 ...F1 B1 F2 B2 W1 W2\n");
-    expect("--kind=interleaved|--stages=2|--microbatches=2", "2 stages of 2 chunks (a, b, ...), 2 micro-batches\n\nS1 F1a F2a F1b F2b ........B1b W1b ");
+    expect("--kind=interleaved|--stages=2|--microbatches=2",
+           "2 stages of 2 chunks (a, b, ...), 2 micro-batches\n\nS1 F1a F2a F1b F2b ........B1b W1b ");
     expect("--kind=gpipe|--stages=2|--microbatches=2|--recompute=S1", "S1 F1 F2 R1 ");
-    expect("--kind=gpipe|--stages=1|--microbatches=3|--costs=1,2,1", "S1 F1 B1--- W1 F2 B2--- W2 F3 B3--- W3\n");
+    expect("--kind=gpipe|--stages=1|--microbatches=3|--costs=1,2,1",
+           "S1 F1 B1--- W1 F2 B2--- W2 F3 B3--- W3\n");
     expect("--kind=1f1b|--stages=4|--microbatches=8", "bubble 27.27%: the idle fraction");
     expect("--kind=naive|--stages=8|--microbatches=4", "S8           12  87.5%   1\n");
     expect("--kind=gpipe|--stages=4|--microbatches=40", "capitals: micro-batches 1, 3");
@@ -93,14 +99,18 @@ static void widths(void **state)
     (void)state;
     static const char *const kinds[] = { "naive", "gpipe", "1f1b", "interleaved", "zb-h1" };
     for (int i = 0; i < 5 * 3 * 3; i++) {
-        const int stages[] = { 2, 4, 12 }, widths[] = { 40, 73, 100 }, p = stages[i / 5 % 3], width = widths[i / 15];
+        const int stages[] = { 2, 4, 12 }, widths[] = { 40, 73, 100 }, p = stages[i / 5 % 3],
+                  width = widths[i / 15];
         char line[256];
-        snprintf(line, sizeof line, "--kind=%s|--stages=%d|--microbatches=%d|--costs=3.7,4.1,2.2,0.3|--width=%d", kinds[i % 5], p, 3 * p, width);
+        snprintf(line, sizeof line,
+                 "--kind=%s|--stages=%d|--microbatches=%d|--costs=3.7,4.1,2.2,0.3|--width=%d", kinds[i % 5],
+                 p, 3 * p, width);
         char *text = text_of(line), *rows = strstr(text, "\n\n") + 2, *stop = strstr(text, "stage      busy");
         assert_non_null(stop);
         while (rows < stop) {
             const int length = (int)strcspn(rows, "\n");
-            if (length > width && strncmp(rows, "capitals", 8)) fail_msg("%s: a row of %d columns: %.*s", line, length, length, rows);
+            if (length > width && strncmp(rows, "capitals", 8))
+                fail_msg("%s: a row of %d columns: %.*s", line, length, length, rows);
             rows += length + 1;
         }
         free(text);
@@ -111,18 +121,35 @@ static void moments(void **state)
 {
     (void)state;
     /* When S3 has handed micro-batch 1 on, S1 has done three and begins its fourth. */
-    expect("--kind=gpipe|--stages=4|--microbatches=8|--when=S3 finished F1",
-           "When S3 finished F1 (time 3):\n  S1 has finished F3, starts F4\n  S2 has finished F2, starts F3\n  S3 has finished F1, starts F2\n"
-           "  S4 has finished nothing yet, starts F1\n");
-    expect("--kind=gpipe|--stages=4|--microbatches=8|--at=3.5", "At time 3.5:\n  S1 has finished F3, is at F4, from 3 to 4\n");
-    expect("--kind=1f1b|--stages=4|--microbatches=8|--when=S3 finished F1", "S1 has finished F3, starts F4\n");
-    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=5", "S1 has finished F4, waits for the gradient of B1 from S2\n");
-    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=0", "S2 has finished nothing yet, waits for the input of F1 from S1\n");
+    expect(
+        "--kind=gpipe|--stages=4|--microbatches=8|--when=S3 finished F1",
+        "When S3 finished F1 (time 3):\n  S1 has finished F3, starts F4\n  S2 has finished F2, starts F3\n  S3 has finished F1, starts F2\n"
+        "  S4 has finished nothing yet, starts F1\n");
+    expect("--kind=gpipe|--stages=4|--microbatches=8|--at=3.5",
+           "At time 3.5:\n  S1 has finished F3, is at F4, from 3 to 4\n");
+    expect("--kind=1f1b|--stages=4|--microbatches=8|--when=S3 finished F1",
+           "S1 has finished F3, starts F4\n");
+    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=5",
+           "S1 has finished F4, waits for the gradient of B1 from S2\n");
+    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=0",
+           "S2 has finished nothing yet, waits for the input of F1 from S1\n");
     expect("--kind=1f1b|--stages=4|--microbatches=8|--at=33", "S1 has finished W8, is through\n");
-    expect("--kind=gpipe|--stages=2|--microbatches=2|--when=S2 starts B1", "^\n\nWhen S2 starts B1 (time 3):\n  S1 has finished F2, waits for the gradient of B1 from S2\n");
-    expect("--kind=interleaved|--stages=2|--microbatches=2|--when=S1 finished F2b", "S2 has finished F1b, starts B1b\n");
-    static const char *const wrong[] = { "S3", "S5 finished F1", "S0 finished F1", "S1 finished F9", "S1 finished F0", "S1 ate F1", "S1 finished X1",
-                                         "S1 finished F1 F2", "S1 finished F1b", "S1 finished R1", "S1x finished F1", "S1 finished F1.2" };
+    expect("--kind=gpipe|--stages=2|--microbatches=2|--when=S2 starts B1",
+           "^\n\nWhen S2 starts B1 (time 3):\n  S1 has finished F2, waits for the gradient of B1 from S2\n");
+    expect("--kind=interleaved|--stages=2|--microbatches=2|--when=S1 finished F2b",
+           "S2 has finished F1b, starts B1b\n");
+    static const char *const wrong[] = { "S3",
+                                         "S5 finished F1",
+                                         "S0 finished F1",
+                                         "S1 finished F9",
+                                         "S1 finished F0",
+                                         "S1 ate F1",
+                                         "S1 finished X1",
+                                         "S1 finished F1 F2",
+                                         "S1 finished F1b",
+                                         "S1 finished R1",
+                                         "S1x finished F1",
+                                         "S1 finished F1.2" };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
         char line[128];
         snprintf(line, sizeof line, "--stages=4|--when=%s", wrong[i]);
@@ -147,12 +174,17 @@ static void json(void **state)
     double total, bubble, time, start, until;
     int microbatches;
     const char *finished, *doing, *action;
-    assert_int_equal(json_unpack(root, "{s:f, s:f, s:i, s:{s:f, s:[{s:s, s:s, s:f}]}}", "total", &total, "bubble", &bubble, "microbatches", &microbatches,
-                                 "moment", "time", &time, "stage", "finished", &finished, "doing", &doing, "until", &until), 0);
-    assert_true(total == 33 && microbatches == 8 && bubble > 0.2727 && bubble < 0.2728 && time == 3 && until == 4);
+    assert_int_equal(json_unpack(root, "{s:f, s:f, s:i, s:{s:f, s:[{s:s, s:s, s:f}]}}", "total", &total,
+                                 "bubble", &bubble, "microbatches", &microbatches, "moment", "time", &time,
+                                 "stage", "finished", &finished, "doing", &doing, "until", &until),
+                     0);
+    assert_true(total == 33 && microbatches == 8 && bubble > 0.2727 && bubble < 0.2728 && time == 3
+                && until == 4);
     assert_string_equal(finished, "F2"); /* counted from 0 */
     assert_string_equal(doing, "F3");
-    assert_int_equal(json_unpack(root, "{s:[{}, {s:[{s:s, s:f}]}]}", "stage", "actions", "action", &action, "start", &start), 0);
+    assert_int_equal(json_unpack(root, "{s:[{}, {s:[{s:s, s:f}]}]}", "stage", "actions", "action", &action,
+                                 "start", &start),
+                     0);
     assert_string_equal(action, "RA0");
     assert_true(start == 0);
     json_decref(root);
@@ -165,7 +197,8 @@ static void json(void **state)
 static void svg(void **state)
 {
     (void)state;
-    char *text = text_of("-o|svg|--kind=zb-h1|--stages=3|--microbatches=5|--recompute=full|--at=2"), open[64][16];
+    char *text = text_of("-o|svg|--kind=zb-h1|--stages=3|--microbatches=5|--recompute=full|--at=2"),
+         open[64][16];
     int depth = 0, n_rectangles = 0;
     for (char *tag = strchr(text, '<'); tag; tag = strchr(tag + 1, '<')) {
         const char *close = strchr(tag, '>');
@@ -193,9 +226,12 @@ static void write_input(const char *text) { assert_ok(yokei_file_write(input, te
 static void files(void **state)
 {
     (void)state;
-    char line[256], *made = text_of("-o|csv|--kind=1f1b|--stages=2|--microbatches=3|--buckets=2|--tied|--recompute=S2");
-    assert_string_equal(made, "F0,SA0,F1,SA1,RG0,B0,W0,F2,SA2,RG1,B1,W1,RG2,B2,W2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n"
-                              "RA0,F0,R0,B0,W0,SG0,RA1,F1,R1,B1,W1,SG1,RA2,F2,R2,B2,W2,SG2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n");
+    char line[256],
+        *made = text_of("-o|csv|--kind=1f1b|--stages=2|--microbatches=3|--buckets=2|--tied|--recompute=S2");
+    assert_string_equal(
+        made,
+        "F0,SA0,F1,SA1,RG0,B0,W0,F2,SA2,RG1,B1,W1,RG2,B2,W2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n"
+        "RA0,F0,R0,B0,W0,SG0,RA1,F1,R1,B1,W1,SG1,RA2,F2,R2,B2,W2,SG2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n");
     write_input(made);
     snprintf(line, sizeof line, "-o|csv|--file=%s", input);
     char *again = text_of(line);
@@ -214,11 +250,21 @@ static void files(void **state)
     write_input("# F,B,W,HOP\n1,1,1,0.5\n\n4,1,1,0,7\n");
     snprintf(line, sizeof line, "--kind=gpipe|--stages=2|--microbatches=1|--costs-file=%s|--at=1.2", input);
     expect(line, "S2 has finished nothing yet, waits for the input of F1 from S1");
-    snprintf(line, sizeof line, "--kind=gpipe|--stages=2|--microbatches=1|--recompute=S2|--costs-file=%s|--when=S2 starts B1", input);
+    snprintf(line, sizeof line,
+             "--kind=gpipe|--stages=2|--microbatches=1|--recompute=S2|--costs-file=%s|--when=S2 starts B1",
+             input);
     expect(line, "When S2 starts B1 (time 12.5)");
-    static const struct { const char *text, *words; } wrong[] = {
-        { "1,1,1\n", "1 lines of costs, but there are 2 stages" }, { "1,1,1\n1,1\n", ":2: \"1,1\"" }, { "1,1,1\n1,1,1\n1,1,1", ":3: a line more" },
-        { "1,1,x\n", ":1: " }, { "1,1,-1\n", ":1: " }, { "1,1,nan\n", ":1: " }, { "0,0,0\n", "not all 0" }, { "1,1,1,1,1,1\n", ":1: " },
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {
+        { "1,1,1\n", "1 lines of costs, but there are 2 stages" },
+        { "1,1,1\n1,1\n", ":2: \"1,1\"" },
+        { "1,1,1\n1,1,1\n1,1,1", ":3: a line more" },
+        { "1,1,x\n", ":1: " },
+        { "1,1,-1\n", ":1: " },
+        { "1,1,nan\n", ":1: " },
+        { "0,0,0\n", "not all 0" },
+        { "1,1,1,1,1,1\n", ":1: " },
     };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
         write_input(wrong[i].text);

@@ -21,16 +21,28 @@ static char folder[64], output[96];
 static char *whole[RANKS]; /* the files as they were written */
 
 /* The program's table names functions that need the whole program. */
-const struct cli_verb cli_verb_table[] = { { "trace", CLI_TRACE, .arguments = "DIR", .run = cli_trace }, { .name = NULL } };
+const struct cli_verb cli_verb_table[] = { { "trace", CLI_TRACE, .arguments = "DIR", .run = cli_trace },
+                                           { .name = NULL } };
 const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_TRACE ? cli_verb_table : NULL; }
-void cli_warn(const char *format, ...) { (void)format; } /* damage is reported on stderr; this test causes it */
+void cli_warn(const char *format, ...)
+{
+    (void)format;
+} /* damage is reported on stderr; this test causes it */
 
-static struct yokei_flight_entry *add(struct yokei_flight_file *file, enum yokei_kind kind, uint32_t comm, uint32_t sequence, uint64_t start, uint64_t end)
+static struct yokei_flight_entry *add(struct yokei_flight_file *file, enum yokei_kind kind, uint32_t comm,
+                                      uint32_t sequence, uint64_t start, uint64_t end)
 {
     const uint64_t n = atomic_fetch_add(&file->n_operations, 1);
     struct yokei_flight_entry *e = &file->entries[n % YOKEI_FLIGHT_ENTRIES];
-    *e = (struct yokei_flight_entry){ .start_ns = start, .end_ns = end, .count = 1000, .sequence = sequence, .comm = comm, .root = -1, .step = 2,
-                                      .kind = (uint8_t)kind, .algorithm = YOKEI_RING };
+    *e = (struct yokei_flight_entry){ .start_ns = start,
+                                      .end_ns = end,
+                                      .count = 1000,
+                                      .sequence = sequence,
+                                      .comm = comm,
+                                      .root = -1,
+                                      .step = 2,
+                                      .kind = (uint8_t)kind,
+                                      .algorithm = YOKEI_RING };
     atomic_store(&e->waits_for, -1);
     atomic_store(&e->state, end ? 2 : 1);
     return e;
@@ -53,11 +65,16 @@ static void write_record(int r)
     file->pid = 4711 + r;
     file->n_ranks = RANKS;
     file->comms[0] = (struct yokei_flight_comm){ .uid = WORLD, .rank = r, .size = RANKS, .name = "world" };
-    file->comms[1] = (struct yokei_flight_comm){ .uid = PAIR, .rank = 1 - r, .size = 2, .name = "a \"pair\"" };
+    file->comms[1] = (struct yokei_flight_comm){
+        .uid = PAIR, .rank = 1 - r, .size = 2, .name = "a \"pair\""
+    };
     atomic_store(&file->n_comms, r == 2 ? 1 : 2);
-    for (uint32_t s = 1; s <= OPERATIONS; s++) add(file, YOKEI_ALL_REDUCE, WORLD, s, base + s * MS + (r == 2 ? MS / 2 : 0), base + s * MS + MS * 3 / 4);
+    for (uint32_t s = 1; s <= OPERATIONS; s++)
+        add(file, YOKEI_ALL_REDUCE, WORLD, s, base + s * MS + (r == 2 ? MS / 2 : 0),
+            base + s * MS + MS * 3 / 4);
     if (r < 2) { /* in "pair" they are ranks 1 and 0 */
-        struct yokei_flight_entry *e = add(file, r ? YOKEI_RECV : YOKEI_SEND, PAIR, 1, base + 2000 * MS, base + 2001 * MS);
+        struct yokei_flight_entry *e = add(file, r ? YOKEI_RECV : YOKEI_SEND, PAIR, 1, base + 2000 * MS,
+                                           base + 2001 * MS);
         e->algorithm = YOKEI_PAIRS;
         e->root = r;
         e = add(file, YOKEI_ALL_REDUCE, WORLD, OPERATIONS + 1, base + 3000 * MS, 0);
@@ -69,8 +86,10 @@ static void write_record(int r)
     atomic_store(&file->waits_for, r < 2 ? 2 : -1);
     atomic_store(&file->heartbeat_ns, base + (r < 2 ? 3010 : OPERATIONS) * MS);
     atomic_store(&file->state, r < 2 ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE);
-    if (r < 2) yokei_flight_set_agent(file, YOKEI_AGENT_ENDED, 4711 + r, SIGKILL, 0);
-    else yokei_flight_set_agent(file, YOKEI_AGENT_DEAD, 4711 + r, SIGSEGV, 0);
+    if (r < 2)
+        yokei_flight_set_agent(file, YOKEI_AGENT_ENDED, 4711 + r, SIGKILL, 0);
+    else
+        yokei_flight_set_agent(file, YOKEI_AGENT_DEAD, 4711 + r, SIGSEGV, 0);
     yokei_flight_close(file);
 }
 
@@ -124,7 +143,8 @@ static yoke_status trace(const char *format, const char *last)
 {
     struct cli_context context = { .size = 1 };
     struct cli_options *options;
-    char *words[] = { "yoke trace", folder, "--format", (char *)format, "-o", output, "--last", (char *)last, NULL };
+    char *words[] = { "yoke trace", folder,       "--format", (char *)format, "-o", output,
+                      "--last",     (char *)last, NULL };
     assert_ok(cli_options_resolve(CLI_TRACE, 8, words, &options, &context.n_words, &context.words));
     context.options = options;
     const yoke_status status = cli_trace(&context);
@@ -153,8 +173,10 @@ static void json_names_the_culprit(void **unused)
     assert_int_equal(json_unpack(culprit, "{s:i, s:s}", "rank", &rank, "evidence", &evidence), 0);
     assert_int_equal(rank, 2);
     assert_string_equal(evidence, "agent");
-    assert_non_null(strstr(json_string_value(json_object_get(culprit, "text")), "rank 2 (host host-b, pid 4713, opencl:2) died by signal 11"));
-    assert_non_null(strstr(json_string_value(json_object_get(culprit, "text")), "after all_reduce #1500 of \"world\""));
+    assert_non_null(strstr(json_string_value(json_object_get(culprit, "text")),
+                           "rank 2 (host host-b, pid 4713, opencl:2) died by signal 11"));
+    assert_non_null(
+        strstr(json_string_value(json_object_get(culprit, "text")), "after all_reduce #1500 of \"world\""));
     json_t *of_0 = json_array_get(ranks, 0), *of_2 = json_array_get(ranks, 2);
     assert_int_equal(json_unpack(of_0, "{s:s, s:i}", "state", &state, "waits_for", &rank), 0);
     assert_string_equal(state, "killed");
@@ -163,7 +185,9 @@ static void json_names_the_culprit(void **unused)
      * 1,024 are kept; the clocks of two hosts agree after correction, so rank 2 is seen to come 0.5 ms later
      * each time.
      */
-    assert_int_equal(json_unpack(of_2, "{s:{s:i, s:i, s:f}}", "compared", "operations", &n_compared, "last", &by_last, "caused", &caused), 0);
+    assert_int_equal(json_unpack(of_2, "{s:{s:i, s:i, s:f}}", "compared", "operations", &n_compared, "last",
+                                 &by_last, "caused", &caused),
+                     0);
     assert_int_equal(n_compared, YOKEI_FLIGHT_ENTRIES - 2); /* ranks 0 and 1 did two more since */
     assert_int_equal(by_last, n_compared);
     assert_true(caused > 0.999 * n_compared * 2 * 0.5e-3 && caused < 1.001 * n_compared * 2 * 0.5e-3);
@@ -197,10 +221,12 @@ static void chrome_events_are_whole(void **unused)
     size_t i;
     int n_operations = 0, n_unfinished = 0;
     const char *ends[2] = { NULL, NULL };
-    json_array_foreach(json_object_get(root, "traceEvents"), i, event) {
+    json_array_foreach(json_object_get(root, "traceEvents"), i, event)
+    {
         const char *phase = json_string_value(json_object_get(event, "ph"));
         assert_non_null(phase);
-        assert_true(json_is_integer(json_object_get(event, "pid")) && json_is_integer(json_object_get(event, "tid")));
+        assert_true(json_is_integer(json_object_get(event, "pid"))
+                    && json_is_integer(json_object_get(event, "tid")));
         if (phase[0] == 'M') continue;
         assert_true(json_number_value(json_object_get(event, "ts")) >= 0);
         if (phase[0] != 'X') {
@@ -211,7 +237,8 @@ static void chrome_events_are_whole(void **unused)
         n_operations++;
         assert_true(json_number_value(json_object_get(event, "dur")) > 0);
         n_unfinished += json_is_true(json_object_get(json_object_get(event, "args"), "unfinished"));
-        assert_string_equal(json_string_value(json_object_get(json_object_get(event, "args"), "dtype")), "f32");
+        assert_string_equal(json_string_value(json_object_get(json_object_get(event, "args"), "dtype")),
+                            "f32");
     }
     assert_int_equal(n_operations, RANKS * YOKEI_FLIGHT_ENTRIES);
     assert_int_equal(n_unfinished, 2);
@@ -236,7 +263,8 @@ static void survives(const char *what, int number)
         json_error_t error;
         unlink(output);
         const yoke_status status = trace(formats[f], number % 8 ? "9" : "1024");
-        if (status && status != YOKE_EDATA) fail_msg("%s %d, %s: %s", what, number, formats[f], yoke_last_error());
+        if (status && status != YOKE_EDATA)
+            fail_msg("%s %d, %s: %s", what, number, formats[f], yoke_last_error());
         if (status || f == 2) continue;
         json_t *root = json_load_file(output, 0, &error);
         if (!root) fail_msg("%s %d, %s: line %d: %s", what, number, formats[f], error.line, error.text);
@@ -248,7 +276,9 @@ static void truncated_records_are_left_out(void **unused)
 {
     (void)unused;
     const size_t size = sizeof(struct yokei_flight_file), first = offsetof(struct yokei_flight_file, entries);
-    const size_t lengths[] = { 0, 1, 7, 8, 9, 12, 15, 16, 63, 64, 4096, first - 1, first, first + 1, first + 64, first + 65, size / 2, size - 1 };
+    const size_t lengths[] = { 0,     1,         7,          8,          9,        12,
+                               15,    16,        63,         64,         4096,     first - 1,
+                               first, first + 1, first + 64, first + 65, size / 2, size - 1 };
     for (size_t i = 0; i < YOKE_COUNT(lengths); i++) {
         for (int r = 0; r < RANKS; r++) put(r, whole[r], r == (int)i % RANKS ? lengths[i] : size);
         survives("length", (int)lengths[i]);
@@ -291,7 +321,8 @@ static void damaged_records_do_no_harm(void **unused)
         for (int r = 0; r < RANKS; r++) {
             memcpy(damaged, whole[r], size);
             for (uint32_t flips = draw(2) ? draw(4) : draw(2000); flips > 0; flips--)
-                damaged[16 + draw(draw(3) ? (uint32_t)(first - 16) : (uint32_t)(size - 16))] ^= (char)(1u << draw(8));
+                damaged[16 + draw(draw(3) ? (uint32_t)(first - 16) : (uint32_t)(size - 16))] ^=
+                    (char)(1u << draw(8));
             if (!draw(8)) memset(damaged + 16 + draw((uint32_t)size - 16 - 64), (int)draw(256), 64);
             put(r, damaged, size);
         }
@@ -316,9 +347,12 @@ static void wrong_folders(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json_names_the_culprit),      cmocka_unit_test(text_tells_the_chain),
-        cmocka_unit_test(chrome_events_are_whole),     cmocka_unit_test(truncated_records_are_left_out),
-        cmocka_unit_test(foreign_records_are_refused), cmocka_unit_test(damaged_records_do_no_harm),
+        cmocka_unit_test(json_names_the_culprit),
+        cmocka_unit_test(text_tells_the_chain),
+        cmocka_unit_test(chrome_events_are_whole),
+        cmocka_unit_test(truncated_records_are_left_out),
+        cmocka_unit_test(foreign_records_are_refused),
+        cmocka_unit_test(damaged_records_do_no_harm),
         cmocka_unit_test(wrong_folders),
     };
     return cmocka_run_group_tests(tests, begin, end);

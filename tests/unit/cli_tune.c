@@ -33,7 +33,8 @@ static yoke_status planted_gelu(yoke_stream *stream, const struct yoke_gelu_forw
         return a->n ? sound->act->gelu_forward.run(stream, &most) : YOKE_OK;
     }
     for (int i = variant == PATIENT ? 0 : 3; i < 3; i++) {
-        struct yoke_gelu_forward_args again = *a; /* input and output may be one array: the work is done on another */
+        struct yoke_gelu_forward_args again =
+            *a; /* input and output may be one array: the work is done on another */
         again.y = malloc((size_t)a->n * yoke_dtype_bytes(a->dtype) + 1);
         if (!again.y) return yoke_fail(YOKE_ENOMEM, "planted gelu: no memory");
         const yoke_status status = sound->act->gelu_forward.run(stream, &again);
@@ -63,7 +64,8 @@ static void a_wrong_variant_is_refused(void **state)
     planted.act = &act;
     device->backend = &planted;
     assert_ok(yoke_stream_create(device, &stream));
-    for (int trial = 0; trial < 6; trial++) { /* a busy machine may hide a factor of 4; what is wrong is refused each time */
+    for (int trial = 0; trial < 6;
+         trial++) { /* a busy machine may hide a factor of 4; what is wrong is refused each time */
         assert_ok(tune_measure(device, stream, YOKE_OP_gelu_forward, YOKE_F32, sizes, 2, 0.1, &m));
         tune_choose(&m);
         assert_true(m.chosen[0] != WRONG && m.chosen[1] != WRONG);
@@ -76,8 +78,8 @@ static void a_wrong_variant_is_refused(void **state)
         assert_true(m.cell[s][WRONG].why[0] && m.cell[s][WRONG].ratio == 0);
         const struct tune_row *prompt = &m.cell[s][PROMPT];
         if (prompt->verdict != TUNE_CHOSEN)
-            fail_msg("the faster variant is '%s' at size %d: %.3g s, %.3g times, at best %.3g", tune_verdict_name(prompt->verdict), s, prompt->seconds,
-                     prompt->ratio, prompt->best);
+            fail_msg("the faster variant is '%s' at size %d: %.3g s, %.3g times, at best %.3g",
+                     tune_verdict_name(prompt->verdict), s, prompt->seconds, prompt->ratio, prompt->best);
         assert_true(m.cell[s][PROMPT].ratio > 2);
         assert_int_equal(m.chosen[s], PROMPT);
     }
@@ -105,13 +107,26 @@ struct measured {
 
 static void matrix(struct tune_matrix *m, enum yoke_op_id op, const struct measured *points, int n)
 {
-    static const struct conform_size sizes[CONFORM_MAX_SIZES] = { { "0", { 1 } }, { "1", { 1 } }, { "2", { 1 } }, { "3", { 1 } }, { "4", { 1 } }, { "5", { 1 } },
+    static const struct conform_size sizes[CONFORM_MAX_SIZES] = { { "0", { 1 } }, { "1", { 1 } },
+                                                                  { "2", { 1 } }, { "3", { 1 } },
+                                                                  { "4", { 1 } }, { "5", { 1 } },
                                                                   { "6", { 1 } }, { "7", { 1 } } };
-    *m = (struct tune_matrix){ .op = op, .dtype = YOKE_F32, .n_sizes = n, .n_variants = 2, .sizes = sizes, .variants = { "generic", "default" } };
+    *m = (struct tune_matrix){ .op = op,
+                               .dtype = YOKE_F32,
+                               .n_sizes = n,
+                               .n_variants = 2,
+                               .sizes = sizes,
+                               .variants = { "generic", "default" } };
     for (int s = 0; s < n; s++) {
         m->point[s] = (struct tune_point){ true, points[s].size, points[s].edge, 0, 1 };
-        m->cell[s][0] = (struct tune_row){ .op = op, .variant = "a", .verdict = TUNE_DEFAULT, .seconds = 1, .ratio = 1, .best = 1 };
-        m->cell[s][1] = (struct tune_row){ .op = op, .variant = "b", .verdict = TUNE_KEPT_OUT, .seconds = 1 / points[s].ratio_b, .ratio = points[s].ratio_b,
+        m->cell[s][0] = (struct tune_row){
+            .op = op, .variant = "a", .verdict = TUNE_DEFAULT, .seconds = 1, .ratio = 1, .best = 1
+        };
+        m->cell[s][1] = (struct tune_row){ .op = op,
+                                           .variant = "b",
+                                           .verdict = TUNE_KEPT_OUT,
+                                           .seconds = 1 / points[s].ratio_b,
+                                           .ratio = points[s].ratio_b,
                                            .best = points[s].ratio_b };
     }
 }
@@ -120,8 +135,12 @@ static void margins(void **state)
 {
     (void)state;
     static struct tune_matrix m;
-    const struct { double ratios[2]; bool wins; } cases[] = {
-        { { 1.2, 1.2 }, true }, { { 1.04, 1.04 }, false }, { { 1.5, 0.96 }, false }, { { 1.2, 0.98 }, true }, { { 1.0, 1.05 }, false },
+    const struct {
+        double ratios[2];
+        bool wins;
+    } cases[] = {
+        { { 1.2, 1.2 }, true },  { { 1.04, 1.04 }, false }, { { 1.5, 0.96 }, false },
+        { { 1.2, 0.98 }, true }, { { 1.0, 1.05 }, false },
     };
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) { /* two shapes of one class */
         const struct measured points[] = { { 1000, 8, cases[i].ratios[0] }, { 1000, 8, cases[i].ratios[1] } };
@@ -130,13 +149,15 @@ static void margins(void **state)
         assert_int_equal(m.chosen[0], cases[i].wins ? 1 : YOKEI_BY_RULE);
         assert_int_equal(m.chosen[1], m.chosen[0]);
     }
-    const struct measured points[] = { { 1000, 8, 1.2 } }; /* fast in the median, but not where nothing else ran */
+    const struct measured points[] = { { 1000, 8,
+                                         1.2 } }; /* fast in the median, but not where nothing else ran */
     matrix(&m, YOKE_OP_gemm, points, 1);
     m.cell[0][1].best = 1.01;
     tune_choose(&m);
     assert_int_equal(m.chosen[0], YOKEI_BY_RULE);
     /* Of ops that sum rows up all row counts are one class. */
-    const struct measured rows[] = { { 2048, 0, 2 }, { 1e6, 0, 0.9 } }, elements[] = { { 4096, 0, 2 }, { 1e6, 0, 0.9 } };
+    const struct measured rows[] = { { 2048, 0, 2 }, { 1e6, 0, 0.9 } },
+                          elements[] = { { 4096, 0, 2 }, { 1e6, 0, 0.9 } };
     matrix(&m, YOKE_OP_layernorm_forward, rows, 2);
     tune_choose(&m);
     assert_int_equal(m.chosen[0], YOKEI_BY_RULE);
@@ -166,7 +187,8 @@ static void written_and_read(void **state)
         char head[1024], *text = NULL;
         size_t bytes;
         for (int i = 0; i < 8; i++) /* two edges below the last, of three sizes each */
-            points[i] = (struct measured){ (double[]){ 1e3, 1e5, 1e7, 1e4, 1e6, 1e8, 1e6, 1e9 }[i], (double[]){ 1, 1, 1, 64, 64, 64, 256, 256 }[i],
+            points[i] = (struct measured){ (double[]){ 1e3, 1e5, 1e7, 1e4, 1e6, 1e8, 1e6, 1e9 }[i],
+                                           (double[]){ 1, 1, 1, 64, 64, 64, 256, 256 }[i],
                                            pattern >> i & 1 ? 2 : 0.5 };
         matrix(&m, YOKE_OP_gemm, points, 8);
         m.variants[1] = "generic";
@@ -183,8 +205,10 @@ static void written_and_read(void **state)
         free(text);
         for (int i = 0; i < 8; i++) {
             const int wanted = pattern >> i & 1 ? generic : 77;
-            if (yokei_variant_at(device, YOKE_OP_gemm, YOKE_F32, points[i].size, points[i].edge, 77) != wanted)
-                fail_msg("pattern %u: size %g edge %g is not answered as it was chosen", pattern, points[i].size, points[i].edge);
+            if (yokei_variant_at(device, YOKE_OP_gemm, YOKE_F32, points[i].size, points[i].edge, 77)
+                != wanted)
+                fail_msg("pattern %u: size %g edge %g is not answered as it was chosen", pattern,
+                         points[i].size, points[i].edge);
         }
     }
     assert_true(n_lines > 0);
@@ -205,7 +229,8 @@ static void in_turn(void **state)
     (void)state;
     static double times[2][KERNELS_MOST_ROUNDS];
     long pauses[2] = { 400000, 1600000 };
-    struct kernels_side sides[2] = { { .run = wait_for, .context = &pauses[0], .times = times[0] }, { .run = wait_for, .context = &pauses[1], .times = times[1] } };
+    struct kernels_side sides[2] = { { .run = wait_for, .context = &pauses[0], .times = times[0] },
+                                     { .run = wait_for, .context = &pauses[1], .times = times[1] } };
     int rounds = 0;
     assert_ok(kernels_measure(sides, 2, 0.001, &rounds));
     assert_int_equal(rounds, KERNELS_LEAST_ROUNDS);
@@ -230,20 +255,23 @@ static void every_op_has_sizes(void **state)
         struct yoke_cost cost;
         int64_t checked[CONFORM_MAX_DIMS];
         assert_int_equal(strncmp(sizes->list[0].name, "tiny", 4), 0);
-        assert_ok(conform_problem_open(device, stream, (enum yoke_op_id)op, YOKE_F32, sizes->list[0].dim, &problem));
+        assert_ok(conform_problem_open(device, stream, (enum yoke_op_id)op, YOKE_F32, sizes->list[0].dim,
+                                       &problem));
         assert_ok(conform_problem_ready(problem, &cost));
         assert_true(cost.bytes > 0);
         assert_ok(conform_problem_run(problem));
         assert_ok(yoke_stream_sync(stream));
         conform_problem_close(problem);
-        assert_ok(conform_problem_check(device, stream, (enum yoke_op_id)op, YOKE_F32, sizes->list[0].dim, &line, checked));
+        assert_ok(conform_problem_check(device, stream, (enum yoke_op_id)op, YOKE_F32, sizes->list[0].dim,
+                                        &line, checked));
         if (line.verdict != CONFORM_PASS) fail_msg("%s: %s", yokei_op_names[op], line.reason);
         assert_memory_equal(checked, sizes->list[0].dim, sizeof checked);
     }
     /* A long shape is compared with the reference at fewer rows. */
     struct conform_line line;
     int64_t checked[CONFORM_MAX_DIMS];
-    assert_ok(conform_problem_check(device, stream, YOKE_OP_add, YOKE_F32, (const int64_t[CONFORM_MAX_DIMS]){ 50000000 }, &line, checked));
+    assert_ok(conform_problem_check(device, stream, YOKE_OP_add, YOKE_F32,
+                                    (const int64_t[CONFORM_MAX_DIMS]){ 50000000 }, &line, checked));
     assert_true(line.verdict == CONFORM_PASS && checked[0] < 5000000 && checked[0] >= 100000);
     assert_ok(yoke_stream_destroy(stream));
     assert_ok(yoke_device_close(device));
@@ -252,7 +280,8 @@ static void every_op_has_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_variant_is_refused), cmocka_unit_test(margins), cmocka_unit_test(written_and_read), cmocka_unit_test(in_turn),
+        cmocka_unit_test(a_wrong_variant_is_refused), cmocka_unit_test(margins),
+        cmocka_unit_test(written_and_read),           cmocka_unit_test(in_turn),
         cmocka_unit_test(every_op_has_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,7 +103,8 @@ static void set_scene(struct scene *s, const int waits_for[4], enum yokei_fate f
     for (int r = 0; r < 4; r++) {
         assert_ok(yokei_flight_create_memory(r, &s->fds[r], &s->files[r]));
         atomic_store(&s->files[r]->waits_for, waits_for[r]);
-        atomic_store(&s->files[r]->progress_ns, 1000 + 10 * (uint64_t)((r + 2) % 4)); /* rank 2's is the oldest */
+        atomic_store(&s->files[r]->progress_ns,
+                     1000 + 10 * (uint64_t)((r + 2) % 4)); /* rank 2's is the oldest */
         atomic_store(&s->files[r]->state, waits_for[r] < 0 ? YOKEI_RANK_OUTSIDE : YOKEI_RANK_INSIDE);
         s->fates[r] = fate;
     }
@@ -111,7 +112,8 @@ static void set_scene(struct scene *s, const int waits_for[4], enum yokei_fate f
 
 static struct yokei_blame end_scene(struct scene *s)
 {
-    const struct yokei_blame blame = yokei_blame((const struct yokei_flight_file *const *)s->files, s->fates, 4, s->candidates);
+    const struct yokei_blame blame = yokei_blame((const struct yokei_flight_file *const *)s->files, s->fates,
+                                                 4, s->candidates);
     for (int r = 0; r < 4; r++) {
         yokei_flight_close(s->files[r]);
         close(s->fds[r]);
@@ -131,7 +133,8 @@ static void the_chain_ends_at_the_culprit(void **unused)
     /* A circle of waits: the rank that stood still first caused it. */
     set_scene(&s, (const int[]){ 1, 2, 3, 0 }, YOKEI_FATE_RUNNING);
     assert_int_equal(end_scene(&s).rank, 2);
-    set_scene(&s, (const int[]){ 1, 2, 3, -1 }, YOKEI_FATE_GONE); /* all ranks are gone: the answer is a guess, and must say so */
+    set_scene(&s, (const int[]){ 1, 2, 3, -1 },
+              YOKEI_FATE_GONE); /* all ranks are gone: the answer is a guess, and must say so */
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 3);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WAITED);
@@ -148,7 +151,9 @@ static void a_satisfied_wait_is_none(void **unused)
     set_scene(&s, (const int[]){ 1, -1, -1, -1 }, YOKEI_FATE_GONE);
     atomic_store(&s.files[0]->comm, 5);
     atomic_store(&s.files[0]->sequence, 9);
-    s.files[1]->entries[0] = (struct yokei_flight_entry){ .start_ns = 1, .end_ns = 2, .comm = 5, .sequence = 9 };
+    s.files[1]->entries[0] = (struct yokei_flight_entry){
+        .start_ns = 1, .end_ns = 2, .comm = 5, .sequence = 9
+    };
     atomic_store(&s.files[1]->n_operations, 1);
     atomic_store(&s.files[1]->entries[0].state, 1);
     s.files[1]->entries[0].end_ns = 0;
@@ -175,7 +180,8 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(blame.rank, 1);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WITNESS);
     assert_int_equal(blame.by, 3);
-    set_scene(&s, waits, YOKEI_FATE_FAILED); /* an error that is a cause counts, although others are earlier */
+    set_scene(&s, waits,
+              YOKEI_FATE_FAILED); /* an error that is a cause counts, although others are earlier */
     for (int r = 0; r < 4; r++) atomic_store(&s.files[r]->status, r == 2 ? YOKE_ENUMERIC : YOKE_EDEAD);
     atomic_store(&s.files[2]->heartbeat_ns, 7);
     blame = end_scene(&s);
@@ -183,7 +189,8 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
     set_scene(&s, waits, YOKEI_FATE_FAILED); /* the rank that an error names */
     s.fates[0] = YOKEI_FATE_GONE;
-    for (int r = 1; r < 4; r++) atomic_store(&s.files[r]->status, YOKE_EDEAD), atomic_store(&s.files[r]->culprit, 0);
+    for (int r = 1; r < 4; r++)
+        atomic_store(&s.files[r]->status, YOKE_EDEAD), atomic_store(&s.files[r]->culprit, 0);
     assert_int_equal(end_scene(&s).rank, 0);
     set_scene(&s, waits, YOKEI_FATE_RUNNING);
     s.fates[1] = YOKEI_FATE_GONE;
@@ -230,11 +237,14 @@ static void who_reports_is_not_to_blame(void **unused)
     struct yokei_blame blame;
     const int outside[] = { -1, -1, -1, -1 }, waits[] = { -1, 0, 0, 0 };
     const yoke_status statuses[] = { YOKE_ETIMEOUT, YOKE_ETIMEOUT, YOKE_EDEAD };
-    for (int kind = 0; kind < 3; kind++) { /* late: the rank came, and got the error. stuck and stopped: it was ended */
+    for (int kind = 0; kind < 3;
+         kind++) { /* late: the rank came, and got the error. stuck and stopped: it was ended */
         set_scene(&s, waits, YOKEI_FATE_RUNNING);
         for (int r = 1; r < 4; r++) says(&s, r, statuses[kind], 0, 100 + (uint64_t)r);
-        if (kind == 0) says(&s, 0, YOKE_ETIMEOUT, 0, 900);
-        else yokei_flight_set_agent(s.files[0], YOKEI_AGENT_ENDED, 1, SIGKILL, 0);
+        if (kind == 0)
+            says(&s, 0, YOKE_ETIMEOUT, 0, 900);
+        else
+            yokei_flight_set_agent(s.files[0], YOKEI_AGENT_ENDED, 1, SIGKILL, 0);
         blame = conclude(&s);
         assert_int_equal(blame.rank, 0);
         assert_int_equal(blame.evidence, YOKEI_EVIDENCE_ERROR);
@@ -276,8 +286,13 @@ static void the_odd_call_is_to_blame(void **unused)
             for (int r = 0; r < 4; r++) {
                 atomic_store(&s.files[r]->comm, 7);
                 for (uint32_t i = 0; i < 3; i++) { /* the second call differs; some have made the third */
-                    s.files[r]->entries[i] = (struct yokei_flight_entry){ .start_ns = 1, .end_ns = 2, .comm = 7, .sequence = i + 1, .kind = YOKEI_ALL_REDUCE,
-                                                                          .count = r == odd && i == 1 ? 5 : 4, .algorithm = YOKEI_ONESHOT };
+                    s.files[r]->entries[i] = (struct yokei_flight_entry){ .start_ns = 1,
+                                                                          .end_ns = 2,
+                                                                          .comm = 7,
+                                                                          .sequence = i + 1,
+                                                                          .kind = YOKEI_ALL_REDUCE,
+                                                                          .count = r == odd && i == 1 ? 5 : 4,
+                                                                          .algorithm = YOKEI_ONESHOT };
                     atomic_store(&s.files[r]->entries[i].state, 2);
                 }
                 atomic_store(&s.files[r]->n_operations, r % 2 ? 3 : 2);
@@ -298,7 +313,8 @@ static void a_lost_rank_is_no_cause(void **unused)
         set_scene(&s, waits, YOKEI_FATE_ENDED);
         s.fates[1] = YOKEI_FATE_DEAD;
         yokei_flight_set_agent(s.files[1], YOKEI_AGENT_DEAD, 1, SIGKILL, 0);
-        if (later) s.fates[3] = YOKEI_FATE_DEAD, yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
+        if (later)
+            s.fates[3] = YOKEI_FATE_DEAD, yokei_flight_set_agent(s.files[3], YOKEI_AGENT_DEAD, 1, SIGSEGV, 0);
         for (int r = 0; r < 4; r++) {
             s.files[r]->clock_offset_ns = 0;
             if (r == 1) continue;
@@ -397,7 +413,9 @@ static void a_stop_counts_after_a_second(void **unused)
 {
     (void)unused;
     const uint64_t ms = 1000000;
-    struct yokei_agent_verdict stopped = { .state = YOKEI_AGENT_STOPPED, .pid = 1, .signal = SIGSTOP, .age_ns = 900 * ms };
+    struct yokei_agent_verdict stopped = {
+        .state = YOKEI_AGENT_STOPPED, .pid = 1, .signal = SIGSTOP, .age_ns = 900 * ms
+    };
     assert_false(yokei_stopped_for_long(&stopped, 800 * ms, true));
     stopped.age_ns = 1100 * ms;
     assert_true(yokei_stopped_for_long(&stopped, 300 * ms, true));
@@ -462,7 +480,8 @@ int main(void)
         cmocka_unit_test(evidence_goes_by_its_strength),
         cmocka_unit_test(who_reports_is_not_to_blame),
         cmocka_unit_test(the_odd_call_is_to_blame),
-        cmocka_unit_test(a_lost_rank_is_no_cause), cmocka_unit_test(fates),
+        cmocka_unit_test(a_lost_rank_is_no_cause),
+        cmocka_unit_test(fates),
         cmocka_unit_test(a_stop_counts_after_a_second),
         cmocka_unit_test(copies_are_clean),
         cmocka_unit_test(processes),

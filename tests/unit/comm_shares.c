@@ -27,7 +27,8 @@ static void check_slices(const uint32_t *before, int n, size_t length, size_t un
     assert_int_equal(yokei_slice_begin(before, n, length, unit, 0), 0);
     assert_int_equal(yokei_slice_begin(before, n, length, unit, n), length);
     for (int j = 0; j < n; j++) {
-        const size_t from = yokei_slice_begin(before, n, length, unit, j), to = yokei_slice_begin(before, n, length, unit, j + 1);
+        const size_t from = yokei_slice_begin(before, n, length, unit, j),
+                     to = yokei_slice_begin(before, n, length, unit, j + 1);
         assert_true(from <= to && to <= length && (from % unit == 0 || from == length));
         const double share = before ? (double)(before[j + 1] - before[j]) / before[n] : 1.0 / n;
         if (share <= 0) assert_int_equal(from, to);
@@ -53,15 +54,20 @@ static void slices(void **unused)
 static void speeds(void **unused)
 {
     (void)unused;
-    static const struct { int n; double rates[6]; int same[6]; uint32_t want[6]; } cases[] = {
+    static const struct {
+        int n;
+        double rates[6];
+        int same[6];
+        uint32_t want[6];
+    } cases[] = {
         { 2, { 10, 10 }, { 0, 1 }, { 16, 16 } },
-        { 2, { 10, 8.1 }, { 0, 1 }, { 16, 16 } },                          /* less than a fifth */
+        { 2, { 10, 8.1 }, { 0, 1 }, { 16, 16 } }, /* less than a fifth */
         { 2, { 7.9, 10 }, { 0, 1 }, { 13, 16 } },
         { 2, { 10, 5 }, { 0, 1 }, { 16, 8 } },
-        { 3, { 5, 10, 5.5 }, { 0, 1, 2 }, { 9, 16, 9 } },                  /* nor is there between the slow ones */
-        { 4, { 10, 2, 8, 4 }, { 0, 0, 2, 2 }, { 16, 16, 16, 16 } },        /* alike: 6 and 6 */
+        { 3, { 5, 10, 5.5 }, { 0, 1, 2 }, { 9, 16, 9 } },           /* nor is there between the slow ones */
+        { 4, { 10, 2, 8, 4 }, { 0, 0, 2, 2 }, { 16, 16, 16, 16 } }, /* alike: 6 and 6 */
         { 4, { 10, 2, 20, 4 }, { 0, 0, 2, 2 }, { 8, 8, 16, 16 } },
-        { 4, { 12, 3, 3, 0.01 }, { 0, 1, 1, 3 }, { 16, 4, 4, 1 } },        /* never nothing */
+        { 4, { 12, 3, 3, 0.01 }, { 0, 1, 1, 3 }, { 16, 4, 4, 1 } }, /* never nothing */
         { 2, { 0, 0 }, { 0, 1 }, { 1, 1 } },
     };
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
@@ -93,10 +99,15 @@ static void end(yoke_comm *comm)
 static void texts(void **unused)
 {
     (void)unused;
-    static const struct { int n; const char *text, *want; } cases[] = {
-        { 2, "3:1", "3:1" }, { 4, "3:1*3", "3:1*3" }, { 4, "3:1:1:1", "3:1*3" }, { 4, "2:2:2:2", "1*4" }, { 3, "equal", "1*3" },
-        { 2, "measured:16:8", "measured:16:8" },
-        { 2, "measured:8:8", "1:1" }, { 3, "0:1000:7", "0:1000:7" }, { 5, "1*2:0*3", "1:1:0*3" }, { 1, "5", "1" },
+    static const struct {
+        int n;
+        const char *text, *want;
+    } cases[] = {
+        { 2, "3:1", "3:1" },          { 4, "3:1*3", "3:1*3" },
+        { 4, "3:1:1:1", "3:1*3" },    { 4, "2:2:2:2", "1*4" },
+        { 3, "equal", "1*3" },        { 2, "measured:16:8", "measured:16:8" },
+        { 2, "measured:8:8", "1:1" }, { 3, "0:1000:7", "0:1000:7" },
+        { 5, "1*2:0*3", "1:1:0*3" },  { 1, "5", "1" },
     };
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         yoke_comm comm;
@@ -136,12 +147,16 @@ static void at_one_time(void **unused)
             const double fixed = 4.0 * (n - 1), sums = (double)n * (n + 2);
             double least = 1e9, most = 0, idle = 1e9;
             for (int r = 0; r < n; r++) {
-                const double share = (double)(before[r + 1] - before[r]) / before[n], time = (fixed + share * sums) / of[r];
-                if (share <= 0) idle = YOKE_MIN(idle, time);
-                else least = YOKE_MIN(least, time), most = YOKE_MAX(most, time);
+                const double share = (double)(before[r + 1] - before[r]) / before[n],
+                             time = (fixed + share * sums) / of[r];
+                if (share <= 0)
+                    idle = YOKE_MIN(idle, time);
+                else
+                    least = YOKE_MIN(least, time), most = YOKE_MAX(most, time);
             }
             assert_true(most <= least * 1.01 + sums / 200 && idle >= least * 0.99 - sums / 200);
-            for (int r = 0; r < n; r++) assert_int_equal(comm.shares.plain[r + 1] - comm.shares.plain[r], of[r]);
+            for (int r = 0; r < n; r++)
+                assert_int_equal(comm.shares.plain[r + 1] - comm.shares.plain[r], of[r]);
         }
         end(&comm);
     }
@@ -156,7 +171,10 @@ static void at_one_time(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices), cmocka_unit_test(speeds), cmocka_unit_test(texts), cmocka_unit_test(at_one_time),
+        cmocka_unit_test(slices),
+        cmocka_unit_test(speeds),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(at_one_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

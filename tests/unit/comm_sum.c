@@ -26,7 +26,8 @@ static void fill(yoke_dtype dtype, void *array, size_t n)
     static const double special[] = { 0.0, -0.0, INFINITY, -INFINITY, 1e-40, -1e-41, 1e-7, 65504, 1e38 };
     for (size_t i = 0; i < n; i++) {
         const double plain = ((double)draw() - 2147483648.0) * 0x1p-29;
-        yokei_store(dtype, array, (int64_t)i, dtype != YOKE_I32 && draw() % 5 == 0 ? special[draw() % 9] : plain);
+        yokei_store(dtype, array, (int64_t)i,
+                    dtype != YOKE_I32 && draw() % 5 == 0 ? special[draw() % 9] : plain);
         if (dtype != YOKE_I32 && draw() % 17 == 0) yokei_store(dtype, array, (int64_t)i, NAN);
     }
 }
@@ -40,7 +41,9 @@ static double scalar(yoke_reduction op, yoke_dtype compute, double x, double y)
         return (op == YOKE_MIN) == (x < y) ? x : y;
     }
     if (compute == YOKE_F64) return op == YOKE_PROD ? x * y : x + y;
-    if (compute == YOKE_I32) return (double)(int32_t)(uint32_t)(op == YOKE_PROD ? (uint64_t)((int64_t)x * (int64_t)y) : (uint64_t)((int64_t)x + (int64_t)y));
+    if (compute == YOKE_I32)
+        return (double)(int32_t)(uint32_t)(op == YOKE_PROD ? (uint64_t)((int64_t)x * (int64_t)y)
+                                                           : (uint64_t)((int64_t)x + (int64_t)y));
     const float fx = (float)x, fy = (float)y;
     return op == YOKE_PROD ? fx * fy : fx + fy;
 }
@@ -54,22 +57,33 @@ static void assert_same(yoke_dtype dtype, const void *got, const void *want, siz
         fail_msg("%s: %s element %zu is %.9g, not %.9g", what, yoke_dtype_name(dtype), i, g, w);
 }
 
-static void combine(yoke_dtype a_type, yoke_dtype b_type, yoke_dtype out_type, yoke_reduction op, size_t n, bool finish, bool alias)
+static void combine(yoke_dtype a_type, yoke_dtype b_type, yoke_dtype out_type, yoke_reduction op, size_t n,
+                    bool finish, bool alias)
 {
     static double a[MOST + 1], b[MOST + 1], kept[MOST + 1], out[MOST + 1], second[MOST + 1], want[MOST + 1];
-    const bool narrow = a_type == YOKE_F16 || a_type == YOKE_BF16 || b_type == YOKE_F16 || b_type == YOKE_BF16;
+    const bool narrow = a_type == YOKE_F16 || a_type == YOKE_BF16 || b_type == YOKE_F16
+                        || b_type == YOKE_BF16;
     const yoke_dtype compute = narrow ? YOKE_F32 : a_type;
     fill(a_type, a, n);
     fill(b_type, b, n);
     memcpy(kept, b, sizeof b);
     void *target = alias ? (void *)b : (void *)out;
     for (size_t i = 0; i < n; i++) {
-        double r = scalar(op, compute, yokei_load(a_type, a, (int64_t)i), yokei_load(b_type, kept, (int64_t)i));
+        double r = scalar(op, compute, yokei_load(a_type, a, (int64_t)i),
+                          yokei_load(b_type, kept, (int64_t)i));
         if (finish && op == YOKE_AVG) r = compute == YOKE_F64 ? r / 3 : (double)((float)r / 3.0f);
         yokei_store(out_type, want, (int64_t)i, r);
     }
-    yokei_combine(&(struct yokei_combine){ .n = n, .reduction = op, .a = a, .b = b, .a_dtype = a_type, .b_dtype = b_type,
-                                           .finish = finish, .size = 3, .out = { target, second }, .out_dtype = { out_type, out_type } });
+    yokei_combine(&(struct yokei_combine){ .n = n,
+                                           .reduction = op,
+                                           .a = a,
+                                           .b = b,
+                                           .a_dtype = a_type,
+                                           .b_dtype = b_type,
+                                           .finish = finish,
+                                           .size = 3,
+                                           .out = { target, second },
+                                           .out_dtype = { out_type, out_type } });
     for (size_t i = 0; i < n; i++) {
         assert_same(out_type, target, want, i, yoke_reduction_name(op));
         assert_same(out_type, second, want, i, "second output");
@@ -79,20 +93,28 @@ static void combine(yoke_dtype a_type, yoke_dtype b_type, yoke_dtype out_type, y
 static void every_reduction(void **unused)
 {
     (void)unused;
-    static const struct { yoke_dtype a, b, out; } types[] = {
-        { YOKE_F32, YOKE_F32, YOKE_F32 }, { YOKE_F64, YOKE_F64, YOKE_F64 },  { YOKE_I32, YOKE_I32, YOKE_I32 },
-        { YOKE_F16, YOKE_F16, YOKE_F16 }, { YOKE_BF16, YOKE_BF16, YOKE_BF16 }, { YOKE_F32, YOKE_F16, YOKE_F32 },
-        { YOKE_F32, YOKE_BF16, YOKE_F32 }, { YOKE_F32, YOKE_F16, YOKE_F16 },  { YOKE_BF16, YOKE_F32, YOKE_BF16 },
+    static const struct {
+        yoke_dtype a, b, out;
+    } types[] = {
+        { YOKE_F32, YOKE_F32, YOKE_F32 },    { YOKE_F64, YOKE_F64, YOKE_F64 },
+        { YOKE_I32, YOKE_I32, YOKE_I32 },    { YOKE_F16, YOKE_F16, YOKE_F16 },
+        { YOKE_BF16, YOKE_BF16, YOKE_BF16 }, { YOKE_F32, YOKE_F16, YOKE_F32 },
+        { YOKE_F32, YOKE_BF16, YOKE_F32 },   { YOKE_F32, YOKE_F16, YOKE_F16 },
+        { YOKE_BF16, YOKE_F32, YOKE_BF16 },
     };
     for (size_t t = 0; t < YOKE_COUNT(types); t++)
         for (int op = 0; op < YOKE_N_REDUCTIONS; op++)
             for (size_t l = 0; l < YOKE_COUNT(lengths); l++) {
                 if (types[t].a == YOKE_I32 && op == YOKE_AVG) continue;
-                combine(types[t].a, types[t].b, types[t].out, (yoke_reduction)op, lengths[l], l % 2, types[t].b == types[t].out && l % 3 == 0);
+                combine(types[t].a, types[t].b, types[t].out, (yoke_reduction)op, lengths[l], l % 2,
+                        types[t].b == types[t].out && l % 3 == 0);
             }
 }
 
-static bool is_whole_number(yoke_dtype dtype) { return dtype == YOKE_I8 || dtype == YOKE_U8 || dtype == YOKE_I32 || dtype == YOKE_I64; }
+static bool is_whole_number(yoke_dtype dtype)
+{
+    return dtype == YOKE_I8 || dtype == YOKE_U8 || dtype == YOKE_I32 || dtype == YOKE_I64;
+}
 
 /* What the type holds after wrapping around. */
 static double wrapped(yoke_dtype dtype, double x)
@@ -113,7 +135,8 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
     const void *operands[5];
     for (int k = 0; k < n_in; k++) {
         if (is_whole_number(dtype))
-            for (size_t i = 0; i < n; i++) yokei_store(dtype, in[k], (int64_t)i, (double)(draw() % 11) - (dtype == YOKE_U8 ? 0 : 5));
+            for (size_t i = 0; i < n; i++)
+                yokei_store(dtype, in[k], (int64_t)i, (double)(draw() % 11) - (dtype == YOKE_U8 ? 0 : 5));
         else
             fill(dtype, in[k], n);
         operands[k] = in[k];
@@ -122,8 +145,13 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         double r = yokei_load(dtype, in[0], (int64_t)i);
         for (int k = 1; k < n_in; k++) {
             const double x = yokei_load(dtype, in[k], (int64_t)i);
-            if (!is_whole_number(dtype)) r = scalar(op, compute, r, x);
-            else r = wrapped(dtype, op == YOKE_PROD ? r * x : op == YOKE_SUM ? r + x : op == YOKE_MIN ? fmin(r, x) : fmax(r, x));
+            if (!is_whole_number(dtype))
+                r = scalar(op, compute, r, x);
+            else
+                r = wrapped(dtype, op == YOKE_PROD  ? r * x
+                                   : op == YOKE_SUM ? r + x
+                                   : op == YOKE_MIN ? fmin(r, x)
+                                                    : fmax(r, x));
         }
         if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
         yokei_store(dtype, want, (int64_t)i, r);
@@ -133,19 +161,45 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         static _Alignas(64) double part[ROOM], whole[ROOM];
         const void *rest[5] = { part };
         for (int k = split; k < n_in; k++) rest[k - split + 1] = in[k];
-        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .partial = true, .n_in = split, .n_out = 1, .size = n_in,
-                                         .in = operands, .out = (void *[]){ part } });
-        yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .wire = compute, .n_wire = 1, .n_in = n_in - split + 1, .n_out = 1,
-                                         .size = n_in, .in = rest, .out = (void *[]){ whole }, .stream = stream });
+        yokei_fold(&(struct yokei_fold){ .n = n,
+                                         .reduction = op,
+                                         .dtype = dtype,
+                                         .wire = compute,
+                                         .partial = true,
+                                         .n_in = split,
+                                         .n_out = 1,
+                                         .size = n_in,
+                                         .in = operands,
+                                         .out = (void *[]){ part } });
+        yokei_fold(&(struct yokei_fold){ .n = n,
+                                         .reduction = op,
+                                         .dtype = dtype,
+                                         .wire = compute,
+                                         .n_wire = 1,
+                                         .n_in = n_in - split + 1,
+                                         .n_out = 1,
+                                         .size = n_in,
+                                         .in = rest,
+                                         .out = (void *[]){ whole },
+                                         .stream = stream });
         for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
     }
     memset(out, 0x5a, sizeof out);
     const unsigned shown = draw() % 4;
     char *first = into >= 0 ? (char *)in[into] : (char *)out[0] + shift, *second = (char *)out[1] + shift;
-    yokei_fold(&(struct yokei_fold){ .n = n, .reduction = op, .dtype = dtype, .n_in = n_in, .n_out = 2, .size = n_in, .in = operands,
-                                     .out = (void *[]){ first, second }, .stream = stream, .shown = shown });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op,
+                                     .dtype = dtype,
+                                     .n_in = n_in,
+                                     .n_out = 2,
+                                     .size = n_in,
+                                     .in = operands,
+                                     .out = (void *[]){ first, second },
+                                     .stream = stream,
+                                     .shown = shown });
     char name[80];
-    snprintf(name, sizeof name, "%s of %d, stream %u, shown %u, into %d", yoke_reduction_name(op), n_in, stream, shown, into);
+    snprintf(name, sizeof name, "%s of %d, stream %u, shown %u, into %d", yoke_reduction_name(op), n_in,
+             stream, shown, into);
     for (size_t i = 0; i < n; i++) {
         assert_same(dtype, first, want, i, name);
         assert_same(dtype, second, want, i, name);
@@ -161,7 +215,8 @@ static void every_fold(void **unused)
             for (int n_in = 1; n_in <= 5; n_in++)
                 for (size_t l = 0; l < YOKE_COUNT(lengths); l++)
                     if (!(op == YOKE_AVG && is_whole_number((yoke_dtype)dtype)))
-                        fold((yoke_dtype)dtype, (yoke_reduction)op, n_in, lengths[l], (unsigned)(l % 4), (int)(l % 3) - 1 < n_in ? (int)(l % 3) - 1 : -1);
+                        fold((yoke_dtype)dtype, (yoke_reduction)op, n_in, lengths[l], (unsigned)(l % 4),
+                             (int)(l % 3) - 1 < n_in ? (int)(l % 3) - 1 : -1);
 }
 
 /*
@@ -178,8 +233,16 @@ static void fold_shows_long_results(void **unused)
     for (unsigned bits = 0; bits < 64; bits++) {
         for (int i = 0; i < N_OUT * (N + 1); i++) out[i] = -1;
         void *const places[N_OUT] = { out, out + N + 1, out + 2 * (N + 1) };
-        yokei_fold(&(struct yokei_fold){ .n = N, .reduction = YOKE_SUM, .dtype = YOKE_F32, .n_in = 2, .n_out = N_OUT, .size = 2,
-                                         .in = (const void *[]){ in, in + N }, .out = places, .stream = bits % 8, .shown = bits / 8 });
+        yokei_fold(&(struct yokei_fold){ .n = N,
+                                         .reduction = YOKE_SUM,
+                                         .dtype = YOKE_F32,
+                                         .n_in = 2,
+                                         .n_out = N_OUT,
+                                         .size = 2,
+                                         .in = (const void *[]){ in, in + N },
+                                         .out = places,
+                                         .stream = bits % 8,
+                                         .shown = bits / 8 });
         for (int o = 0; o < N_OUT; o++) {
             for (int i = 0; i < N; i++) assert_true(((float *)places[o])[i] == in[i] + in[N + i]);
             assert_true(((float *)places[o])[N] == -1);
@@ -202,15 +265,30 @@ static void fold_makes_one_nan(void **unused)
                 a[i] = nans[k], b[i] = i % 2 ? nans[3 - k] : 0x3f800000;
                 ha[i] = (uint16_t)(nans[k] >> 16 | 1), hb[i] = 0x3c00;
             }
-            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_F32, .n_in = n_in, .n_out = 1, .size = n_in,
-                                             .in = (const void *[]){ a, b, b }, .out = (void *[]){ r } });
+            yokei_fold(&(struct yokei_fold){ .n = 64,
+                                             .dtype = YOKE_F32,
+                                             .n_in = n_in,
+                                             .n_out = 1,
+                                             .size = n_in,
+                                             .in = (const void *[]){ a, b, b },
+                                             .out = (void *[]){ r } });
             for (int i = 0; i < 64; i++) assert_int_equal(r[i], 0x7fc00000);
-            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_BF16, .n_in = n_in, .n_out = 1, .size = n_in,
-                                             .in = (const void *[]){ ha, hb, hb }, .out = (void *[]){ hr } });
+            yokei_fold(&(struct yokei_fold){ .n = 64,
+                                             .dtype = YOKE_BF16,
+                                             .n_in = n_in,
+                                             .n_out = 1,
+                                             .size = n_in,
+                                             .in = (const void *[]){ ha, hb, hb },
+                                             .out = (void *[]){ hr } });
             for (int i = 0; i < 64; i++) assert_int_equal(hr[i], 0x7fc0);
             for (int i = 0; i < 64; i++) ha[i] = (uint16_t)(0x7c01 + 0x8000 * (i % 2));
-            yokei_fold(&(struct yokei_fold){ .n = 64, .dtype = YOKE_F16, .n_in = n_in, .n_out = 1, .size = n_in,
-                                             .in = (const void *[]){ ha, hb, hb }, .out = (void *[]){ hr } });
+            yokei_fold(&(struct yokei_fold){ .n = 64,
+                                             .dtype = YOKE_F16,
+                                             .n_in = n_in,
+                                             .n_out = 1,
+                                             .size = n_in,
+                                             .in = (const void *[]){ ha, hb, hb },
+                                             .out = (void *[]){ hr } });
             for (int i = 0; i < 64; i++) assert_int_equal(hr[i], 0x7e00);
         }
 }
@@ -223,16 +301,21 @@ static void all_halves_widen_and_narrow(void **unused)
     for (int type = YOKE_F16; type <= YOKE_BF16; type++) {
         const yoke_dtype dtype = (yoke_dtype)type;
         for (uint32_t i = 0; i < 65536; i++) h[i] = (uint16_t)i;
-        yokei_combine(&(struct yokei_combine){ .n = 65536, .a = h, .a_dtype = dtype, .out = { x, back }, .out_dtype = { YOKE_F32, dtype } });
+        yokei_combine(&(struct yokei_combine){
+            .n = 65536, .a = h, .a_dtype = dtype, .out = { x, back }, .out_dtype = { YOKE_F32, dtype } });
         for (size_t i = 0; i < 65536; i++) {
-            const float want = type == YOKE_F16 ? yokei_f16_to_f32((uint16_t)i) : yokei_bf16_to_f32((uint16_t)i);
-            if (!isnan(want)) assert_int_equal(yokei_f32_bits(x[i]), yokei_f32_bits(want));
-            else assert_true(isnan(x[i]));
+            const float want = type == YOKE_F16 ? yokei_f16_to_f32((uint16_t)i)
+                                                : yokei_bf16_to_f32((uint16_t)i);
+            if (!isnan(want))
+                assert_int_equal(yokei_f32_bits(x[i]), yokei_f32_bits(want));
+            else
+                assert_true(isnan(x[i]));
             assert_int_equal(back[i], i); /* moved, not converted */
         }
         for (int turn = 0; turn < 8; turn++) {
             for (size_t i = 0; i < 65536; i++) x[i] = yokei_bits_f32(turn ? draw() : (uint32_t)i << 16);
-            yokei_combine(&(struct yokei_combine){ .n = 65536, .a = x, .a_dtype = YOKE_F32, .out = { h }, .out_dtype = { dtype } });
+            yokei_combine(&(struct yokei_combine){
+                .n = 65536, .a = x, .a_dtype = YOKE_F32, .out = { h }, .out_dtype = { dtype } });
             for (size_t i = 0; i < 65536; i++)
                 assert_int_equal(h[i], type == YOKE_F16 ? yokei_f32_to_f16(x[i]) : yokei_f32_to_bf16(x[i]));
         }
@@ -245,9 +328,19 @@ static void all_halves_widen_and_narrow(void **unused)
 static void canonical_nan(void **unused)
 {
     (void)unused;
-    float a[3] = { yokei_bits_f32(0xffc12345u), 1, yokei_bits_f32(0x7fc00001u) }, b[3] = { 1, 2, yokei_bits_f32(0xffc00002u) }, out[3];
-    yokei_combine(&(struct yokei_combine){ .n = 3, .reduction = YOKE_SUM, .a = a, .b = b, .a_dtype = YOKE_F32, .b_dtype = YOKE_F32,
-                                           .finish = true, .canonical = true, .size = 2, .out = { out }, .out_dtype = { YOKE_F32 } });
+    float a[3] = { yokei_bits_f32(0xffc12345u), 1, yokei_bits_f32(0x7fc00001u) },
+          b[3] = { 1, 2, yokei_bits_f32(0xffc00002u) }, out[3];
+    yokei_combine(&(struct yokei_combine){ .n = 3,
+                                           .reduction = YOKE_SUM,
+                                           .a = a,
+                                           .b = b,
+                                           .a_dtype = YOKE_F32,
+                                           .b_dtype = YOKE_F32,
+                                           .finish = true,
+                                           .canonical = true,
+                                           .size = 2,
+                                           .out = { out },
+                                           .out_dtype = { YOKE_F32 } });
     assert_int_equal(yokei_f32_bits(out[0]), 0x7fc00000u);
     assert_true(out[1] == 3);
     assert_int_equal(yokei_f32_bits(out[2]), 0x7fc00000u);

@@ -99,7 +99,8 @@ static void a_line_reads_as_documented(void **state)
     assert_non_null(strstr(seen.text, "ulp "));
     assert_non_null(strstr(seen.text, "worst "));
     assert_string_equal(seen.text + strlen(seen.text) - 4, "PASS");
-    assert_true(seen.last.ratio > 0.5 && seen.last.ratio <= 1); /* one rounding to bf16 comes close to its bound */
+    assert_true(seen.last.ratio > 0.5
+                && seen.last.ratio <= 1); /* one rounding to bf16 comes close to its bound */
 }
 
 static void a_seed_gives_the_same_run_and_another_seed_another(void **state)
@@ -131,18 +132,22 @@ static void the_long_sweep_has_more_cases(void **state)
 static void every_op_has_one_place_and_one_family(void **state)
 {
     (void)state;
-    static const char *const families[] = { "gemm", "norm", "act", "attention", "embed", "loss", "optim", "cast", "elementwise", "rope" };
+    static const char *const families[] = { "gemm", "norm",  "act",  "attention",   "embed",
+                                            "loss", "optim", "cast", "elementwise", "rope" };
     int taken[YOKE_N_OPS] = { 0 };
     for (int op = 0; op < YOKE_N_OPS; op++) {
         int n = 0;
         const int place = conform_order(yokei_op_names[op]);
         assert_in_range(place, 0, YOKE_N_OPS - 1);
         assert_int_equal(taken[place]++, 0);
-        for (size_t i = 0; i < YOKE_COUNT(families); i++) n += conform_selected(&(struct conform_options){ .op = families[i] }, (enum yoke_op_id)op);
+        for (size_t i = 0; i < YOKE_COUNT(families); i++)
+            n += conform_selected(&(struct conform_options){ .op = families[i] }, (enum yoke_op_id)op);
         assert_int_equal(n, 1);
     }
-    assert_true(conform_order("embed_forward") < conform_order("gemm") && conform_order("gemm") < conform_order("xent_forward"));
-    assert_true(conform_order("xent_backward") < conform_order("layernorm_backward") && conform_order("embed_backward") < conform_order("adamw"));
+    assert_true(conform_order("embed_forward") < conform_order("gemm")
+                && conform_order("gemm") < conform_order("xent_forward"));
+    assert_true(conform_order("xent_backward") < conform_order("layernorm_backward")
+                && conform_order("embed_backward") < conform_order("adamw"));
 }
 
 /* The sweep of OpenCL runs in parts: together they must name every op. */
@@ -158,18 +163,24 @@ static void the_parts_of_the_opencl_sweep_name_every_op(void **state)
     uint64_t named = 0;
     for (const char *at = text; (at = strstr(at, start));) {
         int taken;
-        for (at += sizeof start - 1; *at != '"' && sscanf(at, "%63[a-z_]%n", word, &taken) == 1; at += strspn(at, " ")) {
+        for (at += sizeof start - 1; *at != '"' && sscanf(at, "%63[a-z_]%n", word, &taken) == 1;
+             at += strspn(at, " ")) {
             at += taken;
             for (int op = 0; op < YOKE_N_OPS; op++)
-                if (conform_selected(&(struct conform_options){ .op = word }, (enum yoke_op_id)op)) named |= UINT64_C(1) << op;
+                if (conform_selected(&(struct conform_options){ .op = word }, (enum yoke_op_id)op))
+                    named |= UINT64_C(1) << op;
         }
     }
     free(text);
     for (int op = 0; op < YOKE_N_OPS; op++)
-        if (!(named >> op & 1)) fail_msg("%s is in no part of the sweep on opencl:0 in %s", yokei_op_names[op], path);
+        if (!(named >> op & 1))
+            fail_msg("%s is in no part of the sweep on opencl:0 in %s", yokei_op_names[op], path);
 }
 
-static void note_coverage(void *context, const struct conform_line *line) { coverage_note(context, device, line); }
+static void note_coverage(void *context, const struct conform_line *line)
+{
+    coverage_note(context, device, line);
+}
 
 static void a_gap_in_a_sweep_is_found(void **state)
 {
@@ -177,7 +188,8 @@ static void a_gap_in_a_sweep_is_found(void **state)
     static struct coverage c;
     struct conform_options options = CONFORM_OPTIONS_INIT;
     struct conform_summary summary;
-    const uint64_t add = UINT64_C(1) << YOKE_OP_add, scale = UINT64_C(1) << YOKE_OP_scale, adamw = UINT64_C(1) << YOKE_OP_adamw;
+    const uint64_t add = UINT64_C(1) << YOKE_OP_add, scale = UINT64_C(1) << YOKE_OP_scale,
+                   adamw = UINT64_C(1) << YOKE_OP_adamw;
     options.op = "add";
     assert_int_equal(conform_run(device, &options, note_coverage, &c, &summary), YOKE_OK);
     assert_int_equal(coverage_gaps(&c, device, add, true, NULL, NULL), 0);
@@ -203,7 +215,8 @@ static void a_case_by_itself_is_the_same_case(void **state)
     const struct seen one = run(options);
     assert_int_equal(one.last.n_cases, 1);
     assert_int_equal(one.last.case_number, all.last.case_number);
-    assert_true(one.last.got == all.last.got && one.last.wanted == all.last.wanted && one.last.ratio == all.last.ratio);
+    assert_true(one.last.got == all.last.got && one.last.wanted == all.last.wanted
+                && one.last.ratio == all.last.ratio);
     char command[256];
     conform_command(&one.last, command, sizeof command);
     options.only_case = 100000;

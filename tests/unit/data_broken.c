@@ -15,88 +15,127 @@ enum kind { SAFETENSORS, TOKENS, CONFIG, PLAN, INDEX };
 struct broken {
     enum kind kind;
     const char *title;
-    const char *name;    /* of the file; the error text must contain it */
-    const char *words;   /* what the text must say */
+    const char *name;  /* of the file; the error text must contain it */
+    const char *words; /* what the text must say */
     yoke_status status;
-    const char *text;    /* contents: a header (SAFETENSORS), JSON, or a recipe by title */
-    int n_data;          /* bytes of data behind a header; -1: the contents are raw; -2: no file at all */
+    const char *text; /* contents: a header (SAFETENSORS), JSON, or a recipe by title */
+    int n_data;       /* bytes of data behind a header; -1: the contents are raw; -2: no file at all */
 };
 
 #define T1 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
-#define ENTRY(type, shape, range) "{\"a\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" range "}}"
-#define MODEL "\"model\":{\"n_layer\":1,\"n_head\":1,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":256," \
-              "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02,\"resid_pdrop\":0,\"embd_pdrop\":0,\"attn_pdrop\":0}"
+#define ENTRY(type, shape, range) \
+    "{\"a\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" range "}}"
+#define MODEL                                                                                   \
+    "\"model\":{\"n_layer\":1,\"n_head\":1,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":256," \
+    "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02,\"resid_pdrop\":0,\"embd_pdrop\":0,\"attn_pdrop\":0}"
 /* What a plan must have beside what these tests are about. */
-#define USUAL "\"data_hash\":\"any\",\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1," \
-              "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\"," \
-              "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3," \
-              "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10," \
-              "\"budget_seconds\":0,\"progress\":[]"
+#define USUAL                                                                                                                                            \
+    "\"data_hash\":\"any\",\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1,"            \
+    "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\","        \
+    "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3," \
+    "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10,"               \
+    "\"budget_seconds\":0,\"progress\":[]"
 #define RANK "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"
-#define PLAN_OF(version, rest, ranks) "{\"version\":" version "," MODEL "," rest USUAL ",\"seed\":1,\"sequence\":16,\"ranks\":[" ranks "]}"
-#define GPT2(rest) "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32" rest "}"
+#define PLAN_OF(version, rest, ranks) \
+    "{\"version\":" version "," MODEL "," rest USUAL ",\"seed\":1,\"sequence\":16,\"ranks\":[" ranks "]}"
+#define GPT2(rest)                                                                                               \
+    "{\"model_type\":\"gpt2\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32" rest \
+    "}"
 
 static const struct broken table[] = {
     /* safetensors */
     { SAFETENSORS, "no file", "none.safetensors", "cannot be opened: No such file", YOKE_EDATA, "", -2 },
     { SAFETENSORS, "an empty file", "a.safetensors", "has 0 bytes", YOKE_EDATA, "", -1 },
     { SAFETENSORS, "cut in the length", "a.safetensors", "has 5 bytes", YOKE_EDATA, "12345", -1 },
-    { SAFETENSORS, "some other file", "a.safetensors", "byte offset 0", YOKE_EDATA, "\x7f" "ELF and so on and so on", -1 },
-    { SAFETENSORS, "cut in the header", "a.safetensors", "only 19 bytes follow", YOKE_EDATA, "\x40\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\"", -1 },
+    { SAFETENSORS, "some other file", "a.safetensors", "byte offset 0", YOKE_EDATA,
+      "\x7f"
+      "ELF and so on and so on",
+      -1 },
+    { SAFETENSORS, "cut in the header", "a.safetensors", "only 19 bytes follow", YOKE_EDATA,
+      "\x40\0\0\0\0\0\0\0{\"a\":{\"dtype\":\"F32\"", -1 },
     { SAFETENSORS, "an empty header", "a.safetensors", "does not begin with '{'", YOKE_EDATA, "", 0 },
-    { SAFETENSORS, "a header that is a list", "a.safetensors", "does not begin with '{'", YOKE_EDATA, "[]", 0 },
-    { SAFETENSORS, "cut JSON", "a.safetensors", "not valid JSON at byte offset", YOKE_EDATA, "{\"a\":{\"dtype\":\"F32\",", 8 },
-    { SAFETENSORS, "JSON behind the JSON", "a.safetensors", "not valid JSON at byte offset", YOKE_EDATA, T1 "{}", 8 },
+    { SAFETENSORS, "a header that is a list", "a.safetensors", "does not begin with '{'", YOKE_EDATA, "[]",
+      0 },
+    { SAFETENSORS, "cut JSON", "a.safetensors", "not valid JSON at byte offset", YOKE_EDATA,
+      "{\"a\":{\"dtype\":\"F32\",", 8 },
+    { SAFETENSORS, "JSON behind the JSON", "a.safetensors", "not valid JSON at byte offset", YOKE_EDATA,
+      T1 "{}", 8 },
     { SAFETENSORS, "bytes that are not UTF-8", "a.safetensors", "not valid JSON at byte offset", YOKE_EDATA,
       "{\"\xff\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
     { SAFETENSORS, "a tensor twice", "a.safetensors", "duplicate", YOKE_EDATA,
-      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+      8 },
     { SAFETENSORS, "a key twice in an entry", "a.safetensors", "duplicate", YOKE_EDATA,
       "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
-    { SAFETENSORS, "nested too deep", "a.safetensors", "deeper than 4 at byte offset", YOKE_EDATA, ENTRY("F32", "[[[[2]]]]", "[0,8]"), 8 },
-    { SAFETENSORS, "a number with an exponent", "a.safetensors", "not digits only", YOKE_EDATA, ENTRY("F32", "[2e0]", "[0,8]"), 8 },
-    { SAFETENSORS, "a negative dimension", "a.safetensors", "not digits only", YOKE_EDATA, ENTRY("F32", "[-2]", "[0,8]"), 8 },
-    { SAFETENSORS, "a number beyond 64 bits", "a.safetensors", "not valid JSON", YOKE_EDATA, ENTRY("F32", "[99999999999999999999]", "[0,8]"), 8 },
-    { SAFETENSORS, "an unknown type", "a.safetensors", "\"a\": dtype \"F31\" is not known", YOKE_EDATA, ENTRY("F31", "[2]", "[0,8]"), 8 },
-    { SAFETENSORS, "no type", "a.safetensors", "\"a\": dtype is missing", YOKE_EDATA, "{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
-    { SAFETENSORS, "no shape", "a.safetensors", "\"a\": shape is not a list", YOKE_EDATA, "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8 },
-    { SAFETENSORS, "no offsets", "a.safetensors", "\"a\": data_offsets is not", YOKE_EDATA, "{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8 },
+    { SAFETENSORS, "nested too deep", "a.safetensors", "deeper than 4 at byte offset", YOKE_EDATA,
+      ENTRY("F32", "[[[[2]]]]", "[0,8]"), 8 },
+    { SAFETENSORS, "a number with an exponent", "a.safetensors", "not digits only", YOKE_EDATA,
+      ENTRY("F32", "[2e0]", "[0,8]"), 8 },
+    { SAFETENSORS, "a negative dimension", "a.safetensors", "not digits only", YOKE_EDATA,
+      ENTRY("F32", "[-2]", "[0,8]"), 8 },
+    { SAFETENSORS, "a number beyond 64 bits", "a.safetensors", "not valid JSON", YOKE_EDATA,
+      ENTRY("F32", "[99999999999999999999]", "[0,8]"), 8 },
+    { SAFETENSORS, "an unknown type", "a.safetensors", "\"a\": dtype \"F31\" is not known", YOKE_EDATA,
+      ENTRY("F31", "[2]", "[0,8]"), 8 },
+    { SAFETENSORS, "no type", "a.safetensors", "\"a\": dtype is missing", YOKE_EDATA,
+      "{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
+    { SAFETENSORS, "no shape", "a.safetensors", "\"a\": shape is not a list", YOKE_EDATA,
+      "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,8]}}", 8 },
+    { SAFETENSORS, "no offsets", "a.safetensors", "\"a\": data_offsets is not", YOKE_EDATA,
+      "{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8 },
     { SAFETENSORS, "an unknown key in an entry", "a.safetensors", "unknown key \"offset\"", YOKE_EDATA,
       "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"offset\":3,\"data_offsets\":[0,8]}}", 8 },
-    { SAFETENSORS, "an entry that is a number", "a.safetensors", "\"a\": its entry is not an object", YOKE_EDATA, "{\"a\":3}", 0 },
+    { SAFETENSORS, "an entry that is a number", "a.safetensors", "\"a\": its entry is not an object",
+      YOKE_EDATA, "{\"a\":3}", 0 },
     { SAFETENSORS, "a name with a line break", "a.safetensors", "control characters", YOKE_EDATA,
       "{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
-    { SAFETENSORS, "nine dimensions", "a.safetensors", "9 dimensions are more than 8", YOKE_EDATA, ENTRY("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8 },
-    { SAFETENSORS, "a shape that overflows", "a.safetensors", "size overflows", YOKE_EDATA, ENTRY("F32", "[4611686018427387904,4]", "[0,8]"), 8 },
-    { SAFETENSORS, "a shape that overflows to 0", "a.safetensors", "size overflows", YOKE_EDATA, ENTRY("F32", "[4294967296,4294967296]", "[0,0]"), 0 },
-    { SAFETENSORS, "a shape of another size", "a.safetensors", "\"a\": its shape and type need 12 bytes", YOKE_EDATA, ENTRY("F32", "[3]", "[0,8]"), 8 },
-    { SAFETENSORS, "offsets that run backwards", "a.safetensors", "run backwards", YOKE_EDATA, ENTRY("F32", "[2]", "[8,0]"), 8 },
-    { SAFETENSORS, "cut in the data", "a.safetensors", "\"a\": its data ends at byte offset", YOKE_EDATA, T1, 7 },
-    { SAFETENSORS, "a byte behind the data", "a.safetensors", "1 bytes follow the last tensor", YOKE_EDATA, T1, 9 },
+    { SAFETENSORS, "nine dimensions", "a.safetensors", "9 dimensions are more than 8", YOKE_EDATA,
+      ENTRY("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]"), 8 },
+    { SAFETENSORS, "a shape that overflows", "a.safetensors", "size overflows", YOKE_EDATA,
+      ENTRY("F32", "[4611686018427387904,4]", "[0,8]"), 8 },
+    { SAFETENSORS, "a shape that overflows to 0", "a.safetensors", "size overflows", YOKE_EDATA,
+      ENTRY("F32", "[4294967296,4294967296]", "[0,0]"), 0 },
+    { SAFETENSORS, "a shape of another size", "a.safetensors", "\"a\": its shape and type need 12 bytes",
+      YOKE_EDATA, ENTRY("F32", "[3]", "[0,8]"), 8 },
+    { SAFETENSORS, "offsets that run backwards", "a.safetensors", "run backwards", YOKE_EDATA,
+      ENTRY("F32", "[2]", "[8,0]"), 8 },
+    { SAFETENSORS, "cut in the data", "a.safetensors", "\"a\": its data ends at byte offset", YOKE_EDATA, T1,
+      7 },
+    { SAFETENSORS, "a byte behind the data", "a.safetensors", "1 bytes follow the last tensor", YOKE_EDATA,
+      T1, 9 },
     { SAFETENSORS, "a hole in the data", "a.safetensors", "\"b\": its data begins", YOKE_EDATA,
-      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}", 5 },
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
+      5 },
     { SAFETENSORS, "data that overlaps", "a.safetensors", "they overlap", YOKE_EDATA,
-      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}", 3 },
+      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+      3 },
     { SAFETENSORS, "metadata that is a list", "a.safetensors", "__metadata__ is not an object", YOKE_EDATA,
       "{\"__metadata__\":[],\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
     { SAFETENSORS, "metadata that is no string", "a.safetensors", "\"step\" is not a string", YOKE_EDATA,
       "{\"__metadata__\":{\"step\":3},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
     { SAFETENSORS, "a wrong checksum", "a.safetensors", "\"a\" at byte offset", YOKE_EDATA,
-      "{\"__metadata__\":{\"yoke.xxh3.a\":\"0123456789abcdef\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
+      "{\"__metadata__\":{\"yoke.xxh3.a\":\"0123456789abcdef\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+      8 },
     { SAFETENSORS, "a checksum that is none", "a.safetensors", "not 16 hexadecimal digits", YOKE_EDATA,
-      "{\"__metadata__\":{\"yoke.xxh3.a\":\"0123\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
+      "{\"__metadata__\":{\"yoke.xxh3.a\":\"0123\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+      8 },
     { SAFETENSORS, "a checksum of no tensor", "a.safetensors", "no such tensor", YOKE_EDATA,
-      "{\"__metadata__\":{\"yoke.xxh3.b\":\"0123456789abcdef\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8 },
+      "{\"__metadata__\":{\"yoke.xxh3.b\":\"0123456789abcdef\"},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}",
+      8 },
     /* an index of several files */
-    { INDEX, "an index that is cut", "m.index.json", "line 1, column", YOKE_EDATA, "{\"weight_map\":{\"a\":", -1 },
-    { INDEX, "an index without a map", "m.index.json", "no object \"weight_map\"", YOKE_EDATA, "{\"metadata\":{}}", -1 },
-    { INDEX, "an index that names a file that is not there", "m.index.json", "gone.safetensors: cannot be opened", YOKE_EDATA,
-      "{\"weight_map\":{\"a\":\"gone.safetensors\"}}", -1 },
-    { INDEX, "an index that leads out of its folder", "m.index.json", "not the name of a file in the same folder", YOKE_EDATA,
+    { INDEX, "an index that is cut", "m.index.json", "line 1, column", YOKE_EDATA,
+      "{\"weight_map\":{\"a\":", -1 },
+    { INDEX, "an index without a map", "m.index.json", "no object \"weight_map\"", YOKE_EDATA,
+      "{\"metadata\":{}}", -1 },
+    { INDEX, "an index that names a file that is not there", "m.index.json",
+      "gone.safetensors: cannot be opened", YOKE_EDATA, "{\"weight_map\":{\"a\":\"gone.safetensors\"}}", -1 },
+    { INDEX, "an index that leads out of its folder", "m.index.json",
+      "not the name of a file in the same folder", YOKE_EDATA,
       "{\"weight_map\":{\"a\":\"../a.safetensors\"}}", -1 },
     { INDEX, "an index that names a tensor that is not there", "m.index.json", "\"b\" is in", YOKE_EDATA,
       "{\"weight_map\":{\"a\":\"good.safetensors\",\"b\":\"good.safetensors\"}}", -1 },
-    { INDEX, "an index with a file that is no string", "m.index.json", "weight_map[\"a\"]", YOKE_EDATA, "{\"weight_map\":{\"a\":3}}", -1 },
+    { INDEX, "an index with a file that is no string", "m.index.json", "weight_map[\"a\"]", YOKE_EDATA,
+      "{\"weight_map\":{\"a\":3}}", -1 },
     /* tokens */
     { TOKENS, "no tokens file", "none.bin", "cannot be opened: No such file", YOKE_EDATA, "", -2 },
     { TOKENS, "an empty text", "empty.txt", "the file is empty", YOKE_EDATA, "", -1 },
@@ -107,29 +146,38 @@ static const struct broken table[] = {
     { TOKENS, "more than the header says", "t.bin", "longer than it says", YOKE_EDATA, "long", -3 },
     { TOKENS, "a negative number of tokens", "t.bin", "byte offset 8", YOKE_EDATA, "negative", -3 },
     { TOKENS, "no tokens in it", "t.bin", "says 0 tokens", YOKE_EDATA, "zero", -3 },
-    { TOKENS, "a token beyond the vocabulary", "t.bin", "token 2 at byte offset 1028 is 256", YOKE_EDATA, "large", -3 },
+    { TOKENS, "a token beyond the vocabulary", "t.bin", "token 2 at byte offset 1028 is 256", YOKE_EDATA,
+      "large", -3 },
     /* config.json */
     { CONFIG, "no config", "none.json", "cannot be opened: No such file", YOKE_EDATA, "", -2 },
     { CONFIG, "an empty config", "config.json", "is empty", YOKE_EDATA, "", -1 },
     { CONFIG, "a cut config", "config.json", "line 2, column", YOKE_EDATA, "{\n\"n_layer\": 2,", -1 },
     { CONFIG, "a config that is a list", "config.json", "holds a list", YOKE_EDATA, "[1]", -1 },
     { CONFIG, "a key twice", "config.json", "duplicate", YOKE_EDATA, GPT2(",\"n_layer\":3"), -1 },
-    { CONFIG, "a misspelt key", "config.json", "n_layer is missing; the nearest key that is there is \"n_layers\"", YOKE_ECONFIG,
+    { CONFIG, "a misspelt key", "config.json",
+      "n_layer is missing; the nearest key that is there is \"n_layers\"", YOKE_ECONFIG,
       "{\"n_layers\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
-    { CONFIG, "a string for a number", "config.json", "n_head is a string; an integer is wanted", YOKE_ECONFIG,
-      "{\"n_layer\":2,\"n_head\":\"2\",\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
-    { CONFIG, "heads that do not divide", "config.json", "n_embd 8 is not a multiple of n_head 3", YOKE_ECONFIG,
-      "{\"n_layer\":2,\"n_head\":3,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
+    { CONFIG, "a string for a number", "config.json", "n_head is a string; an integer is wanted",
+      YOKE_ECONFIG, "{\"n_layer\":2,\"n_head\":\"2\",\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}",
+      -1 },
+    { CONFIG, "heads that do not divide", "config.json", "n_embd 8 is not a multiple of n_head 3",
+      YOKE_ECONFIG, "{\"n_layer\":2,\"n_head\":3,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
     { CONFIG, "no layers", "config.json", "n_layer is 0; it must be between 1", YOKE_ECONFIG,
       "{\"n_layer\":0,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
-    { CONFIG, "relu", "config.json", "activation_function is \"relu\"", YOKE_ECONFIG, GPT2(",\"activation_function\":\"relu\""), -1 },
-    { CONFIG, "GELU by erf", "config.json", "erf", YOKE_ECONFIG, GPT2(",\"activation_function\":\"gelu\""), -1 },
+    { CONFIG, "relu", "config.json", "activation_function is \"relu\"", YOKE_ECONFIG,
+      GPT2(",\"activation_function\":\"relu\""), -1 },
+    { CONFIG, "GELU by erf", "config.json", "erf", YOKE_ECONFIG, GPT2(",\"activation_function\":\"gelu\""),
+      -1 },
     { CONFIG, "another model", "config.json", "model_type is \"llama\"", YOKE_ECONFIG,
-      "{\"model_type\":\"llama\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}", -1 },
-    { CONFIG, "an untied head", "config.json", "tie_word_embeddings is false", YOKE_ECONFIG, GPT2(",\"tie_word_embeddings\":false"), -1 },
-    { CONFIG, "unscaled attention", "config.json", "scale_attn_weights is false", YOKE_ECONFIG, GPT2(",\"scale_attn_weights\":false"), -1 },
+      "{\"model_type\":\"llama\",\"n_layer\":2,\"n_head\":2,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":32}",
+      -1 },
+    { CONFIG, "an untied head", "config.json", "tie_word_embeddings is false", YOKE_ECONFIG,
+      GPT2(",\"tie_word_embeddings\":false"), -1 },
+    { CONFIG, "unscaled attention", "config.json", "scale_attn_weights is false", YOKE_ECONFIG,
+      GPT2(",\"scale_attn_weights\":false"), -1 },
     { CONFIG, "a narrow MLP", "config.json", "n_inner is 16", YOKE_ECONFIG, GPT2(",\"n_inner\":16"), -1 },
-    { CONFIG, "an epsilon of 0", "config.json", "layer_norm_epsilon is 0", YOKE_ECONFIG, GPT2(",\"layer_norm_epsilon\":0"), -1 },
+    { CONFIG, "an epsilon of 0", "config.json", "layer_norm_epsilon is 0", YOKE_ECONFIG,
+      GPT2(",\"layer_norm_epsilon\":0"), -1 },
     /* plan.json */
     { PLAN, "no plan", "none.json", "cannot be opened: No such file", YOKE_ECONFIG, "", -2 },
     { PLAN, "a cut plan", "plan.json", "line 1, column", YOKE_ECONFIG, "{\"version\":1", -1 },
@@ -137,24 +185,42 @@ static const struct broken table[] = {
       PLAN_OF("2", "\"precision\":\"fp32\",\"batch\":4,", RANK), -1 },
     { PLAN, "an unknown key", "plan.json", "unknown key precison: did you mean \"precision\"?", YOKE_ECONFIG,
       PLAN_OF("1", "\"precison\":\"fp32\",\"batch\":4,", RANK), -1 },
-    { PLAN, "an unknown precision", "plan.json", "precision is \"bf61\"; it must be one of \"fp32\", \"bf16\", \"fp16\": did you mean \"bf16\"?",
+    { PLAN, "an unknown precision", "plan.json",
+      "precision is \"bf61\"; it must be one of \"fp32\", \"bf16\", \"fp16\": did you mean \"bf16\"?",
       YOKE_ECONFIG, PLAN_OF("1", "\"precision\":\"bf61\",\"batch\":4,", RANK), -1 },
-    { PLAN, "no batch", "plan.json", "batch is missing", YOKE_ECONFIG, PLAN_OF("1", "\"precision\":\"fp32\",", RANK), -1 },
+    { PLAN, "no batch", "plan.json", "batch is missing", YOKE_ECONFIG,
+      PLAN_OF("1", "\"precision\":\"fp32\",", RANK), -1 },
     { PLAN, "a batch with a fraction", "plan.json", "batch is a number; an integer is wanted", YOKE_ECONFIG,
       PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4.5,", RANK), -1 },
     { PLAN, "shares that do not add up", "plan.json", "add up to 4, but batch is 5", YOKE_ECONFIG,
       PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":5,", RANK), -1 },
-    { PLAN, "no ranks", "plan.json", "ranks is 0 entries long", YOKE_ECONFIG, PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", ""), -1 },
+    { PLAN, "no ranks", "plan.json", "ranks is 0 entries long", YOKE_ECONFIG,
+      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", ""), -1 },
     { PLAN, "a share above 1", "plan.json", "ranks[1].share is 1.5", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", RANK ",{\"device\":\"host\",\"share\":1.5,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"), -1 },
+      PLAN_OF(
+          "1", "\"precision\":\"fp32\",\"batch\":4,",
+          RANK
+          ",{\"device\":\"host\",\"share\":1.5,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"),
+      -1 },
     { PLAN, "a micro-batch above the samples", "plan.json", "ranks[0].micro_batch is 5", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":5,\"threads\":1,\"job_rank\":0}"), -1 },
+      PLAN_OF(
+          "1", "\"precision\":\"fp32\",\"batch\":4,",
+          "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":5,\"threads\":1,\"job_rank\":0}"),
+      -1 },
     { PLAN, "an unknown key of a rank", "plan.json", "unknown key ranks[0].sample", YOKE_ECONFIG,
-      PLAN_OF("1", "\"precision\":\"fp32\",\"batch\":4,", "{\"device\":\"host\",\"share\":1,\"sample\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"), -1 },
-    { PLAN, "a sequence beyond the model's", "plan.json", "sequence is 17, but model.n_positions is 16", YOKE_ECONFIG,
-      "{\"version\":1," MODEL "," USUAL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":1,\"sequence\":17,\"ranks\":[" RANK "]}", -1 },
+      PLAN_OF(
+          "1", "\"precision\":\"fp32\",\"batch\":4,",
+          "{\"device\":\"host\",\"share\":1,\"sample\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"),
+      -1 },
+    { PLAN, "a sequence beyond the model's", "plan.json", "sequence is 17, but model.n_positions is 16",
+      YOKE_ECONFIG,
+      "{\"version\":1," MODEL "," USUAL
+      ",\"precision\":\"fp32\",\"batch\":4,\"seed\":1,\"sequence\":17,\"ranks\":[" RANK "]}",
+      -1 },
     { PLAN, "a seed that is none", "plan.json", "seed is \"-1\"", YOKE_ECONFIG,
-      "{\"version\":1," MODEL "," USUAL ",\"precision\":\"fp32\",\"batch\":4,\"seed\":\"-1\",\"sequence\":16,\"ranks\":[" RANK "]}", -1 },
+      "{\"version\":1," MODEL "," USUAL
+      ",\"precision\":\"fp32\",\"batch\":4,\"seed\":\"-1\",\"sequence\":16,\"ranks\":[" RANK "]}",
+      -1 },
 };
 
 /* The bytes of rows whose contents are not C strings. */
@@ -236,7 +302,8 @@ static void is_refused(void **state)
     const char *path = in_folder(row->name);
     yoke_status status = try_to_read(row->kind, path);
     if (status != row->status)
-        fail_msg("%s instead of %s: %s", yoke_status_name(status), yoke_status_name(row->status), yoke_last_error());
+        fail_msg("%s instead of %s: %s", yoke_status_name(status), yoke_status_name(row->status),
+                 yoke_last_error());
     if (!strstr(yoke_last_error(), path) || !strstr(yoke_last_error(), row->words))
         fail_msg("'%s' does not name %s or does not say '%s'", yoke_last_error(), path, row->words);
 }
@@ -285,7 +352,8 @@ int main(void)
     size_t n = 0;
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(the_good_files_are_read);
     for (size_t i = 0; i < YOKE_COUNT(table); i++)
-        tests[n++] = (struct CMUnitTest){ table[i].title, is_refused, NULL, NULL, (void *)(uintptr_t)&table[i] };
+        tests[n++] = (struct CMUnitTest){ table[i].title, is_refused, NULL, NULL,
+                                          (void *)(uintptr_t)&table[i] };
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(what_is_no_file_is_refused);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_loop_of_links_is_no_file);
     return cmocka_run_group_tests_name("data_broken", tests, make_test_folder, remove_test_folder);

@@ -36,11 +36,14 @@ static void hugging_face_config_is_read(void **state)
     assert_ok(yokei_gpt2_config_read(in_folder("mine.json"), &again));
     assert_memory_equal(&config, &again, sizeof config);
     config.n_head = 7;
-    assert_fails(YOKE_ECONFIG, "multiple of n_head", yokei_gpt2_config_write(in_folder("mine.json"), &config));
+    assert_fails(YOKE_ECONFIG, "multiple of n_head",
+                 yokei_gpt2_config_write(in_folder("mine.json"), &config));
 }
 
-/* All tensors of `config` with given values; `prefix` in front of the names. Returns how many; free the data. */
-static size_t make_tensors(const struct yoke_gpt2_config *config, const char *prefix, struct yokei_tensor *tensors, char (*names)[96])
+/* All tensors of `config` with given values; `prefix` in front of the names. Returns how many; free the data.
+ */
+static size_t make_tensors(const struct yoke_gpt2_config *config, const char *prefix,
+                           struct yokei_tensor *tensors, char (*names)[96])
 {
     size_t n = (size_t)yokei_gpt2_n_tensors(config);
     for (size_t i = 0; i < n; i++) {
@@ -49,7 +52,8 @@ static size_t make_tensors(const struct yoke_gpt2_config *config, const char *pr
         snprintf(names[i], sizeof names[i], "%s%s", prefix, want.name);
         tensors[i] = (struct yokei_tensor){ .name = names[i], .dtype = YOKE_F32, .n_dims = want.n_dims };
         memcpy(tensors[i].shape, want.shape, sizeof want.shape);
-        tensors[i].data = calloc((size_t)want.shape[0] * (size_t)(want.n_dims == 2 ? want.shape[1] : 1), sizeof(float));
+        tensors[i].data = calloc((size_t)want.shape[0] * (size_t)(want.n_dims == 2 ? want.shape[1] : 1),
+                                 sizeof(float));
     }
     return n;
 }
@@ -59,11 +63,21 @@ static void names_match_hugging_face(void **state)
     (void)state;
     struct yokei_gpt2_tensor t;
     assert_int_equal(yokei_gpt2_n_tensors(&tiny), 28);
-    static const struct { int index; const char *name; int n_dims; int64_t shape[2]; } some[] = {
-        { 0, "wte.weight", 2, { 32, 8 } }, { 1, "wpe.weight", 2, { 16, 8 } }, { 2, "h.0.ln_1.weight", 1, { 8, 0 } },
-        { 4, "h.0.attn.c_attn.weight", 2, { 8, 24 } }, { 5, "h.0.attn.c_attn.bias", 1, { 24, 0 } },
-        { 22, "h.1.mlp.c_fc.weight", 2, { 8, 32 } }, { 24, "h.1.mlp.c_proj.weight", 2, { 32, 8 } },
-        { 26, "ln_f.weight", 1, { 8, 0 } }, { 27, "ln_f.bias", 1, { 8, 0 } },
+    static const struct {
+        int index;
+        const char *name;
+        int n_dims;
+        int64_t shape[2];
+    } some[] = {
+        { 0, "wte.weight", 2, { 32, 8 } },
+        { 1, "wpe.weight", 2, { 16, 8 } },
+        { 2, "h.0.ln_1.weight", 1, { 8, 0 } },
+        { 4, "h.0.attn.c_attn.weight", 2, { 8, 24 } },
+        { 5, "h.0.attn.c_attn.bias", 1, { 24, 0 } },
+        { 22, "h.1.mlp.c_fc.weight", 2, { 8, 32 } },
+        { 24, "h.1.mlp.c_proj.weight", 2, { 32, 8 } },
+        { 26, "ln_f.weight", 1, { 8, 0 } },
+        { 27, "ln_f.bias", 1, { 8, 0 } },
     };
     for (size_t i = 0; i < YOKE_COUNT(some); i++) {
         assert_ok(yokei_gpt2_tensor(&tiny, some[i].index, &t));
@@ -97,8 +111,12 @@ static void weights_are_found_under_either_name(void **state)
         wte[3] = 7;
         tensors[n] = tensors[0];
         tensors[n].name = "lm_head.weight"; /* tied: the same values again */
-        tensors[n + 1] = (struct yokei_tensor){ .name = prefixed ? "transformer.h.1.attn.bias" : "h.1.attn.bias", .dtype = YOKE_U8,
-                                                .n_dims = 4, .shape = { 1, 1, 4, 4 }, .data = mask };
+        tensors[n + 1] = (struct yokei_tensor){ .name = prefixed ? "transformer.h.1.attn.bias"
+                                                                 : "h.1.attn.bias",
+                                                .dtype = YOKE_U8,
+                                                .n_dims = 4,
+                                                .shape = { 1, 1, 4, 4 },
+                                                .data = mask };
         assert_ok(yokei_safetensors_save(in_folder("w.safetensors"), tensors, n + 2, NULL, 0));
         assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
         assert_ok(yokei_gpt2_find(file, &tiny, found));
@@ -109,14 +127,16 @@ static void weights_are_found_under_either_name(void **state)
         assert_ok(yokei_gpt2_find(file, &shorter, found));
         longer.n_positions = 17;
         memset(found, 0, sizeof found);
-        assert_fails(YOKE_EDATA, "has shape [16, 8]; the model's configuration needs [17, 8]", yokei_gpt2_find(file, &longer, found));
+        assert_fails(YOKE_EDATA, "has shape [16, 8]; the model's configuration needs [17, 8]",
+                     yokei_gpt2_find(file, &longer, found));
         deeper.n_layer = 3;
         const struct yokei_tensor *more[40] = { NULL };
         assert_fails(YOKE_EDATA, "\"h.2.ln_1.weight\" is missing", yokei_gpt2_find(file, &deeper, more));
         assert_non_null(strstr(yoke_last_error(), "\"h.2.mlp.c_proj.bias\" is missing")); /* all at once */
         assert_null(more[0]);
         deeper.n_layer = 1;
-        assert_fails(YOKE_EDATA, "does not belong to a GPT-2 of 1 layers", yokei_gpt2_find(file, &deeper, found));
+        assert_fails(YOKE_EDATA, "does not belong to a GPT-2 of 1 layers",
+                     yokei_gpt2_find(file, &deeper, found));
         wider.vocab_size = 33;
         assert_fails(YOKE_EDATA, "wte.weight", yokei_gpt2_find(file, &wider, found));
         assert_null(found[0]);
@@ -162,14 +182,23 @@ static void a_plan_reads_back_as_the_same_bits(void **state)
     yokei_plan_free(&again);
     free(first), free(second);
     plan.batch = 9;
-    assert_fails(YOKE_ECONFIG, "add up to 8, but batch is 9", yokei_plan_write(in_folder("plan.json"), &plan));
+    assert_fails(YOKE_ECONFIG, "add up to 8, but batch is 9",
+                 yokei_plan_write(in_folder("plan.json"), &plan));
 }
 
 static struct yokei_metrics_row row_of(int64_t step, struct yokei_metrics_rank *rank)
 {
-    struct yokei_metrics_row row = { .step = step, .tokens = 64 * step, .seconds = 0.25 * (double)step, .loss = 2.5, .validation_loss = NAN,
-                                     .learning_rate = 1e-3, .gradient_norm = 0.5, .loss_scale = 1, .tokens_per_second = 256,
-                                     .ranks = rank, .n_ranks = 1 };
+    struct yokei_metrics_row row = { .step = step,
+                                     .tokens = 64 * step,
+                                     .seconds = 0.25 * (double)step,
+                                     .loss = 2.5,
+                                     .validation_loss = NAN,
+                                     .learning_rate = 1e-3,
+                                     .gradient_norm = 0.5,
+                                     .loss_scale = 1,
+                                     .tokens_per_second = 256,
+                                     .ranks = rank,
+                                     .n_ranks = 1 };
     return row;
 }
 
@@ -217,8 +246,10 @@ static void metrics_go_on_where_a_run_was_cut(void **state)
     assert_int_equal(n_lines(path, &last), 4);
     assert_int_equal(last, 4);
     put_text("other.jsonl", "hello\n");
-    assert_fails(YOKE_EDATA, "byte offset 0 is no row of metrics", yokei_metrics_open(in_folder("other.jsonl"), 3, &metrics));
-    assert_fails(YOKE_EIO, "cannot be opened", yokei_metrics_open(in_folder("no/metrics.jsonl"), -1, &metrics));
+    assert_fails(YOKE_EDATA, "byte offset 0 is no row of metrics",
+                 yokei_metrics_open(in_folder("other.jsonl"), 3, &metrics));
+    assert_fails(YOKE_EIO, "cannot be opened",
+                 yokei_metrics_open(in_folder("no/metrics.jsonl"), -1, &metrics));
 }
 
 static void a_full_disk_is_reported_with_the_step(void **state)
@@ -229,7 +260,8 @@ static void a_full_disk_is_reported_with_the_step(void **state)
     struct yokei_metrics *metrics;
     assert_ok(yokei_metrics_open("/dev/full", -1, &metrics));
     struct yokei_metrics_row row = row_of(7, &rank);
-    assert_fails(YOKE_EIO, "/dev/full: the row of step 7 cannot be written: No space left", yokei_metrics_write(metrics, &row));
+    assert_fails(YOKE_EIO, "/dev/full: the row of step 7 cannot be written: No space left",
+                 yokei_metrics_write(metrics, &row));
     assert_ok(yokei_metrics_close(metrics));
 }
 

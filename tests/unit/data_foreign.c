@@ -11,16 +11,19 @@
 #include "train/text/bpe.h"
 #include "train/files/model_files.h"
 
-#define MISTRAL "\"hidden_size\": 4096, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336," \
-                "\"vocab_size\": 32000, \"max_position_embeddings\": 32768"
+#define MISTRAL                                                                                                                                \
+    "\"hidden_size\": 4096, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336," \
+    "\"vocab_size\": 32000, \"max_position_embeddings\": 32768"
 
 static void models_of_another_type(void **state)
 {
     static const struct {
         const char *text, *words[3];
     } cases[] = {
-        { "{\"model_type\": \"mistral\", " MISTRAL "}", { "config.json: model_type is \"mistral\"", "\"gpt2\" and \"llama\"" } },
-        { "{\"model_type\": \"qwen2\", " MISTRAL "}", { "model_type is \"qwen2\"", "\"gpt2\" and \"llama\"" } },
+        { "{\"model_type\": \"mistral\", " MISTRAL "}",
+          { "config.json: model_type is \"mistral\"", "\"gpt2\" and \"llama\"" } },
+        { "{\"model_type\": \"qwen2\", " MISTRAL "}",
+          { "model_type is \"qwen2\"", "\"gpt2\" and \"llama\"" } },
         { "{\"model_type\": \"gpt_neox\", \"n_layer\": 2}", { "model_type is \"gpt_neox\"" } },
         { "{\"model_type\": \"%s%n\", \"n_layer\": 2}", { "model_type is \"%s%n\"" } },
         { "{\"model_type\": \"lama\", " MISTRAL "}", { "did you mean \"llama\"?" } },
@@ -31,7 +34,8 @@ static void models_of_another_type(void **state)
     (void)state;
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         put_text("config.json", cases[i].text);
-        for (size_t w = 0; w < 3 && cases[i].words[w]; w++) assert_fails(YOKE_ECONFIG, cases[i].words[w], yokei_model_read(test_folder, &config));
+        for (size_t w = 0; w < 3 && cases[i].words[w]; w++)
+            assert_fails(YOKE_ECONFIG, cases[i].words[w], yokei_model_read(test_folder, &config));
         if (!strstr(cases[i].text, "n_layer")) assert_null(strstr(yoke_last_error(), "n_layer"));
     }
 }
@@ -63,8 +67,10 @@ static void weights_in_another_format(void **state)
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
     snprintf(command, sizeof command, "\"%s/model.safetensors\", metadata={\"format\": \"pt\"})'", folder);
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
-    assert_fails(YOKE_EDATA, "python3 -c 'import glob, torch, safetensors.torch as s;", yokei_safetensors_open(folder, 0, &file));
-    snprintf(path, sizeof path, "%s/pytorch_model.bin", folder); /* the file itself, zipped and as older versions pickle */
+    assert_fails(YOKE_EDATA, "python3 -c 'import glob, torch, safetensors.torch as s;",
+                 yokei_safetensors_open(folder, 0, &file));
+    snprintf(path, sizeof path, "%s/pytorch_model.bin",
+             folder); /* the file itself, zipped and as older versions pickle */
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(path, 0, &file));
     folder = folder_with("older", "pytorch_model.bin", "\x80\x02\x8a\x0a", 4);
     snprintf(path, sizeof path, "%s/pytorch_model.bin", folder);
@@ -79,7 +85,8 @@ static void weights_in_another_format(void **state)
     snprintf(path, sizeof path, "%s/model.gguf", folder);
     assert_fails(YOKE_EDATA, "is a GGUF file", yokei_safetensors_open(path, 0, &file));
     folder = folder_with("nothing", "readme", "x", 1);
-    assert_fails(YOKE_EDATA, "neither model.safetensors nor model.safetensors.index.json", yokei_safetensors_open(folder, 0, &file));
+    assert_fails(YOKE_EDATA, "neither model.safetensors nor model.safetensors.index.json",
+                 yokei_safetensors_open(folder, 0, &file));
     assert_null(file);
 }
 
@@ -92,16 +99,30 @@ static void tokenizers_of_sentencepiece(void **state)
     static const struct {
         const char *text, *mark;
     } cases[] = {
-        { BPE_OF("\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", -1.5]]", "\"normalizer\": null, \"pre_tokenizer\": null"), "model: type Unigram" },
-        { BPE_OF("\"type\": \"BPE\", \"byte_fallback\": true, " TINY, "\"normalizer\": null"), "model: byte_fallback" },
+        { BPE_OF("\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"a\", -1.5]]",
+                 "\"normalizer\": null, \"pre_tokenizer\": null"),
+          "model: type Unigram" },
+        { BPE_OF("\"type\": \"BPE\", \"byte_fallback\": true, " TINY, "\"normalizer\": null"),
+          "model: byte_fallback" },
         /* Llama 2's, with and without its byte_fallback: it is the normalizer that would be refused first. */
-        { BPE_OF("\"type\": \"BPE\", \"byte_fallback\": true, " TINY, "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"},"
-                 "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\\u2581\"}]}"), "byte_fallback" },
-        { BPE_OF("\"type\": \"BPE\", " TINY, "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"}]}"),
+        { BPE_OF(
+              "\"type\": \"BPE\", \"byte_fallback\": true, " TINY,
+              "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"},"
+              "{\"type\": \"Replace\", \"pattern\": {\"String\": \" \"}, \"content\": \"\\u2581\"}]}"),
+          "byte_fallback" },
+        { BPE_OF(
+              "\"type\": \"BPE\", " TINY,
+              "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"}]}"),
           "normalizer: spaces are written as U+2581" },
-        { BPE_OF("\"type\": \"BPE\", " TINY, "\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"\"}"), "normalizer: Precompiled" },
-        { BPE_OF("\"type\": \"BPE\", " TINY, "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\"}"), "pre_tokenizer: Metaspace" },
-        { BPE_OF("\"type\": \"BPE\", " TINY, "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}]}"), "decoder: ByteFallback" },
+        { BPE_OF("\"type\": \"BPE\", " TINY,
+                 "\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"\"}"),
+          "normalizer: Precompiled" },
+        { BPE_OF("\"type\": \"BPE\", " TINY,
+                 "\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"_\"}"),
+          "pre_tokenizer: Metaspace" },
+        { BPE_OF("\"type\": \"BPE\", " TINY,
+                 "\"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}]}"),
+          "decoder: ByteFallback" },
         { "\n\x0e\n\x05<unk>\x15\0\0\0\0\x18\x02\n\x0c\n\3<s>", "the file: tokenizer.model" },
     };
     struct yokei_bpe *bpe = NULL;
@@ -116,18 +137,24 @@ static void tokenizers_of_sentencepiece(void **state)
      * A byte-level one with a token of that sign is none; what is wrong with this one is that it has no
      * pre_tokenizer.
      */
-    static const char other[] = BPE_OF("\"type\": \"BPE\", \"vocab\": {\"\\u2581\": 0}, \"merges\": []", "\"normalizer\": null");
-    assert_fails(YOKE_ECONFIG, "pre_tokenizer is missing", yokei_bpe_parse("t.json", other, sizeof other - 1, &bpe));
+    static const char other[] = BPE_OF("\"type\": \"BPE\", \"vocab\": {\"\\u2581\": 0}, \"merges\": []",
+                                       "\"normalizer\": null");
+    assert_fails(YOKE_ECONFIG, "pre_tokenizer is missing",
+                 yokei_bpe_parse("t.json", other, sizeof other - 1, &bpe));
     static const char broken[] = "\n{\n\"version\": ";
     assert_fails(YOKE_EDATA, "is not valid JSON", yokei_bpe_parse("t.json", broken, sizeof broken - 1, &bpe));
     /* Folders that hold no tokenizer.json. */
-    assert_fails(YOKE_ECONFIG, "the folder has no tokenizer.json, but: tokenizer.model", yokei_bpe_open(folder_with("pieces", "tokenizer.model", "\n\x0e\n", 3), &bpe));
-    assert_fails(YOKE_ECONFIG, "spiece.model", yokei_bpe_open(folder_with("t5", "spiece.model", "\n\x0e\n", 3), &bpe));
+    assert_fails(YOKE_ECONFIG, "the folder has no tokenizer.json, but: tokenizer.model",
+                 yokei_bpe_open(folder_with("pieces", "tokenizer.model", "\n\x0e\n", 3), &bpe));
+    assert_fails(YOKE_ECONFIG, "spiece.model",
+                 yokei_bpe_open(folder_with("t5", "spiece.model", "\n\x0e\n", 3), &bpe));
     const char *folder = folder_with("slow", "merges.txt", "#version", 8);
     char command[700];
-    snprintf(command, sizeof command, "AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")'", folder, folder);
+    snprintf(command, sizeof command, "AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")'",
+             folder, folder);
     assert_fails(YOKE_EDATA, command, yokei_bpe_open(folder, &bpe));
-    assert_fails(YOKE_EDATA, "tokenizer.json: cannot be opened", yokei_bpe_open(folder_with("empty", "readme", "x", 1), &bpe));
+    assert_fails(YOKE_EDATA, "tokenizer.json: cannot be opened",
+                 yokei_bpe_open(folder_with("empty", "readme", "x", 1), &bpe));
     assert_null(bpe);
 }
 

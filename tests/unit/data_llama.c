@@ -10,14 +10,17 @@
 #include "train/files/model_files.h"
 #include "train/files/plan.h"
 
-static const struct yoke_llama_config tiny = { sizeof tiny, 8, 12, 2, 4, 2, 0, 32, 16, 1e-5, 500000, 0.02, false, 0 };
+static const struct yoke_llama_config tiny = { sizeof tiny, 8,  12,   2,      4,    2,     0,
+                                               32,          16, 1e-5, 500000, 0.02, false, 0 };
 
 /* Meta's Llama-2-7b, as it lies on the hub; and what a later one says of its positions. */
-#define SIZES "\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 11008, \"num_hidden_layers\": 32, \"num_attention_heads\": 32," \
-              "\"vocab_size\": 32000, \"max_position_embeddings\": 4096"
-static const char hub[] = "{\"architectures\": [\"LlamaForCausalLM\"], \"bos_token_id\": 1, \"hidden_act\": \"silu\", \"initializer_range\": 0.02,"
-                          "\"num_key_value_heads\": null, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"head_dim\": null,"
-                          "\"tie_word_embeddings\": false, \"torch_dtype\": \"float16\", \"use_cache\": true, " SIZES "}";
+#define SIZES                                                                                                                                 \
+    "\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 11008, \"num_hidden_layers\": 32, \"num_attention_heads\": 32," \
+    "\"vocab_size\": 32000, \"max_position_embeddings\": 4096"
+static const char hub[] =
+    "{\"architectures\": [\"LlamaForCausalLM\"], \"bos_token_id\": 1, \"hidden_act\": \"silu\", \"initializer_range\": 0.02,"
+    "\"num_key_value_heads\": null, \"pretraining_tp\": 1, \"rms_norm_eps\": 1e-05, \"rope_scaling\": null, \"head_dim\": null,"
+    "\"tie_word_embeddings\": false, \"torch_dtype\": \"float16\", \"use_cache\": true, " SIZES "}";
 
 static void hugging_face_config_is_read(void **state)
 {
@@ -28,7 +31,8 @@ static void hugging_face_config_is_read(void **state)
     assert_int_equal(config.gpt2.size, 0);
     assert_int_equal(config.llama.hidden_size, 4096);
     assert_int_equal(config.llama.num_key_value_heads, 32);
-    assert_true(config.llama.rms_norm_eps == 1e-5 && config.llama.rope_theta == 10000 && !config.llama.tie_word_embeddings);
+    assert_true(config.llama.rms_norm_eps == 1e-5 && config.llama.rope_theta == 10000
+                && !config.llama.tie_word_embeddings);
     /* The 7B model has 6,738,415,616 parameters. */
     const struct yokei_model model = yokei_model_of(&config.gpt2, &config.llama);
     struct yokei_gpt2_tensor t;
@@ -44,7 +48,8 @@ static void hugging_face_config_is_read(void **state)
     assert_ok(yokei_model_read(test_folder, &again));
     config.llama.head_dim = 2; /* said in the file */
     assert_memory_equal(&config.llama, &again.llama, sizeof tiny);
-    put_text("config.json", "{" SIZES ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}}");
+    put_text("config.json",
+             "{" SIZES ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}}");
     assert_ok(yokei_model_read(test_folder, &again));
     assert_true(again.llama.rope_theta == 500000 && again.llama.rms_norm_eps == 1e-6);
 }
@@ -57,7 +62,8 @@ static void what_is_not_computed_is_refused(void **state)
         { ", \"hidden_act\": \"gelu\"", "hidden_act is \"gelu\"" },
         { ", \"attention_bias\": true", "attention_bias is true" },
         { ", \"mlp_bias\": true", "mlp_bias is true" },
-        { ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}", "positions of type \"llama3\"" },
+        { ", \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}",
+          "positions of type \"llama3\"" },
         { ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}", "positions of type \"linear\"" },
         { ", \"num_key_value_heads\": 5", "not a multiple of num_key_value_heads 5" },
         { ", \"head_dim\": 63", "a head has 63 channels" },
@@ -126,23 +132,31 @@ static void weights_are_found(void **state)
     tied.tie_word_embeddings = true;
     for (size_t i = 0; i < n; i++) {
         assert_ok(yokei_llama_tensor(&tiny, (int64_t)i, &wanted[i]));
-        tensors[i] = (struct yokei_tensor){ .name = wanted[i].name, .dtype = YOKE_F32, .n_dims = wanted[i].n_dims, .data = zeros };
+        tensors[i] = (struct yokei_tensor){
+            .name = wanted[i].name, .dtype = YOKE_F32, .n_dims = wanted[i].n_dims, .data = zeros
+        };
         memcpy(tensors[i].shape, wanted[i].shape, sizeof wanted[i].shape);
     }
-    tensors[n] = (struct yokei_tensor){ .name = "model.layers.1.self_attn.rotary_emb.inv_freq", .dtype = YOKE_F32, .n_dims = 1, .shape = { 1 },
+    tensors[n] = (struct yokei_tensor){ .name = "model.layers.1.self_attn.rotary_emb.inv_freq",
+                                        .dtype = YOKE_F32,
+                                        .n_dims = 1,
+                                        .shape = { 1 },
                                         .data = zeros };
     assert_ok(yokei_safetensors_save(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
     assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
     assert_string_equal(found[n - 1]->name, "lm_head.weight");
-    assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tied), found)); /* the head repeats the embedding */
+    assert_ok(
+        yokei_model_find(file, yokei_model_of(NULL, &tied), found)); /* the head repeats the embedding */
     yokei_safetensors_close(file);
     tensors[n - 1].data = ones;
     tensors[n].name = "model.layers.2.mlp.up_proj.weight";
     assert_ok(yokei_safetensors_save(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
-    assert_fails(YOKE_EDATA, "does not belong to a Llama of 2 layers", yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
-    assert_fails(YOKE_EDATA, "one matrix for both (tie_word_embeddings)", yokei_model_find(file, yokei_model_of(NULL, &tied), found));
+    assert_fails(YOKE_EDATA, "does not belong to a Llama of 2 layers",
+                 yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
+    assert_fails(YOKE_EDATA, "one matrix for both (tie_word_embeddings)",
+                 yokei_model_find(file, yokei_model_of(NULL, &tied), found));
     yokei_safetensors_close(file);
 }
 
@@ -182,8 +196,9 @@ static void a_plan_says_which_model_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hugging_face_config_is_read), cmocka_unit_test(what_is_not_computed_is_refused), cmocka_unit_test(names_are_those_of_the_layers),
-        cmocka_unit_test(weights_are_found), cmocka_unit_test(a_plan_says_which_model_it_is),
+        cmocka_unit_test(hugging_face_config_is_read),   cmocka_unit_test(what_is_not_computed_is_refused),
+        cmocka_unit_test(names_are_those_of_the_layers), cmocka_unit_test(weights_are_found),
+        cmocka_unit_test(a_plan_says_which_model_it_is),
     };
     return cmocka_run_group_tests_name("data_llama", tests, make_test_folder, remove_test_folder);
 }

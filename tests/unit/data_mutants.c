@@ -67,13 +67,15 @@ static size_t read_back(const char *path, unsigned char *out)
 
 static void check_refusal(yoke_status status, const char *path)
 {
-    if (status != YOKE_EDATA && status != YOKE_ECONFIG) fail_msg("%s: %s", yoke_status_name(status), yoke_last_error());
+    if (status != YOKE_EDATA && status != YOKE_ECONFIG)
+        fail_msg("%s: %s", yoke_status_name(status), yoke_last_error());
     if (!strstr(yoke_last_error(), path)) fail_msg("'%s' does not name %s", yoke_last_error(), path);
 }
 
 static void report(const char *what, int64_t accepted)
 {
-    printf("# %s: seed %llu, %lld mutants, %lld accepted\n", what, (unsigned long long)seed, (long long)n_mutants, (long long)accepted);
+    printf("# %s: seed %llu, %lld mutants, %lld accepted\n", what, (unsigned long long)seed,
+           (long long)n_mutants, (long long)accepted);
 }
 
 /* Small tensors, so that most of the file is header. */
@@ -106,7 +108,8 @@ static void safetensors_mutants(void **state)
     unsigned char good[MAX_BYTES];
     int64_t accepted = 0;
     const struct yokei_metadata metadata[] = { { "step", "12" } };
-    assert_ok(yokei_safetensors_save(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), metadata, 1));
+    assert_ok(
+        yokei_safetensors_save(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), metadata, 1));
     size_t n = read_back(in_folder("good.safetensors"), good);
     for (int64_t i = 0; i < n_mutants; i++) {
         struct yokei_safetensors *file = NULL;
@@ -128,8 +131,9 @@ static void safetensors_mutants(void **state)
 static void index_mutants(void **state)
 {
     (void)state;
-    static const char good[] = "{\"metadata\": {\"total_size\": 27}, \"weight_map\": {\"wte.weight\": \"good.safetensors\", "
-                               "\"ln_f.bias\": \"good.safetensors\", \"mask\": \"good.safetensors\"}}";
+    static const char good[] =
+        "{\"metadata\": {\"total_size\": 27}, \"weight_map\": {\"wte.weight\": \"good.safetensors\", "
+        "\"ln_f.bias\": \"good.safetensors\", \"mask\": \"good.safetensors\"}}";
     int64_t accepted = 0;
     assert_ok(yokei_safetensors_save(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), NULL, 0));
     for (int64_t i = 0; i < n_mutants; i++) {
@@ -180,8 +184,9 @@ static void token_mutants(void **state)
 static void json_mutants(void **state)
 {
     (void)state;
-    static const char config_text[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 8, \"n_inner\": null, "
-                                      "\"n_positions\": 16, \"vocab_size\": 32, \"activation_function\": \"gelu_new\"}";
+    static const char config_text[] =
+        "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 8, \"n_inner\": null, "
+        "\"n_positions\": 16, \"vocab_size\": 32, \"activation_function\": \"gelu_new\"}";
     struct yokei_plan plan = YOKEI_PLAN_INIT, got;
     struct yokei_plan_rank ranks[] = { { "host", 0.5, 5, 2, 1 }, { "opencl:0", 0.5, 3, 3, 1 } };
     struct yokei_plan_progress progress[] = { { 1, 0 }, { 9, 500 } };
@@ -197,7 +202,8 @@ static void json_mutants(void **state)
     for (int64_t i = 0; i < n_mutants; i++) {
         const char *path = write_mutant("mutant.json", (const unsigned char *)text, strlen(text));
         yoke_status status = yokei_plan_read(path, &got);
-        if (status) check_refusal(status, path);
+        if (status)
+            check_refusal(status, path);
         else {
             assert_ok(yokei_plan_check(&got, path));
             yokei_plan_free(&got);
@@ -205,8 +211,10 @@ static void json_mutants(void **state)
         }
         path = write_mutant("mutant-config.json", (const unsigned char *)config_text, sizeof config_text - 1);
         status = yokei_gpt2_config_read(path, &config);
-        if (status) check_refusal(status, path);
-        else assert_ok(yoke_gpt2_check(&config));
+        if (status)
+            check_refusal(status, path);
+        else
+            assert_ok(yoke_gpt2_check(&config));
     }
     report("plan", accepted);
     free(text);
@@ -221,7 +229,8 @@ static size_t sign(unsigned char *file, size_t n)
     static const char key_text[] = "\"xxh3\": \"";
     unsigned char *found = NULL;
     char hash[20];
-    for (unsigned char *p = file; (p = memmem(p, n - (size_t)(p - file), key_text, sizeof key_text - 1)); p++) found = p + sizeof key_text - 1;
+    for (unsigned char *p = file; (p = memmem(p, n - (size_t)(p - file), key_text, sizeof key_text - 1)); p++)
+        found = p + sizeof key_text - 1;
     if (!found || (size_t)(found - file) + 16 > n) return n;
     memset(found, '0', 16);
     yokei_hash_text(yokei_hash(file, n, 0), hash);
@@ -233,11 +242,26 @@ static void manifest_mutants(void **state)
 {
     (void)state;
     struct yokei_plan_rank ranks[] = { { "host", 1, 8, 4, 1 } };
-    struct yokei_saved_file files[] = { { "model-00001-of-00001.safetensors", 4000, "0123456789abcdef" }, { "config.json", 200, "0123456789abcdef" } };
-    struct yokei_saved_tensor saved[] = { { "wte.weight", "model-00001-of-00001.safetensors", "0123456789abcdef" } };
-    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT, .version = YOKEI_MANIFEST_VERSION, .yoke = "0.1.0", .data_order = YOKEI_DATA_ORDER, .step = 3,
-                                .optimizer_step = 3, .tokens = 384, .seconds = 1.5, .data_next_sample = 24, .seed = 1, .loss_scale = 1, .plan = YOKEI_PLAN_INIT,
-                                .files = files, .n_files = 2, .tensors = saved, .n_tensors = 1 };
+    struct yokei_saved_file files[] = { { "model-00001-of-00001.safetensors", 4000, "0123456789abcdef" },
+                                        { "config.json", 200, "0123456789abcdef" } };
+    struct yokei_saved_tensor saved[] = { { "wte.weight", "model-00001-of-00001.safetensors",
+                                            "0123456789abcdef" } };
+    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
+                                .version = YOKEI_MANIFEST_VERSION,
+                                .yoke = "0.1.0",
+                                .data_order = YOKEI_DATA_ORDER,
+                                .step = 3,
+                                .optimizer_step = 3,
+                                .tokens = 384,
+                                .seconds = 1.5,
+                                .data_next_sample = 24,
+                                .seed = 1,
+                                .loss_scale = 1,
+                                .plan = YOKEI_PLAN_INIT,
+                                .files = files,
+                                .n_files = 2,
+                                .tensors = saved,
+                                .n_tensors = 1 };
     const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 16, 32, 1e-5, 0.02 };
     unsigned char file[MAX_BYTES];
     char *text = NULL;
@@ -251,7 +275,8 @@ static void manifest_mutants(void **state)
     for (int64_t i = -1; i < n_mutants; i++) { /* the first is the good one */
         struct yokei_manifest got;
         memcpy(file, text, strlen(text));
-        put_file("mutant/" YOKEI_MANIFEST_NAME, file, sign(file, i < 0 ? strlen(text) : mutate(file, strlen(text))));
+        put_file("mutant/" YOKEI_MANIFEST_NAME, file,
+                 sign(file, i < 0 ? strlen(text) : mutate(file, strlen(text))));
         const yoke_status status = yokei_manifest_read(in_folder("mutant"), &got);
         if (status) {
             assert_true(i >= 0 && status == YOKE_EDATA);
@@ -302,12 +327,9 @@ static void tokenizer_mutants(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(safetensors_mutants),
-        cmocka_unit_test(index_mutants),
-        cmocka_unit_test(token_mutants),
-        cmocka_unit_test(json_mutants),
-        cmocka_unit_test(manifest_mutants),
-        cmocka_unit_test(tokenizer_mutants),
+        cmocka_unit_test(safetensors_mutants), cmocka_unit_test(index_mutants),
+        cmocka_unit_test(token_mutants),       cmocka_unit_test(json_mutants),
+        cmocka_unit_test(manifest_mutants),    cmocka_unit_test(tokenizer_mutants),
     };
     if (getenv("YOKE_TEST_SEED")) seed = strtoull(getenv("YOKE_TEST_SEED"), NULL, 10);
     if (getenv("YOKE_SOAK")) n_mutants *= 50;

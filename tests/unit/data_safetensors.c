@@ -51,7 +51,8 @@ static void what_is_written_reads_back(void **state)
     (void)state;
     assert_ok(yokei_safetensors_save(in_folder("one.safetensors"), four, YOKE_COUNT(four), note, 2));
     check_four(in_folder("one.safetensors"));
-    assert_ok(yokei_safetensors_save(in_folder("one.safetensors"), four, YOKE_COUNT(four), note, 2)); /* over the old one */
+    assert_ok(yokei_safetensors_save(in_folder("one.safetensors"), four, YOKE_COUNT(four), note,
+                                     2)); /* over the old one */
     check_four(in_folder("one.safetensors"));
     assert_ok(yokei_safetensors_save(in_folder("none.safetensors"), NULL, 0, NULL, 0));
     struct yokei_safetensors *file;
@@ -66,12 +67,14 @@ static void pieces_of_any_size_make_the_same_file(void **state)
     (void)state;
     for (size_t piece = 1; piece <= 24; piece++) {
         struct yokei_safetensors_writer *writer;
-        assert_ok(yokei_safetensors_create(in_folder("pieces.safetensors"), four, YOKE_COUNT(four), note, 2, &writer));
+        assert_ok(yokei_safetensors_create(in_folder("pieces.safetensors"), four, YOKE_COUNT(four), note, 2,
+                                           &writer));
         for (size_t i = 0; i < YOKE_COUNT(four); i++) {
             size_t bytes = yoke_dtype_bytes(four[i].dtype);
             for (int d = 0; d < four[i].n_dims; d++) bytes *= (size_t)four[i].shape[d];
             for (size_t at = 0; at < bytes; at += piece)
-                assert_ok(yokei_safetensors_write(writer, (const char *)four[i].data + at, YOKE_MIN(piece, bytes - at)));
+                assert_ok(yokei_safetensors_write(writer, (const char *)four[i].data + at,
+                                                  YOKE_MIN(piece, bytes - at)));
         }
         assert_fails(YOKE_EINVAL, NULL, yokei_safetensors_write(writer, floats, 1));
         assert_ok(yokei_safetensors_commit(writer));
@@ -98,8 +101,10 @@ static void tensors_are_converted_on_load(void **state)
         assert_true(d[i] == (double)floats[i]);
     }
     f[0] = 42;
-    assert_fails(YOKE_EDATA, "has shape [2, 3]; [3, 2] is wanted", yokei_safetensors_load(file, "a.weight", YOKE_F32, 2, wrong, f));
-    assert_fails(YOKE_EDATA, "nearest name is \"a.weight\"", yokei_safetensors_load(file, "a.weigth", YOKE_F32, 2, shape, f));
+    assert_fails(YOKE_EDATA, "has shape [2, 3]; [3, 2] is wanted",
+                 yokei_safetensors_load(file, "a.weight", YOKE_F32, 2, wrong, f));
+    assert_fails(YOKE_EDATA, "nearest name is \"a.weight\"",
+                 yokei_safetensors_load(file, "a.weigth", YOKE_F32, 2, shape, f));
     const int64_t two[] = { 2 };
     assert_fails(YOKE_EDATA, "is I64", yokei_safetensors_load(file, "c", YOKE_F32, 1, two, f));
     assert_true(f[0] == 42);
@@ -130,7 +135,8 @@ static void what_cannot_be_written_is_refused(void **state)
     assert_fails(YOKE_EINVAL, "still waits for 6 bytes", yokei_safetensors_commit(writer));
     assert_ok(yokei_safetensors_create(path, four, YOKE_COUNT(four), NULL, 0, &writer));
     yokei_safetensors_abandon(writer);
-    assert_fails(YOKE_EIO, "there is no such folder", yokei_safetensors_save(in_folder("no/where.safetensors"), four, 1, NULL, 0));
+    assert_fails(YOKE_EIO, "there is no such folder",
+                 yokei_safetensors_save(in_folder("no/where.safetensors"), four, 1, NULL, 0));
     assert_int_equal(n_files_in_folder(), before);
 }
 
@@ -146,7 +152,9 @@ static void a_full_disk_leaves_the_old_file(void **state)
     int before = n_files_in_folder();
     enum { N = 100000 };
     float *big = calloc(N, sizeof *big);
-    const struct yokei_tensor large = { .name = "big", .dtype = YOKE_F32, .n_dims = 1, .shape = { N }, .data = big };
+    const struct yokei_tensor large = {
+        .name = "big", .dtype = YOKE_F32, .n_dims = 1, .shape = { N }, .data = big
+    };
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     small = old;
@@ -169,9 +177,10 @@ static void shards_are_joined_by_their_index(void **state)
     struct yokei_safetensors *file;
     assert_ok(yokei_safetensors_save(in_folder("model-00001-of-00002.safetensors"), four, 2, NULL, 0));
     assert_ok(yokei_safetensors_save(in_folder("model-00002-of-00002.safetensors"), four + 3, 1, NULL, 0));
-    put_text("model.safetensors.index.json",
-             "{\"metadata\": {\"total_size\": 46}, \"weight_map\": {\"b\": \"model-00001-of-00002.safetensors\","
-             " \"a.weight\": \"model-00001-of-00002.safetensors\", \"c\": \"model-00002-of-00002.safetensors\"}}");
+    put_text(
+        "model.safetensors.index.json",
+        "{\"metadata\": {\"total_size\": 46}, \"weight_map\": {\"b\": \"model-00001-of-00002.safetensors\","
+        " \"a.weight\": \"model-00001-of-00002.safetensors\", \"c\": \"model-00002-of-00002.safetensors\"}}");
     assert_ok(yokei_safetensors_open(test_folder, 0, &file)); /* the folder stands for its index */
     assert_int_equal(yokei_safetensors_count(file), 3);
     assert_memory_equal(yokei_safetensors_find(file, "c")->data, longs, sizeof longs);

@@ -17,6 +17,9 @@ static inline const char *put_file(const char *name, const void *data, size_t by
     return path;
 }
 
-static inline const char *put_text(const char *name, const char *text) { return put_file(name, text, strlen(text)); }
+static inline const char *put_text(const char *name, const char *text)
+{
+    return put_file(name, text, strlen(text));
+}
 
 #endif

@@ -22,7 +22,8 @@ static struct yokei_tokens *open_bytes(const void *data, size_t bytes, double sh
 }
 
 /* The model's formula again, counted in the plainest way, at the k and m that were fitted. */
-static double plain_probability(const unsigned char *text, size_t n, const unsigned char *at, const double k[4], const double m[4])
+static double plain_probability(const unsigned char *text, size_t n, const unsigned char *at,
+                                const double k[4], const double m[4])
 {
     double lower = 1.0 / 256, sum = 0;
     for (size_t j = 0; j < 4; j++) {
@@ -45,7 +46,9 @@ static void the_loss_is_the_formulas(void **state)
     unsigned char text[N];
     struct yokei_philox_key key = yokei_philox_named(SEED, "text");
     for (size_t i = 0; i < N; i++) /* three letters that depend on the two before */
-        text[i] = (unsigned char)('a' + ((i > 1 ? text[i - 1] + text[i - 2] : 0) + (yokei_uniform(key, i) < 0.3)) % 3);
+        text[i] = (unsigned char)('a'
+                                  + ((i > 1 ? text[i - 1] + text[i - 2] : 0) + (yokei_uniform(key, i) < 0.3))
+                                        % 3);
     struct yokei_tokens *tokens = open_bytes(text, N, 0.1);
     struct yokei_baseline *baseline;
     double k[4], m[4], nats, sum = 0;
@@ -71,10 +74,13 @@ static void the_loss_is_the_formulas(void **state)
 static void probabilities_add_up_to_one(void **state)
 {
     (void)state;
-    const char text[] = "In the beginning was the word, and the word was with the reader, and the word was read again and again.";
+    const char text[] =
+        "In the beginning was the word, and the word was with the reader, and the word was read again and again.";
     struct yokei_tokens *tokens = open_bytes(text, sizeof text - 1, -1);
     struct yokei_baseline *baseline;
-    static const uint8_t contexts[][3] = { { 't', 'h', 'e' }, { 0, 255, 7 }, { 'x', 'h', 'e' }, { 'i', 'n', '.' } };
+    static const uint8_t contexts[][3] = {
+        { 't', 'h', 'e' }, { 0, 255, 7 }, { 'x', 'h', 'e' }, { 'i', 'n', '.' }
+    };
     double nats;
     assert_ok(yokei_baseline_fit(tokens, &baseline));
     for (size_t c = 0; c < YOKE_COUNT(contexts); c++) {
@@ -146,12 +152,17 @@ static void the_next_token_follows_its_probabilities(void **state)
     int32_t token;
     assert_ok(yokei_sample_token(logits, V, 0, 0, SEED, 0, &token));
     assert_int_equal(token, 2); /* the lowest index among equals */
-    static const struct { double temperature; int64_t top_k; } cases[] = { { 1, 0 }, { 0.5, 0 }, { 2, 3 }, { 1, 2 }, { 1, 9 } };
+    static const struct {
+        double temperature;
+        int64_t top_k;
+    } cases[] = { { 1, 0 }, { 0.5, 0 }, { 2, 3 }, { 1, 2 }, { 1, 9 } };
     for (size_t c = 0; c < YOKE_COUNT(cases); c++) {
         double p[V], total = 0;
         int64_t count[V] = { 0 };
-        const bool kept[V] = { cases[c].top_k != 2, false, true, cases[c].top_k == 0 || cases[c].top_k > 3, true };
-        for (int v = 0; v < V; v++) total += p[v] = kept[v] ? exp((double)logits[v] / cases[c].temperature) : 0;
+        const bool kept[V] = { cases[c].top_k != 2, false, true, cases[c].top_k == 0 || cases[c].top_k > 3,
+                               true };
+        for (int v = 0; v < V; v++)
+            total += p[v] = kept[v] ? exp((double)logits[v] / cases[c].temperature) : 0;
         for (uint64_t i = 0; i < N; i++) {
             int32_t again;
             assert_ok(yokei_sample_token(logits, V, cases[c].temperature, cases[c].top_k, SEED, i, &token));
@@ -162,7 +173,8 @@ static void the_next_token_follows_its_probabilities(void **state)
         for (int v = 0; v < V; v++) { /* five standard deviations */
             double expected = N * p[v] / total, spread = 5 * sqrt(expected * (1 - p[v] / total));
             if (fabs((double)count[v] - expected) > spread)
-                fail_msg("case %zu, token %d: %lld times, %.0f +- %.0f expected (seed %d)", c, v, (long long)count[v], expected, spread, (int)SEED);
+                fail_msg("case %zu, token %d: %lld times, %.0f +- %.0f expected (seed %d)", c, v,
+                         (long long)count[v], expected, spread, (int)SEED);
         }
     }
     const float bad[2] = { 0, NAN }, none[2] = { -INFINITY, -INFINITY };
@@ -179,7 +191,11 @@ static void words_of_a_sample_are_counted(void **state)
     (void)state;
     const char corpus[] = "And God said, Let there be light: and there was LIGHT. caf\xc3\xa9 last";
     struct yokei_tokens *tokens = open_bytes(corpus, sizeof corpus - 1, -1);
-    static const struct { const char *sample; double share; int64_t n; } cases[] = {
+    static const struct {
+        const char *sample;
+        double share;
+        int64_t n;
+    } cases[] = {
         { "light and there. ", 1, 3 },
         { "Light, light LIGHT ", 1, 3 },
         { "lights and god of xx ", 2.0 / 3, 3 },
@@ -218,7 +234,8 @@ static void a_large_corpus_is_searched(void **state)
     assert_ok(yokei_word_share(tokens, text, N * 8, &share, &n));
     assert_int_equal(n, N);
     assert_true(share == 1);
-    assert_ok(yokei_word_share(tokens, text + 1, 8 * 100, &share, &n)); /* the first word has lost its first letter */
+    assert_ok(yokei_word_share(tokens, text + 1, 8 * 100, &share,
+                               &n)); /* the first word has lost its first letter */
     assert_int_equal(n, 100);
     assert_true(share == 0.99);
     yokei_tokens_close(tokens);

@@ -19,7 +19,8 @@ static struct yokei_tokens *open_text(size_t n, double share)
     return tokens;
 }
 
-static const char *put_llmc(const char *name, int32_t magic, int32_t version, int32_t n, const uint32_t *values, int width)
+static const char *put_llmc(const char *name, int32_t magic, int32_t version, int32_t n,
+                            const uint32_t *values, int width)
 {
     unsigned char file[1024 + 4 * 64] = { 0 };
     int32_t header[3] = { magic, version, n };
@@ -77,7 +78,8 @@ static void a_large_token_is_refused_with_its_offset(void **state)
     struct yokei_tokens *tokens = NULL;
     config.vocab = 50257;
     const char *path = put_llmc("large.bin", 20240520, 1, 5, values, 2);
-    assert_fails(YOKE_EDATA, "token 3 at byte offset 1030 is 50257", yokei_tokens_open(path, &config, &tokens));
+    assert_fails(YOKE_EDATA, "token 3 at byte offset 1030 is 50257",
+                 yokei_tokens_open(path, &config, &tokens));
     assert_null(tokens);
     config.no_scan = true; /* then it is met when it is read */
     assert_ok(yokei_tokens_open(path, &config, &tokens));
@@ -93,7 +95,10 @@ static void a_large_token_is_refused_with_its_offset(void **state)
 static void an_epoch_visits_every_window_once(void **state)
 {
     (void)state;
-    static const struct { size_t n; int64_t T; } cases[] = { { 1000, 16 }, { 1000, 900 }, { 1000, 450 }, { 1000, 449 }, { 70, 1 }, { 24, 7 } };
+    static const struct {
+        size_t n;
+        int64_t T;
+    } cases[] = { { 1000, 16 }, { 1000, 900 }, { 1000, 450 }, { 1000, 449 }, { 70, 1 }, { 24, 7 } };
     for (size_t c = 0; c < YOKE_COUNT(cases); c++) {
         struct yokei_tokens *tokens = open_text(cases[c].n, -1);
         int64_t T = cases[c].T, n = yokei_tokens_n_samples(tokens, T);
@@ -147,8 +152,8 @@ static void the_order_is_a_permutation_and_shuffled(void **state)
         assert_ok(yokei_tokens_sample(tokens, 7, n + i, 1, &other, &target));
         differs += other != input;
     }
-    assert_true(in_place < 20);       /* one is expected of a random permutation */
-    assert_true(differs > n - 20);    /* the next epoch is another */
+    assert_true(in_place < 20);        /* one is expected of a random permutation */
+    assert_true(differs > n - 20);     /* the next epoch is another */
     for (int64_t i = 0; i < 20; i++) { /* keyed, not remembered */
         assert_ok(yokei_tokens_sample(tokens, 7, n - 1 - i, 1, &input, &target));
         assert_ok(yokei_tokens_sample(tokens, 7, n - 1 - i, 1, &other, &target));
@@ -172,7 +177,8 @@ static void validation_windows_cover_the_tail(void **state)
         }
     }
     assert_fails(YOKE_EINVAL, "there are 6", yokei_tokens_window(tokens, 6, 32, inputs, targets));
-    assert_fails(YOKE_EDATA, "validation part has 200 tokens; sequences of 200 need 201", yokei_tokens_check_length(tokens, 200));
+    assert_fails(YOKE_EDATA, "validation part has 200 tokens; sequences of 200 need 201",
+                 yokei_tokens_check_length(tokens, 200));
     assert_fails(YOKE_EDATA, "lower the sequence", yokei_tokens_check_length(tokens, 800));
     assert_ok(yokei_tokens_check_length(tokens, 199));
     assert_fails(YOKE_EINVAL, NULL, yokei_tokens_check_length(tokens, 0));
@@ -183,10 +189,15 @@ static void validation_windows_cover_the_tail(void **state)
 static void tokens_in_memory_and_written(void **state)
 {
     (void)state;
-    static const struct { int64_t vocab; size_t bytes; } widths[] = { { 300, 2 }, { 65536, 2 }, { 65537, 4 }, { 200000, 4 } };
+    static const struct {
+        int64_t vocab;
+        size_t bytes;
+    } widths[] = { { 300, 2 }, { 65536, 2 }, { 65537, 4 }, { 200000, 4 } };
     enum { N = 100 };
     for (size_t w = 0; w < YOKE_COUNT(widths); w++) {
-        const struct yokei_tokens_config c = { .size = sizeof c, .vocab = widths[w].vocab, .validation_share = 0.2 };
+        const struct yokei_tokens_config c = { .size = sizeof c,
+                                               .vocab = widths[w].vocab,
+                                               .validation_share = 0.2 };
         int32_t *ids = malloc(N * sizeof *ids), from_memory[N], from_file[N];
         struct yokei_tokens *memory = NULL, *file = NULL;
         for (int i = 0; i < N; i++) ids[i] = (int32_t)((widths[w].vocab - 1) * i / (N - 1));
@@ -195,7 +206,8 @@ static void tokens_in_memory_and_written(void **state)
         assert_ok(yokei_tokens_of("memory", ids, N, &c, &memory));
         assert_ok(yokei_tokens_open(path, &c, &file));
         assert_int_equal(yokei_tokens_count(file, YOKEI_TOKENS_ALL), N);
-        assert_int_equal(yokei_tokens_count(memory, YOKEI_TOKENS_VALIDATION), yokei_tokens_count(file, YOKEI_TOKENS_VALIDATION));
+        assert_int_equal(yokei_tokens_count(memory, YOKEI_TOKENS_VALIDATION),
+                         yokei_tokens_count(file, YOKEI_TOKENS_VALIDATION));
         assert_ok(yokei_tokens_read(memory, YOKEI_TOKENS_ALL, 0, N, from_memory));
         assert_ok(yokei_tokens_read(file, YOKEI_TOKENS_ALL, 0, N, from_file));
         for (int i = 0; i < N; i++) assert_int_equal(from_memory[i], (widths[w].vocab - 1) * i / (N - 1));
@@ -215,7 +227,8 @@ static void tokens_in_memory_and_written(void **state)
     memcpy(ids, outside, sizeof outside);
     assert_fails(YOKE_EDATA, "token 1 is 300", yokei_tokens_write(in_folder("bad.bin"), outside, 2, 300));
     assert_fails(YOKE_EDATA, "token 0 is -1", yokei_tokens_write(in_folder("bad.bin"), negative, 1, 300));
-    assert_fails(YOKE_EDATA, "is 300, but the vocabulary has 300", yokei_tokens_of("memory", ids, 2, &c, &none));
+    assert_fails(YOKE_EDATA, "is 300, but the vocabulary has 300",
+                 yokei_tokens_of("memory", ids, 2, &c, &none));
     assert_fails(YOKE_EDATA, "the text is empty", yokei_tokens_of("memory", NULL, 0, &c, &none));
     assert_null(none);
 }

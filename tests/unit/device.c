@@ -66,7 +66,8 @@ static void copies(yoke_stream *stream, char *a, char *b, const uint8_t out[N])
 /*
  * A fresh event is complete; a recorded one completes; one that the host armed holds the second stream back.
  */
-static void events(yoke_event *event, yoke_stream *stream, yoke_stream *second, const char *a, const uint8_t out[N])
+static void events(yoke_event *event, yoke_stream *stream, yoke_stream *second, const char *a,
+                   const uint8_t out[N])
 {
     bool complete = false;
     uint8_t back[10];

@@ -44,9 +44,11 @@ static void tear_down(struct bench *b)
 /* Rows [r0, r1) and channels [c0, c1), as a rank would hold them, of samples from 40 on. */
 static void drop(struct bench *b, int r0, int r1, int c0, int c1, uint64_t key, float *out)
 {
-    assert_ok(yoke_dropout(b->stream, &YOKE_ARGS(dropout, .N = r1 - r0, .C = c1 - c0, .T = T, .p = 0.3f, .key = key, .first_row = r0 % T,
-                                                 .sample_start = 40 + r0 / T, .pos_start = 5, .channel_start = c0, .x = b->in + r0 * C + c0,
-                                                 .ldx = C, .y = b->out + r0 * C + c0, .ldy = C)));
+    assert_ok(
+        yoke_dropout(b->stream, &YOKE_ARGS(dropout, .N = r1 - r0, .C = c1 - c0, .T = T, .p = 0.3f, .key = key,
+                                           .first_row = r0 % T, .sample_start = 40 + r0 / T, .pos_start = 5,
+                                           .channel_start = c0, .x = b->in + r0 * C + c0, .ldx = C,
+                                           .y = b->out + r0 * C + c0, .ldy = C)));
     assert_ok(yoke_copy_to_host(b->stream, out, b->out, sizeof x));
     assert_ok(yoke_stream_sync(b->stream));
 }
@@ -64,11 +66,13 @@ static void pieces_drop_what_the_whole_drops(void **state)
         if (!set_up(&b, devices[d])) continue;
         drop(&b, 0, N, 0, C, key, mine);
         if (d == 0) memcpy(whole, mine, sizeof whole);
-        for (int i = 0; i < N * C; i++) assert_int_equal(mine[i] != 0, whole[i] != 0); /* the same elements on every device */
+        for (int i = 0; i < N * C; i++)
+            assert_int_equal(mine[i] != 0, whole[i] != 0); /* the same elements on every device */
         memset(pieces, 0, sizeof pieces);
         assert_ok(yoke_fill(b.stream, b.out, 0, sizeof x));
         for (size_t r = 0; r + 1 < YOKE_COUNT(rows); r++)
-            for (size_t c = 0; c + 1 < YOKE_COUNT(columns); c++) drop(&b, rows[r], rows[r + 1], columns[c], columns[c + 1], key, pieces);
+            for (size_t c = 0; c + 1 < YOKE_COUNT(columns); c++)
+                drop(&b, rows[r], rows[r + 1], columns[c], columns[c + 1], key, pieces);
         assert_memory_equal(pieces, mine, sizeof mine);
         tear_down(&b);
     }
@@ -85,7 +89,8 @@ static void keys_draw_independently(void **state)
 {
     static float one[N * C], two[N * C];
     const uint64_t key = yoke_random_key(1, 1, "a");
-    const uint64_t others[] = { yoke_random_key(1, 2, "a"), yoke_random_key(2, 1, "a"), yoke_random_key(1, 1, "b") };
+    const uint64_t others[] = { yoke_random_key(1, 2, "a"), yoke_random_key(2, 1, "a"),
+                                yoke_random_key(1, 1, "b") };
     struct bench b;
     (void)state;
     for (int i = 0; i < N * C; i++) x[i] = 1;
@@ -121,10 +126,11 @@ static void attend(const char *spec, int first, int end, float *o)
     assert_ok(yoke_alloc(device, sizeof qkv / 3, (void **)&out));
     assert_ok(yoke_copy_to_device(stream, in, qkv, sizeof qkv));
     const float *k = in + S * H * D, *v = k + S * H * D;
-    const struct yoke_attention_forward_args a = YOKE_ARGS(attention_forward, .causal = true, .B = 1, .T = S, .H = end - first, .Hkv = n_kv, .D = D,
-                                                           .head_start = first, .group = 2, .scale = 0.5f, .p = 0.4f, .key = 99, .sample_start = 3,
-                                                           .q = in + first * D, .ldq = H * D, .k = k + kv * D, .ldk = H * D, .v = v + kv * D,
-                                                           .ldv = H * D, .o = out, .ldo = (end - first) * D);
+    const struct yoke_attention_forward_args a = YOKE_ARGS(
+        attention_forward, .causal = true, .B = 1, .T = S, .H = end - first, .Hkv = n_kv, .D = D,
+        .head_start = first, .group = 2, .scale = 0.5f, .p = 0.4f, .key = 99, .sample_start = 3,
+        .q = in + first * D, .ldq = H * D, .k = k + kv * D, .ldk = H * D, .v = v + kv * D, .ldv = H * D,
+        .o = out, .ldo = (end - first) * D);
     assert_ok(yoke_attention_forward_can(device, &a, &cost));
     assert_ok(yoke_stream_reserve(stream, cost.scratch_bytes));
     assert_ok(yoke_attention_forward(stream, &a));
@@ -148,14 +154,16 @@ static void pieces_of_heads_are_the_whole(void **state)
             for (int end = first + 1; end <= H; end++) {
                 attend(devices[d], first, end, some);
                 for (int t = 0; t < S; t++)
-                    assert_memory_equal(some + t * (end - first) * D, all + (t * H + first) * D, (size_t)((end - first) * D) * sizeof *all);
+                    assert_memory_equal(some + t * (end - first) * D, all + (t * H + first) * D,
+                                        (size_t)((end - first) * D) * sizeof *all);
             }
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(pieces_drop_what_the_whole_drops), cmocka_unit_test(keys_draw_independently),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(pieces_drop_what_the_whole_drops),
+                                        cmocka_unit_test(keys_draw_independently),
                                         cmocka_unit_test(pieces_of_heads_are_the_whole) };
     return cmocka_run_group_tests_name("dropout", tests, NULL, NULL);
 }

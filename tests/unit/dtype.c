@@ -44,7 +44,8 @@ static void rounds_to_nearest_even(void **state)
     const uint16_t greatest[] = { 0x7bff, 0x7f7f };
     for (int t = 0; t < 2; t++)
         for (uint32_t h = 0; h < greatest[t]; h++) {
-            const double low = value_of(types[t], (uint16_t)h), high = value_of(types[t], (uint16_t)(h + 1)), middle = low + (high - low) / 2;
+            const double low = value_of(types[t], (uint16_t)h), high = value_of(types[t], (uint16_t)(h + 1)),
+                         middle = low + (high - low) / 2;
             const uint16_t even = (uint16_t)(h & 1 ? h + 1 : h);
             const double cases[] = { middle, nextafter(middle, -INFINITY), nextafter(middle, INFINITY) };
             const uint16_t wanted[] = { even, (uint16_t)h, (uint16_t)(h + 1) };
@@ -70,7 +71,7 @@ static void special_values(void **state)
     assert_int_equal(yokei_f32_to_f16(65520.0f), 0x7c00);
     assert_int_equal(yokei_f32_to_f16(INFINITY), 0x7c00);
     assert_int_equal(yokei_f32_to_f16(-0.0f), 0x8000);
-    assert_int_equal(yokei_f32_to_f16(0x1p-25f), 0);      /* tie to even: zero */
+    assert_int_equal(yokei_f32_to_f16(0x1p-25f), 0); /* tie to even: zero */
     assert_int_equal(yokei_f32_to_f16(0x1.8p-25f), 1);
     assert_int_equal(yokei_f32_to_bf16(yokei_bits_f32(0x7f7fffff)), 0x7f80); /* FLT_MAX overflows */
     assert_int_equal(yokei_f32_to_bf16(yokei_bits_f32(0x00000001)), 0);

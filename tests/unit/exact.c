@@ -63,7 +63,8 @@ static void any_order(void **state)
     for (int rank = 0; rank < 7; rank++) {
         struct yokei_exact own = { { 0 }, false };
         double limbs[YOKEI_EXACT_LIMBS];
-        for (int i = rank * rank * N / 49; i < (rank + 1) * (rank + 1) * N / 49; i++) yokei_exact_add(&own, x[i]);
+        for (int i = rank * rank * N / 49; i < (rank + 1) * (rank + 1) * N / 49; i++)
+            yokei_exact_add(&own, x[i]);
         yokei_exact_carry(&own);
         for (int i = 0; i < YOKEI_EXACT_LIMBS; i++) limbs[i] = (double)own.limb[i];
         yokei_exact_join(&all, limbs);

@@ -75,7 +75,10 @@ static void holds(const char *path, const char *text)
     free(data);
 }
 
-static void write_text(const char *path, const char *text) { assert_ok(yokei_file_write(path, text, strlen(text))); }
+static void write_text(const char *path, const char *text)
+{
+    assert_ok(yokei_file_write(path, text, strlen(text)));
+}
 
 static void links_are_followed(void **state)
 {
@@ -139,7 +142,8 @@ static void pipes(void **state)
     const char *path = in_folder("pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     alarm(60); /* a call that waits for the other end ends the test */
-    assert_fails(YOKE_ECONFIG, "pipe: is a pipe, not a file", yokei_file_read_as(path, YOKE_ECONFIG, 100, &data, &bytes));
+    assert_fails(YOKE_ECONFIG, "pipe: is a pipe, not a file",
+                 yokei_file_read_as(path, YOKE_ECONFIG, 100, &data, &bytes));
     const int reader = open(path, O_RDONLY | O_NONBLOCK);
     write_text(path, "through");
     assert_int_equal(read(reader, text, 7), 7);
@@ -202,7 +206,8 @@ static void closed_folders(void **state)
         skip(); /* the way to the folder is closed to him too */
     }
     close(probe);
-    const yoke_status status = yokei_file_write(file, "short", 5), fresh = yokei_file_write(in_folder("closed/new"), "", 0);
+    const yoke_status status = yokei_file_write(file, "short", 5),
+                      fresh = yokei_file_write(in_folder("closed/new"), "", 0);
     assert_int_equal(is_root ? seteuid(0) : 0, 0);
     assert_int_equal(status, YOKE_OK);
     assert_int_equal(fresh, YOKE_EIO);
@@ -221,10 +226,13 @@ static void whose_fault(void **state)
     struct rlimit old, none;
     assert_int_equal(symlink("loop", in_folder("loop")), 0);
     write_text(in_folder("text"), "text");
-    assert_fails(YOKE_ECONFIG, "none: cannot be opened: No such file", yokei_file_read_as(in_folder("none"), YOKE_ECONFIG, 9, &data, &bytes));
-    assert_fails(YOKE_EDATA, "loop: cannot be opened", yokei_file_read_as(in_folder("loop"), YOKE_EDATA, 9, &data, &bytes));
+    assert_fails(YOKE_ECONFIG, "none: cannot be opened: No such file",
+                 yokei_file_read_as(in_folder("none"), YOKE_ECONFIG, 9, &data, &bytes));
+    assert_fails(YOKE_EDATA, "loop: cannot be opened",
+                 yokei_file_read_as(in_folder("loop"), YOKE_EDATA, 9, &data, &bytes));
     assert_fails(YOKE_EDATA, "is a device", yokei_file_read_as("/dev/null", YOKE_EDATA, 9, &data, &bytes));
-    assert_fails(YOKE_EDATA, "at most 3", yokei_file_read_as(in_folder("text"), YOKE_EDATA, 3, &data, &bytes));
+    assert_fails(YOKE_EDATA, "at most 3",
+                 yokei_file_read_as(in_folder("text"), YOKE_EDATA, 3, &data, &bytes));
     getrlimit(RLIMIT_NOFILE, &old);
     none = old;
     none.rlim_cur = 3;

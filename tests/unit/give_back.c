@@ -186,7 +186,8 @@ static void ranges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory), cmocka_unit_test(objects), cmocka_unit_test(other_device), cmocka_unit_test(threads), cmocka_unit_test(ranges),
+        cmocka_unit_test(memory),  cmocka_unit_test(objects), cmocka_unit_test(other_device),
+        cmocka_unit_test(threads), cmocka_unit_test(ranges),
     };
     return cmocka_run_group_tests_name("give_back", tests, NULL, NULL);
 }

@@ -101,9 +101,9 @@ static void damaged(void **state)
         long offset;
         bool cut;
         const char *words;
-    } cases[] = { { 0, false, "magic" }, { 8, false, "format" }, { 20, false, "key" }, { 48, false, "truncated" },
-                  { 56, false, "checksum" }, { 5000, false, "checksum" }, { 4000, true, "truncated" },
-                  { 17, true, "shorter" }, { 0, true, "shorter" } };
+    } cases[] = { { 0, false, "magic" },       { 8, false, "format" },    { 20, false, "key" },
+                  { 48, false, "truncated" },  { 56, false, "checksum" }, { 5000, false, "checksum" },
+                  { 4000, true, "truncated" }, { 17, true, "shorter" },   { 0, true, "shorter" } };
     if (use(test_folder).compiled < 0) skip();
     yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
     char path[512];
@@ -125,7 +125,8 @@ static void damaged(void **state)
         logged[0] = '\0';
         assert_int_equal(yokei_gpu_cache_read(device, &key, &read, &n, &kernels), YOKE_ENODEV);
         if (!strstr(logged, cases[i].words) || !strstr(logged, path))
-            fail_msg("damage at %ld: the log says '%s', not '%s' and the path", cases[i].offset, logged, cases[i].words);
+            fail_msg("damage at %ld: the log says '%s', not '%s' and the path", cases[i].offset, logged,
+                     cases[i].words);
         assert_int_equal(access(path, F_OK), -1); /* discarded */
         yokei_gpu_cache_write(device, &key, binary, bytes, kernels);
         assert_ok(yokei_gpu_cache_read(device, &key, &read, &n, &kernels));
@@ -142,7 +143,9 @@ static void refused(void **state)
 {
     (void)state;
     GPU_OPEN(device, NULL, test_folder);
-    struct yokei_gpu_program program = { .family = "elementwise", .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 1, .W = 16, .G = 1 };
+    struct yokei_gpu_program program = {
+        .family = "elementwise", .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 1, .W = 16, .G = 1
+    };
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     struct yokei_gpu_source source;
     assert_ok(yokei_gpu_source_make(&program, YOKEI_GPU_OPENCL, gpu->is_cpu, gpu->warp, false, &source));
@@ -204,10 +207,7 @@ static void put_file(const char *name, size_t bytes, time_t age)
     assert_int_equal(utimensat(AT_FDCWD, in_folder(name), times, 0), 0);
 }
 
-static bool is_there(const char *name)
-{
-    return access(in_folder(name), F_OK) == 0;
-}
+static bool is_there(const char *name) { return access(in_folder(name), F_OK) == 0; }
 
 /*
  * If the folder holds more than it may, the file that was not used for the longest time is removed. Files
@@ -216,9 +216,11 @@ static bool is_there(const char *name)
 static void limit(void **state)
 {
     (void)state;
-    static const char oldest[] = "opencl-00000000000000000000000000000001.bin", old[] = "cuda-00000000000000000000000000000002.bin",
+    static const char oldest[] = "opencl-00000000000000000000000000000001.bin",
+                      old[] = "cuda-00000000000000000000000000000002.bin",
                       young[] = "opencl-00000000000000000000000000000003.bin", foreign[] = "opencl-notes.bin",
-                      dead[] = "opencl-00000000000000000000000000000004.bin.tmp.77", alive[] = "opencl-00000000000000000000000000000005.bin.tmp.78",
+                      dead[] = "opencl-00000000000000000000000000000004.bin.tmp.77",
+                      alive[] = "opencl-00000000000000000000000000000005.bin.tmp.78",
                       written[] = "opencl-00000000000000000000000000000006.bin";
     GPU_OPEN(device, NULL, test_folder);
     assert_int_equal(device->cache_bytes, 1 << 30);
@@ -233,11 +235,13 @@ static void limit(void **state)
     static char data[50000];
     device->cache_bytes = 600000; /* 550,000 are there with the new one */
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
-    assert_true(is_there(oldest) && is_there(old) && is_there(young) && is_there(dead) && is_there(alive) && is_there(written));
+    assert_true(is_there(oldest) && is_there(old) && is_there(young) && is_there(dead) && is_there(alive)
+                && is_there(written));
     device->cache_bytes = 400000; /* so 360,000 are to stay: the write that died goes, then the oldest */
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_false(is_there(dead) || is_there(oldest));
-    assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign) && is_there(written));
+    assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign)
+                && is_there(written));
     device->cache_bytes = 1; /* what was just written stays, and what another process is writing */
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_false(is_there(old) || is_there(young));
@@ -313,7 +317,8 @@ static void saved_at_close(void **state)
     void *memory;
     assert_ok(yoke_alloc(device, sizeof z, &memory));
     assert_ok(yoke_copy_to_device(stream, memory, x, sizeof x));
-    const struct yoke_scale_args args = YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 3, .x = memory, .y = memory, .alpha = 2);
+    const struct yoke_scale_args args = YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 3, .x = memory, .y = memory,
+                                                  .alpha = 2);
     assert_ok(yoke_scale(stream, &args));
     assert_ok(yoke_copy_to_host(stream, z, memory, sizeof z));
     assert_ok(yoke_stream_sync(stream));

@@ -31,8 +31,18 @@ typedef int32_t yk_ivec16 __attribute__((vector_size(64)));
 typedef uint64_t yk_ulvec16 __attribute__((vector_size(128)));
 typedef double yk_dvec16 __attribute__((vector_size(128)));
 
-YK_FN uint32_t yk_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-YK_FN float yk_unbits(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+YK_FN uint32_t yk_bits(float x)
+{
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    return u;
+}
+YK_FN float yk_unbits(uint32_t u)
+{
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
 YK_FN float yk_splat1(float x) { return x; }
 YK_FN float yk_fma1(float a, float b, float c) { return (float)((double)a * b + c); }
 YK_FN float yk_abs1(float x) { return fabsf(x); }
@@ -44,7 +54,9 @@ YK_FN float yk_fraction1(float x) { return yk_unbits((yk_bits(x) & 0x7fffffu) | 
 YK_FN yk_vec16 yk_splat16(float x) { return x - (yk_vec16){ 0 }; }
 YK_FN yk_vec16 yk_fma16(yk_vec16 a, yk_vec16 b, yk_vec16 c)
 {
-    return __builtin_convertvector(__builtin_convertvector(a, yk_dvec16) * __builtin_convertvector(b, yk_dvec16) + __builtin_convertvector(c, yk_dvec16),
+    return __builtin_convertvector(__builtin_convertvector(a, yk_dvec16)
+                                           * __builtin_convertvector(b, yk_dvec16)
+                                       + __builtin_convertvector(c, yk_dvec16),
                                    yk_vec16);
 }
 YK_FN yk_vec16 yk_abs16(yk_vec16 x) { return (yk_vec16)((yk_uvec16)x & 0x7fffffffu); }
@@ -54,22 +66,30 @@ YK_FN yk_vec16 yk_less16(yk_vec16 a, yk_vec16 b, yk_vec16 x, yk_vec16 y)
     return (yk_vec16)((m & (yk_ivec16)x) | (~m & (yk_ivec16)y));
 }
 YK_FN yk_vec16 yk_shifted_power216(yk_vec16 t) { return (yk_vec16)((yk_uvec16)t << 23); }
-YK_FN yk_vec16 yk_exponent16(yk_vec16 x) { return __builtin_convertvector((yk_ivec16)((yk_uvec16)x >> 23) - 126, yk_vec16); }
+YK_FN yk_vec16 yk_exponent16(yk_vec16 x)
+{
+    return __builtin_convertvector((yk_ivec16)((yk_uvec16)x >> 23) - 126, yk_vec16);
+}
 YK_FN yk_vec16 yk_fraction16(yk_vec16 x) { return (yk_vec16)(((yk_uvec16)x & 0x7fffffu) | 0x3f000000u); }
-YK_FN yk_vec16 yk_from16(const float *t) { yk_vec16 v; memcpy(&v, t, 64); return v; }
+YK_FN yk_vec16 yk_from16(const float *t)
+{
+    yk_vec16 v;
+    memcpy(&v, t, 64);
+    return v;
+}
 YK_FN void yk_to16(yk_vec16 v, float *t) { memcpy(t, &v, 64); }
 #define yk_widen_u1(x) ((uint64_t)(x))
 #define yk_narrow_u1(x) ((uint32_t)(x))
-#define yk_lower1(x) ((x) & 0xffffffffu)
+#define yk_lower1(x) ((x)&0xffffffffu)
 #define yk_splat_u1(x) (x)
 #define yk_widen_u16(x) __builtin_convertvector(x, yk_ulvec16)
 #define yk_narrow_u16(x) __builtin_convertvector(x, yk_uvec16)
-#define yk_lower16(x) ((x) & 0xffffffffu)
+#define yk_lower16(x) ((x)&0xffffffffu)
 #define yk_splat_u16(x) ((x) - (yk_uvec16){ 0 })
-#define NO_STORAGE(S)                                                                                                            \
-    YK_FN float yk_load1_##S(const yk_##S *p, yk_long i) { return (float)p[i]; }                                                  \
-    YK_FN void yk_store1_##S(yk_##S *p, yk_long i, float x) { p[i] = (yk_##S)x; }                                                 \
-    YK_FN yk_vec16 yk_load16_##S(const yk_##S *p, yk_long i) { return yk_splat16((float)p[i]); }                                  \
+#define NO_STORAGE(S)                                                                            \
+    YK_FN float yk_load1_##S(const yk_##S *p, yk_long i) { return (float)p[i]; }                 \
+    YK_FN void yk_store1_##S(yk_##S *p, yk_long i, float x) { p[i] = (yk_##S)x; }                \
+    YK_FN yk_vec16 yk_load16_##S(const yk_##S *p, yk_long i) { return yk_splat16((float)p[i]); } \
     YK_FN void yk_store16_##S(yk_##S *p, yk_long i, yk_vec16 v) { p[i] = (yk_##S)v[0]; }
 NO_STORAGE(f32) /* loads and stores are not looked at here */
 NO_STORAGE(f16)
@@ -82,12 +102,22 @@ static float shift_c; /* of the row functions */
 
 static yk_vec16 row_term(yk_vec16 x) { return yk_row_term16(x, shift_c); }
 static double row_exact(double x) { return exp(x - shift_c / (double)YK_LOG2_E); }
-static double exp_bound(double x, double wanted) { (void)x; return wanted > 0x1p127 * 1.414 ? INFINITY : 3 * u32 * wanted + 0x1p-126; }
+static double exp_bound(double x, double wanted)
+{
+    (void)x;
+    return wanted > 0x1p127 * 1.414 ? INFINITY : 3 * u32 * wanted + 0x1p-126;
+}
 static double row_bound(double x, double wanted)
 {
-    return wanted > 0x1p127 * 1.414 ? INFINITY : (3 + 0.23 * fabs(x - shift_c / (double)YK_LOG2_E)) * u32 * wanted + 0x1p-126;
+    return wanted > 0x1p127 * 1.414
+               ? INFINITY
+               : (3 + 0.23 * fabs(x - shift_c / (double)YK_LOG2_E)) * u32 * wanted + 0x1p-126;
 }
-static double log_bound(double x, double wanted) { (void)x; return 2 * u32 * fabs(wanted); }
+static double log_bound(double x, double wanted)
+{
+    (void)x;
+    return 2 * u32 * fabs(wanted);
+}
 static yk_vec16 exp_16(yk_vec16 x) { return yk_exp16(x); }
 static yk_vec16 exp2_16(yk_vec16 x) { return yk_exp216(x); }
 static yk_vec16 log_16(yk_vec16 x) { return yk_log16(x); }
@@ -127,8 +157,10 @@ static void bounded(const struct function *f, uint64_t step)
         yk_to16(f->function(yk_from16(x)), y);
         for (int j = 0; j < 16; j++) {
             if (!(x[j] >= f->least && x[j] <= f->most)) continue;
-            const double wanted = f->exact(x[j]), error = y[j] == wanted ? 0 : fabs(y[j] - wanted), bound = f->bound(x[j], wanted);
-            if (isinf(bound) || isinf(wanted)) { /* too great for f32: infinity, or nearly; or the logarithm of 0 */
+            const double wanted = f->exact(x[j]), error = y[j] == wanted ? 0 : fabs(y[j] - wanted),
+                         bound = f->bound(x[j], wanted);
+            if (isinf(bound)
+                || isinf(wanted)) { /* too great for f32: infinity, or nearly; or the logarithm of 0 */
                 if (wanted < 0 ? y[j] != wanted : !(y[j] > 0x1p126f)) worst = INFINITY;
             } else if (error > 0) {
                 worst = fmax(worst, error / bound);
@@ -140,8 +172,9 @@ static void bounded(const struct function *f, uint64_t step)
 
 static void special(const struct function *f)
 {
-    static const uint32_t nans[16] = { 0x7fc00000, 0xffc00000, 0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff, 0x7fc00081, 0x7fc000ff,
-                                       0x7f80007f, 0x7fc00100, 0x7fc00001, 0xff8000ff, 0x7fd55555, 0x7faaaaaa, 0xffc00181, 0x7fc0017f };
+    static const uint32_t nans[16] = { 0x7fc00000, 0xffc00000, 0x7f800001, 0xff800001, 0x7fffffff, 0xffffffff,
+                                       0x7fc00081, 0x7fc000ff, 0x7f80007f, 0x7fc00100, 0x7fc00001, 0xff8000ff,
+                                       0x7fd55555, 0x7faaaaaa, 0xffc00181, 0x7fc0017f };
     float x[16], y[16];
     memcpy(x, nans, sizeof x);
     yk_to16(f->function(yk_from16(x)), y);
@@ -149,8 +182,10 @@ static void special(const struct function *f)
     for (int j = 0; j < 16; j++) ok &= isnan(y[j]);
     report(ok, "NaN stays NaN", f->name, 0);
     shift_c = f->c;
-    const float low = f->function(yk_splat16(f->exact == log ? 0.0f : -INFINITY))[0], high = f->function(yk_splat16(INFINITY))[0];
-    report(f->exact == log ? low == -INFINITY && high == INFINITY : low == 0 && high == INFINITY, "infinities", f->name, 0);
+    const float low = f->function(yk_splat16(f->exact == log ? 0.0f : -INFINITY))[0],
+                high = f->function(yk_splat16(INFINITY))[0];
+    report(f->exact == log ? low == -INFINITY && high == INFINITY : low == 0 && high == INFINITY,
+           "infinities", f->name, 0);
 }
 
 /* One by one, and c's reference. */

@@ -21,7 +21,8 @@ static void arithmetic(void **state)
         assert_ok(yoke_fill(stream, a, 0, sizeof host));
         assert_ok(yoke_copy_to_device(stream, a + PAD, x, sizeof x));
         assert_ok(yoke_copy_to_device(stream, b + 3, y, sizeof y));
-        assert_ok(yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = N - 1, .x = a + PAD, .y = b + 3, .z = a + PAD)));
+        assert_ok(yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = N - 1, .x = a + PAD, .y = b + 3,
+                                              .z = a + PAD)));
         assert_ok(yoke_copy(stream, b + 2, a, sizeof host - 2 * sizeof(float)));
         assert_ok(yoke_copy_to_host(stream, host, a, sizeof host));
         assert_ok(yoke_stream_sync(stream));
@@ -35,9 +36,9 @@ static void arithmetic(void **state)
         assert_non_null(strstr(yoke_device_info(device)->features, seen ? "svm-fine" : "buffer-offsets"));
 
         /* mean and rstd may be NULL: a null (buffer, offset) pair. */
-        assert_ok(yoke_layernorm_forward(stream, &YOKE_ARGS(layernorm_forward, .dtype = YOKE_F32, .N = 2, .C = 16, .x = a + PAD,
-                                                            .ldx = 16, .gamma = b, .beta = b + 16, .eps = 1e-5f,
-                                                            .y = a + PAD, .ldy = 16)));
+        assert_ok(yoke_layernorm_forward(
+            stream, &YOKE_ARGS(layernorm_forward, .dtype = YOKE_F32, .N = 2, .C = 16, .x = a + PAD, .ldx = 16,
+                               .gamma = b, .beta = b + 16, .eps = 1e-5f, .y = a + PAD, .ldy = 16)));
         assert_ok(yoke_stream_sync(stream));
         assert_ok(yoke_free(device, a));
         assert_ok(yoke_free(device, b));
@@ -66,11 +67,13 @@ static void outside(void **state)
     assert_fails(YOKE_EINVAL, "no memory of this device", yoke_copy_to_device(stream, host, a, 4));
     assert_fails(YOKE_EINVAL, "no memory of this device", yoke_fill(stream, host, 0, 4));
     assert_fails(YOKE_EINVAL, "no memory of this device",
-                 yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 4, .alpha = 2, .x = host, .y = a)));
+                 yoke_scale(stream,
+                            &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 4, .alpha = 2, .x = host, .y = a)));
     assert_fails(YOKE_ENOMEM, "at once", yoke_alloc(device, (size_t)1 << 50, &too_much));
     assert_fails(YOKE_ENODEV, "index", yoke_device_open("opencl:9", NULL, (yoke_device **)&too_much));
     setenv("YOKE_OPENCL_ADDRESS", "both", 1);
-    assert_fails(YOKE_ECONFIG, "svm or buffer", yoke_device_open("opencl:0", NULL, (yoke_device **)&too_much));
+    assert_fails(YOKE_ECONFIG, "svm or buffer",
+                 yoke_device_open("opencl:0", NULL, (yoke_device **)&too_much));
     unsetenv("YOKE_OPENCL_ADDRESS");
     uint64_t left, total, used;
     assert_ok(yoke_device_memory(device, &left, &total));
@@ -86,7 +89,8 @@ static void outside(void **state)
  * These must be refused: more bytes than the buffer has, a buffer or queue of another context, a queue that
  * is out of order, and a missing device.
  */
-static void wrong_wrappings(const char *mode, yoke_device *device, const struct yoke_native *native, cl_mem buffer)
+static void wrong_wrappings(const char *mode, yoke_device *device, const struct yoke_native *native,
+                            cl_mem buffer)
 {
     const struct opencl_library *cl = opencl_device(device)->cl;
     cl_int error;
@@ -98,7 +102,8 @@ static void wrong_wrappings(const char *mode, yoke_device *device, const struct 
     assert_fails(YOKE_EINVAL, "another context", yoke_stream_wrap(other, native, &wrong));
     assert_ok(yoke_device_close(other));
     struct yoke_native unordered = *native;
-    unordered.queue = cl->clCreateCommandQueue(native->context, native->device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
+    unordered.queue = cl->clCreateCommandQueue(native->context, native->device,
+                                               CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error);
     if (!error) {
         assert_fails(YOKE_EUNSUPPORTED, "in order", yoke_stream_wrap(device, &unordered, &wrong));
         cl->clReleaseCommandQueue(unordered.queue);
@@ -117,7 +122,9 @@ static void wrapping(void **state)
     for (size_t m = 0; m < YOKE_COUNT(gpu_modes); m++) {
         GPU_OPEN(plain, gpu_modes[m], NULL);
         const struct opencl_library *cl = opencl_device(plain)->cl;
-        struct yoke_native native = { .size = sizeof native, .context = opencl_device(plain)->context, .device = opencl_device(plain)->id };
+        struct yoke_native native = { .size = sizeof native,
+                                      .context = opencl_device(plain)->context,
+                                      .device = opencl_device(plain)->id };
         cl_int error;
         native.queue = cl->clCreateCommandQueue(native.context, native.device, 0, &error);
         assert_int_equal(error, CL_SUCCESS);
@@ -125,7 +132,8 @@ static void wrapping(void **state)
         assert_int_equal(error, CL_SUCCESS);
         float host[100], back[100];
         for (int i = 0; i < 100; i++) host[i] = (float)i;
-        assert_int_equal(cl->clEnqueueWriteBuffer(native.queue, buffer, CL_TRUE, 0, 400, host, 0, NULL, NULL), CL_SUCCESS);
+        assert_int_equal(cl->clEnqueueWriteBuffer(native.queue, buffer, CL_TRUE, 0, 400, host, 0, NULL, NULL),
+                         CL_SUCCESS);
 
         setenv("YOKE_OPENCL_ADDRESS", gpu_modes[m], 1);
         yoke_device *device;
@@ -136,8 +144,10 @@ static void wrapping(void **state)
         assert_ok(yoke_buffer_wrap(device, buffer, 400, (void **)&foreign));
         assert_ok(yoke_alloc(device, 400, (void **)&own));
         assert_null(yoke_host_ptr(device, foreign));
-        assert_ok(yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 50, .alpha = 2, .x = foreign + 30, .y = own + 10)));
-        assert_ok(yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = 50, .x = foreign + 30, .y = own + 10, .z = foreign + 30)));
+        assert_ok(yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 50, .alpha = 2,
+                                                .x = foreign + 30, .y = own + 10)));
+        assert_ok(yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = 50, .x = foreign + 30,
+                                              .y = own + 10, .z = foreign + 30)));
         assert_ok(yoke_copy(stream, own, foreign, 4));
         assert_ok(yoke_copy(stream, foreign + 1, own, 4));
         assert_ok(yoke_copy(stream, foreign + 2, foreign + 40, 4));
@@ -153,7 +163,8 @@ static void wrapping(void **state)
         assert_ok(yoke_device_close(device));
         unsetenv("YOKE_OPENCL_ADDRESS");
         /* The foreign objects are as they were. */
-        assert_int_equal(cl->clEnqueueReadBuffer(native.queue, buffer, CL_TRUE, 0, 4, back, 0, NULL, NULL), CL_SUCCESS);
+        assert_int_equal(cl->clEnqueueReadBuffer(native.queue, buffer, CL_TRUE, 0, 4, back, 0, NULL, NULL),
+                         CL_SUCCESS);
         cl->clReleaseMemObject(buffer);
         cl->clReleaseCommandQueue(native.queue);
         assert_ok(yoke_device_close(plain));
@@ -166,7 +177,11 @@ static void table(void **state)
     (void)state;
     enum { MOST = 300, STEPS = 20000 };
     struct opencl_addresses addresses;
-    struct { char *start; size_t bytes; cl_mem buffer; } live[MOST];
+    struct {
+        char *start;
+        size_t bytes;
+        cl_mem buffer;
+    } live[MOST];
     int n = 0;
     uint32_t random = 12345;
     print_message("seed %u\n", random);
@@ -178,7 +193,8 @@ static void table(void **state)
             live[n].buffer = (cl_mem)step;
             void *address;
             assert_ok(yokei_opencl_addresses_add(
-                &addresses, (struct opencl_allocation){ .bytes = live[n].bytes, .buffer = live[n].buffer }, &address));
+                &addresses, (struct opencl_allocation){ .bytes = live[n].bytes, .buffer = live[n].buffer },
+                &address));
             live[n].start = address;
             assert_int_equal((uintptr_t)address % 64, 0);
             assert_true(yokei_opencl_in_range(&addresses, address));
@@ -199,7 +215,8 @@ static void table(void **state)
             size_t offset, probe = (random >> 4) % (live[i].bytes + 1);
             assert_true(yokei_opencl_addresses_find(&addresses, live[i].start + probe, &out, &offset));
             assert_true(out.buffer == live[i].buffer && offset == probe);
-            assert_false(yokei_opencl_addresses_find(&addresses, live[i].start + live[i].bytes + 1, &out, &offset));
+            assert_false(
+                yokei_opencl_addresses_find(&addresses, live[i].start + live[i].bytes + 1, &out, &offset));
         }
     }
     assert_int_equal(addresses.n, n);

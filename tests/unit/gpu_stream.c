@@ -28,7 +28,8 @@ static void armed(void **state)
         assert_ok(yoke_event_arm(gate));
         assert_ok(yoke_event_arm(gate)); /* armed twice is armed */
         assert_ok(yoke_stream_wait(first, gate));
-        assert_ok(yoke_scale(first, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N, .alpha = 5, .x = d, .y = d)));
+        assert_ok(
+            yoke_scale(first, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N, .alpha = 5, .x = d, .y = d)));
         assert_ok(yoke_event_record(done, first));
         assert_ok(yoke_copy_to_host(second, host, d, sizeof host));
         assert_ok(yoke_stream_sync(second));
@@ -68,7 +69,8 @@ static void many(void **state)
     assert_ok(yoke_alloc(device, sizeof x, (void **)&d));
     assert_ok(yoke_copy_to_device(stream, d, x, sizeof x));
     for (int r = 0; r < 1500; r++)
-        assert_ok(yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N, .alpha = r % 2 ? 0.5f : 2.0f, .x = d, .y = d)));
+        assert_ok(yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N,
+                                                .alpha = r % 2 ? 0.5f : 2.0f, .x = d, .y = d)));
     assert_ok(yoke_copy_to_host(stream, host, d, sizeof host));
     assert_ok(yoke_stream_sync(stream));
     assert_memory_equal(host, x, sizeof x);
@@ -85,10 +87,12 @@ static struct opencl_library faulty;
 static const struct opencl_library *sound;
 static int n_looked_at, faulty_command;
 
-static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t bytes, void *value, size_t *bytes_out)
+static cl_int CL_API_CALL event_info(cl_event event, cl_event_info what, size_t bytes, void *value,
+                                     size_t *bytes_out)
 {
     cl_int error = sound->clGetEventInfo(event, what, bytes, value, bytes_out);
-    if (!error && what == CL_EVENT_COMMAND_EXECUTION_STATUS && n_looked_at++ == faulty_command) *(cl_int *)value = CL_OUT_OF_RESOURCES;
+    if (!error && what == CL_EVENT_COMMAND_EXECUTION_STATUS && n_looked_at++ == faulty_command)
+        *(cl_int *)value = CL_OUT_OF_RESOURCES;
     return error;
 }
 
@@ -108,7 +112,8 @@ static void asynchronous_error(void **state)
         faulty.clGetEventInfo = event_info;
         n_looked_at = 0;
         assert_ok(yoke_fill(stream, d, 0, 16));
-        assert_ok(yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 4, .alpha = 2, .x = d, .y = d)));
+        assert_ok(
+            yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 4, .alpha = 2, .x = d, .y = d)));
         assert_ok(yoke_copy(stream, d + 4, d, 16));
         opencl_device(device)->cl = &faulty;
         assert_fails(YOKE_EBACKEND, names[faulty_command], yoke_stream_sync(stream));
@@ -163,7 +168,8 @@ static void threads(void **state)
         assert_int_equal(workers[i].status, YOKE_OK);
         assert_true(workers[i].right);
     }
-    assert_int_equal(yokei_gpu_counts(a).compiled + yokei_gpu_counts(a).loaded, 1); /* both threads, one program */
+    assert_int_equal(yokei_gpu_counts(a).compiled + yokei_gpu_counts(a).loaded,
+                     1); /* both threads, one program */
     assert_ok(yoke_device_close(a));
     assert_ok(yoke_device_close(b));
 }

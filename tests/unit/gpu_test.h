@@ -34,11 +34,11 @@ static inline yoke_device *gpu_open(const char *mode, const char *cache_dir)
 }
 
 /** Open the device `device`, or skip the test if there is no such device. */
-#define GPU_OPEN(device, mode, cache_dir)             \
-    yoke_device *device = gpu_open(mode, cache_dir);  \
-    if (!device) {                                    \
+#define GPU_OPEN(device, mode, cache_dir)                    \
+    yoke_device *device = gpu_open(mode, cache_dir);         \
+    if (!device) {                                           \
         print_message("no device: %s\n", yoke_last_error()); \
-        skip();                                       \
+        skip();                                              \
     }
 
 /**
@@ -53,7 +53,9 @@ static inline yoke_status gpu_add(yoke_stream *stream, const float *x, const flo
     yoke_status status;
     YOKE_TRY_GOTO(yoke_copy_to_device(stream, d, x, n * sizeof(float)), out);
     YOKE_TRY_GOTO(yoke_copy_to_device(stream, d + n, y, n * sizeof(float)), out);
-    YOKE_TRY_GOTO(yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = (int64_t)n, .x = d, .y = d + n, .z = d)), out);
+    YOKE_TRY_GOTO(yoke_add(stream,
+                           &YOKE_ARGS(add, .dtype = YOKE_F32, .n = (int64_t)n, .x = d, .y = d + n, .z = d)),
+                  out);
     YOKE_TRY_GOTO(yoke_copy_to_host(stream, z, d, n * sizeof(float)), out);
     YOKE_TRY_GOTO(yoke_stream_sync(stream), out);
 out:

@@ -8,12 +8,13 @@
 int main(void)
 {
     /* before ROCm 6 the functions live in the runtime's library */
-    static const char *const libraries[] = { "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.6", "libamdhip64.so.5",
-                                             "libamdhip64.so", NULL };
+    static const char *const libraries[] = { "libhiprtc.so.6",   "libhiprtc.so.5", "libamdhip64.so.6",
+                                             "libamdhip64.so.5", "libamdhip64.so", NULL };
     static const struct rtc_target targets[] = { { "gfx90a", "--offload-arch=gfx90a", 64 },
                                                  { "gfx1030", "--offload-arch=gfx1030", 32 },
                                                  { NULL, NULL, 0 } };
     static const char *const options[] = { "-std=c++14", "-O3", "-ffp-contract=off", NULL };
-    static const struct rtc_compiler hiprtc = { "hipRTC", "hiprtc", libraries, YOKEI_GPU_HIP, targets, options, 7 };
+    static const struct rtc_compiler hiprtc = { "hipRTC", "hiprtc", libraries, YOKEI_GPU_HIP,
+                                                targets,  options,  7 };
     return rtc_main(&hiprtc);
 }

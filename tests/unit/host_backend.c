@@ -15,8 +15,19 @@
 #include <unistd.h>
 
 /* One op on arrays of in-memory data; sizes are large enough for several threads, and ragged. */
-enum { ROWS = 203, COLUMNS = 301, HEADS = 6, KV_HEADS = 3, HEAD = 20, TIME = 97, VOCABULARY = 50, ELEMENTS = 130001, N_IN = 5, N_OUT = 4 };
-static void *in[N_IN];     /* ELEMENTS of the type under test; 2 to 4 f32 */
+enum {
+    ROWS = 203,
+    COLUMNS = 301,
+    HEADS = 6,
+    KV_HEADS = 3,
+    HEAD = 20,
+    TIME = 97,
+    VOCABULARY = 50,
+    ELEMENTS = 130001,
+    N_IN = 5,
+    N_OUT = 4
+};
+static void *in[N_IN]; /* ELEMENTS of the type under test; 2 to 4 f32 */
 static int32_t tokens[ROWS];
 
 struct outputs {
@@ -43,60 +54,75 @@ static void fill(void *target, yoke_dtype dtype, bool positive)
     free(x);
 }
 
-typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o);
+typedef yoke_status issue(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype,
+                          const struct outputs *o);
 
-#define ISSUE(op, ...)                                                                                               \
-    static yoke_status issue_##op(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, \
-                                  const struct outputs *o)                                                           \
-    {                                                                                                                \
-        const struct yoke_##op##_args args = { .size = sizeof args, __VA_ARGS__ };                                   \
-        return stream ? yoke_##op(stream, &args) : yoke_##op##_can(device, &args, cost);                             \
+#define ISSUE(op, ...)                                                                              \
+    static yoke_status issue_##op(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, \
+                                  yoke_dtype dtype, const struct outputs *o)                        \
+    {                                                                                               \
+        const struct yoke_##op##_args args = { .size = sizeof args, __VA_ARGS__ };                  \
+        return stream ? yoke_##op(stream, &args) : yoke_##op##_can(device, &args, cost);            \
     }
-ISSUE(gemm, .dtype = dtype, .out_dtype = YOKE_F32, .M = ROWS, .N = COLUMNS, .K = 311, .batch = 1, .trans_b = true, .a = in[0], .lda = 311,
-      .b = in[1], .ldb = 311, .c = o->array[0], .ldc = COLUMNS, .alpha = 0.5f, .beta = 2)
-ISSUE(bias_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .ld = COLUMNS, .dbias = o->array[0])
-ISSUE(layernorm_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .lddy = COLUMNS, .x = in[1], .ldx = COLUMNS,
-      .gamma = in[2], .mean = in[3], .rstd = in[4], .dx = o->array[0], .lddx = COLUMNS, .dgamma = o->array[1], .dbeta = o->array[2])
+ISSUE(gemm, .dtype = dtype, .out_dtype = YOKE_F32, .M = ROWS, .N = COLUMNS, .K = 311, .batch = 1,
+      .trans_b = true, .a = in[0], .lda = 311, .b = in[1], .ldb = 311, .c = o->array[0], .ldc = COLUMNS,
+      .alpha = 0.5f, .beta = 2)
+ISSUE(bias_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .ld = COLUMNS,
+      .dbias = o->array[0])
+ISSUE(layernorm_backward, .dtype = dtype, .N = ROWS, .C = COLUMNS, .dy = in[0], .lddy = COLUMNS, .x = in[1],
+      .ldx = COLUMNS, .gamma = in[2], .mean = in[3], .rstd = in[4], .dx = o->array[0], .lddx = COLUMNS,
+      .dgamma = o->array[1], .dbeta = o->array[2])
 ISSUE(gelu_backward, .dtype = dtype, .n = ELEMENTS, .x = in[0], .dy = in[1], .dx = o->array[0])
-ISSUE(embed_backward, .dtype = dtype, .N = ROWS, .T = ROWS / 7, .C = COLUMNS, .V = VOCABULARY, .tokens = tokens, .dy = in[0],
-      .dwte = o->array[0], .dwpe = o->array[1])
-ISSUE(xent_forward, .dtype = dtype, .N = ROWS, .V = COLUMNS, .logits = in[0], .ld = COLUMNS, .targets = tokens, .lse = o->array[0],
-      .losses = o->array[1])
-ISSUE(xent_join, .dtype = dtype, .P = 3, .N = ELEMENTS / 3, .lse_parts = in[3], .ld = ELEMENTS / 3, .lse = o->array[0])
-ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = ELEMENTS, .w = o->array[0], .m = o->array[1], .v = o->array[2], .grad = in[3],
-      .copy = o->array[3], .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, .step = 1)
+ISSUE(embed_backward, .dtype = dtype, .N = ROWS, .T = ROWS / 7, .C = COLUMNS, .V = VOCABULARY,
+      .tokens = tokens, .dy = in[0], .dwte = o->array[0], .dwpe = o->array[1])
+ISSUE(xent_forward, .dtype = dtype, .N = ROWS, .V = COLUMNS, .logits = in[0], .ld = COLUMNS,
+      .targets = tokens, .lse = o->array[0], .losses = o->array[1])
+ISSUE(xent_join, .dtype = dtype, .P = 3, .N = ELEMENTS / 3, .lse_parts = in[3], .ld = ELEMENTS / 3,
+      .lse = o->array[0])
+ISSUE(adamw, .dtype = YOKE_F32, .copy_dtype = dtype, .n = ELEMENTS, .w = o->array[0], .m = o->array[1],
+      .v = o->array[2], .grad = in[3], .copy = o->array[3], .lr = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f,
+      .eps = 1e-8f, .weight_decay = 0.1f, .grad_scale = 1, .step = 1)
 ISSUE(grad_norm, .dtype = dtype, .n = ELEMENTS, .grad = in[0], .scale = 0.3f, .out = o->array[0])
-#define SHAPE .dtype = dtype, .causal = true, .B = 2, .T = TIME, .H = HEADS, .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f
-#define QKV .q = in[0], .ldq = HEADS * HEAD, .k = in[1], .ldk = KV_HEADS * HEAD, .v = in[1], .ldv = KV_HEADS * HEAD
+#define SHAPE \
+    .dtype = dtype, .causal = true, .B = 2, .T = TIME, .H = HEADS, .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f
+#define QKV \
+    .q = in[0], .ldq = HEADS * HEAD, .k = in[1], .ldk = KV_HEADS * HEAD, .v = in[1], .ldv = KV_HEADS * HEAD
 ISSUE(attention_forward, SHAPE, QKV, .o = o->array[0], .ldo = HEADS * HEAD, .lse = o->array[1])
-ISSUE(attention_backward, SHAPE, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0],
-      .lddq = HEADS * HEAD, .dk = o->array[1], .lddk = KV_HEADS * HEAD, .dv = o->array[2], .lddv = KV_HEADS * HEAD)
+ISSUE(attention_backward, SHAPE, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD,
+      .lse = in[2], .dq = o->array[0], .lddq = HEADS * HEAD, .dk = o->array[1], .lddk = KV_HEADS * HEAD,
+      .dv = o->array[2], .lddv = KV_HEADS * HEAD)
 
 /* So many keys that threads share a head: three heads are too few for two threads, or for five. */
 enum { LONG_TIME = 1021 };
-static yoke_status long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o, bool causal)
+static yoke_status long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                                 yoke_dtype dtype, const struct outputs *o, bool causal)
 {
     const struct yoke_attention_backward_args args = YOKE_ARGS(
-        attention_backward, .dtype = dtype, .causal = causal, .B = 1, .T = LONG_TIME, .H = HEADS, .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f, .p = 0.1f,
-        .key = 5, QKV, .o = in[0], .ldo = HEADS * HEAD, .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0], .lddq = HEADS * HEAD,
+        attention_backward, .dtype = dtype, .causal = causal, .B = 1, .T = LONG_TIME, .H = HEADS,
+        .Hkv = KV_HEADS, .D = HEAD, .scale = 0.2f, .p = 0.1f, .key = 5, QKV, .o = in[0], .ldo = HEADS * HEAD,
+        .d_o = in[0], .lddo = HEADS * HEAD, .lse = in[2], .dq = o->array[0], .lddq = HEADS * HEAD,
         .dk = o->array[1], .lddk = KV_HEADS * HEAD, .dv = o->array[2], .lddv = KV_HEADS * HEAD);
     return stream ? yoke_attention_backward(stream, &args) : yoke_attention_backward_can(device, &args, cost);
 }
-static yoke_status issue_long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+static yoke_status issue_long_backward(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                                       yoke_dtype dtype, const struct outputs *o)
 {
     return long_backward(device, stream, cost, dtype, o, true);
 }
-static yoke_status issue_long_unmasked(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+static yoke_status issue_long_unmasked(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                                       yoke_dtype dtype, const struct outputs *o)
 {
     return long_backward(device, stream, cost, dtype, o, false);
 }
 
 /* Fewer heads than threads, and too few keys to share. */
-static yoke_status issue_one_head(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost, yoke_dtype dtype, const struct outputs *o)
+static yoke_status issue_one_head(yoke_device *device, yoke_stream *stream, struct yoke_cost *cost,
+                                  yoke_dtype dtype, const struct outputs *o)
 {
     const struct yoke_attention_backward_args args = YOKE_ARGS(
-        attention_backward, .dtype = dtype, .causal = true, .B = 1, .T = TIME, .H = 1, .Hkv = 1, .D = HEAD, .scale = 0.2f, QKV, .o = in[0], .ldo = HEAD,
-        .d_o = in[0], .lddo = HEAD, .lse = in[2], .dq = o->array[0], .lddq = HEAD, .dk = o->array[1], .lddk = HEAD, .dv = o->array[2], .lddv = HEAD);
+        attention_backward, .dtype = dtype, .causal = true, .B = 1, .T = TIME, .H = 1, .Hkv = 1, .D = HEAD,
+        .scale = 0.2f, QKV, .o = in[0], .ldo = HEAD, .d_o = in[0], .lddo = HEAD, .lse = in[2],
+        .dq = o->array[0], .lddq = HEAD, .dk = o->array[1], .lddk = HEAD, .dv = o->array[2], .lddv = HEAD);
     return stream ? yoke_attention_backward(stream, &args) : yoke_attention_backward_can(device, &args, cost);
 }
 
@@ -172,7 +198,8 @@ static void threads_change_no_bit(void **state)
                 struct outputs many = run_with(n, ops[i].issue, dtypes[t]);
                 for (int j = 0; j < N_OUT; j++) {
                     if (memcmp(one.array[j], many.array[j], ELEMENTS * sizeof(float)))
-                        fail_msg("%s %s: output %d differs between 1 and %d threads", ops[i].name, yoke_dtype_name(dtypes[t]), j, n);
+                        fail_msg("%s %s: output %d differs between 1 and %d threads", ops[i].name,
+                                 yoke_dtype_name(dtypes[t]), j, n);
                     free(many.array[j]);
                 }
             }
@@ -195,7 +222,8 @@ static void small_scratch_is_refused(void **state)
         assert_ok(ops[i].issue(device, NULL, &cost, YOKE_F32, &o));
         assert_int_equal(cost.scratch_bytes > 0, ops[i].has_scratch);
         if (ops[i].has_scratch)
-            assert_fails(YOKE_ENOMEM, "yoke_stream_reserve", ops[i].issue(device, stream, NULL, YOKE_F32, &o));
+            assert_fails(YOKE_ENOMEM, "yoke_stream_reserve",
+                         ops[i].issue(device, stream, NULL, YOKE_F32, &o));
         else
             assert_ok(ops[i].issue(device, stream, NULL, YOKE_F32, &o));
     }
@@ -206,11 +234,22 @@ static void small_scratch_is_refused(void **state)
 /* c = a b for small whole numbers, where every order of the sums is exact. */
 static void multiply_and_check(yoke_device *device, yoke_stream *stream, int M, int N, int K)
 {
-    float *a = allocate((size_t)(M * K) * 4), *b = allocate((size_t)(K * N) * 4), *c = allocate((size_t)(M * N) * 4);
+    float *a = allocate((size_t)(M * K) * 4), *b = allocate((size_t)(K * N) * 4),
+          *c = allocate((size_t)(M * N) * 4);
     for (int i = 0; i < M * K; i++) a[i] = (float)(i % 7 - 3);
     for (int i = 0; i < K * N; i++) b[i] = (float)(i % 5 - 2);
-    const struct yoke_gemm_args g = { .size = sizeof g, .M = M, .N = N, .K = K, .batch = 1, .a = a, .lda = K, .b = b, .ldb = N, .c = c,
-                                      .ldc = N, .alpha = 1 };
+    const struct yoke_gemm_args g = { .size = sizeof g,
+                                      .M = M,
+                                      .N = N,
+                                      .K = K,
+                                      .batch = 1,
+                                      .a = a,
+                                      .lda = K,
+                                      .b = b,
+                                      .ldb = N,
+                                      .c = c,
+                                      .ldc = N,
+                                      .alpha = 1 };
     struct yoke_cost cost = { .size = sizeof cost };
     assert_ok(yoke_gemm_can(device, &g, &cost));
     assert_ok(yoke_stream_reserve(stream, cost.scratch_bytes));
@@ -260,10 +299,13 @@ static void amx_products_are_onednn(void **state)
     (void)state;
     const struct host_isa avx2 = { .name = "avx2" }, avx512 = { .name = "avx512", .avx512 = true };
     const struct host_isa bf16 = { .name = "avx512bf16", .avx512 = true, .bf16 = true };
-    const int64_t sizes[][3] = { { 64, 64, 64 }, { 512, 768, 3072 }, { 1024, 1024, 1024 }, { 50257, 768, 512 }, { 7, 5, 3 } };
+    const int64_t sizes[][3] = {
+        { 64, 64, 64 }, { 512, 768, 3072 }, { 1024, 1024, 1024 }, { 50257, 768, 512 }, { 7, 5, 3 }
+    };
     for (size_t i = 0; i < YOKE_COUNT(sizes); i++) {
         const int64_t M = sizes[i][0], N = sizes[i][1], K = sizes[i][2];
-        const struct yoke_gemm_args a = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_BF16, .M = M, .N = N, .K = K, .lda = K, .ldb = N, .ldc = N);
+        const struct yoke_gemm_args a = YOKE_ARGS(gemm, .dtype = YOKE_BF16, .out_dtype = YOKE_BF16, .M = M,
+                                                  .N = N, .K = K, .lda = K, .ldb = N, .ldc = N);
         assert_true(yokei_host_own_is_faster(&bf16, false, &a));
         assert_false(yokei_host_own_is_faster(&bf16, true, &a));
         assert_false(yokei_host_own_is_faster(&avx512, false, &a));
@@ -386,7 +428,8 @@ static void works_without_onednn(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest without[] = { cmocka_unit_test(check_without_onednn) }, bounded[] = { cmocka_unit_test(check_threads_are_bounded) };
+    const struct CMUnitTest without[] = { cmocka_unit_test(check_without_onednn) },
+                            bounded[] = { cmocka_unit_test(check_threads_are_bounded) };
     for (int i = 0; i < N_IN; i++) {
         in[i] = malloc(ELEMENTS * sizeof(float));
         if (!in[i]) return 99;
@@ -394,14 +437,12 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < ROWS; i++) tokens[i] = i * i % (VOCABULARY + 3) - 1; /* some outside the vocabulary */
     if (argc > 1 && !strcmp(argv[1], "without-onednn")) return cmocka_run_group_tests(without, NULL, NULL);
-    if (argc > 1 && !strcmp(argv[1], "threads-are-bounded")) return cmocka_run_group_tests(bounded, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "threads-are-bounded"))
+        return cmocka_run_group_tests(bounded, NULL, NULL);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(small_scratch_is_refused),
-        cmocka_unit_test(products_are_bounded),
-        cmocka_unit_test(works_without_onednn),
-        cmocka_unit_test(amx_products_are_onednn),
-        cmocka_unit_test(features_name_amx),
+        cmocka_unit_test(threads_change_no_bit),   cmocka_unit_test(small_scratch_is_refused),
+        cmocka_unit_test(products_are_bounded),    cmocka_unit_test(works_without_onednn),
+        cmocka_unit_test(amx_products_are_onednn), cmocka_unit_test(features_name_amx),
         cmocka_unit_test(threads_are_bounded),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,8 @@ static const double u32 = 0x1p-24, eta32 = 0x1p-149;
 static bool runs_here(void)
 {
 #if defined(HOST_AVX512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #elif defined(HOST_AVX2)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -30,11 +31,12 @@ static float of_bits(uint32_t bits)
 }
 
 /* Every `stride`th of the floats whose bits are in [from, to], in vectors; the last one repeats. */
-#define EACH_FLOAT(from, to, x, ...)                                                                       \
-    for (uint64_t bits_ = (from); bits_ <= (to); bits_ += (uint64_t)VL * stride) {                         \
-        vf x;                                                                                              \
-        for (int i_ = 0; i_ < VL; i_++) x[i_] = of_bits((uint32_t)YOKE_MIN(bits_ + (uint64_t)i_ * stride, (uint64_t)(to))); \
-        __VA_ARGS__                                                                                        \
+#define EACH_FLOAT(from, to, x, ...)                                                            \
+    for (uint64_t bits_ = (from); bits_ <= (to); bits_ += (uint64_t)VL * stride) {              \
+        vf x;                                                                                   \
+        for (int i_ = 0; i_ < VL; i_++)                                                         \
+            x[i_] = of_bits((uint32_t)YOKE_MIN(bits_ + (uint64_t)i_ * stride, (uint64_t)(to))); \
+        __VA_ARGS__                                                                             \
     }
 static const uint32_t NEGATIVE = 0x80000000u, INFINITE = 0x7f800000u;
 
@@ -43,7 +45,8 @@ static void assert_near(const char *what, float x, double got, double wanted, do
 {
     if (wanted >= 0x1.ffffffp127 && got > 0x1.fffffdp127) return;
     if (!(fabs(got - wanted) <= bound * u32 * wanted + eta32))
-        fail_msg("%s of %a is %a, wanted %a: off by %.3g u32, allowed %.3g", what, (double)x, got, wanted, fabs(got - wanted) / wanted / u32, bound);
+        fail_msg("%s of %a is %a, wanted %a: off by %.3g u32, allowed %.3g", what, (double)x, got, wanted,
+                 fabs(got - wanted) / wanted / u32, bound);
 }
 
 static void exponentials(void **state)
@@ -58,11 +61,14 @@ static void exponentials(void **state)
             for (int i = 0; i < VL; i++) assert_near("vexp2", x[i], (double)p[i], exp2((double)x[i]), 2.5);
         });
         EACH_FLOAT(first, first + 0x437a0000u, x, { /* to 250 */
-            const vf e = vexp2_product(x, vset(1.0f));
-            for (int i = 0; i < VL; i++) assert_near("vexp2_product", x[i], (double)e[i], exp2((double)x[i]), 3);
+                                                    const vf e = vexp2_product(x, vset(1.0f));
+                                                    for (int i = 0; i < VL; i++)
+                                                        assert_near("vexp2_product", x[i], (double)e[i],
+                                                                    exp2((double)x[i]), 3);
         });
     }
-    const vf a = vset(1.2345678f), b = vset(-7.6543211f), p = vexp2_product(a, b); /* the product of two is exact, or rounded */
+    const vf a = vset(1.2345678f), b = vset(-7.6543211f),
+             p = vexp2_product(a, b); /* the product of two is exact, or rounded */
     assert_near("vexp2_product", b[0], (double)p[0], exp2((double)a[0] * (double)b[0]), 13);
 }
 
@@ -87,8 +93,11 @@ static void rows(void **state)
                 }
                 const vf summand = row_summand(vatmost(x, vset((float)(r + 80))), c);
                 for (int i = 0; i < VL; i++)
-                    if (summand[i] > 0x1p-123f) assert_near("row_summand", x[i], (double)summand[i], (double)row_term(vset(YOKE_MIN(x[i], (float)(r + 80))), c)[0], 1);
-                    else assert_true(summand[i] >= 0 && (double)x[i] - r < -84);
+                    if (summand[i] > 0x1p-123f)
+                        assert_near("row_summand", x[i], (double)summand[i],
+                                    (double)row_term(vset(YOKE_MIN(x[i], (float)(r + 80))), c)[0], 1);
+                    else
+                        assert_true(summand[i] >= 0 && (double)x[i] - r < -84);
             });
         }
     }
@@ -98,15 +107,19 @@ static void reciprocals_and_tails(void **state)
 {
     (void)state;
     EACH_FLOAT(0x3f800000u, 0x40000000u, x, { /* 1 to 2 */
-        const vf q = vreciprocal(x);
-        for (int i = 0; i < VL; i++) assert_near("vreciprocal", x[i], (double)q[i], 1 / (double)x[i], 1.1);
+                                              const vf q = vreciprocal(x);
+                                              for (int i = 0; i < VL; i++)
+                                                  assert_near("vreciprocal", x[i], (double)q[i],
+                                                              1 / (double)x[i], 1.1);
     });
     EACH_FLOAT(0, 0x41680000u, x, { /* 0 to 14.5 */
-        const struct normal n = normal_of(x);
-        for (int i = 0; i < VL; i++) {
-            const double square = (double)x[i] * (double)x[i];
-            assert_near("tail", x[i], (double)n.tail[i], 0.5 * erfc((double)x[i] * 0.70710678118654752), square > 165 ? 1e7 : 10 + 1.3 * square);
-        }
+                                    const struct normal n = normal_of(x);
+                                    for (int i = 0; i < VL; i++) {
+                                        const double square = (double)x[i] * (double)x[i];
+                                        assert_near("tail", x[i], (double)n.tail[i],
+                                                    0.5 * erfc((double)x[i] * 0.70710678118654752),
+                                                    square > 165 ? 1e7 : 10 + 1.3 * square);
+                                    }
     });
 }
 
@@ -114,15 +127,19 @@ static void special_values(void **state)
 {
     (void)state;
     const float c = row_shift(5);
-    assert_true(vexp(vset(-INFINITY))[0] == 0 && vexp(vset(INFINITY))[0] == INFINITY && vexp(vset(0))[0] == 1);
-    assert_true(vexp2(vset(-INFINITY))[0] == 0 && vexp2(vset(INFINITY))[0] == INFINITY && vexp2(vset(-3))[0] == 0.125f);
+    assert_true(vexp(vset(-INFINITY))[0] == 0 && vexp(vset(INFINITY))[0] == INFINITY
+                && vexp(vset(0))[0] == 1);
+    assert_true(vexp2(vset(-INFINITY))[0] == 0 && vexp2(vset(INFINITY))[0] == INFINITY
+                && vexp2(vset(-3))[0] == 0.125f);
     assert_true(row_term(vset(-INFINITY), c)[0] == 0 && row_term(vset(INFINITY), c)[0] == INFINITY);
     assert_true(row_summand(vset(-INFINITY), c)[0] <= 0x1p-124f);
     for (uint32_t payload = 1; payload < 1u << 23; payload = payload * 2 + 1)
         for (uint32_t sign = 0; sign < 2; sign++) {
             const vf nan = vset(of_bits(sign << 31 | INFINITE | payload));
-            assert_true(isnan(vexp(nan)[0]) && isnan(vexp2(nan)[0]) && isnan(vexp2_product(nan, vset(1))[0]) && isnan(vexp2_product(vset(2), nan)[0]));
-            assert_true(isnan(row_term(nan, c)[0]) && isnan(row_summand(nan, c)[0]) && isnan(vreciprocal(nan)[0]));
+            assert_true(isnan(vexp(nan)[0]) && isnan(vexp2(nan)[0]) && isnan(vexp2_product(nan, vset(1))[0])
+                        && isnan(vexp2_product(vset(2), nan)[0]));
+            assert_true(isnan(row_term(nan, c)[0]) && isnan(row_summand(nan, c)[0])
+                        && isnan(vreciprocal(nan)[0]));
             assert_true(isnan(normal_of(nan).tail[0]));
         }
 }
@@ -147,8 +164,10 @@ static void pairs(void **state)
             }
             const struct pair p = vload_pair(t, in, 0), f = vload_pair(t, factor, 0);
             vstore_pair(t, out, 0, p.a * f.a * 1.0123f, p.b * f.b * 1.0123f);
-            for (int h = 0; h < 2; h++) vstore(t, single, h * VL, vload(t, in, h * VL) * vload(t, factor, h * VL) * 1.0123f);
-            if (memcmp(out, single, 2 * VL * type_bytes(t))) fail_msg("%s: words from %d on are stored otherwise", yoke_dtype_name(t), (int)w);
+            for (int h = 0; h < 2; h++)
+                vstore(t, single, h * VL, vload(t, in, h * VL) * vload(t, factor, h * VL) * 1.0123f);
+            if (memcmp(out, single, 2 * VL * type_bytes(t)))
+                fail_msg("%s: words from %d on are stored otherwise", yoke_dtype_name(t), (int)w);
         }
     }
     assert_true(isnan(plain_nan(of_bits(0xffffffffu))) && plain_nan(-2) == -2);
@@ -165,8 +184,8 @@ int main(int argc, char **argv)
     }
     if (argc > 1 && !strcmp(argv[1], "all")) stride = 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponentials), cmocka_unit_test(rows), cmocka_unit_test(reciprocals_and_tails), cmocka_unit_test(special_values),
-        cmocka_unit_test(pairs),
+        cmocka_unit_test(exponentials),   cmocka_unit_test(rows),  cmocka_unit_test(reciprocals_and_tails),
+        cmocka_unit_test(special_values), cmocka_unit_test(pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

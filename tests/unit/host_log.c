@@ -12,7 +12,8 @@
 static bool runs_here(void)
 {
 #if defined(HOST_AVX512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #elif defined(HOST_AVX2)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
@@ -35,11 +36,13 @@ static void within_its_bound(void **state)
     (void)state;
     for (uint64_t bits = 0x00800000; bits < 0x7f800000; bits += VL * stride) {
         vf x;
-        for (int i = 0; i < VL; i++) x[i] = of_bits((uint32_t)YOKE_MIN(bits + (uint64_t)i * stride, 0x7f7fffff));
+        for (int i = 0; i < VL; i++)
+            x[i] = of_bits((uint32_t)YOKE_MIN(bits + (uint64_t)i * stride, 0x7f7fffff));
         const vf y = vlog(x);
         for (int i = 0; i < VL; i++) {
             const double wanted = log((double)x[i]), e = fabs((double)y[i] - wanted);
-            if (!(e <= 2 * 0x1p-24 * fabs(wanted))) fail_msg("vlog of %a is %a, not %a", (double)x[i], (double)y[i], wanted);
+            if (!(e <= 2 * 0x1p-24 * fabs(wanted)))
+                fail_msg("vlog of %a is %a, not %a", (double)x[i], (double)y[i], wanted);
             if (wanted != 0) worst = fmax(worst, e / fabs(wanted) * 0x1p24);
         }
     }
@@ -64,6 +67,7 @@ int main(void)
         printf("ok 1 - " HOST_TEXT(HOST_ISA) " # SKIP this CPU does not have it\n1..1\n");
         return 0;
     }
-    const struct CMUnitTest tests[] = { cmocka_unit_test(within_its_bound), cmocka_unit_test(special_values) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(within_its_bound),
+                                        cmocka_unit_test(special_values) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,8 @@ static void fill(uint16_t *x, int rows, int columns, int salt, bool transposed)
 {
     for (int i = 0; i < ROOM; i++) x[i] = 0x7fc0; /* NaN: nothing beyond the edges may be read into a sum */
     for (int i = 0; i < rows; i++)
-        for (int j = 0; j < columns; j++) x[i * LD + j] = bf16((float)(transposed ? number(j, i, salt) : number(i, j, salt)));
+        for (int j = 0; j < columns; j++)
+            x[i * LD + j] = bf16((float)(transposed ? number(j, i, salt) : number(i, j, salt)));
 }
 
 static void check(int m, int n, int k, const char *what)
@@ -37,7 +38,9 @@ static void check(int m, int n, int k, const char *what)
         for (int j = 0; j < n; j++) {
             float sum = (float)(i + j);
             for (int p = 0; p < k; p++) sum += (float)(number(i, p, 1) * number(p, j, 2));
-            if (c[i * 96 + j] != sum) fail_msg("%s: m %d n %d k %d: c[%d, %d] = %g, not %g", what, m, n, k, i, j, (double)c[i * 96 + j], (double)sum);
+            if (c[i * 96 + j] != sum)
+                fail_msg("%s: m %d n %d k %d: c[%d, %d] = %g, not %g", what, m, n, k, i, j,
+                         (double)c[i * 96 + j], (double)sum);
         }
 }
 
@@ -45,7 +48,8 @@ static void multiply(int m, int n, int k, const uint16_t *first, int64_t ra, int
 {
     for (int i = 0; i < MOST; i++)
         for (int j = 0; j < 96; j++) c[i * 96 + j] = (float)(i + j);
-    product_bf16(TILE_ADD, host_round_up(m, TILE_M), host_ceil_div(n, VL), (k + 1) / 2, first, ra, ca, pairs_b, 96, c, 96, NULL);
+    product_bf16(TILE_ADD, host_round_up(m, TILE_M), host_ceil_div(n, VL), (k + 1) / 2, first, ra, ca,
+                 pairs_b, 96, c, 96, NULL);
 }
 
 static void try_shape(int m, int n, int k)
@@ -94,8 +98,10 @@ static void nothing_beyond_is_written(void **state)
     pair_rows(b, LD, 5, 19, pairs_b, 96, 32);
     for (int p = 0; p < 4; p++)
         for (int j = 0; j < 96; j++)
-            if (p == 3 || j >= 32) assert_int_equal(pairs_b[p * 96 + j], 0x5a5a5a5a);
-            else if (j >= 19) assert_int_equal(pairs_b[p * 96 + j], 0);
+            if (p == 3 || j >= 32)
+                assert_int_equal(pairs_b[p * 96 + j], 0x5a5a5a5a);
+            else if (j >= 19)
+                assert_int_equal(pairs_b[p * 96 + j], 0);
     memset(pairs_b, MARK & 0xff, sizeof pairs_b);
     pair_transposed(b, LD, 5, 19, pairs_b, 96);
     for (int p = 0; p < 12; p++)
@@ -113,10 +119,10 @@ static void numbers(void **state)
 {
     (void)state;
     assert_true(one_product(bf16(3), bf16(5), 7) == 22);
-    assert_true(one_product(0x0001, bf16(0x1p100f), 0) == 0);           /* a subnormal is taken for 0 */
-    assert_true(one_product(bf16(0x1p-70f), bf16(0x1p-60f), 0) == 0);   /* a subnormal result is flushed */
+    assert_true(one_product(0x0001, bf16(0x1p100f), 0) == 0);         /* a subnormal is taken for 0 */
+    assert_true(one_product(bf16(0x1p-70f), bf16(0x1p-60f), 0) == 0); /* a subnormal result is flushed */
     assert_true(one_product(bf16(0x1p-63f), bf16(0x1p-63f), 0) == 0x1p-126f);
-    assert_true(one_product(bf16(0x1p-12f), bf16(0x1p-12f), 1) == 1);           /* a tie goes to even */
+    assert_true(one_product(bf16(0x1p-12f), bf16(0x1p-12f), 1) == 1); /* a tie goes to even */
     assert_true(one_product(bf16(0x1.8p-12f), bf16(0x1p-12f), 1) == 1 + 0x1p-23f);
     assert_true(isnan(one_product(0x7f81, bf16(1), 0)));
     assert_true(isnan(one_product(bf16(INFINITY), 0, 0)));

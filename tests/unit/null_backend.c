@@ -72,9 +72,9 @@ static void operations_are_refused(void **state)
 {
     int n = 0;
     (void)state;
-#define REFUSED(family, op)                                                                       \
-    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.can(NULL, NULL, NULL));    \
-    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.run(NULL, NULL));          \
+#define REFUSED(family, op)                                                                    \
+    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.can(NULL, NULL, NULL)); \
+    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.run(NULL, NULL));       \
     n++;
 #define OF_gemm(op) REFUSED(gemm, op)
 #define OF_norm(op) REFUSED(norm, op)
@@ -109,7 +109,9 @@ static void a_call_is_refused(void **state)
     assert_ok(yoke_device_open("null:0", NULL, &device));
     assert_ok(yoke_stream_create(device, &stream));
     assert_ok(yoke_alloc(device, 64, &x));
-    struct yoke_scale_args args = { .size = sizeof args, .n = 16, .dtype = YOKE_F32, .x = x, .y = x, .alpha = 2 };
+    struct yoke_scale_args args = {
+        .size = sizeof args, .n = 16, .dtype = YOKE_F32, .x = x, .y = x, .alpha = 2
+    };
     assert_fails(YOKE_EUNSUPPORTED, "the null device has no operations", yoke_scale(stream, &args));
     assert_ok(yoke_free(device, x));
     assert_ok(yoke_stream_destroy(stream));
@@ -119,7 +121,10 @@ static void a_call_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_found), cmocka_unit_test(memory_and_streams), cmocka_unit_test(operations_are_refused), cmocka_unit_test(a_call_is_refused),
+        cmocka_unit_test(is_found),
+        cmocka_unit_test(memory_and_streams),
+        cmocka_unit_test(operations_are_refused),
+        cmocka_unit_test(a_call_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

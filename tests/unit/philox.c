@@ -18,7 +18,9 @@ static void known_answers(void **state)
     } cases[] = {
         { { 0, 0, 0, 0 }, { { 0, 0 } }, { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 } },
         { { ~0u, ~0u, ~0u, ~0u }, { { ~0u, ~0u } }, { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd } },
-        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 }, { { 0xa4093822, 0x299f31d0 } }, { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
+        { { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+          { { 0xa4093822, 0x299f31d0 } },
+          { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 } },
     };
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         uint32_t got[4];
@@ -36,7 +38,8 @@ static void moments(void **state)
     for (uint64_t i = 0; i < N; i++) {
         const double z = yokei_normal(key, i), u = yokei_uniform(key, i);
         assert_true(u > 0 && u < 1);
-        mean += z / N, square += z * z / N, cube += z * z * z / N, fourth += z * z * z * z / N, uniform += u / N;
+        mean += z / N, square += z * z / N, cube += z * z * z / N, fourth += z * z * z * z / N,
+            uniform += u / N;
     }
     /* Five standard errors of each moment's estimate. */
     assert_true(fabs(mean) < 5 * sqrt(1.0 / N));

@@ -15,7 +15,8 @@
 #include "train/files/plan.h"
 
 /* What was measured or predicted; the plan of a run that did not measure does without. */
-static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds", "measured_step_seconds", "memory" };
+static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds",
+                                           "measured_step_seconds", "memory" };
 static int n_tried;
 
 static bool is_informative(const char *path)
@@ -30,7 +31,8 @@ static bool is_informative(const char *path)
 static yoke_status read_edited(json_t *root)
 {
     struct yokei_plan plan;
-    assert_int_equal(json_dump_file(root, in_folder("edited.json"), JSON_INDENT(2) | JSON_REAL_PRECISION(17)), 0);
+    assert_int_equal(json_dump_file(root, in_folder("edited.json"), JSON_INDENT(2) | JSON_REAL_PRECISION(17)),
+                     0);
     const yoke_status status = yokei_plan_read(in_folder("edited.json"), &plan);
     if (!status) yokei_plan_free(&plan);
     return status;
@@ -42,12 +44,15 @@ static void refused(json_t *root, const char *path, const char *edit)
     const char *key = strrchr(path, '.') ? strrchr(path, '.') + 1 : path;
     const yoke_status status = read_edited(root);
     n_tried++;
-    if (status != YOKE_ECONFIG || !strstr(yoke_last_error(), "edited.json") || !strstr(yoke_last_error(), key) || !strstr(yoke_last_error(), "mend it"))
-        fail_msg("%s, %s: %s: %s", path, edit, yoke_status_name(status), status ? yoke_last_error() : "accepted");
+    if (status != YOKE_ECONFIG || !strstr(yoke_last_error(), "edited.json") || !strstr(yoke_last_error(), key)
+        || !strstr(yoke_last_error(), "mend it"))
+        fail_msg("%s, %s: %s: %s", path, edit, yoke_status_name(status),
+                 status ? yoke_last_error() : "accepted");
 }
 
 /* Put `value` (its reference is taken) in place of object[key], try, and put the old one back. */
-static void try_value(json_t *root, json_t *object, const char *key, const char *path, json_t *value, const char *edit)
+static void try_value(json_t *root, json_t *object, const char *key, const char *path, json_t *value,
+                      const char *edit)
 {
     json_t *old = json_incref(json_object_get(object, key));
     json_object_set_new(object, key, value);
@@ -94,14 +99,20 @@ static void try_all(json_t *root, json_t *object, const char *inside)
         snprintf(path, sizeof path, "%s%s%s", inside, *inside ? "." : "", keys[i]);
         json_t *value = json_incref(json_object_get(object, keys[i]));
         json_object_del(object, keys[i]);
-        if (!is_informative(path)) refused(root, path, "removed");
-        else if (read_edited(root)) fail_msg("%s is informative, but cannot be left out: %s", path, yoke_last_error());
+        if (!is_informative(path))
+            refused(root, path, "removed");
+        else if (read_edited(root))
+            fail_msg("%s is informative, but cannot be left out: %s", path, yoke_last_error());
         json_object_set_new(object, keys[i], value);
-        json_t *const wrong[] = { json_null(), json_is_boolean(value) ? json_integer(1) : json_true(), json_is_array(value) ? json_object() : json_array(),
+        json_t *const wrong[] = { json_null(), json_is_boolean(value) ? json_integer(1) : json_true(),
+                                  json_is_array(value) ? json_object() : json_array(),
                                   json_is_string(value) ? json_real(1.5) : json_string("1") };
-        for (size_t w = 0; w < YOKE_COUNT(wrong); w++) try_value(root, object, keys[i], path, wrong[w], "of a wrong type");
-        if (json_is_object(value)) try_all(root, value, path);
-        else if (!json_is_array(value)) try_range(root, object, keys[i], path);
+        for (size_t w = 0; w < YOKE_COUNT(wrong); w++)
+            try_value(root, object, keys[i], path, wrong[w], "of a wrong type");
+        if (json_is_object(value))
+            try_all(root, value, path);
+        else if (!json_is_array(value))
+            try_range(root, object, keys[i], path);
         for (size_t e = 0; e < json_array_size(value); e++) {
             snprintf(path, sizeof path, "%s%s%s[%zu]", inside, *inside ? "." : "", keys[i], e);
             try_all(root, json_array_get(value, e), path);
@@ -132,7 +143,8 @@ static json_t *plan_of(struct yokei_training *t)
 
 static void each_key(void **state)
 {
-    static const struct yoke_llama_config llama = { sizeof llama, 16, 32, 1, 2, 1, 8, 256, 16, 1e-6, 1e4, 0.02, true, 0 };
+    static const struct yoke_llama_config llama = { sizeof llama, 16, 32,   1,   2,    1,    8,
+                                                    256,          16, 1e-6, 1e4, 0.02, true, 0 };
     yoke_device *device;
     (void)state;
     assert_ok(yoke_device_open("reference", NULL, &device));
@@ -147,7 +159,8 @@ static void each_key(void **state)
         json_t *root = plan_of(&t);
         assert_non_null(json_object_get(root, kind ? "llama" : "model"));
         if (kind == 1) assert_true(json_array_size(json_object_get(root, "progress")) > 0);
-        while (json_array_size(json_object_get(root, "progress")) > 2) json_array_remove(json_object_get(root, "progress"), 1);
+        while (json_array_size(json_object_get(root, "progress")) > 2)
+            json_array_remove(json_object_get(root, "progress"), 1);
         try_all(root, root, "");
         json_decref(root);
     }
@@ -159,7 +172,9 @@ static void each_key(void **state)
 /* Values that are in range one by one, but not together. */
 static void together(void **state)
 {
-    static const struct { const char *key, *value, *words; } edits[] = {
+    static const struct {
+        const char *key, *value, *words;
+    } edits[] = {
         { "data_hash", "\"\"", "data_hash is \"\"; 16 hexadecimal digits" },
         { "data_hash", "\"0123456789ABCDEF\"", "16 hexadecimal digits" },
         { "data_hash", "\"0123456789abcde\"", "16 hexadecimal digits" },
@@ -176,8 +191,10 @@ static void together(void **state)
         { "schedule_text", "\"F0\\nB0 nothing\"", "schedule_text" },
         { "comm_costs", "\"sync_us=1\"", "the plan has one rank" },
         { "data", "2", "data is 2 replicas" },
-        { "progress", "[{\"step\": 2, \"permille\": 5}, {\"step\": 2, \"permille\": 6}]", "progress[1] is step 2" },
-        { "progress", "[{\"step\": 2, \"permille\": 5}, {\"step\": 3, \"permille\": 4}]", "permille may not fall" },
+        { "progress", "[{\"step\": 2, \"permille\": 5}, {\"step\": 2, \"permille\": 6}]",
+          "progress[1] is step 2" },
+        { "progress", "[{\"step\": 2, \"permille\": 5}, {\"step\": 3, \"permille\": 4}]",
+          "permille may not fall" },
         { "ranks", "[]", "ranks is 0 entries long" },
         { "version", "2", "version is 2" },
     };
@@ -190,7 +207,9 @@ static void together(void **state)
         json_t *old = json_incref(json_object_get(root, edits[i].key));
         json_object_set_new(root, edits[i].key, json_loads(edits[i].value, JSON_DECODE_ANY, NULL));
         refused(root, edits[i].key, edits[i].value);
-        if (!strstr(yoke_last_error(), edits[i].words)) fail_msg("%s %s: \"%s\" is not in \"%s\"", edits[i].key, edits[i].value, edits[i].words, yoke_last_error());
+        if (!strstr(yoke_last_error(), edits[i].words))
+            fail_msg("%s %s: \"%s\" is not in \"%s\"", edits[i].key, edits[i].value, edits[i].words,
+                     yoke_last_error());
         json_object_set_new(root, edits[i].key, old);
     }
     json_object_set_new(root, "data_hash", json_string(YOKEI_ANY_DATA)); /* said on purpose */

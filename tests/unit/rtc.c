@@ -7,8 +7,8 @@
 
 typedef void *rtc_program;
 static struct {
-    int (*create)(rtc_program *program, const char *source, const char *name, int n_headers, const char *const *headers,
-                  const char *const *header_names);
+    int (*create)(rtc_program *program, const char *source, const char *name, int n_headers,
+                  const char *const *headers, const char *const *header_names);
     int (*compile)(rtc_program program, int n_options, const char *const *options);
     int (*log_size)(rtc_program program, size_t *bytes);
     int (*log)(rtc_program program, char *log);
@@ -17,7 +17,8 @@ static struct {
 
 static bool open_compiler(const struct rtc_compiler *compiler, char *reason, size_t bytes)
 {
-    const char *const names[] = { "CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog", "DestroyProgram" };
+    const char *const names[] = { "CreateProgram", "CompileProgram", "GetProgramLogSize", "GetProgramLog",
+                                  "DestroyProgram" };
     void *const slots[] = { &rtc.create, &rtc.compile, &rtc.log_size, &rtc.log, &rtc.destroy };
     char full[YOKE_COUNT(names)][64];
     struct yokei_symbol symbols[YOKE_COUNT(names)];
@@ -32,7 +33,8 @@ static bool open_compiler(const struct rtc_compiler *compiler, char *reason, siz
 static bool compile(const struct rtc_compiler *compiler, const struct rtc_target *target,
                     const struct yokei_gpu_source *source, const char *extra, char **log_out)
 {
-    size_t bytes = strlen(source->options) + strlen(source->prelude) + strlen(source->text) + strlen(extra) + 1;
+    size_t bytes = strlen(source->options) + strlen(source->prelude) + strlen(source->text) + strlen(extra)
+                   + 1;
     char *text = malloc(bytes);
     const char *options[16];
     int n = 0;
@@ -63,16 +65,18 @@ static void quote(const char *log, int lines)
     }
 }
 
-/** All programs of one family that this run samples; `index` is where it begins in the catalogue, and gets where it ends. */
-static void check_family(const struct rtc_compiler *compiler, const struct rtc_target *target, int *index, int sample,
-                         int number)
+/** All programs of one family that this run samples; `index` is where it begins in the catalogue, and gets
+ * where it ends. */
+static void check_family(const struct rtc_compiler *compiler, const struct rtc_target *target, int *index,
+                         int sample, int number)
 {
     struct yokei_gpu_program program;
     yokei_gpu_catalog(*index, false, target->warp, &program);
     const char *family = program.family;
     int n = 0, bad = 0;
     const uint64_t start = yokei_now_ns();
-    for (; yokei_gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family); ++*index) {
+    for (; yokei_gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family);
+         ++*index) {
         if (sample > 1 && (*index + 2 * (int)(target - compiler->targets)) % sample) continue;
         struct yokei_gpu_source source;
         char *log = NULL;
@@ -91,8 +95,8 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
         free(log);
         yokei_gpu_source_free(&source);
     }
-    printf("%sok %d - %s: %s compiles for %s (%d programs, %.1f s)\n", bad ? "not " : "", number, compiler->name, family,
-           target->name, n, 1e-9 * (double)(yokei_now_ns() - start));
+    printf("%sok %d - %s: %s compiles for %s (%d programs, %.1f s)\n", bad ? "not " : "", number,
+           compiler->name, family, target->name, n, 1e-9 * (double)(yokei_now_ns() - start));
     fflush(stdout);
 }
 
@@ -109,7 +113,8 @@ static void check_line(const struct rtc_compiler *compiler, int number)
         int line = 0; /* of the fault, which stands behind the text; its first line is the #line itself */
         for (const char *c = source.text; *c; c++) line += *c == '\n';
         snprintf(place, sizeof place, "kernels/%s.yk", program.family);
-        good = !compile(compiler, target, &source, "no_such_type fault;\n", &log) && log && strstr(log, place);
+        good = !compile(compiler, target, &source, "no_such_type fault;\n", &log) && log
+               && strstr(log, place);
         if (good) {
             const char *at = strstr(log, place) + strlen(place) + 1; /* "(12)" or ":12:" */
             good = atoi(at) == line;
@@ -118,7 +123,8 @@ static void check_line(const struct rtc_compiler *compiler, int number)
         yokei_gpu_source_free(&source);
     }
     free(log);
-    printf("%sok %d - %s: a fault is reported at its line of %s\n", good ? "" : "not ", number, compiler->name, place);
+    printf("%sok %d - %s: a fault is reported at its line of %s\n", good ? "" : "not ", number,
+           compiler->name, place);
 }
 
 int rtc_main(const struct rtc_compiler *compiler)

@@ -14,7 +14,8 @@ static int make_folder(void **state)
     if (make_test_folder(state)) return -1;
     snprintf(text_path, sizeof text_path, "%s", in_folder("text"));
     FILE *f = fopen(text_path, "w");
-    for (int i = 0; i < 400; i++) fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
+    for (int i = 0; i < 400; i++)
+        fprintf(f, "the yoke number %d lets unequal animals pull one load. ", i % 37);
     return fclose(f);
 }
 

@@ -47,19 +47,24 @@ static int trace_complete(struct trace_facts *facts, const json_t *event, json_t
     const double begin = trace_number(event, "ts"), length = trace_number(event, "dur");
     const json_t *args = json_object_get(event, "args");
     const bool measured = strcmp(trace_word(event, "cat"), "measured") == 0;
-    if (!(begin >= 0) || !(length >= 0)) return trace_problem(facts, "an event has no time", trace_word(event, "name"));
+    if (!(begin >= 0) || !(length >= 0))
+        return trace_problem(facts, "an event has no time", trace_word(event, "name"));
     snprintf(track, sizeof track, "%g:%g", trace_number(event, "pid"), trace_number(event, "tid"));
     const json_t *before = json_object_get(ends, track);
     /* Times in the file have three digits. */
-    if (before && begin < json_number_value(before) - 0.0021) return trace_problem(facts, "events of a track overlap", trace_word(event, "name"));
+    if (before && begin < json_number_value(before) - 0.0021)
+        return trace_problem(facts, "events of a track overlap", trace_word(event, "name"));
     json_object_set_new(ends, track, json_real(begin + length));
-    snprintf(once, sizeof once, "%s|%s|%g|%g|%s", track, trace_word(event, "cat"), trace_number(args, "step"), trace_number(args, "chunk"),
-             trace_word(event, "name"));
+    snprintf(once, sizeof once, "%s|%s|%g|%g|%s", track, trace_word(event, "cat"), trace_number(args, "step"),
+             trace_number(args, "chunk"), trace_word(event, "name"));
     if (json_object_get(seen, once)) return trace_problem(facts, "an instruction is there twice", once);
     json_object_set_new(seen, once, json_true());
-    if (!(trace_number(args, "flops") >= 0) || !(trace_number(args, "bytes") >= 0)) return trace_problem(facts, "no flops or bytes", once);
-    if (measured) facts->n_measured++;
-    else facts->n_simulated++;
+    if (!(trace_number(args, "flops") >= 0) || !(trace_number(args, "bytes") >= 0))
+        return trace_problem(facts, "no flops or bytes", once);
+    if (measured)
+        facts->n_measured++;
+    else
+        facts->n_simulated++;
     return 0;
 }
 
@@ -89,7 +94,8 @@ static int trace_arrows_pair(struct trace_facts *facts, json_t *arrows, double s
     {
         const json_t *s = json_object_get(pair, "s"), *f = json_object_get(pair, "f");
         if (!s || !f) return trace_problem(facts, "an arrow has one end", id);
-        if (json_number_value(f) < json_number_value(s) - slack) return trace_problem(facts, "an arrow goes back in time", id);
+        if (json_number_value(f) < json_number_value(s) - slack)
+            return trace_problem(facts, "an arrow goes back in time", id);
         facts->n_arrows++;
     }
     return 0;
@@ -103,11 +109,16 @@ static int trace_events(struct trace_facts *facts, const json_t *list, double sl
     json_array_foreach(list, i, event)
     {
         const char ph = trace_word(event, "ph")[0];
-        if (ph == 'X') bad |= trace_complete(facts, event, ends, seen);
-        else if (ph == 's' || ph == 'f') bad |= trace_arrow(facts, event, arrows);
-        else if (ph == 'C') facts->n_counters += trace_number(json_object_get(event, "args"), "bytes") > 0;
-        else if (ph == 'M') facts->n_processes += strcmp(trace_word(event, "name"), "process_name") == 0;
-        else bad |= trace_problem(facts, "an event of no kind", trace_word(event, "ph"));
+        if (ph == 'X')
+            bad |= trace_complete(facts, event, ends, seen);
+        else if (ph == 's' || ph == 'f')
+            bad |= trace_arrow(facts, event, arrows);
+        else if (ph == 'C')
+            facts->n_counters += trace_number(json_object_get(event, "args"), "bytes") > 0;
+        else if (ph == 'M')
+            facts->n_processes += strcmp(trace_word(event, "name"), "process_name") == 0;
+        else
+            bad |= trace_problem(facts, "an event of no kind", trace_word(event, "ph"));
     }
     if (!bad) bad = trace_arrows_pair(facts, arrows, slack);
     json_decref(ends);
@@ -125,20 +136,25 @@ static int check_trace(const char *path, struct trace_facts *facts)
     if (!root) return trace_problem(facts, "no JSON", error.text);
     const json_t *other = json_object_get(root, "otherData"), *clocks = json_object_get(other, "clocks");
     double slack = 0.01; /* clocks may differ by the error that the file states */
-    for (size_t r = 0; r < json_array_size(clocks); r++) slack += 2e6 * trace_number(json_array_get(clocks, r), "error_seconds");
+    for (size_t r = 0; r < json_array_size(clocks); r++)
+        slack += 2e6 * trace_number(json_array_get(clocks, r), "error_seconds");
     facts->measured = trace_number(other, "measured_seconds");
     facts->simulated = trace_number(other, "simulated_seconds");
     facts->n_steps = (int)trace_number(other, "steps");
-    const double bubbles[] = { trace_number(other, "bubble_measured"), trace_number(other, "bubble_simulated") };
+    const double bubbles[] = { trace_number(other, "bubble_measured"),
+                               trace_number(other, "bubble_simulated") };
     int bad = trace_events(facts, json_object_get(root, "traceEvents"), slack);
     for (int i = 0; i < 2 && !bad; i++)
-        if (!(bubbles[i] >= -1e-9 && bubbles[i] <= 1)) bad = trace_problem(facts, "a bubble is no fraction", path);
-    if (!bad && (!(facts->measured > 0) || !(facts->simulated > 0))) bad = trace_problem(facts, "a step takes no time", path);
+        if (!(bubbles[i] >= -1e-9 && bubbles[i] <= 1))
+            bad = trace_problem(facts, "a bubble is no fraction", path);
+    if (!bad && (!(facts->measured > 0) || !(facts->simulated > 0)))
+        bad = trace_problem(facts, "a step takes no time", path);
     /*
      * Measured and simulated events have the same instructions: the measured ones in every step, the
      * simulated ones once.
      */
-    if (!bad && facts->n_measured != facts->n_simulated * facts->n_steps) bad = trace_problem(facts, "measured and simulated differ in their instructions", path);
+    if (!bad && facts->n_measured != facts->n_simulated * facts->n_steps)
+        bad = trace_problem(facts, "measured and simulated differ in their instructions", path);
     json_decref(root);
     return bad;
 }

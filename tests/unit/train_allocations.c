@@ -25,7 +25,8 @@ enum { CAN_COUNT = 0 };
 #else
 enum { CAN_COUNT = 1 };
 
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t),
+    *__libc_memalign(size_t, size_t);
 
 static void note(const void *caller, size_t n)
 {
@@ -41,7 +42,10 @@ void *calloc(size_t n, size_t each) { return NOTE(n * each), __libc_calloc(n, ea
 void *realloc(void *p, size_t n) { return NOTE(n), __libc_realloc(p, n); }
 void *aligned_alloc(size_t alignment, size_t n) { return NOTE(n), __libc_memalign(alignment, n); }
 void *memalign(size_t alignment, size_t n) { return NOTE(n), __libc_memalign(alignment, n); }
-int posix_memalign(void **out, size_t alignment, size_t n) { return NOTE(n), (*out = __libc_memalign(alignment, n)) ? 0 : ENOMEM; }
+int posix_memalign(void **out, size_t alignment, size_t n)
+{
+    return NOTE(n), (*out = __libc_memalign(alignment, n)) ? 0 : ENOMEM;
+}
 #endif
 
 /* Allocations of COUNTED steps, after some that are not counted. */
@@ -61,7 +65,8 @@ static int of_steps(const char *device, yoke_dtype precision, int64_t micro_batc
     assert_ok(yoke_trainer_create(m, d, &c, &t));
     for (int i = -WARM_UP; i < COUNTED; i++) {
         if (i == 0) atomic_store(&counted, 0), atomic_store(&counts, true);
-        const yoke_status backward = yoke_trainer_backward(t, tokens, tokens, 0, &result), apply = backward ? backward : yoke_trainer_apply(t, 1e-3, &result);
+        const yoke_status backward = yoke_trainer_backward(t, tokens, tokens, 0, &result),
+                          apply = backward ? backward : yoke_trainer_apply(t, 1e-3, &result);
         if (apply) atomic_store(&counts, false);
         assert_ok(apply);
     }
@@ -93,11 +98,12 @@ static void steps(void **state)
     (void)state;
     const yoke_dtype precisions[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
     if (!CAN_COUNT) skip();
-    for (size_t i = 0; i < YOKE_COUNT(precisions); i++)
-        /* One; and two, of which a shorter one comes last. */
+    for (size_t i = 0; i < YOKE_COUNT(precisions); i++) /* One; and two, of which a shorter one comes last. */
         for (int64_t micro_batch = BATCH; micro_batch > 0; micro_batch -= 4) {
             const int n = of_steps("host", precisions[i], micro_batch);
-            if (n) fail_msg("%d steps in %s with micro-batches of %d allocated %d times", COUNTED, yoke_dtype_name(precisions[i]), (int)micro_batch, n);
+            if (n)
+                fail_msg("%d steps in %s with micro-batches of %d allocated %d times", COUNTED,
+                         yoke_dtype_name(precisions[i]), (int)micro_batch, n);
         }
     assert_int_equal(of_steps("reference", YOKE_F32, BATCH), 0);
 }

@@ -60,11 +60,16 @@ static double slowest(const double *base, const double *cost, const int64_t *uni
     return most;
 }
 
-static void see_slowest(struct every *e) { e->best = fmin(e->best, slowest(e->base, e->cost, e->units, e->parties)); }
+static void see_slowest(struct every *e)
+{
+    e->best = fmin(e->best, slowest(e->base, e->cost, e->units, e->parties));
+}
 
 static double least_slowest(int64_t n, int parties, const double *base, const double *cost, int64_t least)
 {
-    struct every e = { .parties = parties, .least = least, .see = see_slowest, .base = base, .cost = cost, .best = INFINITY };
+    struct every e = {
+        .parties = parties, .least = least, .see = see_slowest, .base = base, .cost = cost, .best = INFINITY
+    };
     each_deal(&e, 0, n);
     return e.best;
 }
@@ -86,14 +91,16 @@ static void deals_are_exact(void **state)
         double base[MOST], cost[MOST];
         int64_t units[MOST], sum = 0;
         draw_sizes(parties, base, cost);
-        const double found = yokei_balance_deal(n, parties, base, cost, least, units), best = least_slowest(n, parties, base, cost, least);
+        const double found = yokei_balance_deal(n, parties, base, cost, least, units),
+                     best = least_slowest(n, parties, base, cost, least);
         for (int i = 0; i < parties; i++) {
             assert_true(units[i] >= least);
             sum += units[i];
         }
         assert_int_equal(sum, n);
         assert_true(found == slowest(base, cost, units, parties));
-        if (found > best * (1 + 1e-12)) fail_msg("trial %d: the slowest takes %.9g, brute force has %.9g", trial, found, best);
+        if (found > best * (1 + 1e-12))
+            fail_msg("trial %d: the slowest takes %.9g, brute force has %.9g", trial, found, best);
     }
 }
 
@@ -116,7 +123,8 @@ static void stages_are_exact(void **state)
             assert_true(blocks[v] >= 1);
             total[v % stages] += blocks[v];
             sum += blocks[v];
-            if (v >= stages) assert_true(blocks[v] == blocks[v - stages] || blocks[v] == blocks[v - stages] - 1);
+            if (v >= stages)
+                assert_true(blocks[v] == blocks[v - stages] || blocks[v] == blocks[v - stages] - 1);
         }
         assert_int_equal(sum, n);
         /*
@@ -132,7 +140,8 @@ static void stages_are_exact(void **state)
 static double paces(const struct every *e)
 {
     double sum = 0;
-    for (int g = 0; g < e->groups; g++) sum += 1 / slowest(e->base + g * e->parties, e->cost + g * e->parties, e->units, e->parties);
+    for (int g = 0; g < e->groups; g++)
+        sum += 1 / slowest(e->base + g * e->parties, e->cost + g * e->parties, e->units, e->parties);
     return sum;
 }
 static void see_paces(struct every *e) { e->best = fmax(e->best, paces(e)); }
@@ -151,7 +160,13 @@ static void groups_share_a_deal(void **state)
         double base[MOST * MOST], cost[MOST * MOST];
         int64_t units[MOST], own[MOST];
         draw_sizes(parties * groups, base, cost);
-        struct every e = { .parties = parties, .least = 1, .see = see_paces, .base = base, .cost = cost, .groups = groups, .best = 0 };
+        struct every e = { .parties = parties,
+                           .least = 1,
+                           .see = see_paces,
+                           .base = base,
+                           .cost = cost,
+                           .groups = groups,
+                           .best = 0 };
         const double found = yokei_balance_groups(n, groups, parties, base, cost, 1, units);
         each_deal(&e, 0, n);
         memcpy(e.units, units, sizeof units);
@@ -221,7 +236,13 @@ static double best_step(struct summing *s, int64_t batch, const double *fixed, c
     double best = INFINITY;
     for (int d = 0; d < s->n; d++) used[d] = true;
     for (int n = s->n; n > 0; n--) {
-        struct every e = { .parties = s->n, .least = 0, .see = see_used, .base = fixed, .cost = cost, .used = used, .best = INFINITY };
+        struct every e = { .parties = s->n,
+                           .least = 0,
+                           .see = see_used,
+                           .base = fixed,
+                           .cost = cost,
+                           .used = used,
+                           .best = INFINITY };
         double summing = 0;
         each_deal(&e, 0, batch);
         if (n > 1) sums(s, used, &summing);
@@ -238,7 +259,8 @@ static double best_step(struct summing *s, int64_t batch, const double *fixed, c
  * The time of a step with these shares. It also yields how much longer than the best it may be, because
  * replicas that were left out must be worth their cost.
  */
-static double step_of(struct summing *s, const double *fixed, const double *cost, const int64_t *shares, double *margin_out)
+static double step_of(struct summing *s, const double *fixed, const double *cost, const int64_t *shares,
+                      double *margin_out)
 {
     double most = 0, summing = 0, all = 0, chosen = 0;
     bool used[MOST];
@@ -277,9 +299,11 @@ static void replicas_are_chosen(void **state)
         }
         assert_int_equal(sum, batch);
         double margin;
-        const double own = step_of(&s, fixed, cost, shares, &margin), best = best_step(&s, batch, fixed, cost);
+        const double own = step_of(&s, fixed, cost, shares, &margin),
+                     best = best_step(&s, batch, fixed, cost);
         assert_true(fabs(own - seconds) <= 1e-12 * own);
-        if (seconds > best * margin) fail_msg("trial %d: a step takes %.9g, brute force has %.9g", trial, seconds, best);
+        if (seconds > best * margin)
+            fail_msg("trial %d: a step takes %.9g, brute force has %.9g", trial, seconds, best);
         /*
          * One more replica, slower than all others and costly to sum with. A step must never be slower than
          * without it, apart from the allowance for worth.
@@ -327,15 +351,17 @@ static void errors_of_sums_are_passed_on(void **state)
     int64_t shares[2];
     double seconds;
     (void)state;
-    assert_fails(YOKE_EDEAD, "planted", yokei_balance_replicas(2, 4, fixed, cost, no_sums, NULL, shares, &seconds));
+    assert_fails(YOKE_EDEAD, "planted",
+                 yokei_balance_replicas(2, 4, fixed, cost, no_sums, NULL, shares, &seconds));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(deals_are_exact, begin), cmocka_unit_test_setup(stages_are_exact, begin),
+        cmocka_unit_test_setup(deals_are_exact, begin),     cmocka_unit_test_setup(stages_are_exact, begin),
         cmocka_unit_test_setup(groups_share_a_deal, begin), cmocka_unit_test(one_slow_stage_does_not_cut_all),
-        cmocka_unit_test_setup(replicas_are_chosen, begin), cmocka_unit_test(little_help_is_no_help), cmocka_unit_test(errors_of_sums_are_passed_on),
+        cmocka_unit_test_setup(replicas_are_chosen, begin), cmocka_unit_test(little_help_is_no_help),
+        cmocka_unit_test(errors_of_sums_are_passed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,9 @@
 
 enum { B = 3, T = 5, GUARD = 64, SEED = 20240611 };
 static const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 7, 11, 1e-5, 0.3 };
-static const struct yoke_gpt2_config dropping = { sizeof dropping, 2, 2, 8, 7, 11, 1e-5, 0.3, 0.3, 0.2, 0.25 };
+static const struct yoke_gpt2_config dropping = {
+    sizeof dropping, 2, 2, 8, 7, 11, 1e-5, 0.3, 0.3, 0.2, 0.25
+};
 
 /* The models that the listed layers are taken from. */
 static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
@@ -29,14 +31,20 @@ static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dr
 /*
  * Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads.
  */
-#define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, tied, p }
+/* clang-format off */
+#define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, \
+        tied, p }
+/* clang-format on */
 static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
 static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
 static yoke_status build_tied(yoke_model **out) { return yoke_model_llama(&tied_llama, out); }
 static const struct source {
     const char *name;
     yoke_status (*build)(yoke_model **model_out);
-} sources[] = { { "GPT-2", build_gpt2 }, { "GPT-2 with dropout", build_dropping }, { "Llama", build_llama }, { "tied Llama with dropout", build_tied } };
+} sources[] = { { "GPT-2", build_gpt2 },
+                { "GPT-2 with dropout", build_dropping },
+                { "Llama", build_llama },
+                { "tied Llama with dropout", build_tied } };
 
 #define LISTED(name) &yoke_layer_##name,
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
@@ -52,7 +60,8 @@ static const struct place {
                { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } },
                /* Of four query heads three and one: a K/V head of Llama serves both ranks. */
                { "first of two, split groups", { sizeof(struct yoke_place), 0, 2, five_to_three, false } },
-               { "second of two by rows, split groups", { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
+               { "second of two by rows, split groups",
+                 { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
 /* The subject of a check. */
 struct subject {
     const struct yoke_layer_type *type;
@@ -85,7 +94,8 @@ static yoke_status lone_sum(void *context, void *x, int64_t n, yoke_dtype dtype,
     return YOKE_OK;
 }
 
-static yoke_status lone_gather(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status lone_gather(void *context, const void *mine, void *all, const int64_t counts[],
+                               yoke_dtype dtype, yoke_stream *stream)
 {
     const struct yoke_place *place = context;
     const size_t element = yoke_dtype_bytes(dtype);
@@ -93,16 +103,19 @@ static yoke_status lone_gather(void *context, const void *mine, void *all, const
     for (int r = 0; r < place->tensor_size; total += (size_t)counts[r], r++)
         if (r < place->tensor_rank) before += (size_t)counts[r];
     YOKE_TRY(yoke_fill(stream, all, 0, total * element));
-    return yoke_copy(stream, (char *)all + before * element, mine, (size_t)counts[place->tensor_rank] * element);
+    return yoke_copy(stream, (char *)all + before * element, mine,
+                     (size_t)counts[place->tensor_rank] * element);
 }
 
-static yoke_status lone_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status lone_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[],
+                                    yoke_dtype dtype, yoke_stream *stream)
 {
     const struct yoke_place *place = context;
     size_t before = 0;
     for (int r = 0; r < place->tensor_rank; r++) before += (size_t)counts[r];
     const size_t element = yoke_dtype_bytes(dtype);
-    return yoke_copy(stream, mine, (const char *)all + before * element, (size_t)counts[place->tensor_rank] * element);
+    return yoke_copy(stream, mine, (const char *)all + before * element,
+                     (size_t)counts[place->tensor_rank] * element);
 }
 
 static const yoke_layer *layer_of(yoke_model *model, const struct yoke_layer_type *type)
@@ -149,7 +162,8 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
     assert_ok(subject->source->build(&b->model));
     b->layer = layer_of(b->model, type);
     b->shape = (struct yoke_shape){ sizeof b->shape, YOKE_F64, batch, T, YOKE_TRAIN, place };
-    b->group = (struct yoke_tensor_group){ sizeof b->group, (void *)(uintptr_t)place, lone_sum, lone_gather, lone_scatter_sum };
+    b->group = (struct yoke_tensor_group){ sizeof b->group, (void *)(uintptr_t)place, lone_sum, lone_gather,
+                                           lone_scatter_sum };
     assert_ok(yoke_layer_check(b->layer, place));
     b->pass = (struct yoke_pass){ .size = sizeof b->pass, .normaliser = 16, .loss_scale = 4, .seed = SEED };
     size_t rows = (size_t)(batch * T);
@@ -160,7 +174,8 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         assert_ok(yoke_layer_bytes(b->layer, &b->shape, (enum yoke_part)part, &b->part_bytes[part]));
         b->part[part] = guarded(b, b->part_bytes[part]);
-        memset(b->part[part], 0xff, b->part_bytes[part]); /* NaN, so that a read before the first write is noticed */
+        memset(b->part[part], 0xff,
+               b->part_bytes[part]); /* NaN, so that a read before the first write is noticed */
     }
     for (; type->parameter && b->n_parameters < YOKE_MAX_PARAMETERS; b->n_parameters++) {
         int p = b->n_parameters;
@@ -168,7 +183,8 @@ static void set_up(struct bench *b, const struct subject *subject, int64_t batch
         b->sizes[p] = (size_t)yokei_local_count(&b->parameter[p]);
         b->weights[p] = guarded(b, b->sizes[p] * 8);
         b->gradients[p] = guarded(b, b->sizes[p] * 8);
-        fill(b->weights[p], b->sizes[p], b->parameter[p].name, 0.4, b->parameter[p].init == YOKE_INIT_ONES ? 1 : 0);
+        fill(b->weights[p], b->sizes[p], b->parameter[p].name, 0.4,
+             b->parameter[p].init == YOKE_INIT_ONES ? 1 : 0);
         memset(b->gradients[p], 0, b->sizes[p] * 8);
     }
     b->x = guarded(b, b->n_x * 8), b->dx = guarded(b, b->n_x * 8);
@@ -201,16 +217,24 @@ static void tear_down(struct bench *b)
 static struct yoke_layer_call call_of(struct bench *b, enum yoke_until until)
 {
     const struct yoke_layer_type *type = b->layer->type;
-    struct yoke_layer_call call = { .size = sizeof call, .device = b->device, .stream = b->stream, .pass = &b->pass,
-                                    .shape = &b->shape, .weights = (const void *const *)b->weights,
-                                    .tokens = b->tokens, .targets = b->targets, .losses = b->losses, .tensor = &b->group };
+    struct yoke_layer_call call = { .size = sizeof call,
+                                    .device = b->device,
+                                    .stream = b->stream,
+                                    .pass = &b->pass,
+                                    .shape = &b->shape,
+                                    .weights = (const void *const *)b->weights,
+                                    .tokens = b->tokens,
+                                    .targets = b->targets,
+                                    .losses = b->losses,
+                                    .tensor = &b->group };
     if (b->n_x && (until == YOKE_UNTIL_F || type->input_until >= until)) call.x = b->x;
     if (until == YOKE_UNTIL_F || type->output_until >= until) call.y = b->y;
     if (until != YOKE_UNTIL_F && type->gradient_until >= until) call.dy = b->dy;
     if (until == YOKE_UNTIL_B && b->n_x) call.dx = b->dx;
     if (until == YOKE_UNTIL_W) call.gradients = b->gradients, call.fresh = b->fresh;
     for (int part = 0; part < YOKE_N_STASHES; part++) {
-        bool lives = part == YOKE_F_TO_B ? until <= YOKE_UNTIL_B : part == YOKE_F_TO_W || until >= YOKE_UNTIL_B;
+        bool lives = part == YOKE_F_TO_B ? until <= YOKE_UNTIL_B
+                                         : part == YOKE_F_TO_W || until >= YOKE_UNTIL_B;
         call.stash[part] = lives && b->part_bytes[part] ? b->part[part] : NULL;
     }
     call.workspace = b->part[YOKE_WORKSPACE];
@@ -292,9 +316,14 @@ static void gradients(void **state)
          * Only the first rank adds parameters such as positions to y, but all ranks know their whole
          * gradient.
          */
-        const bool of_first = b.parameter[p].replicated_axes & ~b.parameter[p].partial_axes & YOKE_AXIS_TENSOR;
-        double worst = of_first && subject->place->tensor_rank > 0 ? 0 : difference(&b, b.weights[p], dw[p], b.sizes[p]);
-        if (!(worst < 2e-8)) fail_msg("%s of %s: gradient off by %.2e of its largest element", b.parameter[p].name, subject->type->name, worst);
+        const bool of_first = b.parameter[p].replicated_axes & ~b.parameter[p].partial_axes
+                              & YOKE_AXIS_TENSOR;
+        double worst = of_first && subject->place->tensor_rank > 0
+                           ? 0
+                           : difference(&b, b.weights[p], dw[p], b.sizes[p]);
+        if (!(worst < 2e-8))
+            fail_msg("%s of %s: gradient off by %.2e of its largest element", b.parameter[p].name,
+                     subject->type->name, worst);
         free(dw[p]);
     }
     free(dx);
@@ -308,8 +337,7 @@ static void separation(void **state)
     set_up(&b, subject, B);
     forward(&b);
     backward_input(&b);
-    for (int p = 0; p < b.n_parameters; p++)
-        /* B does not change the weights' gradients. */
+    for (int p = 0; p < b.n_parameters; p++) /* B does not change the weights' gradients. */
         for (size_t i = 0; i < b.sizes[p]; i++) assert_true(((double *)b.gradients[p])[i] == 0);
     double *dx = malloc(b.n_x * 8 + 8);
     memcpy(dx, b.dx, b.n_x * 8);
@@ -323,7 +351,8 @@ static void separation(void **state)
     backward_weight(&b); /* W accumulates, and does not change its stash */
     for (int p = 0; p < b.n_parameters; p++) {
         for (size_t i = 0; i < b.sizes[p]; i++)
-            assert_true(fabs(((double *)b.gradients[p])[i] - 2 * once[p][i]) <= 1e-12 * (1 + fabs(once[p][i])));
+            assert_true(fabs(((double *)b.gradients[p])[i] - 2 * once[p][i])
+                        <= 1e-12 * (1 + fabs(once[p][i])));
         /* If the layer declares that it can, W overwrites the gradient, whatever it held. */
         memset(b.gradients[p], b.parameter[p].overwrites ? 0xff : 0, b.sizes[p] * 8);
         b.fresh |= (uint32_t)b.parameter[p].overwrites << p;
@@ -349,7 +378,8 @@ static void micro_batches(void **state)
         one.pass.micro_batch = (int)m;
         one.pass.sample_offset = m;
         memcpy(one.x, (double *)all.x + (size_t)m * one.n_x, one.n_x * 8);
-        if (subject->type->gradient_until != YOKE_UNTIL_F) memcpy(one.dy, (double *)all.dy + (size_t)m * one.n_y, one.n_y * 8);
+        if (subject->type->gradient_until != YOKE_UNTIL_F)
+            memcpy(one.dy, (double *)all.dy + (size_t)m * one.n_y, one.n_y * 8);
         memcpy(one.tokens, (int32_t *)all.tokens + m * T, T * 4);
         memcpy(one.targets, (int32_t *)all.targets + m * T, T * 4);
         forward(&one), backward_input(&one), backward_weight(&one);
@@ -381,12 +411,15 @@ static void layout(void **state)
         assert_ok(yoke_layer_bytes(b.layer, &half, (enum yoke_part)part, &less));
         assert_true(more >= b.part_bytes[part] && (b.part_bytes[part] == 0) == (more == 0));
         /* 16-bit parts of a sum are added in f32, for which f64 needs no room of its own. */
-        assert_true((less <= b.part_bytes[part] || (subject->place->tensor_size > 1 && part == YOKE_WORKSPACE)) && less % 64 == 0);
+        assert_true(
+            (less <= b.part_bytes[part] || (subject->place->tensor_size > 1 && part == YOKE_WORKSPACE))
+            && less % 64 == 0);
     }
     for (int p = 0; p < b.n_parameters; p++) {
         struct yoke_parameter *q = &b.parameter[p];
         int64_t n = yokei_logical_count(q), last = q->shape[q->n_dims - 1];
-        assert_true(n > 0 && q->name[0] && (q->replicated_axes & YOKE_AXIS_DATA) && (q->partial_axes & YOKE_AXIS_DATA));
+        assert_true(n > 0 && q->name[0] && (q->replicated_axes & YOKE_AXIS_DATA)
+                    && (q->partial_axes & YOKE_AXIS_DATA));
         float *whole = malloc((size_t)n * 4), *local = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
         const bool replicated = (q->replicated_axes & YOKE_AXIS_TENSOR) != 0;
         assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
@@ -438,7 +471,8 @@ static void three_ranges(void **state)
 static void shares_cover(void **state)
 {
     (void)state;
-    const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false }, { sizeof two[0], 1, 2, uneven, false } };
+    const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false },
+                                      { sizeof two[0], 1, 2, uneven, false } };
     for (size_t m = 0; m < YOKE_COUNT(sources); m++) {
         yoke_model *model;
         assert_ok(sources[m].build(&model));
@@ -448,9 +482,11 @@ static void shares_cover(void **state)
             /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
             for (int i = 0; layer && listed[l]->parameter(layer, &two[0], i, &p); i++) {
                 const int64_t n = yokei_logical_count(&p);
-                float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4), *back = calloc((size_t)n, 4);
+                float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4),
+                      *back = calloc((size_t)n, 4);
                 assert_true(listed[l]->parameter(layer, &two[1], i, &other));
-                assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other), p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
+                assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other),
+                                 p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
                 for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
                 yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
                 yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
@@ -476,7 +512,8 @@ static void memory_of_four(void **state)
     yoke_model *model;
     size_t bytes;
     assert_ok(yoke_model_gpt2(&c, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *head = layer_of(model, &yoke_layer_head);
+    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
+                     *head = layer_of(model, &yoke_layer_head);
     const size_t norm = ROWS * C * NARROW, statistics = 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
     const size_t expected[] = { norm + outer, norm + outer / RANKS, norm / RANKS + outer / RANKS };
     for (int k = 0; k < 3; k++) {
@@ -485,9 +522,11 @@ static void memory_of_four(void **state)
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_W, &bytes));
         assert_int_equal(bytes, expected[k]);
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_B, &bytes));
-        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1) + statistics / (k == 2 ? RANKS : 1));
+        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1)
+                                    + statistics / (k == 2 ? RANKS : 1));
         assert_ok(yoke_layer_bytes(attention, &shape, YOKE_B_TO_W, &bytes));
-        assert_int_equal(bytes, ROWS * 3 * C * NARROW / (k ? RANKS : 1) + 2 * C * WIDE + (k == 2 ? ROWS * C * NARROW : 0));
+        assert_int_equal(bytes, ROWS * 3 * C * NARROW / (k ? RANKS : 1) + 2 * C * WIDE
+                                    + (k == 2 ? ROWS * C * NARROW : 0));
         int64_t rows, columns;
         yoke_layer_output(attention, &shape, &rows, &columns);
         assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C);
@@ -497,7 +536,8 @@ static void memory_of_four(void **state)
     assert_ok(yoke_model_destroy(model));
 }
 
-static bool ignorant_parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool ignorant_parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                               struct yoke_parameter *out)
 {
     (void)layer, (void)place;
     yokei_parameter(out, NULL, "weight", YOKE_INIT_ONES, 0, 4, 4);
@@ -510,33 +550,42 @@ static void refusals(void **state)
     static const int64_t nine_to_one[] = { 9, 1 }, negative[] = { 1, -1 };
     yoke_model *model;
     assert_ok(yoke_model_gpt2(&config, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention), *mlp = layer_of(model, &yoke_layer_mlp);
+    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
+                     *mlp = layer_of(model, &yoke_layer_mlp);
     size_t bytes;
     for (int rank = 0; rank < 3; rank++) { /* all ranks of a group must refuse alike */
         const struct yoke_place three = { sizeof three, rank, 3, NULL, false };
-        assert_fails(YOKE_ECONFIG, "layer h.0.attn: its 2 heads cannot be dealt to 3 tensor ranks", yoke_layer_check(attention, &three));
+        assert_fails(YOKE_ECONFIG, "layer h.0.attn: its 2 heads cannot be dealt to 3 tensor ranks",
+                     yoke_layer_check(attention, &three));
         assert_fails(YOKE_ECONFIG, "lower --tp to at most 2", yoke_layer_check(attention, &three));
         assert_ok(yoke_layer_check(mlp, &three));
         const struct yoke_place many = { sizeof many, rank, 33, NULL, false };
         assert_fails(YOKE_ECONFIG, "layer h.0.mlp: its 32 hidden features", yoke_layer_check(mlp, &many));
-        assert_fails(YOKE_ECONFIG, "layer embedding: its 11 words", yoke_layer_check(layer_of(model, &yoke_layer_embedding), &many));
-        assert_fails(YOKE_ECONFIG, "layer head: its 11 words", yoke_layer_check(layer_of(model, &yoke_layer_head), &many));
+        assert_fails(YOKE_ECONFIG, "layer embedding: its 11 words",
+                     yoke_layer_check(layer_of(model, &yoke_layer_embedding), &many));
+        assert_fails(YOKE_ECONFIG, "layer head: its 11 words",
+                     yoke_layer_check(layer_of(model, &yoke_layer_head), &many));
     }
     for (int rank = 0; rank < 2; rank++) {
         const struct yoke_place two = { sizeof two, rank, 2, nine_to_one, false };
-        assert_fails(YOKE_ECONFIG, "of its 2 heads tensor rank 1 gets none: raise its share", yoke_layer_check(attention, &two));
+        assert_fails(YOKE_ECONFIG, "of its 2 heads tensor rank 1 gets none: raise its share",
+                     yoke_layer_check(attention, &two));
         const struct yoke_place below = { sizeof below, rank, 2, negative, false };
         assert_fails(YOKE_ECONFIG, "the share of tensor rank 1 is -1", yoke_layer_check(attention, &below));
     }
-    const struct yoke_place crowd = { sizeof crowd, 0, YOKE_MAX_TENSOR + 1, NULL, false }, two = { sizeof two, 0, 2, NULL, true };
+    const struct yoke_place crowd = { sizeof crowd, 0, YOKE_MAX_TENSOR + 1, NULL, false },
+                            two = { sizeof two, 0, 2, NULL, true };
     assert_fails(YOKE_ECONFIG, "there may be 1 to", yoke_layer_check(attention, &crowd));
     const struct yoke_shape one_token = { sizeof one_token, YOKE_F32, 1, 1, YOKE_TRAIN, &two };
     assert_fails(YOKE_ECONFIG, "some get none", yoke_layer_bytes(attention, &one_token, YOKE_F_TO_B, &bytes));
     struct yoke_layer_type type = yoke_layer_norm;
     type.name = "own";
     type.parameter = ignorant_parameter;
-    const yoke_layer own = { .size = sizeof own, .type = &type, .name = "mine", .in = 4, .out = 4, .config = &config };
-    assert_fails(YOKE_ECONFIG, "layer mine: its type own does not say how 2 tensor ranks hold weight", yoke_layer_check(&own, &two));
+    const yoke_layer own = {
+        .size = sizeof own, .type = &type, .name = "mine", .in = 4, .out = 4, .config = &config
+    };
+    assert_fails(YOKE_ECONFIG, "layer mine: its type own does not say how 2 tensor ranks hold weight",
+                 yoke_layer_check(&own, &two));
     assert_ok(yoke_model_destroy(model));
 }
 
@@ -556,7 +605,8 @@ static void all_are_checked(void **state)
     for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
         bool found = false;
         for (size_t m = 0; m < YOKE_COUNT(sources); m++) found = found || occurs(&sources[m], listed[l]);
-        if (!found) fail_msg("layer %s is listed, but occurs in none of the models of this test", listed[l]->name);
+        if (!found)
+            fail_msg("layer %s is listed, but occurs in none of the models of this test", listed[l]->name);
     }
 }
 
@@ -569,8 +619,10 @@ int main(void)
     const struct {
         const char *name;
         CMUnitTestFunction run;
-    } checks[N_CHECKS] = { { "central differences", gradients }, { "B apart from W", separation },
-                           { "micro-batches add up", micro_batches }, { "memory and shards", layout } };
+    } checks[N_CHECKS] = { { "central differences", gradients },
+                           { "B apart from W", separation },
+                           { "micro-batches add up", micro_batches },
+                           { "memory and shards", layout } };
     size_t n = 0;
     printf("# seed %d\n", SEED);
     for (size_t m = 0; m < YOKE_COUNT(sources); m++)
@@ -580,7 +632,8 @@ int main(void)
                     /* Micro-batches of another size give this rank other rows. */
                     if (places[p].place.sequence_parallel && checks[c].run == micro_batches) continue;
                     subjects[n] = (struct subject){ listed[l], &places[p].place, &sources[m] };
-                    snprintf(names[n], sizeof names[n], "%s of %s, %s: %s", listed[l]->name, sources[m].name, places[p].name, checks[c].name);
+                    snprintf(names[n], sizeof names[n], "%s of %s, %s: %s", listed[l]->name, sources[m].name,
+                             places[p].name, checks[c].name);
                     tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, &subjects[n] };
                     n++;
                 }

@@ -50,7 +50,8 @@ static void replay(void **state)
     struct yokei_training_result first = run(&t, "w1");
     assert_int_equal(first.steps, 6);
     assert_int_equal(first.tokens, 6 * 4 * 16);
-    assert_true(isfinite(first.validation_loss) && isfinite(first.baseline_loss) && first.loss < first.first_loss);
+    assert_true(isfinite(first.validation_loss) && isfinite(first.baseline_loss)
+                && first.loss < first.first_loss);
 
     struct yokei_training again = training_of(device);
     char plan[160];
@@ -222,8 +223,8 @@ static void shares(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replay), cmocka_unit_test(replay_of_a_budget), cmocka_unit_test(weights_in_and_out),
-        cmocka_unit_test(refused), cmocka_unit_test(learning_rates), cmocka_unit_test(shares),
+        cmocka_unit_test(replay),  cmocka_unit_test(replay_of_a_budget), cmocka_unit_test(weights_in_and_out),
+        cmocka_unit_test(refused), cmocka_unit_test(learning_rates),     cmocka_unit_test(shares),
     };
     return cmocka_run_group_tests_name("training runs", tests, make_folder, remove_test_folder);
 }

@@ -35,8 +35,10 @@ static void numbers(void **state)
     const struct yokei_philox_key key = yokei_philox_named(SEED, "mesh");
     for (uint64_t i = 0; i < 200; i++) {
         int widths[MOST_STAGES], replica = 0;
-        const int p = 1 + (int)(yokei_uniform(key, 10 * i) * 5.999), data = 1 + (int)(yokei_uniform(key, 10 * i + 1) * 3.999);
-        for (int s = 0; s < p; s++) replica += widths[s] = 1 + (int)(yokei_uniform(key, 10 * i + 2 + (uint64_t)s) * 3.999);
+        const int p = 1 + (int)(yokei_uniform(key, 10 * i) * 5.999),
+                  data = 1 + (int)(yokei_uniform(key, 10 * i + 1) * 3.999);
+        for (int s = 0; s < p; s++)
+            replica += widths[s] = 1 + (int)(yokei_uniform(key, 10 * i + 2 + (uint64_t)s) * 3.999);
         struct yokei_mesh m;
         const int n = replica * data, rank = (int)(yokei_uniform(key, 10 * i + 9) * 0.999 * n);
         assert_ok(yokei_mesh_create(n, rank, i % 2 ? data : 0, p, 0, widths, 1, &m));
@@ -54,7 +56,8 @@ static void refused(void **state)
     struct yokei_mesh m;
     assert_fails(YOKE_ECONFIG, "tp 2,2", yokei_mesh_create(5, 0, 0, 2, 0, (const int[]){ 2, 2 }, 1, &m));
     assert_fails(YOKE_ECONFIG, "stage 1", yokei_mesh_create(3, 0, 0, 2, 0, (const int[]){ 3, 0 }, 1, &m));
-    assert_fails(YOKE_ECONFIG, "does not fit", yokei_mesh_create(6, 0, 3, 2, 0, (const int[]){ 2, 1 }, 1, &m));
+    assert_fails(YOKE_ECONFIG, "does not fit",
+                 yokei_mesh_create(6, 0, 3, 2, 0, (const int[]){ 2, 1 }, 1, &m));
     assert_fails(YOKE_ECONFIG, "does not fit", yokei_mesh_create(6, 0, 0, 4, 1, NULL, 1, &m));
     assert_fails(YOKE_ECONFIG, "negative", yokei_mesh_create(2, 0, 0, -1, 1, NULL, 1, &m));
     assert_fails(YOKE_ECONFIG, "--pp 2", yokei_mesh_create(2, 0, 0, 1, 1, NULL, 2, &m));

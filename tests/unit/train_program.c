@@ -56,7 +56,10 @@ static void begin(struct run *r, const struct yoke_trainer_config *c)
     assert_ok(yoke_trainer_create(r->model, r->device, c, &r->trainer));
 }
 
-static int64_t count(const struct run *r, int index) { return yokei_logical_count(yoke_trainer_parameter(r->trainer, index)); }
+static int64_t count(const struct run *r, int index)
+{
+    return yokei_logical_count(yoke_trainer_parameter(r->trainer, index));
+}
 
 /* All tensors of one kind, one after the other; free() it. */
 static float *all_of(struct run *r, enum yoke_tensor_kind kind, size_t *n_out)
@@ -106,7 +109,8 @@ static void whole_model(void **state)
             w[i] = kept;
             assert_ok(yoke_trainer_set(r.trainer, YOKE_TENSOR_WEIGHT, p, w));
             if (fabs(numeric - (double)g[i]) > 1e-5 * (double)largest + 1e-9)
-                fail_msg("%s[%zu]: gradient %.9g, by differences %.9g", yoke_trainer_parameter(r.trainer, p)->name, i, (double)g[i], numeric);
+                fail_msg("%s[%zu]: gradient %.9g, by differences %.9g",
+                         yoke_trainer_parameter(r.trainer, p)->name, i, (double)g[i], numeric);
         }
         free(w), free(g);
     }
@@ -136,7 +140,8 @@ static void micro_batch_sizes(void **state)
     for (c.micro_batch = 1; c.micro_batch <= BATCH; c.micro_batch++) { /* 3 leaves a ragged last one */
         float *g = gradients_of(&c, &m, &other);
         assert_true(fabs(loss - other) < 1e-12);
-        for (size_t i = 0; i < n; i++) assert_true(fabsf(g[i] - whole[i]) <= 2e-7f * fabsf(whole[i]) + 1e-12f);
+        for (size_t i = 0; i < n; i++)
+            assert_true(fabsf(g[i] - whole[i]) <= 2e-7f * fabsf(whole[i]) + 1e-12f);
         free(g);
     }
     free(whole);
@@ -153,7 +158,9 @@ static void micro_batch_sizes(void **state)
 static void gradients_begin_anew(void **state)
 {
     (void)state;
-    const struct yoke_gpt2_config odd = { sizeof odd, 1, 1, 9, T, VOCABULARY, 1e-5, 0.1 }; /* matrices with padding behind them */
+    const struct yoke_gpt2_config odd = {
+        sizeof odd, 1, 1, 9, T, VOCABULARY, 1e-5, 0.1
+    }; /* matrices with padding behind them */
     for (int64_t micro_batch = 1; micro_batch <= BATCH; micro_batch += 3) {
         struct run r;
         struct yoke_step_result result;
@@ -221,7 +228,9 @@ static void schedule_text(void **state)
     assert_ok(yokei_schedule_data_parallel(3, counts, 2, &s));
     assert_ok(yokei_schedule_check(&s, counts, 2));
     assert_ok(yokei_schedule_print(&s, &text));
-    assert_string_equal(text, "F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP\nREDUCE0,REDUCE1,AGREE,STEP\nF0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n");
+    assert_string_equal(
+        text,
+        "F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP\nREDUCE0,REDUCE1,AGREE,STEP\nF0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n");
     assert_ok(yokei_schedule_parse(text, "s.csv", &again));
     assert_ok(yokei_schedule_print(&again, &twice));
     assert_string_equal(text, twice);
@@ -229,16 +238,26 @@ static void schedule_text(void **state)
     yokei_schedule_free(&s);
     yokei_schedule_free(&again);
 
-    static const struct { const char *text, *words; } wrong[] = {
-        { "F0,B0,X0", "s.csv:1:7: \"X0\"" }, { "", "no schedule" }, { "F0,,B0", "s.csv:1:4" }, { "#\n\nF,B0", "s.csv:3:1" },
-        { "F-1", "no action" }, { "AGREE1", "no action" }, { "F0.", "no action" }, { "F99999999999", "no action" },
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {
+        { "F0,B0,X0", "s.csv:1:7: \"X0\"" },
+        { "", "no schedule" },
+        { "F0,,B0", "s.csv:1:4" },
+        { "#\n\nF,B0", "s.csv:3:1" },
+        { "F-1", "no action" },
+        { "AGREE1", "no action" },
+        { "F0.", "no action" },
+        { "F99999999999", "no action" },
     };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++)
         assert_fails(YOKE_ECONFIG, wrong[i].words, yokei_schedule_parse(wrong[i].text, "s.csv", &s));
-    static const struct { const char *text, *words; } unsound[] = {
-        { "F0,B0,W0,AGREE,STEP", "AGREE is too early" },              /* loses micro-batch 1 */
-        { "F0,B0,W0,F0,B0,W0,AGREE,STEP", "expected F1" },            /* repeats 0 */
-        { "F1,F0,B0,W0,B1,W1,AGREE,STEP", "expected F0" },            /* other order of accumulation */
+    static const struct {
+        const char *text, *words;
+    } unsound[] = {
+        { "F0,B0,W0,AGREE,STEP", "AGREE is too early" },   /* loses micro-batch 1 */
+        { "F0,B0,W0,F0,B0,W0,AGREE,STEP", "expected F1" }, /* repeats 0 */
+        { "F1,F0,B0,W0,B1,W1,AGREE,STEP", "expected F0" }, /* other order of accumulation */
         { "B0,F0,W0,F1,B1,W1,AGREE,STEP", "B0 comes before F0" },
         { "F0,W0,B0,F1,B1,W1,AGREE,STEP", "W0 comes before B0" },
         { "F0,B0,W0,F1,B1,W1,STEP,AGREE", "STEP is too early" },
@@ -277,8 +296,9 @@ static void memory(void **state)
         assert_ok(yoke_trainer_memory(r.trainer, &taken));
         assert_memory_equal(&predicted, &taken, sizeof taken);
         assert_int_equal(after - before, predicted.total);
-        assert_int_equal(predicted.total, predicted.weights + predicted.gradients + predicted.optimizer +
-                                              predicted.activations + predicted.workspace + predicted.scratch);
+        assert_int_equal(predicted.total, predicted.weights + predicted.gradients + predicted.optimizer
+                                              + predicted.activations + predicted.workspace
+                                              + predicted.scratch);
         assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
         assert_ok(yoke_trainer_apply(r.trainer, 1e-3, &result));
         loss_of(&r);
@@ -297,7 +317,10 @@ static void memory(void **state)
 static void learns(void **state)
 {
     (void)state;
-    static const struct { yoke_dtype precision; double below; } cases[] = { { YOKE_F32, 0.5 }, { YOKE_BF16, 0.5 }, { YOKE_F16, 0.5 } };
+    static const struct {
+        yoke_dtype precision;
+        double below;
+    } cases[] = { { YOKE_F32, 0.5 }, { YOKE_BF16, 0.5 }, { YOKE_F16, 0.5 } };
     for (size_t k = 0; k < YOKE_COUNT(cases); k++) {
         struct run r;
         struct yoke_trainer_config c = config_of(cases[k].precision);
@@ -308,7 +331,9 @@ static void learns(void **state)
             if (s == 0) assert_true(fabs(result.loss - log(VOCABULARY)) < 0.2);
             assert_ok(yoke_trainer_apply(r.trainer, 1e-2, &result));
         }
-        if (!(result.loss < cases[k].below)) fail_msg("%s: loss %g after 60 steps on one batch", yoke_dtype_name(cases[k].precision), result.loss);
+        if (!(result.loss < cases[k].below))
+            fail_msg("%s: loss %g after 60 steps on one batch", yoke_dtype_name(cases[k].precision),
+                     result.loss);
         float logits[VOCABULARY];
         assert_ok(yoke_trainer_logits(r.trainer, r.tokens, T - 1, logits)); /* it knows what follows */
         int best = 0;
@@ -344,8 +369,10 @@ static void overflow(void **state)
     for (int s = 0; s < 40 && taken < 4; s++) {
         scale = result.overflow ? scale / 2 : scale;
         assert_ok(yoke_trainer_backward(r.trainer, r.tokens, r.targets, 0, &result));
-        if (taken < 3) assert_true(result.loss_scale == scale); /* doubled after three good steps */
-        else assert_true(result.loss_scale == 2 * scale);
+        if (taken < 3)
+            assert_true(result.loss_scale == scale); /* doubled after three good steps */
+        else
+            assert_true(result.loss_scale == 2 * scale);
         taken += !result.overflow;
         assert_ok(yoke_trainer_apply(r.trainer, 1e-4, &result));
     }
@@ -366,9 +393,12 @@ static void scale_beyond_all(void **state)
         bool good_before;
         const char *words;
     } cases[] = {
-        { YOKE_F16, 1e12, false, "give a lower --loss-scale than 1e+12" }, { YOKE_F16, 1e12, true, "lower the learning rate" },
-        { YOKE_F16, 0, false, "lower the learning rate" },                 { YOKE_F16, 65536, false, "lower the learning rate" },
-        { YOKE_BF16, 1e15, false, "give a lower --loss-scale than 1e+15" }, { YOKE_F32, 0, false, "lower the learning rate" },
+        { YOKE_F16, 1e12, false, "give a lower --loss-scale than 1e+12" },
+        { YOKE_F16, 1e12, true, "lower the learning rate" },
+        { YOKE_F16, 0, false, "lower the learning rate" },
+        { YOKE_F16, 65536, false, "lower the learning rate" },
+        { YOKE_BF16, 1e15, false, "give a lower --loss-scale than 1e+15" },
+        { YOKE_F32, 0, false, "lower the learning rate" },
     };
     (void)state;
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
@@ -425,11 +455,13 @@ static void refused(void **state)
     assert_ok(yoke_trainer_plan_memory(r.model, r.device, &c, &all));
     assert_true(one.total < all.total);
     c.memory_limit = one.total;
-    assert_fails(YOKE_ENOMEM, "lower the micro-batch from 4 to 1", yoke_trainer_create(r.model, r.device, &c, &t));
+    assert_fails(YOKE_ENOMEM, "lower the micro-batch from 4 to 1",
+                 yoke_trainer_create(r.model, r.device, &c, &t));
     c.memory_limit = one.total / 2;
     assert_fails(YOKE_ENOMEM, "nothing that was tried fits", yoke_trainer_create(r.model, r.device, &c, &t));
     c = config_of(YOKE_F32), c.sequence = T + 1;
-    assert_fails(YOKE_ECONFIG, "longer than the model's 8 positions", yoke_trainer_create(r.model, r.device, &c, &t));
+    assert_fails(YOKE_ECONFIG, "longer than the model's 8 positions",
+                 yoke_trainer_create(r.model, r.device, &c, &t));
     c = config_of(YOKE_F32), c.shares = (int64_t[]){ 3 };
     assert_fails(YOKE_ECONFIG, "add up to 3", yoke_trainer_create(r.model, r.device, &c, &t));
     c = config_of(YOKE_F32), c.micro_batch = 5;
@@ -455,12 +487,15 @@ struct observed {
     double flops;
 };
 
-static void observe(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
+static void observe(void *context, const char *layer, const char *call, const char *op,
+                    const struct yoke_cost *cost, double seconds)
 {
     struct observed *o = context;
     (void)layer, (void)call;
     const struct yokei_op *planned = o->n < o->program->planner.n_ops ? &o->program->planner.ops[o->n] : NULL;
-    if (!planned || strcmp(planned->name, op) != 0 || planned->flops != cost->flops || planned->bytes != cost->bytes || seconds < 0) o->wrong++;
+    if (!planned || strcmp(planned->name, op) != 0 || planned->flops != cost->flops
+        || planned->bytes != cost->bytes || seconds < 0)
+        o->wrong++;
     o->flops += cost->flops;
     o->n++;
 }
@@ -503,9 +538,18 @@ static void sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_model), cmocka_unit_test(micro_batch_sizes), cmocka_unit_test(schedules_same_bits), cmocka_unit_test(gradients_begin_anew),
-        cmocka_unit_test(schedule_text), cmocka_unit_test(memory), cmocka_unit_test(learns),
-        cmocka_unit_test(overflow), cmocka_unit_test(scale_beyond_all), cmocka_unit_test(not_a_number), cmocka_unit_test(refused), cmocka_unit_test(sizes),
+        cmocka_unit_test(whole_model),
+        cmocka_unit_test(micro_batch_sizes),
+        cmocka_unit_test(schedules_same_bits),
+        cmocka_unit_test(gradients_begin_anew),
+        cmocka_unit_test(schedule_text),
+        cmocka_unit_test(memory),
+        cmocka_unit_test(learns),
+        cmocka_unit_test(overflow),
+        cmocka_unit_test(scale_beyond_all),
+        cmocka_unit_test(not_a_number),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(sizes),
         cmocka_unit_test(runs_as_planned),
     };
     printf("# seed %d\n", SEED);

@@ -78,7 +78,8 @@ static void five_and_five(yoke_device *device, const char *precision, double los
     struct yokei_training rest = resumed(device, half);
     rest.save = halves;
     assert_ok(run(&rest, &second));
-    assert_true(second.steps == 10 && second.tokens == 5 * 64 && second.loss == one.loss && second.validation_loss == one.validation_loss);
+    assert_true(second.steps == 10 && second.tokens == 5 * 64 && second.loss == one.loss
+                && second.validation_loss == one.validation_loss);
     assert_int_equal(n_different(whole, halves, &manifests), 0);
     assert_false(manifests);
     assert_true(n_different(half, halves, &manifests) > 1000); /* the comparison can fail */
@@ -172,7 +173,8 @@ static int n_warnings;
 static void warned(void *context, yoke_log_level level, const char *text)
 {
     (void)context;
-    n_warnings += level == YOKE_LOG_WARN && strstr(text, "was not saved, and training goes on") && strstr(text, "No space left");
+    n_warnings += level == YOKE_LOG_WARN && strstr(text, "was not saved, and training goes on")
+                  && strstr(text, "No space left");
 }
 
 /* A full disk costs the periodic checkpoint, not the run; the last one it may not cost. */
@@ -187,7 +189,8 @@ static void full_disk(void **state)
     t.save = in_folder("fullrun");
     t.save_every = 2;
     yoke_log_set(warned, NULL, YOKE_LOG_WARN);
-    setenv("YOKE_SAVE_FAULT", "full=20", 1); /* in the first of three saves; each of the others begins with room */
+    setenv("YOKE_SAVE_FAULT", "full=20",
+           1); /* in the first of three saves; each of the others begins with room */
     assert_ok(run(&t, &result));
     assert_int_equal(n_warnings, 1);
     assert_int_equal(result.saved_step, 6);
@@ -279,9 +282,8 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bit_for_bit), cmocka_unit_test(asked_to_stop), cmocka_unit_test(full_disk), cmocka_unit_test(by_time),
-        cmocka_unit_test(rest_of_a_budget),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(bit_for_bit), cmocka_unit_test(asked_to_stop),    cmocka_unit_test(full_disk),
+        cmocka_unit_test(by_time),     cmocka_unit_test(rest_of_a_budget), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests_name("runs that go on", tests, make_folder, remove_test_folder);
 }

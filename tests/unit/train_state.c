@@ -15,7 +15,8 @@ enum { N_LAYERS = 6, MOST = 24, MOST_REPLICAS = 7, N_TRIALS = 300 };
 static uint64_t state_of_draws = 88172645463325252ull;
 static int64_t draw(int64_t below)
 {
-    state_of_draws ^= state_of_draws << 13, state_of_draws ^= state_of_draws >> 7, state_of_draws ^= state_of_draws << 17;
+    state_of_draws ^= state_of_draws << 13, state_of_draws ^= state_of_draws >> 7,
+        state_of_draws ^= state_of_draws << 17;
     return (int64_t)((state_of_draws >> 33) % (uint64_t)below);
 }
 
@@ -29,9 +30,13 @@ struct model {
 static void draw_model(struct model *m)
 {
     memset(m, 0, sizeof *m);
-    m->parameters = (struct yokei_parameters){ .n = 1 + (int)draw(MOST), .item = m->item, .first_layer = m->first_layer, .n_layers = N_LAYERS };
+    m->parameters = (struct yokei_parameters){
+        .n = 1 + (int)draw(MOST), .item = m->item, .first_layer = m->first_layer, .n_layers = N_LAYERS
+    };
     for (int i = 0; i < m->parameters.n; i++) {
-        m->item[i] = (struct yoke_parameter){ .n_dims = 1, .shape = { 1 + draw(draw(2) ? 40 : 3000) }, .matrix = draw(2) };
+        m->item[i] = (struct yoke_parameter){ .n_dims = 1,
+                                              .shape = { 1 + draw(draw(2) ? 40 : 3000) },
+                                              .matrix = draw(2) };
         m->item[i].replicated_axes = draw(2) ? YOKE_AXIS_DATA : YOKE_AXIS_DATA | YOKE_AXIS_TENSOR;
         m->first_layer[i] = (int)draw(N_LAYERS);
         m->tied[i] = draw(8) == 0;
@@ -71,10 +76,12 @@ static void check_norms(const struct yokei_state *s)
     int64_t n = 0;
     for (int i = 0; i < s->n; i++) {
         const struct yokei_slot *slot = &s->slot[i];
-        const int64_t block = s->bucket[slot->bucket].norm_block, first = (int64_t)((slot->norms - s->norms) / pair);
+        const int64_t block = s->bucket[slot->bucket].norm_block,
+                      first = (int64_t)((slot->norms - s->norms) / pair);
         if (yokei_is_empty(slot->own)) continue;
         assert_true(slot->own.begin % block == 0 && (slot->own.end % block == 0 || slot->own.end == slot->n));
-        for (int64_t k = first; k < first + (slot->own.end - slot->own.begin + block - 1) / block; k++, n++) assert_int_equal(taken[k]++, 0);
+        for (int64_t k = first; k < first + (slot->own.end - slot->own.begin + block - 1) / block; k++, n++)
+            assert_int_equal(taken[k]++, 0);
     }
     assert_int_equal(n, s->n_norms);
     free(taken);
@@ -94,17 +101,23 @@ static void check_slots(const struct model *m, const struct yokei_state *s)
         assert_true(b->layer <= m->first_layer[i] && slot->at + slot->n <= b->n && slot->at % 32 == 0);
         for (int j = 0; j < i; j++)
             if (s->slot[j].bucket == slot->bucket)
-                assert_true(!m->tied[i] && m->item[i].matrix == m->item[j].matrix && (slot->at >= s->slot[j].at + s->slot[j].n || s->slot[j].at >= slot->at + slot->n));
+                assert_true(
+                    !m->tied[i] && m->item[i].matrix == m->item[j].matrix
+                    && (slot->at >= s->slot[j].at + s->slot[j].n || s->slot[j].at >= slot->at + slot->n));
         const struct yoke_range r = yokei_slot_range(s, i, YOKE_TENSOR_MOMENT2, &offset);
-        if (!yokei_is_empty(r)) assert_int_equal(offset, b->moment2 + (size_t)(slot->at + r.begin - b->kept.begin) * wide);
+        if (!yokei_is_empty(r))
+            assert_int_equal(offset, b->moment2 + (size_t)(slot->at + r.begin - b->kept.begin) * wide);
         const struct yoke_range w = yokei_slot_range(s, i, YOKE_TENSOR_WEIGHT, &offset);
-        if (!slot->has_copy) assert_true(w.begin == 0 && w.end == slot->n && offset == slot->weight);
-        else if (!yokei_is_empty(w)) assert_int_equal(offset, b->master + (size_t)(slot->at + w.begin - b->kept.begin) * wide);
+        if (!slot->has_copy)
+            assert_true(w.begin == 0 && w.end == slot->n && offset == slot->weight);
+        else if (!yokei_is_empty(w))
+            assert_int_equal(offset, b->master + (size_t)(slot->at + w.begin - b->kept.begin) * wide);
         assert_int_equal(slot->gradient, b->gradient + (size_t)slot->at * wide);
     }
 }
 
-static void check_replicas(const struct model *m, struct yokei_replicas r, yoke_dtype dtype, size_t bucket_bytes)
+static void check_replicas(const struct model *m, struct yokei_replicas r, yoke_dtype dtype,
+                           size_t bucket_bytes)
 {
     int64_t next[MOST] = { 0 };
     size_t divided = 0, undivided = 0;
@@ -126,7 +139,8 @@ static void check_replicas(const struct model *m, struct yokei_replicas r, yoke_
             const struct yoke_range own = s.slot[i].own, kept = s.slot[i].kept;
             if (!yokei_is_empty(own)) assert_int_equal(own.begin, next[i]);
             if (!yokei_is_empty(own)) next[i] = own.end;
-            assert_true(s.is_divided ? kept.begin == own.begin && kept.end == own.end : kept.begin == 0 && kept.end == s.slot[i].n);
+            assert_true(s.is_divided ? kept.begin == own.begin && kept.end == own.end
+                                     : kept.begin == 0 && kept.end == s.slot[i].n);
         }
         divided += s.divided_bytes;
         undivided = s.undivided_bytes;
@@ -144,7 +158,10 @@ static void slices(void **unused)
     for (int trial = 0; trial < N_TRIALS; trial++) {
         struct model m;
         int64_t shares[MOST_REPLICAS], sum = 0;
-        struct yokei_replicas r = { .n = 1 + (int)draw(MOST_REPLICAS), .divides = draw(2), .is_tensor = draw(2), .tied = draw(2) ? m.tied : NULL };
+        struct yokei_replicas r = { .n = 1 + (int)draw(MOST_REPLICAS),
+                                    .divides = draw(2),
+                                    .is_tensor = draw(2),
+                                    .tied = draw(2) ? m.tied : NULL };
         draw_model(&m);
         if (!r.tied) memset(m.tied, 0, sizeof m.tied);
         for (int d = 0; d < r.n; d++) sum += shares[d] = draw(4) ? draw(draw(2) ? 5 : 1 << 20) : 0;

@@ -56,12 +56,14 @@ static void traces(void **state)
             waited = result.trace.bubble_simulated >= 0.01;
             undisturbed = preemptions() == before;
         }
-        if (waited && !undisturbed) print_message("# %s: every run was interrupted, so its bubble is not judged\n", devices[d]);
+        if (waited && !undisturbed)
+            print_message("# %s: every run was interrupted, so its bubble is not judged\n", devices[d]);
         assert_false(waited && undisturbed);
         if (check_trace(t.trace, &facts)) fail_msg("%s", facts.problem);
         assert_int_equal(facts.n_steps, 3);
         assert_int_equal(facts.n_processes, 2);
-        assert_true(result.trace.n_steps == 3 && result.trace.measured > 0 && result.trace.compute > 0 && result.trace.clock_error == 0);
+        assert_true(result.trace.n_steps == 3 && result.trace.measured > 0 && result.trace.compute > 0
+                    && result.trace.clock_error == 0);
         /* Each micro-batch has its passes in each layer. */
         assert_true(result.trace.simulated > 0 && result.trace.communication >= 0);
         assert_true(facts.n_simulated >= 2 * (3 + 3 + 4));
@@ -102,18 +104,30 @@ static void short_runs_and_bad_files(void **state)
 static void any_name_is_text(void **state)
 {
     (void)state;
-    const yoke_layer odd = { .name = "a\"b\\c\n\x01", .type = NULL }, bad = { .name = "\xff\xfe", .type = NULL };
+    const yoke_layer odd = { .name = "a\"b\\c\n\x01", .type = NULL },
+                     bad = { .name = "\xff\xfe", .type = NULL };
     const yoke_layer *layers[] = { &odd, &bad };
-    struct yokei_trace_instruction list[] = { { .kind = YOKEI_ZERO, .layer = -1 }, { .kind = YOKEI_FORWARD }, { .kind = YOKEI_FORWARD, .layer = 1 },
-                                              { .kind = YOKEI_BACKWARD_INPUT, .layer = 1 }, { .kind = YOKEI_BACKWARD_WEIGHT, .layer = 1 },
-                                              { .kind = YOKEI_BACKWARD_INPUT }, { .kind = YOKEI_BACKWARD_WEIGHT }, { .kind = YOKEI_NORMS, .layer = -1 }, { .kind = YOKEI_AGREE, .layer = -1 },
+    struct yokei_trace_instruction list[] = { { .kind = YOKEI_ZERO, .layer = -1 },
+                                              { .kind = YOKEI_FORWARD },
+                                              { .kind = YOKEI_FORWARD, .layer = 1 },
+                                              { .kind = YOKEI_BACKWARD_INPUT, .layer = 1 },
+                                              { .kind = YOKEI_BACKWARD_WEIGHT, .layer = 1 },
+                                              { .kind = YOKEI_BACKWARD_INPUT },
+                                              { .kind = YOKEI_BACKWARD_WEIGHT },
+                                              { .kind = YOKEI_NORMS, .layer = -1 },
+                                              { .kind = YOKEI_AGREE, .layer = -1 },
                                               { .kind = YOKEI_STEP, .layer = -1 } };
     enum { N = YOKE_COUNT(list) };
     struct yokei_trace_span span[2 * N];
     for (int i = 0; i < 2 * N; i++) span[i] = (struct yokei_trace_span){ i, i, i + 1, i + 1 };
     span[2 * N - 1] = (struct yokei_trace_span){ NAN, NAN, NAN, NAN };
     struct yokei_trace_rank rank = { .host = "h\"", .device = "d\\", .n = N, .list = list, .span = span };
-    const struct yokei_trace trace = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 }, .n_ranks = 1, .n_steps = 2, .first_step = 5, .layers = layers, .rank = &rank };
+    const struct yokei_trace trace = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 },
+                                       .n_ranks = 1,
+                                       .n_steps = 2,
+                                       .first_step = 5,
+                                       .layers = layers,
+                                       .rank = &rank };
     struct yokei_trace_simulation simulation;
     assert_ok(yokei_trace_simulate(&trace, &simulation));
     /*
@@ -122,7 +136,9 @@ static void any_name_is_text(void **state)
      */
     assert_true(fabs(simulation.summary.simulated - 10) < 1e-9);
     assert_true(fabs(simulation.summary.measured - 9.5) < 1e-9); /* the median of 10 and 9 */
-    for (int i = 0; i < N; i++) assert_true(fabs(simulation.span[0][i].begin - i) < 1e-9 && fabs(simulation.span[0][i].end - (i + 1)) < 1e-9);
+    for (int i = 0; i < N; i++)
+        assert_true(fabs(simulation.span[0][i].begin - i) < 1e-9
+                    && fabs(simulation.span[0][i].end - (i + 1)) < 1e-9);
     assert_int_equal(simulation.schedule.rank[0].n, 5);
     char *text = NULL;
     size_t bytes = 0;
@@ -164,8 +180,10 @@ static void metrics_are_in_range(void **state)
     while (fgets(line, sizeof line, f)) {
         json_t *row = json_loads(line, 0, NULL), *rank = json_array_get(json_object_get(row, "ranks"), 0);
         const double mfu = trace_number(row, "mfu"), seconds = 64 / trace_number(row, "tokens_per_second");
-        assert_true(trace_number(row, "exposed_communication_seconds") == 0 && trace_number(rank, "exposed_communication_seconds") == 0);
-        assert_true(trace_number(row, "bubble") >= 0 && trace_number(row, "bubble") < 1 && trace_number(rank, "bubble") >= 0);
+        assert_true(trace_number(row, "exposed_communication_seconds") == 0
+                    && trace_number(rank, "exposed_communication_seconds") == 0);
+        assert_true(trace_number(row, "bubble") >= 0 && trace_number(row, "bubble") < 1
+                    && trace_number(rank, "bubble") >= 0);
         /*
          * 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores
          * that count
@@ -208,7 +226,9 @@ static void recomputed_work_does_not_count(void **state)
         assert_ok(yoke_trainer_create(model, device, &c, &trainer));
         flops[again] = yokei_trainer_flops(trainer);
         all[again] = 0;
-        for (int i = 0; i < trainer->plan.train.n; i++) all[again] += yokei_instruction_cost(&trainer->plan.train, &trainer->plan.train.instruction[i]).flops;
+        for (int i = 0; i < trainer->plan.train.n; i++)
+            all[again] +=
+                yokei_instruction_cost(&trainer->plan.train, &trainer->plan.train.instruction[i]).flops;
         assert_ok(yoke_trainer_destroy(trainer));
     }
     assert_true(flops[0] > 0 && flops[0] == flops[1] && all[1] > all[0] && all[0] > flops[0]);

@@ -60,7 +60,9 @@ static const char *last_variant(const yoke_device *device, const char *op)
 static void wrong_files(void **state)
 {
     (void)state;
-    static const struct { const char *text, *words; } wrong[] = {
+    static const struct {
+        const char *text, *words;
+    } wrong[] = {
         { "", "empty" },
         { "# nothing\n\n", "empty" },
         { "hello\n", ":1: no tuning file" },
@@ -68,7 +70,8 @@ static void wrong_files(void **state)
         { "yoke-tune 7 host *\n", ":1: a tuning file of version 7, this Yoke reads version 1" },
         { "yoke-tune 1 opencl *\n", "made for opencl *, this device is host" },
         { "yoke-tune 1 host Some other CPU\n", "made for host Some other CPU" },
-        { "yoke-tune 1 host *\nmatch features nonsense*\n", ":2: made for devices whose features is like 'nonsense*'" },
+        { "yoke-tune 1 host *\nmatch features nonsense*\n",
+          ":2: made for devices whose features is like 'nonsense*'" },
         { "yoke-tune 1 host *\nmatch colour *\n", ":2: write 'match name|driver|features" },
         { "yoke-tune 1 host *\nmatch features\n", ":2: " },
         { "yoke-tune 1 host *\n\ngemm f32 0\n", ":3: a line is 'op dtype" },
@@ -106,27 +109,37 @@ static void answers(void **state)
     yoke_device *device = open_host("off");
     char text[1024], last[64];
     snprintf(last, sizeof last, "%s", last_variant(device, "gemm"));
-    const int v = yokei_variant_named(device, YOKE_OP_gemm, last), first = yokei_variant_named(device, YOKE_OP_add, yoke_variant_name(device, "add", 0));
+    const int v = yokei_variant_named(device, YOKE_OP_gemm, last),
+              first = yokei_variant_named(device, YOKE_OP_add, yoke_variant_name(device, "add", 0));
     assert_true(v >= 0 && first == 0);
     assert_int_equal(answer(device, YOKE_OP_gemm, YOKE_F32, 1e9, 9), 77); /* without a file: the rule */
     assert_ok(yoke_device_close(device));
-    snprintf(text, sizeof text,
-             "yoke-tune 1 host *   # any host\nmatch features *\n\n"
-             "gemm * 100 %s\ngemm f32 1000 default\n gemm f32 0,64 %s # from an edge of 64 on\r\ngemm f32 5e3,64 default\nadd bf16 10 %s\n",
-             last, last, last);
+    snprintf(
+        text, sizeof text,
+        "yoke-tune 1 host *   # any host\nmatch features *\n\n"
+        "gemm * 100 %s\ngemm f32 1000 default\n gemm f32 0,64 %s # from an edge of 64 on\r\ngemm f32 5e3,64 default\nadd bf16 10 %s\n",
+        last, last, last);
     write_to(in_folder("good.tune"), text);
     device = open_host(in_folder("good.tune"));
     assert_int_equal(yokei_tuning_source(device)->kind, YOKEI_TUNING_GIVEN);
     assert_int_equal(yokei_tuning_source(device)->n_choices, 5);
-    const struct { enum yoke_op_id op; yoke_dtype dtype; double size, edge; int wanted; } calls[] = {
-        { YOKE_OP_gemm, YOKE_F16, 99, 0, 77 },   { YOKE_OP_gemm, YOKE_F16, 100, 0, v },   { YOKE_OP_gemm, YOKE_F16, 1e12, 1e4, v },
-        { YOKE_OP_gemm, YOKE_F32, 100, 63, v },  { YOKE_OP_gemm, YOKE_F32, 1000, 63, 77 }, { YOKE_OP_gemm, YOKE_F32, 1000, 64, v },
-        { YOKE_OP_gemm, YOKE_F32, 5000, 64, 77 }, { YOKE_OP_gemm, YOKE_F32, 0, 64, v },   { YOKE_OP_add, YOKE_F32, 100, 0, 77 },
-        { YOKE_OP_scale, YOKE_BF16, 100, 0, 77 },
+    const struct {
+        enum yoke_op_id op;
+        yoke_dtype dtype;
+        double size, edge;
+        int wanted;
+    } calls[] = {
+        { YOKE_OP_gemm, YOKE_F16, 99, 0, 77 },    { YOKE_OP_gemm, YOKE_F16, 100, 0, v },
+        { YOKE_OP_gemm, YOKE_F16, 1e12, 1e4, v }, { YOKE_OP_gemm, YOKE_F32, 100, 63, v },
+        { YOKE_OP_gemm, YOKE_F32, 1000, 63, 77 }, { YOKE_OP_gemm, YOKE_F32, 1000, 64, v },
+        { YOKE_OP_gemm, YOKE_F32, 5000, 64, 77 }, { YOKE_OP_gemm, YOKE_F32, 0, 64, v },
+        { YOKE_OP_add, YOKE_F32, 100, 0, 77 },    { YOKE_OP_scale, YOKE_BF16, 100, 0, 77 },
     };
     for (size_t i = 0; i < YOKE_COUNT(calls); i++)
-        assert_int_equal(answer(device, calls[i].op, calls[i].dtype, calls[i].size, calls[i].edge), calls[i].wanted);
-    assert_int_equal(yokei_variant(device, YOKE_OP_add, YOKE_BF16, 10, 77), yokei_variant_named(device, YOKE_OP_add, last));
+        assert_int_equal(answer(device, calls[i].op, calls[i].dtype, calls[i].size, calls[i].edge),
+                         calls[i].wanted);
+    assert_int_equal(yokei_variant(device, YOKE_OP_add, YOKE_BF16, 10, 77),
+                     yokei_variant_named(device, YOKE_OP_add, last));
     double size, edge;
     assert_string_equal(yokei_variant_used(device, YOKE_OP_add, &size, &edge), last);
     assert_true(size == 10 && edge == 0);
@@ -146,8 +159,9 @@ static void a_choice_that_is_not_offered(void **state)
     uint16_t a[64 * 64] = { 0 }, c[64 * 64];
     yoke_stream *stream;
     struct yoke_cost cost = { .size = sizeof cost };
-    struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = YOKE_F16, .out_dtype = YOKE_F16, .M = 64, .N = 64, .K = 64, .batch = 1, .a = a, .lda = 64,
-                                           .b = a, .ldb = 64, .c = c, .ldc = 64, .alpha = 1);
+    struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = YOKE_F16, .out_dtype = YOKE_F16, .M = 64, .N = 64,
+                                           .K = 64, .batch = 1, .a = a, .lda = 64, .b = a, .ldb = 64, .c = c,
+                                           .ldc = 64, .alpha = 1);
     yoke_device *device = open_host("off");
     const bool has = !strcmp(yoke_variant_name(device, "gemm", 0), "onednn");
     assert_ok(yoke_device_close(device));
@@ -227,7 +241,8 @@ static void precedence(void **state)
     write_to(in_folder("other.tune"), "yoke-tune 1 opencl *\n");
     snprintf(list, sizeof list, "%s:%s", in_folder("other.tune"), in_folder("tuning/host-c.tune"));
     setenv("YOKE_TUNE_FILE", list, 1);
-    assert_non_null(strstr(source_now().file, "/host-c.tune")); /* a file of another backend is for other ranks */
+    assert_non_null(
+        strstr(source_now().file, "/host-c.tune")); /* a file of another backend is for other ranks */
     setenv("YOKE_TUNE_FILE", in_folder("other.tune"), 1);
     assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
     yoke_device *none = NULL;
@@ -255,11 +270,13 @@ static void heads(void **state)
     assert_ok(yokei_tuning_parse(device, &tuning, "head", text, true));
     assert_false(tuning.source.other_variants);
     assert_non_null(strstr(tuning.source.made, yoke_version()));
-    snprintf(info->name, sizeof info->name, "CPU [8*x] a\\b ! #1"); /* a name that the pattern must not take */
+    snprintf(info->name, sizeof info->name,
+             "CPU [8*x] a\\b ! #1"); /* a name that the pattern must not take */
     snprintf(text, sizeof text, "%s", head);
     assert_fails(YOKE_ENODEV, "made for host", yokei_tuning_parse(device, &tuning, "head", text, true));
 
-    const char *const matches[] = { "features=*", "name=CPU *", NULL }, *const other[] = { "features=nonsense", NULL }, *const bad[] = { "colour=*", NULL };
+    const char *const matches[] = { "features=*", "name=CPU *", NULL },
+                      *const other[] = { "features=nonsense", NULL }, *const bad[] = { "colour=*", NULL };
     assert_ok(yokei_tuning_head(device, matches, head, sizeof head));
     snprintf(info->name, sizeof info->name, "CPU of another kind");
     snprintf(text, sizeof text, "%s", head);
@@ -286,7 +303,8 @@ static void shipped(void **state)
     if (yoke_device_open("opencl:0", NULL, &device)) skip();
     const struct yoke_device_info *info = yoke_device_info(device);
     const struct yokei_tuning_source source = *yokei_tuning_source(device);
-    const bool known = strstr(info->driver, "PoCL") && !strncmp(info->features, "cpu ", 4) && strstr(info->features, "vector=16");
+    const bool known = strstr(info->driver, "PoCL") && !strncmp(info->features, "cpu ", 4)
+                       && strstr(info->features, "vector=16");
     assert_ok(yoke_device_close(device));
     setenv("YOKE_DATA_DIR", test_folder, 1);
     assert_string_equal(logged, "");
@@ -299,9 +317,11 @@ static void shipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(wrong_files, set_up, remove_test_folder), cmocka_unit_test_setup_teardown(answers, set_up, remove_test_folder),
+        cmocka_unit_test_setup_teardown(wrong_files, set_up, remove_test_folder),
+        cmocka_unit_test_setup_teardown(answers, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(a_choice_that_is_not_offered, set_up, remove_test_folder),
-        cmocka_unit_test_setup_teardown(precedence, set_up, remove_test_folder), cmocka_unit_test_setup_teardown(heads, set_up, remove_test_folder),
+        cmocka_unit_test_setup_teardown(precedence, set_up, remove_test_folder),
+        cmocka_unit_test_setup_teardown(heads, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(shipped, set_up, remove_test_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,14 +18,18 @@
 
 /* ---- folder.c: the list of checkpoints in a folder ---- */
 
-enum yokei_checkpoint_state { YOKEI_CHECKPOINT_COMPLETE, YOKEI_CHECKPOINT_INCOMPLETE, YOKEI_CHECKPOINT_TEMPORARY };
+enum yokei_checkpoint_state {
+    YOKEI_CHECKPOINT_COMPLETE,
+    YOKEI_CHECKPOINT_INCOMPLETE,
+    YOKEI_CHECKPOINT_TEMPORARY
+};
 struct yokei_checkpoint_entry {
     char name[64];
     int64_t step;
     enum yokei_checkpoint_state state;
     int64_t tokens, bytes; /* tokens seen so far, and size; set for a complete checkpoint */
     double seconds;
-    char why[256];         /* why an incomplete folder is not a checkpoint */
+    char why[256]; /* why an incomplete folder is not a checkpoint */
 };
 /**
  * List all step-… folders in `dir`, sorted by step; leftovers of killed saves come last. The caller calls
@@ -50,7 +54,8 @@ int64_t yokei_checkpoint_newest(const char *dir);
  * Remove the leftovers of killed saves, then create an empty folder for a save of `step` and lock it (see
  * claim.c). YOKE_EIO if another job saves there now.
  */
-yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes, int *lock_out);
+yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes,
+                                   int *lock_out);
 /** Give the folder its final name. From then on it is the checkpoint of that step. */
 yoke_status yokei_checkpoint_commit(const char *temporary, const char *dir, int64_t step);
 /**
@@ -85,7 +90,7 @@ enum { YOKEI_PIECE = 1 << 18 }; /* elements that are copied through host memory 
  */
 struct yokei_save_item {
     const struct yoke_parameter *parameter; /* describes the whole tensor */
-    int owner;        /* the rank that writes it */
+    int owner;                              /* the rank that writes it */
     bool spread;      /* no rank holds the whole tensor, so all ranks take part in each piece */
     bool contributes; /* for a spread tensor: this rank's part is not a copy of another rank's part */
     int local;        /* index that `get` uses; -1: this rank holds no part of the tensor */
@@ -96,15 +101,18 @@ struct yokei_save {
     int rank;
     const struct yokei_save_item *items;
     int n_items;
-    const struct yokei_companions *companions; /* rank 0: the companion files of the model; NULL: only config.json */
-    struct yokei_manifest *manifest; /* complete except for files, tensors and checksums, which the save fills in on rank 0 */
+    const struct yokei_companions
+        *companions; /* rank 0: the companion files of the model; NULL: only config.json */
+    struct yokei_manifest
+        *manifest; /* complete except for files, tensors and checksums, which the save fills in on rank 0 */
     void *context;
     /**
      * Copy elements [first, first + n) of the whole tensor into `out`, n <= YOKEI_PIECE. For a spread tensor,
      * all ranks call this function in the same order, and only the owner's `out` is used. For other tensors
      * only the owner calls it.
      */
-    yoke_status (*get)(void *context, const struct yokei_save_item *item, enum yoke_tensor_kind kind, int64_t first, int64_t n, float *out);
+    yoke_status (*get)(void *context, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                       int64_t first, int64_t n, float *out);
     /**
      * Collective. YOKE_OK if all ranks pass YOKE_OK; otherwise all ranks get the same error. NULL: there is
      * one rank.
@@ -132,35 +140,41 @@ struct yokei_checkpoint {
  * moments of the model in its plan, as f32. All problems are listed at once. Errors: YOKE_EDATA, YOKE_EIO,
  * YOKE_ENOMEM.
  */
-yoke_status yokei_checkpoint_open(const char *folder, unsigned flags, struct yokei_checkpoint **checkpoint_out);
+yoke_status yokei_checkpoint_open(const char *folder, unsigned flags,
+                                  struct yokei_checkpoint **checkpoint_out);
 /** NULL is allowed. */
 void yokei_checkpoint_close(struct yokei_checkpoint *c);
 /** Find a tensor by the parameter's name and the kind. NULL if there is none. */
-const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name, enum yoke_tensor_kind kind);
+const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name,
+                                                   enum yoke_tensor_kind kind);
 /** Copy elements [first, first + n) of a tensor, converted as in yokei_tensor_copy. */
-yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype, void *out);
+yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
+                               void *out);
 
 /* ---- compare.c ---- */
 
 struct yokei_tensor_difference {
     char name[128];
-    int64_t n_different;       /* elements whose bits differ */
+    int64_t n_different; /* elements whose bits differ */
     /* largest |a - b| and largest |a - b| / max(|a|, |b|); infinite if a or b is not finite and their bits
      * differ */
     double largest, relative;
-    int64_t at;                /* index of the element with the largest difference */
-    const char *problem;       /* NULL, or why the tensors cannot be compared: "only in the first", … */
+    int64_t at;          /* index of the element with the largest difference */
+    const char *problem; /* NULL, or why the tensors cannot be compared: "only in the first", … */
 };
 /**
  * Call `visit` for each tensor of either checkpoint, ordered by name. Elements are equal if their bits are
  * equal.
  */
-yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const struct yokei_checkpoint *b, void *context,
-                                     void (*visit)(void *context, const struct yokei_tensor_difference *difference));
+yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const struct yokei_checkpoint *b,
+                                     void *context,
+                                     void (*visit)(void *context,
+                                                   const struct yokei_tensor_difference *difference));
 /**
  * Compare two manifests and write the differences as "key: a, b" lines. Returns true if they differ. Layout,
  * files, times and versions do not count.
  */
-bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_manifest *b, char *text, size_t bytes);
+bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_manifest *b, char *text,
+                            size_t bytes);
 
 #endif

@@ -28,18 +28,22 @@ static bool is_claimed_or_empty(const char *folder)
     if (access(path, F_OK) == 0) return true;
     DIR *d = opendir(folder);
     bool empty = d != NULL;
-    for (struct dirent *e; d && empty && (e = readdir(d));) empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+    for (struct dirent *e; d && empty && (e = readdir(d));)
+        empty = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
     if (d) closedir(d);
     return empty;
 }
 
-/* 1: locked; 0: the file is no longer the folder's lock file, try again; -1: another process holds the lock. */
+/* 1: locked; 0: the file is no longer the folder's lock file, try again; -1: another process holds the lock.
+ */
 static int try_lock(const char *path, int fd)
 {
     struct stat mine, there;
     /* other errors: the file system has no locks */
-    if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR)) return errno == EINTR ? 0 : -1;
-    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+    if (flock(fd, LOCK_EX | LOCK_NB) && (errno == EWOULDBLOCK || errno == EINTR))
+        return errno == EINTR ? 0 : -1;
+    return fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_ino == there.st_ino
+           && mine.st_dev == there.st_dev;
 }
 
 bool yokei_folder_is_held(const char *folder)
@@ -65,7 +69,9 @@ static yoke_status empty_out(const char *folder)
     }
     const int error = errno;
     closedir(d);
-    return failed ? yoke_fail(YOKE_EIO, "%s: what an earlier process left there cannot be removed: %s", folder, strerror(error)) : YOKE_OK;
+    return failed ? yoke_fail(YOKE_EIO, "%s: what an earlier process left there cannot be removed: %s",
+                              folder, strerror(error))
+                  : YOKE_OK;
 }
 
 yoke_status yokei_folder_claim(const char *folder, int *lock_out)
@@ -75,10 +81,13 @@ yoke_status yokei_folder_claim(const char *folder, int *lock_out)
     lock_path(folder, path);
     for (int i = 0; i < MOST_TRIES; i++) {
         struct stat st;
-        if (mkdir(folder, 0777) && errno != EEXIST) return yoke_fail(YOKE_EIO, "%s: cannot be made: %s", folder, yokei_why(errno));
+        if (mkdir(folder, 0777) && errno != EEXIST)
+            return yoke_fail(YOKE_EIO, "%s: cannot be made: %s", folder, yokei_why(errno));
         if (lstat(folder, &st)) continue; /* the process that filled the folder has renamed it */
         if (!S_ISDIR(st.st_mode) || !is_claimed_or_empty(folder))
-            return yoke_fail(YOKE_EIO, "%s: is in the way, and was not left by a process that was killed; move it away", folder);
+            return yoke_fail(YOKE_EIO,
+                             "%s: is in the way, and was not left by a process that was killed; move it away",
+                             folder);
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
         if (fd < 0 && errno == ENOENT) continue;
         if (fd < 0) return yoke_fail(YOKE_EIO, "%s: cannot be made: %s", path, yokei_why(errno));
@@ -90,7 +99,10 @@ yoke_status yokei_folder_claim(const char *folder, int *lock_out)
         }
         close(fd);
         YOKE_TRY(status);
-        if (locked < 0) return yoke_fail(YOKE_EIO, "%s: another process is writing it now; wait for its end, or write elsewhere", folder);
+        if (locked < 0)
+            return yoke_fail(YOKE_EIO,
+                             "%s: another process is writing it now; wait for its end, or write elsewhere",
+                             folder);
     }
     return yoke_fail(YOKE_EIO, "%s: other processes make and rename it all the time", folder);
 }

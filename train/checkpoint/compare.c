@@ -18,7 +18,8 @@ static bool is_in(const struct yokei_manifest *m, const char *name)
 }
 
 /* A number that is not finite is infinitely far from all numbers with other bits. */
-static void compare_piece(const float *a, const float *b, int64_t first, int64_t n, struct yokei_tensor_difference *d)
+static void compare_piece(const float *a, const float *b, int64_t first, int64_t n,
+                          struct yokei_tensor_difference *d)
 {
     for (int64_t i = 0; i < n; i++) {
         if (yokei_f32_bits(a[i]) == yokei_f32_bits(b[i])) continue;
@@ -31,7 +32,8 @@ static void compare_piece(const float *a, const float *b, int64_t first, int64_t
     }
 }
 
-static yoke_status compare_tensor(const struct yokei_tensor *a, const struct yokei_tensor *b, float *pieces, struct yokei_tensor_difference *d)
+static yoke_status compare_tensor(const struct yokei_tensor *a, const struct yokei_tensor *b, float *pieces,
+                                  struct yokei_tensor_difference *d)
 {
     const int64_t count = (int64_t)(a->bytes / sizeof(float));
     bool same = a->n_dims == b->n_dims;
@@ -49,8 +51,10 @@ static yoke_status compare_tensor(const struct yokei_tensor *a, const struct yok
     return YOKE_OK;
 }
 
-yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const struct yokei_checkpoint *b, void *context,
-                                     void (*visit)(void *context, const struct yokei_tensor_difference *difference))
+yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const struct yokei_checkpoint *b,
+                                     void *context,
+                                     void (*visit)(void *context,
+                                                   const struct yokei_tensor_difference *difference))
 {
     const struct yokei_manifest *m = &a->manifest, *o = &b->manifest;
     float *pieces = malloc(2 * YOKEI_PIECE * sizeof *pieces);
@@ -61,9 +65,12 @@ yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const str
         struct yokei_tensor_difference d = { .problem = NULL };
         if (i >= m->n_tensors && is_in(m, name)) continue;
         yokei_text(d.name, sizeof d.name, "%s", name);
-        const struct yokei_tensor *x = yokei_checkpoint_tensor(a, name, YOKE_TENSOR_WEIGHT), *y = yokei_checkpoint_tensor(b, name, YOKE_TENSOR_WEIGHT);
-        if (!x || !y) d.problem = x ? "only in the first" : "only in the second";
-        else status = compare_tensor(x, y, pieces, &d);
+        const struct yokei_tensor *x = yokei_checkpoint_tensor(a, name, YOKE_TENSOR_WEIGHT),
+                                  *y = yokei_checkpoint_tensor(b, name, YOKE_TENSOR_WEIGHT);
+        if (!x || !y)
+            d.problem = x ? "only in the first" : "only in the second";
+        else
+            status = compare_tensor(x, y, pieces, &d);
         if (!status) visit(context, &d);
     }
     free(pieces);
@@ -90,7 +97,8 @@ static void differ(struct differences *d, bool differs, const char *format, ...)
     va_end(args);
 }
 
-bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_manifest *b, char *text, size_t bytes)
+bool yokei_manifest_differs(const struct yokei_manifest *a, const struct yokei_manifest *b, char *text,
+                            size_t bytes)
 {
     struct differences d = { text, bytes, false };
     const struct yokei_plan *p = &a->plan, *q = &b->plan;

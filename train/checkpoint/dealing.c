@@ -18,7 +18,9 @@ enum { SAID_PART, SAID_COUNT, SAID };
  */
 static struct yoke_range slice_of(const struct yoke_trainer *t, int local)
 {
-    return t->plan.state.is_divided ? t->plan.state.slot[local].own : (struct yoke_range){ 0, yokei_local_count(&t->plan.parameters.item[local]) };
+    return t->plan.state.is_divided
+               ? t->plan.state.slot[local].own
+               : (struct yoke_range){ 0, yokei_local_count(&t->plan.parameters.item[local]) };
 }
 
 static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
@@ -26,11 +28,13 @@ static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
     uint64_t hash = 0;
     if (yokei_is_empty(slice)) return 0;
     if (slice.end - slice.begin == yokei_logical_count(p)) return 1;
-    if (slice.end - slice.begin < yokei_local_count(p)) hash = yokei_hash((int64_t[]){ slice.begin, slice.end }, 2 * sizeof(int64_t), hash);
+    if (slice.end - slice.begin < yokei_local_count(p))
+        hash = yokei_hash((int64_t[]){ slice.begin, slice.end }, 2 * sizeof(int64_t), hash);
     for (int d = 0; d < p->n_dims; d++) {
         hash = yokei_hash(&p->shard[d].n, sizeof p->shard[d].n, hash);
         for (int i = 0; i < p->shard[d].n; i++)
-            hash = yokei_hash((int64_t[]){ p->shard[d].range[i].begin, p->shard[d].range[i].end }, 2 * sizeof(int64_t), hash);
+            hash = yokei_hash((int64_t[]){ p->shard[d].range[i].begin, p->shard[d].range[i].end },
+                              2 * sizeof(int64_t), hash);
     }
     return (double)(2 + (hash >> 12)); /* below 2^53, so exact */
 }
@@ -80,8 +84,8 @@ static yoke_status settle(struct yokei_layout *l, const double *all, int i, doub
     item->owner = item->spread ? part : whole;
     item->contributes = item->spread && is_first(all, l->n_items, i, t->plan.rank);
     if (item->owner < 0 || (item->spread && covered != (double)count))
-        return yoke_fail(YOKE_EINTERNAL, "saving %s: all ranks together hold %.0f of its %lld elements", item->parameter->name, covered,
-                         (long long)count);
+        return yoke_fail(YOKE_EINTERNAL, "saving %s: all ranks together hold %.0f of its %lld elements",
+                         item->parameter->name, covered, (long long)count);
     load[item->owner] += (double)count;
     return YOKE_OK;
 }
@@ -95,7 +99,11 @@ static yoke_status deal(struct yokei_layout *l, const double *all)
     for (int k = 0; k < l->n_items && !status; k++) {
         int longest = -1;
         for (int i = 0; i < l->n_items; i++)
-            if (!done[i] && (longest < 0 || yokei_logical_count(l->items[i].parameter) > yokei_logical_count(l->items[longest].parameter))) longest = i;
+            if (!done[i]
+                && (longest < 0
+                    || yokei_logical_count(l->items[i].parameter)
+                           > yokei_logical_count(l->items[longest].parameter)))
+                longest = i;
         done[longest] = true;
         status = settle(l, all, longest, load);
     }
@@ -108,7 +116,8 @@ yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out
 {
     struct yokei_layout l = { .trainer = t, .n_items = t->plan.logical.n };
     size_t n = (size_t)l.n_items;
-    double *said = calloc(n * SAID + 1, sizeof *said), *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
+    double *said = calloc(n * SAID + 1, sizeof *said),
+           *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
     l.items = calloc(n + 1, sizeof *l.items);
     yoke_status status = said && all && l.items ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
     if (!status) {
@@ -120,9 +129,12 @@ yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out
     free(all);
     bool spread = false;
     for (size_t i = 0; i < n && !status; i++) spread = spread || l.items[i].spread;
-    if (!status && spread && !(l.mine = malloc(YOKEI_PIECE * sizeof *l.mine))) status = yoke_fail(YOKE_ENOMEM, "saving: no host memory");
-    if (status) yokei_layout_free(&l);
-    else *layout_out = l;
+    if (!status && spread && !(l.mine = malloc(YOKEI_PIECE * sizeof *l.mine)))
+        status = yoke_fail(YOKE_ENOMEM, "saving: no host memory");
+    if (status)
+        yokei_layout_free(&l);
+    else
+        *layout_out = l;
     return status;
 }
 
@@ -139,8 +151,9 @@ struct cut {
     yoke_trainer *trainer;
     enum yoke_tensor_kind kind;
     int local;
-    struct yoke_range slice; /* range of the part that this rank holds; no other rank contributes these elements */
-    int64_t first, n;        /* the requested window of the whole tensor */
+    struct yoke_range
+        slice;        /* range of the part that this rank holds; no other rank contributes these elements */
+    int64_t first, n; /* the requested window of the whole tensor */
     float *out;
     yoke_status status;
 };
@@ -149,17 +162,22 @@ static void cut_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct cut *c = context;
     /* relative to the run */
-    const int64_t from = YOKE_MAX(local, c->slice.begin) - local, to = YOKE_MIN(local + n, c->slice.end) - local;
+    const int64_t from = YOKE_MAX(local, c->slice.begin) - local,
+                  to = YOKE_MIN(local + n, c->slice.end) - local;
     const int64_t begin = YOKE_MAX(logical + from, c->first), end = YOKE_MIN(logical + to, c->first + c->n);
     if (begin >= end || c->status) return;
-    c->status = yokei_trainer_get_piece(c->trainer, c->kind, c->local, local + begin - logical, end - begin, c->out + (begin - c->first));
+    c->status = yokei_trainer_get_piece(c->trainer, c->kind, c->local, local + begin - logical, end - begin,
+                                        c->out + (begin - c->first));
 }
 
-yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind, int64_t first, int64_t n, float *out)
+yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                             int64_t first, int64_t n, float *out)
 {
     struct yokei_layout *l = layout;
     if (!item->spread) return yokei_trainer_get_piece(l->trainer, kind, item->local, first, n, out);
-    struct cut cut = { .trainer = l->trainer, .kind = kind, .local = item->local, .first = first, .n = n, .out = l->mine };
+    struct cut cut = {
+        .trainer = l->trainer, .kind = kind, .local = item->local, .first = first, .n = n, .out = l->mine
+    };
     memset(l->mine, 0, (size_t)n * sizeof *l->mine);
     if (item->contributes) cut.slice = slice_of(l->trainer, item->local);
     if (item->contributes) yokei_shard_runs(&l->trainer->plan.parameters.item[item->local], cut_run, &cut);
@@ -181,7 +199,8 @@ struct pour {
     enum yoke_tensor_kind kind;
     int local;
     const struct yokei_tensor *tensor;
-    struct yoke_range wanted; /* range of the part that this rank holds; replicas may keep only a slice of the moments */
+    struct yoke_range
+        wanted; /* range of the part that this rank holds; replicas may keep only a slice of the moments */
     float *piece;
     int64_t first, n; /* the destination of the piece, and the number of its elements so far */
     yoke_status status;
@@ -189,7 +208,8 @@ struct pour {
 
 static void flush(struct pour *p)
 {
-    if (p->n && !p->status) p->status = yokei_trainer_set_piece(p->trainer, p->kind, p->local, p->first, p->n, p->piece);
+    if (p->n && !p->status)
+        p->status = yokei_trainer_set_piece(p->trainer, p->kind, p->local, p->first, p->n, p->piece);
     p->first += p->n;
     p->n = 0;
 }
@@ -197,7 +217,8 @@ static void flush(struct pour *p)
 static void pour_run(void *context, int64_t logical, int64_t local, int64_t n)
 {
     struct pour *p = context;
-    const int64_t end = YOKE_MIN(local + n, p->wanted.end) - local; /* runs are in the order of the rank's part */
+    const int64_t end = YOKE_MIN(local + n, p->wanted.end)
+                        - local; /* runs are in the order of the rank's part */
     for (int64_t done = YOKE_MAX(p->wanted.begin - local, 0); done < end && !p->status;) {
         const int64_t some = YOKE_MIN(end - done, YOKEI_PIECE - p->n);
         p->status = yokei_tensor_piece(p->tensor, logical + done, some, YOKE_F32, p->piece + p->n);
@@ -209,7 +230,8 @@ static void pour_run(void *context, int64_t logical, int64_t local, int64_t n)
 
 yoke_status yokei_checkpoint_load(const struct yokei_checkpoint *checkpoint, yoke_trainer *t)
 {
-    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
+                                                   YOKE_TENSOR_MOMENT2 };
     struct pour p = { .trainer = t, .piece = malloc(YOKEI_PIECE * sizeof *p.piece) };
     if (!p.piece) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", checkpoint->path);
     for (int i = 0; i < t->plan.parameters.n && !p.status; i++) {
@@ -222,10 +244,13 @@ yoke_status yokei_checkpoint_load(const struct yokei_checkpoint *checkpoint, yok
             if (kinds[k] != YOKE_TENSOR_WEIGHT) p.wanted = t->plan.state.slot[i].kept;
             p.first = p.wanted.begin;
             p.n = 0;
-            if (!p.tensor || (int64_t)p.tensor->bytes != yokei_logical_count(parameter) * (int64_t)sizeof(float))
-                p.status = yoke_fail(YOKE_EDATA, "%s: tensor %s%s is not there in the size that the run needs", checkpoint->path, parameter->name,
-                                     yokei_saved_suffix(kinds[k]));
-            else yokei_shard_runs(parameter, pour_run, &p);
+            if (!p.tensor
+                || (int64_t)p.tensor->bytes != yokei_logical_count(parameter) * (int64_t)sizeof(float))
+                p.status = yoke_fail(YOKE_EDATA,
+                                     "%s: tensor %s%s is not there in the size that the run needs",
+                                     checkpoint->path, parameter->name, yokei_saved_suffix(kinds[k]));
+            else
+                yokei_shard_runs(parameter, pour_run, &p);
             flush(&p);
         }
     }

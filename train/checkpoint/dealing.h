@@ -12,9 +12,10 @@
 
 struct yokei_layout {
     yoke_trainer *trainer;
-    struct yokei_save_item *items;    /* all parameters of the model, whichever rank holds them */
+    struct yokei_save_item *items; /* all parameters of the model, whichever rank holds them */
     int n_items;
-    float *mine; /* buffer for one piece of this rank's part of a spread tensor; NULL if no tensor is spread */
+    float
+        *mine; /* buffer for one piece of this rank's part of a spread tensor; NULL if no tensor is spread */
 };
 
 /**
@@ -25,7 +26,8 @@ struct yokei_layout {
 yoke_status yokei_layout_create(yoke_trainer *trainer, struct yokei_layout *layout_out);
 void yokei_layout_free(struct yokei_layout *layout);
 /** `get` and `agree` of struct yokei_save for a layout. The layout is the context. */
-yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind, int64_t first, int64_t n, float *out);
+yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                             int64_t first, int64_t n, float *out);
 yoke_status yokei_layout_agree(void *layout, yoke_status mine);
 /**
  * Load this rank's elements of weights and moments from a checkpoint. The checkpoint may have been saved with

@@ -49,11 +49,13 @@ static yoke_status examine(const char *folder, struct yokei_checkpoint_entry *en
         if (stat(path, &st))
             status = yoke_fail(YOKE_EDATA, "%s: %s", path, strerror(errno));
         else if (st.st_size != m.files[i].bytes)
-            status = yoke_fail(YOKE_EDATA, "%s: has %lld bytes, but there were %lld", path, (long long)st.st_size, (long long)m.files[i].bytes);
+            status = yoke_fail(YOKE_EDATA, "%s: has %lld bytes, but there were %lld", path,
+                               (long long)st.st_size, (long long)m.files[i].bytes);
         entry->bytes += m.files[i].bytes;
     }
     if (!status && entry->step >= 0 && m.step != entry->step)
-        status = yoke_fail(YOKE_EDATA, "%s: holds step %lld, not what its name says", folder, (long long)m.step);
+        status = yoke_fail(YOKE_EDATA, "%s: holds step %lld, not what its name says", folder,
+                           (long long)m.step);
     yokei_manifest_free(&m);
     return status;
 }
@@ -66,13 +68,16 @@ static int by_step(const void *a, const void *b)
     return x->step != y->step ? (x->step < y->step ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static yoke_status add_entry(const char *dir, const char *name, struct yokei_checkpoint_entry **list, size_t *n)
+static yoke_status add_entry(const char *dir, const char *name, struct yokei_checkpoint_entry **list,
+                             size_t *n)
 {
     struct yokei_checkpoint_entry entry = { .state = YOKEI_CHECKPOINT_COMPLETE };
     bool temporary;
     char path[4096];
     yokei_text(path, sizeof path, "%s/%s", dir, name);
-    if (strlen(name) >= sizeof entry.name || !parse_name(name, &entry.step, &temporary) || !yokei_is_folder(path)) return YOKE_OK;
+    if (strlen(name) >= sizeof entry.name || !parse_name(name, &entry.step, &temporary)
+        || !yokei_is_folder(path))
+        return YOKE_OK;
     yokei_text(entry.name, sizeof entry.name, "%s", name);
     if (temporary) {
         entry.state = YOKEI_CHECKPOINT_TEMPORARY;
@@ -94,7 +99,9 @@ yoke_status yokei_checkpoint_list(const char *dir, struct yokei_checkpoint_entry
     size_t n = 0;
     yoke_status status = YOKE_OK;
     DIR *d = opendir(dir);
-    if (!d && errno != ENOENT) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be listed: %s", dir, yokei_why(errno));
+    if (!d && errno != ENOENT)
+        return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be listed: %s", dir,
+                         yokei_why(errno));
     for (struct dirent *e; d && !status && (e = readdir(d));) status = add_entry(dir, e->d_name, &list, &n);
     if (d) closedir(d);
     if (status) {
@@ -135,7 +142,8 @@ static bool has_moments(const char *path)
     bool found = false;
     for (struct dirent *e; d && !found && (e = readdir(d));) {
         const size_t n = strlen(e->d_name);
-        found = n > sizeof begin + sizeof end && !strncmp(e->d_name, begin, sizeof begin - 1) && !strcmp(e->d_name + n - (sizeof end - 1), end);
+        found = n > sizeof begin + sizeof end && !strncmp(e->d_name, begin, sizeof begin - 1)
+                && !strcmp(e->d_name + n - (sizeof end - 1), end);
     }
     if (d) closedir(d);
     return found;
@@ -151,10 +159,15 @@ yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t b
         yokei_text(folder_out, bytes, "%s", path);
         return YOKE_OK;
     }
-    if (!yokei_is_folder(path)) return yoke_fail(YOKE_EDATA, "%s: there is no such folder of checkpoints", path);
+    if (!yokei_is_folder(path))
+        return yoke_fail(YOKE_EDATA, "%s: there is no such folder of checkpoints", path);
     if (has_moments(path))
-        return yoke_fail(YOKE_EDATA, "%s: is no whole checkpoint: it has no " YOKEI_MANIFEST_NAME ", which a save writes last, so nobody knows whether its files belong "
-                         "together; take another one (yoke ckpt ls), or, to use its weights as they are, move its optimizer-….safetensors away", path);
+        return yoke_fail(
+            YOKE_EDATA,
+            "%s: is no whole checkpoint: it has no " YOKEI_MANIFEST_NAME
+            ", which a save writes last, so nobody knows whether its files belong "
+            "together; take another one (yoke ckpt ls), or, to use its weights as they are, move its optimizer-….safetensors away",
+            path);
     YOKE_TRY(yokei_checkpoint_list(path, &list, &n));
     const struct yokei_checkpoint_entry *found = newest(list, n);
     for (size_t i = 0; i < n && found; i++)
@@ -163,9 +176,13 @@ yoke_status yokei_checkpoint_locate(const char *path, char *folder_out, size_t b
     if (found) yokei_text(folder_out, bytes, "%s/%s", path, found->name);
     yoke_status status = YOKE_OK;
     if (!found && n)
-        status = yoke_fail(YOKE_EDATA, "%s: holds no complete checkpoint; %s: %s", path, list[n - 1].name, list[n - 1].why);
+        status = yoke_fail(YOKE_EDATA, "%s: holds no complete checkpoint; %s: %s", path, list[n - 1].name,
+                           list[n - 1].why);
     else if (!found)
-        status = yoke_fail(YOKE_EDATA, "%s: holds no checkpoint: neither " YOKEI_MANIFEST_NAME " nor folders called step-…", path);
+        status = yoke_fail(YOKE_EDATA,
+                           "%s: holds no checkpoint: neither " YOKEI_MANIFEST_NAME
+                           " nor folders called step-…",
+                           path);
     free(list);
     return status;
 }
@@ -187,7 +204,9 @@ bool yokei_checkpoint_is(const char *path)
 static yoke_status remove_all(const char *folder)
 {
     DIR *d = opendir(folder);
-    if (!d) return errno == ENOENT ? YOKE_OK : yoke_fail(YOKE_EIO, "%s: cannot be removed: %s", folder, strerror(errno));
+    if (!d)
+        return errno == ENOENT ? YOKE_OK
+                               : yoke_fail(YOKE_EIO, "%s: cannot be removed: %s", folder, strerror(errno));
     bool failed = false;
     for (struct dirent *e; (e = readdir(d));) {
         char path[4400];
@@ -212,7 +231,8 @@ yoke_status yokei_checkpoint_remove(const char *folder)
     return remove_all(temporary);
 }
 
-yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes, int *lock_out)
+yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporary_out, size_t bytes,
+                                   int *lock_out)
 {
     struct yokei_checkpoint_entry *list = NULL;
     size_t n = 0;
@@ -223,8 +243,12 @@ yoke_status yokei_checkpoint_begin(const char *dir, int64_t step, char *temporar
     for (size_t i = 0; i < n && !status; i++) {
         yokei_text(path, sizeof path, "%s/%s", dir, list[i].name);
         if (list[i].state != YOKEI_CHECKPOINT_TEMPORARY) continue;
-        if (yokei_folder_is_held(path)) status = yoke_fail(YOKE_EIO, "%s: another job saves there now; give each job a folder of its own (--save)", path);
-        else status = yokei_checkpoint_remove(path);
+        if (yokei_folder_is_held(path))
+            status = yoke_fail(YOKE_EIO,
+                               "%s: another job saves there now; give each job a folder of its own (--save)",
+                               path);
+        else
+            status = yokei_checkpoint_remove(path);
     }
     free(list);
     YOKE_TRY(status);
@@ -240,10 +264,13 @@ yoke_status yokei_checkpoint_commit(const char *temporary, const char *dir, int6
     yokei_checkpoint_path(dir, step, path, sizeof path);
     YOKE_TRY(yokei_disk_sync_folder(temporary));
     if (yokei_is_folder(path)) {
-        if (!examine(path, &there)) return yoke_fail(YOKE_EIO, "%s: is there already, and complete: it is left alone", path);
+        if (!examine(path, &there))
+            return yoke_fail(YOKE_EIO, "%s: is there already, and complete: it is left alone", path);
         char aside[4200]; /* the existing folder is damaged and is moved away */
         yokei_text(aside, sizeof aside, "%s-damaged", path);
-        if (yokei_disk_rename(path, aside)) return yoke_fail(YOKE_EIO, "%s: is damaged, and cannot be moved aside: %s", path, strerror(errno));
+        if (yokei_disk_rename(path, aside))
+            return yoke_fail(YOKE_EIO, "%s: is damaged, and cannot be moved aside: %s", path,
+                             strerror(errno));
     }
     if (yokei_disk_rename(temporary, path))
         return yoke_fail(YOKE_EIO, "%s: cannot be renamed to %s: %s", temporary, path, strerror(errno));

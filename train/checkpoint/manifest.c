@@ -11,8 +11,10 @@
 
 #define LIMIT 1e15
 #define MEMBER(member) offsetof(struct yokei_manifest, member), sizeof(((struct yokei_manifest *)0)->member)
-#define FILE_MEMBER(member) offsetof(struct yokei_saved_file, member), sizeof(((struct yokei_saved_file *)0)->member)
-#define TENSOR_MEMBER(member) offsetof(struct yokei_saved_tensor, member), sizeof(((struct yokei_saved_tensor *)0)->member)
+#define FILE_MEMBER(member) \
+    offsetof(struct yokei_saved_file, member), sizeof(((struct yokei_saved_file *)0)->member)
+#define TENSOR_MEMBER(member) \
+    offsetof(struct yokei_saved_tensor, member), sizeof(((struct yokei_saved_tensor *)0)->member)
 
 static const struct yokei_json_field FILE_FIELDS[] = {
     { "name", YOKEI_JSON_TEXT, FILE_MEMBER(name), true },
@@ -20,14 +22,16 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "xxh3", YOKEI_JSON_TEXT, FILE_MEMBER(xxh3), true },
     { 0 },
 };
-static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct yokei_saved_file), false, YOKE_EDATA };
+static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct yokei_saved_file), false,
+                                                      YOKE_EDATA };
 static const struct yokei_json_field TENSOR_FIELDS[] = {
     { "name", YOKEI_JSON_TEXT, TENSOR_MEMBER(name), true },
     { "file", YOKEI_JSON_TEXT, TENSOR_MEMBER(file), true },
     { "xxh3", YOKEI_JSON_TEXT, TENSOR_MEMBER(xxh3), true },
     { 0 },
 };
-static const struct yokei_json_schema TENSOR_SCHEMA = { TENSOR_FIELDS, sizeof(struct yokei_saved_tensor), false, YOKE_EDATA };
+static const struct yokei_json_schema TENSOR_SCHEMA = { TENSOR_FIELDS, sizeof(struct yokei_saved_tensor),
+                                                        false, YOKE_EDATA };
 static const char *const FORMATS[] = { YOKEI_MANIFEST_FORMAT, NULL };
 static const char *const ORDERS[] = { YOKEI_DATA_ORDER, NULL };
 
@@ -113,7 +117,8 @@ static yoke_status check_signature(const char *path, char *text, size_t bytes)
     }
     yokei_hash_text(yokei_hash(text, bytes, 0), want);
     if (place && strcmp(have, want) == 0) return YOKE_OK;
-    return yoke_fail(YOKE_EDATA, "%s: its checksum is not that of its text: it is damaged, or was edited", path);
+    return yoke_fail(YOKE_EDATA, "%s: its checksum is not that of its text: it is damaged, or was edited",
+                     path);
 }
 
 static bool is_file_name(const char *name) { return *name && *name != '.' && !strchr(name, '/'); }
@@ -122,7 +127,8 @@ static yoke_status check_names(const char *path, const struct yokei_manifest *m)
 {
     for (int64_t i = 0; i < m->n_files; i++)
         if (!is_file_name(m->files[i].name))
-            return yoke_fail(YOKE_EDATA, "%s: files[%lld] is \"%s\", which is no name of a file", path, (long long)i, m->files[i].name);
+            return yoke_fail(YOKE_EDATA, "%s: files[%lld] is \"%s\", which is no name of a file", path,
+                             (long long)i, m->files[i].name);
     return YOKE_OK;
 }
 
@@ -134,7 +140,9 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
     size_t bytes;
     yokei_text(path, sizeof path, "%s/" YOKEI_MANIFEST_NAME, folder);
     if (!yokei_is_there(path))
-        return yoke_fail(YOKE_EDATA, "%s: holds no " YOKEI_MANIFEST_NAME ": it is no checkpoint, or was never finished", folder);
+        return yoke_fail(YOKE_EDATA,
+                         "%s: holds no " YOKEI_MANIFEST_NAME ": it is no checkpoint, or was never finished",
+                         folder);
     YOKE_TRY(yokei_file_read_as(path, YOKE_EDATA, MOST, &text, &bytes));
     struct yokei_manifest m = { .plan = YOKEI_PLAN_INIT };
     yoke_status status = check_signature(path, text, bytes);
@@ -142,11 +150,14 @@ yoke_status yokei_manifest_read(const char *folder, struct yokei_manifest *m_out
         status = yokei_json_parse(path, text, bytes, &SCHEMA, &m);
         if (!status) status = yokei_plan_check(&m.plan, path);
         if (!status) status = check_names(path, &m);
-        if (status && status != YOKE_ENOMEM) status = YOKE_EDATA; /* an invalid configuration means an invalid checkpoint */
+        if (status && status != YOKE_ENOMEM)
+            status = YOKE_EDATA; /* an invalid configuration means an invalid checkpoint */
     }
     free(text);
-    if (status) yokei_manifest_free(&m);
-    else *m_out = m;
+    if (status)
+        yokei_manifest_free(&m);
+    else
+        *m_out = m;
     return status;
 }
 

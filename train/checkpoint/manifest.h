@@ -17,37 +17,38 @@
 #define YOKEI_DATA_ORDER "feistel-philox-1"
 
 struct yokei_saved_file {
-    char name[64];         /* in the checkpoint's folder */
+    char name[64]; /* in the checkpoint's folder */
     int64_t bytes;
-    char xxh3[20];         /* for a shard: hash of its header and the 8 bytes before it; for other files: hash of all bytes */
+    char xxh3[20]; /* for a shard: hash of its header and the 8 bytes before it; for other files: hash of all
+                      bytes */
 };
 struct yokei_saved_tensor {
-    char name[128];        /* "h.0.ln_1.weight"; for moments "h.0.ln_1.weight.moment1" */
+    char name[128]; /* "h.0.ln_1.weight"; for moments "h.0.ln_1.weight.moment1" */
     char file[64];
-    char xxh3[20];         /* hash of the tensor's bytes */
+    char xxh3[20]; /* hash of the tensor's bytes */
 };
 
 struct yokei_manifest {
     char format[24];
     int64_t version;
-    char yoke[32];         /* the version of Yoke that wrote it */
+    char yoke[32];                /* the version of Yoke that wrote it */
     int64_t step, optimizer_step; /* steps so far; a step that overflowed is not an optimizer step */
-    int64_t tokens;        /* seen so far */
-    double seconds;        /* seconds of the run's clock, summed over all its processes */
+    int64_t tokens;               /* seen so far */
+    double seconds;               /* seconds of the run's clock, summed over all its processes */
     char data_order[32];
     /* number of the first sample of the next step; together with seed and plan.data_hash this is the whole
      * state of the data */
     int64_t data_next_sample;
-    uint64_t seed;         /* seed of the samples and of all random draws in a step */
-    double loss_scale;     /* the loss scale that the next step uses */
+    uint64_t seed;                     /* seed of the samples and of all random draws in a step */
+    double loss_scale;                 /* the loss scale that the next step uses */
     int64_t good_steps, skipped_steps; /* good steps since the scale changed; overflows in a row */
-    bool replay;           /* the run replays a plan, so the progress in the plan is binding */
+    bool replay;                       /* the run replays a plan, so the progress in the plan is binding */
     struct yokei_plan plan;
     struct yokei_saved_file *files;
     int64_t n_files;
     struct yokei_saved_tensor *tensors;
     int64_t n_tensors;
-    char xxh3[20];         /* hash of the manifest's text, with zeros in this field */
+    char xxh3[20]; /* hash of the manifest's text, with zeros in this field */
 };
 
 /** Write FOLDER/checkpoint.json atomically, and set m->xxh3. YOKE_EIO, YOKE_ENOMEM. */

@@ -30,7 +30,8 @@ static const char *file_name(const struct yokei_tensor *t)
  * Check one file of the manifest: it exists, has the right size, and its header (or all of it) is unchanged.
  * Shards stay open.
  */
-static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_saved_file *f, struct yokei_problems *bad)
+static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_saved_file *f,
+                              struct yokei_problems *bad)
 {
     char path[4200];
     struct yokei_map map;
@@ -39,7 +40,8 @@ static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_sav
     if (status == YOKE_EDATA) yokei_problem(bad, "%s is missing", f->name);
     if (status) return status == YOKE_EDATA ? YOKE_OK : status;
     bool good = (int64_t)map.bytes == f->bytes;
-    if (!good) yokei_problem(bad, "%s has %zu bytes, but there were %lld", f->name, map.bytes, (long long)f->bytes);
+    if (!good)
+        yokei_problem(bad, "%s has %zu bytes, but there were %lld", f->name, map.bytes, (long long)f->bytes);
     if (good && !is_shard(f->name)) good = hash_is(yokei_hash(map.data, map.bytes, 0), f->xxh3);
     /* The length in front of a header may be damaged too, so its limit is checked before it is used. */
     else if (good) {
@@ -47,7 +49,8 @@ static yoke_status check_file(struct yokei_checkpoint *c, const struct yokei_sav
         good = length && hash_is(yokei_hash(map.data, length, 0), f->xxh3);
     }
     if (!good && (int64_t)map.bytes == f->bytes)
-        yokei_problem(bad, "%s: its %s is not as it was written", f->name, is_shard(f->name) ? "header" : "text");
+        yokei_problem(bad, "%s: its %s is not as it was written", f->name,
+                      is_shard(f->name) ? "header" : "text");
     yokei_map_close(&map);
     if (!good || !is_shard(f->name)) return YOKE_OK;
     status = yokei_safetensors_file_open(path, YOKEI_SAFETENSORS_NO_HASH, &c->files[c->n_files]);
@@ -64,7 +67,8 @@ static const struct yokei_tensor *find(const struct yokei_checkpoint *c, const c
     return NULL;
 }
 
-const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name, enum yoke_tensor_kind kind)
+const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name,
+                                                   enum yoke_tensor_kind kind)
 {
     char whole[256];
     yokei_text(whole, sizeof whole, "%s%s", name, yokei_saved_suffix(kind));
@@ -82,7 +86,8 @@ static void check_tensors(const struct yokei_checkpoint *c, unsigned flags, stru
         const struct yokei_tensor *t = find(c, saved->name);
         if (!t || strcmp(file_name(t), saved->file)) continue; /* it is missing: check_model reports it */
         if (!(flags & YOKEI_SAFETENSORS_NO_HASH) && !hash_is(yokei_hash(t->data, t->bytes, 0), saved->xxh3))
-            yokei_problem(bad, "tensor %s in %s is damaged: its checksum is not %s", saved->name, saved->file, saved->xxh3);
+            yokei_problem(bad, "tensor %s in %s is damaged: its checksum is not %s", saved->name, saved->file,
+                          saved->xxh3);
     }
 }
 
@@ -100,13 +105,15 @@ static bool is_unreadable(const struct yokei_checkpoint *c, const char *name)
     return false;
 }
 
-static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_tensor *want, const char *name, struct yokei_problems *bad,
-                      int64_t *n_found)
+static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_tensor *want,
+                      const char *name, struct yokei_problems *bad, int64_t *n_found)
 {
     const struct yokei_tensor *t = find(c, name);
     if (!t) {
-        if (is_unreadable(c, name)) yokei_problem(bad, "tensor %s cannot be read", name);
-        else yokei_problem(bad, "tensor %s is missing", name);
+        if (is_unreadable(c, name))
+            yokei_problem(bad, "tensor %s cannot be read", name);
+        else
+            yokei_problem(bad, "tensor %s is missing", name);
         return;
     }
     (*n_found)++;
@@ -115,14 +122,17 @@ static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_
     char have[200], need[200];
     yokei_shape_text(t->n_dims, t->shape, have, sizeof have);
     yokei_shape_text(want->n_dims, want->shape, need, sizeof need);
-    if (!same) yokei_problem(bad, "tensor %s has shape %s; the model needs %s", name, have, need);
-    else if (t->dtype != YOKE_F32) yokei_problem(bad, "tensor %s is %s; F32 is wanted", name, t->type);
+    if (!same)
+        yokei_problem(bad, "tensor %s has shape %s; the model needs %s", name, have, need);
+    else if (t->dtype != YOKE_F32)
+        yokei_problem(bad, "tensor %s is %s; F32 is wanted", name, t->type);
 }
 
 /* Whether `name` is a tensor of the model or one of its moments. */
 static bool is_wanted(struct yokei_model model, const char *name)
 {
-    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
+                                                   YOKE_TENSOR_MOMENT2 };
     struct yokei_gpt2_tensor want;
     char whole[256];
     for (int64_t i = 0; i < yokei_model_n_tensors(model); i++)
@@ -139,7 +149,8 @@ static bool is_wanted(struct yokei_model model, const char *name)
  */
 static yoke_status check_model(const struct yokei_checkpoint *c, struct yokei_problems *bad)
 {
-    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+    static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
+                                                   YOKE_TENSOR_MOMENT2 };
     const struct yokei_model model = yokei_plan_model(&c->manifest.plan);
     int64_t n_found = 0, n_there = 0;
     for (int64_t i = 0; i < yokei_model_n_tensors(model); i++) {
@@ -155,12 +166,13 @@ static yoke_status check_model(const struct yokei_checkpoint *c, struct yokei_pr
     for (size_t f = 0; f < c->n_files && n_there > n_found; f++)
         for (size_t i = 0; i < c->files[f].n_tensors; i++)
             if (!is_wanted(model, c->files[f].tensors[i].name))
-                yokei_problem(bad, "tensor %s in %s does not belong to the model", c->files[f].tensors[i].name,
-                              file_name(&c->files[f].tensors[i]));
+                yokei_problem(bad, "tensor %s in %s does not belong to the model",
+                              c->files[f].tensors[i].name, file_name(&c->files[f].tensors[i]));
     return YOKE_OK;
 }
 
-yoke_status yokei_checkpoint_open(const char *folder, unsigned flags, struct yokei_checkpoint **checkpoint_out)
+yoke_status yokei_checkpoint_open(const char *folder, unsigned flags,
+                                  struct yokei_checkpoint **checkpoint_out)
 {
     struct yokei_problems *bad = calloc(1, sizeof *bad);
     struct yokei_checkpoint *c = calloc(1, sizeof *c);
@@ -173,15 +185,18 @@ yoke_status yokei_checkpoint_open(const char *folder, unsigned flags, struct yok
         c->files = calloc((size_t)c->manifest.n_files + 1, sizeof *c->files);
         if (!c->files) status = yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
     }
-    for (int64_t i = 0; !status && i < c->manifest.n_files; i++) status = check_file(c, &c->manifest.files[i], bad);
+    for (int64_t i = 0; !status && i < c->manifest.n_files; i++)
+        status = check_file(c, &c->manifest.files[i], bad);
     if (!status) {
         check_tensors(c, flags, bad);
         status = check_model(c, bad);
     }
     if (!status) status = yokei_problems_end(bad, folder);
     free(bad);
-    if (status) yokei_checkpoint_close(c);
-    else *checkpoint_out = c;
+    if (status)
+        yokei_checkpoint_close(c);
+    else
+        *checkpoint_out = c;
     return status;
 }
 
@@ -194,11 +209,13 @@ void yokei_checkpoint_close(struct yokei_checkpoint *c)
     free(c);
 }
 
-yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype, void *out)
+yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
+                               void *out)
 {
     const size_t skip = (size_t)first * yoke_dtype_bytes(tensor->dtype);
     struct yokei_tensor rest = *tensor;
-    if (skip > tensor->bytes) return yoke_fail(YOKE_EINVAL, "tensor \"%s\" has no element %lld", tensor->name, (long long)first);
+    if (skip > tensor->bytes)
+        return yoke_fail(YOKE_EINVAL, "tensor \"%s\" has no element %lld", tensor->name, (long long)first);
     rest.data = (const char *)tensor->data + skip;
     rest.bytes -= skip;
     return yokei_tensor_copy(&rest, (size_t)n, dtype, out);

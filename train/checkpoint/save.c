@@ -11,7 +11,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
 
-static const enum yoke_tensor_kind WEIGHTS[] = { YOKE_TENSOR_WEIGHT }, MOMENTS[] = { YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
+static const enum yoke_tensor_kind WEIGHTS[] = { YOKE_TENSOR_WEIGHT },
+                                   MOMENTS[] = { YOKE_TENSOR_MOMENT1, YOKE_TENSOR_MOMENT2 };
 /** The two families of shards: weights and moments. */
 static const struct family {
     const char *name;
@@ -51,14 +52,17 @@ static int64_t count_of(const struct yoke_parameter *p)
 }
 
 /* Create the file of a shard and announce its tensors. */
-static yoke_status open_shard(const struct yokei_save *save, const struct family *family, const char *temporary,
-                              struct yokei_safetensors_writer **writer_out)
+static yoke_status open_shard(const struct yokei_save *save, const struct family *family,
+                              const char *temporary, struct yokei_safetensors_writer **writer_out)
 {
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers look for this */
+    static const struct yokei_metadata metadata = { "format",
+                                                    "pt" }; /* Hugging Face's readers look for this */
     size_t n = 0, most = (size_t)save->n_items * (size_t)family->n_kinds;
     struct yokei_tensor *tensors = calloc(most + 1, sizeof *tensors);
-    char (*names)[sizeof ((struct yokei_saved_tensor *)0)->name] = calloc(most + 1, sizeof *names);
-    yoke_status status = tensors && names ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory for a list of tensors");
+    char(*names)[sizeof((struct yokei_saved_tensor *)0)->name] = calloc(most + 1, sizeof *names);
+    yoke_status status = tensors && names
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "saving: no host memory for a list of tensors");
     for (int i = 0; i < save->n_items && !status; i++) {
         const struct yoke_parameter *p = save->items[i].parameter;
         for (int k = 0; k < family->n_kinds && save->items[i].owner == save->rank; k++, n++) {
@@ -83,7 +87,8 @@ static yoke_status open_shard(const struct yokei_save *save, const struct family
  * after an earlier error on this rank, because the other ranks wait for these pieces. If `get` itself fails,
  * the function ends, because then no rank waits.
  */
-static yoke_status write_family(const struct yokei_save *save, const struct family *family, const char *temporary, float *piece)
+static yoke_status write_family(const struct yokei_save *save, const struct family *family,
+                                const char *temporary, float *piece)
 {
     struct yokei_safetensors_writer *writer = NULL;
     yoke_status bad = open_shard(save, family, temporary, &writer);
@@ -119,7 +124,8 @@ static yoke_status write_shards(const struct yokei_save *save, const char *tempo
     float *piece = malloc(YOKEI_PIECE * sizeof *piece);
     if (!piece) return yoke_fail(YOKE_ENOMEM, "saving: no host memory");
     yoke_status status = YOKE_OK;
-    for (size_t f = 0; f < YOKE_COUNT(FAMILIES) && !status; f++) status = write_family(save, &FAMILIES[f], temporary, piece);
+    for (size_t f = 0; f < YOKE_COUNT(FAMILIES) && !status; f++)
+        status = write_family(save, &FAMILIES[f], temporary, piece);
     free(piece);
     return status;
 }
@@ -143,16 +149,22 @@ static yoke_status note_file(struct yokei_manifest *m, const char *name, size_t 
  * Read header and checksums from the file as rank 0 sees it. This also shows that the file is visible to rank
  * 0.
  */
-static yoke_status note_shard(const struct yokei_save *save, const char *temporary, const char *name, json_t *map, uint64_t *total)
+static yoke_status note_shard(const struct yokei_save *save, const char *temporary, const char *name,
+                              json_t *map, uint64_t *total)
 {
     struct yokei_manifest *m = save->manifest;
     struct yokei_safetensors_file file;
     char path[4200];
     yokei_text(path, sizeof path, "%s/%s", temporary, name);
     yoke_status status = yokei_safetensors_file_open(path, YOKEI_SAFETENSORS_NO_HASH, &file);
-    if (status) return yoke_fail_context(status, "rank 0 cannot read a shard; %s must be a folder that all ranks share", save->dir);
-    status = note_file(m, name, file.map.bytes, yokei_hash(file.map.data, yokei_shard_header_bytes(&file.map), 0));
-    struct yokei_saved_tensor *grown = status ? NULL : realloc(m->tensors, ((size_t)m->n_tensors + file.n_tensors) * sizeof *grown);
+    if (status)
+        return yoke_fail_context(
+            status, "rank 0 cannot read a shard; %s must be a folder that all ranks share", save->dir);
+    status = note_file(m, name, file.map.bytes,
+                       yokei_hash(file.map.data, yokei_shard_header_bytes(&file.map), 0));
+    struct yokei_saved_tensor *grown = status ? NULL
+                                              : realloc(m->tensors, ((size_t)m->n_tensors + file.n_tensors)
+                                                                        * sizeof *grown);
     if (!status && !grown) status = yoke_fail(YOKE_ENOMEM, "saving: no host memory for a list of tensors");
     if (grown) m->tensors = grown;
     for (size_t i = 0; i < file.n_tensors && !status; i++) {
@@ -162,9 +174,12 @@ static yoke_status note_shard(const struct yokei_save *save, const char *tempora
         yokei_text(t->name, sizeof t->name, "%s", file.tensors[i].name);
         yokei_text(t->file, sizeof t->file, "%s", name);
         yokei_text(key, sizeof key, "%s%s", YOKEI_SAFETENSORS_HASH_PREFIX, t->name);
-        const char *hash = json_string_value(json_object_get(json_object_get(file.root, "__metadata__"), key));
-        if (!hash) status = yoke_fail(YOKE_EINTERNAL, "%s: tensor %s has no checksum", path, t->name);
-        else yokei_text(t->xxh3, sizeof t->xxh3, "%s", hash);
+        const char *hash = json_string_value(
+            json_object_get(json_object_get(file.root, "__metadata__"), key));
+        if (!hash)
+            status = yoke_fail(YOKE_EINTERNAL, "%s: tensor %s has no checksum", path, t->name);
+        else
+            yokei_text(t->xxh3, sizeof t->xxh3, "%s", hash);
         if (map) json_object_set_new(map, t->name, json_string(name)), *total += file.tensors[i].bytes;
     }
     yokei_safetensors_file_close(&file);
@@ -187,7 +202,8 @@ static yoke_status note_small(struct yokei_manifest *m, const char *temporary, c
 yoke_status yokei_index_write(const char *folder, json_t *map, uint64_t total)
 {
     char path[4200];
-    json_t *root = json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    json_t *root = json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map",
+                             map);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     if (root) json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for its index", folder);
@@ -218,7 +234,8 @@ static yoke_status seal(const struct yokei_save *save, const char *temporary)
     if (!status) status = yokei_companions_write(companions, yokei_plan_model(&m->plan), YOKE_F32, temporary);
     if (!status) status = note_small(m, temporary, "model.safetensors.index.json");
     if (!status) status = note_small(m, temporary, "config.json");
-    for (int i = 0; i < companions->n_files && !status; i++) status = note_small(m, temporary, companions->file[i].name);
+    for (int i = 0; i < companions->n_files && !status; i++)
+        status = note_small(m, temporary, companions->file[i].name);
     if (!status) status = yokei_manifest_write(temporary, m);
     if (!status) status = yokei_checkpoint_commit(temporary, save->dir, m->step);
     return status;
@@ -237,7 +254,9 @@ static yoke_status save_all(const struct yokei_save *save)
     /* The name is the same on all ranks. Rank 0 creates the folder. */
     yokei_checkpoint_path(save->dir, save->manifest->step, path, sizeof path);
     yokei_text(temporary, sizeof temporary, "%s.tmp", path);
-    status = save->rank == 0 ? yokei_checkpoint_begin(save->dir, save->manifest->step, temporary, sizeof temporary, &lock) : YOKE_OK;
+    status = save->rank == 0
+                 ? yokei_checkpoint_begin(save->dir, save->manifest->step, temporary, sizeof temporary, &lock)
+                 : YOKE_OK;
     status = agree(save, status);
     if (status) {
         yokei_folder_release(temporary, lock);

@@ -11,15 +11,19 @@
 #define LIMIT ((size_t)1 << 30)
 static const char GENERATION[] = "generation_config.json", TOKENIZER[] = "tokenizer.json";
 /* The files that belong to tokenizer.json. Yoke reads none of them. */
-static const char *const BESIDE_TOKENIZER[] = { "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-                                                "tokenizer.model", "chat_template.jinja", "chat_template.json" };
+static const char *const BESIDE_TOKENIZER[] = {
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
+    "tokenizer.model",       "chat_template.jinja",     "chat_template.json"
+};
 _Static_assert(YOKE_COUNT(BESIDE_TOKENIZER) + 2 <= YOKEI_MAX_COMPANIONS, "a run may have all of them");
 
 static void folder_of(const char *path, char *out, size_t bytes)
 {
     const char *slash = strrchr(path, '/');
-    if (yokei_is_folder(path)) yokei_text(out, bytes, "%s", path);
-    else yokei_text(out, bytes, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    if (yokei_is_folder(path))
+        yokei_text(out, bytes, "%s", path);
+    else
+        yokei_text(out, bytes, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
 }
 
 /* Read FOLDER/name; *data_out is NULL if there is no such file. */
@@ -60,7 +64,8 @@ static yoke_status add_tokenizer(struct yokei_companions *c, const char *folder)
  * Add the tokenizer of the run's text. The files beside it are added if it has its usual name. The files of
  * `from` are added if `from` has an identical tokenizer.
  */
-static yoke_status add_given_tokenizer(struct yokei_companions *c, const struct yokei_bpe *bpe, const char *from)
+static yoke_status add_given_tokenizer(struct yokei_companions *c, const struct yokei_bpe *bpe,
+                                       const char *from)
 {
     char folder[4200];
     void *mine, *theirs;
@@ -108,12 +113,16 @@ static yoke_status read_all(const struct yokei_companion_sources *s, struct yoke
     char from[4200] = "", config[4200] = "";
     void *text = NULL;
     size_t bytes;
-    if (s->from && yokei_checkpoint_is(s->from)) YOKE_TRY(yokei_checkpoint_locate(s->from, from, sizeof from));
-    else if (s->from) folder_of(s->from, from, sizeof from);
+    if (s->from && yokei_checkpoint_is(s->from))
+        YOKE_TRY(yokei_checkpoint_locate(s->from, from, sizeof from));
+    else if (s->from)
+        folder_of(s->from, from, sizeof from);
     if (s->config) folder_of(s->config, config, sizeof config);
     const char *slash = s->config ? strrchr(s->config, '/') : NULL;
-    if (s->config && !yokei_is_folder(s->config)) YOKE_TRY(read_one(config, slash ? slash + 1 : s->config, &text, &bytes));
-    else if (s->config) YOKE_TRY(read_one(config, "config.json", &text, &bytes));
+    if (s->config && !yokei_is_folder(s->config))
+        YOKE_TRY(read_one(config, slash ? slash + 1 : s->config, &text, &bytes));
+    else if (s->config)
+        YOKE_TRY(read_one(config, "config.json", &text, &bytes));
     if (!text) YOKE_TRY(read_one(from, "config.json", &text, &bytes));
     c->config = text; /* the text ends with a zero byte */
     if (!s->from) choose_ids(c, s->bpe, s->model);
@@ -124,14 +133,17 @@ static yoke_status read_all(const struct yokei_companion_sources *s, struct yoke
     if (!*from || !yokei_checkpoint_is(s->from)) return YOKE_OK;
     char parent[4300];
     yokei_text(parent, sizeof parent, "%s/..", from);
-    return add(c, parent, TOKENIZER); /* the folder of all checkpoints, which may have one tokenizer for all of them */
+    return add(c, parent,
+               TOKENIZER); /* the folder of all checkpoints, which may have one tokenizer for all of them */
 }
 
 yoke_status yokei_companions_read(const struct yokei_companion_sources *sources, struct yokei_companions *out)
 {
     struct yokei_companions c = { .bos = -2, .eos = -2 };
     const yoke_status status = read_all(sources, &c);
-    if (status) yokei_companions_free(&c);
-    else *out = c;
+    if (status)
+        yokei_companions_free(&c);
+    else
+        *out = c;
     return status;
 }

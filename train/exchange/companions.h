@@ -10,15 +10,18 @@
 
 /** Where the companions of a run come from. A NULL source is skipped. */
 struct yokei_companion_sources {
-    const char *from;             /* what the run starts from: a checkpoint, a folder, or a file of weights */
-    const char *config;           /* the config.json (or its folder) from which the model is made, if it is not in `from` */
-    const struct yokei_bpe *bpe;  /* the tokenizer of the run's text; its files are used instead of those in `from` */
+    const char *from; /* what the run starts from: a checkpoint, a folder, or a file of weights */
+    const char
+        *config; /* the config.json (or its folder) from which the model is made, if it is not in `from` */
+    const struct yokei_bpe
+        *bpe; /* the tokenizer of the run's text; its files are used instead of those in `from` */
     struct yokei_model model;
 };
 /**
  * Read the companions; the caller calls yokei_companions_free(). A file that does not exist is skipped.
  * Errors: YOKE_EDATA (a file cannot be read), YOKE_ENOMEM.
  */
-yoke_status yokei_companions_read(const struct yokei_companion_sources *sources, struct yokei_companions *out);
+yoke_status yokei_companions_read(const struct yokei_companion_sources *sources,
+                                  struct yokei_companions *out);
 
 #endif

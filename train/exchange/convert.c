@@ -67,11 +67,13 @@ static void number_shards(struct source *s)
 static yoke_status open_source(const char *path, bool single_file, struct source *s)
 {
     YOKE_TRY(open_either(path, s));
-    YOKE_TRY(yokei_companions_read(&(struct yokei_companion_sources){ .from = path, .model = s->model }, &s->companions));
+    YOKE_TRY(yokei_companions_read(&(struct yokei_companion_sources){ .from = path, .model = s->model },
+                                   &s->companions));
     s->n = yokei_model_n_tensors(s->model);
     s->tensors = calloc((size_t)s->n, sizeof *s->tensors);
     s->shard = calloc((size_t)s->n, sizeof *s->shard);
-    if (!s->tensors || !s->shard) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
+    if (!s->tensors || !s->shard)
+        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
     if (s->file) YOKE_TRY(yokei_model_find(s->file, s->model, s->tensors));
     for (int64_t i = 0; i < s->n && s->checkpoint; i++) {
         struct yokei_gpt2_tensor want;
@@ -88,18 +90,22 @@ static yoke_status open_source(const char *path, bool single_file, struct source
 }
 
 /* Convert a piece to the new type. A finite number must stay finite. */
-static yoke_status convert_piece(const struct yokei_tensor *t, int64_t first, int64_t n, yoke_dtype dtype, float *wide, void *out)
+static yoke_status convert_piece(const struct yokei_tensor *t, int64_t first, int64_t n, yoke_dtype dtype,
+                                 float *wide, void *out)
 {
     YOKE_TRY(yokei_tensor_piece(t, first, n, YOKE_F32, wide));
     yoke_convert(YOKE_F32, wide, dtype, out, (size_t)n);
     for (int64_t i = 0; i < n; i++)
         if (isfinite(wide[i]) && !isfinite(yokei_load(dtype, out, i)))
-            return yoke_fail(YOKE_EDATA, "%s: element %lld of tensor %s is %g, more than %s can hold: convert to another type", t->file,
-                             (long long)(first + i), t->name, (double)wide[i], yoke_dtype_name(dtype));
+            return yoke_fail(
+                YOKE_EDATA,
+                "%s: element %lld of tensor %s is %g, more than %s can hold: convert to another type",
+                t->file, (long long)(first + i), t->name, (double)wide[i], yoke_dtype_name(dtype));
     return YOKE_OK;
 }
 
-static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dtype, struct yokei_safetensors_writer *writer, float *wide)
+static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dtype,
+                                struct yokei_safetensors_writer *writer, float *wide)
 {
     struct yokei_gpt2_tensor want;
     void *narrow = wide + YOKEI_PIECE;
@@ -113,25 +119,32 @@ static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dt
     return YOKE_OK;
 }
 
-static yoke_status write_shard(const struct source *s, int shard, const char *path, yoke_dtype dtype, float *wide)
+static yoke_status write_shard(const struct source *s, int shard, const char *path, yoke_dtype dtype,
+                               float *wide)
 {
     static const struct yokei_metadata metadata = { "format", "pt" };
     struct yokei_tensor *tensors = calloc((size_t)s->n, sizeof *tensors);
     struct yokei_gpt2_tensor *wanted = calloc((size_t)s->n, sizeof *wanted);
     struct yokei_safetensors_writer *writer = NULL;
     size_t n = 0;
-    yoke_status status = tensors && wanted ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
+    yoke_status status = tensors && wanted
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
     for (int64_t i = 0; i < s->n && !status; i++) {
         status = yokei_model_tensor(s->model, i, &wanted[i]);
         if (s->shard[i] != shard) continue;
-        tensors[n] = (struct yokei_tensor){ .name = wanted[i].name, .dtype = dtype, .n_dims = wanted[i].n_dims };
+        tensors[n] = (struct yokei_tensor){ .name = wanted[i].name,
+                                            .dtype = dtype,
+                                            .n_dims = wanted[i].n_dims };
         memcpy(tensors[n++].shape, wanted[i].shape, sizeof wanted[i].shape);
     }
     if (!status) status = yokei_safetensors_create(path, tensors, n, &metadata, 1, &writer);
     for (int64_t i = 0; i < s->n && !status; i++)
         if (s->shard[i] == shard) status = write_tensor(s, i, dtype, writer, wide);
-    if (status) yokei_safetensors_abandon(writer);
-    else status = yokei_safetensors_commit(writer);
+    if (status)
+        yokei_safetensors_abandon(writer);
+    else
+        status = yokei_safetensors_commit(writer);
     free(tensors);
     free(wanted);
     return status;
@@ -159,11 +172,14 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
 static yoke_status write_folder(const struct source *s, const char *folder, yoke_dtype dtype)
 {
     char path[4300];
-    float *wide = malloc(2 * YOKEI_PIECE * sizeof *wide); /* a piece as f32, and the same piece in the new type */
+    float *wide = malloc(2 * YOKEI_PIECE
+                         * sizeof *wide); /* a piece as f32, and the same piece in the new type */
     yoke_status status = wide ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
     for (int shard = 1; shard <= s->n_shards && !status; shard++) {
-        if (s->n_shards == 1) yokei_text(path, sizeof path, "%s/model.safetensors", folder);
-        else yokei_text(path, sizeof path, "%s/model-%05d-of-%05d.safetensors", folder, shard, s->n_shards);
+        if (s->n_shards == 1)
+            yokei_text(path, sizeof path, "%s/model.safetensors", folder);
+        else
+            yokei_text(path, sizeof path, "%s/model-%05d-of-%05d.safetensors", folder, shard, s->n_shards);
         status = write_shard(s, shard, path, dtype, wide);
     }
     free(wide);
@@ -176,9 +192,11 @@ yoke_status yokei_model_convert(const char *path, const char *out, yoke_dtype dt
 {
     struct source s = { .n = 0 };
     char temporary[4200], why[1024];
-    if (yokei_is_there(out)) return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
+    if (yokei_is_there(out))
+        return yoke_fail(YOKE_EINVAL, "%s is there already: name a folder that is not", out);
     if (dtype != YOKE_F32 && dtype != YOKE_F16 && dtype != YOKE_BF16)
-        return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s", yoke_dtype_name(dtype));
+        return yoke_fail(YOKE_EINVAL, "weights can be converted to f32, bf16 or f16, not to %s",
+                         yoke_dtype_name(dtype));
     size_t length = strlen(out);
     while (length > 1 && out[length - 1] == '/') length--;
     yokei_text(temporary, sizeof temporary, "%.*s.tmp", (int)length, out);

@@ -16,8 +16,10 @@
 static void beside(const char *path, const char *name, char *out, size_t bytes)
 {
     const char *slash = strrchr(path, '/');
-    if (yokei_is_folder(path)) yokei_text(out, bytes, "%s/%s", path, name);
-    else yokei_text(out, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
+    if (yokei_is_folder(path))
+        yokei_text(out, bytes, "%s/%s", path, name);
+    else
+        yokei_text(out, bytes, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name);
 }
 
 yoke_status yokei_model_config(const char *path, struct yokei_model_config *config_out)
@@ -32,8 +34,12 @@ yoke_status yokei_model_config(const char *path, struct yokei_model_config *conf
         return YOKE_OK;
     }
     struct stat st;
-    if (stat(path, &st)) return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be opened: %s", path, yokei_why(errno));
-    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) return yoke_fail(YOKE_EDATA, "%s: is %s; the folder of a model is wanted", path, yokei_file_kind(st.st_mode));
+    if (stat(path, &st))
+        return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be opened: %s", path,
+                         yokei_why(errno));
+    if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+        return yoke_fail(YOKE_EDATA, "%s: is %s; the folder of a model is wanted", path,
+                         yokei_file_kind(st.st_mode));
     beside(path, "config.json", file, sizeof file);
     const yoke_status status = yokei_model_read(file, config_out);
     return status && !S_ISDIR(st.st_mode) ? yoke_fail_context(status, "beside %s", path) : status;
@@ -42,9 +48,12 @@ yoke_status yokei_model_config(const char *path, struct yokei_model_config *conf
 yoke_status yokei_model_check_tokenizer(const struct yokei_bpe *bpe, int64_t vocab_size)
 {
     if (yokei_bpe_n_ids(bpe) <= vocab_size) return YOKE_OK;
-    return yoke_fail(YOKE_ECONFIG, "%s has ids up to %lld, but the model's vocab_size is %lld: take a model with vocab_size %lld or more (in its config.json), or "
-                     "the tokenizer that belongs to it", yokei_bpe_path(bpe), (long long)yokei_bpe_n_ids(bpe) - 1, (long long)vocab_size,
-                     (long long)yokei_bpe_n_ids(bpe));
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "%s has ids up to %lld, but the model's vocab_size is %lld: take a model with vocab_size %lld or more (in its config.json), or "
+        "the tokenizer that belongs to it",
+        yokei_bpe_path(bpe), (long long)yokei_bpe_n_ids(bpe) - 1, (long long)vocab_size,
+        (long long)yokei_bpe_n_ids(bpe));
 }
 
 /*
@@ -55,7 +64,8 @@ static bool find_tokenizer(const char *path, char *file_out, size_t bytes)
 {
     static const char *const places[] = { "tokenizer.json", "../tokenizer.json" };
     char folder[4100];
-    const bool is_checkpoint = yokei_checkpoint_is(path) && yokei_checkpoint_locate(path, folder, sizeof folder) == YOKE_OK;
+    const bool is_checkpoint = yokei_checkpoint_is(path)
+                               && yokei_checkpoint_locate(path, folder, sizeof folder) == YOKE_OK;
     for (size_t i = 0; i < (is_checkpoint ? 2 : 1); i++) {
         beside(is_checkpoint ? folder : path, places[i], file_out, bytes);
         if (yokei_is_there(file_out)) return true;
@@ -73,16 +83,22 @@ static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_fold
     }
     if (f->vocab_size == 256 || f->vocab_size == 257) return YOKE_OK;
     if (yokei_is_folder(f->path)) YOKE_TRY(yokei_bpe_look_for_others(f->path));
-    return yoke_fail(YOKE_ECONFIG, "%s: holds no tokenizer.json, and its vocab_size is %lld, so its tokens are no bytes (256, or 257 with an end of text): give "
-                     "the tokenizer with --tokenizer", f->path, (long long)f->vocab_size);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "%s: holds no tokenizer.json, and its vocab_size is %lld, so its tokens are no bytes (256, or 257 with an end of text): give "
+        "the tokenizer with --tokenizer",
+        f->path, (long long)f->vocab_size);
 }
 
 static yoke_status add_stop(struct yokei_model_folder *f, const char *file, const json_t *id)
 {
     if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= f->vocab_size)
-        return yoke_fail(YOKE_ECONFIG, "%s: eos_token_id is %s, or not below vocab_size %lld; the id of a token, or a list of such, is wanted", file,
-                         yokei_json_kind(id), (long long)f->vocab_size);
-    if (f->n_stop == YOKEI_MAX_STOPS) return yoke_fail(YOKE_ECONFIG, "%s: eos_token_id lists more than %d tokens", file, YOKEI_MAX_STOPS);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: eos_token_id is %s, or not below vocab_size %lld; the id of a token, or a list of such, is wanted",
+            file, yokei_json_kind(id), (long long)f->vocab_size);
+    if (f->n_stop == YOKEI_MAX_STOPS)
+        return yoke_fail(YOKE_ECONFIG, "%s: eos_token_id lists more than %d tokens", file, YOKEI_MAX_STOPS);
     f->stop[f->n_stop++] = (int32_t)json_integer_value(id);
     return YOKE_OK;
 }
@@ -98,8 +114,10 @@ static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
     const json_t *eos = json_object_get(root, "eos_token_id");
     yoke_status status = YOKE_OK;
     if (json_is_array(eos))
-        for (size_t i = 0; i < json_array_size(eos) && !status; i++) status = add_stop(f, file, json_array_get(eos, i));
-    else if (eos && !json_is_null(eos)) status = add_stop(f, file, eos);
+        for (size_t i = 0; i < json_array_size(eos) && !status; i++)
+            status = add_stop(f, file, json_array_get(eos, i));
+    else if (eos && !json_is_null(eos))
+        status = add_stop(f, file, eos);
     json_decref(root);
     return status;
 }
@@ -121,26 +139,40 @@ static yoke_status find_stops(struct yokei_model_folder *f)
     return YOKE_OK;
 }
 
-static struct yokei_model model_of(const struct yokei_model_folder *f) { return yokei_model_of(&f->config.gpt2, &f->config.llama); }
+static struct yokei_model model_of(const struct yokei_model_folder *f)
+{
+    return yokei_model_of(&f->config.gpt2, &f->config.llama);
+}
 
-yoke_status yokei_model_folder_open(const char *path, const char *tokenizer, struct yokei_model_folder *folder_out)
+yoke_status yokei_model_folder_open(const char *path, const char *tokenizer,
+                                    struct yokei_model_folder *folder_out)
 {
     struct yokei_model_folder f = { .n_stop = 0 };
     YOKE_TRY(yokei_model_config(path, &f.config));
-    if (yokei_checkpoint_is(path)) YOKE_TRY(yokei_checkpoint_locate(path, f.path, sizeof f.path));
-    else yokei_text(f.path, sizeof f.path, "%s", path);
+    if (yokei_checkpoint_is(path))
+        YOKE_TRY(yokei_checkpoint_locate(path, f.path, sizeof f.path));
+    else
+        yokei_text(f.path, sizeof f.path, "%s", path);
     f.vocab_size = yokei_model_vocabulary(model_of(&f));
     f.n_positions = yokei_model_positions(model_of(&f));
     yoke_status status = open_tokenizer(tokenizer, &f);
     if (!status) status = find_stops(&f);
-    if (status) yokei_model_folder_close(&f);
-    else *folder_out = f;
+    if (status)
+        yokei_model_folder_close(&f);
+    else
+        *folder_out = f;
     return status;
 }
 
-yoke_status yokei_model_folder_model(const struct yokei_model_folder *f, yoke_model **model_out) { return yokei_model_create(model_of(f), model_out); }
+yoke_status yokei_model_folder_model(const struct yokei_model_folder *f, yoke_model **model_out)
+{
+    return yokei_model_create(model_of(f), model_out);
+}
 
-yoke_status yokei_model_folder_load(const struct yokei_model_folder *f, yoke_trainer *trainer) { return yokei_weights_load(trainer, model_of(f), f->path); }
+yoke_status yokei_model_folder_load(const struct yokei_model_folder *f, yoke_trainer *trainer)
+{
+    return yokei_weights_load(trainer, model_of(f), f->path);
+}
 
 void yokei_model_folder_close(struct yokei_model_folder *f)
 {

@@ -17,7 +17,7 @@ struct yokei_model_folder {
     char path[4096];
     struct yokei_model_config config;
     int64_t vocab_size, n_positions;
-    struct yokei_bpe *bpe;         /* NULL: tokens are bytes, and token 256 ends a text if the vocabulary has it */
+    struct yokei_bpe *bpe; /* NULL: tokens are bytes, and token 256 ends a text if the vocabulary has it */
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text */
     int n_stop;
 };
@@ -29,7 +29,8 @@ struct yokei_model_folder {
  * vocabulary is not one of bytes; or the tokenizer has more ids than the model, and the message has both
  * numbers), those of yokei_bpe_open.
  */
-yoke_status yokei_model_folder_open(const char *path, const char *tokenizer, struct yokei_model_folder *folder_out);
+yoke_status yokei_model_folder_open(const char *path, const char *tokenizer,
+                                    struct yokei_model_folder *folder_out);
 /** Create the model. Its weights are not set; yokei_model_folder_load sets them. */
 yoke_status yokei_model_folder_model(const struct yokei_model_folder *folder, yoke_model **model_out);
 yoke_status yokei_model_folder_load(const struct yokei_model_folder *folder, yoke_trainer *trainer);

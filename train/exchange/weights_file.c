@@ -9,7 +9,8 @@
 #include "train/trainer/trainer.h"
 
 /* `hash` is the hash of everything that was read so far. */
-static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor, uint64_t *hash)
+static yoke_status load_one(yoke_trainer *trainer, const char *name, const struct yokei_tensor *tensor,
+                            uint64_t *hash)
 {
     const int index = yokei_parameter_find(&trainer->plan.logical, name);
     if (index < 0) return yoke_fail(YOKE_EINTERNAL, "the model has no parameter %s", name);
@@ -39,7 +40,8 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
     const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
     if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     yoke_status status = yokei_safetensors_open(path, 0, &file);
-    if (!status) status = yokei_model_find(file, model, found); /* all tensors must exist before the first is loaded */
+    if (!status)
+        status = yokei_model_find(file, model, found); /* all tensors must exist before the first is loaded */
     for (int64_t i = 0; i < n && !status; i++) {
         struct yokei_gpt2_tensor wanted;
         status = yokei_model_tensor(model, i, &wanted);
@@ -67,12 +69,15 @@ yoke_status yokei_weights_load(yoke_trainer *trainer, struct yokei_model model, 
  * Write tensor by tensor, so that host memory holds only one at a time. Without a writer this rank only
  * contributes its parts.
  */
-static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind kind, struct yokei_safetensors_writer *writer)
+static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind kind,
+                                 struct yokei_safetensors_writer *writer)
 {
     for (int i = 0; i < yoke_trainer_n_logical(trainer); i++) {
         size_t n = (size_t)yokei_logical_count(yoke_trainer_logical(trainer, i));
         float *values = malloc(n * sizeof *values);
-        if (!values) return yoke_fail(YOKE_ENOMEM, "saving %s: no host memory", yoke_trainer_logical(trainer, i)->name);
+        if (!values)
+            return yoke_fail(YOKE_ENOMEM, "saving %s: no host memory",
+                             yoke_trainer_logical(trainer, i)->name);
         yoke_status status = yoke_trainer_get_whole(trainer, kind, i, values);
         if (!status && writer) status = yokei_safetensors_write(writer, values, n * sizeof *values);
         free(values);
@@ -84,7 +89,8 @@ static yoke_status write_tensors(yoke_trainer *trainer, enum yoke_tensor_kind ki
 yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind, const char *path)
 {
     if (!path) return write_tensors(trainer, kind, NULL);
-    static const struct yokei_metadata metadata = { "format", "pt" }; /* Hugging Face's readers look for this */
+    static const struct yokei_metadata metadata = { "format",
+                                                    "pt" }; /* Hugging Face's readers look for this */
     int n = yoke_trainer_n_logical(trainer);
     struct yokei_tensor *tensors = calloc((size_t)n, sizeof *tensors);
     if (!tensors) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
@@ -97,14 +103,17 @@ yoke_status yokei_weights_dump(yoke_trainer *trainer, enum yoke_tensor_kind kind
     yoke_status status = yokei_safetensors_create(path, tensors, (size_t)n, &metadata, 1, &writer);
     if (!status) {
         status = write_tensors(trainer, kind, writer);
-        if (status) yokei_safetensors_abandon(writer);
-        else status = yokei_safetensors_commit(writer);
+        if (status)
+            yokei_safetensors_abandon(writer);
+        else
+            status = yokei_safetensors_commit(writer);
     }
     free(tensors);
     return status;
 }
 
-yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const struct yokei_companions *companions, const char *dir)
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model,
+                               const struct yokei_companions *companions, const char *dir)
 {
     char path[4096];
     if (!dir) return yokei_weights_dump(trainer, YOKE_TENSOR_WEIGHT, NULL);
@@ -122,8 +131,9 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer)
         float *values = malloc(n * sizeof *values);
         if (!values) return yoke_fail(YOKE_ENOMEM, "comparing weights: no host memory");
         /* Slices of masters differ between replicas, but the working copies do not. */
-        yoke_status status = trainer->plan.state.is_divided ? yokei_trainer_get_working(trainer, i, values)
-                                                            : yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
+        yoke_status status = trainer->plan.state.is_divided
+                                 ? yokei_trainer_get_working(trainer, i, values)
+                                 : yoke_trainer_get(trainer, YOKE_TENSOR_WEIGHT, i, values);
         hash = yokei_hash(values, n * sizeof *values, hash);
         free(values);
         YOKE_TRY(status);

@@ -21,7 +21,8 @@ yoke_status yokei_weights_compare(yoke_trainer *trainer);
  * Write DIR/model.safetensors, config.json and the companion files. Collective if the model is divided. Ranks
  * that write nothing pass NULL as `dir`.
  */
-yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model, const struct yokei_companions *companions, const char *dir);
+yoke_status yokei_weights_save(yoke_trainer *trainer, struct yokei_model model,
+                               const struct yokei_companions *companions, const char *dir);
 /**
  * Write one kind of tensor to `path` under the parameters' names. Collective if the model is divided. Ranks
  * that write nothing pass NULL as `path`.

@@ -6,9 +6,12 @@
 
 #include "core/base/base.h"
 
-yoke_status yokei_companions_write(const struct yokei_companions *c, struct yokei_model model, yoke_dtype dtype, const char *folder)
+yoke_status yokei_companions_write(const struct yokei_companions *c, struct yokei_model model,
+                                   yoke_dtype dtype, const char *folder)
 {
-    const struct yokei_config_rest rest = { .source = c->config, .dtype = dtype, .bos = c->bos, .eos = c->eos };
+    const struct yokei_config_rest rest = {
+        .source = c->config, .dtype = dtype, .bos = c->bos, .eos = c->eos
+    };
     char path[4400], *text;
     yokei_text(path, sizeof path, "%s/config.json", folder);
     yoke_status status = yokei_model_config_text(model, &rest, &text);

@@ -13,7 +13,7 @@
 
 enum { YOKEI_MAX_COMPANIONS = 12 };
 struct yokei_companions {
-    char *config; /* text of the config.json of the model's source; NULL: none */
+    char *config;     /* text of the config.json of the model's source; NULL: none */
     int64_t bos, eos; /* as in struct yokei_config_rest */
     struct {
         const char *name; /* "generation_config.json"; a static string */
@@ -24,7 +24,8 @@ struct yokei_companions {
 };
 
 /** Write config.json and all files into an existing folder. YOKE_ECONFIG, YOKE_EIO, YOKE_ENOMEM. */
-yoke_status yokei_companions_write(const struct yokei_companions *c, struct yokei_model model, yoke_dtype dtype, const char *folder);
+yoke_status yokei_companions_write(const struct yokei_companions *c, struct yokei_model model,
+                                   yoke_dtype dtype, const char *folder);
 void yokei_companions_free(struct yokei_companions *c);
 
 #endif

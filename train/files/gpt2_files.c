@@ -22,17 +22,21 @@ struct config_file {
 
 #define MEMBER(member) offsetof(struct yoke_gpt2_config, member), 0
 #define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
-#define SHAPE_FIELDS                                                                      \
-    { "n_layer", YOKEI_JSON_I64, MEMBER(n_layer), true, 1, 10000 },                       \
-    { "n_head", YOKEI_JSON_I64, MEMBER(n_head), true, 1, 65536 },                         \
-    { "n_embd", YOKEI_JSON_I64, MEMBER(n_embd), true, 1, MAX_DIM },                       \
-    { "n_positions", YOKEI_JSON_I64, MEMBER(n_positions), true, 1, MAX_DIM },             \
-    { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM }
+#define SHAPE_FIELDS                                                              \
+    { "n_layer", YOKEI_JSON_I64, MEMBER(n_layer), true, 1, 10000 },               \
+        { "n_head", YOKEI_JSON_I64, MEMBER(n_head), true, 1, 65536 },             \
+        { "n_embd", YOKEI_JSON_I64, MEMBER(n_embd), true, 1, MAX_DIM },           \
+        { "n_positions", YOKEI_JSON_I64, MEMBER(n_positions), true, 1, MAX_DIM }, \
+    {                                                                             \
+        "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM        \
+    }
 
-#define DROPOUT_FIELDS(required)                                                                  \
-    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), required, 0, 1 },                  \
-    { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), required, 0, 1 },                    \
-    { "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), required, 0, 1 }
+#define DROPOUT_FIELDS(required)                                              \
+    { "resid_pdrop", YOKEI_JSON_F64, MEMBER(resid_pdrop), required, 0, 1 },   \
+        { "embd_pdrop", YOKEI_JSON_F64, MEMBER(embd_pdrop), required, 0, 1 }, \
+    {                                                                         \
+        "attn_pdrop", YOKEI_JSON_F64, MEMBER(attn_pdrop), required, 0, 1      \
+    }
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     SHAPE_FIELDS,
@@ -41,7 +45,8 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     DROPOUT_FIELDS(true),
     { 0 },
 };
-const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false, YOKE_ECONFIG };
+const struct yokei_json_schema yokei_gpt2_schema = { PLAN_FIELDS, sizeof(struct yoke_gpt2_config), false,
+                                                     YOKE_ECONFIG };
 
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
@@ -59,33 +64,50 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "add_cross_attention", YOKEI_JSON_BOOL, OTHER(cross), false },
     { 0 },
 };
-static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true, YOKE_EDATA };
+static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true,
+                                                      YOKE_EDATA };
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
 static const struct config_file STANDARD = {
-    .shape = { .size = sizeof(struct yoke_gpt2_config), .layer_norm_epsilon = 1e-5, .initializer_range = 0.02,
-               .resid_pdrop = 0.1, .embd_pdrop = 0.1, .attn_pdrop = 0.1 }, /* Hugging Face's values for missing keys */
-    .model_type = "gpt2", .activation = "gelu_new", .tied = true, .scale = true,
+    .shape = { .size = sizeof(struct yoke_gpt2_config),
+               .layer_norm_epsilon = 1e-5,
+               .initializer_range = 0.02,
+               .resid_pdrop = 0.1,
+               .embd_pdrop = 0.1,
+               .attn_pdrop = 0.1 }, /* Hugging Face's values for missing keys */
+    .model_type = "gpt2",
+    .activation = "gelu_new",
+    .tied = true,
+    .scale = true,
 };
 
 static yoke_status check_computed(const struct config_file *config, const char *path)
 {
     const char *act = config->activation;
     if (strcmp(config->model_type, "gpt2") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\" and \"llama\"", path, config->model_type);
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; Yoke computes \"gpt2\" and \"llama\"", path,
+                         config->model_type);
     /* gelu_pytorch_tanh and gelu_new are the same formula. */
     if (strcmp(act, "gelu_new") != 0 && strcmp(act, "gelu_pytorch_tanh") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: activation_function is \"%s\"; Yoke computes GPT-2 with \"gelu_new\" (the tanh formula)%s",
-                         path, act, strcmp(act, "gelu") == 0 ? ", and \"gelu\" is the erf formula" : "");
-    const struct { bool wrong; const char *key, *value, *why; } rules[] = {
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: activation_function is \"%s\"; Yoke computes GPT-2 with \"gelu_new\" (the tanh formula)%s",
+            path, act, strcmp(act, "gelu") == 0 ? ", and \"gelu\" is the erf formula" : "");
+    const struct {
+        bool wrong;
+        const char *key, *value, *why;
+    } rules[] = {
         { !config->tied, "tie_word_embeddings", "false", "Yoke's GPT-2 uses wte as its output matrix" },
-        { !config->scale, "scale_attn_weights", "false", "Yoke divides attention scores by the root of the head's width" },
-        { config->scale_by_layer, "scale_attn_by_inverse_layer_idx", "true", "Yoke does not scale attention by the layer's number" },
+        { !config->scale, "scale_attn_weights", "false",
+          "Yoke divides attention scores by the root of the head's width" },
+        { config->scale_by_layer, "scale_attn_by_inverse_layer_idx", "true",
+          "Yoke does not scale attention by the layer's number" },
         { config->cross, "add_cross_attention", "true", "Yoke has no cross attention" },
     };
     for (size_t i = 0; i < YOKE_COUNT(rules); i++)
         if (rules[i].wrong)
-            return yoke_fail(YOKE_ECONFIG, "%s: %s is %s, which is not computed: %s", path, rules[i].key, rules[i].value, rules[i].why);
+            return yoke_fail(YOKE_ECONFIG, "%s: %s is %s, which is not computed: %s", path, rules[i].key,
+                             rules[i].value, rules[i].why);
     return YOKE_OK; /* reorder_and_upcast_attn changes only rounding */
 }
 
@@ -94,17 +116,20 @@ static yoke_status check_shape(const struct config_file *config, const char *pat
 {
     int64_t C = config->shape.n_embd;
     if (config->n_inner != 4 * C)
-        return yoke_fail(YOKE_ECONFIG, "%s: n_inner is %lld; Yoke computes GPT-2 with 4 n_embd = %lld", path, (long long)config->n_inner,
-                         4 * (long long)C);
+        return yoke_fail(YOKE_ECONFIG, "%s: n_inner is %lld; Yoke computes GPT-2 with 4 n_embd = %lld", path,
+                         (long long)config->n_inner, 4 * (long long)C);
     if (C % config->shape.n_head)
-        return yoke_fail(YOKE_ECONFIG, "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", path,
-                         (long long)C, (long long)config->shape.n_head);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: n_embd %lld is not a multiple of n_head %lld; every head must have the same width", path,
+            (long long)C, (long long)config->shape.n_head);
     const yoke_status status = yoke_gpt2_check(&config->shape);
     return status ? yoke_fail_context(status, "%s", path) : YOKE_OK;
 }
 
 /* Hugging Face writes 4 n_embd as "n_inner": null, which the schema's integers do not allow. */
-static yoke_status read_config_text(const char *path, const char *text, size_t bytes, struct config_file *config)
+static yoke_status read_config_text(const char *path, const char *text, size_t bytes,
+                                    struct config_file *config)
 {
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
     char *without = NULL;
@@ -113,7 +138,8 @@ static yoke_status read_config_text(const char *path, const char *text, size_t b
         without = json_dumps(root, 0);
     }
     if (root) json_decref(root);
-    yoke_status status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes, &FILE_SCHEMA, config);
+    yoke_status status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes,
+                                          &FILE_SCHEMA, config);
     free(without);
     return status;
 }
@@ -151,13 +177,14 @@ yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_con
     return yokei_model_write(path, yokei_model_of(config, NULL));
 }
 
-static const struct { const char *name; int kind; } LAYER[YOKEI_GPT2_TENSORS_PER_LAYER] = {
-    { "ln_1.weight", 0 },        { "ln_1.bias", 0 },
-    { "attn.c_attn.weight", 1 }, { "attn.c_attn.bias", 2 },
-    { "attn.c_proj.weight", 3 }, { "attn.c_proj.bias", 0 },
-    { "ln_2.weight", 0 },        { "ln_2.bias", 0 },
-    { "mlp.c_fc.weight", 4 },    { "mlp.c_fc.bias", 5 },
-    { "mlp.c_proj.weight", 6 },  { "mlp.c_proj.bias", 0 },
+static const struct {
+    const char *name;
+    int kind;
+} LAYER[YOKEI_GPT2_TENSORS_PER_LAYER] = {
+    { "ln_1.weight", 0 },      { "ln_1.bias", 0 },          { "attn.c_attn.weight", 1 },
+    { "attn.c_attn.bias", 2 }, { "attn.c_proj.weight", 3 }, { "attn.c_proj.bias", 0 },
+    { "ln_2.weight", 0 },      { "ln_2.bias", 0 },          { "mlp.c_fc.weight", 4 },
+    { "mlp.c_fc.bias", 5 },    { "mlp.c_proj.weight", 6 },  { "mlp.c_proj.bias", 0 },
 };
 
 static void set_shape(struct yokei_gpt2_tensor *tensor, int64_t rows, int64_t columns)
@@ -173,12 +200,15 @@ int64_t yokei_gpt2_n_tensors(const struct yoke_gpt2_config *config)
     return 2 + YOKEI_GPT2_TENSORS_PER_LAYER * config->n_layer + 2;
 }
 
-yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index, struct yokei_gpt2_tensor *tensor_out)
+yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index,
+                              struct yokei_gpt2_tensor *tensor_out)
 {
     int64_t n = yokei_gpt2_n_tensors(config), C = config->n_embd, inner = 4 * C;
     if (index < 0 || index >= n)
-        return yoke_fail(YOKE_EINVAL, "GPT-2 tensor %lld does not exist; there are %lld", (long long)index, (long long)n);
-    const int64_t shapes[7][2] = { { C, 0 }, { C, 3 * C }, { 3 * C, 0 }, { C, C }, { C, inner }, { inner, 0 }, { inner, C } };
+        return yoke_fail(YOKE_EINVAL, "GPT-2 tensor %lld does not exist; there are %lld", (long long)index,
+                         (long long)n);
+    const int64_t shapes[7][2] = { { C, 0 },     { C, 3 * C }, { 3 * C, 0 }, { C, C },
+                                   { C, inner }, { inner, 0 }, { inner, C } };
     struct yokei_gpt2_tensor tensor = { .n_dims = 0 };
     if (index == 0 || index == 1) {
         yokei_text(tensor.name, sizeof tensor.name, "%s.weight", index ? "wpe" : "wte");
@@ -187,7 +217,8 @@ yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t ind
         yokei_text(tensor.name, sizeof tensor.name, "ln_f.%s", index == n - 1 ? "bias" : "weight");
         set_shape(&tensor, C, 0);
     } else {
-        int64_t layer = (index - 2) / YOKEI_GPT2_TENSORS_PER_LAYER, which = (index - 2) % YOKEI_GPT2_TENSORS_PER_LAYER;
+        int64_t layer = (index - 2) / YOKEI_GPT2_TENSORS_PER_LAYER,
+                which = (index - 2) % YOKEI_GPT2_TENSORS_PER_LAYER;
         yokei_text(tensor.name, sizeof tensor.name, "h.%lld.%s", (long long)layer, LAYER[which].name);
         set_shape(&tensor, shapes[LAYER[which].kind][0], shapes[LAYER[which].kind][1]);
     }

@@ -38,7 +38,8 @@ struct yokei_gpt2_tensor {
 /** 2 + 12 n_layer + 2. */
 int64_t yokei_gpt2_n_tensors(const struct yoke_gpt2_config *config);
 /** Tensor `index` of the list of tensors. YOKE_EINVAL if there is no such tensor. */
-yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index, struct yokei_gpt2_tensor *tensor_out);
+yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index,
+                              struct yokei_gpt2_tensor *tensor_out);
 
 /**
  * Find all tensors of a GPT-2 in a file, with or without the prefix "transformer."; found_out is

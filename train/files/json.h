@@ -10,10 +10,11 @@
 #include <yoke/base.h>
 
 enum yokei_json_type {
-    YOKEI_JSON_I64,    /* int64_t; min..max */
-    YOKEI_JSON_F64,    /* double; min..max; an integer is accepted */
-    YOKEI_JSON_BOOL,   /* bool */
-    YOKEI_JSON_TEXT,   /* char[bytes] inside the struct; if `choices` is not NULL, only these texts are allowed */
+    YOKEI_JSON_I64,  /* int64_t; min..max */
+    YOKEI_JSON_F64,  /* double; min..max; an integer is accepted */
+    YOKEI_JSON_BOOL, /* bool */
+    YOKEI_JSON_TEXT, /* char[bytes] inside the struct; if `choices` is not NULL, only these texts are allowed
+                      */
     YOKEI_JSON_STRING, /* char *: an allocated text of any length; NULL: none, written as "" */
     /* uint64_t; written as a decimal string, because many JSON readers keep numbers in doubles; strings and
      * numbers are read */
@@ -28,10 +29,10 @@ struct yokei_json_schema;
 struct yokei_json_field {
     const char *key;
     enum yokei_json_type type;
-    size_t offset, bytes;          /* offset of the member; bytes: size of a TEXT */
-    bool required;                 /* otherwise a missing key leaves the member unchanged */
-    double min, max;               /* min == max == 0: no limit */
-    const char *const *choices;    /* NULL-terminated */
+    size_t offset, bytes;       /* offset of the member; bytes: size of a TEXT */
+    bool required;              /* otherwise a missing key leaves the member unchanged */
+    double min, max;            /* min == max == 0: no limit */
+    const char *const *choices; /* NULL-terminated */
     const struct yokei_json_schema *schema;
     size_t count_offset;
     /* OBJECT: begins with a size_t, which is 0 if the object is absent; an absent object is not written, and
@@ -42,7 +43,7 @@ struct yokei_json_schema {
     const struct yokei_json_field *fields; /* in the order in which they are written; the last has key NULL */
     size_t bytes;                          /* size of the struct */
     bool ignore_unknown;
-    yoke_status unreadable;                /* the status for a file that is missing or not JSON; YOKE_OK means YOKE_EDATA */
+    yoke_status unreadable; /* the status for a file that is missing or not JSON; YOKE_OK means YOKE_EDATA */
 };
 
 /**
@@ -52,7 +53,8 @@ struct yokei_json_schema {
  */
 yoke_status yokei_json_read(const char *path, const struct yokei_json_schema *schema, void *out);
 /** The same from text in memory; `path` is for messages. */
-yoke_status yokei_json_parse(const char *path, const char *text, size_t bytes, const struct yokei_json_schema *schema, void *out);
+yoke_status yokei_json_parse(const char *path, const char *text, size_t bytes,
+                             const struct yokei_json_schema *schema, void *out);
 /** Free the arrays and strings in the struct, and set them to NULL and 0. */
 void yokei_json_free(const struct yokei_json_schema *schema, void *object);
 /**
@@ -64,8 +66,8 @@ yoke_status yokei_json_write(const char *path, const struct yokei_json_schema *s
  * The same as one malloc'ed string that ends with a newline, indented or on one line. With `nan_is_null`, NaN
  * and infinities become null.
  */
-yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented, bool nan_is_null,
-                            char **text_out);
+yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented,
+                            bool nan_is_null, char **text_out);
 /**
  * Load any JSON file of at most 16 MiB as a jansson tree. The caller calls json_decref(). The status is
  * `wrong` for a file that is not JSON, and in the cases in which yokei_file_open() uses `wrong`. jansson

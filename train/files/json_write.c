@@ -50,8 +50,10 @@ static void put_string(struct writer *w, const char *key, const char *value)
 {
     json_t *string = json_string(value);
     char *text = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    if (text) put_text(w, text);
-    else if (!w->status) w->status = yoke_fail(YOKE_EINVAL, "\"%s\" cannot be written as JSON: it is not UTF-8", key);
+    if (text)
+        put_text(w, text);
+    else if (!w->status)
+        w->status = yoke_fail(YOKE_EINVAL, "\"%s\" cannot be written as JSON: it is not UTF-8", key);
     free(text);
     json_decref(string);
 }
@@ -62,8 +64,10 @@ static void put_string(struct writer *w, const char *key, const char *value)
 static void put_double(struct writer *w, const char *key, double value)
 {
     if (!isfinite(value)) {
-        if (w->nan_is_null) put_text(w, "null");
-        else if (!w->status) w->status = yoke_fail(YOKE_EINVAL, "\"%s\" cannot be written as JSON: it is %g", key, value);
+        if (w->nan_is_null)
+            put_text(w, "null");
+        else if (!w->status)
+            w->status = yoke_fail(YOKE_EINVAL, "\"%s\" cannot be written as JSON: it is %g", key, value);
         return;
     }
     char text[40];
@@ -135,7 +139,8 @@ static void put_object(struct writer *w, const struct yokei_json_schema *schema,
     put_text(w, "{");
     w->depth++;
     for (const struct yokei_json_field *field = schema->fields; field->key; field++) {
-        if (field->sized && *(const size_t *)(const void *)((const char *)object + field->offset) == 0) continue;
+        if (field->sized && *(const size_t *)(const void *)((const char *)object + field->offset) == 0)
+            continue;
         if (!first) put_text(w, w->indented ? "," : ", ");
         first = false;
         put_line(w);
@@ -148,8 +153,8 @@ static void put_object(struct writer *w, const struct yokei_json_schema *schema,
     put_text(w, "}");
 }
 
-yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented, bool nan_is_null,
-                            char **text_out)
+yoke_status yokei_json_text(const struct yokei_json_schema *schema, const void *object, bool indented,
+                            bool nan_is_null, char **text_out)
 {
     struct writer w = { .indented = indented, .nan_is_null = nan_is_null };
     put_object(&w, schema, object);
@@ -183,18 +188,21 @@ static void put_value(struct writer *w, const char *key, const json_t *value)
         const bool is_list = json_is_array(value);
         put_text(w, is_list ? "[" : "{");
         w->depth++;
-        if (is_list) json_array_foreach(value, i, item) {
-            if (n++) put_text(w, ",");
-            put_line(w);
-            put_value(w, key, item);
-        }
-        else json_object_foreach((json_t *)(uintptr_t)value, name, item) {
-            if (n++) put_text(w, ",");
-            put_line(w);
-            put_string(w, name, name);
-            put_text(w, ": ");
-            put_value(w, name, item);
-        }
+        if (is_list) json_array_foreach(value, i, item)
+            {
+                if (n++) put_text(w, ",");
+                put_line(w);
+                put_value(w, key, item);
+            }
+        else
+            json_object_foreach((json_t *)(uintptr_t)value, name, item)
+            {
+                if (n++) put_text(w, ",");
+                put_line(w);
+                put_string(w, name, name);
+                put_text(w, ": ");
+                put_value(w, name, item);
+            }
         w->depth--;
         if (n) put_line(w);
         put_text(w, is_list ? "]" : "}");

@@ -21,23 +21,26 @@ struct config_file {
 
 #define MEMBER(member) offsetof(struct yoke_llama_config, member), 0
 #define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
-#define SHAPE_FIELDS(rest_required)                                                          \
-    { "hidden_size", YOKEI_JSON_I64, MEMBER(hidden_size), true, 1, MAX_DIM },                \
-    { "intermediate_size", YOKEI_JSON_I64, MEMBER(intermediate_size), true, 1, MAX_DIM },    \
-    { "num_hidden_layers", YOKEI_JSON_I64, MEMBER(num_hidden_layers), true, 1, 10000 },      \
-    { "num_attention_heads", YOKEI_JSON_I64, MEMBER(num_attention_heads), true, 1, 65536 },  \
-    { "num_key_value_heads", YOKEI_JSON_I64, MEMBER(num_key_value_heads), rest_required, 1, 65536 }, \
-    { "head_dim", YOKEI_JSON_I64, MEMBER(head_dim), rest_required, 0, 65536 },               \
-    { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM },                  \
-    { "max_position_embeddings", YOKEI_JSON_I64, MEMBER(max_position_embeddings), true, 1, MAX_DIM }, \
-    { "rms_norm_eps", YOKEI_JSON_F64, MEMBER(rms_norm_eps), rest_required, 1e-12, 1 },       \
-    { "rope_theta", YOKEI_JSON_F64, MEMBER(rope_theta), rest_required, 1, 1e18 },            \
-    { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), rest_required, 0, 10 },\
-    { "tie_word_embeddings", YOKEI_JSON_BOOL, MEMBER(tie_word_embeddings), rest_required },  \
-    { "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), rest_required, 0, 1 }
+#define SHAPE_FIELDS(rest_required)                                                                       \
+    { "hidden_size", YOKEI_JSON_I64, MEMBER(hidden_size), true, 1, MAX_DIM },                             \
+        { "intermediate_size", YOKEI_JSON_I64, MEMBER(intermediate_size), true, 1, MAX_DIM },             \
+        { "num_hidden_layers", YOKEI_JSON_I64, MEMBER(num_hidden_layers), true, 1, 10000 },               \
+        { "num_attention_heads", YOKEI_JSON_I64, MEMBER(num_attention_heads), true, 1, 65536 },           \
+        { "num_key_value_heads", YOKEI_JSON_I64, MEMBER(num_key_value_heads), rest_required, 1, 65536 },  \
+        { "head_dim", YOKEI_JSON_I64, MEMBER(head_dim), rest_required, 0, 65536 },                        \
+        { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM },                           \
+        { "max_position_embeddings", YOKEI_JSON_I64, MEMBER(max_position_embeddings), true, 1, MAX_DIM }, \
+        { "rms_norm_eps", YOKEI_JSON_F64, MEMBER(rms_norm_eps), rest_required, 1e-12, 1 },                \
+        { "rope_theta", YOKEI_JSON_F64, MEMBER(rope_theta), rest_required, 1, 1e18 },                     \
+        { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), rest_required, 0, 10 },         \
+        { "tie_word_embeddings", YOKEI_JSON_BOOL, MEMBER(tie_word_embeddings), rest_required },           \
+    {                                                                                                     \
+        "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), rest_required, 0, 1               \
+    }
 
 static const struct yokei_json_field PLAN_FIELDS[] = { SHAPE_FIELDS(true), { 0 } };
-const struct yokei_json_schema yokei_llama_schema = { PLAN_FIELDS, sizeof(struct yoke_llama_config), false, YOKE_ECONFIG };
+const struct yokei_json_schema yokei_llama_schema = { PLAN_FIELDS, sizeof(struct yoke_llama_config), false,
+                                                      YOKE_ECONFIG };
 
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
@@ -48,24 +51,31 @@ static const struct yokei_json_field FILE_FIELDS[] = {
     { "mlp_bias", YOKEI_JSON_BOOL, OTHER(mlp_bias), false },
     { 0 },
 };
-static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true, YOKE_EDATA };
+static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true,
+                                                      YOKE_EDATA };
 _Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
 
 /* Hugging Face's values for missing keys. */
 static const struct config_file STANDARD = {
-    .shape = { .size = sizeof(struct yoke_llama_config), .rms_norm_eps = 1e-6, .rope_theta = 10000, .initializer_range = 0.02 },
-    .model_type = "llama", .activation = "silu",
+    .shape = { .size = sizeof(struct yoke_llama_config),
+               .rms_norm_eps = 1e-6,
+               .rope_theta = 10000,
+               .initializer_range = 0.02 },
+    .model_type = "llama",
+    .activation = "silu",
 };
 
 static yoke_status check_computed(const struct config_file *config, const char *path)
 {
     if (strcmp(config->model_type, "llama") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; \"llama\" is wanted here", path, config->model_type);
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; \"llama\" is wanted here", path,
+                         config->model_type);
     if (strcmp(config->activation, "silu") != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: hidden_act is \"%s\"; Yoke computes Llama with \"silu\"", path, config->activation);
+        return yoke_fail(YOKE_ECONFIG, "%s: hidden_act is \"%s\"; Yoke computes Llama with \"silu\"", path,
+                         config->activation);
     if (config->attention_bias || config->mlp_bias)
-        return yoke_fail(YOKE_ECONFIG, "%s: %s is true, which is not computed: Yoke's Llama has no biases", path,
-                         config->attention_bias ? "attention_bias" : "mlp_bias");
+        return yoke_fail(YOKE_ECONFIG, "%s: %s is true, which is not computed: Yoke's Llama has no biases",
+                         path, config->attention_bias ? "attention_bias" : "mlp_bias");
     return YOKE_OK;
 }
 
@@ -82,16 +92,20 @@ static yoke_status read_rope(const char *path, json_t *root)
         const char *kind = json_string_value(json_object_get(rope, "rope_type"));
         if (!kind) kind = json_string_value(json_object_get(rope, "type"));
         if (!kind || strcmp(kind, "default") != 0)
-            return yoke_fail(YOKE_ECONFIG, "%s: %s asks for positions of type \"%s\", which are not computed: Yoke turns by rope_theta alone (\"default\")",
-                             path, keys[i], kind ? kind : "?");
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "%s: %s asks for positions of type \"%s\", which are not computed: Yoke turns by rope_theta alone (\"default\")",
+                path, keys[i], kind ? kind : "?");
         json_t *theta = json_object_get(rope, "rope_theta");
-        if (json_is_number(theta) && !json_object_get(root, "rope_theta")) json_object_set(root, "rope_theta", theta);
+        if (json_is_number(theta) && !json_object_get(root, "rope_theta"))
+            json_object_set(root, "rope_theta", theta);
     }
     return YOKE_OK;
 }
 
 /* Hugging Face writes a default as null, which the schema's numbers do not allow. */
-static yoke_status read_config_text(const char *path, const char *text, size_t bytes, struct config_file *config)
+static yoke_status read_config_text(const char *path, const char *text, size_t bytes,
+                                    struct config_file *config)
 {
     static const char *const nullable[] = { "head_dim", "num_key_value_heads" };
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
@@ -101,10 +115,13 @@ static yoke_status read_config_text(const char *path, const char *text, size_t b
         for (size_t i = 0; i < YOKE_COUNT(nullable); i++)
             if (json_is_null(json_object_get(root, nullable[i]))) json_object_del(root, nullable[i]);
         status = read_rope(path, root);
-        if (!status && !(without = json_dumps(root, 0))) status = yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
+        if (!status && !(without = json_dumps(root, 0)))
+            status = yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     }
     if (root) json_decref(root);
-    if (!status) status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes, &FILE_SCHEMA, config);
+    if (!status)
+        status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes,
+                                  &FILE_SCHEMA, config);
     free(without);
     return status;
 }
@@ -119,7 +136,8 @@ yoke_status yokei_llama_config_read(const char *path, struct yoke_llama_config *
     yoke_status status = read_config_text(file, (const char *)map.data, map.bytes, &config);
     yokei_map_close(&map);
     YOKE_TRY(status);
-    if (!config.shape.num_key_value_heads) config.shape.num_key_value_heads = config.shape.num_attention_heads;
+    if (!config.shape.num_key_value_heads)
+        config.shape.num_key_value_heads = config.shape.num_attention_heads;
     YOKE_TRY(check_computed(&config, file));
     status = yoke_llama_check(&config.shape);
     if (status) return yoke_fail_context(status, "%s", file);
@@ -137,10 +155,15 @@ yoke_status yokei_llama_config_text(const struct yoke_llama_config *config, char
 }
 
 enum { PER_LAYER = 9 };
-static const struct { const char *name; int kind; } LAYER[PER_LAYER] = {
-    { "input_layernorm.weight", 0 },  { "self_attn.q_proj.weight", 1 }, { "self_attn.k_proj.weight", 2 },
-    { "self_attn.v_proj.weight", 2 }, { "self_attn.o_proj.weight", 3 }, { "post_attention_layernorm.weight", 0 },
-    { "mlp.gate_proj.weight", 4 },    { "mlp.up_proj.weight", 4 },      { "mlp.down_proj.weight", 5 },
+static const struct {
+    const char *name;
+    int kind;
+} LAYER[PER_LAYER] = {
+    { "input_layernorm.weight", 0 },  { "self_attn.q_proj.weight", 1 },
+    { "self_attn.k_proj.weight", 2 }, { "self_attn.v_proj.weight", 2 },
+    { "self_attn.o_proj.weight", 3 }, { "post_attention_layernorm.weight", 0 },
+    { "mlp.gate_proj.weight", 4 },    { "mlp.up_proj.weight", 4 },
+    { "mlp.down_proj.weight", 5 },
 };
 
 int64_t yokei_llama_n_tensors(const struct yoke_llama_config *config)
@@ -148,13 +171,17 @@ int64_t yokei_llama_n_tensors(const struct yoke_llama_config *config)
     return 1 + PER_LAYER * config->num_hidden_layers + 1 + (config->tie_word_embeddings ? 0 : 1);
 }
 
-yoke_status yokei_llama_tensor(const struct yoke_llama_config *c, int64_t index, struct yokei_gpt2_tensor *tensor_out)
+yoke_status yokei_llama_tensor(const struct yoke_llama_config *c, int64_t index,
+                               struct yokei_gpt2_tensor *tensor_out)
 {
-    const int64_t n = yokei_llama_n_tensors(c), C = c->hidden_size, F = c->intermediate_size, last = 1 + PER_LAYER * c->num_hidden_layers;
-    const int64_t D = c->head_dim ? c->head_dim : C / c->num_attention_heads, q = c->num_attention_heads * D, kv = c->num_key_value_heads * D;
+    const int64_t n = yokei_llama_n_tensors(c), C = c->hidden_size, F = c->intermediate_size,
+                  last = 1 + PER_LAYER * c->num_hidden_layers;
+    const int64_t D = c->head_dim ? c->head_dim : C / c->num_attention_heads, q = c->num_attention_heads * D,
+                  kv = c->num_key_value_heads * D;
     const int64_t shapes[6][2] = { { C, 0 }, { q, C }, { kv, C }, { C, q }, { F, C }, { C, F } };
     if (index < 0 || index >= n)
-        return yoke_fail(YOKE_EINVAL, "Llama tensor %lld does not exist; there are %lld", (long long)index, (long long)n);
+        return yoke_fail(YOKE_EINVAL, "Llama tensor %lld does not exist; there are %lld", (long long)index,
+                         (long long)n);
     struct yokei_gpt2_tensor tensor = { .n_dims = 2, .is_matrix = true };
     if (index == 0 || index == last + 1) {
         yokei_text(tensor.name, sizeof tensor.name, "%s.weight", index ? "lm_head" : "model.embed_tokens");
@@ -164,7 +191,8 @@ yoke_status yokei_llama_tensor(const struct yoke_llama_config *c, int64_t index,
         tensor.shape[0] = C;
     } else {
         const int64_t layer = (index - 1) / PER_LAYER, which = (index - 1) % PER_LAYER;
-        yokei_text(tensor.name, sizeof tensor.name, "model.layers.%lld.%s", (long long)layer, LAYER[which].name);
+        yokei_text(tensor.name, sizeof tensor.name, "model.layers.%lld.%s", (long long)layer,
+                   LAYER[which].name);
         memcpy(tensor.shape, shapes[LAYER[which].kind], sizeof tensor.shape);
     }
     if (!tensor.shape[1]) tensor.n_dims = 1, tensor.is_matrix = false;

@@ -29,6 +29,7 @@ yoke_status yokei_llama_config_text(const struct yoke_llama_config *config, char
 /** The number of tensors: the embedding, nine per layer, the last norm, and the head if it is not tied. */
 int64_t yokei_llama_n_tensors(const struct yoke_llama_config *config);
 /** Tensor `index` of this list, as in yokei_gpt2_tensor. YOKE_EINVAL if there is no such tensor. */
-yoke_status yokei_llama_tensor(const struct yoke_llama_config *config, int64_t index, struct yokei_gpt2_tensor *tensor_out);
+yoke_status yokei_llama_tensor(const struct yoke_llama_config *config, int64_t index,
+                               struct yokei_gpt2_tensor *tensor_out);
 
 #endif

@@ -14,7 +14,8 @@ static yoke_status map_descriptor(const char *path, int fd, size_t bytes, struct
     if (bytes > 0) {
         void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)
-            return yoke_fail(errno == ENOMEM ? YOKE_ENOMEM : YOKE_EIO, "%s: %zu bytes cannot be mapped: %s", path, bytes, strerror(errno));
+            return yoke_fail(errno == ENOMEM ? YOKE_ENOMEM : YOKE_EIO, "%s: %zu bytes cannot be mapped: %s",
+                             path, bytes, strerror(errno));
         map.data = data;
     }
     *map_out = map;

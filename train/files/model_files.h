@@ -20,7 +20,8 @@ struct yokei_model_config {
     struct yoke_gpt2_config gpt2;
     struct yoke_llama_config llama;
 };
-static inline struct yokei_model yokei_model_of(const struct yoke_gpt2_config *gpt2, const struct yoke_llama_config *llama)
+static inline struct yokei_model yokei_model_of(const struct yoke_gpt2_config *gpt2,
+                                                const struct yoke_llama_config *llama)
 {
     return llama && llama->size ? (struct yokei_model){ NULL, llama } : (struct yokei_model){ gpt2, NULL };
 }
@@ -48,7 +49,8 @@ struct yokei_config_rest {
  * The config.json that Hugging Face's programs read, as one malloc'ed text. YOKE_ECONFIG, YOKE_EDATA (the
  * source is not JSON), YOKE_ENOMEM.
  */
-yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei_config_rest *rest, char **text_out);
+yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei_config_rest *rest,
+                                    char **text_out);
 /** Write the same to a file, without a source: f32, without bos and eos. */
 yoke_status yokei_model_write(const char *path, struct yokei_model model);
 yoke_status yokei_model_check(struct yokei_model model);
@@ -74,6 +76,7 @@ yoke_status yokei_model_tensor(struct yokei_model model, int64_t index, struct y
  * tied, an lm_head.weight must equal the embedding. Errors: YOKE_EDATA lists all problems at once with file,
  * tensors and reasons.
  */
-yoke_status yokei_model_find(const struct yokei_safetensors *tensors, struct yokei_model model, const struct yokei_tensor *found_out[]);
+yoke_status yokei_model_find(const struct yokei_safetensors *tensors, struct yokei_model model,
+                             const struct yokei_tensor *found_out[]);
 
 #endif

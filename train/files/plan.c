@@ -27,26 +27,34 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "measured_seconds", YOKEI_JSON_F64, RANK(measured_seconds), false, 0, LIMIT },
     { 0 },
 };
-static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_plan_rank), false, YOKE_ECONFIG };
+static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_plan_rank), false,
+                                                      YOKE_ECONFIG };
 
-#define PROGRESS(member) offsetof(struct yokei_plan_progress, member), sizeof(((struct yokei_plan_progress *)0)->member)
+#define PROGRESS(member) \
+    offsetof(struct yokei_plan_progress, member), sizeof(((struct yokei_plan_progress *)0)->member)
 static const struct yokei_json_field PROGRESS_FIELDS[] = {
     { "step", YOKEI_JSON_I64, PROGRESS(step), true, 1, LIMIT },
     { "permille", YOKEI_JSON_I64, PROGRESS(permille), true, 0, 1000 },
     { 0 },
 };
-static const struct yokei_json_schema PROGRESS_SCHEMA = { PROGRESS_FIELDS, sizeof(struct yokei_plan_progress), false, YOKE_ECONFIG };
+static const struct yokei_json_schema PROGRESS_SCHEMA = { PROGRESS_FIELDS, sizeof(struct yokei_plan_progress),
+                                                          false, YOKE_ECONFIG };
 
 _Static_assert(sizeof(size_t) == sizeof(int64_t), "a size is read and written as a 64-bit integer");
-#define MEMORY(member) { #member, YOKEI_JSON_I64, offsetof(struct yoke_memory_report, member), sizeof(size_t), false, 0, 1e18 }
+/* clang-format off */
+#define MEMORY(member) { #member, YOKEI_JSON_I64, offsetof(struct yoke_memory_report, member), \
+        sizeof(size_t), false, 0, 1e18 }
+/* clang-format on */
 static const struct yokei_json_field MEMORY_FIELDS[] = {
-    MEMORY(weights), MEMORY(gradients), MEMORY(optimizer), MEMORY(activations), MEMORY(stash), MEMORY(boundaries), MEMORY(received),
-    MEMORY(layer_workspace), MEMORY(unused), MEMORY(workspace), MEMORY(scratch), MEMORY(total), MEMORY(staging_shared), MEMORY(staging),
-    MEMORY(host), { 0 },
+    MEMORY(weights),        MEMORY(gradients),  MEMORY(optimizer), MEMORY(activations),
+    MEMORY(stash),          MEMORY(boundaries), MEMORY(received),  MEMORY(layer_workspace),
+    MEMORY(unused),         MEMORY(workspace),  MEMORY(scratch),   MEMORY(total),
+    MEMORY(staging_shared), MEMORY(staging),    MEMORY(host),      { 0 },
 };
-static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report), false, YOKE_ECONFIG };
+static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report),
+                                                        false, YOKE_ECONFIG };
 
-#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name,)
+#define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name, )
 #define PIPELINE_TEXT(name, text) text,
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
 static const char *const BALANCES[] = { "", "auto", "equal", NULL };
@@ -73,7 +81,8 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "chunk_bytes", YOKEI_JSON_I64, PLAN(chunk_bytes), true, 0, 1e15 },
     { "comm_costs", YOKEI_JSON_TEXT, PLAN(comm_costs), true },
     { "comm_shares", YOKEI_JSON_TEXT, PLAN(comm_shares), true },
-    { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_ranks) },
+    { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_ranks) },
     { "data", YOKEI_JSON_I64, PLAN(data), true, 0, 100000 },
     { "pipeline", YOKEI_JSON_I64, PLAN(pipeline), true, 0, 100000 },
     { "tensor", YOKEI_JSON_I64, PLAN(tensor), true, 0, 100000 },
@@ -101,12 +110,14 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "warmup", YOKEI_JSON_I64, PLAN(warmup), true, 0, 1e9 },
     { "steps", YOKEI_JSON_I64, PLAN(steps), true, 0, 1e9 },
     { "budget_seconds", YOKEI_JSON_F64, PLAN(budget_seconds), true, 0, 1e8 },
-    { "memory", YOKEI_JSON_ARRAY, PLAN(memory), false, 0, 100000, .schema = &MEMORY_SCHEMA, .count_offset = offsetof(struct yokei_plan, n_memory) },
+    { "memory", YOKEI_JSON_ARRAY, PLAN(memory), false, 0, 100000, .schema = &MEMORY_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_memory) },
     { "progress", YOKEI_JSON_ARRAY, PLAN(progress), true, 0, 100000, .schema = &PROGRESS_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_progress) },
     { 0 },
 };
-const struct yokei_json_schema yokei_plan_schema = { PLAN_FIELDS, sizeof(struct yokei_plan), false, YOKE_ECONFIG };
+const struct yokei_json_schema yokei_plan_schema = { PLAN_FIELDS, sizeof(struct yokei_plan), false,
+                                                     YOKE_ECONFIG };
 
 /*
  * Whether the text has the form of a device, "host" or "opencl:0". Whether the device exists is found when it
@@ -114,17 +125,23 @@ const struct yokei_json_schema yokei_plan_schema = { PLAN_FIELDS, sizeof(struct 
  */
 static bool is_device(const char *text)
 {
-    const size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_"), digits = text[name] == ':' ? strspn(text + name + 1, "0123456789") : 0;
+    const size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_"),
+                 digits = text[name] == ':' ? strspn(text + name + 1, "0123456789") : 0;
     return name && (!text[name] || (digits && !text[name + 1 + digits]));
 }
 
 static yoke_status check_rank(const struct yokei_plan_rank *rank, int64_t index, const char *where)
 {
     if (!is_device(rank->device))
-        return yoke_fail(YOKE_ECONFIG, "%s: ranks[%lld].device is \"%s\"; name one, such as \"host\" or \"opencl:0\"", where, (long long)index, rank->device);
-    if (rank->samples < 0 || rank->micro_batch < 0 || rank->micro_batch > rank->samples || (rank->samples > 0 && rank->micro_batch == 0))
-        return yoke_fail(YOKE_ECONFIG, "%s: ranks[%lld].micro_batch is %lld; it must be between 1 and the rank's %lld samples", where,
-                         (long long)index, (long long)rank->micro_batch, (long long)rank->samples);
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: ranks[%lld].device is \"%s\"; name one, such as \"host\" or \"opencl:0\"",
+                         where, (long long)index, rank->device);
+    if (rank->samples < 0 || rank->micro_batch < 0 || rank->micro_batch > rank->samples
+        || (rank->samples > 0 && rank->micro_batch == 0))
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: ranks[%lld].micro_batch is %lld; it must be between 1 and the rank's %lld samples", where,
+            (long long)index, (long long)rank->micro_batch, (long long)rank->samples);
     return YOKE_OK;
 }
 
@@ -147,7 +164,9 @@ yoke_status yokei_plan_numbers(const char *what, const char *text, int n, int64_
         }
     }
     free(list);
-    return yoke_fail(YOKE_ECONFIG, "%s \"%s\": give %d whole numbers of at least 1, with commas or colons between them", what, text, n);
+    return yoke_fail(YOKE_ECONFIG,
+                     "%s \"%s\": give %d whole numbers of at least 1, with commas or colons between them",
+                     what, text, n);
 }
 
 yoke_status yokei_plan_widths(const struct yokei_plan *plan, int **widths_out)
@@ -185,21 +204,30 @@ static yoke_status check_recompute(const struct yokei_plan *plan, const char *wh
         const char *const *word = yokei_recompute_words;
         while (*word && (strlen(*word) != bytes || strncmp(*word, at, bytes) != 0)) word++;
         if (!*word)
-            return yoke_fail(YOKE_ECONFIG, "%s: recompute is \"%s\", but \"%.*s\" is none of none, attention, full", where, plan->recompute, (int)bytes, at);
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s: recompute is \"%s\", but \"%.*s\" is none of none, attention, full", where,
+                             plan->recompute, (int)bytes, at);
         at += bytes + (at[bytes] != 0);
     }
     if (n <= 1 || n == n_stages) return YOKE_OK;
-    return yoke_fail(YOKE_ECONFIG, "%s: recompute is \"%s\"; give one word, or one for each of %lld stages", where, plan->recompute, (long long)n_stages);
+    return yoke_fail(YOKE_ECONFIG, "%s: recompute is \"%s\"; give one word, or one for each of %lld stages",
+                     where, plan->recompute, (long long)n_stages);
 }
 
 /* Check that a list is empty, or has n numbers, or has `otherwise` numbers (0: no other length). */
-static yoke_status check_list(const char *where, const char *key, const char *text, int64_t n, int64_t otherwise)
+static yoke_status check_list(const char *where, const char *key, const char *text, int64_t n,
+                              int64_t otherwise)
 {
     int64_t *list = NULL;
-    if (n > 1000000) return yoke_fail(YOKE_ECONFIG, "%s: %s would have %lld entries: pipeline, tensor or chunks is too large", where, key, (long long)n);
+    if (n > 1000000)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: %s would have %lld entries: pipeline, tensor or chunks is too large", where,
+                         key, (long long)n);
     yoke_status status = yokei_plan_numbers(key, text, (int)n, &list);
-    if (status && otherwise > 0 && otherwise != n && !yokei_plan_numbers(key, text, (int)otherwise, &list)) status = YOKE_OK;
-    else if (status) status = yoke_fail_context(status, "%s", where);
+    if (status && otherwise > 0 && otherwise != n && !yokei_plan_numbers(key, text, (int)otherwise, &list))
+        status = YOKE_OK;
+    else if (status)
+        status = yoke_fail_context(status, "%s", where);
     free(list);
     return status;
 }
@@ -216,16 +244,24 @@ static int64_t used_replicas(const struct yokei_plan *plan, int64_t width)
  */
 static yoke_status check_layout(const struct yokei_plan *plan, const char *where, int64_t width)
 {
-    YOKE_TRY(check_list(where, "layers", plan->layers, YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->chunks, 1), 0));
-    YOKE_TRY(check_list(where, "tensor_shares", plan->tensor_shares, plan->stage_tensor[0] ? width : YOKE_MAX(plan->tensor, 1), 0));
-    YOKE_TRY(check_list(where, "zero_shares", plan->zero_shares, YOKE_MAX(plan->data, 1), used_replicas(plan, width)));
+    YOKE_TRY(check_list(where, "layers", plan->layers,
+                        YOKE_MAX(plan->pipeline, 1) * YOKE_MAX(plan->chunks, 1), 0));
+    YOKE_TRY(check_list(where, "tensor_shares", plan->tensor_shares,
+                        plan->stage_tensor[0] ? width : YOKE_MAX(plan->tensor, 1), 0));
+    YOKE_TRY(check_list(where, "zero_shares", plan->zero_shares, YOKE_MAX(plan->data, 1),
+                        used_replicas(plan, width)));
     YOKE_TRY(check_recompute(plan, where));
     if (plan->n_ranks == 1 && (plan->comm_costs[0] || plan->comm_shares[0]))
-        return yoke_fail(YOKE_ECONFIG, "%s: %s is \"%s\", but the plan has one rank, which exchanges nothing: it must be \"\"", where,
-                         plan->comm_costs[0] ? "comm_costs" : "comm_shares", plan->comm_costs[0] ? plan->comm_costs : plan->comm_shares);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: %s is \"%s\", but the plan has one rank, which exchanges nothing: it must be \"\"", where,
+            plan->comm_costs[0] ? "comm_costs" : "comm_shares",
+            plan->comm_costs[0] ? plan->comm_costs : plan->comm_shares);
     if (!plan->schedule_text) return YOKE_OK;
     if (plan->schedule[0])
-        return yoke_fail(YOKE_ECONFIG, "%s: schedule is \"%s\" and schedule_text is given too: one of them must be \"\"", where, plan->schedule);
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: schedule is \"%s\" and schedule_text is given too: one of them must be \"\"",
+                         where, plan->schedule);
     char source[4400];
     struct yokei_schedule schedule;
     yokei_text(source, sizeof source, "%s: schedule_text", where);
@@ -237,16 +273,24 @@ static yoke_status check_layout(const struct yokei_plan *plan, const char *where
 /* Check the data hash, the length of the run, and its recorded progress. */
 static yoke_status check_run(const struct yokei_plan *plan, const char *where)
 {
-    if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0 && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))
-        return yoke_fail(YOKE_ECONFIG, "%s: data_hash is \"%s\"; 16 hexadecimal digits are wanted, or \"" YOKEI_ANY_DATA "\" for a plan that goes with any data",
+    if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0
+        && (strlen(plan->data_hash) != 16 || strspn(plan->data_hash, "0123456789abcdef") != 16))
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: data_hash is \"%s\"; 16 hexadecimal digits are wanted, or \"" YOKEI_ANY_DATA
+                         "\" for a plan that goes with any data",
                          where, plan->data_hash);
     if (plan->steps == 0 && plan->budget_seconds == 0)
-        return yoke_fail(YOKE_ECONFIG, "%s: steps and budget_seconds are both 0, so the run would do nothing: give one of them", where);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: steps and budget_seconds are both 0, so the run would do nothing: give one of them", where);
     for (int64_t i = 1; i < plan->n_progress; i++)
-        if (plan->progress[i].step <= plan->progress[i - 1].step || plan->progress[i].permille < plan->progress[i - 1].permille)
-            return yoke_fail(YOKE_ECONFIG, "%s: progress[%lld] is step %lld at %lld permille, behind step %lld at %lld: steps must rise, permille may not fall",
-                             where, (long long)i, (long long)plan->progress[i].step, (long long)plan->progress[i].permille,
-                             (long long)plan->progress[i - 1].step, (long long)plan->progress[i - 1].permille);
+        if (plan->progress[i].step <= plan->progress[i - 1].step
+            || plan->progress[i].permille < plan->progress[i - 1].permille)
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "%s: progress[%lld] is step %lld at %lld permille, behind step %lld at %lld: steps must rise, permille may not fall",
+                where, (long long)i, (long long)plan->progress[i].step, (long long)plan->progress[i].permille,
+                (long long)plan->progress[i - 1].step, (long long)plan->progress[i - 1].permille);
     return YOKE_OK;
 }
 
@@ -254,13 +298,17 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
 {
     const struct yokei_model model = yokei_plan_model(plan);
     if (!plan->model.size == !plan->llama.size)
-        return yoke_fail(YOKE_ECONFIG, "%s: %s; give \"model\" with the sizes of a GPT-2, or \"llama\" with those of a Llama", where,
-                         plan->model.size ? "there are two models" : "the required key \"model\" is missing");
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: %s; give \"model\" with the sizes of a GPT-2, or \"llama\" with those of a Llama", where,
+            plan->model.size ? "there are two models" : "the required key \"model\" is missing");
     yoke_status status = yokei_model_check(model);
     if (status) return yoke_fail_context(status, "%s: %s", where, model.llama ? "llama" : "model");
     if (plan->sequence > yokei_model_positions(model))
-        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s is %lld; lower the sequence length", where, (long long)plan->sequence,
-                         model.llama ? "llama.max_position_embeddings" : "model.n_positions", (long long)yokei_model_positions(model));
+        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s is %lld; lower the sequence length",
+                         where, (long long)plan->sequence,
+                         model.llama ? "llama.max_position_embeddings" : "model.n_positions",
+                         (long long)yokei_model_positions(model));
     YOKE_TRY(check_run(plan, where));
     int64_t sum = 0;
     for (int64_t i = 0; i < plan->n_ranks; i++) {
@@ -271,20 +319,27 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
     status = ranks_of_replica(plan, &width);
     if (status) return yoke_fail_context(status, "%s: stage_tensor", where);
     if (sum != plan->batch * width)
-        return yoke_fail(YOKE_ECONFIG, "%s: the samples of all ranks add up to %lld, but batch is %lld%s; they must agree", where,
-                         (long long)sum, (long long)plan->batch, width > 1 ? ", times the ranks of a replica" : "");
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: the samples of all ranks add up to %lld, but batch is %lld%s; they must agree",
+                         where, (long long)sum, (long long)plan->batch,
+                         width > 1 ? ", times the ranks of a replica" : "");
     if (plan->data && plan->data * width != plan->n_ranks)
-        return yoke_fail(YOKE_ECONFIG, "%s: data is %lld replicas of %lld ranks each, but there are %lld ranks; they must agree", where, (long long)plan->data,
-                         (long long)width, (long long)plan->n_ranks);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: data is %lld replicas of %lld ranks each, but there are %lld ranks; they must agree", where,
+            (long long)plan->data, (long long)width, (long long)plan->n_ranks);
     return check_layout(plan, where, width);
 }
 
-static yoke_status check_read(yoke_status status, struct yokei_plan *plan, const char *where, struct yokei_plan *plan_out)
+static yoke_status check_read(yoke_status status, struct yokei_plan *plan, const char *where,
+                              struct yokei_plan *plan_out)
 {
     YOKE_TRY(status);
     status = yokei_plan_check(plan, where);
-    if (status) yokei_plan_free(plan);
-    else *plan_out = *plan;
+    if (status)
+        yokei_plan_free(plan);
+    else
+        *plan_out = *plan;
     return status;
 }
 
@@ -298,16 +353,20 @@ yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out)
 {
     struct yokei_plan plan = defaults();
     char why[1024];
-    const yoke_status status = check_read(yokei_json_read(path, &yokei_plan_schema, &plan), &plan, path, plan_out);
+    const yoke_status status = check_read(yokei_json_read(path, &yokei_plan_schema, &plan), &plan, path,
+                                          plan_out);
     if (status != YOKE_ECONFIG || !yokei_is_there(path)) return status;
     yokei_text(why, sizeof why, "%s", yoke_last_error());
-    return yoke_fail(status, "%s; mend it, or take a plan.json as yoke train writes it into its run folder, or yoke plan -o", why);
+    return yoke_fail(
+        status,
+        "%s; mend it, or take a plan.json as yoke train writes it into its run folder, or yoke plan -o", why);
 }
 
 yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out)
 {
     struct yokei_plan plan = defaults();
-    return check_read(yokei_json_parse(where, text, bytes, &yokei_plan_schema, &plan), &plan, where, plan_out);
+    return check_read(yokei_json_parse(where, text, bytes, &yokei_plan_schema, &plan), &plan, where,
+                      plan_out);
 }
 
 yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan)

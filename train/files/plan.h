@@ -14,11 +14,12 @@
 #define YOKEI_ANY_DATA "any" /* the data_hash of a plan that was made without data */
 
 struct yokei_plan_rank {
-    char device[32];       /* "opencl:0" */
-    double share;          /* share of the measured speed, in (0, 1]; informative, because `samples` decides */
-    int64_t samples;       /* sequences of each step's batch; 0: the rank is left out of the run */
-    int64_t micro_batch;   /* sequences of one pass through the model */
-    int64_t threads;       /* host threads with which the rank computes; sums of a host device may depend on this number */
+    char device[32];     /* "opencl:0" */
+    double share;        /* share of the measured speed, in (0, 1]; informative, because `samples` decides */
+    int64_t samples;     /* sequences of each step's batch; 0: the rank is left out of the run */
+    int64_t micro_batch; /* sequences of one pass through the model */
+    int64_t threads; /* host threads with which the rank computes; sums of a host device may depend on this
+                        number */
     /* the rank as the job was started, because a plan lists ranks as they are placed on the mesh; -1:
      * unknown, same as here */
     int64_t job_rank;
@@ -26,7 +27,8 @@ struct yokei_plan_rank {
      * the run; 0: unknown */
     double predicted_seconds, measured_seconds;
 };
-struct yokei_plan_progress { /* in a run with a time budget, `permille` of the budget were spent from this step on */
+struct yokei_plan_progress { /* in a run with a time budget, `permille` of the budget were spent from this
+                                step on */
     int64_t step, permille;
 };
 
@@ -34,19 +36,19 @@ struct yokei_plan {
     int64_t version;
     struct yoke_gpt2_config model;  /* in a plan of a GPT-2; size 0: the plan has another model */
     struct yoke_llama_config llama; /* in a plan of a Llama */
-    char precision[8];      /* "fp32", "bf16" or "fp16" */
+    char precision[8];              /* "fp32", "bf16" or "fp16" */
     uint64_t seed;
-    int64_t batch;          /* sequences of one optimizer step, over all ranks */
-    int64_t sequence;       /* tokens of one sequence */
-    char data_hash[24];     /* yokei_tokens_hash of the tokens as 16 hexadecimal digits, or YOKEI_ANY_DATA */
+    int64_t batch;      /* sequences of one optimizer step, over all ranks */
+    int64_t sequence;   /* tokens of one sequence */
+    char data_hash[24]; /* yokei_tokens_hash of the tokens as 16 hexadecimal digits, or YOKEI_ANY_DATA */
     /*
      * algorithm for the sum of gradients: one of YOKE_ALGORITHMS; "auto": by size, and the same in every run
      */
     char all_reduce[32];
-    int64_t bucket_bytes;   /* size of the gradients' buckets */
-    int64_t chunk_bytes;    /* size of a chunk in the pipelines of collectives */
-    char comm_costs[256];   /* measured cost model of the collectives; "": none */
-    char comm_shares[256];  /* the ranks' shares of their sums, given or measured; "": none */
+    int64_t bucket_bytes;  /* size of the gradients' buckets */
+    int64_t chunk_bytes;   /* size of a chunk in the pipelines of collectives */
+    char comm_costs[256];  /* measured cost model of the collectives; "": none */
+    char comm_shares[256]; /* the ranks' shares of their sums, given or measured; "": none */
     struct yokei_plan_rank *ranks;
     int64_t n_ranks;
     /*
@@ -54,23 +56,26 @@ struct yokei_plan {
      * replica.
      */
     int64_t data, pipeline, tensor, chunks;
-    char stage_tensor[256]; /* ranks of each stage, if stages have different numbers: "2,1"; "": all stages have `tensor` ranks */
+    char stage_tensor[256]; /* ranks of each stage, if stages have different numbers: "2,1"; "": all stages
+                               have `tensor` ranks */
     char schedule[32];      /* a kind of schedule: "1f1b"; "": default */
     char *schedule_text;    /* instead of `schedule`: the lines of the user's own schedule; NULL: none */
     char layers[256];       /* blocks of each virtual stage: "3,5"; "": equal */
     char recompute[256];
     int64_t sequence_parallel; /* 0, 1 */
-    char tensor_shares[256]; /* "3:1"; "": equal */
-    int64_t zero;            /* 0 or 1; 1: optimizer states are divided over the replicas */
-    char zero_shares[2048];  /* the replicas' slices of these states: "3:1"; "": equal, or by free memory with zero 1 */
-    char balance[8];        /* how layers, tensor_shares and samples were chosen if not given: "auto", "equal"; "": unknown */
-    char placement[8];      /* order of the ranks on the mesh: "host", "rank"; "": same as "rank" */
+    char tensor_shares[256];   /* "3:1"; "": equal */
+    int64_t zero;              /* 0 or 1; 1: optimizer states are divided over the replicas */
+    char zero_shares[2048]; /* the replicas' slices of these states: "3:1"; "": equal, or by free memory with
+                               zero 1 */
+    char balance[8];   /* how layers, tensor_shares and samples were chosen if not given: "auto", "equal"; "":
+                          unknown */
+    char placement[8]; /* order of the ranks on the mesh: "host", "rank"; "": same as "rank" */
     double predicted_step_seconds, measured_step_seconds; /* seconds of a whole step; 0: unknown */
     /* The optimizer, and the length of the run: a number of steps, or a time budget. */
     double learning_rate, min_learning_rate, weight_decay, beta1, beta2, clip;
-    double loss_scale;      /* the initial loss scale; 0: by precision */
-    int64_t warmup;         /* steps until the full learning rate is reached */
-    int64_t steps;          /* 0: the run ends when budget_seconds are spent */
+    double loss_scale; /* the initial loss scale; 0: by precision */
+    int64_t warmup;    /* steps until the full learning rate is reached */
+    int64_t steps;     /* 0: the run ends when budget_seconds are spent */
     double budget_seconds;
     struct yoke_memory_report *memory; /* planned memory of each rank; informative */
     int64_t n_memory;
@@ -82,12 +87,19 @@ struct yokei_plan {
  * Initial values of a plan that is made from options. A plan that is read from a file must have every key
  * that decides the run's numbers.
  */
-#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", .data_hash = YOKEI_ANY_DATA, .all_reduce = "auto", .learning_rate = 1e-3, \
-                          .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .clip = 1, \
+/* clang-format off */
+#define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", \
+        .data_hash = YOKEI_ANY_DATA, .all_reduce = "auto", .learning_rate = 1e-3, \
+                          .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, \
+        .clip = 1, \
                           .warmup = 20, .steps = 1000 }
+/* clang-format on */
 
 /** The plan's model, of either kind. It points into the plan. */
-static inline struct yokei_model yokei_plan_model(const struct yokei_plan *plan) { return yokei_model_of(&plan->model, &plan->llama); }
+static inline struct yokei_model yokei_plan_model(const struct yokei_plan *plan)
+{
+    return yokei_model_of(&plan->model, &plan->llama);
+}
 /**
  * The fields above, for files that contain a plan. After reading with this schema, the caller must still call
  * yokei_plan_check.

@@ -33,12 +33,13 @@ static yoke_status join(struct yokei_safetensors *st)
     st->tensors = calloc(n + 1, sizeof *st->tensors);
     if (!st->tensors) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a list of %zu tensors", st->path, n);
     for (size_t i = 0; i < st->n_files; i++)
-        for (size_t j = 0; j < st->files[i].n_tensors; j++) st->tensors[st->n_tensors++] = st->files[i].tensors[j];
+        for (size_t j = 0; j < st->files[i].n_tensors; j++)
+            st->tensors[st->n_tensors++] = st->files[i].tensors[j];
     qsort(st->tensors, n, sizeof *st->tensors, by_name);
     for (size_t i = 1; i < n; i++)
         if (strcmp(st->tensors[i - 1].name, st->tensors[i].name) == 0)
-            return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is in both %s and %s", st->path, st->tensors[i].name,
-                             st->tensors[i - 1].file, st->tensors[i].file);
+            return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is in both %s and %s", st->path,
+                             st->tensors[i].name, st->tensors[i - 1].file, st->tensors[i].file);
     return YOKE_OK;
 }
 
@@ -46,7 +47,8 @@ static yoke_status add_file(struct yokei_safetensors *st, const char *path, unsi
 {
     for (size_t i = 0; i < st->n_files; i++)
         if (strcmp(st->files[i].path, path) == 0) return YOKE_OK;
-    if (st->n_files == MAX_FILES) return yoke_fail(YOKE_EDATA, "%s: names more than %d files", st->path, MAX_FILES);
+    if (st->n_files == MAX_FILES)
+        return yoke_fail(YOKE_EDATA, "%s: names more than %d files", st->path, MAX_FILES);
     struct yokei_safetensors_file *files = realloc(st->files, (st->n_files + 1) * sizeof *files);
     if (!files) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its list of files", st->path);
     st->files = files;
@@ -59,13 +61,17 @@ static yoke_status add_file(struct yokei_safetensors *st, const char *path, unsi
  * The path of a shard beside its index. The name of the shard comes from a file, so it must not lead out of
  * the folder.
  */
-static yoke_status shard_path(const struct yokei_safetensors *st, const char *name, const char *shard, char *out, size_t bytes)
+static yoke_status shard_path(const struct yokei_safetensors *st, const char *name, const char *shard,
+                              char *out, size_t bytes)
 {
     if (!shard || !*shard || strchr(shard, '/') || shard[0] == '.')
-        return yoke_fail(YOKE_EDATA, "%s: weight_map[\"%.120s\"] is not the name of a file in the same folder", st->path, name);
+        return yoke_fail(YOKE_EDATA,
+                         "%s: weight_map[\"%.120s\"] is not the name of a file in the same folder", st->path,
+                         name);
     const char *slash = strrchr(st->path, '/');
     int folder = slash ? (int)(slash - st->path) + 1 : 0;
-    if ((size_t)folder + strlen(shard) >= bytes) return yoke_fail(YOKE_EDATA, "%s: weight_map[\"%.120s\"] is too long", st->path, name);
+    if ((size_t)folder + strlen(shard) >= bytes)
+        return yoke_fail(YOKE_EDATA, "%s: weight_map[\"%.120s\"] is too long", st->path, name);
     yokei_text(out, bytes, "%.*s%s", folder, st->path, shard);
     return YOKE_OK;
 }
@@ -76,16 +82,18 @@ static yoke_status check_index(const struct yokei_safetensors *st, json_t *map)
     const char *name;
     json_t *shard;
     char path[4096];
-    json_object_foreach(map, name, shard) {
+    json_object_foreach(map, name, shard)
+    {
         YOKE_TRY(shard_path(st, name, json_string_value(shard), path, sizeof path));
         const struct yokei_tensor *tensor = yokei_safetensors_find(st, name);
         if (!tensor || strcmp(tensor->file, path) != 0)
-            return yoke_fail(YOKE_EDATA, "%s: weight_map says that tensor \"%.120s\" is in %s, but it is not", st->path, name, path);
+            return yoke_fail(YOKE_EDATA, "%s: weight_map says that tensor \"%.120s\" is in %s, but it is not",
+                             st->path, name, path);
     }
     for (size_t i = 0; i < st->n_tensors; i++)
         if (!json_object_get(map, st->tensors[i].name))
-            return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" of %s is not in weight_map", st->path, st->tensors[i].name,
-                             st->tensors[i].file);
+            return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" of %s is not in weight_map", st->path,
+                             st->tensors[i].name, st->tensors[i].file);
     return YOKE_OK;
 }
 
@@ -93,11 +101,14 @@ static yoke_status open_shards(struct yokei_safetensors *st, json_t *root, unsig
 {
     json_t *map = json_object_get(root, "weight_map");
     if (!json_is_object(map) || json_object_size(map) == 0)
-        return yoke_fail(YOKE_EDATA, "%s: there is no object \"weight_map\"; this is no index of safetensors files", st->path);
+        return yoke_fail(YOKE_EDATA,
+                         "%s: there is no object \"weight_map\"; this is no index of safetensors files",
+                         st->path);
     const char *name;
     json_t *shard;
     char path[4096];
-    json_object_foreach(map, name, shard) {
+    json_object_foreach(map, name, shard)
+    {
         YOKE_TRY(shard_path(st, name, json_string_value(shard), path, sizeof path));
         yoke_status status = add_file(st, path, flags);
         if (status) return yoke_fail_context(status, "%s names", st->path);
@@ -112,12 +123,14 @@ static yoke_status open_index(struct yokei_safetensors *st, unsigned flags)
     YOKE_TRY(yokei_map_open(st->path, YOKE_EDATA, &map));
     json_error_t error = { .text = "the file is empty" };
     json_t *root = map.bytes == 0 || map.bytes > YOKEI_SAFETENSORS_MAX_HEADER
-                       ? NULL : json_loadb((const char *)map.data, map.bytes, JSON_REJECT_DUPLICATES, &error);
+                       ? NULL
+                       : json_loadb((const char *)map.data, map.bytes, JSON_REJECT_DUPLICATES, &error);
     yoke_status status;
     if (map.bytes > YOKEI_SAFETENSORS_MAX_HEADER)
         status = yoke_fail(YOKE_EDATA, "%s: has %zu bytes, too many for an index", st->path, map.bytes);
     else if (!root)
-        status = yoke_fail(YOKE_EDATA, "%s: is not valid JSON: line %d, column %d: %s", st->path, error.line, error.column, error.text);
+        status = yoke_fail(YOKE_EDATA, "%s: is not valid JSON: line %d, column %d: %s", st->path, error.line,
+                           error.column, error.text);
     else
         status = open_shards(st, root, flags);
     if (root) json_decref(root);
@@ -131,26 +144,35 @@ static yoke_status open_index(struct yokei_safetensors *st, unsigned flags)
  */
 static yoke_status is_pickled(const char *path, const char *folder)
 {
-    return yoke_fail(YOKE_EDATA, "%s: holds weights in PyTorch's own format, which is not read, as such a file can run code; convert them once: python3 -c 'import glob, torch, "
-                     "safetensors.torch as s; d = {}; [d.update(torch.load(f, map_location=\"cpu\", weights_only=True)) for f in "
-                     "sorted(glob.glob(\"%s/pytorch_model*.bin\"))]; s.save_file({k: v.clone().contiguous() for k, v in d.items()}, "
-                     "\"%s/model.safetensors\", metadata={\"format\": \"pt\"})' (pip install torch safetensors)", path, folder, folder);
+    return yoke_fail(
+        YOKE_EDATA,
+        "%s: holds weights in PyTorch's own format, which is not read, as such a file can run code; convert them once: python3 -c 'import glob, torch, "
+        "safetensors.torch as s; d = {}; [d.update(torch.load(f, map_location=\"cpu\", weights_only=True)) for f in "
+        "sorted(glob.glob(\"%s/pytorch_model*.bin\"))]; s.save_file({k: v.clone().contiguous() for k, v in d.items()}, "
+        "\"%s/model.safetensors\", metadata={\"format\": \"pt\"})' (pip install torch safetensors)",
+        path, folder, folder);
 }
 
 static yoke_status no_weights(const char *folder, const char *const names[2])
 {
     static const struct {
         const char *name, *what;
-    } others[] = { { "pytorch_model.bin", NULL }, { "pytorch_model.bin.index.json", NULL },
-                   { "consolidated.00.pth", "Meta's own format: convert it with transformers' convert_llama_weights_to_hf.py" },
-                   { "tf_model.h5", "TensorFlow's format" }, { "flax_model.msgpack", "Flax's format" }, { "adapter_model.safetensors", "an adapter (LoRA) for another "
+    } others[] = { { "pytorch_model.bin", NULL },
+                   { "pytorch_model.bin.index.json", NULL },
+                   { "consolidated.00.pth",
+                     "Meta's own format: convert it with transformers' convert_llama_weights_to_hf.py" },
+                   { "tf_model.h5", "TensorFlow's format" },
+                   { "flax_model.msgpack", "Flax's format" },
+                   { "adapter_model.safetensors",
+                     "an adapter (LoRA) for another "
                      "model: merge it into that model first, with PEFT's merge_and_unload" } };
     char file[4300];
     for (size_t i = 0; i < YOKE_COUNT(others); i++) {
         yokei_text(file, sizeof file, "%s/%s", folder, others[i].name);
         if (access(file, F_OK) != 0) continue;
         if (!others[i].what) return is_pickled(file, folder);
-        return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s, but %s, which is %s", folder, names[0], names[1], others[i].name, others[i].what);
+        return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s, but %s, which is %s", folder,
+                         names[0], names[1], others[i].name, others[i].what);
     }
     return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s", folder, names[0], names[1]);
 }
@@ -166,10 +188,15 @@ static yoke_status check_kind(const char *path)
     close(fd);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    const bool is_zip = n == 4 && memcmp(begin, "PK\3\4", 4) == 0, is_pickle = n == 4 && begin[0] == (char)0x80 && begin[1] >= 2 && begin[1] <= 5;
-    if (is_zip || (is_pickle && dot && (!strcmp(dot, ".bin") || !strcmp(dot, ".pt") || !strcmp(dot, ".pth")))) return is_pickled(path, folder);
+    const bool is_zip = n == 4 && memcmp(begin, "PK\3\4", 4) == 0,
+               is_pickle = n == 4 && begin[0] == (char)0x80 && begin[1] >= 2 && begin[1] <= 5;
+    if (is_zip || (is_pickle && dot && (!strcmp(dot, ".bin") || !strcmp(dot, ".pt") || !strcmp(dot, ".pth"))))
+        return is_pickled(path, folder);
     if (n == 4 && memcmp(begin, "GGUF", 4) == 0)
-        return yoke_fail(YOKE_EDATA, "%s: is a GGUF file, which is not read: take the model's safetensors, from which it was made", path);
+        return yoke_fail(
+            YOKE_EDATA,
+            "%s: is a GGUF file, which is not read: take the model's safetensors, from which it was made",
+            path);
     return YOKE_OK;
 }
 
@@ -179,19 +206,23 @@ static yoke_status resolve(const char *path, char **resolved_out)
     static const char *const names[] = { "model.safetensors", "model.safetensors.index.json" };
     struct stat info;
     bool is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    if (!is_folder) return (*resolved_out = strdup(path)) ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
+    if (!is_folder)
+        return (*resolved_out = strdup(path)) ? YOKE_OK
+                                              : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     char file[4096];
     for (size_t i = 0; i < YOKE_COUNT(names); i++) {
         yokei_text(file, sizeof file, "%s/%s", path, names[i]);
         if (yokei_is_there(file))
-            return (*resolved_out = strdup(file)) ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
+            return (*resolved_out = strdup(file)) ? YOKE_OK
+                                                  : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     }
     return no_weights(path, names);
 }
 
 yoke_status yokei_safetensors_open(const char *path, unsigned flags, struct yokei_safetensors **tensors_out)
 {
-    if (!path || !tensors_out) return yoke_fail(YOKE_EINVAL, "yokei_safetensors_open: path and tensors_out must not be NULL");
+    if (!path || !tensors_out)
+        return yoke_fail(YOKE_EINVAL, "yokei_safetensors_open: path and tensors_out must not be NULL");
     struct yokei_safetensors *st = calloc(1, sizeof *st);
     if (!st) return yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     yoke_status status;
@@ -283,25 +314,29 @@ static void convert_unaligned(const struct yokei_tensor *tensor, size_t n, yoke_
 yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
 {
     if (tensor->dtype != dtype && !(is_float(tensor->dtype) && is_float(dtype)))
-        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file, tensor->name, tensor->type,
-                         yoke_dtype_name(dtype));
+        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file,
+                         tensor->name, tensor->type, yoke_dtype_name(dtype));
     size_t width = yoke_dtype_bytes(tensor->dtype);
     if (width == 0 || n > tensor->bytes / width)
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %zu elements", tensor->file, tensor->name, n);
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %zu elements", tensor->file,
+                         tensor->name, n);
     if (n == 0) return YOKE_OK;
-    if (tensor->dtype == dtype) memcpy(out, tensor->data, n * width);
-    else convert_unaligned(tensor, n, dtype, out);
+    if (tensor->dtype == dtype)
+        memcpy(out, tensor->data, n * width);
+    else
+        convert_unaligned(tensor, n, dtype, out);
     return YOKE_OK;
 }
 
-yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const char *name, yoke_dtype dtype, int n_dims,
-                                   const int64_t shape[], void *out)
+yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const char *name, yoke_dtype dtype,
+                                   int n_dims, const int64_t shape[], void *out)
 {
     const struct yokei_tensor *tensor = yokei_safetensors_find(st, name);
     if (!tensor) {
         const char *nearest = yokei_safetensors_nearest(st, name);
-        return yoke_fail(YOKE_EDATA, "%s: there is no tensor \"%s\"%s%s%s", st->path, name, nearest ? "; the nearest name is \"" : "",
-                         nearest ? nearest : "", nearest ? "\"" : "");
+        return yoke_fail(YOKE_EDATA, "%s: there is no tensor \"%s\"%s%s%s", st->path, name,
+                         nearest ? "; the nearest name is \"" : "", nearest ? nearest : "",
+                         nearest ? "\"" : "");
     }
     bool same = tensor->n_dims == n_dims;
     for (int i = 0; same && i < n_dims; i++) same = tensor->shape[i] == shape[i];
@@ -309,7 +344,8 @@ yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const cha
         char have[200], want[200];
         yokei_shape_text(tensor->n_dims, tensor->shape, have, sizeof have);
         yokei_shape_text(n_dims, shape, want, sizeof want);
-        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" has shape %s; %s is wanted", tensor->file, name, have, want);
+        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" has shape %s; %s is wanted", tensor->file, name, have,
+                         want);
     }
     size_t width = yoke_dtype_bytes(tensor->dtype);
     return yokei_tensor_copy(tensor, width ? tensor->bytes / width : 0, dtype, out);

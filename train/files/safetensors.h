@@ -27,16 +27,19 @@ struct yokei_safetensors_writer;
 /** One tensor. In a reader, strings and data belong to the reader and live as long as it does. */
 struct yokei_tensor {
     const char *name;
-    yoke_dtype dtype;  /* YOKE_N_DTYPES for types of the format that Yoke does not have: BOOL, I16, U16, U32, U64, F8_… */
-    const char *type;  /* the type as the file spells it: "F32", "BF16", …; the writer ignores it */
-    int n_dims;        /* 0 for a scalar */
+    yoke_dtype dtype; /* YOKE_N_DTYPES for types of the format that Yoke does not have: BOOL, I16, U16, U32,
+                         U64, F8_… */
+    const char *type; /* the type as the file spells it: "F32", "BF16", …; the writer ignores it */
+    int n_dims;       /* 0 for a scalar */
     int64_t shape[YOKEI_TENSOR_MAX_DIMS];
-    size_t bytes;      /* the writer ignores it */
-    const void *data;  /* mapped memory, possibly unaligned: copy it, or use yokei_safetensors_load */
-    const char *file;  /* the file that holds the tensor */
+    size_t bytes;     /* the writer ignores it */
+    const void *data; /* mapped memory, possibly unaligned: copy it, or use yokei_safetensors_load */
+    const char *file; /* the file that holds the tensor */
 };
 
-enum yokei_safetensors_flags { YOKEI_SAFETENSORS_NO_HASH = 1 /* do not read all data to check the checksums */ };
+enum yokei_safetensors_flags {
+    YOKEI_SAFETENSORS_NO_HASH = 1 /* do not read all data to check the checksums */
+};
 
 /**
  * Open a .safetensors file, an index (.json), or a folder that holds model.safetensors or
@@ -72,11 +75,13 @@ yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_
  * rounded once). Integers are copied only to their own type. Errors: YOKE_EDATA (no such tensor, with the
  * most similar name; wrong shape or type).
  */
-yoke_status yokei_safetensors_load(const struct yokei_safetensors *tensors, const char *name, yoke_dtype dtype, int n_dims,
-                                   const int64_t shape[], void *out);
+yoke_status yokei_safetensors_load(const struct yokei_safetensors *tensors, const char *name,
+                                   yoke_dtype dtype, int n_dims, const int64_t shape[], void *out);
 
 /** A key and a value of __metadata__. */
-struct yokei_metadata { const char *key, *value; };
+struct yokei_metadata {
+    const char *key, *value;
+};
 
 /**
  * Begin to write a file tensor by tensor. Data goes to a temporary name beside `path`. After

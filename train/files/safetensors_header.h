@@ -34,7 +34,8 @@ const char *yokei_safetensors_bad_name(const char *name);
  * Map and check one file. Checksums are checked unless flags have NO_HASH. Errors are as in
  * yokei_safetensors_open.
  */
-yoke_status yokei_safetensors_file_open(const char *path, unsigned flags, struct yokei_safetensors_file *file_out);
+yoke_status yokei_safetensors_file_open(const char *path, unsigned flags,
+                                        struct yokei_safetensors_file *file_out);
 void yokei_safetensors_file_close(struct yokei_safetensors_file *file);
 
 #endif

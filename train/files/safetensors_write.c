@@ -16,7 +16,7 @@ struct yokei_safetensors_writer {
     int fd;                  /* descriptor of the temporary file */
     json_t *root, *metadata; /* metadata belongs to root; its checksums are filled in at commit */
     char **names;
-    size_t *ends;            /* end of each tensor's data, counted from the start of the data */
+    size_t *ends; /* end of each tensor's data, counted from the start of the data */
     uint64_t *hashes;
     size_t n_tensors, current, written;
     size_t header_bytes;
@@ -49,10 +49,15 @@ static yoke_status add_entry(struct yokei_safetensors_writer *writer, const stru
     const char *type = yokei_safetensors_type(tensor->dtype);
     const char *bad = tensor->name ? yokei_safetensors_bad_name(tensor->name) : "it is NULL";
     if (bad) return yoke_fail(YOKE_EINVAL, "%s: a tensor's name cannot be written: %s", writer->path, bad);
-    if (!type || tensor->n_dims < 0 || tensor->n_dims > YOKEI_TENSOR_MAX_DIMS || json_object_get(writer->root, tensor->name))
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its type or number of dimensions is not valid, or its "
-                         "name is there twice", writer->path, tensor->name);
-    size_t bytes = yoke_dtype_bytes(tensor->dtype), begin = writer->n_tensors ? writer->ends[writer->n_tensors - 1] : 0, end;
+    if (!type || tensor->n_dims < 0 || tensor->n_dims > YOKEI_TENSOR_MAX_DIMS
+        || json_object_get(writer->root, tensor->name))
+        return yoke_fail(
+            YOKE_EINVAL,
+            "%s: tensor \"%s\" cannot be written: its type or number of dimensions is not valid, or its "
+            "name is there twice",
+            writer->path, tensor->name);
+    size_t bytes = yoke_dtype_bytes(tensor->dtype),
+           begin = writer->n_tensors ? writer->ends[writer->n_tensors - 1] : 0, end;
     json_t *shape = json_array();
     bool overflow = false;
     for (int i = 0; i < tensor->n_dims; i++) {
@@ -61,15 +66,17 @@ static yoke_status add_entry(struct yokei_safetensors_writer *writer, const stru
     }
     if (overflow || __builtin_add_overflow(begin, bytes, &end) || end > INT64_MAX) {
         json_decref(shape);
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its size overflows", writer->path, tensor->name);
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its size overflows", writer->path,
+                         tensor->name);
     }
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", type, "shape", shape, "data_offsets", (json_int_t)begin,
-                              (json_int_t)end);
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", type, "shape", shape, "data_offsets",
+                              (json_int_t)begin, (json_int_t)end);
     char *name = strdup(tensor->name);
     if (!entry || !name || json_object_set_new(writer->root, tensor->name, entry)) {
         free(name);
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its name is not UTF-8, or memory is short", writer->path,
-                         tensor->name);
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: tensor \"%s\" cannot be written: its name is not UTF-8, or memory is short",
+                         writer->path, tensor->name);
     }
     writer->names[writer->n_tensors] = name;
     writer->ends[writer->n_tensors++] = end;
@@ -100,12 +107,16 @@ static yoke_status header_text(struct yokei_safetensors_writer *writer, char **t
     return YOKE_OK;
 }
 
-static yoke_status add_metadata(struct yokei_safetensors_writer *writer, const struct yokei_metadata *metadata, size_t n_metadata)
+static yoke_status add_metadata(struct yokei_safetensors_writer *writer,
+                                const struct yokei_metadata *metadata, size_t n_metadata)
 {
     for (size_t i = 0; i < n_metadata; i++)
-        if (strncmp(metadata[i].key, YOKEI_SAFETENSORS_HASH_PREFIX, sizeof YOKEI_SAFETENSORS_HASH_PREFIX - 1) == 0 ||
-            json_object_set_new(writer->metadata, metadata[i].key, json_string(metadata[i].value)))
-            return yoke_fail(YOKE_EINVAL, "%s: metadata \"%s\" cannot be written: it is reserved or not UTF-8", writer->path, metadata[i].key);
+        if (strncmp(metadata[i].key, YOKEI_SAFETENSORS_HASH_PREFIX, sizeof YOKEI_SAFETENSORS_HASH_PREFIX - 1)
+                == 0
+            || json_object_set_new(writer->metadata, metadata[i].key, json_string(metadata[i].value)))
+            return yoke_fail(YOKE_EINVAL,
+                             "%s: metadata \"%s\" cannot be written: it is reserved or not UTF-8",
+                             writer->path, metadata[i].key);
     return YOKE_OK;
 }
 
@@ -116,7 +127,9 @@ static yoke_status start_file(struct yokei_safetensors_writer *writer)
     YOKE_TRY(header_text(writer, &text, &bytes));
     if (bytes > YOKEI_SAFETENSORS_MAX_HEADER) {
         free(text);
-        return yoke_fail(YOKE_EINVAL, "%s: its header would have %zu bytes, above the format's limit of 100 MB", writer->path, bytes);
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: its header would have %zu bytes, above the format's limit of 100 MB",
+                         writer->path, bytes);
     }
     writer->header_bytes = bytes;
     const uint64_t length = htole64(bytes);
@@ -142,8 +155,8 @@ static yoke_status allocate(const char *path, size_t n_tensors, struct yokei_saf
         writer->state = XXH3_createState();
         writer->root = json_object();
         writer->metadata = json_object();
-        if (json_object_set_new(writer->root, "__metadata__", writer->metadata) == 0 && writer->path &&
-            writer->names && writer->ends && writer->hashes && writer->state) {
+        if (json_object_set_new(writer->root, "__metadata__", writer->metadata) == 0 && writer->path
+            && writer->names && writer->ends && writer->hashes && writer->state) {
             *writer_out = writer;
             return YOKE_OK;
         }
@@ -158,7 +171,8 @@ yoke_status yokei_safetensors_create(const char *path, const struct yokei_tensor
 {
     struct yokei_safetensors_writer *writer = NULL;
     if (!path || !writer_out || (n_tensors && !tensors) || (n_metadata && !metadata))
-        return yoke_fail(YOKE_EINVAL, "yokei_safetensors_create: path, tensors, metadata and writer_out must not be NULL");
+        return yoke_fail(YOKE_EINVAL,
+                         "yokei_safetensors_create: path, tensors, metadata and writer_out must not be NULL");
     YOKE_TRY(allocate(path, n_tensors, &writer));
     yoke_status status;
     YOKE_TRY_GOTO(add_metadata(writer, metadata, n_metadata), fail);
@@ -190,8 +204,8 @@ yoke_status yokei_safetensors_write(struct yokei_safetensors_writer *writer, con
     close_tensors(writer); /* empty tensors at the start */
     size_t room = writer->current < writer->n_tensors ? writer->ends[writer->current] - writer->written : 0;
     if (bytes > room)
-        return yoke_fail(YOKE_EINVAL, "%s: %zu bytes do not fit into tensor \"%s\", which waits for %zu", writer->path, bytes,
-                         room ? writer->names[writer->current] : "(none)", room);
+        return yoke_fail(YOKE_EINVAL, "%s: %zu bytes do not fit into tensor \"%s\", which waits for %zu",
+                         writer->path, bytes, room ? writer->names[writer->current] : "(none)", room);
     YOKE_TRY(write_all(writer, data, bytes));
     XXH3_64bits_update(writer->state, data, bytes);
     writer->written += bytes;
@@ -205,12 +219,13 @@ static yoke_status finish_file(struct yokei_safetensors_writer *writer)
     size_t bytes = 0;
     close_tensors(writer);
     if (writer->current < writer->n_tensors)
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" still waits for %zu bytes", writer->path, writer->names[writer->current],
-                         writer->ends[writer->current] - writer->written);
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" still waits for %zu bytes", writer->path,
+                         writer->names[writer->current], writer->ends[writer->current] - writer->written);
     YOKE_TRY(header_text(writer, &text, &bytes));
     bool failed = lseek(writer->fd, 8, SEEK_SET) < 0;
     yoke_status status = failed || bytes != writer->header_bytes
-                             ? yoke_fail(YOKE_EIO, "%s: its header cannot be rewritten: %s", writer->path, strerror(errno))
+                             ? yoke_fail(YOKE_EIO, "%s: its header cannot be rewritten: %s", writer->path,
+                                         strerror(errno))
                              : write_all(writer, text, bytes);
     free(text);
     YOKE_TRY(status);
@@ -240,7 +255,8 @@ yoke_status yokei_safetensors_save(const char *path, const struct yokei_tensor *
 {
     for (size_t i = 0; i < n_tensors; i++)
         if (!yokei_safetensors_type(tensors[i].dtype))
-            return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its type is not valid", path, tensors[i].name);
+            return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its type is not valid", path,
+                             tensors[i].name);
     struct yokei_tensor *sorted = calloc(n_tensors + 1, sizeof *sorted);
     if (!sorted) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write it", path);
     widest_first(tensors, n_tensors, sorted);
@@ -251,8 +267,10 @@ yoke_status yokei_safetensors_save(const char *path, const struct yokei_tensor *
         size_t begin = i ? writer->ends[i - 1] : 0;
         status = yokei_safetensors_write(writer, sorted[i].data, writer->ends[i] - begin);
     }
-    if (status) yokei_safetensors_abandon(writer);
-    else status = yokei_safetensors_commit(writer);
+    if (status)
+        yokei_safetensors_abandon(writer);
+    else
+        status = yokei_safetensors_commit(writer);
 done:
     free(sorted);
     return status;

@@ -19,19 +19,22 @@ struct fields {
     void *dropped; /* workspace: dy of own rows after dropout; NULL: there is no dropout */
 };
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
-                    size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
     yokei_rows_lay_out(shape, call, c.C, shape->dtype, &f->rows, bytes);
     f->drop = yokei_drop_p(shape, c.drop);
-    f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C, yoke_dtype_bytes(shape->dtype)) : NULL;
+    f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C,
+                                               yoke_dtype_bytes(shape->dtype))
+                             : NULL;
 }
 
 YOKEI_BYTES_OF
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     if (index == 0) {
@@ -54,11 +57,13 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C, .V = own.end - own.begin,
-                       .vocab_start = own.begin, .vocabulary = c.V, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                       .wte = call->weights[0], .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&f.rows, call->y)));
+    YOKE_TRY(YOKE_CALL(call, embed_forward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C,
+                       .V = own.end - own.begin, .vocab_start = own.begin, .vocabulary = c.V,
+                       .pos_start = call->pass->token_offset, .tokens = call->tokens, .wte = call->weights[0],
+                       .wpe = adds ? call->weights[1] : NULL, .y = yokei_rows_partial(&f.rows, call->y)));
     YOKE_TRY(yokei_rows_sum(call, &f.rows, call->y));
-    return f.drop > 0 ? yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->y, NULL, call->y) : YOKE_OK;
+    return f.drop > 0 ? yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->y, NULL, call->y)
+                      : YOKE_OK;
 }
 
 static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -70,18 +75,21 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-    if (f.drop > 0) YOKE_TRY(yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->dy, NULL, f.dropped));
+    if (f.drop > 0)
+        YOKE_TRY(yokei_drop_rows(layer, call, "embedding", f.drop, &f.rows, call->dy, NULL, f.dropped));
     YOKE_TRY(yokei_rows_all(call, &f.rows, f.drop > 0 ? f.dropped : call->dy, &dy));
-    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C, .V = own.end - own.begin,
-                     .vocab_start = own.begin, .vocabulary = c.V, .pos_start = call->pass->token_offset, .tokens = call->tokens,
-                     .dy = dy, .dwte = call->gradients[0], .dwpe = c.n_positions ? call->gradients[1] : NULL);
+    return YOKE_CALL(call, embed_backward, .dtype = s->dtype, .N = f.rows.N, .T = s->T, .C = c.C,
+                     .V = own.end - own.begin, .vocab_start = own.begin, .vocabulary = c.V,
+                     .pos_start = call->pass->token_offset, .tokens = call->tokens, .dy = dy,
+                     .dwte = call->gradients[0], .dwpe = c.n_positions ? call->gradients[1] : NULL);
 }
 
-#define EMBEDDING(config)                                                                                                             \
-    {                                                                                                                                 \
-        .size = sizeof(struct yoke_layer_type), .name = "embedding", .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_F,     \
-        .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W, .check = yokei_vocabulary_check, .parameter = parameter, .bytes = bytes_of,      \
-        .forward = forward, .backward_weight = backward_weight,                                                                       \
+#define EMBEDDING(config)                                                                               \
+    {                                                                                                   \
+        .size = sizeof(struct yoke_layer_type), .name = "embedding", .config_bytes = sizeof(config),    \
+        .input_until = YOKE_UNTIL_F, .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W,      \
+        .check = yokei_vocabulary_check, .parameter = parameter, .bytes = bytes_of, .forward = forward, \
+        .backward_weight = backward_weight,                                                             \
     }
 const struct yoke_layer_type yoke_layer_embedding = EMBEDDING(struct yoke_gpt2_config);
 const struct yoke_layer_type yoke_layer_llama_embedding = EMBEDDING(struct yoke_llama_config);

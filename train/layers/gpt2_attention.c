@@ -17,8 +17,8 @@ struct fields {
     void *d_o;              /* workspace: [N, H D] */
 };
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call,
-                    struct fields *f, size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
     yokei_half_lay_out(&half_type, layer, shape, call, &f->half, bytes);
@@ -26,13 +26,15 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->D = c->n_embd / c->n_head;
     f->H = width / f->D;
     f->first = yoke_place_range(shape->place, c->n_head).begin;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * f->H, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * f->H,
+                             yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
     f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * width, yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     return yokei_half_parameter(&half_type, layer, place, index, out);
 }
@@ -41,13 +43,14 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
  * The geometry and inputs of the attention, which both directions share. q, k and v lie side by side in the
  * rows of qkv, each `ld` wide.
  */
-#define ATTENTION_OF(s, f, ld, part)                                                                                    \
-    .head_start = (f).first, .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),        \
-    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,                     \
-    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D,                \
-    .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).half.inner, .ldq = 3 * (ld),                                  \
-    .k = yoke_at((f).half.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).half.inner, 2 * (part)), .ldv = 3 * (ld),     \
-    .o = (f).half.outer, .ldo = (ld), .lse = (f).lse
+#define ATTENTION_OF(s, f, ld, part)                                                                     \
+    .head_start = (f).first,                                                                             \
+    .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),                  \
+    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,      \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D, \
+    .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).half.inner, .ldq = 3 * (ld),                   \
+    .k = yoke_at((f).half.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).half.inner, 2 * (part)),       \
+    .ldv = 3 * (ld), .o = (f).half.outer, .ldo = (ld), .lse = (f).lse
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
@@ -72,8 +75,9 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     const size_t part = (size_t)ld * yoke_dtype_bytes(s->dtype);
     void *dqkv = f.half.dinner;
     YOKE_TRY(yokei_half_backward_leave(call, &f.half, f.d_o));
-    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(s, f, ld, part), .d_o = f.d_o, .lddo = ld, .dq = dqkv, .lddq = 3 * ld,
-                       .dk = yoke_at(dqkv, part), .lddk = 3 * ld, .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * ld));
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(s, f, ld, part), .d_o = f.d_o, .lddo = ld,
+                       .dq = dqkv, .lddq = 3 * ld, .dk = yoke_at(dqkv, part), .lddk = 3 * ld,
+                       .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * ld));
     return yokei_half_backward_enter(call, &f.half);
 }
 

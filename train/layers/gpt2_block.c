@@ -15,8 +15,9 @@ int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *l
     return units;
 }
 
-void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
-                        const struct yoke_layer_call *call, struct yokei_half *h, size_t bytes[YOKE_N_PARTS])
+void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer,
+                        const struct yoke_shape *shape, const struct yoke_layer_call *call,
+                        struct yokei_half *h, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
     const int64_t C = c->n_embd;
@@ -46,8 +47,8 @@ void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *la
     h->dropped = h->drop > 0 ? yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow) : NULL;
 }
 
-bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
-                          struct yoke_parameter *out)
+bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer,
+                          const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
     const int64_t C = c->n_embd, outer = type->outer * C, inner = type->parts * outer;
@@ -66,19 +67,23 @@ bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *
          * GPT-2 initializes the weights that write to the residual with a smaller deviation, which depends on
          * the number of halves that add to it.
          */
-        [YOKEI_HALF_OUT_WEIGHT] = { type->out, "weight", YOKE_INIT_NORMAL, std / sqrt(2.0 * (double)c->n_layer), outer, C },
+        [YOKEI_HALF_OUT_WEIGHT] = { type->out, "weight", YOKE_INIT_NORMAL,
+                                    std / sqrt(2.0 * (double)c->n_layer), outer, C },
         [YOKEI_HALF_OUT_BIAS] = { type->out, "bias", YOKE_INIT_ZEROS, 0, C, 0 },
     };
     char suffix[64];
     if (index < 0 || index >= (int)YOKE_COUNT(list)) return false;
     yokei_text(suffix, sizeof suffix, "%s.%s", list[index].name, list[index].kind);
-    yokei_parameter(out, layer->name, suffix, list[index].init, list[index].std, list[index].rows, list[index].columns);
+    yokei_parameter(out, layer->name, suffix, list[index].init, list[index].std, list[index].rows,
+                    list[index].columns);
     int64_t width;
     const int64_t units = yokei_half_units(type, layer, &width);
     if (index == YOKEI_HALF_IN_WEIGHT || index == YOKEI_HALF_IN_BIAS)
         yokei_deal(&out->shard[index == YOKEI_HALF_IN_WEIGHT], place, units, width, type->parts);
-    else if (index == YOKEI_HALF_OUT_WEIGHT) yokei_deal(&out->shard[0], place, units, width, 1);
-    else yokei_replicate(out, place, true);
+    else if (index == YOKEI_HALF_OUT_WEIGHT)
+        yokei_deal(&out->shard[0], place, units, width, 1);
+    else
+        yokei_replicate(out, place, true);
     return true;
 }
 
@@ -87,15 +92,16 @@ yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yo
     const void *const *w = call->weights, *ln;
     YOKE_TRY(yokei_norm_forward(call, &h->norm, call->x, w[YOKEI_HALF_GAMMA], w[YOKEI_HALF_BETA], h->ln));
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
-    return yokei_linear_forward(call, &h->in, ln, w[YOKEI_HALF_IN_WEIGHT], w[YOKEI_HALF_IN_BIAS], false, gelu, gelu ? h->inner : NULL,
-                                gelu ? h->outer : h->inner, call->shape->dtype);
+    return yokei_linear_forward(call, &h->in, ln, w[YOKEI_HALF_IN_WEIGHT], w[YOKEI_HALF_IN_BIAS], false, gelu,
+                                gelu ? h->inner : NULL, gelu ? h->outer : h->inner, call->shape->dtype);
 }
 
 /*
  * Compute rows [begin, end) of this rank's part of y. With `added`, the bias is included, and x too if there
  * is no dropout. x is added by the product's beta, so that it is not rounded.
  */
-static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin, int64_t end, bool added)
+static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_half *h, int64_t begin,
+                              int64_t end, bool added)
 {
     const bool residual = added && h->drop == 0;
     const void *const *w = call->weights;
@@ -108,10 +114,12 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
         const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
         const int64_t n = some.N * r->C;
         YOKE_TRY(r->sum == call->shape->dtype ? yoke_call_copy(call, part, x, (size_t)n * narrow)
-                                              : YOKE_CALL(call, cast, .from = call->shape->dtype, .to = r->sum, .n = n, .x = x, .y = part));
+                                              : YOKE_CALL(call, cast, .from = call->shape->dtype,
+                                                          .to = r->sum, .n = n, .x = x, .y = part));
     }
-    return yokei_linear_forward(call, &some, yoke_at(h->outer, (size_t)(begin * h->out.in) * narrow), w[YOKEI_HALF_OUT_WEIGHT],
-                                added ? w[YOKEI_HALF_OUT_BIAS] : NULL, residual, false, NULL, part, r->sum);
+    return yokei_linear_forward(call, &some, yoke_at(h->outer, (size_t)(begin * h->out.in) * narrow),
+                                w[YOKEI_HALF_OUT_WEIGHT], added ? w[YOKEI_HALF_OUT_BIAS] : NULL, residual,
+                                false, NULL, part, r->sum);
 }
 
 yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *h)
@@ -121,26 +129,39 @@ yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yo
     YOKE_TRY(leave_rows(call, h, added.begin, added.end, true));
     YOKE_TRY(leave_rows(call, h, added.end, h->rows.N, false));
     YOKE_TRY(yokei_rows_sum(call, &h->rows, call->y));
-    return h->drop > 0 ? yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->y, call->x, call->y) : YOKE_OK;
+    return h->drop > 0
+               ? yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->y, call->x, call->y)
+               : YOKE_OK;
 }
 
 /* dy as `out` needs it, for own rows and for all rows. */
-static const void *own_dy(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dropped ? h->dropped : call->dy; }
-static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h) { return h->dy ? h->dy : own_dy(call, h); }
-
-yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *h, void *douter)
+static const void *own_dy(const struct yoke_layer_call *call, const struct yokei_half *h)
 {
-    if (h->drop > 0) YOKE_TRY(yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->dy, NULL, h->dropped));
+    return h->dropped ? h->dropped : call->dy;
+}
+static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_half *h)
+{
+    return h->dy ? h->dy : own_dy(call, h);
+}
+
+yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *h,
+                                      void *douter)
+{
+    if (h->drop > 0)
+        YOKE_TRY(yokei_drop_rows(h->layer, call, "residual", h->drop, &h->rows, call->dy, NULL, h->dropped));
     if (h->dy) YOKE_TRY(yokei_rows_gather(call, &h->rows, own_dy(call, h), h->dy));
-    return yokei_linear_backward_input(call, &h->out, dy_of(call, h), call->weights[YOKEI_HALF_OUT_WEIGHT], douter, call->shape->dtype);
+    return yokei_linear_backward_input(call, &h->out, dy_of(call, h), call->weights[YOKEI_HALF_OUT_WEIGHT],
+                                       douter, call->shape->dtype);
 }
 
 yoke_status yokei_half_backward_enter(const struct yoke_layer_call *call, const struct yokei_half *h)
 {
     const void *const *w = call->weights;
-    YOKE_TRY(yokei_linear_backward_input(call, &h->in, h->dinner, w[YOKEI_HALF_IN_WEIGHT], yokei_rows_partial(&h->rows, h->dln), h->rows.sum));
+    YOKE_TRY(yokei_linear_backward_input(call, &h->in, h->dinner, w[YOKEI_HALF_IN_WEIGHT],
+                                         yokei_rows_partial(&h->rows, h->dln), h->rows.sum));
     YOKE_TRY(yokei_rows_sum(call, &h->rows, h->dln));
-    return yokei_norm_backward_input(call, &h->norm, h->dln, call->x, w[YOKEI_HALF_GAMMA], call->dy, call->dx);
+    return yokei_norm_backward_input(call, &h->norm, h->dln, call->x, w[YOKEI_HALF_GAMMA], call->dy,
+                                     call->dx);
 }
 
 yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const struct yokei_half *h)

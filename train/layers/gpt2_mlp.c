@@ -15,7 +15,8 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
     return bytes[part];
 }
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     return yokei_half_parameter(&half_type, layer, place, index, out);
 }
@@ -35,8 +36,8 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     size_t bytes[YOKE_N_PARTS];
     yokei_half_lay_out(&half_type, layer, call->shape, call, &h, bytes);
     YOKE_TRY(yokei_half_backward_leave(call, &h, h.dinner));
-    YOKE_TRY(YOKE_CALL(call, gelu_backward, .dtype = call->shape->dtype, .n = h.in.N * h.in.out, .x = h.inner, .dy = h.dinner,
-                       .dx = h.dinner));
+    YOKE_TRY(YOKE_CALL(call, gelu_backward, .dtype = call->shape->dtype, .n = h.in.N * h.in.out, .x = h.inner,
+                       .dy = h.dinner, .dx = h.dinner));
     return yokei_half_backward_enter(call, &h);
 }
 

@@ -18,8 +18,8 @@ struct fields {
     void *own, *parts;
 };
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
-                    size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const yoke_dtype wide = yoke_dtype_wide(shape->dtype);
@@ -30,12 +30,14 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->rows.N, yoke_dtype_bytes(wide));
     if (!yokei_is_dealt(shape->place)) return;
     f->own = yoke_part_field(call, bytes, YOKE_WORKSPACE, 2 * f->rows.N, yoke_dtype_bytes(wide));
-    f->parts = yoke_part_field(call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N, yoke_dtype_bytes(wide));
+    f->parts = yoke_part_field(call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N,
+                               yoke_dtype_bytes(wide));
 }
 
 YOKEI_BYTES_OF
 
-static void output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out, int64_t *columns_out)
+static void output(const yoke_layer *layer, const struct yoke_shape *shape, int64_t *rows_out,
+                   int64_t *columns_out)
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     const struct yoke_range words = yoke_place_range(shape->place, c.V);
@@ -43,7 +45,8 @@ static void output(const yoke_layer *layer, const struct yoke_shape *shape, int6
     *columns_out = words.end - words.begin;
 }
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
     if (index > 0) return false;
@@ -61,14 +64,16 @@ static yoke_status losses(const yoke_layer *layer, const struct yoke_layer_call 
     const bool dealt = yokei_is_dealt(s->place);
     const size_t row = (size_t)N * yoke_dtype_bytes(wide);
     int64_t counts[YOKE_MAX_TENSOR];
-    YOKE_TRY(YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = f->V, .vocab_start = f->words.begin, .vocabulary = c.V,
-                       .logits = call->y, .ld = f->V, .targets = call->targets, .lse = dealt ? f->own : f->lse,
+    YOKE_TRY(YOKE_CALL(call, xent_forward, .dtype = s->dtype, .N = N, .V = f->V,
+                       .vocab_start = f->words.begin, .vocabulary = c.V, .logits = call->y, .ld = f->V,
+                       .targets = call->targets, .lse = dealt ? f->own : f->lse,
                        .picked = dealt ? yoke_at(f->own, row) : NULL, .losses = dealt ? NULL : call->losses));
     if (!dealt) return YOKE_OK;
     for (int r = 0; r < s->place->tensor_size; r++) counts[r] = 2 * N;
     YOKE_TRY(yoke_call_gather(call, f->own, f->parts, counts, wide));
-    return YOKE_CALL(call, xent_join, .dtype = s->dtype, .P = s->place->tensor_size, .N = N, .lse_parts = f->parts,
-                     .picked_parts = yoke_at(f->parts, row), .ld = 2 * N, .targets = call->targets, .lse = f->lse, .losses = call->losses);
+    return YOKE_CALL(call, xent_join, .dtype = s->dtype, .P = s->place->tensor_size, .N = N,
+                     .lse_parts = f->parts, .picked_parts = yoke_at(f->parts, row), .ld = 2 * N,
+                     .targets = call->targets, .lse = f->lse, .losses = call->losses);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -80,8 +85,9 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     lay_out(layer, s, call, &f, bytes);
     const int64_t C = f.rows.C;
     YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
-    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .trans_b = true, .M = f.rows.N, .N = f.V, .K = C, .batch = 1,
-                       .a = x, .lda = C, .b = call->weights[0], .ldb = C, .c = call->y, .ldc = f.V, .alpha = 1.0f));
+    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .trans_b = true, .M = f.rows.N,
+                       .N = f.V, .K = C, .batch = 1, .a = x, .lda = C, .b = call->weights[0], .ldb = C,
+                       .c = call->y, .ldc = f.V, .alpha = 1.0f));
     return losses(layer, call, &f);
 }
 
@@ -94,11 +100,12 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     lay_out(layer, s, call, &f, bytes);
     const int64_t C = f.rows.C, N = f.rows.N;
     float scale = (float)((double)call->pass->loss_scale / (double)call->pass->normaliser);
-    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = f.V, .vocab_start = f.words.begin, .vocabulary = c.V,
-                       .logits = call->y, .ld = f.V, .targets = call->targets, .lse = f.lse, .scale = scale, .dlogits = call->y,
-                       .lddlogits = f.V));
-    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = f.rows.sum, .M = N, .N = C, .K = f.V, .batch = 1, .a = call->y,
-                       .lda = f.V, .b = call->weights[0], .ldb = C, .c = yokei_rows_partial(&f.rows, call->dx), .ldc = C, .alpha = 1.0f));
+    YOKE_TRY(YOKE_CALL(call, xent_backward, .dtype = s->dtype, .N = N, .V = f.V, .vocab_start = f.words.begin,
+                       .vocabulary = c.V, .logits = call->y, .ld = f.V, .targets = call->targets,
+                       .lse = f.lse, .scale = scale, .dlogits = call->y, .lddlogits = f.V));
+    YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = f.rows.sum, .M = N, .N = C, .K = f.V,
+                       .batch = 1, .a = call->y, .lda = f.V, .b = call->weights[0], .ldb = C,
+                       .c = yokei_rows_partial(&f.rows, call->dx), .ldc = C, .alpha = 1.0f));
     return yokei_rows_sum(call, &f.rows, call->dx);
 }
 
@@ -111,16 +118,17 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     lay_out(layer, s, call, &f, bytes);
     const int64_t C = f.rows.C;
     YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
-    return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true, .M = f.V, .N = C, .K = f.rows.N,
-                     .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C, .c = call->gradients[0], .ldc = C, .alpha = 1.0f,
-                     .beta = yoke_call_beta(call, 0));
+    return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true,
+                     .M = f.V, .N = C, .K = f.rows.N, .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C,
+                     .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = yoke_call_beta(call, 0));
 }
 
-#define HEAD(name_, config)                                                                                                         \
-    {                                                                                                                               \
-        .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(config), .input_until = YOKE_UNTIL_W,         \
-        .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F, .check = yokei_vocabulary_check, .output = output, .parameter = parameter,     \
-        .bytes = bytes_of, .forward = forward, .backward_input = backward_input, .backward_weight = backward_weight,                \
+#define HEAD(name_, config)                                                                           \
+    {                                                                                                 \
+        .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(config),        \
+        .input_until = YOKE_UNTIL_W, .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F,    \
+        .check = yokei_vocabulary_check, .output = output, .parameter = parameter, .bytes = bytes_of, \
+        .forward = forward, .backward_input = backward_input, .backward_weight = backward_weight,     \
     }
 const struct yoke_layer_type yoke_layer_head = HEAD("head", struct yoke_gpt2_config);
 const struct yoke_layer_type yoke_layer_llama_head = HEAD("head", struct yoke_llama_config);

@@ -6,9 +6,11 @@
 #include <yoke/train.h>
 
 /** The list of all layers. tests/unit/train_layers.c checks each of them. */
-#define YOKE_LAYERS(LAYER)                                              \
+/* clang-format off */
+#define YOKE_LAYERS(LAYER) \
     LAYER(embedding) LAYER(attention) LAYER(mlp) LAYER(norm) LAYER(head) \
     LAYER(llama_embedding) LAYER(llama_attention) LAYER(llama_mlp) LAYER(rmsnorm) LAYER(llama_head)
+/* clang-format on */
 
 /**
  * The properties of a model that its embedding and head layers need. GPT-2 and Llama models both provide it.
@@ -24,21 +26,21 @@ struct yokei_vocabulary yokei_vocabulary_of(const yoke_layer *layer);
 yoke_status yokei_vocabulary_check(const yoke_layer *layer, const struct yoke_place *place);
 
 /** Define `bytes_of` for a type that lists its fields in lay_out(layer, shape, call, &fields, bytes). */
-#define YOKEI_BYTES_OF                                                                                          \
-    static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)        \
-    {                                                                                                           \
-        struct fields f;                                                                                        \
-        size_t bytes[YOKE_N_PARTS];                                                                             \
-        lay_out(layer, shape, NULL, &f, bytes);                                                                 \
-        return bytes[part];                                                                                     \
+#define YOKEI_BYTES_OF                                                                                   \
+    static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part) \
+    {                                                                                                    \
+        struct fields f;                                                                                 \
+        size_t bytes[YOKE_N_PARTS];                                                                      \
+        lay_out(layer, shape, NULL, &f, bytes);                                                          \
+        return bytes[part];                                                                              \
     }
 
 /**
  * Describe a parameter. Its name is "<layer's name without its last word>.<suffix>", or the suffix alone if
  * `scope` is NULL.
  */
-void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init, double std,
-                     int64_t rows, int64_t columns);
+void yokei_parameter(struct yoke_parameter *out, const char *scope, const char *suffix, enum yoke_init init,
+                     double std, int64_t rows, int64_t columns);
 
 /* ---- tensor.c: what a layer does together with the ranks that share its tensors ---- */
 bool yokei_is_dealt(const struct yoke_place *place);
@@ -46,7 +48,8 @@ bool yokei_is_dealt(const struct yoke_place *place);
  * This rank's share of a dimension. The dimension has n_parts parts of `units` units with `width` elements
  * each. If the rank is alone, its share is the whole dimension.
  */
-void yokei_deal(struct yoke_ranges *shard, const struct yoke_place *place, int64_t units, int64_t width, int n_parts);
+void yokei_deal(struct yoke_ranges *shard, const struct yoke_place *place, int64_t units, int64_t width,
+                int n_parts);
 /**
  * All ranks hold the whole parameter. by_rows: its gradient is computed from the rank's own rows. With
  * sequence parallelism these are only a part of the rows.
@@ -56,7 +59,8 @@ void yokei_replicate(struct yoke_parameter *parameter, const struct yoke_place *
  * YOKE_ECONFIG if some rank would get none of n things. `what` is the plural noun for these things in the
  * message.
  */
-yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *place, int64_t n, const char *what);
+yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *place, int64_t n,
+                             const char *what);
 /**
  * The rows of N to which this rank adds the residual and the bias. Each row is added by one rank only: with
  * sequence parallelism by the rank that owns it, otherwise by rank 0.
@@ -78,12 +82,14 @@ struct yokei_rows {
  * Fill in the struct, and add the bytes that it needs to `bytes`. `sum` is the type in which a rank's part is
  * added to the other ranks' parts. The sum is then rounded to shape->dtype.
  */
-void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t C, yoke_dtype sum,
-                        struct yokei_rows *rows_out, size_t bytes[YOKE_N_PARTS]);
+void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t C,
+                        yoke_dtype sum, struct yokei_rows *rows_out, size_t bytes[YOKE_N_PARTS]);
 /** Gather: all [N, C] = the own rows of all ranks. */
-yoke_status yokei_rows_gather(const struct yoke_layer_call *call, const struct yokei_rows *rows, const void *own, void *all);
+yoke_status yokei_rows_gather(const struct yoke_layer_call *call, const struct yokei_rows *rows,
+                              const void *own, void *all);
 /** The same if own rows are only some rows. The gathered rows lie in the workspace until the next sum. */
-yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yokei_rows *rows, const void *own, const void **all_out);
+yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yokei_rows *rows, const void *own,
+                           const void **all_out);
 /**
  * yokei_rows_partial returns the place for this rank's part [N, C] of type rows->sum. yokei_rows_sum then
  * sets target [n_own, C] to the own rows of the sum of all parts.
@@ -93,12 +99,16 @@ yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yoke
 
 /* ---- dropout: it drops the same elements in every layout, and drops them again in the backward pass ---- */
 /** p while training, otherwise 0. */
-static inline float yokei_drop_p(const struct yoke_shape *shape, double p) { return shape->mode == YOKE_TRAIN ? (float)p : 0.0f; }
+static inline float yokei_drop_p(const struct yoke_shape *shape, double p)
+{
+    return shape->mode == YOKE_TRAIN ? (float)p : 0.0f;
+}
 /** The key of the random numbers that `layer` draws for `what` in this step. */
 uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what);
 /** y = dropout(x) [+ residual] for own rows [n_own, C]. residual NULL: none. y may be x or residual. */
-yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *rows,
-                            const void *x, const void *residual, void *y);
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what,
+                            float p, const struct yokei_rows *rows, const void *x, const void *residual,
+                            void *y);
 
 /* ---- linear.c: y = x W + b with W [in, out], as Hugging Face's GPT-2 stores it ---- */
 struct yokei_linear {
@@ -108,8 +118,9 @@ struct yokei_linear {
  * y [N, out] = x W + b. With `add` the result is added to y. With `gelu`, aux = x W + b and y = gelu(aux).
  * bias NULL: none.
  */
-yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l, const void *x, const void *weight,
-                                 const void *bias, bool add, bool gelu, void *aux, void *y, yoke_dtype y_dtype);
+yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struct yokei_linear *l,
+                                 const void *x, const void *weight, const void *bias, bool add, bool gelu,
+                                 void *aux, void *y, yoke_dtype y_dtype);
 /** dx [N, in] = dy W^T */
 yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, const struct yokei_linear *l,
                                         const void *dy, const void *weight, void *dx, yoke_dtype dx_dtype);
@@ -117,7 +128,8 @@ yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, cons
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
                                          const void *x, const void *dy, int index);
 /** dbias += column sums of dy [N, C] */
-yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy, void *dbias);
+yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy,
+                                void *dbias);
 
 /**
  * Gradient `index` of the call += part [n]. The part is wide, and B computed it as a by-product of its own
@@ -133,18 +145,20 @@ struct yokei_norm {
     void *dgamma;      /* stash from B to W: gradients of gamma and beta [2, C], wide */
 };
 /** Add the norm's fields to a layer's memory. */
-void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t N, int64_t C, double eps,
-                        struct yokei_norm *n_out, size_t bytes[YOKE_N_PARTS]);
+void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t N,
+                        int64_t C, double eps, struct yokei_norm *n_out, size_t bytes[YOKE_N_PARTS]);
 yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,
                                const void *gamma, const void *beta, void *y);
 /**
  * dx = norm's input gradient [+ dresidual]. The gradients of gamma and beta are computed in the same pass and
  * stashed for W.
  */
-yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *dy,
-                                      const void *x, const void *gamma, const void *dresidual, void *dx);
+yoke_status yokei_norm_backward_input(const struct yoke_layer_call *call, const struct yokei_norm *n,
+                                      const void *dy, const void *x, const void *gamma, const void *dresidual,
+                                      void *dx);
 /** Gradients `gamma` and `beta` of the call += the gradients that B stashed. */
-yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n, int gamma, int beta);
+yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const struct yokei_norm *n,
+                                       int gamma, int beta);
 
 /*
  * ---- linear.c: y = x W^T with W [out, in], as Hugging Face's Llama stores it; y may be columns of a wider
@@ -154,13 +168,15 @@ struct yokei_projection {
     int64_t N, in, out, ldy; /* rows, features, and the leading dimension of y */
 };
 /** y [N, out] = x W^T. With `add` the result is added to y. */
-yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *weight, bool add,
-                          void *y, yoke_dtype y_dtype);
+yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x,
+                          const void *weight, bool add, void *y, yoke_dtype y_dtype);
 /** dx [N, in] = dy W. With `add` the result is added to dx. */
-yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *dy,
-                                         const void *weight, bool add, void *dx, yoke_dtype dx_dtype);
+yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l,
+                                         const void *dy, const void *weight, bool add, void *dx,
+                                         yoke_dtype dx_dtype);
 /** dweight += dy^T x. dweight is gradient `index` of the call, or some rows of that gradient. */
-yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x, const void *dy,
+yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call,
+                                          const struct yokei_projection *l, const void *x, const void *dy,
                                           int index, void *dweight);
 
 /*
@@ -169,20 +185,21 @@ yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call, co
  */
 enum { YOKEI_LLAMA_MOST_IN = 3 };
 struct yokei_llama_in {
-    const char *name;          /* name of the weight, without ".weight" */
-    int64_t whole;             /* rows of the whole weight */
-    struct yoke_range held;    /* the rows that this rank holds */
-    struct yoke_range used;    /* the rows that this rank computes: all that it holds, except for K/V heads that all ranks hold */
+    const char *name;       /* name of the weight, without ".weight" */
+    int64_t whole;          /* rows of the whole weight */
+    struct yoke_range held; /* the rows that this rank holds */
+    struct yoke_range used; /* the rows that this rank computes: all that it holds, except for K/V heads that
+                               all ranks hold */
 };
 struct yokei_llama_type {
-    const char *norm, *out;    /* names of the parameters, without ".weight" */
+    const char *norm, *out; /* names of the parameters, without ".weight" */
     int n_in;
     /**
      * Describe the products before the body (`in`), and the features of the product after it: their number in
      * all ranks (`outer`) and the range of this rank (`held`).
      */
-    void (*describe)(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
-                     struct yoke_range *held);
+    void (*describe)(const yoke_layer *layer, const struct yoke_place *place,
+                     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer, struct yoke_range *held);
 };
 /* Parameters, in order: the gain of the norm, the weights before the body, the weight after the body. */
 struct yokei_llama_half {
@@ -191,50 +208,63 @@ struct yokei_llama_half {
     int64_t width, outer_width; /* features of inner and outer on this rank */
     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN];
     float eps;
-    void *inner;                /* stash from F to B: the body's input [N, width], the results of `in` side by side */
-    void *rstd;                 /* stash from F to B: the norm's statistics */
-    void *ln, *outer;           /* stash from F to W: the norm's output [n_own, C], the body's output [N, outer_width] */
+    void *inner; /* stash from F to B: the body's input [N, width], the results of `in` side by side */
+    void *rstd;  /* stash from F to B: the norm's statistics */
+    void *ln,
+        *outer; /* stash from F to W: the norm's output [n_own, C], the body's output [N, outer_width] */
     /* stash from B to W: the gradients of inner and of the norm's gain, and dy of all rows if it must be
      * gathered */
     void *dinner, *dgamma, *dy;
-    void *dln;                  /* workspace: the gradient of ln */
+    void *dln; /* workspace: the gradient of ln */
 };
-void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
-                         const struct yoke_layer_call *call, struct yokei_llama_half *half_out, size_t bytes[YOKE_N_PARTS]);
-bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
-                           struct yoke_parameter *out);
+void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer,
+                         const struct yoke_shape *shape, const struct yoke_layer_call *call,
+                         struct yokei_llama_half *half_out, size_t bytes[YOKE_N_PARTS]);
+bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer,
+                           const struct yoke_place *place, int index, struct yoke_parameter *out);
 yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
 yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
-yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *half, void *douter);
-yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
-yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call,
+                                       const struct yokei_llama_half *half, void *douter);
+yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call,
+                                       const struct yokei_llama_half *half);
+yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call,
+                                        const struct yokei_llama_half *half);
 
 /*
  * ---- gpt2_block.c: half of a GPT-2 block, y = x + out(body(in(norm(x)))); each layer has its own body ----
  */
 enum {
-    YOKEI_HALF_GAMMA, YOKEI_HALF_BETA, YOKEI_HALF_IN_WEIGHT, YOKEI_HALF_IN_BIAS, YOKEI_HALF_OUT_WEIGHT, YOKEI_HALF_OUT_BIAS
+    YOKEI_HALF_GAMMA,
+    YOKEI_HALF_BETA,
+    YOKEI_HALF_IN_WEIGHT,
+    YOKEI_HALF_IN_BIAS,
+    YOKEI_HALF_OUT_WEIGHT,
+    YOKEI_HALF_OUT_BIAS
 };
 struct yokei_half_type {
     const char *norm, *in, *out; /* names of the parameters, without ".weight" and ".bias" */
-    int parts, outer; /* the body's input has `parts` times as many features as its output; its output has outer * C features */
-    bool heads;                  /* ranks that share the half get whole heads; otherwise they get single features */
+    int parts, outer; /* the body's input has `parts` times as many features as its output; its output has
+                         outer * C features */
+    bool heads;       /* ranks that share the half get whole heads; otherwise they get single features */
 };
 /*
  * A rank that shares the half holds its own features of inner and outer. `in` is divided by columns, `out` by
  * rows.
  */
 struct yokei_half {
-    struct yokei_norm norm;     /* own rows */
+    struct yokei_norm norm; /* own rows */
     struct yokei_linear in, out;
     struct yokei_rows rows;
-    void *inner;                /* stash from F to B: the body's input [N, in.out] */
-    void *ln, *outer;           /* stash from F to W: the norm's output [n_own, C], the body's output [N, out.in] */
-    void *dinner, *dy;          /* stash from B to W: the gradient of inner, and dy of all rows if it must be gathered */
-    void *dln;                  /* workspace: the gradient of ln */
+    void *inner;      /* stash from F to B: the body's input [N, in.out] */
+    void *ln, *outer; /* stash from F to W: the norm's output [n_own, C], the body's output [N, out.in] */
+    void *dinner,
+        *dy;   /* stash from B to W: the gradient of inner, and dy of all rows if it must be gathered */
+    void *dln; /* workspace: the gradient of ln */
     const yoke_layer *layer;
-    float drop;                 /* probability that an element of `out` is dropped before x is added; 0: none */
-    void *dropped;              /* stash from B to W: dy of own rows after dropout, as `out` needs it; NULL: dy itself is used */
+    float drop;    /* probability that an element of `out` is dropped before x is added; 0: none */
+    void *dropped; /* stash from B to W: dy of own rows after dropout, as `out` needs it; NULL: dy itself is
+                      used */
 };
 /**
  * The number of units that are divided among ranks. *width_out is the number of features of inner and outer
@@ -242,15 +272,17 @@ struct yokei_half {
  */
 int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out);
 /** Fill in the half. `bytes` starts at 0. What the body needs in addition is added after this call. */
-void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
-                        const struct yoke_layer_call *call, struct yokei_half *half_out, size_t bytes[YOKE_N_PARTS]);
-bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
-                          struct yoke_parameter *out);
+void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer,
+                        const struct yoke_shape *shape, const struct yoke_layer_call *call,
+                        struct yokei_half *half_out, size_t bytes[YOKE_N_PARTS]);
+bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer,
+                          const struct yoke_place *place, int index, struct yoke_parameter *out);
 /** enter: inner = in(norm(x)); with `gelu` also outer = gelu(inner). leave: y = x + out(outer). */
 yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yokei_half *half, bool gelu);
 yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *half);
 /** backward_leave: douter [N, out.in] from dy. The body then computes dinner. backward_enter: dln and dx. */
-yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *half, void *douter);
+yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *half,
+                                      void *douter);
 yoke_status yokei_half_backward_enter(const struct yoke_layer_call *call, const struct yokei_half *half);
 yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const struct yokei_half *half);
 

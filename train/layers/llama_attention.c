@@ -8,7 +8,10 @@
 #include "core/base/base.h"
 #include "train/layers/layers.h"
 
-static int64_t head_dim(const struct yoke_llama_config *c) { return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads; }
+static int64_t head_dim(const struct yoke_llama_config *c)
+{
+    return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads;
+}
 
 /* Whether every rank's query heads are whole groups. Then the K/V heads can be divided with them. */
 static bool are_groups_whole(const struct yoke_llama_config *c, const struct yoke_place *place)
@@ -22,18 +25,22 @@ static bool are_groups_whole(const struct yoke_llama_config *c, const struct yok
     return true;
 }
 
-static void describe(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
-                     struct yoke_range *held)
+static void describe(const yoke_layer *layer, const struct yoke_place *place,
+                     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer, struct yoke_range *held)
 {
-    static const char *const names[YOKEI_LLAMA_MOST_IN] = { "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj" };
+    static const char *const names[YOKEI_LLAMA_MOST_IN] = { "self_attn.q_proj", "self_attn.k_proj",
+                                                            "self_attn.v_proj" };
     const struct yoke_llama_config *c = layer->config;
     const int64_t D = head_dim(c), H = c->num_attention_heads, Hkv = c->num_key_value_heads, group = H / Hkv;
     const struct yoke_range q = yoke_place_range(place, H);
-    const struct yoke_range kv = { q.begin / group, q.end > q.begin ? (q.end - 1) / group + 1 : q.begin / group };
+    const struct yoke_range kv = { q.begin / group,
+                                   q.end > q.begin ? (q.end - 1) / group + 1 : q.begin / group };
     const bool dealt = are_groups_whole(c, place);
     for (int i = 0; i < YOKEI_LLAMA_MOST_IN; i++) {
         const struct yoke_range used = i ? kv : q;
-        in[i] = (struct yokei_llama_in){ names[i], (i ? Hkv : H) * D, { used.begin * D, used.end * D }, { used.begin * D, used.end * D } };
+        in[i] = (struct yokei_llama_in){
+            names[i], (i ? Hkv : H) * D, { used.begin * D, used.end * D }, { used.begin * D, used.end * D }
+        };
         if (i && !dealt) in[i].held = (struct yoke_range){ 0, Hkv * D };
     }
     *outer = H * D;
@@ -43,15 +50,16 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place, st
 static const struct yokei_llama_type half_type = { "input_layernorm", "self_attn.o_proj", 3, describe };
 
 struct fields {
-    struct yokei_llama_half half; /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
-    int64_t D, H, Hkv;            /* channels of a head, and numbers of heads on this rank */
-    int64_t first, group;         /* index of its first query head, and the number of query heads per K/V head */
-    void *lse;                    /* stash from F to B: [B, H, T] */
-    void *d_o;                    /* workspace: [N, H D] */
+    struct yokei_llama_half
+        half;             /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
+    int64_t D, H, Hkv;    /* channels of a head, and numbers of heads on this rank */
+    int64_t first, group; /* index of its first query head, and the number of query heads per K/V head */
+    void *lse;            /* stash from F to B: [B, H, T] */
+    void *d_o;            /* workspace: [N, H D] */
 };
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
-                    size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_llama_config *c = layer->config;
     yokei_llama_lay_out(&half_type, layer, shape, call, &f->half, bytes);
@@ -61,13 +69,16 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, con
     f->Hkv = (in[1].used.end - in[1].used.begin) / f->D;
     f->first = in[0].used.begin / f->D;
     f->group = c->num_attention_heads / c->num_key_value_heads;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->half.rows.N * f->H, yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->H * f->D, yoke_dtype_bytes(shape->dtype));
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->half.rows.N * f->H,
+                             yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
+    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->H * f->D,
+                             yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     return yokei_llama_parameter(&half_type, layer, place, index, out);
 }
@@ -76,19 +87,22 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
  * The geometry and inputs of the attention, which both directions share. In the rows of inner, k begins at
  * byte `k_` and v at byte `v_`.
  */
-#define ATTENTION_OF(c, s, f, k_, v_)                                                                                              \
-    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, .head_start = (f).first, \
-    .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)), .p = yokei_drop_p(s, (c)->attention_dropout),                  \
-    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset, .q = (f).half.inner,            \
-    .ldq = (f).half.width, .k = yoke_at((f).half.inner, k_), .ldk = (f).half.width, .v = yoke_at((f).half.inner, v_),               \
+#define ATTENTION_OF(c, s, f, k_, v_)                                                                      \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, \
+    .head_start = (f).first, .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)),              \
+    .p = yokei_drop_p(s, (c)->attention_dropout), .key = yokei_drop_key(layer, call, "probabilities"),     \
+    .sample_start = call->pass->sample_offset, .q = (f).half.inner, .ldq = (f).half.width,                 \
+    .k = yoke_at((f).half.inner, k_), .ldk = (f).half.width, .v = yoke_at((f).half.inner, v_),             \
     .ldv = (f).half.width, .o = (f).half.outer, .ldo = (f).half.outer_width, .lse = (f).lse
 
 /* Rotate q and k, which lie side by side. With `inverse`, rotate their gradients back. */
-static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f, void *qkv, bool inverse)
+static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f,
+                        void *qkv, bool inverse)
 {
     const struct yoke_llama_config *c = layer->config;
-    return YOKE_CALL(call, rope, .dtype = call->shape->dtype, .N = f->half.rows.N, .T = call->shape->T, .H = f->H + f->Hkv, .D = f->D,
-                     .pos_start = call->pass->token_offset, .theta = c->rope_theta, .inverse = inverse, .x = qkv, .ldx = f->half.width);
+    return YOKE_CALL(call, rope, .dtype = call->shape->dtype, .N = f->half.rows.N, .T = call->shape->T,
+                     .H = f->H + f->Hkv, .D = f->D, .pos_start = call->pass->token_offset,
+                     .theta = c->rope_theta, .inverse = inverse, .x = qkv, .ldx = f->half.width);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -97,7 +111,8 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
-    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head, v = k + (size_t)f.Hkv * head;
+    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
+                 v = k + (size_t)f.Hkv * head;
     YOKE_TRY(yokei_llama_enter(call, &f.half));
     YOKE_TRY(turn(layer, call, &f, f.half.inner, false));
     YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f, k, v)));
@@ -110,11 +125,13 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
-    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head, v = k + (size_t)f.Hkv * head;
+    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
+                 v = k + (size_t)f.Hkv * head;
     void *dqkv = f.half.dinner;
     YOKE_TRY(yokei_llama_backward_leave(call, &f.half, f.d_o));
-    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f, k, v), .d_o = f.d_o, .lddo = f.half.outer_width, .dq = dqkv,
-                       .lddq = f.half.width, .dk = yoke_at(dqkv, k), .lddk = f.half.width, .dv = yoke_at(dqkv, v), .lddv = f.half.width));
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f, k, v), .d_o = f.d_o,
+                       .lddo = f.half.outer_width, .dq = dqkv, .lddq = f.half.width, .dk = yoke_at(dqkv, k),
+                       .lddk = f.half.width, .dv = yoke_at(dqkv, v), .lddv = f.half.width));
     YOKE_TRY(turn(layer, call, &f, dqkv, true));
     return yokei_llama_backward_enter(call, &f.half);
 }

@@ -9,8 +9,9 @@
 
 static int64_t length(struct yoke_range r) { return r.end - r.begin; }
 
-void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_shape *shape,
-                         const struct yoke_layer_call *call, struct yokei_llama_half *h, size_t bytes[YOKE_N_PARTS])
+void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer,
+                         const struct yoke_shape *shape, const struct yoke_layer_call *call,
+                         struct yokei_llama_half *h, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_llama_config *c = layer->config;
     const yoke_dtype wide = yoke_dtype_wide(shape->dtype);
@@ -34,8 +35,8 @@ void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *
     h->dy = h->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
 }
 
-bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer, const struct yoke_place *place, int index,
-                           struct yoke_parameter *out)
+bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer,
+                           const struct yoke_place *place, int index, struct yoke_parameter *out)
 {
     const struct yoke_llama_config *c = layer->config;
     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN];
@@ -44,22 +45,28 @@ bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer
     char suffix[64];
     if (index < 0 || index > type->n_in + 1) return false;
     type->describe(layer, place, in, &outer, &held);
-    yokei_text(suffix, sizeof suffix, "%s.weight", index == 0 ? type->norm : index <= type->n_in ? in[index - 1].name : type->out);
+    yokei_text(suffix, sizeof suffix, "%s.weight",
+               index == 0            ? type->norm
+               : index <= type->n_in ? in[index - 1].name
+                                     : type->out);
     if (index == 0) {
         yokei_parameter(out, layer->name, suffix, YOKE_INIT_ONES, 0, c->hidden_size, 0);
         yokei_replicate(out, place, true);
     } else if (index <= type->n_in) {
         const struct yokei_llama_in *i = &in[index - 1];
         const bool all = length(i->held) == i->whole;
-        yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole, c->hidden_size);
+        yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole,
+                        c->hidden_size);
         /* otherwise the gradients of the rows that are not used must be 0 */
         out->overwrites = length(i->used) == length(i->held);
         if (all && yokei_is_dealt(place)) { /* each rank computes the gradient of the rows that it uses */
             out->replicated_axes |= YOKE_AXIS_TENSOR;
             out->partial_axes |= YOKE_AXIS_TENSOR;
-        } else if (!all) out->shard[0] = (struct yoke_ranges){ 1, { i->held } };
+        } else if (!all)
+            out->shard[0] = (struct yoke_ranges){ 1, { i->held } };
     } else {
-        yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, c->hidden_size, outer);
+        yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, c->hidden_size,
+                        outer);
         if (length(held) < outer) out->shard[1] = (struct yoke_ranges){ 1, { held } };
     }
     return true;
@@ -70,12 +77,16 @@ static struct yokei_projection projection_of(const struct yokei_llama_half *h, i
     return (struct yokei_projection){ h->rows.N, h->rows.C, length(h->in[i].used), h->width };
 }
 
-static struct yokei_projection projection_out(const struct yokei_llama_half *h) { return (struct yokei_projection){ h->rows.N, h->outer_width, h->rows.C, h->rows.C }; }
+static struct yokei_projection projection_out(const struct yokei_llama_half *h)
+{
+    return (struct yokei_projection){ h->rows.N, h->outer_width, h->rows.C, h->rows.C };
+}
 
 /* The first row that this rank uses of a weight before the body, or of the weight's gradient. */
 static void *used_rows(const struct yokei_llama_half *h, int i, const void *weight, yoke_dtype dtype)
 {
-    return yoke_at(weight, (size_t)((h->in[i].used.begin - h->in[i].held.begin) * h->rows.C) * yoke_dtype_bytes(dtype));
+    return yoke_at(weight, (size_t)((h->in[i].used.begin - h->in[i].held.begin) * h->rows.C)
+                               * yoke_dtype_bytes(dtype));
 }
 
 yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
@@ -84,8 +95,9 @@ yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct y
     const int64_t C = h->rows.C;
     const void *ln;
     int64_t column = 0;
-    YOKE_TRY(YOKE_CALL(call, rmsnorm_forward, .dtype = dtype, .N = h->rows.n_own, .C = C, .x = call->x, .ldx = C, .gamma = call->weights[0],
-                       .eps = h->eps, .y = h->ln, .ldy = C, .rstd = h->rstd));
+    YOKE_TRY(YOKE_CALL(call, rmsnorm_forward, .dtype = dtype, .N = h->rows.n_own, .C = C, .x = call->x,
+                       .ldx = C, .gamma = call->weights[0], .eps = h->eps, .y = h->ln, .ldy = C,
+                       .rstd = h->rstd));
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
     for (int i = 0; i < h->type->n_in; i++) {
         const struct yokei_projection l = projection_of(h, i);
@@ -100,7 +112,8 @@ yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct y
  * Compute rows [begin, end) of this rank's part of y. With `residual`, x is added by the product's beta, so
  * that the product is not rounded before.
  */
-static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_llama_half *h, int64_t begin, int64_t end, bool residual)
+static yoke_status leave_rows(const struct yoke_layer_call *call, const struct yokei_llama_half *h,
+                              int64_t begin, int64_t end, bool residual)
 {
     const struct yokei_rows *r = &h->rows;
     const size_t narrow = yoke_dtype_bytes(call->shape->dtype);
@@ -112,10 +125,11 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
         const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
         const int64_t n = some.N * r->C;
         YOKE_TRY(r->sum == call->shape->dtype ? yoke_call_copy(call, part, x, (size_t)n * narrow)
-                                              : YOKE_CALL(call, cast, .from = call->shape->dtype, .to = r->sum, .n = n, .x = x, .y = part));
+                                              : YOKE_CALL(call, cast, .from = call->shape->dtype,
+                                                          .to = r->sum, .n = n, .x = x, .y = part));
     }
-    return yokei_project(call, &some, yoke_at(h->outer, (size_t)(begin * h->outer_width) * narrow), call->weights[1 + h->type->n_in], residual, part,
-                         r->sum);
+    return yokei_project(call, &some, yoke_at(h->outer, (size_t)(begin * h->outer_width) * narrow),
+                         call->weights[1 + h->type->n_in], residual, part, r->sum);
 }
 
 yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
@@ -127,21 +141,28 @@ yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct y
     return yokei_rows_sum(call, &h->rows, call->y);
 }
 
-static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_llama_half *h) { return h->dy ? h->dy : call->dy; }
+static const void *dy_of(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
+{
+    return h->dy ? h->dy : call->dy;
+}
 
-yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *h, void *douter)
+yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *h,
+                                       void *douter)
 {
     const struct yokei_projection out = projection_out(h);
     if (h->dy) YOKE_TRY(yokei_rows_gather(call, &h->rows, call->dy, h->dy));
-    return yokei_project_backward_input(call, &out, dy_of(call, h), call->weights[1 + h->type->n_in], false, douter, call->shape->dtype);
+    return yokei_project_backward_input(call, &out, dy_of(call, h), call->weights[1 + h->type->n_in], false,
+                                        douter, call->shape->dtype);
 }
 
 static yoke_status norm_backward(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
 {
     const int64_t C = h->rows.C;
-    YOKE_TRY(yoke_call_zero(call, h->dgamma, (size_t)C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype))));
-    return YOKE_CALL(call, rmsnorm_backward, .dtype = call->shape->dtype, .N = h->rows.n_own, .C = C, .dy = h->dln, .lddy = C, .x = call->x,
-                     .ldx = C, .gamma = call->weights[0], .rstd = h->rstd, .dresidual = call->dy, .lddresidual = C, .dx = call->dx, .lddx = C,
+    YOKE_TRY(
+        yoke_call_zero(call, h->dgamma, (size_t)C * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype))));
+    return YOKE_CALL(call, rmsnorm_backward, .dtype = call->shape->dtype, .N = h->rows.n_own, .C = C,
+                     .dy = h->dln, .lddy = C, .x = call->x, .ldx = C, .gamma = call->weights[0],
+                     .rstd = h->rstd, .dresidual = call->dy, .lddresidual = C, .dx = call->dx, .lddx = C,
                      .dgamma = h->dgamma);
 }
 
@@ -151,8 +172,10 @@ yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call, const
     int64_t column = 0;
     for (int i = 0; i < h->type->n_in; i++) {
         const struct yokei_projection l = projection_of(h, i);
-        YOKE_TRY(yokei_project_backward_input(call, &l, yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)),
-                                              used_rows(h, i, call->weights[1 + i], dtype), i > 0, yokei_rows_partial(&h->rows, h->dln), h->rows.sum));
+        YOKE_TRY(yokei_project_backward_input(call, &l,
+                                              yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)),
+                                              used_rows(h, i, call->weights[1 + i], dtype), i > 0,
+                                              yokei_rows_partial(&h->rows, h->dln), h->rows.sum));
         column += l.out;
     }
     YOKE_TRY(yokei_rows_sum(call, &h->rows, h->dln));
@@ -170,8 +193,9 @@ yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call, cons
     YOKE_TRY(yokei_rows_all(call, &h->rows, h->ln, &ln));
     for (int i = 0; i < h->type->n_in; i++) {
         const struct yokei_projection l = projection_of(h, i);
-        YOKE_TRY(yokei_project_backward_weight(call, &l, ln, yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)), 1 + i,
-                                               used_rows(h, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
+        YOKE_TRY(yokei_project_backward_weight(
+            call, &l, ln, yoke_at(h->dinner, (size_t)column * yoke_dtype_bytes(dtype)), 1 + i,
+            used_rows(h, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
         column += l.out;
     }
     return yokei_gradient_add(call, 0, h->dgamma, h->rows.C);

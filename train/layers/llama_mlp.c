@@ -5,8 +5,8 @@
  */
 #include "train/layers/layers.h"
 
-static void describe(const yoke_layer *layer, const struct yoke_place *place, struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer,
-                     struct yoke_range *held)
+static void describe(const yoke_layer *layer, const struct yoke_place *place,
+                     struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer, struct yoke_range *held)
 {
     const struct yoke_llama_config *c = layer->config;
     const struct yoke_range own = yoke_place_range(place, c->intermediate_size);
@@ -23,22 +23,27 @@ struct fields {
     void *douter;                 /* workspace: [N, F] */
 };
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct fields *f,
-                    size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     yokei_llama_lay_out(&half_type, layer, shape, call, &f->half, bytes);
-    f->douter = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->half.outer_width, yoke_dtype_bytes(shape->dtype));
+    f->douter = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->half.outer_width,
+                                yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     return yokei_llama_parameter(&half_type, layer, place, index, out);
 }
 
 /* The bytes from gate to up in a row of inner. */
-static size_t up_of(const struct yoke_layer_call *call, const struct yokei_llama_half *h) { return (size_t)h->outer_width * yoke_dtype_bytes(call->shape->dtype); }
+static size_t up_of(const struct yoke_layer_call *call, const struct yokei_llama_half *h)
+{
+    return (size_t)h->outer_width * yoke_dtype_bytes(call->shape->dtype);
+}
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
@@ -47,8 +52,9 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     lay_out(layer, call->shape, call, &f, bytes);
     const struct yokei_llama_half *h = &f.half;
     YOKE_TRY(yokei_llama_enter(call, h));
-    YOKE_TRY(YOKE_CALL(call, swiglu_forward, .dtype = call->shape->dtype, .N = h->rows.N, .F = h->outer_width, .gate = h->inner, .ldgate = h->width,
-                       .up = yoke_at(h->inner, up_of(call, h)), .ldup = h->width, .y = h->outer, .ldy = h->outer_width));
+    YOKE_TRY(YOKE_CALL(call, swiglu_forward, .dtype = call->shape->dtype, .N = h->rows.N, .F = h->outer_width,
+                       .gate = h->inner, .ldgate = h->width, .up = yoke_at(h->inner, up_of(call, h)),
+                       .ldup = h->width, .y = h->outer, .ldy = h->outer_width));
     return yokei_llama_leave(call, h);
 }
 
@@ -60,9 +66,11 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     const struct yokei_llama_half *h = &f.half;
     void *dgate = h->dinner, *dup = yoke_at(h->dinner, up_of(call, h));
     YOKE_TRY(yokei_llama_backward_leave(call, h, f.douter));
-    YOKE_TRY(YOKE_CALL(call, swiglu_backward, .dtype = call->shape->dtype, .N = h->rows.N, .F = h->outer_width, .gate = h->inner, .ldgate = h->width,
-                       .up = yoke_at(h->inner, up_of(call, h)), .ldup = h->width, .dy = f.douter, .lddy = h->outer_width, .dgate = dgate,
-                       .lddgate = h->width, .dup = dup, .lddup = h->width));
+    YOKE_TRY(YOKE_CALL(call, swiglu_backward, .dtype = call->shape->dtype, .N = h->rows.N,
+                       .F = h->outer_width, .gate = h->inner, .ldgate = h->width,
+                       .up = yoke_at(h->inner, up_of(call, h)), .ldup = h->width, .dy = f.douter,
+                       .lddy = h->outer_width, .dgate = dgate, .lddgate = h->width, .dup = dup,
+                       .lddup = h->width));
     return yokei_llama_backward_enter(call, h);
 }
 

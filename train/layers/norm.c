@@ -2,8 +2,8 @@
 /* The layer norm before GPT-2's head. */
 #include "train/layers/layers.h"
 
-static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape, const struct yoke_layer_call *call, struct yokei_norm *n,
-                    size_t bytes[YOKE_N_PARTS])
+static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
+                    const struct yoke_layer_call *call, struct yokei_norm *n, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
     const struct yoke_range own = yoke_place_rows(shape->place, shape->B * shape->T);
@@ -19,11 +19,14 @@ static size_t bytes_of(const yoke_layer *layer, const struct yoke_shape *shape, 
     return bytes[part];
 }
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index, struct yoke_parameter *out)
+static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
+                      struct yoke_parameter *out)
 {
     const struct yoke_gpt2_config *c = layer->config;
-    if (index == 0) yokei_parameter(out, NULL, "ln_f.weight", YOKE_INIT_ONES, 0, c->n_embd, 0);
-    else if (index == 1) yokei_parameter(out, NULL, "ln_f.bias", YOKE_INIT_ZEROS, 0, c->n_embd, 0);
+    if (index == 0)
+        yokei_parameter(out, NULL, "ln_f.weight", YOKE_INIT_ONES, 0, c->n_embd, 0);
+    else if (index == 1)
+        yokei_parameter(out, NULL, "ln_f.bias", YOKE_INIT_ZEROS, 0, c->n_embd, 0);
     if (index < 2) yokei_replicate(out, place, true);
     return index < 2;
 }

@@ -14,15 +14,20 @@
 
 bool yokei_is_dealt(const struct yoke_place *place) { return place && place->tensor_size > 1; }
 
-static bool is_cut(const struct yoke_place *place) { return yokei_is_dealt(place) && place->sequence_parallel; }
+static bool is_cut(const struct yoke_place *place)
+{
+    return yokei_is_dealt(place) && place->sequence_parallel;
+}
 
-void yokei_deal(struct yoke_ranges *shard, const struct yoke_place *place, int64_t units, int64_t width, int n_parts)
+void yokei_deal(struct yoke_ranges *shard, const struct yoke_place *place, int64_t units, int64_t width,
+                int n_parts)
 {
     const struct yoke_range own = yoke_place_range(place, units);
     if (!yokei_is_dealt(place)) return;
     shard->n = n_parts;
     for (int part = 0; part < n_parts; part++)
-        shard->range[part] = (struct yoke_range){ (part * units + own.begin) * width, (part * units + own.end) * width };
+        shard->range[part] = (struct yoke_range){ (part * units + own.begin) * width,
+                                                  (part * units + own.end) * width };
 }
 
 void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, bool by_rows)
@@ -31,7 +36,8 @@ void yokei_replicate(struct yoke_parameter *p, const struct yoke_place *place, b
     if (by_rows && is_cut(place)) p->partial_axes |= YOKE_AXIS_TENSOR;
 }
 
-yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *place, int64_t n, const char *what)
+yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *place, int64_t n,
+                             const char *what)
 {
     if (!yokei_is_dealt(place)) return YOKE_OK;
     for (int r = 0; r < place->tensor_size; r++) {
@@ -40,33 +46,43 @@ yoke_status yokei_deal_check(const yoke_layer *layer, const struct yoke_place *p
         const struct yoke_range own = yoke_place_range(&other, n);
         if (own.begin < own.end) continue;
         if (n < place->tensor_size)
-            return yoke_fail(YOKE_ECONFIG, "layer %s: its %lld %s cannot be dealt to %d tensor ranks, each whole and each rank one: lower --tp to at "
-                                           "most %lld", layer->name, (long long)n, what, place->tensor_size, (long long)n);
-        return yoke_fail(YOKE_ECONFIG, "layer %s: of its %lld %s tensor rank %d gets none: raise its share, or lower --tp", layer->name, (long long)n,
-                         what, r);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "layer %s: its %lld %s cannot be dealt to %d tensor ranks, each whole and each rank one: lower --tp to at "
+                "most %lld",
+                layer->name, (long long)n, what, place->tensor_size, (long long)n);
+        return yoke_fail(YOKE_ECONFIG,
+                         "layer %s: of its %lld %s tensor rank %d gets none: raise its share, or lower --tp",
+                         layer->name, (long long)n, what, r);
     }
     return YOKE_OK;
 }
 
 struct yoke_range yokei_rows_added(const struct yoke_place *place, int64_t N)
 {
-    if (yokei_is_dealt(place) && !place->sequence_parallel && place->tensor_rank > 0) return (struct yoke_range){ 0, 0 };
+    if (yokei_is_dealt(place) && !place->sequence_parallel && place->tensor_rank > 0)
+        return (struct yoke_range){ 0, 0 };
     return yoke_place_rows(place, N);
 }
 
-void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t C, yoke_dtype sum,
-                        struct yokei_rows *r, size_t bytes[YOKE_N_PARTS])
+void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t C,
+                        yoke_dtype sum, struct yokei_rows *r, size_t bytes[YOKE_N_PARTS])
 {
     const bool cut = is_cut(shape->place), rounds = yokei_is_dealt(shape->place) && sum != shape->dtype;
-    *r = (struct yokei_rows){ .N = shape->B * shape->T, .C = C, .sum = rounds ? sum : shape->dtype, .is_cut = cut };
+    *r = (struct yokei_rows){
+        .N = shape->B * shape->T, .C = C, .sum = rounds ? sum : shape->dtype, .is_cut = cut
+    };
     r->own = yoke_place_rows(shape->place, r->N);
     r->n_own = r->own.end - r->own.begin;
-    if (cut || rounds) r->all = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->N * C, yoke_dtype_bytes(r->sum));
-    if (cut && rounds) r->sums = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->n_own * C, yoke_dtype_bytes(r->sum));
+    if (cut || rounds)
+        r->all = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->N * C, yoke_dtype_bytes(r->sum));
+    if (cut && rounds)
+        r->sums = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->n_own * C, yoke_dtype_bytes(r->sum));
 }
 
 /* The number of elements in every rank's rows. */
-static void count_rows(const struct yoke_layer_call *call, const struct yokei_rows *r, int64_t counts[YOKE_MAX_TENSOR])
+static void count_rows(const struct yoke_layer_call *call, const struct yokei_rows *r,
+                       int64_t counts[YOKE_MAX_TENSOR])
 {
     struct yoke_place place = *call->shape->place;
     for (place.tensor_rank = 0; place.tensor_rank < place.tensor_size; place.tensor_rank++) {
@@ -75,14 +91,16 @@ static void count_rows(const struct yoke_layer_call *call, const struct yokei_ro
     }
 }
 
-yoke_status yokei_rows_gather(const struct yoke_layer_call *call, const struct yokei_rows *r, const void *own, void *all)
+yoke_status yokei_rows_gather(const struct yoke_layer_call *call, const struct yokei_rows *r, const void *own,
+                              void *all)
 {
     int64_t counts[YOKE_MAX_TENSOR];
     count_rows(call, r, counts);
     return yoke_call_gather(call, own, all, counts, call->shape->dtype);
 }
 
-yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yokei_rows *r, const void *own, const void **all_out)
+yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yokei_rows *r, const void *own,
+                           const void **all_out)
 {
     *all_out = r->is_cut ? r->all : own;
     return r->is_cut ? yokei_rows_gather(call, r, own, r->all) : YOKE_OK;
@@ -102,7 +120,8 @@ yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yoke
         YOKE_TRY(yoke_call_sum(call, own, r->N * r->C, r->sum));
     }
     if (own == target) return YOKE_OK;
-    return YOKE_CALL(call, cast, .from = r->sum, .to = call->shape->dtype, .n = r->n_own * r->C, .x = own, .y = target);
+    return YOKE_CALL(call, cast, .from = r->sum, .to = call->shape->dtype, .n = r->n_own * r->C, .x = own,
+                     .y = target);
 }
 
 /* ---- dropout ---- */
@@ -114,10 +133,12 @@ uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *c
     return yoke_random_key(call->pass->seed, call->pass->step, name);
 }
 
-yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what, float p, const struct yokei_rows *r,
-                            const void *x, const void *residual, void *y)
+yoke_status yokei_drop_rows(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what,
+                            float p, const struct yokei_rows *r, const void *x, const void *residual, void *y)
 {
-    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C, .T = call->shape->T, .p = p,
-                     .key = yokei_drop_key(layer, call, what), .first_row = r->own.begin, .sample_start = call->pass->sample_offset,
-                     .pos_start = call->pass->token_offset, .x = x, .ldx = r->C, .residual = residual, .ldresidual = r->C, .y = y, .ldy = r->C);
+    return YOKE_CALL(call, dropout, .dtype = call->shape->dtype, .N = r->n_own, .C = r->C,
+                     .T = call->shape->T, .p = p, .key = yokei_drop_key(layer, call, what),
+                     .first_row = r->own.begin, .sample_start = call->pass->sample_offset,
+                     .pos_start = call->pass->token_offset, .x = x, .ldx = r->C, .residual = residual,
+                     .ldresidual = r->C, .y = y, .ldy = r->C);
 }

@@ -24,7 +24,8 @@ yoke_status yoke_model_destroy(yoke_model *model)
 {
     if (!model) return YOKE_OK;
     if (yokei_live_has(&yokei_objects, model) && model->n_trainers)
-        return yoke_fail(YOKE_EBUSY, "yoke_model_destroy: %d trainers use the model; destroy them first", model->n_trainers);
+        return yoke_fail(YOKE_EBUSY, "yoke_model_destroy: %d trainers use the model; destroy them first",
+                         model->n_trainers);
     YOKE_TRY(yokei_object_leaves("yoke_model_destroy", "model", model));
     for (int i = 0; i < model->n_layers; i++) {
         free((void *)(uintptr_t)model->layer[i]->config);
@@ -35,34 +36,41 @@ yoke_status yoke_model_destroy(yoke_model *model)
     return YOKE_OK;
 }
 
-static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_type *type, const char *name, int64_t in,
-                               int64_t out)
+static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_type *type, const char *name,
+                               int64_t in, int64_t out)
 {
     const yoke_layer *last = model->n_layers ? model->layer[model->n_layers - 1] : NULL;
     if (type->size != sizeof *type)
-        return yoke_fail(YOKE_EINVAL, "layer %s: its type's size is %zu, not %zu: compile it against this yoke/layer.h",
+        return yoke_fail(YOKE_EINVAL,
+                         "layer %s: its type's size is %zu, not %zu: compile it against this yoke/layer.h",
                          name, type->size, sizeof *type);
     if (!type->bytes || !type->forward)
         return yoke_fail(YOKE_EINVAL, "layer %s: its type %s lacks bytes or forward", name, type->name);
     if (strlen(name) >= sizeof last->name || !*name)
         return yoke_fail(YOKE_EINVAL, "layer \"%s\": a name has 1 to %zu bytes", name, sizeof last->name - 1);
     if (in != (last ? last->out : 0))
-        return yoke_fail(YOKE_ECONFIG, "layer %s takes %lld features, but %s gives %lld: make them equal", name, (long long)in,
-                         last ? last->name : "a model's start", (long long)(last ? last->out : 0));
-    if (out < 1) return yoke_fail(YOKE_ECONFIG, "layer %s: %lld output features; at least 1 is needed", name, (long long)out);
+        return yoke_fail(YOKE_ECONFIG, "layer %s takes %lld features, but %s gives %lld: make them equal",
+                         name, (long long)in, last ? last->name : "a model's start",
+                         (long long)(last ? last->out : 0));
+    if (out < 1)
+        return yoke_fail(YOKE_ECONFIG, "layer %s: %lld output features; at least 1 is needed", name,
+                         (long long)out);
     for (int i = 0; i < model->n_layers; i++)
         if (strcmp(model->layer[i]->name, name) == 0)
-            return yoke_fail(YOKE_ECONFIG, "two layers are called %s: names key the parameters and random draws, rename one", name);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "two layers are called %s: names key the parameters and random draws, rename one", name);
     return YOKE_OK;
 }
 
-yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name, int64_t in,
-                           int64_t out, const void *config)
+yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name,
+                           int64_t in, int64_t out, const void *config)
 {
     yoke_status status = YOKE_OK;
     if (!model || !type || !name) return yoke_fail(YOKE_EINVAL, "yoke_model_add: a pointer is null");
     if (type->config_bytes && !config)
-        return yoke_fail(YOKE_EINVAL, "yoke_model_add: layer %s of type %s needs a configuration", name, type->name);
+        return yoke_fail(YOKE_EINVAL, "yoke_model_add: layer %s of type %s needs a configuration", name,
+                         type->name);
     YOKE_TRY(check_layer(model, type, name, in, out));
     yoke_layer **list = realloc(model->layer, (size_t)(model->n_layers + 1) * sizeof *list);
     if (!list) return yoke_fail(YOKE_ENOMEM, "yoke_model_add: no host memory");
@@ -97,7 +105,10 @@ int64_t yoke_model_n_elements(const yoke_model *model)
     struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
     struct yokei_parameters ps;
     int64_t n = 0;
-    if (!model || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place, &ps)) return 0;
+    if (!model
+        || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place,
+                                   &ps))
+        return 0;
     for (int i = 0; i < ps.n; i++) n += yokei_logical_count(&ps.item[i]);
     yokei_parameters_free(&ps);
     return n;

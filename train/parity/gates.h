@@ -27,10 +27,14 @@ struct yokei_gate_squares {
  * third is 0, because a constant added to all keys changes no probability. So the K third has an absolute
  * tolerance: 1e-5 of the Q third's norm in f32, 1e-2 in 16 bits.
  */
-static inline size_t yokei_gate_parts(const char *name) { return strstr(name, "attn.c_attn.bias") ? YOKEI_GATE_PARTS : 1; }
+static inline size_t yokei_gate_parts(const char *name)
+{
+    return strstr(name, "attn.c_attn.bias") ? YOKEI_GATE_PARTS : 1;
+}
 
 /** Add n elements of a tensor, or of a shard that holds an equal share of each part. */
-static inline void yokei_gate_add(const char *name, const float *got, const float *expected, size_t n, struct yokei_gate_squares *s)
+static inline void yokei_gate_add(const char *name, const float *got, const float *expected, size_t n,
+                                  struct yokei_gate_squares *s)
 {
     const size_t parts = yokei_gate_parts(name), each = n / parts;
     for (size_t part = 0; part < parts; part++)
@@ -50,13 +54,15 @@ static inline double yokei_gate_off(double difference, double allowed)
 }
 
 /** The largest ratio of all parts. `gate` is relative to the expected norm. */
-static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_squares *s, yoke_dtype dtype, double gate)
+static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_squares *s, yoke_dtype dtype,
+                                      double gate)
 {
     const size_t parts = yokei_gate_parts(name);
     double worst = 0;
     for (size_t part = 0; part < parts; part++) {
         const bool is_k = parts > 1 && part == 1;
-        const double allowed = is_k ? (dtype == YOKE_F32 ? 1e-5 : 1e-2) * sqrt(s->expected[0]) : gate * sqrt(s->expected[part]);
+        const double allowed = is_k ? (dtype == YOKE_F32 ? 1e-5 : 1e-2) * sqrt(s->expected[0])
+                                    : gate * sqrt(s->expected[part]);
         worst = fmax(worst, yokei_gate_off(sqrt(s->difference[part]), allowed));
     }
     return worst;
@@ -66,10 +72,16 @@ static inline double yokei_gate_ratio(const char *name, const struct yokei_gate_
  * The gate for gradients, per tensor ||difference|| / ||expected||. f32: 5e-6; 16-bit: 1e-2 against the same
  * precision, 2e-2 against f32.
  */
-static inline double yokei_gate_gradient(yoke_dtype dtype, bool against_f32) { return dtype == YOKE_F32 ? 5e-6 : against_f32 ? 2e-2 : 1e-2; }
+static inline double yokei_gate_gradient(yoke_dtype dtype, bool against_f32)
+{
+    return dtype == YOKE_F32 ? 5e-6 : against_f32 ? 2e-2 : 1e-2;
+}
 
 /** The gate for the loss of a free run, relative. f32: 2e-6; 16-bit: 1e-5 at step 1, then 1.2e-3. */
-static inline double yokei_gate_loss(yoke_dtype dtype, int64_t step) { return dtype == YOKE_F32 ? 2e-6 : step == 1 ? 1e-5 : 1.2e-3; }
+static inline double yokei_gate_loss(yoke_dtype dtype, int64_t step)
+{
+    return dtype == YOKE_F32 ? 2e-6 : step == 1 ? 1e-5 : 1.2e-3;
+}
 
 /** The number of steps for which the loss gates hold, because rounding errors grow as a run continues. */
 static inline int64_t yokei_gate_steps(yoke_dtype dtype) { return dtype == YOKE_F32 ? 20 : 12; }

@@ -17,7 +17,7 @@ struct yokei_parity_expected {
     bool there;
     /* whole tensors one after the other; NULL: after the last step */
     float *weights[YOKEI_PARITY_CHECKS], *gradients[YOKEI_PARITY_CHECKS];
-    bool finite[YOKEI_PARITY_CHECKS];  /* false: that step overflowed, so there is nothing to compare */
+    bool finite[YOKEI_PARITY_CHECKS]; /* false: that step overflowed, so there is nothing to compare */
     double losses[YOKEI_PARITY_STEPS], norms[YOKEI_PARITY_STEPS];
 };
 
@@ -27,11 +27,11 @@ struct yokei_parity {
     struct yokei_parity_config config;
     struct yoke_trainer_config world; /* all ranks, for the communication between trainers */
     int rank, n_ranks;
-    int64_t steps;                    /* steps of the reference: the most steps of any layout */
+    int64_t steps; /* steps of the reference: the most steps of any layout */
     yoke_model *model;
     int64_t n_elements;
-    char (*devices)[64];              /* [n_ranks] names of the ranks' devices */
-    int32_t *tokens, *targets;        /* [batch * sequence] of the current step */
+    char (*devices)[64];       /* [n_ranks] names of the ranks' devices */
+    int32_t *tokens, *targets; /* [batch * sequence] of the current step */
     struct yokei_parity_expected expected[YOKE_N_DTYPES];
     struct yokei_parity_seat *seats;
 };
@@ -50,7 +50,8 @@ struct yokei_parity_setup {
     int widths[YOKEI_PARITY_MOST];
 };
 /** Fill in the common configuration of all trainers, and the layout; layout NULL: one rank. */
-void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *layout, yoke_dtype precision, struct yokei_parity_setup *out);
+void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *layout,
+                         yoke_dtype precision, struct yokei_parity_setup *out);
 
 /**
  * Compute the reference of each precision on a host rank, and send it to all ranks. Collective. YOKE_ENUMERIC
@@ -64,7 +65,7 @@ void yokei_parity_expected_free(struct yokei_parity_expected *e);
  * reference. The first of these ranks is the job's rank r->from. The results of the gates go to r. A layout
  * that cannot be created is left out (r->state).
  */
-yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm, yoke_comm *control,
-                               struct yokei_parity_result *r);
+yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm,
+                               yoke_comm *control, struct yokei_parity_result *r);
 
 #endif

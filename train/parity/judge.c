@@ -15,11 +15,11 @@ struct subject {
     yoke_trainer *t;
     struct yokei_parity_result *r;
     yoke_dtype precision;
-    int64_t first;               /* this rank's first sequence in the batch */
+    int64_t first;                 /* this rank's first sequence in the batch */
     float *local, *wanted, *whole; /* memory for the largest tensor */
-    double *mine, *all;          /* the numbers that a rank sends for each tensor, and those of all ranks */
-    int n_compared;              /* sets of gradients that were compared in this precision */
-    bool mixed, sliced;          /* devices differ; replicas keep only slices (ZeRO-1) */
+    double *mine, *all;            /* the numbers that a rank sends for each tensor, and those of all ranks */
+    int n_compared;                /* sets of gradients that were compared in this precision */
+    bool mixed, sliced;            /* devices differ; replicas keep only slices (ZeRO-1) */
 };
 
 /*
@@ -31,9 +31,13 @@ enum { HELD_NOT, HELD_SLICE, HELD_WHOLE };
 
 static int n_tensors(const struct subject *s) { return yoke_trainer_n_logical(s->t); }
 
-static const double *said_by(const struct subject *s, int rank, int tensor) { return s->all + ((size_t)rank * (size_t)n_tensors(s) + (size_t)tensor) * SAID; }
+static const double *said_by(const struct subject *s, int rank, int tensor)
+{
+    return s->all + ((size_t)rank * (size_t)n_tensors(s) + (size_t)tensor) * SAID;
+}
 
-static void note(struct subject *s, struct yokei_parity_worst *w, double ratio, int64_t step, int rank, const char *where)
+static void note(struct subject *s, struct yokei_parity_worst *w, double ratio, int64_t step, int rank,
+                 const char *where)
 {
     if (!(ratio > w->ratio)) return;
     w->ratio = ratio;
@@ -71,7 +75,8 @@ static yoke_status compare_own(struct subject *s, int tensor, const float *whole
     struct yokei_gate_squares squares = { { 0 }, { 0 } };
     yokei_shard_slice(own, whole, s->wanted);
     yokei_gate_add(own->name, s->local, s->wanted, (size_t)n, &squares);
-    for (int part = 0; part < YOKEI_GATE_PARTS; part++) said[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
+    for (int part = 0; part < YOKEI_GATE_PARTS; part++)
+        said[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
     said[SAID_HELD] = n == yokei_logical_count(yoke_trainer_logical(s->t, tensor)) ? HELD_WHOLE : HELD_SLICE;
     return YOKE_OK;
 }
@@ -101,15 +106,16 @@ static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_
 }
 
 /* Gate (a) for the gradients that the trainer has now: each tensor, and the norm of all gradients. */
-static yoke_status compare(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32, double norm,
-                           struct yokei_parity_worst *worst)
+static yoke_status compare(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32,
+                           double norm, struct yokei_parity_worst *worst)
 {
     const int n = n_tensors(s);
     const int64_t step = yokei_parity_checks[k];
     const double gate = yokei_gate_gradient(s->precision, against_f32);
     const float *whole = e->gradients[k];
     s->n_compared += !against_f32;
-    for (int i = 0; i < n; whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++) YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * SAID));
+    for (int i = 0; i < n; whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++)
+        YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * SAID));
     YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * SAID, s->all));
     whole = e->gradients[k];
     for (int i = 0; i < n; i++) {
@@ -124,7 +130,8 @@ static yoke_status compare(struct subject *s, const struct yokei_parity_expected
         whole += count;
     }
     const double expected = e->norms[step - 1];
-    note(s, worst, yokei_gate_off(fabs(norm - expected), gate * expected), step, s->t->plan.rank, "the norm of all gradients");
+    note(s, worst, yokei_gate_off(fabs(norm - expected), gate * expected), step, s->t->plan.rank,
+         "the norm of all gradients");
     return YOKE_OK;
 }
 
@@ -136,24 +143,29 @@ static yoke_status backward(struct subject *s, int64_t step, struct yoke_step_re
 }
 
 /* Gate (a) at step 1, and gate (b). */
-static yoke_status free_run(struct subject *s, const struct yokei_parity_expected *e, const struct yokei_parity_expected *f32, int64_t steps)
+static yoke_status free_run(struct subject *s, const struct yokei_parity_expected *e,
+                            const struct yokei_parity_expected *f32, int64_t steps)
 {
     struct yoke_step_result result;
     for (int64_t step = 1; step <= steps; step++) {
         YOKE_TRY(backward(s, step, &result));
         const double expected = e->losses[step - 1];
-        note(s, &s->r->loss, yokei_gate_off(fabs(result.loss - expected), yokei_gate_loss(s->precision, step) * fabs(expected)), step, s->t->plan.rank,
-             "the loss");
+        note(s, &s->r->loss,
+             yokei_gate_off(fabs(result.loss - expected),
+                            yokei_gate_loss(s->precision, step) * fabs(expected)),
+             step, s->t->plan.rank, "the loss");
         if (step == 1 && e->finite[0]) {
             YOKE_TRY(compare(s, e, 0, false, result.gradient_norm, &s->r->gradient));
-            if (s->precision != YOKE_F32 && f32->finite[0]) YOKE_TRY(compare(s, f32, 0, true, result.gradient_norm, &s->r->against_f32));
+            if (s->precision != YOKE_F32 && f32->finite[0])
+                YOKE_TRY(compare(s, f32, 0, true, result.gradient_norm, &s->r->against_f32));
         }
         YOKE_TRY(yoke_trainer_apply(s->t, yokei_parity_rate(step), &result));
     }
     return YOKE_OK;
 }
 
-static yoke_status compare_from(struct subject *s, const struct yokei_parity_expected *e, int k, bool against_f32, struct yokei_parity_worst *worst)
+static yoke_status compare_from(struct subject *s, const struct yokei_parity_expected *e, int k,
+                                bool against_f32, struct yokei_parity_worst *worst)
 {
     struct yoke_step_result result;
     const float *whole = e->weights[k];
@@ -162,7 +174,8 @@ static yoke_status compare_from(struct subject *s, const struct yokei_parity_exp
         YOKE_TRY(yoke_trainer_set_whole(s->t, YOKE_TENSOR_WEIGHT, i, whole));
     /* The step is restored, because dropout depends on it. */
     const struct yokei_loss_scale scale = s->t->loss_scale;
-    yokei_trainer_restore(s->t, yokei_parity_checks[k] - 1, s->t->optimizer_step, scale.scale, scale.good_steps, scale.skipped);
+    yokei_trainer_restore(s->t, yokei_parity_checks[k] - 1, s->t->optimizer_step, scale.scale,
+                          scale.good_steps, scale.skipped);
     YOKE_TRY(backward(s, yokei_parity_checks[k], &result));
     return compare(s, e, k, against_f32, result.gradient_norm, worst);
 }
@@ -171,7 +184,10 @@ static yoke_status compare_from(struct subject *s, const struct yokei_parity_exp
 enum { BITS_HASH, BITS_HELD, BITS };
 enum { DONE_STEPS, DONE_SCALE };
 
-static const double *bits_of(const struct subject *s, int rank, int tensor) { return s->all + ((size_t)rank * (size_t)(n_tensors(s) + 1) + (size_t)tensor) * BITS; }
+static const double *bits_of(const struct subject *s, int rank, int tensor)
+{
+    return s->all + ((size_t)rank * (size_t)(n_tensors(s) + 1) + (size_t)tensor) * BITS;
+}
 
 static yoke_status say_bits(struct subject *s)
 {
@@ -185,7 +201,8 @@ static yoke_status say_bits(struct subject *s)
         const int64_t count = yokei_local_count(yoke_trainer_parameter(s->t, held));
         /* so that it is exact in a double */
         said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12);
-        said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE : HELD_SLICE;
+        said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE
+                                                                                      : HELD_SLICE;
     }
     s->mine[(size_t)n * BITS + DONE_STEPS] = (double)s->t->optimizer_step;
     s->mine[(size_t)n * BITS + DONE_SCALE] = s->t->loss_scale.scale;
@@ -195,15 +212,20 @@ static yoke_status say_bits(struct subject *s)
 /* The first rank that holds the same part of a tensor as `rank`: the whole tensor, or the same slice. */
 static int first_like(const struct subject *s, int tensor, int rank)
 {
-    enum { FINE = 1 << 20 }; /* the number of units of an imagined tensor, with which the slices are compared */
+    enum {
+        FINE = 1 << 20
+    }; /* the number of units of an imagined tensor, with which the slices are compared */
     const struct yokei_mesh at = yokei_mesh_at(&s->t->plan.mesh, rank);
     const double *own = bits_of(s, rank, tensor);
     for (int r = 0; r < rank; r++) {
         const struct yokei_mesh its = yokei_mesh_at(&s->t->plan.mesh, r);
-        const struct yoke_place here = yokei_plan_place(&s->t->config, &s->t->plan, at.s, at.t), there = yokei_plan_place(&s->t->config, &s->t->plan, its.s, its.t);
+        const struct yoke_place here = yokei_plan_place(&s->t->config, &s->t->plan, at.s, at.t),
+                                there = yokei_plan_place(&s->t->config, &s->t->plan, its.s, its.t);
         const struct yoke_range a = yoke_place_range(&here, FINE), b = yoke_place_range(&there, FINE);
         const bool same_slice = here.tensor_size == there.tensor_size && a.begin == b.begin && a.end == b.end;
-        if (bits_of(s, r, tensor)[BITS_HELD] == own[BITS_HELD] && (own[BITS_HELD] == HELD_WHOLE || same_slice)) return r;
+        if (bits_of(s, r, tensor)[BITS_HELD] == own[BITS_HELD]
+            && (own[BITS_HELD] == HELD_WHOLE || same_slice))
+            return r;
     }
     return rank;
 }
@@ -223,7 +245,8 @@ static yoke_status compare_bits(struct subject *s, int64_t step)
             const double *said = bits_of(s, rank, i);
             if (said[BITS_HELD] == HELD_NOT) continue;
             const int first = first_like(s, i, rank);
-            if (first == rank) s->r->bits = yokei_hash(said, sizeof *said, s->r->bits);
+            if (first == rank)
+                s->r->bits = yokei_hash(said, sizeof *said, s->r->bits);
             else if (bits_of(s, first, i)[BITS_HASH] != said[BITS_HASH] && !s->mixed)
                 note(s, &s->r->apart, INFINITY, step, rank, yoke_trainer_logical(s->t, i)->name);
         }
@@ -238,14 +261,17 @@ static yoke_status compare_bits(struct subject *s, int64_t step)
 static yoke_status hold(struct subject *s, const struct yokei_parity_layout *l)
 {
     const struct yokei_parity_expected *e = &s->p->expected[s->precision], *f32 = &s->p->expected[YOKE_F32];
-    const int64_t steps = l->steps ? l->steps : s->p->config.steps, free = YOKE_MIN(steps, yokei_gate_steps(s->precision));
+    const int64_t steps = l->steps ? l->steps : s->p->config.steps,
+                  free = YOKE_MIN(steps, yokei_gate_steps(s->precision));
     YOKE_TRY(free_run(s, e, f32, free));
     YOKE_TRY(compare_bits(s, free));
     for (int k = 1; k < YOKEI_PARITY_CHECKS && yokei_parity_checks[k] <= steps; k++) {
         YOKE_TRY(compare_from(s, e, k, false, &s->r->gradient));
         if (s->precision != YOKE_F32) YOKE_TRY(compare_from(s, f32, k, true, &s->r->against_f32));
     }
-    if (!s->n_compared) note(s, &s->r->gradient, INFINITY, steps, s->t->plan.rank, "nothing to compare with: the reference overflowed; give more steps");
+    if (!s->n_compared)
+        note(s, &s->r->gradient, INFINITY, steps, s->t->plan.rank,
+             "nothing to compare with: the reference overflowed; give more steps");
     return YOKE_OK;
 }
 
@@ -253,13 +279,17 @@ static yoke_status make_room(struct subject *s)
 {
     int64_t most = 1;
     const size_t n = (size_t)n_tensors(s) + 1, said = YOKE_MAX((size_t)SAID, (size_t)BITS);
-    for (int i = 0; i < n_tensors(s); i++) most = YOKE_MAX(most, yokei_logical_count(yoke_trainer_logical(s->t, i)));
+    for (int i = 0; i < n_tensors(s); i++)
+        most = YOKE_MAX(most, yokei_logical_count(yoke_trainer_logical(s->t, i)));
     s->local = malloc((size_t)most * sizeof *s->local);
     s->wanted = malloc((size_t)most * sizeof *s->wanted);
     s->whole = malloc((size_t)most * sizeof *s->whole);
     s->mine = calloc(n * said, sizeof *s->mine);
     s->all = calloc(n * said * (size_t)s->t->plan.n_ranks, sizeof *s->all);
-    return s->local && s->wanted && s->whole && s->mine && s->all ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements", (long long)most);
+    return s->local && s->wanted && s->whole && s->mine && s->all
+               ? YOKE_OK
+               : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements",
+                           (long long)most);
 }
 
 static bool is_mixed(const struct yokei_parity *p, int from, int n)
@@ -269,10 +299,14 @@ static bool is_mixed(const struct yokei_parity *p, int from, int n)
     return false;
 }
 
-yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm, yoke_comm *control,
-                               struct yokei_parity_result *r)
+yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm,
+                               yoke_comm *control, struct yokei_parity_result *r)
 {
-    struct subject s = { .p = p, .r = r, .precision = r->precision, .sliced = l->zero > 0, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
+    struct subject s = { .p = p,
+                         .r = r,
+                         .precision = r->precision,
+                         .sliced = l->zero > 0,
+                         .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
     struct yokei_parity_setup setup;
     int64_t count;
     const uint64_t begun = yokei_now_ns();
@@ -280,7 +314,8 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     setup.config.comm = comm;
     setup.config.control = control;
     yoke_status status = yoke_trainer_create(p->model, p->config.device, &setup.config, &s.t);
-    if (status == YOKE_ECONFIG || status == YOKE_ENOMEM || status == YOKE_EUNSUPPORTED) { /* all ranks of the layout refused */
+    if (status == YOKE_ECONFIG || status == YOKE_ENOMEM
+        || status == YOKE_EUNSUPPORTED) { /* all ranks of the layout refused */
         yokei_text(r->why, sizeof r->why, "%s", yoke_last_error());
         return YOKE_OK;
     }
@@ -289,7 +324,8 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     yoke_trainer_range(s.t, &s.first, &count);
     status = make_room(&s);
     if (!status) status = hold(&s, l);
-    if (status == YOKE_ENUMERIC) { /* the error of all its ranks; a number that is not finite passes no gate */
+    if (status
+        == YOKE_ENUMERIC) { /* the error of all its ranks; a number that is not finite passes no gate */
         note(&s, &r->loss, INFINITY, s.t->step, s.t->plan.rank, yoke_last_error());
         status = YOKE_OK;
     }

@@ -64,7 +64,8 @@ static bool is_one_of(const char *text, size_t n, const char *choices)
 }
 
 /* Read numbers from `at`, separated by : or commas. *n_out is their number. */
-static yoke_status read_numbers(const struct reader *r, const struct word *w, const char *at, int most, int64_t *out, int64_t *n_out)
+static yoke_status read_numbers(const struct reader *r, const struct word *w, const char *at, int most,
+                                int64_t *out, int64_t *n_out)
 {
     char what[128];
     int n = 0;
@@ -74,8 +75,9 @@ static yoke_status read_numbers(const struct reader *r, const struct word *w, co
         more = *end == ':' || *end == ',';
         const bool is_number = end > at && *at >= '0' && *at <= '9' && (!*end || more);
         if (!is_number || value < w->least || value > w->most || n == most || (more && most == 1)) {
-            yokei_text(what, sizeof what, "%s takes %s from %lld to %lld", w->name, most == 1 ? "a whole number" : "whole numbers, such as 3:1,",
-                       (long long)w->least, (long long)w->most);
+            yokei_text(what, sizeof what, "%s takes %s from %lld to %lld", w->name,
+                       most == 1 ? "a whole number" : "whole numbers, such as 3:1,", (long long)w->least,
+                       (long long)w->most);
             return wrong(r, what);
         }
         out[n] = value;
@@ -92,7 +94,9 @@ static bool is_value(const char *text, size_t n, const struct word *w)
     yoke_dtype type;
     if (is_one_of(text, n, w->choices)) return true;
     yokei_text(name, sizeof name, "%.*s", (int)n, text);
-    if (strcmp(w->name, "precision") || n >= sizeof name || strncmp(name, "fp", 2) || yoke_dtype_parse(name, &type)) return false;
+    if (strcmp(w->name, "precision") || n >= sizeof name || strncmp(name, "fp", 2)
+        || yoke_dtype_parse(name, &type))
+        return false;
     return is_one_of(yoke_dtype_name(type), strlen(yoke_dtype_name(type)), w->choices);
 }
 
@@ -102,7 +106,8 @@ static yoke_status read_texts(const struct reader *r, const struct word *w, cons
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
         if (!is_value(at, n, w) || (at[n] && w->type == WORD_TEXT) || strlen(text) >= w->count_at) {
-            yokei_text(what, sizeof what, "%s takes %s%s", w->name, w->type == WORD_TEXT ? "one of " : "one or several by commas of ", w->choices);
+            yokei_text(what, sizeof what, "%s takes %s%s", w->name,
+                       w->type == WORD_TEXT ? "one of " : "one or several by commas of ", w->choices);
             return wrong(r, what);
         }
         at += n;
@@ -119,8 +124,12 @@ static yoke_status unknown(const struct reader *r)
     for (size_t i = 0; i < YOKE_COUNT(words); i++) names[i] = words[i].name;
     yokei_text(name, sizeof name, "%.*s", (int)strcspn(r->word, "="), r->word);
     const char *nearest = yokei_nearest(name, names);
-    if (nearest) yokei_text(what, sizeof what, "there is no such word; did you mean %s?", nearest);
-    else yokei_text(what, sizeof what, "there is no such word; layouts are written like \"dp=2 pp=2 schedule=zb-h1 recompute=full\"");
+    if (nearest)
+        yokei_text(what, sizeof what, "there is no such word; did you mean %s?", nearest);
+    else
+        yokei_text(
+            what, sizeof what,
+            "there is no such word; layouts are written like \"dp=2 pp=2 schedule=zb-h1 recompute=full\"");
     return wrong(r, what);
 }
 
@@ -133,11 +142,14 @@ static yoke_status read_word(const struct reader *r, struct yokei_parity_layout 
         char *const field = (char *)l + w->at;
         if (strlen(w->name) != n || strncmp(w->name, r->word, n)) continue;
         if (w->type == WORD_FLAG && value) return wrong(r, "takes no value: leave out what is behind the =");
-        if (w->type != WORD_FLAG && !value) return wrong(r, "a value is missing: write =, and the value right behind it");
+        if (w->type != WORD_FLAG && !value)
+            return wrong(r, "a value is missing: write =, and the value right behind it");
         switch (w->type) {
         case WORD_FLAG: *(int64_t *)(void *)field = 1; return YOKE_OK;
         case WORD_NUMBER: return read_numbers(r, w, value, 1, (int64_t *)(void *)field, &one);
-        case WORD_NUMBERS: return read_numbers(r, w, value, YOKEI_PARITY_MOST, (int64_t *)(void *)field, (int64_t *)(void *)((char *)l + w->count_at));
+        case WORD_NUMBERS:
+            return read_numbers(r, w, value, YOKEI_PARITY_MOST, (int64_t *)(void *)field,
+                                (int64_t *)(void *)((char *)l + w->count_at));
         case WORD_TEXT:
         case WORD_TEXTS: return read_texts(r, w, value, field);
         }
@@ -164,21 +176,28 @@ static yoke_status check_line(const struct reader *r, const struct yokei_parity_
         int64_t n, wanted;
     } lists[] = { { "tp", "pp", differ ? l->n_tensor : 0, l->pipeline },
                   { "shares", "dp", l->n_shares, l->data },
-                  { "tensor-shares", differ ? "the sum of tp" : "tp", l->n_tensor_shares, differ ? width_of(l) : l->tensor[0] },
-                  { "layers", l->chunks > 1 ? "pp times chunks" : "pp", l->n_layers, l->pipeline * l->chunks } };
+                  { "tensor-shares", differ ? "the sum of tp" : "tp", l->n_tensor_shares,
+                    differ ? width_of(l) : l->tensor[0] },
+                  { "layers", l->chunks > 1 ? "pp times chunks" : "pp", l->n_layers,
+                    l->pipeline * l->chunks } };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++)
         if (lists[i].n && lists[i].n != lists[i].wanted)
-            return yoke_fail(YOKE_ECONFIG, "%s:%d: %s has %lld numbers, but %s is %lld: give as many numbers", r->name, r->line, lists[i].what,
-                             (long long)lists[i].n, lists[i].of, (long long)lists[i].wanted);
+            return yoke_fail(YOKE_ECONFIG, "%s:%d: %s has %lld numbers, but %s is %lld: give as many numbers",
+                             r->name, r->line, lists[i].what, (long long)lists[i].n, lists[i].of,
+                             (long long)lists[i].wanted);
     if (l->data * width_of(l) > MOST_RANKS)
-        return yoke_fail(YOKE_ECONFIG, "%s:%d: dp times pp times tp is more than %d ranks: lower one of them", r->name, r->line, MOST_RANKS);
+        return yoke_fail(YOKE_ECONFIG, "%s:%d: dp times pp times tp is more than %d ranks: lower one of them",
+                         r->name, r->line, MOST_RANKS);
     return YOKE_OK;
 }
 
 /* Read the words of one line of `n` bytes. *used_out says whether there are any. */
-static yoke_status read_line(struct reader *r, const char *line, size_t n, struct yokei_parity_layout *l, bool *used_out)
+static yoke_status read_line(struct reader *r, const char *line, size_t n, struct yokei_parity_layout *l,
+                             bool *used_out)
 {
-    *l = (struct yokei_parity_layout){ .line = r->line, .data = 1, .pipeline = 1, .tensor = { 1 }, .n_tensor = 1, .chunks = 1, .from = -1 };
+    *l = (struct yokei_parity_layout){
+        .line = r->line, .data = 1, .pipeline = 1, .tensor = { 1 }, .n_tensor = 1, .chunks = 1, .from = -1
+    };
     r->n = 0;
     for (size_t at = 0; at < n && line[at] != '#';) {
         const size_t length = strcspn(line + at, " \t\r\n#");
@@ -226,9 +245,14 @@ yoke_status yokei_parity_parse(const char *text, const char *name, struct yokei_
         if (!status && used) status = append(&list, &l);
         at += n + (at[n] == '\n');
     }
-    if (!status && !list.n) status = yoke_fail(YOKE_ECONFIG, "%s: there is no layout in it; write one per line, such as \"dp=2 pp=2 schedule=zb-h1\"", name);
-    if (status) yokei_parity_list_free(&list);
-    else *list_out = list;
+    if (!status && !list.n)
+        status = yoke_fail(
+            YOKE_ECONFIG,
+            "%s: there is no layout in it; write one per line, such as \"dp=2 pp=2 schedule=zb-h1\"", name);
+    if (status)
+        yokei_parity_list_free(&list);
+    else
+        *list_out = list;
     return status;
 }
 
@@ -276,7 +300,8 @@ static void add_line(FILE *to, const struct mesh *m, const char *kind, const cha
 static void add_all(FILE *to, const struct mesh *m)
 {
     for (int k = 0; k < (m->pp > 1 ? YOKEI_N_PIPELINES : 1); k++)
-        for (size_t i = 0; i < YOKE_COUNT(recomputations); i++) add_line(to, m, yokei_pipeline_names[k], recomputations[i]);
+        for (size_t i = 0; i < YOKE_COUNT(recomputations); i++)
+            add_line(to, m, yokei_pipeline_names[k], recomputations[i]);
 }
 
 /*
@@ -294,8 +319,10 @@ static void add_few(FILE *to, const struct mesh *m, int64_t n_blocks, int turn)
 static void add_mesh(FILE *to, bool all, struct mesh m, int64_t n_blocks, int turn)
 {
     m.sequence_parallel = !all && m.tp > 1 && turn % 2;
-    if (!all) add_few(to, &m, n_blocks, turn);
-    else add_all(to, &m);
+    if (!all)
+        add_few(to, &m, n_blocks, turn);
+    else
+        add_all(to, &m);
     m.sequence_parallel = true;
     if (all && m.tp > 1) add_all(to, &m);
 }
@@ -306,19 +333,32 @@ static void add_uneven(FILE *to, int n_ranks, int64_t n_blocks)
     char layers[32];
     yokei_text(layers, sizeof layers, "%lld,1", (long long)n_blocks - 1);
     if (n_ranks >= 2) {
-        fprintf(to, "dp=2 shares=5:3 micro-batch=2\ndp=2 shares=5:3 micro-batch=2 zero=1\ndp=2 shares=1:7 recompute=full micro-batch=2\n");
-        fprintf(to, "tp=2 tensor-shares=3:1 micro-batch=2\ntp=2 tensor-shares=1:3 sequence-parallel recompute=full micro-batch=2\n");
+        fprintf(
+            to,
+            "dp=2 shares=5:3 micro-batch=2\ndp=2 shares=5:3 micro-batch=2 zero=1\ndp=2 shares=1:7 recompute=full micro-batch=2\n");
+        fprintf(
+            to,
+            "tp=2 tensor-shares=3:1 micro-batch=2\ntp=2 tensor-shares=1:3 sequence-parallel recompute=full micro-batch=2\n");
     }
     if (n_ranks >= 2 && n_blocks > 2)
-        fprintf(to, "pp=2 layers=%s micro-batch=1\npp=2 layers=%s schedule=zb-h1 recompute=full micro-batch=1\n", layers, layers);
+        fprintf(to,
+                "pp=2 layers=%s micro-batch=1\npp=2 layers=%s schedule=zb-h1 recompute=full micro-batch=1\n",
+                layers, layers);
     if (n_ranks >= 3) /* stages of different widths */
-        fprintf(to, "pp=2 tp=2,1 micro-batch=2\npp=2 tp=1,2 sequence-parallel tensor-shares=1:3:1 schedule=zb-h1 recompute=full micro-batch=2\n");
+        fprintf(
+            to,
+            "pp=2 tp=2,1 micro-batch=2\npp=2 tp=1,2 sequence-parallel tensor-shares=1:3:1 schedule=zb-h1 recompute=full micro-batch=2\n");
     if (n_ranks >= 4) {
-        fprintf(to, "dp=4 shares=4:1:2:1 micro-batch=2\ndp=2 tp=2 shares=5:3 tensor-shares=1:3 sequence-parallel micro-batch=2\n");
+        fprintf(
+            to,
+            "dp=4 shares=4:1:2:1 micro-batch=2\ndp=2 tp=2 shares=5:3 tensor-shares=1:3 sequence-parallel micro-batch=2\n");
         fprintf(to, "dp=2 pp=2 shares=3:1 schedule=gpipe recompute=full,attention micro-batch=1\n");
         fprintf(to, "dp=2 pp=2 shares=3:1 schedule=1f1b micro-batch=1 zero=1\n");
     }
-    if (n_ranks >= 8) fprintf(to, "dp=2 pp=2 tp=2 shares=5:3 tensor-shares=3:1 schedule=zb-h1 recompute=attention micro-batch=1\n");
+    if (n_ranks >= 8)
+        fprintf(
+            to,
+            "dp=2 pp=2 tp=2 shares=5:3 tensor-shares=3:1 schedule=zb-h1 recompute=attention micro-batch=1\n");
 }
 
 yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struct yokei_parity_list *list_out)
@@ -332,7 +372,8 @@ yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struc
         for (int dp = 4; dp >= 1; dp /= 2)
             for (int tp = 4; tp >= 1; tp /= 2)
                 for (int pp = 4; pp >= 1; pp /= 2)
-                    if (dp * tp * pp == n) add_mesh(to, all, (struct mesh){ dp, pp, tp, false }, n_blocks, turn++);
+                    if (dp * tp * pp == n)
+                        add_mesh(to, all, (struct mesh){ dp, pp, tp, false }, n_blocks, turn++);
     add_uneven(to, n_ranks, n_blocks);
     const bool written = !fclose(to);
     const yoke_status status = written ? yokei_parity_parse(text, all ? "all" : "quick", list_out)

@@ -21,13 +21,14 @@ enum { YOKEI_PARITY_MOST = 64, YOKEI_PARITY_STEPS = 20, YOKEI_PARITY_TEXT = 256 
 struct yokei_parity_layout {
     char text[YOKEI_PARITY_TEXT]; /* the words of the layout, which are also its name in results */
     int line;                     /* line in the file */
-    int64_t data, pipeline, chunks, micro_batch;         /* 0: the trainer's default */
-    int64_t tensor[YOKEI_PARITY_MOST], n_tensor;         /* one number for all stages, or one number per stage */
-    int64_t from; /* the layout's first rank; -1: the first rank from which on the devices are the same as from rank 0 on */
-    int64_t steps;                /* 0: the steps of the configuration */
-    char schedule[16], recompute[128], precision[32];    /* "": default; precisions are separated by commas */
+    int64_t data, pipeline, chunks, micro_batch; /* 0: the trainer's default */
+    int64_t tensor[YOKEI_PARITY_MOST], n_tensor; /* one number for all stages, or one number per stage */
+    int64_t from;  /* the layout's first rank; -1: the first rank from which on the devices are the same as
+                      from rank 0 on */
+    int64_t steps; /* 0: the steps of the configuration */
+    char schedule[16], recompute[128], precision[32]; /* "": default; precisions are separated by commas */
     int64_t shares[YOKEI_PARITY_MOST], tensor_shares[YOKEI_PARITY_MOST], layers[YOKEI_PARITY_MOST];
-    int64_t n_shares, n_tensor_shares, n_layers;         /* 0: equal */
+    int64_t n_shares, n_tensor_shares, n_layers; /* 0: equal */
     int64_t sequence_parallel, zero;
 };
 
@@ -46,7 +47,8 @@ yoke_status yokei_parity_parse(const char *text, const char *name, struct yokei_
  * The built-in list for n_ranks ranks and a model of n_blocks blocks. It has every mesh and schedule with a
  * few of the other options; with `all` it has every combination.
  */
-yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks, struct yokei_parity_list *list_out);
+yoke_status yokei_parity_built_in(bool all, int n_ranks, int64_t n_blocks,
+                                  struct yokei_parity_list *list_out);
 void yokei_parity_list_free(struct yokei_parity_list *list);
 int yokei_parity_n_ranks(const struct yokei_parity_layout *layout);
 /** Whether the layout is to be run in this precision: "f32", "bf16" or "f16". */
@@ -55,29 +57,29 @@ bool yokei_parity_wants(const struct yokei_parity_layout *l, yoke_dtype precisio
 /* ---- results ---- */
 /** The largest ratio that a gate measured. */
 struct yokei_parity_worst {
-    double ratio;     /* at most 1 passes */
-    int step, rank;   /* the step, and the rank in the job */
-    char where[96];   /* the tensor, or the other quantity that was compared */
+    double ratio;   /* at most 1 passes */
+    int step, rank; /* the step, and the rank in the job */
+    char where[96]; /* the tensor, or the other quantity that was compared */
 };
 
 enum yokei_parity_state { YOKEI_PARITY_LEFT_OUT, YOKEI_PARITY_RAN };
 struct yokei_parity_result {
-    int layout;                 /* index of the layout in the list */
+    int layout; /* index of the layout in the list */
     yoke_dtype precision;
     enum yokei_parity_state state;
     char why[YOKEI_PARITY_TEXT]; /* why the layout was left out */
-    int from;                   /* the layout's first rank */
+    int from;                    /* the layout's first rank */
     struct yokei_parity_worst gradient, against_f32, loss;
     /* ratio 0 or infinity; infinity: two ranks hold different bits of one tensor, or took different steps */
     struct yokei_parity_worst apart;
-    uint64_t bits;              /* hash of all weights after the last step */
-    int like;                   /* index of an earlier result that must have the same bits; -1: none */
+    uint64_t bits; /* hash of all weights after the last step */
+    int like;      /* index of an earlier result that must have the same bits; -1: none */
     bool same_bits;
     double seconds;
 };
 /** Whether all gates passed. If not, `why` names the gate, step, tensor and rank. */
-bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei_parity_result *all, const struct yokei_parity_list *list,
-                         char *why, size_t bytes);
+bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei_parity_result *all,
+                         const struct yokei_parity_list *list, char *why, size_t bytes);
 
 /* ---- run.c ---- */
 #define YOKEI_PARITY_MODEL(config) yokei_model_of(&(config)->model.gpt2, &(config)->model.llama)

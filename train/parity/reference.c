@@ -12,9 +12,11 @@ const int yokei_parity_checks[YOKEI_PARITY_CHECKS] = { 1, 10, 20 };
 
 void yokei_parity_fill_batch(struct yokei_parity *p, int64_t step)
 {
-    static const char *const words[] = { "in the ", "beginning ", "was ", "a yoke ", "of two ", "unequal ", "beasts ", "pulling. " };
+    static const char *const words[] = { "in the ", "beginning ", "was ",    "a yoke ",
+                                         "of two ", "unequal ",   "beasts ", "pulling. " };
     const struct yokei_philox_key key = yokei_philox_named(p->config.seed, "text");
-    const int64_t n = p->config.batch * p->config.sequence, V = yokei_model_vocabulary(YOKEI_PARITY_MODEL(&p->config));
+    const int64_t n = p->config.batch * p->config.sequence,
+                  V = yokei_model_vocabulary(YOKEI_PARITY_MODEL(&p->config));
     int64_t at = 0;
     for (uint64_t i = (uint64_t)step * 1000; at <= n; i++)
         for (const char *c = words[(size_t)(yokei_uniform(key, i) * 7.999)]; *c && at <= n; c++, at++) {
@@ -48,7 +50,8 @@ static void lay_out(const struct yokei_parity_layout *l, struct yokei_parity_set
     c->zero = (int)l->zero;
 }
 
-void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision, struct yokei_parity_setup *out)
+void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity_layout *l,
+                         yoke_dtype precision, struct yokei_parity_setup *out)
 {
     *out = (struct yokei_parity_setup){ .config = YOKE_TRAINER_CONFIG_INIT };
     struct yoke_trainer_config *c = &out->config;
@@ -58,7 +61,8 @@ void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity
     c->seed = p->config.seed;
     c->clip = 1;
     c->loss_scale = precision == YOKE_F16 ? p->config.loss_scale : 0;
-    c->bucket_bytes = 64 << 10; /* so that there are several buckets, and some are summed during the backward pass */
+    c->bucket_bytes =
+        64 << 10; /* so that there are several buckets, and some are summed during the backward pass */
     if (l) lay_out(l, out);
 }
 
@@ -124,12 +128,17 @@ static yoke_status compute(struct yokei_parity *p, yoke_dtype precision, struct 
     if (!status) status = train(p, t, e);
     if (t) yoke_trainer_destroy(t);
     if (!own) yoke_device_close(device);
-    if (status) return yoke_fail_context(status, "the reference, one host rank in %s", yoke_dtype_name(precision));
-    for (int k = 0; k < YOKEI_PARITY_CHECKS; k++) e->finite[k] = e->gradients[k] && all_finite(e->gradients[k], p->n_elements);
+    if (status)
+        return yoke_fail_context(status, "the reference, one host rank in %s", yoke_dtype_name(precision));
+    for (int k = 0; k < YOKEI_PARITY_CHECKS; k++)
+        e->finite[k] = e->gradients[k] && all_finite(e->gradients[k], p->n_elements);
     for (int k = 0; k < YOKEI_PARITY_CHECKS; k++)
         if (e->finite[k]) return YOKE_OK;
-    return yoke_fail(YOKE_ENUMERIC, "the reference, one host rank in %s: no gradients to compare with are finite: give more steps, another seed, or leave "
-                                    "the precision out", yoke_dtype_name(precision));
+    return yoke_fail(
+        YOKE_ENUMERIC,
+        "the reference, one host rank in %s: no gradients to compare with are finite: give more steps, another seed, or leave "
+        "the precision out",
+        yoke_dtype_name(precision));
 }
 
 static yoke_status allocate(const struct yokei_parity *p, struct yokei_parity_expected *e)
@@ -137,7 +146,9 @@ static yoke_status allocate(const struct yokei_parity *p, struct yokei_parity_ex
     for (int k = 0; k < YOKEI_PARITY_CHECKS && yokei_parity_checks[k] <= p->steps; k++) {
         e->weights[k] = malloc((size_t)p->n_elements * sizeof(float));
         e->gradients[k] = malloc((size_t)p->n_elements * sizeof(float));
-        if (!e->weights[k] || !e->gradients[k]) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for a reference of %lld elements", (long long)p->n_elements);
+        if (!e->weights[k] || !e->gradients[k])
+            return yoke_fail(YOKE_ENOMEM, "parity: no host memory for a reference of %lld elements",
+                             (long long)p->n_elements);
     }
     return YOKE_OK;
 }
@@ -165,8 +176,10 @@ static yoke_status tell(struct yokei_parity *p, int owner, struct yokei_parity_e
     memcpy(e->losses, told.losses, sizeof e->losses);
     memcpy(e->norms, told.norms, sizeof e->norms);
     for (int k = 0; k < YOKEI_PARITY_CHECKS && e->weights[k]; k++) {
-        YOKE_TRY(yoke_broadcast(e->weights[k], e->weights[k], (size_t)p->n_elements, YOKE_F32, owner, control, NULL));
-        YOKE_TRY(yoke_broadcast(e->gradients[k], e->gradients[k], (size_t)p->n_elements, YOKE_F32, owner, control, NULL));
+        YOKE_TRY(yoke_broadcast(e->weights[k], e->weights[k], (size_t)p->n_elements, YOKE_F32, owner, control,
+                                NULL));
+        YOKE_TRY(yoke_broadcast(e->gradients[k], e->gradients[k], (size_t)p->n_elements, YOKE_F32, owner,
+                                control, NULL));
     }
     return YOKE_OK;
 }

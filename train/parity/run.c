@@ -36,14 +36,16 @@ static void start_result(struct yokei_parity_result *r, int layout, yoke_dtype p
     r->same_bits = true;
 }
 
-static yoke_status list_jobs(const struct yokei_parity_config *c, const struct yokei_parity_list *list, struct job **jobs_out, int *n_out)
+static yoke_status list_jobs(const struct yokei_parity_config *c, const struct yokei_parity_list *list,
+                             struct job **jobs_out, int *n_out)
 {
     struct job *jobs = calloc((size_t)list->n * YOKE_COUNT(precisions) + 1, sizeof *jobs);
     int n = 0;
     if (!jobs) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d layouts", list->n);
     for (int i = 0; i < list->n; i++)
         for (size_t k = 0; k < YOKE_COUNT(precisions); k++)
-            if (list->item[i].precision[0] ? yokei_parity_wants(&list->item[i], precisions[k]) : c->precisions[precisions[k]])
+            if (list->item[i].precision[0] ? yokei_parity_wants(&list->item[i], precisions[k])
+                                           : c->precisions[precisions[k]])
                 start_result(&jobs[n++].r, i, precisions[k]);
     *jobs_out = jobs;
     *n_out = n;
@@ -53,7 +55,8 @@ static yoke_status list_jobs(const struct yokei_parity_config *c, const struct y
 /* ---- layouts that cannot run ---- */
 
 /* Plan the layout as one of its ranks, without the other ranks. */
-static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_dtype precision)
+static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l,
+                        yoke_dtype precision)
 {
     struct yokei_trainer_plan planned;
     struct yokei_parity_setup setup;
@@ -65,18 +68,24 @@ static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_
 }
 
 /* Leave out layouts that need too many ranks, or that some rank cannot plan. All ranks decide alike. */
-static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n)
+static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs,
+                             int n)
 {
-    double *mine = calloc((size_t)n + 1, sizeof *mine), *all = calloc(((size_t)n + 1) * (size_t)p->n_ranks, sizeof *all);
-    yoke_status status = mine && all ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d layouts", n);
+    double *mine = calloc((size_t)n + 1, sizeof *mine),
+           *all = calloc(((size_t)n + 1) * (size_t)p->n_ranks, sizeof *all);
+    yoke_status status = mine && all ? YOKE_OK
+                                     : yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d layouts", n);
     for (int i = 0; i < n && !status; i++) {
         const struct yokei_parity_layout *l = &list->item[jobs[i].r.layout];
         const int size = yokei_parity_n_ranks(l);
         if (l->from + size > p->n_ranks || size > p->n_ranks) {
             jobs[i].done = true;
-            yokei_text(jobs[i].r.why, sizeof jobs[i].r.why, "it takes %lld ranks%s, and there are %d: start it by yoke run -n %lld",
-                       (long long)YOKE_MAX(l->from, 0) + size, l->from > 0 ? " (from counts too)" : "", p->n_ranks, (long long)YOKE_MAX(l->from, 0) + size);
-        } else mine[i] = plan(p, l, jobs[i].r.precision);
+            yokei_text(jobs[i].r.why, sizeof jobs[i].r.why,
+                       "it takes %lld ranks%s, and there are %d: start it by yoke run -n %lld",
+                       (long long)YOKE_MAX(l->from, 0) + size, l->from > 0 ? " (from counts too)" : "",
+                       p->n_ranks, (long long)YOKE_MAX(l->from, 0) + size);
+        } else
+            mine[i] = plan(p, l, jobs[i].r.precision);
     }
     if (!status) status = yokei_ranks_gather(&p->world, mine, n, all);
     for (int i = 0; i < n && !status; i++) {
@@ -85,9 +94,12 @@ static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_l
         if (fits) continue;
         jobs[i].done = true;
         /* plan again to get the error text */
-        const yoke_status why = yokei_ranks_all_well(&p->world, plan(p, &list->item[jobs[i].r.layout], jobs[i].r.precision));
-        if (why != YOKE_ECONFIG && why != YOKE_ENOMEM && why != YOKE_EUNSUPPORTED) status = why;
-        else yokei_text(jobs[i].r.why, sizeof jobs[i].r.why, "%s", yoke_last_error());
+        const yoke_status why = yokei_ranks_all_well(&p->world, plan(p, &list->item[jobs[i].r.layout],
+                                                                     jobs[i].r.precision));
+        if (why != YOKE_ECONFIG && why != YOKE_ENOMEM && why != YOKE_EUNSUPPORTED)
+            status = why;
+        else
+            yokei_text(jobs[i].r.why, sizeof jobs[i].r.why, "%s", yoke_last_error());
     }
     free(mine);
     free(all);
@@ -129,15 +141,18 @@ static yoke_status free_seats(struct yokei_parity *p, yoke_status status)
 /* ---- waves: layouts that run at the same time ---- */
 
 /* Whether ranks from .. from + n are free and have the devices that the layout needs. */
-static bool may_take(const struct yokei_parity *p, const struct yokei_parity_layout *l, const bool *taken, int from)
+static bool may_take(const struct yokei_parity *p, const struct yokei_parity_layout *l, const bool *taken,
+                     int from)
 {
     const int n = yokei_parity_n_ranks(l);
     for (int r = 0; r < n; r++)
-        if (taken[from + r] || (l->from < 0 && strcmp(p->devices[r], p->devices[from + r]) != 0)) return false;
+        if (taken[from + r] || (l->from < 0 && strcmp(p->devices[r], p->devices[from + r]) != 0))
+            return false;
     return true;
 }
 
-static bool place(const struct yokei_parity *p, const struct yokei_parity_layout *l, bool *taken, int *from_out)
+static bool place(const struct yokei_parity *p, const struct yokei_parity_layout *l, bool *taken,
+                  int *from_out)
 {
     const int n = yokei_parity_n_ranks(l);
     for (int from = l->from < 0 ? 0 : (int)l->from; from + n <= p->n_ranks; from += n) {
@@ -155,7 +170,8 @@ static bool place(const struct yokei_parity *p, const struct yokei_parity_layout
  * Choose the next wave, with large layouts first. *own_out is this rank's layout, or -1. Returns the number
  * of layouts.
  */
-static int next_wave(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n, bool *taken, int *wave, int *own_out)
+static int next_wave(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs,
+                     int n, bool *taken, int *wave, int *own_out)
 {
     int n_wave = 0;
     *own_out = -1;
@@ -163,7 +179,8 @@ static int next_wave(const struct yokei_parity *p, const struct yokei_parity_lis
     for (int size = p->n_ranks; size >= 1; size--)
         for (int i = 0; i < n; i++) {
             const struct yokei_parity_layout *l = &list->item[jobs[i].r.layout];
-            if (jobs[i].done || yokei_parity_n_ranks(l) != size || !place(p, l, taken, &jobs[i].r.from)) continue;
+            if (jobs[i].done || yokei_parity_n_ranks(l) != size || !place(p, l, taken, &jobs[i].r.from))
+                continue;
             jobs[i].done = true;
             if (p->rank >= jobs[i].r.from && p->rank < jobs[i].r.from + size) *own_out = i;
             wave[n_wave++] = i;
@@ -177,19 +194,24 @@ static void keep_worse(struct yokei_parity_worst *worst, const struct yokei_pari
 }
 
 /* Send the results of each layout to all ranks. */
-static yoke_status tell_results(struct yokei_parity *p, struct job *jobs, const int *wave, int n_wave, const struct yokei_parity_result *mine)
+static yoke_status tell_results(struct yokei_parity *p, struct job *jobs, const int *wave, int n_wave,
+                                const struct yokei_parity_result *mine)
 {
     struct yokei_parity_result *all = calloc((size_t)p->n_ranks, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d ranks", p->n_ranks);
     yoke_status status = YOKE_OK;
-    if (p->n_ranks == 1) *all = *mine;
-    else status = yoke_all_gather(mine, all, sizeof *mine, YOKE_U8, p->config.control, NULL);
+    if (p->n_ranks == 1)
+        *all = *mine;
+    else
+        status = yoke_all_gather(mine, all, sizeof *mine, YOKE_U8, p->config.control, NULL);
     for (int w = 0; w < n_wave && !status; w++) {
         struct yokei_parity_result *r = &jobs[wave[w]].r;
         const struct yokei_parity_result *first = &all[r->from];
         const int from = r->from;
         *r = *first;
-        for (int rank = from; rank < p->n_ranks && all[rank].layout == first->layout && all[rank].from == from && all[rank].precision == first->precision; rank++) {
+        for (int rank = from; rank < p->n_ranks && all[rank].layout == first->layout && all[rank].from == from
+                              && all[rank].precision == first->precision;
+             rank++) {
             keep_worse(&r->gradient, &all[rank].gradient);
             keep_worse(&r->against_f32, &all[rank].against_f32);
             keep_worse(&r->loss, &all[rank].loss);
@@ -200,13 +222,16 @@ static yoke_status tell_results(struct yokei_parity *p, struct job *jobs, const 
     return status;
 }
 
-static yoke_status run_wave(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, const int *wave, int n_wave, int own)
+static yoke_status run_wave(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs,
+                            const int *wave, int n_wave, int own)
 {
     struct yokei_parity_seat *seat;
     struct yokei_parity_result mine;
     yoke_status status = YOKE_OK;
     start_result(&mine, -1, YOKE_F32);
-    for (int w = 0; w < n_wave; w++) YOKE_TRY(find_seat(p, yokei_parity_n_ranks(&list->item[jobs[wave[w]].r.layout]), jobs[wave[w]].r.from, &seat));
+    for (int w = 0; w < n_wave; w++)
+        YOKE_TRY(find_seat(p, yokei_parity_n_ranks(&list->item[jobs[wave[w]].r.layout]), jobs[wave[w]].r.from,
+                           &seat));
     if (own >= 0) {
         const struct yokei_parity_layout *l = &list->item[jobs[own].r.layout];
         mine = jobs[own].r;
@@ -229,16 +254,18 @@ static bool same_numbers(const int64_t *a, int64_t n_a, const int64_t *b, int64_
  * Whether two layouts on these devices differ only in schedule and recomputation, or in other options that
  * must not change bits.
  */
-static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_layout *a, const struct yokei_parity_layout *b,
-                      const struct yokei_parity_result *ra, const struct yokei_parity_result *rb)
+static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_layout *a,
+                      const struct yokei_parity_layout *b, const struct yokei_parity_result *ra,
+                      const struct yokei_parity_result *rb)
 {
     const int n = yokei_parity_n_ranks(a);
     bool mixed = false;
-    if (a->data != b->data || a->pipeline != b->pipeline || a->sequence_parallel != b->sequence_parallel ||
-        a->micro_batch != b->micro_batch || ra->precision != rb->precision || a->steps != b->steps)
+    if (a->data != b->data || a->pipeline != b->pipeline || a->sequence_parallel != b->sequence_parallel
+        || a->micro_batch != b->micro_batch || ra->precision != rb->precision || a->steps != b->steps)
         return false;
-    if (!same_numbers(a->tensor, a->n_tensor, b->tensor, b->n_tensor) || !same_numbers(a->shares, a->n_shares, b->shares, b->n_shares) ||
-        !same_numbers(a->tensor_shares, a->n_tensor_shares, b->tensor_shares, b->n_tensor_shares))
+    if (!same_numbers(a->tensor, a->n_tensor, b->tensor, b->n_tensor)
+        || !same_numbers(a->shares, a->n_shares, b->shares, b->n_shares)
+        || !same_numbers(a->tensor_shares, a->n_tensor_shares, b->tensor_shares, b->n_tensor_shares))
         return false;
     for (int r = 0; r < n; r++) {
         if (strcmp(p->devices[ra->from + r], p->devices[rb->from + r]) != 0) return false;
@@ -248,7 +275,8 @@ static bool same_plan(const struct yokei_parity *p, const struct yokei_parity_la
     return !mixed || (a->chunks == b->chunks && same_numbers(a->layers, a->n_layers, b->layers, b->n_layers));
 }
 
-static void compare_bits(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n)
+static void compare_bits(const struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs,
+                         int n)
 {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i && jobs[i].r.like < 0; k++) {
@@ -261,28 +289,34 @@ static void compare_bits(const struct yokei_parity *p, const struct yokei_parity
         }
 }
 
-bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei_parity_result *all, const struct yokei_parity_list *list, char *why,
-                         size_t bytes)
+bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei_parity_result *all,
+                         const struct yokei_parity_list *list, char *why, size_t bytes)
 {
     const struct {
         const char *gate;
         const struct yokei_parity_worst *worst;
-    } gates[] = { { "gate (a), gradients", &r->gradient }, { "gate (a), gradients against fp32", &r->against_f32 }, { "gate (b), losses", &r->loss } };
+    } gates[] = { { "gate (a), gradients", &r->gradient },
+                  { "gate (a), gradients against fp32", &r->against_f32 },
+                  { "gate (b), losses", &r->loss } };
     if (r->state == YOKEI_PARITY_LEFT_OUT) return true;
     const char *name = list->item[r->layout].text, *precision = yoke_dtype_name(r->precision);
     for (size_t i = 0; i < YOKE_COUNT(gates); i++)
         if (!(gates[i].worst->ratio <= 1)) {
-            yokei_text(why, bytes, "%s in %s: %s: step %d, %s, rank %d: %.3g times what is allowed", name, precision, gates[i].gate, gates[i].worst->step,
-                       gates[i].worst->where, gates[i].worst->rank, gates[i].worst->ratio);
+            yokei_text(why, bytes, "%s in %s: %s: step %d, %s, rank %d: %.3g times what is allowed", name,
+                       precision, gates[i].gate, gates[i].worst->step, gates[i].worst->where,
+                       gates[i].worst->rank, gates[i].worst->ratio);
             return false;
         }
     if (r->apart.ratio > 0) {
-        yokei_text(why, bytes, "%s in %s: after step %d rank %d has not what the others have: %s", name, precision, r->apart.step, r->apart.rank, r->apart.where);
+        yokei_text(why, bytes, "%s in %s: after step %d rank %d has not what the others have: %s", name,
+                   precision, r->apart.step, r->apart.rank, r->apart.where);
         return false;
     }
     if (!r->same_bits)
-        yokei_text(why, bytes, "%s in %s: the weights have other bits than with %s, which differs in nothing but schedule, recomputation or ZeRO", name, precision,
-                   list->item[all[r->like].layout].text);
+        yokei_text(
+            why, bytes,
+            "%s in %s: the weights have other bits than with %s, which differs in nothing but schedule, recomputation or ZeRO",
+            name, precision, list->item[all[r->like].layout].text);
     return r->same_bits;
 }
 
@@ -296,18 +330,22 @@ static yoke_status meet(struct yokei_parity *p)
     p->targets = malloc((size_t)(p->config.batch * p->config.sequence) * sizeof *p->targets);
     if (!p->devices || !p->tokens || !p->targets) return yoke_fail(YOKE_ENOMEM, "parity: no host memory");
     yokei_text(own, sizeof own, "%s", yoke_device_info(p->config.device)->spec);
-    if (p->n_ranks > 1) YOKE_TRY(yoke_all_gather(own, p->devices, sizeof own, YOKE_U8, p->config.control, NULL));
-    else memcpy(p->devices[0], own, sizeof own);
+    if (p->n_ranks > 1)
+        YOKE_TRY(yoke_all_gather(own, p->devices, sizeof own, YOKE_U8, p->config.control, NULL));
+    else
+        memcpy(p->devices[0], own, sizeof own);
     YOKE_TRY(yokei_model_create(YOKEI_PARITY_MODEL(&p->config), &p->model));
     p->n_elements = yoke_model_n_elements(p->model);
     return YOKE_OK;
 }
 
-static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs, int n)
+static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_list *list, struct job *jobs,
+                           int n)
 {
     bool wanted[YOKE_N_DTYPES] = { false }, *taken = calloc((size_t)p->n_ranks, sizeof *taken);
     int *wave = calloc((size_t)n + 1, sizeof *wave), own, n_done = 0, n_wave;
-    yoke_status status = taken && wave ? leave_out(p, list, jobs, n) : yoke_fail(YOKE_ENOMEM, "parity: no host memory");
+    yoke_status status = taken && wave ? leave_out(p, list, jobs, n)
+                                       : yoke_fail(YOKE_ENOMEM, "parity: no host memory");
     for (int i = 0; i < n; i++) {
         n_done += jobs[i].done;
         wanted[jobs[i].r.precision] = wanted[jobs[i].r.precision] || !jobs[i].done;
@@ -317,8 +355,8 @@ static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_lis
     if (!status) status = yokei_parity_reference(p, wanted);
     while (!status && (n_wave = next_wave(p, list, jobs, n, taken, wave, &own)) > 0) {
         char text[YOKEI_PARITY_TEXT + 96];
-        yokei_text(text, sizeof text, "layout %d of %d: %s in %s", n_done + 1, n, list->item[jobs[wave[0]].r.layout].text,
-                   yoke_dtype_name(jobs[wave[0]].r.precision));
+        yokei_text(text, sizeof text, "layout %d of %d: %s in %s", n_done + 1, n,
+                   list->item[jobs[wave[0]].r.layout].text, yoke_dtype_name(jobs[wave[0]].r.precision));
         if (p->config.progress) p->config.progress(p->config.context, text);
         status = run_wave(p, list, jobs, wave, n_wave, own);
         n_done += n_wave;
@@ -332,15 +370,19 @@ static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_lis
 static yoke_status check_config(const struct yokei_parity_config *c)
 {
     if (c->batch < 1 || c->sequence < 1 || c->sequence > yokei_model_positions(YOKEI_PARITY_MODEL(c)))
-        return yoke_fail(YOKE_ECONFIG, "parity: batch %lld and sequence %lld: both must be at least 1, and the sequence at most the model's %lld positions",
-                         (long long)c->batch, (long long)c->sequence, (long long)yokei_model_positions(YOKEI_PARITY_MODEL(c)));
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "parity: batch %lld and sequence %lld: both must be at least 1, and the sequence at most the model's %lld positions",
+            (long long)c->batch, (long long)c->sequence,
+            (long long)yokei_model_positions(YOKEI_PARITY_MODEL(c)));
     if (c->steps < 1 || c->steps > YOKEI_PARITY_STEPS)
-        return yoke_fail(YOKE_ECONFIG, "parity: %lld steps: give 1 to %d; the gates hold so far", (long long)c->steps, YOKEI_PARITY_STEPS);
+        return yoke_fail(YOKE_ECONFIG, "parity: %lld steps: give 1 to %d; the gates hold so far",
+                         (long long)c->steps, YOKEI_PARITY_STEPS);
     return YOKE_OK;
 }
 
-yoke_status yokei_parity_run(const struct yokei_parity_config *config, const struct yokei_parity_list *list, struct yokei_parity_result **results_out,
-                             int *n_out)
+yoke_status yokei_parity_run(const struct yokei_parity_config *config, const struct yokei_parity_list *list,
+                             struct yokei_parity_result **results_out, int *n_out)
 {
     struct yokei_parity p = { .config = *config, .steps = config->steps };
     struct yokei_parity_result *results = NULL;
@@ -353,11 +395,13 @@ yoke_status yokei_parity_run(const struct yokei_parity_config *config, const str
     yoke_status status = meet(&p);
     if (!status) status = list_jobs(config, list, &jobs, &n);
     if (!status) status = run_all(&p, list, jobs, n);
-    if (!status && !(results = calloc((size_t)n + 1, sizeof *results))) status = yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d results", n);
+    if (!status && !(results = calloc((size_t)n + 1, sizeof *results)))
+        status = yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d results", n);
     for (int i = 0; i < n && !status; i++) results[i] = jobs[i].r;
     status = free_seats(&p, status);
     for (int d = 0; d < YOKE_N_DTYPES; d++) yokei_parity_expected_free(&p.expected[d]);
-    if (p.model && !status) yoke_model_destroy(p.model); /* after an error a trainer may still use it, and the process ends */
+    if (p.model && !status)
+        yoke_model_destroy(p.model); /* after an error a trainer may still use it, and the process ends */
     free(p.devices);
     free(p.tokens);
     free(p.targets);

@@ -23,8 +23,9 @@ static yoke_status check_size(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     if (!p->n_ranks || p->n_ranks == s->n_ranks) return YOKE_OK;
-    return yoke_fail(YOKE_ECONFIG, "%s is for %lld ranks, but there are %d: start it with yoke run -n %lld", s->t->replay ? s->t->plan_path : "shares",
-                     (long long)p->n_ranks, s->n_ranks, (long long)p->n_ranks);
+    return yoke_fail(YOKE_ECONFIG, "%s is for %lld ranks, but there are %d: start it with yoke run -n %lld",
+                     s->t->replay ? s->t->plan_path : "shares", (long long)p->n_ranks, s->n_ranks,
+                     (long long)p->n_ranks);
 }
 
 static yoke_status check_devices(const struct yokei_run_state *s)
@@ -32,8 +33,9 @@ static yoke_status check_devices(const struct yokei_run_state *s)
     const struct yokei_plan *p = &s->t->plan;
     for (int r = 0; r < s->n_ranks; r++)
         if (s->t->replay && p->ranks[r].device[0] && strcmp(p->ranks[r].device, s->ranks[r].device) != 0)
-            return yoke_fail(YOKE_ECONFIG, "%s has rank %d on %s, but it is on %s: give --devices in the plan's order", s->t->plan_path, r,
-                             p->ranks[r].device, s->ranks[r].device);
+            return yoke_fail(YOKE_ECONFIG,
+                             "%s has rank %d on %s, but it is on %s: give --devices in the plan's order",
+                             s->t->plan_path, r, p->ranks[r].device, s->ranks[r].device);
     return YOKE_OK;
 }
 
@@ -45,7 +47,8 @@ static bool fits(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     bool same = p->n_ranks == s->n_ranks;
-    for (int r = 0; r < s->n_ranks && same; r++) same = !p->ranks[r].device[0] || strcmp(p->ranks[r].device, s->ranks[r].device) == 0;
+    for (int r = 0; r < s->n_ranks && same; r++)
+        same = !p->ranks[r].device[0] || strcmp(p->ranks[r].device, s->ranks[r].device) == 0;
     return same;
 }
 
@@ -64,7 +67,8 @@ yoke_status yokei_run_read_cuts(struct yokei_run_state *s)
     free(s->tensor_shares);
     s->stage_blocks = s->tensor_shares = NULL;
     YOKE_TRY(yokei_plan_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
-    return yokei_plan_numbers("--tensor-shares", p->tensor_shares, s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares);
+    return yokei_plan_numbers("--tensor-shares", p->tensor_shares,
+                              s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares);
 }
 
 /* Divide the batch among the replicas as equally as possible. */
@@ -76,7 +80,8 @@ static void deal_equally(struct yokei_run_state *s)
         struct yokei_plan_rank *rank = &p->ranks[s->placed[r]];
         s->shares[r] = rank->samples = p->batch / s->mesh.data + (d < p->batch % s->mesh.data);
         rank->share = 1.0 / s->mesh.data;
-        rank->micro_batch = s->shares[r] ? yokei_mesh_micro_batch(&s->mesh, s->shares[r], s->t->micro_batch) : 0;
+        rank->micro_batch = s->shares[r] ? yokei_mesh_micro_batch(&s->mesh, s->shares[r], s->t->micro_batch)
+                                         : 0;
     }
 }
 
@@ -91,8 +96,8 @@ static yoke_status list_ranks(struct yokei_run_state *s)
     for (int r = 0; r < s->n_ranks; r++) {
         struct yokei_plan_rank *rank = &p->ranks[r];
         if ((s->t->replay || s->t->resume) && known && rank->threads && rank->threads != s->threads[r])
-            yokei_run_note(s, "rank %d has %lld host threads, the plan's run had %lld: bits may differ", r, (long long)s->threads[r],
-                           (long long)rank->threads);
+            yokei_run_note(s, "rank %d has %lld host threads, the plan's run had %lld: bits may differ", r,
+                           (long long)s->threads[r], (long long)rank->threads);
         rank->threads = s->threads[r];
         rank->job_rank = s->job.rank_of[r];
         yokei_text(rank->device, sizeof rank->device, "%s", s->ranks[r].device);
@@ -101,10 +106,12 @@ static yoke_status list_ranks(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_are_given, bool shares_stay_equal)
+static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_are_given,
+                                       bool shares_stay_equal)
 {
     const struct yokei_plan *p = &s->t->plan;
-    const struct yokei_given given = { .layers = p->layers[0] != 0, .tensor_shares = p->tensor_shares[0] != 0,
+    const struct yokei_given given = { .layers = p->layers[0] != 0,
+                                       .tensor_shares = p->tensor_shares[0] != 0,
                                        .shares = shares_are_given || shares_stay_equal };
     bool left_out;
     if (!shares_are_given) deal_equally(s);
@@ -114,8 +121,11 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
     left_out = true;
     for (int turn = 0; left_out && s->rank >= 0; turn++) {
         if (s->n_ranks > 1 && strcmp(p->balance, "equal") != 0 && yokei_run_is_open(s, &given)) {
-            yokei_run_note(s, turn ? "measuring again without what is left out"
-                                   : "measuring each device on the model's own layers (kernels are compiled on the first start)");
+            yokei_run_note(
+                s,
+                turn
+                    ? "measuring again without what is left out"
+                    : "measuring each device on the model's own layers (kernels are compiled on the first start)");
             yokei_run_busy(s, "measuring each device");
             const yoke_status status = yokei_run_choose(s, &given);
             yokei_run_busy(s, "");
@@ -139,20 +149,23 @@ static yoke_status read_zero(struct yokei_run_state *s, const struct yokei_mesh 
 {
     const struct yokei_plan *p = &s->t->plan;
     int64_t *given;
-    const yoke_status status = yokei_plan_numbers("--zero-shares", p->zero_shares, s->mesh.data, &s->zero_shares);
+    const yoke_status status = yokei_plan_numbers("--zero-shares", p->zero_shares, s->mesh.data,
+                                                  &s->zero_shares);
     if (!status || all->data == s->mesh.data) return status;
     YOKE_TRY(yokei_plan_numbers("--zero-shares", p->zero_shares, all->data, &given));
     s->zero_shares = calloc((size_t)s->mesh.data, sizeof *given);
     for (int d = 0, n = 0; d < all->data && s->zero_shares; d++)
         if (p->ranks[yokei_mesh_rank(all, d, 0, 0)].samples) s->zero_shares[n++] = given[d];
     free(given);
-    return s->zero_shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
+    return s->zero_shares ? YOKE_OK
+                          : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
 }
 
 static yoke_status note_replicas(struct yokei_run_state *s)
 {
     s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
-    if (!s->replica_shares) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
+    if (!s->replica_shares)
+        return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
     for (int r = 0; r < s->n_ranks; r++) {
         s->replica_shares[yokei_mesh_at(&s->mesh, r).d] = s->shares[r];
         s->ranks[r].share = (double)s->shares[r] / (double)s->t->plan.batch;
@@ -177,8 +190,10 @@ yoke_status yokei_run_balance(struct yokei_run_state *s)
     bool left_out;
     YOKE_TRY(list_ranks(s));
     YOKE_TRY(yokei_run_read_cuts(s));
-    if (is_fixed) YOKE_TRY(yokei_run_leave_out(s, &left_out));
-    else YOKE_TRY(choose_what_is_open(s, shares_are_given, shares_are_fixed));
+    if (is_fixed)
+        YOKE_TRY(yokei_run_leave_out(s, &left_out));
+    else
+        YOKE_TRY(choose_what_is_open(s, shares_are_given, shares_are_fixed));
     if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yokei_run_read_cuts(s));
     YOKE_TRY(read_zero(s, &all));

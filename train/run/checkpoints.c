@@ -11,7 +11,8 @@
 #include "train/checkpoint/dealing.h"
 #include "train/run/loop.h"
 
-yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out)
+yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes,
+                                  struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out)
 {
     struct yokei_manifest m;
     YOKE_TRY(yokei_checkpoint_locate(path, folder_out, bytes));
@@ -31,8 +32,11 @@ yoke_status yokei_run_check_save(struct yokei_run_state *s)
     int64_t newest = s->rank == 0 ? yokei_checkpoint_newest(dir) : -1;
     yoke_status status = YOKE_OK;
     if (newest > s->first_step)
-        status = yoke_fail(YOKE_ECONFIG, "%s holds a checkpoint of step %lld, and this run begins behind step %lld: go on from it with --resume %s, or "
-                           "save to another folder", dir, (long long)newest, (long long)s->first_step, dir);
+        status = yoke_fail(
+            YOKE_ECONFIG,
+            "%s holds a checkpoint of step %lld, and this run begins behind step %lld: go on from it with --resume %s, or "
+            "save to another folder",
+            dir, (long long)newest, (long long)s->first_step, dir);
     return yokei_ranks_all_well(&s->config, status);
 }
 
@@ -40,10 +44,12 @@ static yoke_status restore(struct yokei_run_state *s, const struct yokei_checkpo
 {
     const struct yokei_manifest *m = &c->manifest;
     uint64_t hash = strtoull(m->xxh3, NULL, 16);
-    YOKE_TRY(yokei_ranks_agree(&s->config, hash, NULL, "resume from different checkpoints: give all hosts the same folder"));
+    YOKE_TRY(yokei_ranks_agree(&s->config, hash, NULL,
+                               "resume from different checkpoints: give all hosts the same folder"));
     yokei_ranks_busy(&s->config, "reading a checkpoint");
     YOKE_TRY(yokei_checkpoint_load(c, s->trainer));
-    yokei_trainer_restore(s->trainer, m->step, m->optimizer_step, m->loss_scale, m->good_steps, (int)m->skipped_steps);
+    yokei_trainer_restore(s->trainer, m->step, m->optimizer_step, m->loss_scale, m->good_steps,
+                          (int)m->skipped_steps);
     s->first_step = m->step;
     s->next_sample = m->data_next_sample;
     s->tokens_seen = m->tokens;
@@ -66,8 +72,8 @@ bool yokei_run_save_is_due(const struct yokei_run_state *s, int64_t step, double
 {
     const struct yokei_training *t = s->t;
     if (!t->save || s->saved_step == step) return false;
-    return (t->save_every > 0 && step % t->save_every == 0) ||
-           (t->save_every_seconds > 0 && clock - s->saved_clock >= t->save_every_seconds);
+    return (t->save_every > 0 && step % t->save_every == 0)
+           || (t->save_every_seconds > 0 && clock - s->saved_clock >= t->save_every_seconds);
 }
 
 static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
@@ -75,16 +81,33 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
     const struct yokei_training *t = s->t;
     const yoke_trainer *trainer = s->trainer;
     struct yokei_layout layout;
-    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT, .version = YOKEI_MANIFEST_VERSION, .step = step,
-                                .optimizer_step = trainer->optimizer_step, .tokens = s->tokens_seen, .seconds = clock,
-                                .data_order = YOKEI_DATA_ORDER, .data_next_sample = s->next_sample, .seed = trainer->config.seed,
-                                .loss_scale = trainer->loss_scale.scale, .good_steps = trainer->loss_scale.good_steps,
-                                .skipped_steps = trainer->loss_scale.skipped, .replay = t->replay, .plan = t->plan };
+    struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
+                                .version = YOKEI_MANIFEST_VERSION,
+                                .step = step,
+                                .optimizer_step = trainer->optimizer_step,
+                                .tokens = s->tokens_seen,
+                                .seconds = clock,
+                                .data_order = YOKEI_DATA_ORDER,
+                                .data_next_sample = s->next_sample,
+                                .seed = trainer->config.seed,
+                                .loss_scale = trainer->loss_scale.scale,
+                                .good_steps = trainer->loss_scale.good_steps,
+                                .skipped_steps = trainer->loss_scale.skipped,
+                                .replay = t->replay,
+                                .plan = t->plan };
     yokei_text(m.yoke, sizeof m.yoke, "%s", yoke_version());
     YOKE_TRY(yokei_layout_create(s->trainer, &layout));
     yokei_ranks_busy(&s->config, "writing a checkpoint");
-    struct yokei_save what = { .dir = t->save, .keep = t->keep, .rank = s->rank, .items = layout.items, .n_items = layout.n_items,
-                               .companions = &s->companions, .manifest = &m, .context = &layout, .get = yokei_layout_get, .agree = yokei_layout_agree };
+    struct yokei_save what = { .dir = t->save,
+                               .keep = t->keep,
+                               .rank = s->rank,
+                               .items = layout.items,
+                               .n_items = layout.n_items,
+                               .companions = &s->companions,
+                               .manifest = &m,
+                               .context = &layout,
+                               .get = yokei_layout_get,
+                               .agree = yokei_layout_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     memset(&m.plan, 0, sizeof m.plan); /* the run owns it */
     yokei_manifest_free(&m);
@@ -98,7 +121,8 @@ yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock
     s->saved_clock = clock;
     yoke_status status = save(s, step, clock);
     if (status == YOKE_EIO && !must) {
-        yoke_log(YOKE_LOG_WARN, "step %lld was not saved, and training goes on: %s", (long long)step, yoke_last_error());
+        yoke_log(YOKE_LOG_WARN, "step %lld was not saved, and training goes on: %s", (long long)step,
+                 yoke_last_error());
         return YOKE_OK;
     }
     if (status) return yoke_fail_context(status, "step %lld was not saved", (long long)step);

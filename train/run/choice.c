@@ -26,12 +26,18 @@ static int64_t count_elements(const yoke_model *model, int first, int end)
     for (int l = first; l < end; l++) {
         const yoke_layer *layer = yoke_model_layer(model, l);
         const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
-        for (int i = 0; layer->type->parameter && i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, &whole, i, &p); i++) sum += yokei_logical_count(&p);
+        for (int i = 0; layer->type->parameter && i < YOKE_MAX_PARAMETERS
+                        && layer->type->parameter(layer, &whole, i, &p);
+             i++)
+            sum += yokei_logical_count(&p);
     }
     return sum;
 }
 
-int yokei_run_n_blocks(const yoke_model *m) { return (m->n_layers - m->before - m->after) / YOKE_MAX(m->per_block, 1); }
+int yokei_run_n_blocks(const yoke_model *m)
+{
+    return (m->n_layers - m->before - m->after) / YOKE_MAX(m->per_block, 1);
+}
 
 /*
  * The number of elements of a replica's parameters on a stage with this number of blocks. A tied parameter
@@ -51,8 +57,8 @@ static double elements_of(const struct yokei_choice *c, int stage, int64_t block
 /* Whether two ranks have the same device, or cores of one host. */
 static bool is_like(const struct yokei_run_state *s, int a, int b)
 {
-    return s->job.host_of[s->placed[a]] == s->job.host_of[s->placed[b]] && s->threads[a] == s->threads[b] &&
-           strcmp(s->ranks[a].device, s->ranks[b].device) == 0;
+    return s->job.host_of[s->placed[a]] == s->job.host_of[s->placed[b]] && s->threads[a] == s->threads[b]
+           && strcmp(s->ranks[a].device, s->ranks[b].device) == 0;
 }
 
 /*
@@ -72,13 +78,15 @@ static void even_out(const struct yokei_run_state *s, struct yokei_layer_times *
         int n = 0;
         for (int r = 0; r < s->n_ranks; r++) {
             if (done[r] || !is_like(s, fastest, r) || times[r].block > AS_FAST * least) continue;
-            sum.before += times[r].before, sum.block += times[r].block, sum.after += times[r].after, sum.element += times[r].element;
+            sum.before += times[r].before, sum.block += times[r].block, sum.after += times[r].after,
+                sum.element += times[r].element;
             n++;
         }
         for (int r = 0; r < s->n_ranks; r++) {
             if (done[r] || !is_like(s, fastest, r) || times[r].block > AS_FAST * least) continue;
             done[r] = true;
-            times[r] = (struct yokei_layer_times){ sum.before / n, sum.block / n, sum.after / n, sum.element / n };
+            times[r] = (struct yokei_layer_times){ sum.before / n, sum.block / n, sum.after / n,
+                                                   sum.element / n };
         }
     }
 }
@@ -87,7 +95,8 @@ static void even_out(const struct yokei_run_state *s, struct yokei_layer_times *
 static int widest(const struct yokei_run_state *s)
 {
     int most = 1;
-    for (int stage = 0; stage < s->mesh.pipeline; stage++) most = YOKE_MAX(most, yokei_mesh_width(&s->mesh, stage));
+    for (int stage = 0; stage < s->mesh.pipeline; stage++)
+        most = YOKE_MAX(most, yokei_mesh_width(&s->mesh, stage));
     return most;
 }
 
@@ -95,14 +104,16 @@ static int widest(const struct yokei_run_state *s)
  * Divide the heads among ranks [first, first + groups * width). They share tensors in consecutive groups of
  * `width` ranks. All groups get the same division.
  */
-static void deal_heads(const struct yokei_choice *c, int first, int groups, int width, double *room, int64_t *heads)
+static void deal_heads(const struct yokei_choice *c, int first, int groups, int width, double *room,
+                       int64_t *heads)
 {
     const int n = groups * width;
     for (int i = 0; i < n; i++) {
         room[i] = 0;
         room[n + i] = c->times[first + i].block;
     }
-    yokei_balance_groups(yokei_model_heads(yokei_plan_model(&c->s->t->plan)), groups, width, room, room + n, 1, heads);
+    yokei_balance_groups(yokei_model_heads(yokei_plan_model(&c->s->t->plan)), groups, width, room, room + n,
+                         1, heads);
 }
 
 static bool all_equal(const int64_t *list, int n)
@@ -119,7 +130,9 @@ static yoke_status choose_tensor_shares(struct yokei_choice *c)
     struct yokei_plan *p = &s->t->plan;
     double *room = calloc(2 * (size_t)s->n_ranks, sizeof *room);
     int64_t *heads = calloc((size_t)s->n_ranks, sizeof *heads);
-    const yoke_status status = room && heads ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    const yoke_status status = room && heads
+                                   ? YOKE_OK
+                                   : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     bool equal = true;
     int n = 0;
     p->tensor_shares[0] = 0;
@@ -129,7 +142,8 @@ static yoke_status choose_tensor_shares(struct yokei_choice *c)
         equal = all_equal(heads, n);
     }
     for (int stage = 0; stage < s->mesh.pipeline && s->widths && !status; stage++) {
-        deal_heads(c, yokei_mesh_rank(&s->mesh, 0, stage, 0), s->mesh.data, s->widths[stage], room, heads + n);
+        deal_heads(c, yokei_mesh_rank(&s->mesh, 0, stage, 0), s->mesh.data, s->widths[stage], room,
+                   heads + n);
         equal = equal && all_equal(heads + n, s->widths[stage]);
         n += s->widths[stage];
     }
@@ -157,11 +171,15 @@ static void note_parts(struct yokei_choice *c)
 static double ends_seconds(const struct yokei_choice *c, int r)
 {
     const struct yokei_mesh at = yokei_mesh_at(&c->s->mesh, r);
-    return c->part[r] * ((at.s == 0 ? c->times[r].before : 0) + (at.s == at.pipeline - 1 ? c->times[r].after : 0));
+    return c->part[r]
+           * ((at.s == 0 ? c->times[r].before : 0) + (at.s == at.pipeline - 1 ? c->times[r].after : 0));
 }
 
 /* The part of a rank's parameters to which the rank applies AdamW. */
-static double part_of_optimizer(const struct yokei_run_state *s) { return s->t->plan.zero ? 1.0 / s->mesh.data : 1; }
+static double part_of_optimizer(const struct yokei_run_state *s)
+{
+    return s->t->plan.zero ? 1.0 / s->mesh.data : 1;
+}
 
 /*
  * Choose the blocks of the stages by the slowest rank of each stage, for a step in which the replicas have
@@ -175,15 +193,20 @@ static yoke_status choose_layers(struct yokei_choice *c)
     const double share = (double)p->batch / s->mesh.data;
     double *cost = calloc((size_t)n_sizes, sizeof *cost), *base = calloc((size_t)n_sizes, sizeof *base);
     int64_t *blocks = calloc((size_t)n, sizeof *blocks);
-    const yoke_status status = cost && base && blocks ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d stages", stages);
+    const yoke_status status = cost && base && blocks
+                                   ? YOKE_OK
+                                   : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d stages", stages);
     for (int r = 0; r < s->n_ranks && !status; r++) {
         const struct yokei_mesh at = yokei_mesh_at(&s->mesh, r);
         const int i = at.d * stages + at.s;
-        const double own = part_of_optimizer(s), none = own * elements_of(c, at.s, 0), one = own * elements_of(c, at.s, 1) - none;
+        const double own = part_of_optimizer(s), none = own * elements_of(c, at.s, 0),
+                     one = own * elements_of(c, at.s, 1) - none;
         cost[i] = fmax(cost[i], c->part[r] * (share * c->times[r].block + one * c->times[r].element));
         base[i] = fmax(base[i], share * ends_seconds(c, r) + c->part[r] * none * c->times[r].element);
     }
-    if (!status) yokei_balance_stages(yokei_run_n_blocks(s->model), s->mesh.data, stages, s->mesh.chunks, base, cost, blocks);
+    if (!status)
+        yokei_balance_stages(yokei_run_n_blocks(s->model), s->mesh.data, stages, s->mesh.chunks, base, cost,
+                             blocks);
     if (!status) yokei_run_numbers_text(blocks, n, ',', p->layers, sizeof p->layers);
     free(cost);
     free(base);
@@ -196,7 +219,8 @@ int64_t yokei_run_blocks_of_stage(const struct yokei_run_state *s, int stage)
 {
     const int n = s->mesh.pipeline * s->mesh.chunks, all = yokei_run_n_blocks(s->model);
     int64_t sum = 0;
-    for (int v = stage; v < n; v += s->mesh.pipeline) sum += s->stage_blocks ? s->stage_blocks[v] : all / n + (v < all % n);
+    for (int v = stage; v < n; v += s->mesh.pipeline)
+        sum += s->stage_blocks ? s->stage_blocks[v] : all / n + (v < all % n);
     return sum;
 }
 
@@ -218,7 +242,8 @@ static yoke_status sums(void *context, const bool *used, double *seconds_out)
     struct yokei_choice *c = context;
     double most = 0;
     for (int stage = 0; stage < c->s->mesh.pipeline; stage++)
-        most = fmax(most, elements_of(c, stage, yokei_run_blocks_of_stage(c->s, stage)) / yokei_mesh_width(&c->s->mesh, stage));
+        most = fmax(most, elements_of(c, stage, yokei_run_blocks_of_stage(c->s, stage))
+                              / yokei_mesh_width(&c->s->mesh, stage));
     return yokei_run_measure_sums(c->s, used, (int64_t)most + 1, seconds_out);
 }
 
@@ -233,10 +258,13 @@ static double fill_seconds(const struct yokei_choice *c, int d)
     double sum = -c->cost[d];
     for (int stage = 0; stage < s->mesh.pipeline; stage++) {
         double slowest = 0;
-        for (int t = 0; t < yokei_mesh_width(&s->mesh, stage); t++) slowest = fmax(slowest, c->seconds[yokei_mesh_rank(&s->mesh, d, stage, t)]);
+        for (int t = 0; t < yokei_mesh_width(&s->mesh, stage); t++)
+            slowest = fmax(slowest, c->seconds[yokei_mesh_rank(&s->mesh, d, stage, t)]);
         sum += slowest;
     }
-    return sum * (strcmp(s->t->plan.schedule, "naive") == 0 ? (double)c->shares[d] : micro_batch / s->mesh.chunks);
+    return sum
+           * (strcmp(s->t->plan.schedule, "naive") == 0 ? (double)c->shares[d]
+                                                        : micro_batch / s->mesh.chunks);
 }
 
 static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given)
@@ -248,12 +276,17 @@ static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given
     bool *used = calloc((size_t)n, sizeof *used);
     if (!used) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", n);
     yoke_status status = YOKE_OK;
-    for (int d = 0; d < n && shares_are_given; d++) c->shares[d] = s->shares[yokei_mesh_rank(&s->mesh, d, 0, 0)];
-    if (!shares_are_given) status = yokei_balance_replicas(n, p->batch, c->replica_fixed, c->cost, sums, c, c->shares, &c->step_seconds);
+    for (int d = 0; d < n && shares_are_given; d++)
+        c->shares[d] = s->shares[yokei_mesh_rank(&s->mesh, d, 0, 0)];
+    if (!shares_are_given)
+        status = yokei_balance_replicas(n, p->batch, c->replica_fixed, c->cost, sums, c, c->shares,
+                                        &c->step_seconds);
     for (int d = 0, n_used = 0; d < n && !status; d++) {
         used[d] = c->shares[d] > 0;
         n_used += used[d];
-        if (used[d]) compute = fmax(compute, c->replica_fixed[d] + (double)c->shares[d] * c->cost[d] + fill_seconds(c, d));
+        if (used[d])
+            compute = fmax(compute,
+                           c->replica_fixed[d] + (double)c->shares[d] * c->cost[d] + fill_seconds(c, d));
         if (d == n - 1 && n_used > 1) status = sums(c, used, &c->sums_seconds);
     }
     c->step_seconds = compute + c->sums_seconds;
@@ -265,12 +298,17 @@ static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
-    YOKE_TRY(yokei_run_measure(s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch), c->times));
+    YOKE_TRY(yokei_run_measure(
+        s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch),
+        c->times));
     even_out(s, c->times, c->done);
-    if (!given->tensor_shares && widest(s) > 1 && widest(s) <= yokei_model_heads(yokei_plan_model(p))) YOKE_TRY(choose_tensor_shares(c));
+    if (!given->tensor_shares && widest(s) > 1 && widest(s) <= yokei_model_heads(yokei_plan_model(p)))
+        YOKE_TRY(choose_tensor_shares(c));
     YOKE_TRY(yokei_run_read_cuts(s));
     note_parts(c);
-    if (!given->layers && s->mesh.pipeline > 1 && s->mesh.pipeline * s->mesh.chunks <= yokei_run_n_blocks(s->model)) YOKE_TRY(choose_layers(c));
+    if (!given->layers && s->mesh.pipeline > 1
+        && s->mesh.pipeline * s->mesh.chunks <= yokei_run_n_blocks(s->model))
+        YOKE_TRY(choose_layers(c));
     YOKE_TRY(yokei_run_read_cuts(s));
     note_costs(c);
     return choose_replicas(c, given->shares);
@@ -280,10 +318,16 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
 {
     const size_t n = (size_t)s->n_ranks, n_data = (size_t)s->mesh.data;
     double *const room = calloc(3 * n + 2 * n_data, sizeof *room);
-    struct yokei_choice c = { .s = s, .times = calloc(n, sizeof *c.times), .shares = calloc(n_data, sizeof *c.shares), .done = calloc(n, sizeof *c.done) };
-    yoke_status status = room && c.times && c.shares && c.done ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    struct yokei_choice c = { .s = s,
+                              .times = calloc(n, sizeof *c.times),
+                              .shares = calloc(n_data, sizeof *c.shares),
+                              .done = calloc(n, sizeof *c.done) };
+    yoke_status status = room && c.times && c.shares && c.done
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) {
-        c.seconds = room, c.fixed = room + n, c.part = room + 2 * n, c.cost = room + 3 * n, c.replica_fixed = c.cost + n_data;
+        c.seconds = room, c.fixed = room + n, c.part = room + 2 * n, c.cost = room + 3 * n,
+        c.replica_fixed = c.cost + n_data;
         status = choose_all(&c, given);
     }
     if (!status) {
@@ -302,6 +346,8 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
 bool yokei_run_is_open(const struct yokei_run_state *s, const struct yokei_given *given)
 {
     const struct yokei_mesh *m = &s->mesh;
-    return (!given->shares && m->data > 1) || (!given->layers && m->pipeline > 1 && m->pipeline * m->chunks < yokei_run_n_blocks(s->model)) ||
-           (!given->tensor_shares && widest(s) > 1 && widest(s) < yokei_model_heads(yokei_plan_model(&s->t->plan)));
+    return (!given->shares && m->data > 1)
+           || (!given->layers && m->pipeline > 1 && m->pipeline * m->chunks < yokei_run_n_blocks(s->model))
+           || (!given->tensor_shares && widest(s) > 1
+               && widest(s) < yokei_model_heads(yokei_plan_model(&s->t->plan)));
 }

@@ -16,12 +16,13 @@ struct yokei_given {
 /** The data from which the division of the work is chosen, for all ranks that work. */
 struct yokei_choice {
     struct yokei_run_state *s;
-    struct yokei_layer_times *times;      /* [n_ranks] */
-    double *part;                   /* [n_ranks] the rank's part of each layer's tensors */
-    double *seconds, *fixed; /* [n_ranks] seconds per sequence; seconds per step that do not depend on the number of sequences */
-    double *cost, *replica_fixed;   /* [mesh.data] the same for the slowest rank of each replica */
-    int64_t *shares;                /* [mesh.data] */
-    bool *done;                     /* [n_ranks] scratch memory */
+    struct yokei_layer_times *times; /* [n_ranks] */
+    double *part;                    /* [n_ranks] the rank's part of each layer's tensors */
+    double *seconds, *fixed; /* [n_ranks] seconds per sequence; seconds per step that do not depend on the
+                                number of sequences */
+    double *cost, *replica_fixed; /* [mesh.data] the same for the slowest rank of each replica */
+    int64_t *shares;              /* [mesh.data] */
+    bool *done;                   /* [n_ranks] scratch memory */
     double step_seconds, sums_seconds;
 };
 

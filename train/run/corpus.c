@@ -30,8 +30,9 @@ static yoke_status encode_text(struct yokei_run_state *s, const struct yokei_tok
         return yoke_fail_context(status, "%s", t->tokens);
     }
     YOKE_TRY(yokei_tokens_of(t->tokens, ids.id, n, c, &s->tokens));
-    yokei_run_note(s, "%s: %zu bytes are %zu tokens (%.2f bytes each), encoded in %.2f s (%.1f k tokens/s)", t->tokens, bytes, n, (double)bytes / (double)n,
-                   seconds, seconds > 0 ? (double)n / seconds * 1e-3 : 0.0);
+    yokei_run_note(s, "%s: %zu bytes are %zu tokens (%.2f bytes each), encoded in %.2f s (%.1f k tokens/s)",
+                   t->tokens, bytes, n, (double)bytes / (double)n, seconds,
+                   seconds > 0 ? (double)n / seconds * 1e-3 : 0.0);
     return YOKE_OK;
 }
 
@@ -47,10 +48,13 @@ yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_
 yoke_status yokei_run_find_companions(struct yokei_run_state *s)
 {
     const struct yokei_training *t = s->t;
-    const struct yokei_companion_sources sources = { .from = t->resume ? t->resume : t->init, .config = t->resume ? NULL : t->model_file, .bpe = s->bpe,
+    const struct yokei_companion_sources sources = { .from = t->resume ? t->resume : t->init,
+                                                     .config = t->resume ? NULL : t->model_file,
+                                                     .bpe = s->bpe,
                                                      .model = yokei_plan_model(&t->plan) };
     if (!t->save && !t->export_to) return YOKE_OK;
-    return yokei_ranks_all_well(&s->config, s->rank == 0 ? yokei_companions_read(&sources, &s->companions) : YOKE_OK);
+    return yokei_ranks_all_well(&s->config,
+                                s->rank == 0 ? yokei_companions_read(&sources, &s->companions) : YOKE_OK);
 }
 
 /*
@@ -69,8 +73,10 @@ yoke_status yokei_run_validation_bytes(const struct yokei_run_state *s, int64_t 
         for (int64_t i = 0; i < n; i++) {
             size_t bytes;
             if (!yokei_bpe_token(s->bpe, piece[i], &bytes))
-                return yoke_fail(YOKE_EDATA, "%s: holds the token %d, which %s does not have: give the tokenizer that made it", s->t->tokens, (int)piece[i],
-                                 yokei_bpe_path(s->bpe));
+                return yoke_fail(
+                    YOKE_EDATA,
+                    "%s: holds the token %d, which %s does not have: give the tokenizer that made it",
+                    s->t->tokens, (int)piece[i], yokei_bpe_path(s->bpe));
             sum += (int64_t)bytes;
         }
     }

@@ -70,7 +70,8 @@ yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int6
 }
 
 /* Convert tokens to text. If only the ids of the tokens are known, the text has the ids. */
-static yoke_status text_of(const struct yokei_run_state *s, const int32_t *tokens, int64_t n, char **text_out, size_t *size_out)
+static yoke_status text_of(const struct yokei_run_state *s, const int32_t *tokens, int64_t n, char **text_out,
+                           size_t *size_out)
 {
     const bool bytes = yokei_tokens_are_bytes(s->tokens);
     FILE *to = open_memstream(text_out, size_out);
@@ -78,8 +79,10 @@ static yoke_status text_of(const struct yokei_run_state *s, const int32_t *token
     for (int64_t i = 0; i < n; i++) {
         size_t length = 0;
         const unsigned char *said = bytes || s->bpe ? yokei_sample_bytes(s->bpe, tokens[i], &length) : NULL;
-        if (said) fwrite(said, 1, length, to);
-        else if (!bytes) fprintf(to, "%d ", tokens[i]);
+        if (said)
+            fwrite(said, 1, length, to);
+        else if (!bytes)
+            fprintf(to, "%d ", tokens[i]);
     }
     return fclose(to) ? yoke_fail(YOKE_ENOMEM, "sample: no host memory") : YOKE_OK;
 }
@@ -88,7 +91,11 @@ static yoke_status sample(struct yokei_run_state *s, struct yokei_training_resul
 {
     const struct yokei_training *t = s->t;
     const char *prompt = t->prompt && *t->prompt ? t->prompt : "\n";
-    const struct yokei_sampling how = { .n = t->sample_tokens, .temperature = t->temperature, .top_k = t->top_k, .seed = t->plan.seed, .bpe = s->bpe };
+    const struct yokei_sampling how = { .n = t->sample_tokens,
+                                        .temperature = t->temperature,
+                                        .top_k = t->top_k,
+                                        .seed = t->plan.seed,
+                                        .bpe = s->bpe };
     const bool bytes = yokei_tokens_are_bytes(s->tokens);
     struct yokei_ids ids = { 0 };
     int64_t n = 0;
@@ -96,12 +103,15 @@ static yoke_status sample(struct yokei_run_state *s, struct yokei_training_resul
     size_t size = 0;
     int32_t *drawn = malloc((size_t)how.n * sizeof *drawn);
     yoke_status status = drawn ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "sample: no host memory");
-    if (!status) status = bytes || s->bpe ? yokei_sample_encode(s->bpe, prompt, strlen(prompt), 0, &ids) : yokei_ids_add(&ids, 0);
+    if (!status)
+        status = bytes || s->bpe ? yokei_sample_encode(s->bpe, prompt, strlen(prompt), 0, &ids)
+                                 : yokei_ids_add(&ids, 0);
     if (!status) status = yokei_sample_draw(s->trainer, &how, &ids, drawn, &n);
     if (!status) status = text_of(s, drawn, n, &text, &size);
     free(ids.id);
     free(drawn);
-    if (!status && bytes) status = yokei_word_share(s->tokens, text, size, &result->word_share, &result->n_words);
+    if (!status && bytes)
+        status = yokei_word_share(s->tokens, text, size, &result->word_share, &result->n_words);
     if (status) {
         free(text);
         return status;
@@ -116,7 +126,8 @@ static yoke_status yardstick(struct yokei_run_state *s, struct yokei_training_re
 {
     struct yokei_baseline *baseline = NULL;
     YOKE_TRY(yokei_baseline_fit(s->tokens, &baseline));
-    yoke_status status = yokei_baseline_loss(baseline, s->tokens, 1, result->validation_tokens, &result->baseline_loss);
+    yoke_status status = yokei_baseline_loss(baseline, s->tokens, 1, result->validation_tokens,
+                                             &result->baseline_loss);
     yokei_baseline_free(baseline);
     return status;
 }
@@ -130,7 +141,9 @@ yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_re
     if (s->rank != 0 && !yokei_run_is_spread(s)) return YOKE_OK;
     if (s->rank == 0) yokei_ranks_busy(&s->config, "writing weights and a sample");
     yokei_run_busy(s, "writing weights and a sample");
-    if (s->t->export_to) YOKE_TRY(yokei_weights_save(s->trainer, yokei_plan_model(&s->t->plan), &s->companions, s->rank == 0 ? s->t->export_to : NULL));
+    if (s->t->export_to)
+        YOKE_TRY(yokei_weights_save(s->trainer, yokei_plan_model(&s->t->plan), &s->companions,
+                                    s->rank == 0 ? s->t->export_to : NULL));
     if (s->t->sample_tokens > 0 && (s->rank == 0 || yokei_run_is_divided(s))) YOKE_TRY(sample(s, result));
     if (s->rank == 0 && result->bytes && result->validation_tokens > 0) YOKE_TRY(yardstick(s, result));
     return YOKE_OK;

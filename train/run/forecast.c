@@ -29,32 +29,42 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     s->threads = calloc(n, sizeof *s->threads);
     w->f->rank = calloc(n, sizeof *w->f->rank);
     w->f->memory = calloc(n, sizeof *w->f->memory);
-    if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
-    for (int r = 0; r < n_ranks; r++) yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s", yoke_device_info(device_of(w, r))->spec);
+    if (!s->ranks || !s->shares || !s->threads || !w->f->rank || !w->f->memory)
+        return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", n_ranks);
+    for (int r = 0; r < n_ranks; r++)
+        yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s",
+                   yoke_device_info(device_of(w, r))->spec);
     const yoke_status balanced = yokei_run_balance_planned(s);
     w->f->widths = s->widths; /* the forecast frees it, also after an error */
     YOKE_TRY(balanced);
     for (int r = 0; r < n_ranks; r++)
         if (!s->shares[r])
-            return yoke_fail(YOKE_ECONFIG, "plan: rank %d is given no sequences: yoke train leaves such ranks out of everything; plan for the others alone", r);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "plan: rank %d is given no sequences: yoke train leaves such ranks out of everything; plan for the others alone",
+                r);
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     w->config = yokei_run_trainer_config(s);
     w->f->n_ranks = n_ranks;
     w->f->mesh = s->mesh;
     w->f->n_elements = yoke_model_n_elements(s->model);
-    const char *kind = t->plan.schedule_text ? "from a file" : t->plan.schedule[0] ? t->plan.schedule : s->mesh.chunks > 1 ? "interleaved" : "1f1b";
+    const char *kind = t->plan.schedule_text ? "from a file"
+                       : t->plan.schedule[0] ? t->plan.schedule
+                       : s->mesh.chunks > 1  ? "interleaved"
+                                             : "1f1b";
     yokei_text(w->f->schedule, sizeof w->f->schedule, "%s", s->mesh.pipeline == 1 ? "none" : kind);
     return YOKE_OK;
 }
 
-static void list_layers(const yoke_model *model, const struct yokei_trainer_plan *p, struct yokei_forecast_rank *out)
+static void list_layers(const yoke_model *model, const struct yokei_trainer_plan *p,
+                        struct yokei_forecast_rank *out)
 {
     for (int k = 0; k < p->mesh.chunks; k++) {
         const struct yokei_chunk *c = &p->chunk[k];
         const size_t at = strlen(out->layers);
         out->n_layers += c->end - c->first;
-        yokei_text(out->layers + at, sizeof out->layers - at, "%s%s .. %s", k ? ", " : "", yoke_model_layer(model, c->first)->name,
-                   yoke_model_layer(model, c->end - 1)->name);
+        yokei_text(out->layers + at, sizeof out->layers - at, "%s%s .. %s", k ? ", " : "",
+                   yoke_model_layer(model, c->first)->name, yoke_model_layer(model, c->end - 1)->name);
     }
 }
 
@@ -62,7 +72,9 @@ static void count_work(const struct yokei_program *p, struct yokei_forecast_rank
 {
     for (int i = 0; i < p->n; i++) {
         const struct yokei_instruction *in = &p->instruction[i];
-        if (in->kind != YOKEI_FORWARD && in->kind != YOKEI_BACKWARD_INPUT && in->kind != YOKEI_BACKWARD_WEIGHT) continue;
+        if (in->kind != YOKEI_FORWARD && in->kind != YOKEI_BACKWARD_INPUT
+            && in->kind != YOKEI_BACKWARD_WEIGHT)
+            continue;
         for (int o = in->first_op; o < in->first_op + in->n_ops; o++) {
             out->flops += p->planner.ops[o].flops;
             if (in->recomputes) out->recomputed += p->planner.ops[o].flops;
@@ -78,10 +90,12 @@ static int twin_of(const struct forecast *w, int r)
 {
     const struct yokei_forecast_rank *list = w->f->rank;
     const struct yokei_mesh at = yokei_mesh_at(&w->f->mesh, r);
-    if (w->config.zero && at.data > 1) return -1; /* the slices of the replicas differ, if only by a few elements */
+    if (w->config.zero && at.data > 1)
+        return -1; /* the slices of the replicas differ, if only by a few elements */
     for (int o = 0; o < r; o++)
-        if (list[o].at.s == at.s && list[o].at.t == at.t && list[o].samples == w->s.t->plan.ranks[r].samples &&
-            w->s.t->plan.ranks[o].micro_batch == w->s.t->plan.ranks[r].micro_batch && device_of(w, o) == device_of(w, r))
+        if (list[o].at.s == at.s && list[o].at.t == at.t && list[o].samples == w->s.t->plan.ranks[r].samples
+            && w->s.t->plan.ranks[o].micro_batch == w->s.t->plan.ranks[r].micro_batch
+            && device_of(w, o) == device_of(w, r))
             return o;
     return -1;
 }
@@ -100,7 +114,9 @@ static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
     }
     c.micro_batch = w->s.t->plan.ranks[r].micro_batch;
     YOKE_TRY(yokei_trainer_plan_as(w->s.model, device_of(w, r), &c, r, w->f->n_ranks, &p));
-    *out = (struct yokei_forecast_rank){ .at = yokei_mesh_at(&w->f->mesh, r), .samples = p.shares[p.mesh.d], .micro_batch = p.micro_batch,
+    *out = (struct yokei_forecast_rank){ .at = yokei_mesh_at(&w->f->mesh, r),
+                                         .samples = p.shares[p.mesh.d],
+                                         .micro_batch = p.micro_batch,
                                          .n_micro_batches = p.train.n_micro_batches };
     for (int i = 0; i < p.parameters.n; i++) out->n_elements += yokei_local_count(&p.parameters.item[i]);
     list_layers(w->s.model, &p, out);
@@ -115,7 +131,8 @@ static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
  * The schedule lines of replica 0, given by the user or generated. A given schedule is stored in users_out,
  * which owns the lines.
  */
-static yoke_status schedule_of(const struct forecast *w, const struct yokei_pipeline *shape, struct yokei_schedule *users_out, struct yokei_schedule *out)
+static yoke_status schedule_of(const struct forecast *w, const struct yokei_pipeline *shape,
+                               struct yokei_schedule *users_out, struct yokei_schedule *out)
 {
     if (!w->config.schedule) return yokei_schedule_pipeline(shape, out);
     YOKE_TRY(yokei_schedule_parse(w->config.schedule, "schedule", users_out));
@@ -126,7 +143,10 @@ static yoke_status schedule_of(const struct forecast *w, const struct yokei_pipe
 static yoke_status simulate(struct forecast *w, const bool *recomputes, const struct yokei_forecast_costs *x)
 {
     const struct yokei_mesh *m = &w->f->mesh;
-    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_micro_batches = w->f->rank[0].n_micro_batches, .recompute = recomputes };
+    struct yokei_pipeline shape = { .n_stages = m->pipeline,
+                                    .n_chunks = m->chunks,
+                                    .n_micro_batches = w->f->rank[0].n_micro_batches,
+                                    .recompute = recomputes };
     struct yokei_schedule schedule = { 0, NULL }, users = { 0, NULL };
     struct yokei_costs costs = { 0 };
     struct yokei_timeline timeline = { 0 };
@@ -145,14 +165,16 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
 
 /* ---- whether it fits ---- */
 
-static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned, double *need_out)
+static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned,
+                            double *need_out)
 {
     const struct forecast *w = context;
     const int n = w->f->n_ranks;
     for (int r = 0; r < n; r++) need_out[r] = 0;
     for (int r = 0; r < n_planned; r++) {
         const int like = r % n;
-        need_out[like] = fmax(need_out[like], yokei_memory_asked(w->s.model, device_of(w, like), config, w->f->memory, n, &w->f->mesh, r, n_planned));
+        need_out[like] = fmax(need_out[like], yokei_memory_asked(w->s.model, device_of(w, like), config,
+                                                                 w->f->memory, n, &w->f->mesh, r, n_planned));
     }
     return YOKE_OK;
 }
@@ -206,17 +228,20 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     *out = (struct yokei_forecast){ 0 };
     yoke_status status = begin(&w, t, n_ranks);
     bool *recomputes = status ? NULL : calloc((size_t)out->mesh.pipeline, sizeof *recomputes);
-    if (!status && !recomputes) status = yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d stages", out->mesh.pipeline);
+    if (!status && !recomputes)
+        status = yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d stages", out->mesh.pipeline);
     for (int r = 0; r < n_ranks && !status; r++) status = plan_rank(&w, r, recomputes);
     if (!status) status = plan_by_memory(&w, recomputes);
     if (!status) status = simulate(&w, recomputes, costs);
     if (!status) status = judge(&w);
     if (!status) status = keep_memory(&t->plan, out);
-    out->model_flops = (double)t->plan.batch * (double)t->plan.sequence * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
+    out->model_flops = (double)t->plan.batch * (double)t->plan.sequence
+                       * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
     free(recomputes);
     yoke_model_destroy(w.s.model);
-    void *const lists[] = { w.s.ranks, w.s.shares, w.s.threads, w.s.replica_shares, w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares, w.s.placed, w.s.job.rank_of,
-                            w.s.job.host_of };
+    void *const lists[] = { w.s.ranks,        w.s.shares,        w.s.threads,     w.s.replica_shares,
+                            w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares, w.s.placed,
+                            w.s.job.rank_of,  w.s.job.host_of };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     if (status) yokei_forecast_free(out);
     return status;

@@ -13,26 +13,27 @@ struct yokei_forecast_rank {
     struct yokei_mesh at;
     int64_t samples, micro_batch;
     int n_micro_batches;
-    char layers[128];       /* names of the first and the last layer of each chunk: "embedding .. h.1.mlp" */
+    char layers[128]; /* names of the first and the last layer of each chunk: "embedding .. h.1.mlp" */
     int n_layers;
-    int64_t n_elements;     /* elements of the parameters that the rank holds */
-    double flops; /* operations of its forward and backward passes in a step, as the ops count them, recomputation included */
-    double recomputed;      /* the part of `flops` that is recomputation */
+    int64_t n_elements; /* elements of the parameters that the rank holds */
+    double flops;       /* operations of its forward and backward passes in a step, as the ops count them,
+                           recomputation included */
+    double recomputed;  /* the part of `flops` that is recomputation */
 };
 struct yokei_forecast {
     int n_ranks;
     struct yokei_mesh mesh;
-    int *widths;            /* ranks of each stage, as in the mesh */
+    int *widths; /* ranks of each stage, as in the mesh */
     struct yokei_forecast_rank *rank;
     struct yokei_memory_rank *memory; /* [n_ranks] */
     char schedule[32];
-    int64_t n_elements;     /* elements of the model's parameters */
+    int64_t n_elements; /* elements of the model's parameters */
     /* operations of a step: tokens (6 (12 L h^2 + h V) + 12 L h T), with attention counted without its mask
      * (Korthikanti et al. 2022, appendix A) */
     double model_flops;
-    double bubble;          /* bubble (idle fraction) of replica 0, computed by the simulator */
+    double bubble; /* bubble (idle fraction) of replica 0, computed by the simulator */
     bool fits;
-    char why[4096];         /* if it does not fit: the error text that yoke train would print */
+    char why[4096]; /* if it does not fit: the error text that yoke train would print */
 };
 
 /**

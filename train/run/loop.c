@@ -20,9 +20,11 @@ static yoke_status open_data(struct yokei_run_state *s)
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];
     yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
-    if ((t->replay || t->resume) && strcmp(t->plan.data_hash, YOKEI_ANY_DATA) != 0 && strcmp(hash, t->plan.data_hash) != 0)
-        return yoke_fail(YOKE_ECONFIG, "%s was made for other data (hash %s) than %s (%s): give the plan's own data", t->plan_path,
-                         t->plan.data_hash, t->tokens, hash);
+    if ((t->replay || t->resume) && strcmp(t->plan.data_hash, YOKEI_ANY_DATA) != 0
+        && strcmp(hash, t->plan.data_hash) != 0)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s was made for other data (hash %s) than %s (%s): give the plan's own data",
+                         t->plan_path, t->plan.data_hash, t->tokens, hash);
     yokei_text(t->plan.data_hash, sizeof t->plan.data_hash, "%s", hash);
     return YOKE_OK;
 }
@@ -45,7 +47,8 @@ static yoke_status read_batch(struct yokei_run_state *s)
     int64_t first, count, T = p->sequence;
     yoke_trainer_range(s->trainer, &first, &count);
     for (int64_t i = 0; i < count; i++)
-        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T, s->targets + i * T));
+        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T,
+                                     s->targets + i * T));
     return YOKE_OK;
 }
 
@@ -93,7 +96,8 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->saved_step = -1;
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
-    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL, "read different data: give all hosts the same files"));
+    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL,
+                               "read different data: give all hosts the same files"));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     YOKE_TRY(yokei_run_balance(s));
     if (s->rank < 0) return YOKE_OK;
@@ -110,8 +114,10 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(warm_up(s));
     YOKE_TRY(yokei_run_look(s));
     YOKE_TRY(yoke_trainer_draw(s->trainer, t->plan.seed));
-    if (t->resume) YOKE_TRY(yokei_run_restore(s));
-    else if (t->init) YOKE_TRY(yokei_weights_load(s->trainer, yokei_plan_model(&t->plan), t->init));
+    if (t->resume)
+        YOKE_TRY(yokei_run_restore(s));
+    else if (t->init)
+        YOKE_TRY(yokei_weights_load(s->trainer, yokei_plan_model(&t->plan), t->init));
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_trace(s));
@@ -145,13 +151,21 @@ static bool is_over(const struct yokei_plan *p, bool replay, int64_t step, int64
 static bool was_over(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
-    return s->first_step > 0 && is_over(p, s->t->replay, s->first_step, yokei_rate_permille(p, s->t->replay, s->first_step + 1, s->seconds_before));
+    return s->first_step > 0
+           && is_over(p, s->t->replay, s->first_step,
+                      yokei_rate_permille(p, s->t->replay, s->first_step + 1, s->seconds_before));
 }
 
 static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
 {
-    if (!s->t->save) return yoke_fail(YOKE_EABORTED, "asked to stop: the run ended behind step %lld; nothing was saved, as --save was not given", (long long)step);
-    return yoke_fail(YOKE_EPREEMPTED, "asked to stop: the run was saved behind step %lld; go on with --resume %s", (long long)step, s->t->save);
+    if (!s->t->save)
+        return yoke_fail(
+            YOKE_EABORTED,
+            "asked to stop: the run ended behind step %lld; nothing was saved, as --save was not given",
+            (long long)step);
+    return yoke_fail(YOKE_EPREEMPTED,
+                     "asked to stop: the run was saved behind step %lld; go on with --resume %s",
+                     (long long)step, s->t->save);
 }
 
 /*
@@ -171,7 +185,8 @@ static void count_step(struct yokei_run_state *s, const struct yoke_step_result 
 }
 
 /* Run one step, and the work that is due after it. */
-static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result, bool *over_out)
+static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result,
+                            bool *over_out)
 {
     struct yokei_training *t = s->t;
     struct yokei_plan *p = &t->plan;
@@ -180,9 +195,11 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     YOKE_TRY(read_batch(s));
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
     if (s->tracer) yokei_tracer_before(s->tracer, n);
-    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets, s->seconds_before + yokei_seconds_since(s->begun_ns), &step));
+    YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets,
+                                   s->seconds_before + yokei_seconds_since(s->begun_ns), &step));
     if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
-        YOKE_TRY(yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
+        YOKE_TRY(
+            yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
     double clock = step.ranks[0].clock;
     int64_t permille = yokei_rate_permille(p, t->replay, n, clock);
     double rate = yokei_rate(p, n, permille);
@@ -202,7 +219,8 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
         YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
     YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + yokei_seconds_since(s->begun_ns)));
     stop = stop && !*over_out;
-    if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock))) YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
+    if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock)))
+        YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
     YOKE_TRY(yokei_run_trace(s, stop || *over_out));
     return stop ? preempted(s, n) : YOKE_OK;
 }
@@ -243,7 +261,9 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
 
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
 {
-    struct yokei_training_result result = { .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1 };
+    struct yokei_training_result result = {
+        .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1
+    };
     struct yokei_run_state s = { .t = t };
     yoke_status status = run(&s, &result);
     yokei_tracer_free(s.tracer);
@@ -274,7 +294,9 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     free(s.job.host_of);
     free(s.inputs);
     free(s.targets);
-    if (status) free(result.sample);
-    else *result_out = result;
+    if (status)
+        free(result.sample);
+    else
+        *result_out = result;
     return status;
 }

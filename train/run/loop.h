@@ -30,66 +30,72 @@ struct yokei_training_progress {
 enum yokei_peak { YOKEI_PEAK_OFF, YOKEI_PEAK_MEASURED, YOKEI_PEAK_GIVEN };
 
 struct yokei_training {
-    struct yokei_plan plan;      /* with ranks: a replay, or shares that the user chose; without ranks: shares are measured */
-    bool replay;                 /* the plan was read from a file, so its data, devices and progress are binding */
-    const char *plan_path;       /* for messages of a replay */
-    const char *tokens;          /* path of a text file, or of an llm.c .bin file */
+    struct yokei_plan
+        plan;    /* with ranks: a replay, or shares that the user chose; without ranks: shares are measured */
+    bool replay; /* the plan was read from a file, so its data, devices and progress are binding */
+    const char *plan_path; /* for messages of a replay */
+    const char *tokens;    /* path of a text file, or of an llm.c .bin file */
     bool tokens_are_llmc;
     /* tokenizer.json of the text or of the tokens, or its folder; NULL: each byte of the text is a token */
     const char *tokenizer;
-    double validation_share;     /* the part of the tokens that is for validation; 0: default */
-    int64_t validation_tokens;   /* the most tokens that a validation evaluates */
-    int64_t evaluate_every;      /* steps between evaluations; 0: only at the end */
-    int64_t micro_batch;         /* 0: the rank's whole share */
-    uint64_t memory_limit;       /* bytes; 0: the free memory of the device */
+    double validation_share;           /* the part of the tokens that is for validation; 0: default */
+    int64_t validation_tokens;         /* the most tokens that a validation evaluates */
+    int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
+    int64_t micro_batch;               /* 0: the rank's whole share */
+    uint64_t memory_limit;             /* bytes; 0: the free memory of the device */
     const char *init, *dump_gradients; /* NULL: not wanted */
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */
     const char *model_file;
-    const char *export_to;       /* folder for model.safetensors and its companion files, written at the end; NULL: none */
-    const char *save;            /* folder for checkpoints, including one at the end; NULL: none */
-    int64_t save_every;          /* steps between checkpoints; 0: not by steps */
-    double save_every_seconds;   /* seconds between checkpoints, by rank 0's clock; 0: not by time */
-    int64_t keep;                /* how many of the newest checkpoints are kept; 0: all */
-    const char *resume;          /* folder of a checkpoint whose plan is in `plan`; NULL: a new run */
-    const volatile sig_atomic_t *stop; /* if not 0: save at the end of the step, then end; NULL: the run is never stopped */
+    const char
+        *export_to; /* folder for model.safetensors and its companion files, written at the end; NULL: none */
+    const char *save;          /* folder for checkpoints, including one at the end; NULL: none */
+    int64_t save_every;        /* steps between checkpoints; 0: not by steps */
+    double save_every_seconds; /* seconds between checkpoints, by rank 0's clock; 0: not by time */
+    int64_t keep;              /* how many of the newest checkpoints are kept; 0: all */
+    const char *resume;        /* folder of a checkpoint whose plan is in `plan`; NULL: a new run */
+    const volatile sig_atomic_t
+        *stop; /* if not 0: save at the end of the step, then end; NULL: the run is never stopped */
     enum yokei_peak peak;
-    double peak_flops;           /* operations per second of each device, for YOKEI_PEAK_GIVEN */
-    enum yoke_overlap overlap;   /* as struct yoke_trainer_config has it */
-    const char *trace;           /* file for a trace of some steps; NULL: none */
+    double peak_flops;         /* operations per second of each device, for YOKEI_PEAK_GIVEN */
+    enum yoke_overlap overlap; /* as struct yoke_trainer_config has it */
+    const char *trace;         /* file for a trace of some steps; NULL: none */
     int64_t trace_steps;
-    const char *run_dir;         /* folder for plan.json and metrics.jsonl; NULL: they are not written */
+    const char *run_dir; /* folder for plan.json and metrics.jsonl; NULL: they are not written */
     const char *prompt;
-    int64_t sample_tokens;       /* 0: no sample */
+    int64_t sample_tokens; /* 0: no sample */
     double temperature;
     int64_t top_k;
     yoke_device *device;
-    bool verbose;                /* print the whole table of memory instead of one line */
-    yoke_comm *comm, *control;   /* NULL: this rank is alone */
+    bool verbose;              /* print the whole table of memory instead of one line */
+    yoke_comm *comm, *control; /* NULL: this rank is alone */
     void *context;
-    void (*progress)(void *context, const struct yokei_training_progress *progress); /* called on rank 0; may be NULL */
-    void (*note)(void *context, const char *text);                                   /* called on rank 0; may be NULL */
+    void (*progress)(void *context,
+                     const struct yokei_training_progress *progress); /* called on rank 0; may be NULL */
+    void (*note)(void *context, const char *text);                    /* called on rank 0; may be NULL */
     /* called on rank 0 when something that takes long begins, and with "" when it ends; may be NULL */
     void (*busy)(void *context, const char *text);
 };
 
 struct yokei_training_result {
-    bool leads;                  /* this rank is the first rank that works, so this rank prints the messages of the run */
-    bool chose_shares;           /* the shares were chosen by measurements before the run */
-    int64_t steps;               /* steps done, including the steps before a resumed checkpoint */
-    int64_t tokens;              /* tokens of the steps of this process */
-    double seconds;              /* seconds of the steps of this process */
-    int64_t saved_step;          /* step of the newest checkpoint that was written; -1: none */
+    bool leads; /* this rank is the first rank that works, so this rank prints the messages of the run */
+    bool chose_shares;  /* the shares were chosen by measurements before the run */
+    int64_t steps;      /* steps done, including the steps before a resumed checkpoint */
+    int64_t tokens;     /* tokens of the steps of this process */
+    double seconds;     /* seconds of the steps of this process */
+    int64_t saved_step; /* step of the newest checkpoint that was written; -1: none */
     double loss, validation_loss, baseline_loss; /* NaN: none */
     int64_t validation_tokens;
-    int64_t validation_bytes;    /* bytes that the validation tokens stand for; 0: unknown, or tokens are bytes */
+    int64_t
+        validation_bytes; /* bytes that the validation tokens stand for; 0: unknown, or tokens are bytes */
     double first_loss;
-    bool bytes;                  /* tokens are bytes, so losses are nats per byte */
-    char *sample;                /* on rank 0, to be freed with free(); NULL: none */
+    bool bytes;   /* tokens are bytes, so losses are nats per byte */
+    char *sample; /* on rank 0, to be freed with free(); NULL: none */
     size_t sample_bytes;
-    double word_share;           /* the share of the sample's words (of three letters or more) that occur in the text */
+    double word_share; /* the share of the sample's words (of three letters or more) that occur in the text */
     int64_t n_words;
-    struct yoke_memory_report memory; /* this rank's memory; training.plan.memory has the memory of all ranks */
+    struct yoke_memory_report
+        memory; /* this rank's memory; training.plan.memory has the memory of all ranks */
     struct yokei_trace_summary trace; /* on rank 0; n_steps 0: no trace */
 };
 
@@ -108,20 +114,21 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
  * fills it.
  */
 struct yokei_run_job {
-    yoke_comm *comm, *control; /* communicators of all ranks in that order: the ones in struct yokei_training, or `ordered` */
+    yoke_comm *comm, *control; /* communicators of all ranks in that order: the ones in struct yokei_training,
+                                  or `ordered` */
     /* created by place.c; `ordered` has all ranks, `working` the ranks that are not left out; NULL: not
      * needed */
     yoke_comm *ordered[2], *working[2];
-    yoke_comm *end;                   /* communicator of all ranks, on which they meet at the end if some ranks are left out */
+    yoke_comm *end; /* communicator of all ranks, on which they meet at the end if some ranks are left out */
     int rank, n_ranks;
-    int *rank_of, *host_of;           /* each rank's number as the job was started, and its host */
+    int *rank_of, *host_of; /* each rank's number as the job was started, and its host */
 };
 
 /** The state of a run. */
 struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
-    struct yokei_bpe *bpe;            /* NULL: tokens are bytes, or only their ids are known */
+    struct yokei_bpe *bpe;              /* NULL: tokens are bytes, or only their ids are known */
     struct yokei_companions companions; /* on rank 0, if something is saved or exported */
     yoke_model *model;
     yoke_trainer *trainer;
@@ -131,30 +138,33 @@ struct yokei_run_state {
      * in the order of their places on the mesh.
      */
     yoke_comm *comm, *control;
-    int rank, n_ranks;                /* rank -1: this rank is left out */
+    int rank, n_ranks; /* rank -1: this rank is left out */
     struct yokei_mesh mesh;
     struct yokei_run_job job;
-    int *placed;                      /* [n_ranks] index of each rank among the job's placed ranks, as in the plan */
-    int64_t *shares, *threads;        /* for each rank, the sequences of its replica and its host threads */
-    int64_t *replica_shares;          /* [mesh.data] sequences of each replica */
-    int *widths; /* [mesh.pipeline] ranks of each stage, from the plan; NULL: all stages have the same number */
+    int *placed;               /* [n_ranks] index of each rank among the job's placed ranks, as in the plan */
+    int64_t *shares, *threads; /* for each rank, the sequences of its replica and its host threads */
+    int64_t *replica_shares;   /* [mesh.data] sequences of each replica */
+    int *widths; /* [mesh.pipeline] ranks of each stage, from the plan; NULL: all stages have the same number
+                  */
     int64_t *stage_blocks, *tensor_shares; /* from the plan; NULL: equal */
-    int64_t *zero_shares;             /* from the plan; NULL: equal, or by free memory */
+    int64_t *zero_shares;                  /* from the plan; NULL: equal, or by free memory */
     struct yokei_metrics *metrics;
     struct yokei_metrics_rank *ranks; /* devices and speeds of the ranks, for metrics and progress */
     int32_t *inputs, *targets;        /* inputs and targets of this rank's share of a step */
     uint64_t begun_ns;
     int64_t tokens_seen;
-    int64_t first_step;               /* steps that were done before this process started */
-    double seconds_before;            /* seconds of the run's clock before this process started */
-    int64_t next_sample;              /* index in the training data of the first sample of the next step */
-    int64_t saved_step;               /* step of the newest checkpoint; -1: none */
-    double saved_clock;               /* the clock when the newest checkpoint was written */
-    double validation_loss;           /* the newest validation loss; NaN: none since the last row of metrics */
-    double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
-    struct yokei_tracer *tracer;      /* NULL: no trace */
+    int64_t first_step;     /* steps that were done before this process started */
+    double seconds_before;  /* seconds of the run's clock before this process started */
+    int64_t next_sample;    /* index in the training data of the first sample of the next step */
+    int64_t saved_step;     /* step of the newest checkpoint; -1: none */
+    double saved_clock;     /* the clock when the newest checkpoint was written */
+    double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
+    double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the
+                              model in a step */
+    struct yokei_tracer *tracer; /* NULL: no trace */
     bool chose_shares;
-    double *compute_sum, step_sum;    /* seconds of the steps that count for the balance: for each rank, and for the whole step */
+    double *compute_sum,
+        step_sum; /* seconds of the steps that count for the balance: for each rank, and for the whole step */
     int64_t n_counted;
 };
 
@@ -164,7 +174,10 @@ static inline bool yokei_run_is_divided(const struct yokei_run_state *s) { retur
  * Whether all ranks are needed to assemble whole tensors. Either the model is divided, or masters and moments
  * are divided into slices.
  */
-static inline bool yokei_run_is_spread(const struct yokei_run_state *s) { return yokei_run_is_divided(s) || (s->config.zero && s->mesh.data > 1); }
+static inline bool yokei_run_is_spread(const struct yokei_run_state *s)
+{
+    return yokei_run_is_divided(s) || (s->config.zero && s->mesh.data > 1);
+}
 /** Show a message to the user of rank 0. */
 void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YOKE_PRINTF(2, 3);
 /** Tell the user that something that takes long begins now; "": nothing is running. */
@@ -204,18 +217,20 @@ struct yokei_layer_times {
     /* seconds per sequence and step (F, B, W, and recomputation if the rank's stage recomputes): of all
      * layers before the blocks, of one block, of all layers after the blocks */
     double before, block, after;
-    double element;              /* seconds per parameter and step for the gradient norm and AdamW */
+    double element; /* seconds per parameter and step for the gradient norm and AdamW */
 };
 /**
  * Measure; times_out is [n_ranks]. Collective. YOKE_ENOMEM, on all ranks alike, if a device has too little
  * memory for a micro-batch of one sequence.
  */
-yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_layer_times *times_out);
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch,
+                              struct yokei_layer_times *times_out);
 /**
  * Seconds of an all_reduce of n f32 elements over the used replicas of each stage; the slowest stage counts.
  * Collective.
  */
-yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n, double *seconds_out);
+yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n,
+                                   double *seconds_out);
 /**
  * Write into the plan how long each rank computed in a step of the run, and how long a step took. Both are
  * means over all steps except the first.
@@ -261,7 +276,8 @@ double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
  * Find the checkpoint that `path` means. The function returns the plan of its run, its step, and whether the
  * run replays a plan. YOKE_EDATA.
  */
-yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes, struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out);
+yoke_status yokei_run_resume_plan(const char *path, char *folder_out, size_t bytes,
+                                  struct yokei_plan *plan_out, int64_t *step_out, bool *replay_out);
 /**
  * Refuse a folder that has checkpoints of later steps than the first step of this run, because those
  * checkpoints would count as newer. Collective. YOKE_ECONFIG.
@@ -314,7 +330,7 @@ yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end);
 /** Write each rank's memory into the plan, and show it to the user as a table. */
 yoke_status yokei_run_memory(struct yokei_run_state *s);
 /** Write a row of metrics, and call t->progress. */
-yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,
-                             double seconds);
+yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step,
+                             double learning_rate, double seconds);
 
 #endif

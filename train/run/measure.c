@@ -25,7 +25,7 @@ struct probe {
     int before, blocks_end, n_blocks; /* layers [before, blocks_end) are the blocks */
     int64_t B;
     int32_t *inputs, *targets;
-    double now[N_PARTS];              /* seconds by part of the step that is timed op by op */
+    double now[N_PARTS]; /* seconds by part of the step that is timed op by op */
     double plain[MOST_SAMPLES], part[N_PARTS][MOST_SAMPLES];
     int n;
 };
@@ -84,7 +84,8 @@ static yoke_status open_probe(const struct yokei_run_state *s, int64_t micro_bat
     YOKE_TRY(take_layers(s->model, p));
     p->B = YOKE_MAX(micro_batch, 1);
     yoke_status status = create_trainer(s, p);
-    while (status == YOKE_ENOMEM && p->B > 1) { /* fewer sequences at a time take about as long per sequence */
+    while (status == YOKE_ENOMEM
+           && p->B > 1) { /* fewer sequences at a time take about as long per sequence */
         p->B /= 2;
         status = create_trainer(s, p);
     }
@@ -93,7 +94,8 @@ static yoke_status open_probe(const struct yokei_run_state *s, int64_t micro_bat
     p->targets = malloc((size_t)(p->B * T) * sizeof *p->targets);
     if (!p->inputs || !p->targets) return yoke_fail(YOKE_ENOMEM, "train: no host memory for a batch");
     for (int64_t i = 0; i < p->B; i++)
-        YOKE_TRY(yokei_tokens_sample(s->tokens, s->t->plan.seed, i, T, p->inputs + i * T, p->targets + i * T));
+        YOKE_TRY(
+            yokei_tokens_sample(s->tokens, s->t->plan.seed, i, T, p->inputs + i * T, p->targets + i * T));
     return YOKE_OK;
 }
 
@@ -105,14 +107,17 @@ static void close_probe(struct probe *p)
     free(p->targets);
 }
 
-static void note_op(void *context, const char *layer, const char *call, const char *op, const struct yoke_cost *cost, double seconds)
+static void note_op(void *context, const char *layer, const char *call, const char *op,
+                    const struct yoke_cost *cost, double seconds)
 {
     struct probe *p = context;
     (void)op, (void)cost;
-    const bool gradients = !strcmp(call, yokei_instruction_names[YOKEI_NORMS]) || !strcmp(call, yokei_instruction_names[YOKEI_ZERO]);
+    const bool gradients = !strcmp(call, yokei_instruction_names[YOKEI_NORMS])
+                           || !strcmp(call, yokei_instruction_names[YOKEI_ZERO]);
     enum part part = gradients ? NORMS : STEP;
     for (int l = 0; *layer && l < p->model->n_layers; l++)
-        if (strcmp(layer, p->model->layer[l]->name) == 0) part = l < p->before ? BEFORE : l < p->blocks_end ? BLOCKS : AFTER;
+        if (strcmp(layer, p->model->layer[l]->name) == 0)
+            part = l < p->before ? BEFORE : l < p->blocks_end ? BLOCKS : AFTER;
     p->now[part] += seconds;
 }
 
@@ -153,12 +158,15 @@ static struct yokei_layer_times times_of(const struct probe *p)
         for (int k = 0; k < N_PARTS; k++) part[k] += p->part[k][i];
     for (int k = 0; k < STEP; k++) ops += part[k];
     const double of_step = median(p->plain, p->n) / ops, each = of_step / (double)p->B;
-    return (struct yokei_layer_times){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1), each * part[AFTER],
-                                 of_step * (part[NORMS] + part[STEP]) / (double)yoke_model_n_elements(p->model) };
+    return (struct yokei_layer_times){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1),
+                                       each * part[AFTER],
+                                       of_step * (part[NORMS] + part[STEP])
+                                           / (double)yoke_model_n_elements(p->model) };
 }
 
 /* All ranks measure at the same time, because in the run they share memory and caches too. */
-static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, struct yokei_layer_times *times_out)
+static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p,
+                              struct yokei_layer_times *times_out)
 {
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct yoke_step_result result;
@@ -176,7 +184,8 @@ static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p, 
     return YOKE_OK;
 }
 
-yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, struct yokei_layer_times *times_out)
+yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch,
+                              struct yokei_layer_times *times_out)
 {
     enum { WORDS = sizeof *times_out / sizeof(double) };
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
@@ -184,7 +193,8 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, st
     struct yokei_layer_times mine = { 0 };
     double said[WORDS];
     yokei_ranks_busy(&c, "compiling kernels");
-    yoke_status status = p ? open_probe(s, micro_batch, p) : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
+    yoke_status status = p ? open_probe(s, micro_batch, p)
+                           : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
     status = yokei_ranks_all_well(&c, status);
     if (!status) yokei_ranks_busy(&c, "compiling kernels");
     if (!status) status = time_steps(s, p, &mine);
@@ -192,7 +202,8 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch, st
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!status && !all) status = yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) status = yokei_ranks_gather(&c, said, WORDS, all);
-    for (int r = 0; r < s->n_ranks && !status; r++) memcpy(&times_out[r], all + (size_t)r * WORDS, sizeof *times_out);
+    for (int r = 0; r < s->n_ranks && !status; r++)
+        memcpy(&times_out[r], all + (size_t)r * WORDS, sizeof *times_out);
     free(all);
     if (p) close_probe(p);
     free(p);
@@ -226,7 +237,8 @@ static yoke_status time_sums(const struct yokei_run_state *s, yoke_comm *comm, i
     return status;
 }
 
-yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n, double *seconds_out)
+yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n,
+                                   double *seconds_out)
 {
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     const struct yokei_mesh *m = &s->mesh;
@@ -236,7 +248,8 @@ yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *
     yoke_comm *comm = NULL;
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     config.name = "measuring sums";
-    yoke_status status = yoke_comm_split(s->comm, used[m->d] ? yokei_mesh_rank(m, 0, m->s, m->t) : YOKE_NO_COLOR, m->d, &config, &comm);
+    yoke_status status = yoke_comm_split(
+        s->comm, used[m->d] ? yokei_mesh_rank(m, 0, m->s, m->t) : YOKE_NO_COLOR, m->d, &config, &comm);
     if (!status && comm) status = time_sums(s, comm, some, &mine);
     if (!status) status = yokei_ranks_gather(&c, &mine, 1, all);
     *seconds_out = 0;
@@ -250,6 +263,7 @@ void yokei_run_note_balance(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
     if (!s->n_counted) return;
-    for (int r = 0; r < s->n_ranks; r++) p->ranks[s->placed[r]].measured_seconds = s->compute_sum[r] / (double)s->n_counted;
+    for (int r = 0; r < s->n_ranks; r++)
+        p->ranks[s->placed[r]].measured_seconds = s->compute_sum[r] / (double)s->n_counted;
     p->measured_step_seconds = s->step_sum / (double)s->n_counted;
 }

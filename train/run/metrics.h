@@ -15,20 +15,22 @@ struct yokei_metrics_rank {
     double share;             /* the rank's share of this step's samples */
     double tokens_per_second; /* while the rank computes */
     double compute_seconds, wait_seconds;
-    double mfu;               /* model FLOPs of this rank / (seconds of the step * measured peak of its device) */
-    double bubble; /* idle fraction; the whole is the longest time that any rank needs from its first pass to its last */
-    double exposed_communication_seconds; /* seconds in which the rank computed nothing because of a message or a sum */
+    double mfu;    /* model FLOPs of this rank / (seconds of the step * measured peak of its device) */
+    double bubble; /* idle fraction; the whole is the longest time that any rank needs from its first pass to
+                      its last */
+    double exposed_communication_seconds; /* seconds in which the rank computed nothing because of a message
+                                             or a sum */
 };
 struct yokei_metrics_row {
-    int64_t step;             /* from 1 */
-    int64_t tokens;           /* tokens since the start of the run */
-    double seconds;           /* seconds since the start of the run */
-    double loss;              /* nats per token of this step's batch */
-    double validation_loss;   /* NaN: not measured at this step */
+    int64_t step;           /* from 1 */
+    int64_t tokens;         /* tokens since the start of the run */
+    double seconds;         /* seconds since the start of the run */
+    double loss;            /* nats per token of this step's batch */
+    double validation_loss; /* NaN: not measured at this step */
     double learning_rate, gradient_norm, loss_scale;
-    bool skipped;             /* the gradients overflowed, so the optimizer did not step */
+    bool skipped; /* the gradients overflowed, so the optimizer did not step */
     double tokens_per_second;
-    double mfu;               /* sum of all ranks' model FLOPs / (seconds of the step * sum of their peaks) */
+    double mfu; /* sum of all ranks' model FLOPs / (seconds of the step * sum of their peaks) */
     /* means over the ranks; the bubble counts recomputation as idle, as the simulator does */
     double bubble, exposed_communication_seconds;
     struct yokei_metrics_rank *ranks;

@@ -57,8 +57,9 @@ static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
         YOKE_TRY(yoke_alloc(p->device, bytes, &p->memory[i]));
         YOKE_TRY(yoke_fill(p->stream, p->memory[i], 0x3c, bytes));
     }
-    p->args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N, .batch = 1, .a = p->memory[0], .lda = N,
-                        .b = p->memory[1], .ldb = N, .c = p->memory[2], .ldc = N, .alpha = 1);
+    p->args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N, .batch = 1,
+                        .a = p->memory[0], .lda = N, .b = p->memory[1], .ldb = N, .c = p->memory[2], .ldc = N,
+                        .alpha = 1);
     YOKE_TRY(yoke_gemm_can(p->device, &p->args, &cost));
     YOKE_TRY(yoke_stream_reserve(p->stream, cost.scratch_bytes));
     YOKE_TRY(yoke_gemm(p->stream, &p->args)); /* this call compiles the kernels */
@@ -76,7 +77,9 @@ static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out
         YOKE_TRY(prepare(p, dtype, N));
         YOKE_TRY(run(p, A_SIZE, &seconds));
         best = fmax(best, 2 * n * n * n / seconds);
-        if (seconds >= LONG_ENOUGH || N == LARGEST || 12 * (uint64_t)(N * N) * yoke_dtype_bytes(dtype) > available / 8) break;
+        if (seconds >= LONG_ENOUGH || N == LARGEST
+            || 12 * (uint64_t)(N * N) * yoke_dtype_bytes(dtype) > available / 8)
+            break;
         drop(p);
     }
     *rate_out = best;

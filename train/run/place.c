@@ -39,7 +39,8 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     double mine[WORDS] = { 0 };
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
-    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores); /* the same number as in the host backend */
+    mine[TEXT] = YOKE_MIN(omp_get_max_threads(),
+                          topology.n_cores); /* the same number as in the host backend */
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
     double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
@@ -95,7 +96,8 @@ static yoke_status reorder(struct yokei_run_state *s, const int *from)
 }
 
 /* Split both communicators into groups of ranks with the same colour, ordered by key. */
-static yoke_status split_both(const struct yokei_run_state *s, const char *what, int color, int key, yoke_comm *out[2])
+static yoke_status split_both(const struct yokei_run_state *s, const char *what, int color, int key,
+                              yoke_comm *out[2])
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     char name[32];
@@ -123,7 +125,8 @@ static yoke_status order_ranks(struct yokei_run_state *s)
     }
     yoke_status status = moved ? reorder(s, from) : YOKE_OK;
     free(from);
-    YOKE_TRY(yokei_ranks_all_well(&(struct yoke_trainer_config){ .comm = s->comm, .control = s->control }, status));
+    YOKE_TRY(yokei_ranks_all_well(&(struct yoke_trainer_config){ .comm = s->comm, .control = s->control },
+                                  status));
     if (!moved) return YOKE_OK;
     YOKE_TRY(split_both(s, "placed", 0, place, s->job.ordered));
     s->job.comm = s->comm = s->job.ordered[0];
@@ -146,9 +149,14 @@ static void note_wide_groups(const struct yokei_run_state *s)
             kinds = kinds || !same_kind(s, r, first);
         }
         if (hosts || kinds)
-            yokei_run_note(s, "ranks %d to %d share tensors across %s, and every layer waits for that: a --tp that divides the ranks of each "
-                           "host and kind of device avoids it", first, first + width - 1,
-                           hosts && kinds ? "hosts and kinds of devices" : hosts ? "hosts" : "kinds of devices");
+            yokei_run_note(
+                s,
+                "ranks %d to %d share tensors across %s, and every layer waits for that: a --tp that divides the ranks of each "
+                "host and kind of device avoids it",
+                first, first + width - 1,
+                hosts && kinds ? "hosts and kinds of devices"
+                : hosts        ? "hosts"
+                               : "kinds of devices");
     }
 }
 
@@ -156,7 +164,8 @@ static void note_wide_groups(const struct yokei_run_state *s)
  * Gather the processing units of all ranks on this rank's host. *n_out is the number of these ranks that
  * work, and *index_out is this rank's index among them. Collective.
  */
-static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work, uint64_t of_host[YOKEI_UNIT_WORDS], int *index_out, int *n_out)
+static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work,
+                                uint64_t of_host[YOKEI_UNIT_WORDS], int *index_out, int *n_out)
 {
     enum { WORDS = YOKEI_UNIT_WORDS };
     const struct yoke_trainer_config c = { .comm = s->comm, .control = s->control };
@@ -194,12 +203,15 @@ static yoke_status share_cores(const struct yokei_run_state *s, bool all_work)
     YOKE_TRY(gather_cores(s, all_work, units, &index, &n));
     for (int w = 0; w < YOKEI_UNIT_WORDS; w++) n_units += __builtin_popcountll(units[w]);
     const bool is_uneven = n > n_units && n_units && n % n_units;
-    if (!bind || strcmp(bind, "cores") != 0 || !n_units || index < 0 || (all_work && !is_uneven)) return YOKE_OK;
+    if (!bind || strcmp(bind, "cores") != 0 || !n_units || index < 0 || (all_work && !is_uneven))
+        return YOKE_OK;
     if (yokei_bind_to_units(units, is_uneven ? 0 : index, is_uneven ? 1 : n, &n_cores))
         yoke_log(YOKE_LOG_WARN, "this rank keeps the cores that it was given: %s", yoke_last_error());
     else if (!is_uneven && n_cores > s->threads[s->rank])
-        yokei_run_note(s, "rank %d has %d cores now, but computes with %lld threads: started without the ranks that are left out, it would use all",
-                       s->job.rank_of[s->placed[s->rank]], n_cores, (long long)s->threads[s->rank]);
+        yokei_run_note(
+            s,
+            "rank %d has %d cores now, but computes with %lld threads: started without the ranks that are left out, it would use all",
+            s->job.rank_of[s->placed[s->rank]], n_cores, (long long)s->threads[s->rank]);
     return YOKE_OK;
 }
 
@@ -210,10 +222,12 @@ yoke_status yokei_run_lay_mesh(struct yokei_run_state *s)
     s->job.rank_of = calloc(n, sizeof *s->job.rank_of);
     s->job.host_of = calloc(n, sizeof *s->job.host_of);
     s->placed = calloc(n, sizeof *s->placed);
-    if (!s->job.rank_of || !s->job.host_of || !s->placed) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    if (!s->job.rank_of || !s->job.host_of || !s->placed)
+        return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     for (int r = 0; r < s->n_ranks; r++) s->job.rank_of[r] = s->placed[r] = r;
     YOKE_TRY(yokei_plan_widths(p, &s->widths));
-    return yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, s->widths, (int)p->chunks, &s->mesh);
+    return yokei_mesh_create(s->n_ranks, s->rank, (int)p->data, (int)p->pipeline, (int)p->tensor, s->widths,
+                             (int)p->chunks, &s->mesh);
 }
 
 yoke_status yokei_run_place(struct yokei_run_state *s)
@@ -271,7 +285,8 @@ yoke_status yokei_run_leave_out(struct yokei_run_state *s, bool *any_out)
     s->rank = rank;
     s->n_ranks = n;
     if (rank < 0) return YOKE_OK;
-    return yokei_mesh_create(n, rank, n_replicas, s->mesh.pipeline, s->mesh.tensor, s->widths, s->mesh.chunks, &s->mesh);
+    return yokei_mesh_create(n, rank, n_replicas, s->mesh.pipeline, s->mesh.tensor, s->widths, s->mesh.chunks,
+                             &s->mesh);
 }
 
 yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine)
@@ -284,14 +299,16 @@ yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine)
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->job.n_ranks);
     yoke_status status = yoke_all_gather(&said, all, 1, YOKE_F64, s->job.end, NULL);
     for (int r = 0; r < s->job.n_ranks && !status && !mine; r++)
-        if (all[r] > 0) status = yoke_fail((yoke_status)all[r], "asked to stop: the ranks that work saved the run");
+        if (all[r] > 0)
+            status = yoke_fail((yoke_status)all[r], "asked to stop: the ranks that work saved the run");
     free(all);
     return status ? status : mine;
 }
 
 void yokei_run_end_ranks(struct yokei_run_state *s)
 {
-    yoke_comm *const all[] = { s->job.working[0], s->job.working[1], s->job.end, s->job.ordered[0], s->job.ordered[1] };
+    yoke_comm *const all[] = { s->job.working[0], s->job.working[1], s->job.end, s->job.ordered[0],
+                               s->job.ordered[1] };
     for (size_t i = 0; i < YOKE_COUNT(all); i++)
         if (all[i]) yoke_comm_destroy(all[i]);
 }

@@ -15,7 +15,8 @@ int64_t yokei_rate_permille(const struct yokei_plan *plan, bool replay, int64_t 
             permille = plan->progress[i].permille;
         return permille;
     }
-    double share = plan->budget_seconds > 0 ? seconds / plan->budget_seconds : (double)(step - 1) / (double)plan->steps;
+    double share = plan->budget_seconds > 0 ? seconds / plan->budget_seconds
+                                            : (double)(step - 1) / (double)plan->steps;
     return (int64_t)(1000 * fmin(fmax(share, 0), 1));
 }
 

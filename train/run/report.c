@@ -29,14 +29,17 @@ static void note_line(void *context, const char *text) { yokei_run_note(context,
 yoke_status yokei_run_memory(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
-    struct yoke_memory_report *list = calloc((size_t)p->n_ranks, sizeof *list); /* ranks that are left out have zeros */
+    struct yoke_memory_report *list = calloc((size_t)p->n_ranks,
+                                             sizeof *list); /* ranks that are left out have zeros */
     if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %lld ranks", (long long)p->n_ranks);
     for (int r = 0; r < s->n_ranks; r++) list[s->placed[r]] = s->trainer->memory[r].report;
     free(p->memory);
     p->memory = list;
     p->n_memory = p->n_ranks;
-    if (s->t->verbose) yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
-    else yokei_memory_line(s->trainer->memory, s->n_ranks, note_line, s);
+    if (s->t->verbose)
+        yokei_memory_table(s->trainer->memory, s->n_ranks, note_line, s);
+    else
+        yokei_memory_line(s->trainer->memory, s->n_ranks, note_line, s);
     return YOKE_OK;
 }
 
@@ -59,7 +62,9 @@ static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result 
         const struct yoke_rank_report *report = &step->ranks[r];
         m->compute_seconds = report->compute_seconds;
         m->wait_seconds = fmax(step->seconds - m->compute_seconds, 0);
-        m->tokens_per_second = m->compute_seconds > 0 ? (double)(s->shares[r] * s->t->plan.sequence) / m->compute_seconds : 0;
+        m->tokens_per_second = m->compute_seconds > 0
+                                   ? (double)(s->shares[r] * s->t->plan.sequence) / m->compute_seconds
+                                   : 0;
         m->mfu = step->seconds > 0 ? s->flops[r] / (step->seconds * s->peaks[r]) : NAN;
         m->bubble = longest > 0 ? fmin(fmax(1 - report->busy_seconds / longest, 0), 1) : NAN;
         m->exposed_communication_seconds = report->exposed_seconds;
@@ -67,7 +72,8 @@ static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result 
 }
 
 /* Fill in the values for all ranks together. */
-static void fill_row(const struct yokei_run_state *s, const struct yoke_step_result *step, double longest, struct yokei_metrics_row *row)
+static void fill_row(const struct yokei_run_state *s, const struct yoke_step_result *step, double longest,
+                     struct yokei_metrics_row *row)
 {
     double flops = 0, peak = 0, useful = 0, exposed = 0;
     for (int r = 0; r < s->n_ranks; r++) {
@@ -81,28 +87,41 @@ static void fill_row(const struct yokei_run_state *s, const struct yoke_step_res
     row->exposed_communication_seconds = exposed;
 }
 
-yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step, double learning_rate,
-                             double seconds)
+yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_result *step,
+                             double learning_rate, double seconds)
 {
     const struct yokei_plan *p = &s->t->plan;
     if (s->rank != 0) return YOKE_OK;
     const double longest = longest_span(s, step);
     fill_ranks(s, step, longest);
     double rate = step->seconds > 0 ? (double)(p->batch * p->sequence) / step->seconds : 0;
-    struct yokei_metrics_row row = { .step = step->step, .tokens = s->tokens_seen, .seconds = seconds, .loss = step->loss,
-                                     .validation_loss = s->validation_loss, .learning_rate = learning_rate,
-                                     .gradient_norm = step->gradient_norm, .loss_scale = step->loss_scale,
-                                     .skipped = step->overflow, .tokens_per_second = rate, .ranks = s->ranks,
+    struct yokei_metrics_row row = { .step = step->step,
+                                     .tokens = s->tokens_seen,
+                                     .seconds = seconds,
+                                     .loss = step->loss,
+                                     .validation_loss = s->validation_loss,
+                                     .learning_rate = learning_rate,
+                                     .gradient_norm = step->gradient_norm,
+                                     .loss_scale = step->loss_scale,
+                                     .skipped = step->overflow,
+                                     .tokens_per_second = rate,
+                                     .ranks = s->ranks,
                                      .n_ranks = s->n_ranks };
     s->validation_loss = NAN;
     fill_row(s, step, longest, &row);
     if (s->metrics) YOKE_TRY(yokei_metrics_write(s->metrics, &row));
-    struct yokei_training_progress told = { .step = step->step, .tokens = s->tokens_seen, .loss = step->loss,
-                                            .learning_rate = learning_rate, .tokens_per_second = rate, .seconds = seconds,
-                                            .n_ranks = s->n_ranks, .ranks = s->ranks };
+    struct yokei_training_progress told = { .step = step->step,
+                                            .tokens = s->tokens_seen,
+                                            .loss = step->loss,
+                                            .learning_rate = learning_rate,
+                                            .tokens_per_second = rate,
+                                            .seconds = seconds,
+                                            .n_ranks = s->n_ranks,
+                                            .ranks = s->ranks };
     told.seconds_left = p->budget_seconds > 0 ? fmax(p->budget_seconds - seconds, 0)
                         : step->step > s->first_step
-                            ? (seconds - s->seconds_before) / (double)(step->step - s->first_step) * (double)(p->steps - step->step)
+                            ? (seconds - s->seconds_before) / (double)(step->step - s->first_step)
+                                  * (double)(p->steps - step->step)
                             : NAN;
     if (s->t->progress) s->t->progress(s->t->context, &told);
     return YOKE_OK;

@@ -31,27 +31,34 @@ static bool is_stop(const struct yokei_sampling *how, int32_t token)
  * Draw tokens into text [n_prompt + n + T]. The context is a sliding window of the last T tokens. Positions
  * after the context have no effect, because attention is causal.
  */
-static yoke_status draw(yoke_trainer *trainer, const struct yokei_sampling *how, int64_t n_prompt, int32_t *text, float *logits, int64_t *n_out)
+static yoke_status draw(yoke_trainer *trainer, const struct yokei_sampling *how, int64_t n_prompt,
+                        int32_t *text, float *logits, int64_t *n_out)
 {
-    const int64_t T = trainer->config.sequence, V = yoke_model_layer(trainer->model, trainer->model->n_layers - 1)->out;
+    const int64_t T = trainer->config.sequence,
+                  V = yoke_model_layer(trainer->model, trainer->model->n_layers - 1)->out;
     for (*n_out = 0; *n_out < how->n; ++*n_out) {
         const int64_t length = n_prompt + *n_out, start = YOKE_MAX(length - T, 0);
         YOKE_TRY(yoke_trainer_logits(trainer, text + start, length - start - 1, logits));
         leave_out_unknown(how->bpe, V, logits);
-        YOKE_TRY(yokei_sample_token(logits, V, how->temperature, how->top_k, how->seed, (uint64_t)*n_out, &text[length]));
+        YOKE_TRY(yokei_sample_token(logits, V, how->temperature, how->top_k, how->seed, (uint64_t)*n_out,
+                                    &text[length]));
         if (is_stop(how, text[length])) break;
         if (how->told) YOKE_TRY(how->told(how->context, text[length]));
     }
     return YOKE_OK;
 }
 
-yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling *how, const struct yokei_ids *prompt, int32_t *out, int64_t *n_out)
+yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling *how,
+                              const struct yokei_ids *prompt, int32_t *out, int64_t *n_out)
 {
-    const int64_t T = trainer->config.sequence, V = yoke_model_layer(trainer->model, trainer->model->n_layers - 1)->out;
+    const int64_t T = trainer->config.sequence,
+                  V = yoke_model_layer(trainer->model, trainer->model->n_layers - 1)->out;
     if (prompt->n == 0) return yoke_fail(YOKE_EINVAL, "sample: the prompt has no token");
     for (size_t i = 0; i < prompt->n; i++)
         if (prompt->id[i] < 0 || prompt->id[i] >= V)
-            return yoke_fail(YOKE_EDATA, "sample: token %zu of the prompt is %d, but the model's vocab_size is %lld", i, (int)prompt->id[i], (long long)V);
+            return yoke_fail(YOKE_EDATA,
+                             "sample: token %zu of the prompt is %d, but the model's vocab_size is %lld", i,
+                             (int)prompt->id[i], (long long)V);
     int32_t *text = calloc(prompt->n + (size_t)(how->n + T), sizeof *text);
     float *logits = malloc((size_t)V * sizeof *logits);
     int64_t n = 0;
@@ -67,7 +74,8 @@ yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling
     return status;
 }
 
-yoke_status yokei_sample_encode(struct yokei_bpe *bpe, const char *text, size_t bytes, unsigned flags, struct yokei_ids *ids)
+yoke_status yokei_sample_encode(struct yokei_bpe *bpe, const char *text, size_t bytes, unsigned flags,
+                                struct yokei_ids *ids)
 {
     if (bpe) return yokei_bpe_encode(bpe, text, bytes, flags, ids);
     for (size_t i = 0; i < bytes; i++) YOKE_TRY(yokei_ids_add(ids, (unsigned char)text[i]));

@@ -9,15 +9,18 @@
 
 /** How tokens are drawn. */
 struct yokei_sampling {
-    int64_t n;                     /* the most tokens to draw */
-    double temperature; /* temperature, top_k and seed are as in yokei_sample_token; the first drawn token has position 0 */
+    int64_t n;          /* the most tokens to draw */
+    double temperature; /* temperature, top_k and seed are as in yokei_sample_token; the first drawn token has
+                           position 0 */
     int64_t top_k;
     uint64_t seed;
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text; such a token is not reported to `told` */
     int n_stop;
-    const struct yokei_bpe *bpe;   /* ids that the tokenizer does not know are not drawn; NULL: all ids may be drawn */
+    const struct yokei_bpe
+        *bpe; /* ids that the tokenizer does not know are not drawn; NULL: all ids may be drawn */
     void *context;
-    yoke_status (*told)(void *context, int32_t token); /* called with each token as it is drawn; may be NULL */
+    yoke_status (*told)(void *context,
+                        int32_t token); /* called with each token as it is drawn; may be NULL */
 };
 
 /**
@@ -26,10 +29,12 @@ struct yokei_sampling {
  * out [how->n] gets the tokens, and *n_out is their number. Errors: those of yoke_trainer_logits, of
  * yokei_sample_token and of `told`; YOKE_ENOMEM.
  */
-yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling *how, const struct yokei_ids *prompt, int32_t *out, int64_t *n_out);
+yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling *how,
+                              const struct yokei_ids *prompt, int32_t *out, int64_t *n_out);
 
 /** Append a text's tokens to `ids`. They are the tokenizer's tokens, or without a tokenizer the bytes. */
-yoke_status yokei_sample_encode(struct yokei_bpe *bpe, const char *text, size_t bytes, unsigned flags, struct yokei_ids *ids);
+yoke_status yokei_sample_encode(struct yokei_bpe *bpe, const char *text, size_t bytes, unsigned flags,
+                                struct yokei_ids *ids);
 /**
  * The bytes of one token, by the tokenizer. Without a tokenizer the token is itself the byte. NULL if the
  * token stands for no bytes. Valid until the next call.

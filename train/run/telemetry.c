@@ -52,8 +52,8 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
         s->flops[r] = all[r * SAID + FLOPS];
         s->peaks[r] = all[r * SAID + PEAK];
         if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]))
-            yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r, s->ranks[r].device,
-                           r == s->rank ? yoke_last_error() : "it says why with --log");
+            yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r,
+                           s->ranks[r].device, r == s->rank ? yoke_last_error() : "it says why with --log");
     }
     free(all);
     if (!status) status = look_at_step(s, some_queue);

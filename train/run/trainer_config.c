@@ -9,7 +9,8 @@ struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
     yoke_dtype_parse(p->precision, &c.precision);
     c.batch = p->batch;
-    c.micro_batch = p->n_ranks && s->placed ? p->ranks[s->placed[s->rank]].micro_batch : YOKE_MIN(s->t->micro_batch, p->batch);
+    c.micro_batch = p->n_ranks && s->placed ? p->ranks[s->placed[s->rank]].micro_batch
+                                            : YOKE_MIN(s->t->micro_batch, p->batch);
     c.sequence = p->sequence;
     c.shares = s->replica_shares;
     c.data = s->mesh.data;

@@ -19,8 +19,8 @@ struct quads {
 };
 
 struct yokei_baseline {
-    uint64_t n;             /* bytes counted */
-    uint32_t last;          /* the last of these bytes; as contexts they were not followed by a byte */
+    uint64_t n;    /* bytes counted */
+    uint32_t last; /* the last of these bytes; as contexts they were not followed by a byte */
     /* [256], [256^2], [256^3]: counts of bytes, pairs and triples; the oldest byte is in the highest place */
     uint32_t *c1, *c2, *c3;
     struct quads c4;
@@ -28,7 +28,9 @@ struct yokei_baseline {
 };
 
 /* The counts from which p_0..p_3 of one byte are computed: numerator and denominator of each order. */
-struct evidence { uint64_t hit[ORDERS], seen[ORDERS]; };
+struct evidence {
+    uint64_t hit[ORDERS], seen[ORDERS];
+};
 
 static size_t quad_place(const struct quads *quads, uint32_t key)
 {
@@ -40,7 +42,8 @@ static size_t quad_place(const struct quads *quads, uint32_t key)
 static yoke_status grow(struct quads *quads)
 {
     size_t places = quads->mask ? 2 * (quads->mask + 1) : 65536;
-    struct quads larger = { calloc(places, sizeof *larger.keys), calloc(places, sizeof *larger.counts), places - 1, quads->n };
+    struct quads larger = { calloc(places, sizeof *larger.keys), calloc(places, sizeof *larger.counts),
+                            places - 1, quads->n };
     if (!larger.keys || !larger.counts) {
         free(larger.keys);
         free(larger.counts);
@@ -75,8 +78,8 @@ static yoke_status count_byte(struct yokei_baseline *b, uint32_t window, uint64_
     return YOKE_OK;
 }
 
-static yoke_status count_range(struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t begin, int64_t end,
-                               int32_t *piece, uint32_t *window)
+static yoke_status count_range(struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t begin,
+                               int64_t end, int32_t *piece, uint32_t *window)
 {
     for (int64_t at = begin; at < end; at += PIECE) {
         int64_t n = YOKE_MIN((int64_t)PIECE, end - at);
@@ -108,7 +111,8 @@ static struct evidence look_up(const struct yokei_baseline *b, uint32_t window)
 static void order_probabilities(const double k[ORDERS], const struct evidence *e, double p[ORDERS])
 {
     double lower = 1.0 / 256;
-    for (int j = 0; j < ORDERS; j++) lower = p[j] = ((double)e->hit[j] + k[j] * lower) / ((double)e->seen[j] + k[j]);
+    for (int j = 0; j < ORDERS; j++)
+        lower = p[j] = ((double)e->hit[j] + k[j] * lower) / ((double)e->seen[j] + k[j]);
 }
 
 static double mixture(const double k[ORDERS], const double m[ORDERS], const struct evidence *e)
@@ -119,7 +123,8 @@ static double mixture(const double k[ORDERS], const double m[ORDERS], const stru
     return sum;
 }
 
-static double slice_loss(const double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n)
+static double slice_loss(const double k[ORDERS], const double m[ORDERS], const struct evidence *slice,
+                         int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum -= log(mixture(k, m, &slice[i]));
@@ -130,15 +135,16 @@ static double slice_loss(const double k[ORDERS], const double m[ORDERS], const s
  * One pass over the orders. Each k moves by `step`, up or down, as long as the loss falls. Returns whether
  * any k moved.
  */
-static bool move_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n, double step, double *best)
+static bool move_k(double k[ORDERS], const double m[ORDERS], const struct evidence *slice, int64_t n,
+                   double step, double *best)
 {
     bool moved = false;
     for (int j = 0; j < ORDERS; j++) {
         for (int up = 0; up < 2; up++) {
             double trial[ORDERS], loss;
             memcpy(trial, k, sizeof trial);
-            while (trial[j] = up ? trial[j] * step : trial[j] / step, trial[j] >= 1e-4 && trial[j] <= 1e6 &&
-                   (loss = slice_loss(trial, m, slice, n)) < *best) {
+            while (trial[j] = up ? trial[j] * step : trial[j] / step,
+                   trial[j] >= 1e-4 && trial[j] <= 1e6 && (loss = slice_loss(trial, m, slice, n)) < *best) {
                 *best = loss;
                 k[j] = trial[j];
                 moved = true;
@@ -172,12 +178,13 @@ static void tune_m(const double k[ORDERS], double m[ORDERS], const struct eviden
 }
 
 /* Fit k and m on bytes [begin, end) of the training part. These bytes are not counted yet. */
-static yoke_status tune(struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t begin, int64_t end, int32_t *piece,
-                        uint32_t window)
+static yoke_status tune(struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t begin,
+                        int64_t end, int32_t *piece, uint32_t window)
 {
     int64_t n = YOKE_MIN(end - begin, (int64_t)MAX_SLICE);
     struct evidence *slice = malloc((size_t)n * sizeof *slice);
-    if (!slice) return yoke_fail(YOKE_ENOMEM, "%s: no memory to fit the byte-count model", yokei_tokens_path(tokens));
+    if (!slice)
+        return yoke_fail(YOKE_ENOMEM, "%s: no memory to fit the byte-count model", yokei_tokens_path(tokens));
     for (int64_t at = 0; at < n; at += PIECE) {
         int64_t count = YOKE_MIN((int64_t)PIECE, n - at);
         yoke_status status = yokei_tokens_read(tokens, YOKEI_TOKENS_TRAIN, begin + at, count, piece);
@@ -211,9 +218,11 @@ yoke_status yokei_baseline_fit(const struct yokei_tokens *tokens, struct yokei_b
 {
     int64_t n = yokei_tokens_count(tokens, YOKEI_TOKENS_TRAIN);
     if (!yokei_tokens_are_bytes(tokens))
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: holds tokens, not text; the byte-count model needs text", yokei_tokens_path(tokens));
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: holds tokens, not text; the byte-count model needs text",
+                         yokei_tokens_path(tokens));
     if (n < 64 || n > UINT32_MAX)
-        return yoke_fail(YOKE_EDATA, "%s: the training part has %lld bytes; the byte-count model needs 64 to 4294967295",
+        return yoke_fail(YOKE_EDATA,
+                         "%s: the training part has %lld bytes; the byte-count model needs 64 to 4294967295",
                          yokei_tokens_path(tokens), (long long)n);
     struct yokei_baseline *b = calloc(1, sizeof *b);
     int32_t *piece = malloc(PIECE * sizeof *piece);
@@ -264,13 +273,16 @@ double yokei_baseline_probability(const struct yokei_baseline *b, const uint8_t 
     return mixture(b->k, b->m, &e);
 }
 
-yoke_status yokei_baseline_loss(const struct yokei_baseline *b, const struct yokei_tokens *tokens, int64_t first, int64_t n,
-                                double *nats_out)
+yoke_status yokei_baseline_loss(const struct yokei_baseline *b, const struct yokei_tokens *tokens,
+                                int64_t first, int64_t n, double *nats_out)
 {
-    int64_t n_train = yokei_tokens_count(tokens, YOKEI_TOKENS_TRAIN), have = yokei_tokens_count(tokens, YOKEI_TOKENS_VALIDATION);
+    int64_t n_train = yokei_tokens_count(tokens, YOKEI_TOKENS_TRAIN),
+            have = yokei_tokens_count(tokens, YOKEI_TOKENS_VALIDATION);
     if (first < 0 || n < 0 || first > have || n > have - first)
-        return yoke_fail(YOKE_EINVAL, "%s: bytes %lld to %lld of the validation part do not exist; it has %lld", yokei_tokens_path(tokens),
-                         (long long)first, (long long)first + (long long)n, (long long)have);
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: bytes %lld to %lld of the validation part do not exist; it has %lld",
+                         yokei_tokens_path(tokens), (long long)first, (long long)first + (long long)n,
+                         (long long)have);
     if (n == 0) n = have - first;
     if (n == 0) return yoke_fail(YOKE_EDATA, "%s: there is no validation part", yokei_tokens_path(tokens));
     int32_t *piece = malloc(PIECE * sizeof *piece), before[3];

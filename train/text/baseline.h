@@ -3,12 +3,12 @@
  * The baseline for text models: a smoothed byte-count model of order 3 (context = the three bytes before).
  *
  * Maths:  p_0(w) = (c(w) + k_0 / 256) / (n + k_0);
- *         p_j(w | h_j) = (c(h_j w) + k_j p_(j-1)(w | h_(j-1))) / (c(h_j) + k_j),  j = 1, 2, 3, h_j the last j bytes;
- *         p(w | h) = sum over j of m_j p_j(w | h_j), m on the simplex
- * Each order adds k_j pseudo-counts, distributed as the next lower order predicts (add-k smoothing with
- * back-off). The orders are then interpolated. k is fitted by coordinate descent on log k, and m by
- * expectation maximisation. Both fits use the last 5 % of the training part with counts of the first 95 %.
- * After the fits the counts are taken of the whole training part. The validation part is never used.
+ *         p_j(w | h_j) = (c(h_j w) + k_j p_(j-1)(w | h_(j-1))) / (c(h_j) + k_j),  j = 1, 2, 3, h_j the last j
+ * bytes; p(w | h) = sum over j of m_j p_j(w | h_j), m on the simplex Each order adds k_j pseudo-counts,
+ * distributed as the next lower order predicts (add-k smoothing with back-off). The orders are then
+ * interpolated. k is fitted by coordinate descent on log k, and m by expectation maximisation. Both fits use
+ * the last 5 % of the training part with counts of the first 95 %. After the fits the counts are taken of the
+ * whole training part. The validation part is never used.
  */
 #ifndef TRAIN_TEXT_BASELINE_H
 #define TRAIN_TEXT_BASELINE_H
@@ -33,7 +33,7 @@ double yokei_baseline_probability(const struct yokei_baseline *baseline, const u
  * byte is predicted from the three bytes before it. The context of the first bytes lies in the training part.
  * Errors: YOKE_EINVAL (range), YOKE_EDATA (empty).
  */
-yoke_status yokei_baseline_loss(const struct yokei_baseline *baseline, const struct yokei_tokens *tokens, int64_t first,
-                                int64_t n, double *nats_out);
+yoke_status yokei_baseline_loss(const struct yokei_baseline *baseline, const struct yokei_tokens *tokens,
+                                int64_t first, int64_t n, double *nats_out);
 
 #endif

@@ -27,7 +27,10 @@ int32_t yokei_bpe_find_bytes(const struct yokei_bpe *bpe, const char *name, size
     return bpe->names.place ? bpe->names.place[name_place(bpe, name, n)] : -1;
 }
 
-int32_t yokei_bpe_find(const struct yokei_bpe *bpe, const char *name) { return yokei_bpe_find_bytes(bpe, name, strlen(name)); }
+int32_t yokei_bpe_find(const struct yokei_bpe *bpe, const char *name)
+{
+    return yokei_bpe_find_bytes(bpe, name, strlen(name));
+}
 
 /* Double the table. It is at most half full. */
 static yoke_status grow_names(struct yokei_bpe *bpe)
@@ -39,7 +42,9 @@ static yoke_status grow_names(struct yokei_bpe *bpe)
     for (size_t i = 0; i <= larger.mask; i++) larger.place[i] = -1;
     bpe->names = larger;
     for (size_t i = 0; before.place && i <= before.mask; i++)
-        if (before.place[i] >= 0) bpe->names.place[name_place(bpe, bpe->token[before.place[i]].name, bpe->token[before.place[i]].n_name)] = before.place[i];
+        if (before.place[i] >= 0)
+            bpe->names.place[name_place(bpe, bpe->token[before.place[i]].name,
+                                        bpe->token[before.place[i]].n_name)] = before.place[i];
     free(before.place);
     return YOKE_OK;
 }
@@ -75,18 +80,23 @@ static yoke_status set_bytes(struct yokei_bpe *bpe, struct yokei_bpe_token *toke
     return YOKE_OK;
 }
 
-yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t id, bool is_added, const char *where)
+yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t id, bool is_added,
+                                const char *where)
 {
     const size_t n = strlen(name);
     if (id < 0 || id >= YOKEI_BPE_MAX_IDS)
-        return yoke_fail(YOKE_EDATA, "%s: %s: the id of \"%.60s\" is %lld; it must be between 0 and %d", bpe->path, where, name, (long long)id, YOKEI_BPE_MAX_IDS - 1);
+        return yoke_fail(YOKE_EDATA, "%s: %s: the id of \"%.60s\" is %lld; it must be between 0 and %d",
+                         bpe->path, where, name, (long long)id, YOKEI_BPE_MAX_IDS - 1);
     const int32_t there = yokei_bpe_find_bytes(bpe, name, n);
     if (there >= 0 && there != id)
-        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\" has id %lld, but %d elsewhere in the file", bpe->path, where, name, (long long)id, (int)there);
+        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\" has id %lld, but %d elsewhere in the file", bpe->path,
+                         where, name, (long long)id, (int)there);
     if (there < 0 && id < bpe->n_ids && bpe->token[id].name)
-        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\" has id %lld, which \"%.60s\" has, too", bpe->path, where, name, (long long)id, bpe->token[id].name);
+        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\" has id %lld, which \"%.60s\" has, too", bpe->path,
+                         where, name, (long long)id, bpe->token[id].name);
     if (there >= 0 && is_added == bpe->token[id].is_added)
-        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\", of id %lld, is there twice", bpe->path, where, name, (long long)id);
+        return yoke_fail(YOKE_EDATA, "%s: %s: \"%.60s\", of id %lld, is there twice", bpe->path, where, name,
+                         (long long)id);
     if (there >= 0) {
         bpe->token[id].is_added = true;
         return set_bytes(bpe, &bpe->token[id], true);
@@ -94,7 +104,8 @@ yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t
     if (!bpe->names.place || 2 * (bpe->n_tokens + 1) > bpe->names.mask) YOKE_TRY(grow_names(bpe));
     YOKE_TRY(reserve_ids(bpe, id + 1));
     struct yokei_bpe_token *token = &bpe->token[id];
-    if (!(token->name = strdup(name))) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its vocabulary", bpe->path);
+    if (!(token->name = strdup(name)))
+        return yoke_fail(YOKE_ENOMEM, "%s: no memory for its vocabulary", bpe->path);
     token->n_name = (uint32_t)n;
     token->is_added = is_added;
     bpe->n_tokens++;
@@ -131,7 +142,8 @@ void yokei_bpe_add_merge(struct yokei_bpe *bpe, int32_t left, int32_t right, uin
 
 static const struct yokei_bpe_merge *find_merge(const struct yokei_bpe *bpe, int32_t left, int32_t right)
 {
-    const struct yokei_bpe_merge *merge = &bpe->merge[merge_place(bpe, (uint64_t)(uint32_t)left << 32 | (uint32_t)right)];
+    const struct yokei_bpe_merge *merge =
+        &bpe->merge[merge_place(bpe, (uint64_t)(uint32_t)left << 32 | (uint32_t)right)];
     return merge->id >= 0 ? merge : NULL;
 }
 
@@ -186,7 +198,8 @@ static yoke_status reserve_work(struct yokei_bpe *bpe, size_t n)
     w->symbol = malloc(room * sizeof *w->symbol);
     w->heap = malloc(3 * room * sizeof *w->heap);
     w->text = malloc(2 * room);
-    if (!w->symbol || !w->heap || !w->text) return yoke_fail(YOKE_ENOMEM, "no memory to encode a word of %zu bytes", n);
+    if (!w->symbol || !w->heap || !w->text)
+        return yoke_fail(YOKE_ENOMEM, "no memory to encode a word of %zu bytes", n);
     w->room = room;
     return YOKE_OK;
 }
@@ -222,10 +235,14 @@ static void merge_all(struct yokei_bpe *bpe)
     }
 }
 
-static yoke_status encode_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset, struct yokei_ids *ids)
+static yoke_status encode_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset,
+                               struct yokei_ids *ids)
 {
     struct yokei_bpe_work *w = &bpe->work;
-    if (n > INT32_MAX) return yoke_fail(YOKE_EUNSUPPORTED, "the word at byte %zu of the text has %zu bytes; at most %d are taken", offset, n, INT32_MAX);
+    if (n > INT32_MAX)
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "the word at byte %zu of the text has %zu bytes; at most %d are taken", offset, n,
+                         INT32_MAX);
     YOKE_TRY(reserve_work(bpe, n));
     if (bpe->ignore_merges) {
         size_t length = 0;
@@ -234,20 +251,26 @@ static yoke_status encode_word(struct yokei_bpe *bpe, const unsigned char *word,
         if (whole >= 0) return yokei_ids_add(ids, whole);
     }
     for (size_t i = 0; i < n; i++) {
-        w->symbol[i] = (struct yokei_bpe_symbol){ bpe->byte_id[word[i]], i ? (uint32_t)i - 1 : UINT32_MAX, i + 1 < n ? (uint32_t)i + 1 : UINT32_MAX };
+        w->symbol[i] = (struct yokei_bpe_symbol){ bpe->byte_id[word[i]], i ? (uint32_t)i - 1 : UINT32_MAX,
+                                                  i + 1 < n ? (uint32_t)i + 1 : UINT32_MAX };
         if (w->symbol[i].id < 0)
-            return yoke_fail(YOKE_EDATA, "%s: its vocabulary has no token for the byte 0x%02x, which is at byte %zu of the text: take a tokenizer with all "
-                             "256 bytes", bpe->path, word[i], offset + i);
+            return yoke_fail(
+                YOKE_EDATA,
+                "%s: its vocabulary has no token for the byte 0x%02x, which is at byte %zu of the text: take a tokenizer with all "
+                "256 bytes",
+                bpe->path, word[i], offset + i);
     }
     w->n_heap = 0;
     for (size_t i = 0; i + 1 < n; i++) offer(bpe, (uint32_t)i);
     merge_all(bpe);
-    for (uint32_t i = 0; i != UINT32_MAX; i = w->symbol[i].next) YOKE_TRY(yokei_ids_add(ids, w->symbol[i].id));
+    for (uint32_t i = 0; i != UINT32_MAX; i = w->symbol[i].next)
+        YOKE_TRY(yokei_ids_add(ids, w->symbol[i].id));
     return YOKE_OK;
 }
 
 /* Few words make up most of a text, so the tokens of recent words are cached. */
-yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset, struct yokei_ids *ids)
+yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset,
+                           struct yokei_ids *ids)
 {
     if (n > YOKEI_BPE_CACHED_BYTES) return encode_word(bpe, word, n, offset, ids);
     struct yokei_bpe_cached *c = &bpe->cache[yokei_hash(word, n, 1) % YOKEI_BPE_CACHE];
@@ -274,13 +297,16 @@ const unsigned char *yokei_bpe_token(const struct yokei_bpe *bpe, int64_t id, si
     return bpe->token[id].bytes;
 }
 
-yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, size_t n, char **text_out, size_t *bytes_out)
+yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, size_t n, char **text_out,
+                             size_t *bytes_out)
 {
     size_t total = 0, bytes = 0;
     for (size_t i = 0; i < n; i++) {
         if (!yokei_bpe_token(bpe, ids[i], &bytes))
-            return yoke_fail(YOKE_EDATA, "%s: has no token of id %d, which stands at place %zu of the tokens: they were made by another tokenizer", bpe->path,
-                             (int)ids[i], i);
+            return yoke_fail(
+                YOKE_EDATA,
+                "%s: has no token of id %d, which stands at place %zu of the tokens: they were made by another tokenizer",
+                bpe->path, (int)ids[i], i);
         total += bytes;
     }
     char *text = malloc(total + 1);
@@ -301,20 +327,25 @@ yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, si
 
 const char *yokei_bpe_path(const struct yokei_bpe *bpe) { return bpe->path; }
 int64_t yokei_bpe_n_ids(const struct yokei_bpe *bpe) { return bpe->n_ids; }
-bool yokei_bpe_is_special(const struct yokei_bpe *bpe, int64_t id) { return id >= 0 && id < bpe->n_ids && bpe->token[id].is_special; }
+bool yokei_bpe_is_special(const struct yokei_bpe *bpe, int64_t id)
+{
+    return id >= 0 && id < bpe->n_ids && bpe->token[id].is_special;
+}
 
 static yoke_status set_up(struct yokei_bpe *bpe, const char *text, size_t bytes)
 {
     bpe->cache = calloc(YOKEI_BPE_CACHE, sizeof *bpe->cache);
     bpe->match = pcre2_match_context_create(NULL);
-    bpe->stack = pcre2_jit_stack_create(64 << 10, 64 << 20, NULL); /* NULL without a JIT, which needs no stack */
+    bpe->stack = pcre2_jit_stack_create(64 << 10, 64 << 20,
+                                        NULL); /* NULL without a JIT, which needs no stack */
     if (!bpe->cache || !bpe->match) return yoke_fail(YOKE_ENOMEM, "%s: no memory for a tokenizer", bpe->path);
     pcre2_set_match_limit(bpe->match, UINT32_MAX);
     if (bpe->stack) pcre2_jit_stack_assign(bpe->match, NULL, bpe->stack);
     YOKE_TRY(yokei_bpe_read(bpe, text, bytes));
     for (int byte = 0; byte < 256; byte++) {
         char name[2];
-        bpe->byte_id[byte] = yokei_bpe_find_bytes(bpe, name, (size_t)yokei_bpe_spell((unsigned char)byte, name));
+        bpe->byte_id[byte] = yokei_bpe_find_bytes(bpe, name,
+                                                  (size_t)yokei_bpe_spell((unsigned char)byte, name));
     }
     return YOKE_OK;
 }
@@ -327,15 +358,20 @@ yoke_status yokei_bpe_parse(const char *path, const char *text, size_t bytes, st
         return yoke_fail(YOKE_ENOMEM, "%s: no memory for a tokenizer", path);
     }
     const yoke_status status = set_up(bpe, text, bytes);
-    if (status) yokei_bpe_close(bpe);
-    else *bpe_out = bpe;
+    if (status)
+        yokei_bpe_close(bpe);
+    else
+        *bpe_out = bpe;
     return status;
 }
 
 yoke_status yokei_bpe_refuse_sentencepiece(const char *file, const char *where, const char *mark)
 {
-    return yoke_fail(YOKE_ECONFIG, "%s: is a SentencePiece tokenizer (%s: %s), not byte-level BPE as GPT-2's and Llama 3's are, and Yoke does not read it: take a model with "
-                     "a byte-level tokenizer, or make the tokens with Hugging Face's tokenizers and give them with --tokens FILE.bin", file, where, mark);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "%s: is a SentencePiece tokenizer (%s: %s), not byte-level BPE as GPT-2's and Llama 3's are, and Yoke does not read it: take a model with "
+        "a byte-level tokenizer, or make the tokens with Hugging Face's tokenizers and give them with --tokens FILE.bin",
+        file, where, mark);
 }
 
 yoke_status yokei_bpe_look_for_others(const char *folder)
@@ -344,12 +380,16 @@ yoke_status yokei_bpe_look_for_others(const char *folder)
     char file[4200];
     for (size_t i = 0; i < YOKE_COUNT(pieces); i++) {
         yokei_text(file, sizeof file, "%s/%s", folder, pieces[i]);
-        if (yokei_is_there(file)) return yokei_bpe_refuse_sentencepiece(file, "the folder has no tokenizer.json, but", pieces[i]);
+        if (yokei_is_there(file))
+            return yokei_bpe_refuse_sentencepiece(file, "the folder has no tokenizer.json, but", pieces[i]);
     }
     yokei_text(file, sizeof file, "%s/merges.txt", folder);
     if (!yokei_is_there(file)) return YOKE_OK;
-    return yoke_fail(YOKE_EDATA, "%s: the folder has merges.txt, but no tokenizer.json, which holds the same and more; make it once: python3 -c 'from transformers import "
-                     "AutoTokenizer; AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")' (pip install transformers)", folder, folder, folder);
+    return yoke_fail(
+        YOKE_EDATA,
+        "%s: the folder has merges.txt, but no tokenizer.json, which holds the same and more; make it once: python3 -c 'from transformers import "
+        "AutoTokenizer; AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")' (pip install transformers)",
+        folder, folder, folder);
 }
 
 yoke_status yokei_bpe_open(const char *path, struct yokei_bpe **bpe_out)
@@ -379,8 +419,9 @@ void yokei_bpe_close(struct yokei_bpe *bpe)
     pcre2_code_free(bpe->word);
     pcre2_match_context_free(bpe->match);
     pcre2_jit_stack_free(bpe->stack);
-    void *const memory[] = { bpe->token, bpe->names.place, bpe->merge, bpe->raw.item, bpe->normalized.item, bpe->prefix, bpe->suffix, bpe->cache,
-                             bpe->work.symbol, bpe->work.heap, bpe->work.text, bpe->path };
+    void *const memory[] = { bpe->token,           bpe->names.place, bpe->merge,     bpe->raw.item,
+                             bpe->normalized.item, bpe->prefix,      bpe->suffix,    bpe->cache,
+                             bpe->work.symbol,     bpe->work.heap,   bpe->work.text, bpe->path };
     for (size_t i = 0; i < YOKE_COUNT(memory); i++) free(memory[i]);
     free(bpe);
 }

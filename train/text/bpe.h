@@ -65,8 +65,10 @@ enum yokei_bpe_flags { YOKEI_BPE_TEMPLATE = 1 };
  * which the vocabulary has no token, or text that the NFC normalizer might change; with its offset),
  * YOKE_EUNSUPPORTED (a word of 2^31 bytes), YOKE_ENOMEM.
  */
-yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags, struct yokei_ids *ids);
+yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags,
+                             struct yokei_ids *ids);
 /** Decode tokens to bytes in malloc'ed memory that ends in a zero byte. YOKE_EDATA: no token has this id. */
-yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, size_t n, char **text_out, size_t *bytes_out);
+yoke_status yokei_bpe_decode(const struct yokei_bpe *bpe, const int32_t *ids, size_t n, char **text_out,
+                             size_t *bytes_out);
 
 #endif

@@ -9,7 +9,10 @@
  * Bytes that are printable in Latin-1 spell themselves. The other 68 bytes are spelled, in order, as the
  * characters from U+0100 on.
  */
-static bool spells_itself(int byte) { return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae; }
+static bool spells_itself(int byte)
+{
+    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+}
 
 /* The order of the bytes that do not spell themselves is 0-32, then 127-160, then 173. */
 static uint32_t code_of(unsigned char byte)
@@ -62,14 +65,19 @@ int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out)
         if (code_out) *code_out = first;
         return 1;
     }
-    const int length = first >= 0xc2 && first <= 0xdf ? 2 : (first & 0xf0) == 0xe0 ? 3 : first >= 0xf0 && first <= 0xf4 ? 4 : 0;
+    const int length = first >= 0xc2 && first <= 0xdf   ? 2
+                       : (first & 0xf0) == 0xe0         ? 3
+                       : first >= 0xf0 && first <= 0xf4 ? 4
+                                                        : 0;
     if (length == 0 || (size_t)length > bytes) return 0;
     uint32_t code = first & (0xffu >> (length + 1));
     for (int i = 1; i < length; i++) {
         if ((text[i] & 0xc0) != 0x80) return 0;
         code = code << 6 | (text[i] & 0x3f);
     }
-    if ((length == 3 && (code < 0x800 || (code >= 0xd800 && code <= 0xdfff))) || (length == 4 && (code < 0x10000 || code > 0x10ffff))) return 0;
+    if ((length == 3 && (code < 0x800 || (code >= 0xd800 && code <= 0xdfff)))
+        || (length == 4 && (code < 0x10000 || code > 0x10ffff)))
+        return 0;
     if (code_out) *code_out = code;
     return length;
 }
@@ -82,11 +90,14 @@ int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out)
 bool yokei_is_surely_nfc(uint32_t code)
 {
     static const uint32_t ranges[][2] = {
-        { 0, 0x2ff },           { 0x370, 0x373 },     { 0x375, 0x377 },     { 0x37b, 0x37d },     { 0x388, 0x482 },     { 0x48a, 0x52f },
-        { 0x531, 0x58f },       { 0x5d0, 0x5ea },     { 0x620, 0x64a },     { 0x660, 0x66f },     { 0xe01, 0xe37 },     { 0xe3f, 0xe47 },
-        { 0xe4f, 0xe5b },       { 0x1e00, 0x1eff },   { 0x2002, 0x20a8 },   { 0x2030, 0x20c0 },   { 0x2190, 0x2328 },   { 0x232b, 0x23ff },
-        { 0x2500, 0x2adb },     { 0x3000, 0x3029 },   { 0x3030, 0x3096 },   { 0x309b, 0x30ff },   { 0x3400, 0x4dbf },   { 0x4e00, 0x9fff },
-        { 0xac00, 0xd7a3 },     { 0xfe00, 0xfe1f },   { 0xff01, 0xffee },   { 0x1f000, 0x1faff }, { 0x20000, 0x2a6df },
+        { 0, 0x2ff },         { 0x370, 0x373 },   { 0x375, 0x377 },   { 0x37b, 0x37d },
+        { 0x388, 0x482 },     { 0x48a, 0x52f },   { 0x531, 0x58f },   { 0x5d0, 0x5ea },
+        { 0x620, 0x64a },     { 0x660, 0x66f },   { 0xe01, 0xe37 },   { 0xe3f, 0xe47 },
+        { 0xe4f, 0xe5b },     { 0x1e00, 0x1eff }, { 0x2002, 0x20a8 }, { 0x2030, 0x20c0 },
+        { 0x2190, 0x2328 },   { 0x232b, 0x23ff }, { 0x2500, 0x2adb }, { 0x3000, 0x3029 },
+        { 0x3030, 0x3096 },   { 0x309b, 0x30ff }, { 0x3400, 0x4dbf }, { 0x4e00, 0x9fff },
+        { 0xac00, 0xd7a3 },   { 0xfe00, 0xfe1f }, { 0xff01, 0xffee }, { 0x1f000, 0x1faff },
+        { 0x20000, 0x2a6df },
     };
     for (size_t i = 0; i < YOKE_COUNT(ranges) && code >= ranges[i][0]; i++)
         if (code <= ranges[i][1]) return true;

@@ -28,7 +28,7 @@ struct yokei_bpe_names {
 struct yokei_bpe_merge {
     uint64_t pair; /* left << 32 | right */
     uint32_t rank;
-    int32_t id;    /* id of the merged token; -1: an empty place */
+    int32_t id; /* id of the merged token; -1: an empty place */
 };
 /** An added token. It is found in the text itself, before the text is cut into words. */
 struct yokei_bpe_added {
@@ -45,15 +45,22 @@ struct yokei_bpe_added_set {
 };
 
 /** The treatment of a match of a step's pattern. */
-enum yokei_bpe_behavior { YOKEI_BPE_REMOVED, YOKEI_BPE_ISOLATED, YOKEI_BPE_WITH_PREVIOUS, YOKEI_BPE_WITH_NEXT, YOKEI_BPE_CONTIGUOUS };
+enum yokei_bpe_behavior {
+    YOKEI_BPE_REMOVED,
+    YOKEI_BPE_ISOLATED,
+    YOKEI_BPE_WITH_PREVIOUS,
+    YOKEI_BPE_WITH_NEXT,
+    YOKEI_BPE_CONTIGUOUS
+};
 /** One step of the pre-tokenizer. It cuts the text by a pattern. */
 struct yokei_bpe_step {
-    pcre2_code *pattern;    /* NULL: nothing is cut */
+    pcre2_code *pattern; /* NULL: nothing is cut */
     pcre2_match_data *found;
     enum yokei_bpe_behavior behavior;
-    bool invert;            /* exchange the matches and the text between matches */
-    bool prefix;            /* put a space in front of a text that does not begin with one */
-    bool spelled;           /* the step comes after ByteLevel, so the pattern sees bytes as the vocabulary spells them */
+    bool invert; /* exchange the matches and the text between matches */
+    bool prefix; /* put a space in front of a text that does not begin with one */
+    bool
+        spelled; /* the step comes after ByteLevel, so the pattern sees bytes as the vocabulary spells them */
 };
 
 enum { YOKEI_BPE_CACHED_BYTES = 23, YOKEI_BPE_CACHED_IDS = 8, YOKEI_BPE_CACHE = 1 << 14 };
@@ -68,14 +75,14 @@ struct yokei_bpe_cached {
  * lowest rank first.
  */
 struct yokei_bpe_symbol {
-    int32_t id;               /* -1: merged into the symbol before */
-    uint32_t previous, next;  /* UINT32_MAX: none */
+    int32_t id;              /* -1: merged into the symbol before */
+    uint32_t previous, next; /* UINT32_MAX: none */
 };
 struct yokei_bpe_work {
     struct yokei_bpe_symbol *symbol;
-    uint64_t *heap;           /* rank << 32 | index of the left symbol */
+    uint64_t *heap; /* rank << 32 | index of the left symbol */
     size_t room, n_heap;
-    char *text;               /* [2 room] scratch memory for a spelling */
+    char *text; /* [2 room] scratch memory for a spelling */
 };
 
 struct yokei_bpe {
@@ -86,14 +93,15 @@ struct yokei_bpe {
     struct yokei_bpe_names names;
     struct yokei_bpe_merge *merge;
     size_t merge_mask;
-    int32_t byte_id[256];          /* -1: the vocabulary has no token for this byte */
+    int32_t byte_id[256]; /* -1: the vocabulary has no token for this byte */
     bool ignore_merges, is_nfc, is_byte_level;
-    struct yokei_bpe_added_set raw, normalized; /* added tokens that are found before and after the normalizer */
-    pcre2_code *word;              /* matches a word character, for added tokens that may not be a part of a word */
+    struct yokei_bpe_added_set raw,
+        normalized;   /* added tokens that are found before and after the normalizer */
+    pcre2_code *word; /* matches a word character, for added tokens that may not be a part of a word */
     pcre2_match_data *word_found;
     struct yokei_bpe_step step[YOKEI_BPE_MAX_STEPS];
     int n_steps;
-    int32_t *prefix, *suffix;      /* tokens of the template before and after the text */
+    int32_t *prefix, *suffix; /* tokens of the template before and after the text */
     size_t n_prefix, n_suffix;
     pcre2_match_context *match;
     pcre2_jit_stack *stack;
@@ -127,13 +135,15 @@ yoke_status yokei_bpe_read(struct yokei_bpe *bpe, const char *text, size_t bytes
  * Add an entry of the vocabulary, or an added token, which may also be in the vocabulary. YOKE_EDATA if
  * another token has this id or this spelling.
  */
-yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t id, bool is_added, const char *where);
+yoke_status yokei_bpe_add_token(struct yokei_bpe *bpe, const char *name, int64_t id, bool is_added,
+                                const char *where);
 /** Reserve room for n merges once, then add each merge in the order of the ranks. */
 yoke_status yokei_bpe_reserve_merges(struct yokei_bpe *bpe, size_t n);
 void yokei_bpe_add_merge(struct yokei_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id);
 int32_t yokei_bpe_find_bytes(const struct yokei_bpe *bpe, const char *name, size_t n);
 /** Append the tokens of a word. `offset` is the word's place in the text, for messages. */
-yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset, struct yokei_ids *ids);
+yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, size_t n, size_t offset,
+                           struct yokei_ids *ids);
 
 /* ---- bpe_regex.c ---- */
 /**
@@ -150,8 +160,8 @@ yoke_status yokei_bpe_compile_word(pcre2_code **code_out);
 /**
  * Find the first match at or after `from` in text [n]: [*begin, *end). *found is false if there is no match.
  */
-yoke_status yokei_bpe_match(const struct yokei_bpe *bpe, const pcre2_code *code, pcre2_match_data *data, const char *text, size_t n, size_t from,
-                            bool *found, size_t *begin, size_t *end);
+yoke_status yokei_bpe_match(const struct yokei_bpe *bpe, const pcre2_code *code, pcre2_match_data *data,
+                            const char *text, size_t n, size_t from, bool *found, size_t *begin, size_t *end);
 
 /* ---- bpe_split.c ---- */
 /** Sort a set of added tokens for matching. */

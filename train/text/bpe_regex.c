@@ -25,8 +25,10 @@ enum { LONGEST = 64 };
 
 static yoke_status refuse(const struct reader *r, const char *what)
 {
-    return yoke_fail(YOKE_ECONFIG, "%s: the expression has %s at character %zu, which engines understand differently: write it in another way: %.200s",
-                     r->where, what, r->at, r->pattern);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "%s: the expression has %s at character %zu, which engines understand differently: write it in another way: %.200s",
+        r->where, what, r->at, r->pattern);
 }
 
 static void put(struct reader *r, const char *text, size_t n)
@@ -41,13 +43,17 @@ static void put(struct reader *r, const char *text, size_t n)
  */
 static yoke_status property(struct reader *r)
 {
-    static const char *const categories[] = { "C", "Cc", "Cf", "Cn", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd", "Nl",
-                                              "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z", "Zl", "Zp", "Zs" };
+    static const char *const categories[] = { "C",  "Cc", "Cf", "Cn", "Co", "L",  "Ll", "Lm", "Lo",
+                                              "Lt", "Lu", "M",  "Mc", "Me", "Mn", "N",  "Nd", "Nl",
+                                              "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps",
+                                              "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs" };
     const char *at = r->pattern + r->at, *name = at[2] == '{' ? at + 3 + (at[3] == '^') : at + 2;
     const size_t n = at[2] == '{' ? strcspn(name, "}") : at[2] != 0;
     bool known = n > 0 && (at[2] != '{' || name[n] == '}');
     size_t i = 0;
-    while (known && i < YOKE_COUNT(categories) && (strlen(categories[i]) != n || strncmp(categories[i], name, n) != 0)) i++;
+    while (known && i < YOKE_COUNT(categories)
+           && (strlen(categories[i]) != n || strncmp(categories[i], name, n) != 0))
+        i++;
     if (!known || i == YOKE_COUNT(categories)) return refuse(r, "a \\p that is no general category");
     const size_t length = (size_t)(name - at) + n + (at[2] == '{');
     put(r, at, length);
@@ -58,8 +64,14 @@ static yoke_status property(struct reader *r)
 /* `\` and the character after it. */
 static yoke_status escape(struct reader *r)
 {
-    static const struct { char letter; const char *meaning; } classes[] = {
-        { 's', "\\p{White_Space}" }, { 'S', "\\P{White_Space}" }, { 'd', "\\p{Nd}" }, { 'D', "\\P{Nd}" },
+    static const struct {
+        char letter;
+        const char *meaning;
+    } classes[] = {
+        { 's', "\\p{White_Space}" },
+        { 'S', "\\P{White_Space}" },
+        { 'd', "\\p{Nd}" },
+        { 'D', "\\P{Nd}" },
     };
     const char c = r->pattern[r->at + 1];
     for (size_t i = 0; i < YOKE_COUNT(classes); i++) {
@@ -75,8 +87,10 @@ static yoke_status escape(struct reader *r)
         yokei_text(what, sizeof what, "\\%c", c ? c : ' ');
         return refuse(r, what);
     }
-    if (c == 'v') put(r, "\\x0b", 4); /* in PCRE2, \v is any vertical space */
-    else put(r, r->pattern + r->at, 2);
+    if (c == 'v')
+        put(r, "\\x0b", 4); /* in PCRE2, \v is any vertical space */
+    else
+        put(r, r->pattern + r->at, 2);
     r->at += 2;
     return YOKE_OK;
 }
@@ -88,10 +102,14 @@ static yoke_status class(struct reader *r)
     if (p[r->at] == '^') put(r, p + r->at++, 1);
     if (p[r->at] == ']') return refuse(r, "] at the begin of a class");
     while (p[r->at] && p[r->at] != ']') {
-        if (p[r->at] == '\\') YOKE_TRY(escape(r));
-        else if (p[r->at] == '[') return refuse(r, "[ in a class");
-        else if ((p[r->at] == '&' || p[r->at] == '-' || p[r->at] == '~') && p[r->at] == p[r->at + 1]) return refuse(r, "&&, -- or ~~ in a class");
-        else put(r, p + r->at++, 1);
+        if (p[r->at] == '\\')
+            YOKE_TRY(escape(r));
+        else if (p[r->at] == '[')
+            return refuse(r, "[ in a class");
+        else if ((p[r->at] == '&' || p[r->at] == '-' || p[r->at] == '~') && p[r->at] == p[r->at + 1])
+            return refuse(r, "&&, -- or ~~ in a class");
+        else
+            put(r, p + r->at++, 1);
     }
     if (!p[r->at]) return refuse(r, "an unfinished class");
     put(r, p + r->at++, 1);
@@ -101,7 +119,9 @@ static yoke_status class(struct reader *r)
 /* "(" and the characters that say which kind of group it is. */
 static yoke_status group(struct reader *r)
 {
-    static const char *const kinds[] = { "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:" };
+    static const char *const kinds[] = {
+        "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i:", "(?i)", "(?-i:"
+    };
     const char *at = r->pattern + r->at;
     size_t length = at[1] == '?' || at[1] == '*' ? 0 : 1;
     for (size_t i = 0; i < YOKE_COUNT(kinds) && !length; i++)
@@ -147,7 +167,8 @@ static yoke_status translate(struct reader *r)
     return YOKE_OK;
 }
 
-static yoke_status compile(const char *where, const char *shown, const char *pattern, size_t n, uint32_t options, pcre2_code **code_out)
+static yoke_status compile(const char *where, const char *shown, const char *pattern, size_t n,
+                           uint32_t options, pcre2_code **code_out)
 {
     int error;
     size_t offset;
@@ -160,14 +181,17 @@ static yoke_status compile(const char *where, const char *shown, const char *pat
     if (!code) {
         PCRE2_UCHAR text[160];
         pcre2_get_error_message(error, text, sizeof text);
-        return yoke_fail(YOKE_ECONFIG, "%s: is no expression that PCRE2 takes: %s: %.200s", where, (const char *)text, shown);
+        return yoke_fail(YOKE_ECONFIG, "%s: is no expression that PCRE2 takes: %s: %.200s", where,
+                         (const char *)text, shown);
     }
     pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &matches_empty);
     if (matches_empty) {
         pcre2_code_free(code);
-        return yoke_fail(YOKE_ECONFIG, "%s: matches the empty text, so there is nothing to cut at: %.200s", where, shown);
+        return yoke_fail(YOKE_ECONFIG, "%s: matches the empty text, so there is nothing to cut at: %.200s",
+                         where, shown);
     }
-    (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* without JIT, the interpreter gives the same result more slowly */
+    (void)pcre2_jit_compile(
+        code, PCRE2_JIT_COMPLETE); /* without JIT, the interpreter gives the same result more slowly */
     *code_out = code;
     return YOKE_OK;
 }
@@ -175,8 +199,9 @@ static yoke_status compile(const char *where, const char *shown, const char *pat
 yoke_status yokei_bpe_compile(const char *where, const char *pattern, bool is_plain, pcre2_code **code_out)
 {
     const size_t n = strlen(pattern);
-    if (is_plain) return n ? compile(where, pattern, pattern, n, PCRE2_LITERAL, code_out)
-                           : yoke_fail(YOKE_ECONFIG, "%s: is empty, so there is nothing to cut at", where);
+    if (is_plain)
+        return n ? compile(where, pattern, pattern, n, PCRE2_LITERAL, code_out)
+                 : yoke_fail(YOKE_ECONFIG, "%s: is empty, so there is nothing to cut at", where);
     struct reader r = { .where = where, .pattern = pattern, .out = malloc(n * LONGEST + 1) };
     if (!r.out) return yoke_fail(YOKE_ENOMEM, "%s: no memory for an expression", where);
     yoke_status status = translate(&r);
@@ -192,8 +217,8 @@ yoke_status yokei_bpe_compile_word(pcre2_code **code_out)
     return compile("a character of a word", pattern, pattern, sizeof pattern - 1, PCRE2_UCP, code_out);
 }
 
-yoke_status yokei_bpe_match(const struct yokei_bpe *bpe, const pcre2_code *code, pcre2_match_data *data, const char *text, size_t n, size_t from,
-                            bool *found, size_t *begin, size_t *end)
+yoke_status yokei_bpe_match(const struct yokei_bpe *bpe, const pcre2_code *code, pcre2_match_data *data,
+                            const char *text, size_t n, size_t from, bool *found, size_t *begin, size_t *end)
 {
     const int result = pcre2_match(code, (PCRE2_SPTR)text, n, from, PCRE2_NO_UTF_CHECK, data, bpe->match);
     *found = result >= 0;
@@ -201,7 +226,8 @@ yoke_status yokei_bpe_match(const struct yokei_bpe *bpe, const pcre2_code *code,
     if (result < 0) {
         PCRE2_UCHAR why[160];
         pcre2_get_error_message(result, why, sizeof why);
-        return yoke_fail(YOKE_ENOMEM, "%s: the pre_tokenizer's expression gave up on a text: %s", bpe->path, (const char *)why);
+        return yoke_fail(YOKE_ENOMEM, "%s: the pre_tokenizer's expression gave up on a text: %s", bpe->path,
+                         (const char *)why);
     }
     const size_t *range = pcre2_get_ovector_pointer(data);
     *begin = range[0];

@@ -42,14 +42,17 @@ static size_t first_with(const struct yokei_bpe_added_set *set, size_t lo, size_
         const size_t middle = lo + (hi - lo) / 2;
         const struct yokei_bpe_added *item = &set->item[middle];
         const int there = item->bytes > depth ? (unsigned char)item->content[depth] : -1;
-        if (there < byte) lo = middle + 1;
-        else hi = middle;
+        if (there < byte)
+            lo = middle + 1;
+        else
+            hi = middle;
     }
     return lo;
 }
 
 /* The longest added token with which the text begins. */
-static const struct yokei_bpe_added *longest(const struct yokei_bpe_added_set *set, const unsigned char *text, size_t n)
+static const struct yokei_bpe_added *longest(const struct yokei_bpe_added_set *set, const unsigned char *text,
+                                             size_t n)
 {
     const struct yokei_bpe_added *found = NULL;
     size_t lo = 0, hi = set->n;
@@ -66,8 +69,9 @@ static const struct yokei_bpe_added *longest(const struct yokei_bpe_added_set *s
 /* Unicode's White_Space, which is the meaning of \s. */
 static bool is_space(uint32_t code)
 {
-    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200a) ||
-           code == 0x2028 || code == 0x2029 || code == 0x202f || code == 0x205f || code == 0x3000;
+    return (code >= 9 && code <= 13) || code == 0x20 || code == 0x85 || code == 0xa0 || code == 0x1680
+           || (code >= 0x2000 && code <= 0x200a) || code == 0x2028 || code == 0x2029 || code == 0x202f
+           || code == 0x205f || code == 0x3000;
 }
 
 /* The length in bytes of the character that ends before `at` > 0 in valid UTF-8. */
@@ -81,15 +85,16 @@ static size_t character_before(const unsigned char *run, size_t at)
 static yoke_status is_word(struct cutter *c, const unsigned char *character, size_t n, bool *word_out)
 {
     size_t begin, end;
-    return yokei_bpe_match(c->bpe, c->bpe->word, c->bpe->word_found, (const char *)character, n, 0, word_out, &begin, &end);
+    return yokei_bpe_match(c->bpe, c->bpe->word, c->bpe->word_found, (const char *)character, n, 0, word_out,
+                           &begin, &end);
 }
 
 /*
  * Extend a match to the spaces beside it, as the token requires: [*begin, *end). False if the match is a part
  * of a word and the token must not be.
  */
-static yoke_status widen(struct cutter *c, const struct yokei_bpe_added *token, const unsigned char *run, size_t n, size_t from, size_t *begin,
-                         size_t *end, bool *taken)
+static yoke_status widen(struct cutter *c, const struct yokei_bpe_added *token, const unsigned char *run,
+                         size_t n, size_t from, size_t *begin, size_t *end, bool *taken)
 {
     bool before = false, after = false;
     uint32_t code = 0;
@@ -97,7 +102,8 @@ static yoke_status widen(struct cutter *c, const struct yokei_bpe_added *token, 
         const size_t length = character_before(run, *begin);
         YOKE_TRY(is_word(c, run + *begin - length, length, &before));
     }
-    if (token->single_word && *end < n) YOKE_TRY(is_word(c, run + *end, (size_t)yokei_utf8(run + *end, n - *end, NULL), &after));
+    if (token->single_word && *end < n)
+        YOKE_TRY(is_word(c, run + *end, (size_t)yokei_utf8(run + *end, n - *end, NULL), &after));
     *taken = !before && !after;
     while (*taken && token->lstrip && *begin > from) {
         const size_t length = character_before(run, *begin);
@@ -119,11 +125,13 @@ typedef yoke_status between(struct cutter *c, const unsigned char *piece, size_t
  * Find the tokens of `set` in a piece, the leftmost first and among these the longest. The text between
  * tokens goes to `next`.
  */
-static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set *set, const unsigned char *piece, size_t n, between *next)
+static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set *set,
+                             const unsigned char *piece, size_t n, between *next)
 {
     size_t done = 0;
     for (size_t at = 0; at < n && set->n;) {
-        const struct yokei_bpe_added *token = set->begins[piece[at]] ? longest(set, piece + at, n - at) : NULL;
+        const struct yokei_bpe_added *token = set->begins[piece[at]] ? longest(set, piece + at, n - at)
+                                                                     : NULL;
         if (!token) {
             at++;
             continue;
@@ -131,7 +139,8 @@ static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set 
         size_t begin = at, end = at + token->bytes;
         bool taken = true;
         at = end;
-        if (token->single_word || token->lstrip || token->rstrip) YOKE_TRY(widen(c, token, piece, n, done, &begin, &end, &taken));
+        if (token->single_word || token->lstrip || token->rstrip)
+            YOKE_TRY(widen(c, token, piece, n, done, &begin, &end, &taken));
         if (!taken) continue;
         if (begin > done) YOKE_TRY(next(c, piece + done, begin - done));
         YOKE_TRY(yokei_ids_add(c->ids, token->id));
@@ -170,9 +179,10 @@ static yoke_status hold(struct holder *h, size_t begin, size_t end, bool is_matc
 {
     if (begin == end) return YOKE_OK;
     is_match = is_match != h->step->invert;
-    const bool joins = h->holds && ((h->step->behavior == YOKEI_BPE_CONTIGUOUS && is_match == h->was_match) ||
-                                    (h->step->behavior == YOKEI_BPE_WITH_PREVIOUS && is_match && !h->was_match) ||
-                                    (h->step->behavior == YOKEI_BPE_WITH_NEXT && !is_match && h->was_match));
+    const bool joins = h->holds
+                       && ((h->step->behavior == YOKEI_BPE_CONTIGUOUS && is_match == h->was_match)
+                           || (h->step->behavior == YOKEI_BPE_WITH_PREVIOUS && is_match && !h->was_match)
+                           || (h->step->behavior == YOKEI_BPE_WITH_NEXT && !is_match && h->was_match));
     h->was_match = is_match;
     if (joins) {
         h->end = end;
@@ -190,7 +200,8 @@ static yoke_status hold(struct holder *h, size_t begin, size_t end, bool is_matc
  * Spell the bytes of a piece as in the vocabulary. at_out gives for each byte of the result the byte of the
  * piece. The memory is allocated, because steps are nested.
  */
-static yoke_status spell_piece(const unsigned char *piece, size_t n, char **text_out, size_t **at_out, size_t *n_out)
+static yoke_status spell_piece(const unsigned char *piece, size_t n, char **text_out, size_t **at_out,
+                               size_t *n_out)
 {
     char *text = malloc(2 * n + 1);
     size_t *at = malloc((2 * n + 1) * sizeof *at), length = 0;
@@ -216,7 +227,8 @@ static yoke_status cut(struct holder *h, const char *text, size_t n, const size_
     size_t done = 0, begin, end;
     bool found = true;
     while (done < n) {
-        YOKE_TRY(yokei_bpe_match(h->c->bpe, h->step->pattern, h->step->found, text, n, done, &found, &begin, &end));
+        YOKE_TRY(yokei_bpe_match(h->c->bpe, h->step->pattern, h->step->found, text, n, done, &found, &begin,
+                                 &end));
         if (!found) break;
         YOKE_TRY(hold(h, at ? at[done] : done, at ? at[begin] : begin, false));
         YOKE_TRY(hold(h, at ? at[begin] : begin, at ? at[end] : end, true));
@@ -271,17 +283,22 @@ static yoke_status normalized(struct cutter *c, const unsigned char *piece, size
     for (size_t i = 0; i < n && c->bpe->is_nfc;) {
         const size_t length = (size_t)yokei_utf8(piece + i, n - i, &code);
         if (!yokei_is_surely_nfc(code))
-            return yoke_fail(YOKE_EDATA, "%s normalizes text to NFC, which Yoke does not compute, and U+%04X at byte %zu of the text may be changed by it: "
-                             "give it text without combining marks", c->bpe->path, (unsigned)code, (size_t)(piece + i - c->text));
+            return yoke_fail(
+                YOKE_EDATA,
+                "%s normalizes text to NFC, which Yoke does not compute, and U+%04X at byte %zu of the text may be changed by it: "
+                "give it text without combining marks",
+                c->bpe->path, (unsigned)code, (size_t)(piece + i - c->text));
         i += length;
     }
     return cut_added(c, &c->bpe->normalized, piece, n, words);
 }
 
-yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags, struct yokei_ids *ids)
+yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags,
+                             struct yokei_ids *ids)
 {
     struct cutter c = { .bpe = bpe, .text = text, .ids = ids };
-    for (size_t i = 0; i < bpe->n_prefix && flags & YOKEI_BPE_TEMPLATE; i++) YOKE_TRY(yokei_ids_add(ids, bpe->prefix[i]));
+    for (size_t i = 0; i < bpe->n_prefix && flags & YOKEI_BPE_TEMPLATE; i++)
+        YOKE_TRY(yokei_ids_add(ids, bpe->prefix[i]));
     for (size_t at = 0; at < bytes;) {
         const size_t begin = at;
         size_t length;
@@ -292,6 +309,7 @@ yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t byt
         if (at > broken) YOKE_TRY(yokei_bpe_word(bpe, c.text + broken, at - broken, broken, ids));
         c.goes_on = true;
     }
-    for (size_t i = 0; i < bpe->n_suffix && flags & YOKEI_BPE_TEMPLATE; i++) YOKE_TRY(yokei_ids_add(ids, bpe->suffix[i]));
+    for (size_t i = 0; i < bpe->n_suffix && flags & YOKEI_BPE_TEMPLATE; i++)
+        YOKE_TRY(yokei_ids_add(ids, bpe->suffix[i]));
     return YOKE_OK;
 }

@@ -7,7 +7,10 @@
 
 #include "core/base/base.h"
 
-struct candidate { float logit; int32_t index; };
+struct candidate {
+    float logit;
+    int32_t index;
+};
 
 static int by_logit(const void *a, const void *b)
 {
@@ -27,10 +30,13 @@ static yoke_status check_logits(const float *logits, int64_t V, int32_t *largest
     int64_t largest = 0;
     for (int64_t v = 0; v < V; v++) {
         if (isnan(logits[v]) || logits[v] == INFINITY)
-            return yoke_fail(YOKE_ENUMERIC, "the logit of token %lld is %g; no next token can be chosen", (long long)v, (double)logits[v]);
+            return yoke_fail(YOKE_ENUMERIC, "the logit of token %lld is %g; no next token can be chosen",
+                             (long long)v, (double)logits[v]);
         if (logits[v] > logits[largest]) largest = v;
     }
-    if (logits[largest] == -INFINITY) return yoke_fail(YOKE_ENUMERIC, "all %lld logits are -inf; no next token can be chosen", (long long)V);
+    if (logits[largest] == -INFINITY)
+        return yoke_fail(YOKE_ENUMERIC, "all %lld logits are -inf; no next token can be chosen",
+                         (long long)V);
     *largest_out = (int32_t)largest;
     return YOKE_OK;
 }
@@ -50,12 +56,14 @@ static int32_t draw(const struct candidate *candidates, int64_t n, double max, d
     return last;
 }
 
-yoke_status yokei_sample_token(const float *logits, int64_t V, double temperature, int64_t top_k, uint64_t seed,
-                               uint64_t position, int32_t *token_out)
+yoke_status yokei_sample_token(const float *logits, int64_t V, double temperature, int64_t top_k,
+                               uint64_t seed, uint64_t position, int32_t *token_out)
 {
-    if (!logits || !token_out || V < 1 || V > INT32_MAX || !(temperature >= 0) || isinf(temperature) || top_k < 0)
-        return yoke_fail(YOKE_EINVAL, "no next token can be chosen from %lld logits with temperature %g and top_k %lld", (long long)V,
-                         temperature, (long long)top_k);
+    if (!logits || !token_out || V < 1 || V > INT32_MAX || !(temperature >= 0) || isinf(temperature)
+        || top_k < 0)
+        return yoke_fail(YOKE_EINVAL,
+                         "no next token can be chosen from %lld logits with temperature %g and top_k %lld",
+                         (long long)V, temperature, (long long)top_k);
     int32_t largest = 0;
     YOKE_TRY(check_logits(logits, V, &largest));
     if (temperature == 0 || top_k == 1) {
@@ -63,7 +71,8 @@ yoke_status yokei_sample_token(const float *logits, int64_t V, double temperatur
         return YOKE_OK;
     }
     struct candidate *candidates = malloc((size_t)V * sizeof *candidates);
-    if (!candidates) return yoke_fail(YOKE_ENOMEM, "no memory for %lld candidates of the next token", (long long)V);
+    if (!candidates)
+        return yoke_fail(YOKE_ENOMEM, "no memory for %lld candidates of the next token", (long long)V);
     for (int64_t v = 0; v < V; v++) candidates[v] = (struct candidate){ logits[v], (int32_t)v };
     int64_t n = top_k > 0 && top_k < V ? top_k : V;
     if (n < V) {
@@ -144,10 +153,12 @@ static yoke_status collect_words(const struct yokei_tokens *tokens, struct words
     return YOKE_OK;
 }
 
-yoke_status yokei_word_share(const struct yokei_tokens *tokens, const char *sample, size_t bytes, double *share_out, int64_t *n_words_out)
+yoke_status yokei_word_share(const struct yokei_tokens *tokens, const char *sample, size_t bytes,
+                             double *share_out, int64_t *n_words_out)
 {
     if (!yokei_tokens_are_bytes(tokens))
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: holds tokens, not text; it has no words", yokei_tokens_path(tokens));
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: holds tokens, not text; it has no words",
+                         yokei_tokens_path(tokens));
     struct words words = { NULL, 0, 0 };
     yoke_status status = collect_words(tokens, &words);
     int64_t n = 0, n_found = 0, letters = 0;

@@ -26,10 +26,13 @@ struct yokei_tokens_config {
     size_t size;
     enum yokei_tokens_format format;
     int64_t vocab;           /* every token must be smaller; 0: 256 for text, no limit for llm.c files */
-    double validation_share; /* share of the tokens for validation, at the file's end; in (0, 0.5]; default 0.05, negative: none */
-    bool no_scan;            /* do not check all tokens at open (tokens are always checked when they are read) */
+    double validation_share; /* share of the tokens for validation, at the file's end; in (0, 0.5]; default
+                                0.05, negative: none */
+    bool no_scan; /* do not check all tokens at open (tokens are always checked when they are read) */
 };
+/* clang-format off */
 #define YOKEI_TOKENS_CONFIG_INIT { sizeof(struct yokei_tokens_config), YOKEI_TOKENS_AUTO, 0, 0, false }
+/* clang-format on */
 
 /**
  * Map a token file and check it: magic, version, the size in the header, and that every token is smaller than
@@ -37,13 +40,15 @@ struct yokei_tokens_config {
  * YOKE_EDATA (missing, empty, truncated, longer than its header says, token too large, vocabulary below 256
  * for text), YOKE_EIO (cannot be read), YOKE_EINVAL (share), YOKE_ENOMEM.
  */
-yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out);
+yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config *config,
+                              struct yokei_tokens **tokens_out);
 /**
  * Tokens from memory instead of a file. `ids` is malloc'ed. This function takes ownership of it, also if it
  * fails. `path` says where the tokens came from, for messages. Errors: YOKE_EDATA (no tokens; one that is
  * negative or not below config->vocab), YOKE_EINVAL (share), YOKE_ENOMEM.
  */
-yoke_status yokei_tokens_of(const char *path, int32_t *ids, size_t n, const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out);
+yoke_status yokei_tokens_of(const char *path, int32_t *ids, size_t n,
+                            const struct yokei_tokens_config *config, struct yokei_tokens **tokens_out);
 /**
  * Write a file in llm.c's format. It has uint16 if every id of a vocabulary of `vocab` fits, otherwise
  * uint32. YOKE_EDATA (an id outside the vocabulary), YOKE_EUNSUPPORTED (2^31 tokens), YOKE_EIO.
@@ -68,8 +73,8 @@ uint64_t yokei_tokens_hash(const struct yokei_tokens *tokens);
  * Set tokens_out[i] to token first + i of the part. Errors: YOKE_EINVAL (range), YOKE_EDATA (token >=
  * vocabulary: file and offset).
  */
-yoke_status yokei_tokens_read(const struct yokei_tokens *tokens, enum yokei_tokens_part part, int64_t first, int64_t n,
-                              int32_t *tokens_out);
+yoke_status yokei_tokens_read(const struct yokei_tokens *tokens, enum yokei_tokens_part part, int64_t first,
+                              int64_t n, int32_t *tokens_out);
 
 /**
  * Refuse a sequence length for which the file is too short. T + 1 tokens are needed in the training part, and
@@ -92,8 +97,8 @@ yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t
  *
  * Errors: as yokei_tokens_read; YOKE_EINVAL (T, negative sample).
  */
-yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed, int64_t global_sample, int64_t T,
-                                int32_t *inputs_out, int32_t *targets_out);
+yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed, int64_t global_sample,
+                                int64_t T, int32_t *inputs_out, int32_t *targets_out);
 /**
  * N of yokei_tokens_sample: training windows of T tokens in one epoch; 0 if the part is shorter than T + 1.
  */
@@ -104,7 +109,7 @@ int64_t yokei_tokens_n_samples(const struct yokei_tokens *tokens, int64_t T);
  * + T].
  */
 int64_t yokei_tokens_n_windows(const struct yokei_tokens *tokens, int64_t T);
-yoke_status yokei_tokens_window(const struct yokei_tokens *tokens, int64_t window, int64_t T, int32_t *inputs_out,
-                                int32_t *targets_out);
+yoke_status yokei_tokens_window(const struct yokei_tokens *tokens, int64_t window, int64_t T,
+                                int32_t *inputs_out, int32_t *targets_out);
 
 #endif

@@ -18,7 +18,8 @@ enum { NO_ACTION = -1 };
 struct line {
     const struct yokei_trace_rank *rank;
     int *action;    /* [n] the action of each instruction in the line's list, or NO_ACTION */
-    int *run; /* [n] for a pass, the first instruction of its run of layers; for other instructions, the instruction itself */
+    int *run;       /* [n] for a pass, the first instruction of its run of layers; for other instructions, the
+                       instruction itself */
     double *median; /* [n] seconds from begin to end */
 };
 
@@ -51,7 +52,10 @@ static const struct yokei_trace_span *at(const struct work *w, int line, int ste
     return &w->line[line].rank->span[(size_t)step * (size_t)w->line[line].rank->n + (size_t)n];
 }
 
-static bool is_pass(int kind) { return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT; }
+static bool is_pass(int kind)
+{
+    return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT;
+}
 
 static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
 {
@@ -67,14 +71,21 @@ static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
     case YOKEI_TIED: return YOKEI_ACTION_TIED;
     case YOKEI_AGREE: return YOKEI_ACTION_AGREE;
     case YOKEI_STEP:
-    case YOKEI_GATHER: return YOKEI_ACTION_STEP; /* the steps of all buckets and the gathers of their weights are one action */
-    default: return YOKEI_N_ACTIONS; /* zeroing, norms, and the sums of replicated gradients are costs of the step */
+    case YOKEI_GATHER:
+        return YOKEI_ACTION_STEP; /* the steps of all buckets and the gathers of their weights are one action
+                                   */
+    default:
+        return YOKEI_N_ACTIONS; /* zeroing, norms, and the sums of replicated gradients are costs of the step
+                                 */
     }
 }
 
 /* ---- instructions to actions ---- */
 
-static bool is_forward(const struct yokei_trace_instruction *i) { return i->kind == YOKEI_FORWARD && !i->recomputes; }
+static bool is_forward(const struct yokei_trace_instruction *i)
+{
+    return i->kind == YOKEI_FORWARD && !i->recomputes;
+}
 
 /*
  * Whether two passes may belong to one run of a chunk's layers. A run is either forward, or backward with R,
@@ -89,9 +100,12 @@ static yoke_status append(struct work *w, int line, int n, int *index_out)
 {
     const struct yokei_trace_instruction *i = &w->line[line].rank->list[n];
     const enum yokei_action_kind kind = action_of(i);
-    const int index = kind == YOKEI_ACTION_REDUCE ? i->bucket : yokei_action_has_micro_batch(kind) ? i->micro_batch : 0;
+    const int index = kind == YOKEI_ACTION_REDUCE          ? i->bucket
+                      : yokei_action_has_micro_batch(kind) ? i->micro_batch
+                                                           : 0;
     struct yokei_actions *list = &w->out->schedule.rank[line];
-    YOKE_TRY(yokei_schedule_append(&w->out->schedule, kind, index, yokei_action_has_micro_batch(kind) ? i->chunk : 0));
+    YOKE_TRY(yokei_schedule_append(&w->out->schedule, kind, index,
+                                   yokei_action_has_micro_batch(kind) ? i->chunk : 0));
     *index_out = list->n - 1;
     return YOKE_OK;
 }
@@ -105,9 +119,13 @@ static yoke_status append_run(struct work *w, int line, int from, int *end_out)
     const struct yokei_trace_rank *r = w->line[line].rank;
     int *action = w->line[line].action, of[YOKEI_N_ACTIONS], end = from;
     for (int k = 0; k < YOKEI_N_ACTIONS; k++) of[k] = NO_ACTION;
-    while (end < r->n && (r->list[end].kind == YOKEI_REDUCE || (is_pass(r->list[end].kind) && belong_together(&r->list[from], &r->list[end])))) end++;
+    while (end < r->n
+           && (r->list[end].kind == YOKEI_REDUCE
+               || (is_pass(r->list[end].kind) && belong_together(&r->list[from], &r->list[end]))))
+        end++;
     /* Actions are in the order F, R, B, W, whatever the order of the layers. */
-    static const enum yokei_action_kind order[] = { YOKEI_ACTION_F, YOKEI_ACTION_R, YOKEI_ACTION_B, YOKEI_ACTION_W };
+    static const enum yokei_action_kind order[] = { YOKEI_ACTION_F, YOKEI_ACTION_R, YOKEI_ACTION_B,
+                                                    YOKEI_ACTION_W };
     for (size_t k = 0; k < YOKE_COUNT(order); k++)
         for (int n = from; n < end; n++) {
             if (!is_pass(r->list[n].kind) || action_of(&r->list[n]) != order[k]) continue;
@@ -115,8 +133,10 @@ static yoke_status append_run(struct work *w, int line, int from, int *end_out)
             action[n] = of[order[k]];
         }
     for (int n = from; n < end; n++) {
-        if (r->list[n].kind == YOKEI_REDUCE) YOKE_TRY(append(w, line, n, &action[n]));
-        else w->line[line].run[n] = from;
+        if (r->list[n].kind == YOKEI_REDUCE)
+            YOKE_TRY(append(w, line, n, &action[n]));
+        else
+            w->line[line].run[n] = from;
     }
     *end_out = end;
     return YOKE_OK;
@@ -133,8 +153,10 @@ static yoke_status append_line(struct work *w, int line)
             continue;
         }
         const enum yokei_action_kind kind = action_of(&r->list[n]);
-        if (kind == YOKEI_ACTION_STEP && step != NO_ACTION) w->line[line].action[n] = step;
-        else if (kind != YOKEI_N_ACTIONS) YOKE_TRY(append(w, line, n, &w->line[line].action[n]));
+        if (kind == YOKEI_ACTION_STEP && step != NO_ACTION)
+            w->line[line].action[n] = step;
+        else if (kind != YOKEI_N_ACTIONS)
+            YOKE_TRY(append(w, line, n, &w->line[line].action[n]));
         if (kind == YOKEI_ACTION_STEP) step = w->line[line].action[n];
         n++;
     }
@@ -148,7 +170,8 @@ static double took(const struct work *w, int line, int step, int action)
 {
     double seconds = 0;
     for (int n = 0; n < w->line[line].rank->n; n++)
-        if (w->line[line].action[n] == action) seconds += at(w, line, step, n)->end - at(w, line, step, n)->begin;
+        if (w->line[line].action[n] == action)
+            seconds += at(w, line, step, n)->end - at(w, line, step, n)->begin;
     return seconds;
 }
 
@@ -159,18 +182,24 @@ static void cost_of_passes(struct work *w, int line)
         double of[YOKEI_ACTION_R + 1];
         for (int kind = 0; kind <= YOKEI_ACTION_R; kind++) {
             for (int i = 0; i < list->n; i++)
-                for (int step = 0; step < w->trace->n_steps && (int)list->action[i].kind == kind && list->action[i].chunk == chunk; step++)
+                for (int step = 0; step < w->trace->n_steps && (int)list->action[i].kind == kind
+                                   && list->action[i].chunk == chunk;
+                     step++)
                     add(w, took(w, line, step, i));
             of[kind] = median(w);
         }
-        w->out->costs.chunk[line * w->n_chunks + chunk] =
-            (struct yokei_chunk_costs){ .F = of[YOKEI_ACTION_F], .B = of[YOKEI_ACTION_B], .W = of[YOKEI_ACTION_W], .R = of[YOKEI_ACTION_R] };
+        w->out->costs.chunk[line * w->n_chunks + chunk] = (struct yokei_chunk_costs){
+            .F = of[YOKEI_ACTION_F], .B = of[YOKEI_ACTION_B], .W = of[YOKEI_ACTION_W], .R = of[YOKEI_ACTION_R]
+        };
     }
 }
 
 static int find(const struct yokei_trace_rank *r, int kind, int bucket, int from)
 {
-    while (from < r->n && !(r->list[from].kind == kind && (kind != YOKEI_REDUCE || bucket < 0 || r->list[from].bucket == bucket))) from++;
+    while (from < r->n
+           && !(r->list[from].kind == kind
+                && (kind != YOKEI_REDUCE || bucket < 0 || r->list[from].bucket == bucket)))
+        from++;
     return from;
 }
 
@@ -178,7 +207,8 @@ static double own_median(struct work *w, int line, int kind)
 {
     const struct yokei_trace_rank *r = w->line[line].rank;
     const int n = find(r, kind, -1, 0);
-    for (int step = 0; step < w->trace->n_steps && n < r->n; step++) add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
+    for (int step = 0; step < w->trace->n_steps && n < r->n; step++)
+        add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
     return median(w);
 }
 
@@ -215,7 +245,8 @@ static double meeting(const struct work *w, int step, int first, int by, int end
         if (n == r->n || isnan(at(w, line, step, n)->begin)) continue;
         double own = at(w, line, step, n)->begin;
         /* The sums of a communicator run one after the other. */
-        for (int before = kind == YOKEI_REDUCE ? find(r, kind, -1, 0) : n; before < n; before = find(r, kind, -1, before + 1))
+        for (int before = kind == YOKEI_REDUCE ? find(r, kind, -1, 0) : n; before < n;
+             before = find(r, kind, -1, before + 1))
             own = fmax(own, at(w, line, step, before)->end);
         begin = fmax(begin, own);
         over = fmax(over, at(w, line, step, n)->end);
@@ -235,7 +266,10 @@ static double early(struct work *w, int line, int n)
     if (!is_pass(r->list[from].kind)) return 0;
     for (int step = 0; step < w->trace->n_steps; step++) {
         double seconds = 0;
-        for (int k = n; k < r->n && (r->list[k].kind == YOKEI_REDUCE || (is_pass(r->list[k].kind) && belong_together(&r->list[from], &r->list[k]))); k++)
+        for (int k = n; k < r->n
+                        && (r->list[k].kind == YOKEI_REDUCE
+                            || (is_pass(r->list[k].kind) && belong_together(&r->list[from], &r->list[k])));
+             k++)
             if (is_pass(r->list[k].kind)) seconds += at(w, line, step, k)->end - at(w, line, step, k)->begin;
         add(w, seconds);
     }
@@ -248,11 +282,13 @@ static void cost_of_sums(struct work *w, int line)
     for (int n = find(r, YOKEI_REDUCE, -1, 0); n < r->n; n = find(r, YOKEI_REDUCE, -1, n + 1)) {
         const int bucket = r->list[n].bucket;
         struct yokei_sum_costs *sum = &w->out->costs.sum[line * w->out->costs.n_sums + bucket];
-        for (int step = 0; step < w->trace->n_steps; step++) add(w, meeting(w, step, line % w->n_stages, w->n_stages, w->n_lines, YOKEI_REDUCE, bucket));
+        for (int step = 0; step < w->trace->n_steps; step++)
+            add(w, meeting(w, step, line % w->n_stages, w->n_stages, w->n_lines, YOKEI_REDUCE, bucket));
         sum->seconds = median(w);
         sum->early = early(w, line, n);
         /* If a sum has ended when its call returns, the call blocked the caller. */
-        for (int step = 0; step < w->trace->n_steps; step++) w->out->costs.sums_block |= at(w, line, step, n)->end <= at(w, line, step, n)->returned;
+        for (int step = 0; step < w->trace->n_steps; step++)
+            w->out->costs.sums_block |= at(w, line, step, n)->end <= at(w, line, step, n)->returned;
     }
 }
 
@@ -262,7 +298,8 @@ static void cost_of_meetings(struct work *w)
     for (int step = 0; step < t->n_steps; step++) add(w, meeting(w, step, 0, 1, w->n_lines, YOKEI_AGREE, -1));
     w->out->costs.agree = median(w);
     for (int step = 0; step < t->n_steps; step++)
-        for (int first = 0; first < w->n_lines; first += w->n_stages) add(w, meeting(w, step, first, 1, first + w->n_stages, YOKEI_TIED, -1));
+        for (int first = 0; first < w->n_lines; first += w->n_stages)
+            add(w, meeting(w, step, first, 1, first + w->n_stages, YOKEI_TIED, -1));
     w->out->costs.tied = median(w);
 }
 
@@ -275,7 +312,8 @@ static void add_messages(struct work *w, int from, int to, int send, int receive
     const struct yokei_trace_rank *a = w->line[from].rank, *b = w->line[to].rank;
     for (int step = 0; step < w->trace->n_steps; step++) {
         double before = -INFINITY;
-        for (int i = find(a, send, -1, 0), j = find(b, receive, -1, 0); i < a->n && j < b->n; i = find(a, send, -1, i + 1), j = find(b, receive, -1, j + 1)) {
+        for (int i = find(a, send, -1, 0), j = find(b, receive, -1, 0); i < a->n && j < b->n;
+             i = find(a, send, -1, i + 1), j = find(b, receive, -1, j + 1)) {
             const double begin = fmax(fmax(at(w, from, step, i)->begin, at(w, to, step, j)->begin), before);
             before = at(w, to, step, j)->end;
             add(w, fmax(before - begin, 0));
@@ -302,12 +340,14 @@ static yoke_status make_costs(struct work *w)
     c->receiver_takes = true;
     for (int line = 0; line < w->n_lines; line++)
         for (int n = 0; n < w->line[line].rank->n; n++)
-            if (w->line[line].rank->list[n].kind == YOKEI_REDUCE) c->n_sums = YOKE_MAX(c->n_sums, w->line[line].rank->list[n].bucket + 1);
+            if (w->line[line].rank->list[n].kind == YOKEI_REDUCE)
+                c->n_sums = YOKE_MAX(c->n_sums, w->line[line].rank->list[n].bucket + 1);
     c->chunk = calloc(lines * (size_t)w->n_chunks, sizeof *c->chunk);
     c->hop = calloc(lines, sizeof *c->hop);
     c->sum = calloc(lines * (size_t)c->n_sums + 1, sizeof *c->sum);
     c->once = calloc(lines, sizeof *c->once);
-    if (!c->chunk || !c->hop || !c->sum || !c->once) return yoke_fail(YOKE_ENOMEM, "trace: no host memory for the costs of %d stages", w->n_lines);
+    if (!c->chunk || !c->hop || !c->sum || !c->once)
+        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for the costs of %d stages", w->n_lines);
     for (int line = 0; line < w->n_lines; line++) {
         cost_of_passes(w, line);
         cost_of_step(w, line);
@@ -323,7 +363,8 @@ static yoke_status make_costs(struct work *w)
 static void make_medians(struct work *w, int line)
 {
     for (int n = 0; n < w->line[line].rank->n; n++) {
-        for (int step = 0; step < w->trace->n_steps; step++) add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
+        for (int step = 0; step < w->trace->n_steps; step++)
+            add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
         w->line[line].median[n] = median(w);
     }
 }
@@ -364,7 +405,8 @@ static void spread_step(struct work *w, int line, int n)
         if (k < n) before += l->median[k];
         all += l->median[k];
     }
-    const double scale = all > 0 ? (span->end - span->start) / all : 0, begin = span->start + before * scale, end = begin + l->median[n] * scale;
+    const double scale = all > 0 ? (span->end - span->start) / all : 0, begin = span->start + before * scale,
+                 end = begin + l->median[n] * scale;
     w->out->span[line][n] = (struct yokei_trace_span){ begin, begin, end, end };
 }
 
@@ -388,8 +430,10 @@ static void spread(struct work *w, int line)
             const struct yokei_span *span = &w->out->timeline.stage[line].span[l->action[n]];
             *out = (struct yokei_trace_span){ span->start, span->start, span->end, span->end };
         } else {
-            *out = r->list[n].kind == YOKEI_ZERO ? (struct yokei_trace_span){ 0, 0, begin, begin }
-                                                 : (struct yokei_trace_span){ latest, latest, latest + l->median[n], latest + l->median[n] };
+            *out = r->list[n].kind == YOKEI_ZERO
+                       ? (struct yokei_trace_span){ 0, 0, begin, begin }
+                       : (struct yokei_trace_span){ latest, latest, latest + l->median[n],
+                                                    latest + l->median[n] };
         }
         latest = fmax(latest, out->end);
     }
@@ -429,15 +473,19 @@ static void add_up(struct work *w, struct yokei_trace_summary *out)
     for (int line = 0; line < w->n_lines; line++) {
         const struct yokei_trace_rank *r = w->line[line].rank;
         const struct yokei_costs *c = &w->out->costs;
-        double compute = c->once[line].begin + c->once[line].norms + c->once[line].step, communication = c->agree;
+        double compute = c->once[line].begin + c->once[line].norms + c->once[line].step,
+               communication = c->agree;
         for (int n = 0; n < r->n; n++) {
             const int kind = r->list[n].kind;
             if (is_pass(kind)) compute += w->line[line].median[n];
             if (kind == YOKEI_REDUCE) communication += c->sum[line * c->n_sums + r->list[n].bucket].seconds;
             if (kind == YOKEI_TIED) communication += c->tied;
-            if (kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_RECEIVE_GRADIENT) communication += c->hop[line].bytes;
+            if (kind == YOKEI_SEND_ACTIVATION || kind == YOKEI_RECEIVE_GRADIENT)
+                communication += c->hop[line].bytes;
             if (kind == YOKEI_SEND_GRADIENT || kind == YOKEI_RECEIVE_ACTIVATION)
-                communication += c->hop[line - line % w->n_stages + (line % w->n_stages + w->n_stages - 1) % w->n_stages].bytes;
+                communication +=
+                    c->hop[line - line % w->n_stages + (line % w->n_stages + w->n_stages - 1) % w->n_stages]
+                        .bytes;
         }
         if (compute <= out->compute) continue;
         out->compute = compute;
@@ -462,7 +510,8 @@ static void summarise(struct work *w)
     out->bubble_measured = median(w);
     out->simulated = w->out->timeline.total;
     out->bubble_simulated = w->out->timeline.bubble;
-    for (int r = 0; r < w->trace->n_ranks; r++) out->clock_error = fmax(out->clock_error, w->trace->rank[r].clock_error);
+    for (int r = 0; r < w->trace->n_ranks; r++)
+        out->clock_error = fmax(out->clock_error, w->trace->rank[r].clock_error);
     add_up(w, out);
 }
 
@@ -476,7 +525,8 @@ static yoke_status begin(struct work *w)
     w->n_lines = w->n_stages * w->n_replicas;
     w->line = calloc((size_t)w->n_lines, sizeof *w->line);
     w->out->span = calloc((size_t)w->n_lines, sizeof *w->out->span);
-    if (!w->line || !w->out->span) return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d stages", w->n_lines);
+    if (!w->line || !w->out->span)
+        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d stages", w->n_lines);
     w->out->n_lines = w->n_lines;
     for (int line = 0; line < w->n_lines; line++) {
         struct line *l = &w->line[line];
@@ -486,7 +536,8 @@ static yoke_status begin(struct work *w)
         l->run = malloc(n * sizeof *l->run);
         l->median = calloc(n, sizeof *l->median);
         w->out->span[line] = calloc(n, sizeof *w->out->span[line]);
-        if (!l->action || !l->run || !l->median || !w->out->span[line]) return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d instructions", l->rank->n);
+        if (!l->action || !l->run || !l->median || !w->out->span[line])
+            return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d instructions", l->rank->n);
         for (int i = 0; i < l->rank->n; i++) l->action[i] = NO_ACTION, l->run[i] = i;
         most += 2 * n * (size_t)t->n_steps;
     }
@@ -494,7 +545,8 @@ static yoke_status begin(struct work *w)
     return w->samples ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trace: no host memory for %zu times", most);
 }
 
-yoke_status yokei_trace_simulate(const struct yokei_trace *trace, struct yokei_trace_simulation *simulation_out)
+yoke_status yokei_trace_simulate(const struct yokei_trace *trace,
+                                 struct yokei_trace_simulation *simulation_out)
 {
     struct yokei_trace_simulation out = { 0 };
     struct work w = { .trace = trace, .out = &out };
@@ -512,8 +564,10 @@ yoke_status yokei_trace_simulate(const struct yokei_trace *trace, struct yokei_t
     }
     free(w.line);
     free(w.samples);
-    if (status) yokei_trace_simulation_free(&out);
-    else *simulation_out = out;
+    if (status)
+        yokei_trace_simulation_free(&out);
+    else
+        *simulation_out = out;
     return status;
 }
 

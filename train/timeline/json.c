@@ -11,14 +11,15 @@
 #include "parallel/program.h"
 #include "train/timeline/timeline.h"
 
-static const char *const track_names[YOKEI_N_STREAMS] = { "computation", "communication", "sends of activations", "receives of activations",
-                                                          "sends of gradients", "receives of gradients" };
+static const char *const track_names[YOKEI_N_STREAMS] = { "computation",          "communication",
+                                                          "sends of activations", "receives of activations",
+                                                          "sends of gradients",   "receives of gradients" };
 
 struct writer {
     const struct yokei_trace *trace;
     const struct yokei_trace_simulation *simulation;
     FILE *to;
-    double origin;                 /* the second that is written as 0 */
+    double origin; /* the second that is written as 0 */
     /* end of the last event on each track of the current process; events on a track do not overlap */
     double free_at[YOKEI_N_STREAMS];
 };
@@ -41,58 +42,82 @@ static void quote(struct writer *w, const char *text)
 
 static void name_process(struct writer *w, int process, int order, const char *name)
 {
-    fprintf(w->to, ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":", process);
+    fprintf(w->to,
+            ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":", process);
     quote(w, name);
-    fprintf(w->to, "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"tid\":0,\"args\":{\"sort_index\":%d}}", process, order);
+    fprintf(
+        w->to,
+        "}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"tid\":0,\"args\":{\"sort_index\":%d}}",
+        process, order);
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
-        fprintf(w->to, ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}", process, s + 1, track_names[s]);
+        fprintf(w->to,
+                ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"%s\"}}",
+                process, s + 1, track_names[s]);
 }
 
-static const char *layer_of(const struct writer *w, const struct yokei_trace_instruction *i) { return i->layer >= 0 ? w->trace->layers[i->layer]->name : ""; }
+static const char *layer_of(const struct writer *w, const struct yokei_trace_instruction *i)
+{
+    return i->layer >= 0 ? w->trace->layers[i->layer]->name : "";
+}
 
-static bool has_micro_batch(int kind) { return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT || yokei_is_message((enum yokei_instruction_kind)kind); }
+static bool has_micro_batch(int kind)
+{
+    return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT
+           || yokei_is_message((enum yokei_instruction_kind)kind);
+}
 
 /* "F h.0.mlp mb 3", "R ..." where it recomputes, "send activation mb 3", "reduce bucket 1", "step" */
-static void event_name(const struct writer *w, const struct yokei_trace_instruction *i, char *out, size_t bytes)
+static void event_name(const struct writer *w, const struct yokei_trace_instruction *i, char *out,
+                       size_t bytes)
 {
     const char *kind = i->recomputes ? "R" : yokei_instruction_names[i->kind], *layer = layer_of(w, i);
-    if (has_micro_batch(i->kind)) yokei_text(out, bytes, "%s%s%s mb %d", kind, *layer ? " " : "", layer, i->micro_batch);
-    else if (i->kind == YOKEI_REDUCE || i->kind == YOKEI_STEP || i->kind == YOKEI_GATHER) yokei_text(out, bytes, "%s bucket %d", kind, i->bucket);
-    else yokei_text(out, bytes, "%s", kind);
+    if (has_micro_batch(i->kind))
+        yokei_text(out, bytes, "%s%s%s mb %d", kind, *layer ? " " : "", layer, i->micro_batch);
+    else if (i->kind == YOKEI_REDUCE || i->kind == YOKEI_STEP || i->kind == YOKEI_GATHER)
+        yokei_text(out, bytes, "%s bucket %d", kind, i->bucket);
+    else
+        yokei_text(out, bytes, "%s", kind);
 }
 
 /*
  * The place of an instruction. If it would overlap the event before it on its track, it begins after that
  * event.
  */
-static struct place place_of(struct writer *w, int process, const struct yokei_trace_instruction *i, const struct yokei_trace_span *span)
+static struct place place_of(struct writer *w, int process, const struct yokei_trace_instruction *i,
+                             const struct yokei_trace_span *span)
 {
-    struct place p = { process, i->stream + 1, fmax((span->begin - w->origin) * 1e6, 0), fmax((span->end - w->origin) * 1e6, 0) };
+    struct place p = { process, i->stream + 1, fmax((span->begin - w->origin) * 1e6, 0),
+                       fmax((span->end - w->origin) * 1e6, 0) };
     p.begin = fmax(p.begin, w->free_at[i->stream]);
     p.end = fmax(p.end, p.begin);
     w->free_at[i->stream] = p.end;
     return p;
 }
 
-static void instruction(struct writer *w, const struct place *p, const struct yokei_trace_instruction *i, int64_t step, const char *group)
+static void instruction(struct writer *w, const struct place *p, const struct yokei_trace_instruction *i,
+                        int64_t step, const char *group)
 {
     char name[256];
     event_name(w, i, name, sizeof name);
     fprintf(w->to, ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", group);
     quote(w, name);
-    fprintf(w->to, ",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%lld", p->process, p->track, p->begin, p->end - p->begin,
-            (long long)step);
-    if (has_micro_batch(i->kind)) fprintf(w->to, ",\"micro-batch\":%d,\"chunk\":%d", i->micro_batch, i->chunk);
+    fprintf(w->to, ",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%lld", p->process,
+            p->track, p->begin, p->end - p->begin, (long long)step);
+    if (has_micro_batch(i->kind))
+        fprintf(w->to, ",\"micro-batch\":%d,\"chunk\":%d", i->micro_batch, i->chunk);
     if (i->layer >= 0) fputs(",\"layer\":", w->to), quote(w, layer_of(w, i));
-    if (i->kind == YOKEI_REDUCE || i->kind == YOKEI_STEP || i->kind == YOKEI_GATHER) fprintf(w->to, ",\"bucket\":%d", i->bucket);
+    if (i->kind == YOKEI_REDUCE || i->kind == YOKEI_STEP || i->kind == YOKEI_GATHER)
+        fprintf(w->to, ",\"bucket\":%d", i->bucket);
     fprintf(w->to, ",\"bytes\":%.0f,\"flops\":%.0f}}", i->bytes, i->flops);
 }
 
 /* Write one end of an arrow. Both ends have the same id. */
 static void arrow_end(struct writer *w, const struct place *p, bool begins, const char *name, const char *id)
 {
-    fprintf(w->to, ",\n{\"ph\":\"%s\",\"cat\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f}", begins ? "s" : "f\",\"bp\":\"e",
-            name, name, id, p->process, p->track, begins ? p->begin : p->end);
+    fprintf(
+        w->to,
+        ",\n{\"ph\":\"%s\",\"cat\":\"%s\",\"name\":\"%s\",\"id\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f}",
+        begins ? "s" : "f\",\"bp\":\"e", name, name, id, p->process, p->track, begins ? p->begin : p->end);
 }
 
 /*
@@ -100,7 +125,8 @@ static void arrow_end(struct writer *w, const struct place *p, bool begins, cons
  * different widths, a rank may send to no rank or to several ranks of the other stage. Each receiver gets its
  * arrow from the rank that sends the first of its rows.
  */
-static void message_arrow(struct writer *w, const struct place *p, int rank, const struct yokei_trace_instruction *i, const char *group, int64_t step)
+static void message_arrow(struct writer *w, const struct place *p, int rank,
+                          const struct yokei_trace_instruction *i, const char *group, int64_t step)
 {
     const struct yokei_mesh *m = &w->trace->mesh;
     const struct yokei_trace_rank *r = &w->trace->rank[rank];
@@ -109,15 +135,18 @@ static void message_arrow(struct writer *w, const struct place *p, int rank, con
     char id[96];
     if (!yokei_is_message((enum yokei_instruction_kind)i->kind)) return;
     if (!sends) {
-        yokei_text(id, sizeof id, "%s:%lld:%s:%d:%d:%d", group, (long long)step, forward ? "a" : "g", rank, i->chunk, i->micro_batch);
+        yokei_text(id, sizeof id, "%s:%lld:%s:%d:%d:%d", group, (long long)step, forward ? "a" : "g", rank,
+                   i->chunk, i->micro_batch);
         arrow_end(w, p, false, "message", id);
         return;
     }
-    const int to = (r->s + (forward ? 1 : m->pipeline - 1)) % m->pipeline, width = yokei_mesh_width(m, r->s), there = yokei_mesh_width(m, to);
+    const int to = (r->s + (forward ? 1 : m->pipeline - 1)) % m->pipeline, width = yokei_mesh_width(m, r->s),
+              there = yokei_mesh_width(m, to);
     const int chunk = i->chunk + (forward ? r->s == m->pipeline - 1 : -(r->s == 0));
     for (int t = 0; t < there; t++) {
         if (t * width / there != r->t) continue;
-        yokei_text(id, sizeof id, "%s:%lld:%s:%d:%d:%d", group, (long long)step, forward ? "a" : "g", yokei_mesh_rank(m, r->d, to, t), chunk, i->micro_batch);
+        yokei_text(id, sizeof id, "%s:%lld:%s:%d:%d:%d", group, (long long)step, forward ? "a" : "g",
+                   yokei_mesh_rank(m, r->d, to, t), chunk, i->micro_batch);
         arrow_end(w, p, true, "message", id);
     }
 }
@@ -125,7 +154,8 @@ static void message_arrow(struct writer *w, const struct place *p, int rank, con
 /*
  * Where ranks meet, write arrows from the rank that came last to the other ranks, because they waited for it.
  */
-static void meeting_arrow(struct writer *w, const struct place *p, int rank, const struct yokei_trace_instruction *i, int step)
+static void meeting_arrow(struct writer *w, const struct place *p, int rank,
+                          const struct yokei_trace_instruction *i, int step)
 {
     const struct yokei_trace *t = w->trace;
     const struct yokei_trace_rank *r = &t->rank[rank];
@@ -138,7 +168,9 @@ static void meeting_arrow(struct writer *w, const struct place *p, int rank, con
         if (i->kind == YOKEI_REDUCE && (o->s != r->s || o->t != r->t)) continue;
         for (int k = 0; k < o->n; k++) {
             const double begin = yokei_trace_span_of(t, q, step, k)->begin;
-            if (o->list[k].kind != i->kind || (i->kind == YOKEI_REDUCE && o->list[k].bucket != i->bucket) || isnan(begin)) continue;
+            if (o->list[k].kind != i->kind || (i->kind == YOKEI_REDUCE && o->list[k].bucket != i->bucket)
+                || isnan(begin))
+                continue;
             others += q != rank;
             if (begin > latest) latest = begin, last = q;
             break;
@@ -149,7 +181,8 @@ static void meeting_arrow(struct writer *w, const struct place *p, int rank, con
         const struct yokei_trace_rank *o = &t->rank[q];
         if (q == last || (rank != last && q != rank)) continue;
         if (i->kind == YOKEI_REDUCE && (o->s != r->s || o->t != r->t)) continue;
-        yokei_text(id, sizeof id, "%s:%d:%d:%d:%d:%d", i->kind == YOKEI_REDUCE ? "sum" : "agree", step, r->s, r->t, i->kind == YOKEI_REDUCE ? i->bucket : 0, q);
+        yokei_text(id, sizeof id, "%s:%d:%d:%d:%d:%d", i->kind == YOKEI_REDUCE ? "sum" : "agree", step, r->s,
+                   r->t, i->kind == YOKEI_REDUCE ? i->bucket : 0, q);
         if (i->kind == YOKEI_AGREE) yokei_text(id, sizeof id, "agree:%d:%d", step, q);
         arrow_end(w, p, rank == last, "meeting", id);
     }
@@ -157,7 +190,10 @@ static void meeting_arrow(struct writer *w, const struct place *p, int rank, con
 
 static void memory(struct writer *w, const struct place *p, double bytes)
 {
-    fprintf(w->to, ",\n{\"ph\":\"C\",\"name\":\"memory in use\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"args\":{\"bytes\":%.0f}}", p->process, p->begin, bytes);
+    fprintf(
+        w->to,
+        ",\n{\"ph\":\"C\",\"name\":\"memory in use\",\"pid\":%d,\"tid\":0,\"ts\":%.3f,\"args\":{\"bytes\":%.0f}}",
+        p->process, p->begin, bytes);
 }
 
 static void measured_rank(struct writer *w, int rank)
@@ -166,7 +202,8 @@ static void measured_rank(struct writer *w, int rank)
     const struct yokei_trace_rank *r = &t->rank[rank];
     char name[256];
     double in_use = -1;
-    yokei_text(name, sizeof name, "rank %d (host %s, device %s): replica %d, stage %d, tensor %d", rank, r->host, r->device, r->d, r->s, r->t);
+    yokei_text(name, sizeof name, "rank %d (host %s, device %s): replica %d, stage %d, tensor %d", rank,
+               r->host, r->device, r->d, r->s, r->t);
     name_process(w, rank, rank, name);
     for (int s = 0; s < YOKEI_N_STREAMS; s++) w->free_at[s] = 0;
     for (int step = 0; step < t->n_steps; step++)
@@ -177,7 +214,8 @@ static void measured_rank(struct writer *w, int rank)
             instruction(w, &p, &r->list[n], t->first_step + step, "measured");
             message_arrow(w, &p, rank, &r->list[n], "measured", t->first_step + step);
             meeting_arrow(w, &p, rank, &r->list[n], step);
-            if (r->list[n].memory != in_use && r->list[n].stream == YOKEI_COMPUTE) memory(w, &p, in_use = r->list[n].memory);
+            if (r->list[n].memory != in_use && r->list[n].stream == YOKEI_COMPUTE)
+                memory(w, &p, in_use = r->list[n].memory);
         }
 }
 
@@ -191,7 +229,8 @@ static void simulated_rank(struct writer *w, int rank)
     const struct yokei_trace_rank *r = &t->rank[rank];
     const int line = r->d * t->mesh.pipeline + r->s, process = t->n_ranks + rank;
     char name[128];
-    yokei_text(name, sizeof name, "simulated rank %d: replica %d, stage %d, tensor %d", rank, r->d, r->s, r->t);
+    yokei_text(name, sizeof name, "simulated rank %d: replica %d, stage %d, tensor %d", rank, r->d, r->s,
+               r->t);
     name_process(w, process, process, name);
     for (int s = 0; s < YOKEI_N_STREAMS; s++) w->free_at[s] = 0;
     for (int n = 0; n < r->n && n < t->rank[yokei_mesh_rank(&t->mesh, r->d, r->s, 0)].n; n++) {
@@ -207,19 +246,25 @@ static void metadata(struct writer *w)
 {
     const struct yokei_trace *t = w->trace;
     const struct yokei_trace_summary *s = &w->simulation->summary;
-    fprintf(w->to, "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"version\":\"%s\",\"first_step\":%lld,\"steps\":%d,\"measured_seconds\":%.9g,"
-                   "\"simulated_seconds\":%.9g,\"bubble_measured\":%.6f,\"bubble_simulated\":%.6f,\"clocks\":[", yoke_version(), (long long)t->first_step,
-            t->n_steps, s->measured, s->simulated, s->bubble_measured, s->bubble_simulated);
+    fprintf(
+        w->to,
+        "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"version\":\"%s\",\"first_step\":%lld,\"steps\":%d,\"measured_seconds\":%.9g,"
+        "\"simulated_seconds\":%.9g,\"bubble_measured\":%.6f,\"bubble_simulated\":%.6f,\"clocks\":[",
+        yoke_version(), (long long)t->first_step, t->n_steps, s->measured, s->simulated, s->bubble_measured,
+        s->bubble_simulated);
     for (int r = 0; r < t->n_ranks; r++)
-        fprintf(w->to, "%s{\"rank\":%d,\"offset_seconds\":%.9f,\"error_seconds\":%.9f}", r ? "," : "", r, t->rank[r].clock_offset, t->rank[r].clock_error);
+        fprintf(w->to, "%s{\"rank\":%d,\"offset_seconds\":%.9f,\"error_seconds\":%.9f}", r ? "," : "", r,
+                t->rank[r].clock_offset, t->rank[r].clock_error);
     fputs("]},\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"yoke\",\"pid\":0,\"tid\":0,\"args\":{}}", w->to);
 }
 
-void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation, FILE *to)
+void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation,
+                      FILE *to)
 {
     struct writer w = { .trace = trace, .simulation = simulation, .to = to, .origin = INFINITY };
     for (int r = 0; r < trace->n_ranks; r++)
-        for (int n = 0; n < trace->rank[r].n * trace->n_steps; n++) w.origin = fmin(w.origin, trace->rank[r].span[n].posted);
+        for (int n = 0; n < trace->rank[r].n * trace->n_steps; n++)
+            w.origin = fmin(w.origin, trace->rank[r].span[n].posted);
     metadata(&w);
     for (int r = 0; r < trace->n_ranks; r++) measured_rank(&w, r);
     for (int r = 0; r < trace->n_ranks; r++) simulated_rank(&w, r);

@@ -14,25 +14,27 @@
 struct yokei_tracer {
     char *path;
     int64_t first_step;
-    int wanted, taken;          /* numbers of steps */
+    int wanted, taken; /* numbers of steps */
     yoke_trainer *trainer;
-    struct yokei_times *times;  /* [wanted][instructions] */
+    struct yokei_times *times; /* [wanted][instructions] */
     bool finished;
-    yoke_status status;         /* result of simulating and writing, on rank 0 */
+    yoke_status status; /* result of simulating and writing, on rank 0 */
     char text[512];
     struct yokei_trace_summary summary;
 };
 
 /* ---- a rank's own part ---- */
 
-yoke_status yokei_tracer_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer, struct yokei_tracer **tracer_out)
+yoke_status yokei_tracer_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer,
+                                struct yokei_tracer **tracer_out)
 {
     struct yokei_tracer *t = calloc(1, sizeof *t);
     if (t) t->path = strdup(path);
     if (t) t->times = calloc((size_t)n_steps * (size_t)trainer->record.n + 1, sizeof *t->times);
     if (!t || !t->path || !t->times) {
         yokei_tracer_free(t);
-        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d steps of %d instructions", n_steps, trainer->record.n);
+        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d steps of %d instructions", n_steps,
+                         trainer->record.n);
     }
     t->first_step = first_step;
     t->wanted = n_steps;
@@ -49,16 +51,23 @@ void yokei_tracer_free(struct yokei_tracer *t)
     free(t);
 }
 
-static bool is_traced(const struct yokei_tracer *t, int64_t step) { return step >= t->first_step && step < t->first_step + t->wanted; }
+static bool is_traced(const struct yokei_tracer *t, int64_t step)
+{
+    return step >= t->first_step && step < t->first_step + t->wanted;
+}
 
-void yokei_tracer_before(struct yokei_tracer *t, int64_t step) { yokei_trainer_exact(t->trainer, is_traced(t, step)); }
+void yokei_tracer_before(struct yokei_tracer *t, int64_t step)
+{
+    yokei_trainer_exact(t->trainer, is_traced(t, step));
+}
 
 yoke_status yokei_tracer_behind(struct yokei_tracer *t, int64_t step)
 {
     const struct yokei_record *record;
     if (!is_traced(t, step)) return YOKE_OK;
     YOKE_TRY(yokei_trainer_record(t->trainer, &record));
-    memcpy(t->times + (size_t)t->taken++ * (size_t)record->n, record->at, (size_t)record->n * sizeof *record->at);
+    memcpy(t->times + (size_t)t->taken++ * (size_t)record->n, record->at,
+           (size_t)record->n * sizeof *record->at);
     return YOKE_OK;
 }
 
@@ -69,7 +78,8 @@ static double bytes_of(const struct yoke_trainer *t, const struct yokei_instruct
 {
     const struct yokei_program *p = &t->plan.train;
     const int buffer = i->x >= 0 ? i->x : i->y;
-    if (i->kind == YOKEI_REDUCE) return (double)t->plan.state.bucket[i->bucket].n * (double)yoke_dtype_bytes(t->plan.state.wide);
+    if (i->kind == YOKEI_REDUCE)
+        return (double)t->plan.state.bucket[i->bucket].n * (double)yoke_dtype_bytes(t->plan.state.wide);
     if (yokei_is_message(i->kind)) return buffer >= 0 ? (double)p->buffer[buffer].bytes : 0;
     return yokei_instruction_cost(p, i).bytes;
 }
@@ -91,8 +101,16 @@ static double *words_of(const struct yokei_tracer *t, uint64_t origin_ns)
     double *words = malloc((n * YOKEI_TRACE_WORDS + n_times * 4 + 1) * sizeof *words), *w = words;
     for (int i = 0; words && i < p->n; i++) {
         const struct yokei_instruction *in = &p->instruction[i];
-        const double said[YOKEI_TRACE_WORDS] = { in->kind, in->layer, in->micro_batch, in->chunk, in->bucket, in->stream, in->recomputes,
-                                                 yokei_instruction_cost(p, in).flops, bytes_of(t->trainer, in), memory_at(t->trainer, i) };
+        const double said[YOKEI_TRACE_WORDS] = { in->kind,
+                                                 in->layer,
+                                                 in->micro_batch,
+                                                 in->chunk,
+                                                 in->bucket,
+                                                 in->stream,
+                                                 in->recomputes,
+                                                 yokei_instruction_cost(p, in).flops,
+                                                 bytes_of(t->trainer, in),
+                                                 memory_at(t->trainer, i) };
         memcpy(w, said, sizeof said);
         w += YOKEI_TRACE_WORDS;
     }
@@ -116,10 +134,13 @@ enum { SAID_WORDS = sizeof(struct said) / sizeof(double) };
 static yoke_status introduce(const struct yokei_tracer *t, struct yokei_trace *trace, struct said *all)
 {
     const struct yoke_trainer *trainer = t->trainer;
-    struct said mine = { .n = trainer->plan.train.n, .taken = t->taken, .host_id = (double)(yokei_host_id() >> 12) };
+    struct said mine = { .n = trainer->plan.train.n,
+                         .taken = t->taken,
+                         .host_id = (double)(yokei_host_id() >> 12) };
     gethostname(mine.host, sizeof mine.host - 1);
     yokei_text(mine.device, sizeof mine.device, "%s", yoke_device_info(trainer->device)->spec);
-    YOKE_TRY(yokei_ranks_gather(&trainer->config, (const double *)(const void *)&mine, SAID_WORDS, (double *)(void *)all));
+    YOKE_TRY(yokei_ranks_gather(&trainer->config, (const double *)(const void *)&mine, SAID_WORDS,
+                                (double *)(void *)all));
     trace->n_steps = t->taken;
     for (int r = 0; r < trace->n_ranks; r++) {
         struct yokei_trace_rank *rank = &trace->rank[r];
@@ -140,10 +161,11 @@ static yoke_status unpack(struct yokei_trace *trace, struct yokei_trace_rank *r,
     r->span = calloc(n_times + 1, sizeof *r->span);
     if (!r->list || !r->span) return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %zu instructions", n);
     for (size_t i = 0; i < n; i++, w += YOKEI_TRACE_WORDS)
-        r->list[i] = (struct yokei_trace_instruction){ (int)w[0], (int)w[1], (int)w[2], (int)w[3], (int)w[4], (int)w[5], (int)w[6],
-                                                       w[7], w[8], w[9] };
+        r->list[i] = (struct yokei_trace_instruction){ (int)w[0], (int)w[1], (int)w[2], (int)w[3], (int)w[4],
+                                                       (int)w[5], (int)w[6], w[7],      w[8],      w[9] };
     for (size_t i = 0; i < n_times; i++, w += 4)
-        r->span[i] = (struct yokei_trace_span){ w[0] + r->clock_offset, w[1] + r->clock_offset, w[2] + r->clock_offset, w[3] + r->clock_offset };
+        r->span[i] = (struct yokei_trace_span){ w[0] + r->clock_offset, w[1] + r->clock_offset,
+                                                w[2] + r->clock_offset, w[3] + r->clock_offset };
     return YOKE_OK;
 }
 
@@ -162,9 +184,12 @@ static yoke_status collect(const struct yokei_tracer *t, struct yokei_trace *tra
     const uint64_t origin = t->times[0].posted;
     yoke_status status = YOKE_OK;
     for (int r = 1; r < trace->n_ranks && !status; r++)
-        if (me == 0 || me == r) status = yokei_ranks_clock(c, r, origin, all[r].host_id == all[0].host_id, &offsets[r], &errors[r]);
+        if (me == 0 || me == r)
+            status = yokei_ranks_clock(c, r, origin, all[r].host_id == all[0].host_id, &offsets[r],
+                                       &errors[r]);
     double *words = words_of(t, origin);
-    if (!words && !status) status = yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d instructions", t->trainer->record.n);
+    if (!words && !status)
+        status = yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d instructions", t->trainer->record.n);
     status = yokei_ranks_all_well(c, status);
     for (int r = 0; r < trace->n_ranks && !status; r++) {
         struct yokei_trace_rank *rank = &trace->rank[r];
@@ -186,17 +211,20 @@ static yoke_status collect(const struct yokei_tracer *t, struct yokei_trace *tra
     return status;
 }
 
-static yoke_status write_file(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation, const char *path)
+static yoke_status write_file(const struct yokei_trace *trace,
+                              const struct yokei_trace_simulation *simulation, const char *path)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "trace %s: no host memory", path);
     yokei_trace_json(trace, simulation, to);
-    yoke_status status = fclose(to) ? yoke_fail(YOKE_ENOMEM, "trace %s: no host memory for its text", path) : YOKE_OK;
+    yoke_status status = fclose(to) ? yoke_fail(YOKE_ENOMEM, "trace %s: no host memory for its text", path)
+                                    : YOKE_OK;
     if (!status) status = yokei_file_write(path, text, bytes);
     free(text);
-    return status ? yoke_fail_context(status, "the trace was not written, all else of the run is complete") : YOKE_OK;
+    return status ? yoke_fail_context(status, "the trace was not written, all else of the run is complete")
+                  : YOKE_OK;
 }
 
 /* On rank 0: simulate and write. */
@@ -223,14 +251,18 @@ static void trace_free(struct yokei_trace *t)
 yoke_status yokei_tracer_finish(struct yokei_tracer *t)
 {
     const struct yokei_trainer_plan *p = &t->trainer->plan;
-    struct yokei_trace trace = { .mesh = p->mesh, .n_ranks = p->n_ranks, .first_step = t->first_step,
+    struct yokei_trace trace = { .mesh = p->mesh,
+                                 .n_ranks = p->n_ranks,
+                                 .first_step = t->first_step,
                                  .layers = (const yoke_layer *const *)t->trainer->model->layer };
     if (t->finished || !t->taken) return YOKE_OK;
     t->finished = true;
     yokei_trainer_exact(t->trainer, false);
     struct said *all = calloc((size_t)p->n_ranks, sizeof *all);
     trace.rank = calloc((size_t)p->n_ranks, sizeof *trace.rank);
-    yoke_status status = all && trace.rank ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d ranks", p->n_ranks);
+    yoke_status status = all && trace.rank
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d ranks", p->n_ranks);
     if (!status) status = collect(t, &trace, all);
     if (!status && p->rank == 0) {
         yokei_ranks_busy(&t->trainer->config, "writing a trace");
@@ -244,7 +276,11 @@ yoke_status yokei_tracer_finish(struct yokei_tracer *t)
 
 yoke_status yokei_tracer_status(struct yokei_tracer *t)
 {
-    return yokei_ranks_all_well(&t->trainer->config, t->status ? yoke_fail(t->status, "%s", t->text) : YOKE_OK);
+    return yokei_ranks_all_well(&t->trainer->config,
+                                t->status ? yoke_fail(t->status, "%s", t->text) : YOKE_OK);
 }
 
-const struct yokei_trace_summary *yokei_tracer_summary(const struct yokei_tracer *t) { return t->summary.n_steps ? &t->summary : NULL; }
+const struct yokei_trace_summary *yokei_tracer_summary(const struct yokei_tracer *t)
+{
+    return t->summary.n_steps ? &t->summary : NULL;
+}

@@ -36,7 +36,7 @@ struct yokei_trace_rank {
     double clock_offset, clock_error;
     int n;
     struct yokei_trace_instruction *list;
-    struct yokei_trace_span *span;    /* [n_steps][n] */
+    struct yokei_trace_span *span; /* [n_steps][n] */
 };
 
 struct yokei_trace {
@@ -46,7 +46,8 @@ struct yokei_trace {
     const yoke_layer *const *layers;
     struct yokei_trace_rank *rank;
 };
-static inline struct yokei_trace_span *yokei_trace_span_of(const struct yokei_trace *t, int rank, int step, int n)
+static inline struct yokei_trace_span *yokei_trace_span_of(const struct yokei_trace *t, int rank, int step,
+                                                           int n)
 {
     return &t->rank[rank].span[(size_t)step * (size_t)t->rank[rank].n + (size_t)n];
 }
@@ -54,30 +55,33 @@ static inline struct yokei_trace_span *yokei_trace_span_of(const struct yokei_tr
 /** The result of the comparison with the simulator. All values are medians over the steps. */
 struct yokei_trace_summary {
     int n_steps;
-    double measured, simulated;           /* seconds of a step, from the first instruction of any rank to the last */
+    double measured, simulated; /* seconds of a step, from the first instruction of any rank to the last */
     double bubble_measured, bubble_simulated;
-    double compute;                       /* seconds in which the busiest rank computes: passes, zeroing, norms, optimizer */
+    double compute; /* seconds in which the busiest rank computes: passes, zeroing, norms, optimizer */
     /* seconds of that rank's sums, messages and agreement; each counts from the moment when all its ranks are
      * there */
     double communication;
-    double clock_error;                   /* the largest of all ranks */
+    double clock_error; /* the largest of all ranks */
 };
 
 /** The simulated step of a trace. */
 struct yokei_trace_simulation {
-    struct yokei_schedule schedule;       /* one line per stage of each replica */
+    struct yokei_schedule schedule; /* one line per stage of each replica */
     struct yokei_costs costs;
     struct yokei_timeline timeline;
-    struct yokei_trace_span **span;       /* [lines][instructions of the line's first rank]; only begin and end are set */
+    struct yokei_trace_span *
+        *span; /* [lines][instructions of the line's first rank]; only begin and end are set */
     int n_lines;
     struct yokei_trace_summary summary;
 };
 /** YOKE_ENOMEM; YOKE_ECONFIG if the trace does not follow a schedule. */
-yoke_status yokei_trace_simulate(const struct yokei_trace *trace, struct yokei_trace_simulation *simulation_out);
+yoke_status yokei_trace_simulate(const struct yokei_trace *trace,
+                                 struct yokei_trace_simulation *simulation_out);
 void yokei_trace_simulation_free(struct yokei_trace_simulation *simulation);
 
 /** Write the trace and the simulation as JSON text. */
-void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation, FILE *to);
+void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation,
+                      FILE *to);
 
 /* ---- collecting a trace during a run ---- */
 struct yokei_tracer; /* one per rank */
@@ -85,7 +89,8 @@ struct yokei_tracer; /* one per rank */
  * Create the tracer of n_steps steps, beginning with first_step. Only rank 0 uses `path`, the file for the
  * trace.
  */
-yoke_status yokei_tracer_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer, struct yokei_tracer **tracer_out);
+yoke_status yokei_tracer_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer,
+                                struct yokei_tracer **tracer_out);
 void yokei_tracer_free(struct yokei_tracer *tracer);
 /** Call these functions before and after each step. */
 void yokei_tracer_before(struct yokei_tracer *tracer, int64_t step);

@@ -32,26 +32,33 @@ const struct yokei_memory_part yokei_memory_parts[] = {
 
 static size_t of_program(const struct yokei_program *p)
 {
-    return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer +
-           (size_t)p->planner.capacity * sizeof *p->planner.ops + (size_t)p->n_micro_batches * sizeof *p->micro_batch +
-           (size_t)p->n_zeroed * sizeof *p->zeroed;
+    return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer
+           + (size_t)p->planner.capacity * sizeof *p->planner.ops
+           + (size_t)p->n_micro_batches * sizeof *p->micro_batch + (size_t)p->n_zeroed * sizeof *p->zeroed;
 }
 
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)
 {
-    const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence), wide = yoke_dtype_bytes(p->state.wide);
-    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide, batch = 2 * n_tokens * sizeof(int32_t);
-    return losses + norms + batch + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank)) +
-           of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
+    const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence),
+                 wide = yoke_dtype_bytes(p->state.wide);
+    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide,
+                 batch = 2 * n_tokens * sizeof(int32_t);
+    return losses + norms + batch
+           + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank))
+           + of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
 }
 
-yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
-                                 struct yokei_memory_rank *out)
+yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
+                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *out)
 {
     const struct yoke_device_info *info = yoke_device_info(device);
     uint64_t available = 0, total = 0;
-    *out = (struct yokei_memory_rank){ .report = plan->report, .is_limited = config->memory_limit > 0, .host_visible = info->host_visible,
-                                       .micro_batch = plan->micro_batch, .divided = plan->state.divided_bytes, .undivided = plan->state.undivided_bytes };
+    *out = (struct yokei_memory_rank){ .report = plan->report,
+                                       .is_limited = config->memory_limit > 0,
+                                       .host_visible = info->host_visible,
+                                       .micro_batch = plan->micro_batch,
+                                       .divided = plan->state.divided_bytes,
+                                       .undivided = plan->state.undivided_bytes };
     memcpy(out->device, info->spec, YOKE_MIN(sizeof out->device, sizeof info->spec));
     YOKE_TRY(yoke_device_memory(device, &available, &total));
     if (info->host_visible && !out->is_limited) out->taken = yokei_ranks_taken(config);
@@ -63,12 +70,26 @@ yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_
 }
 
 /* The values are sent as doubles. Sizes are below 2^53, and the device's name is copied byte by byte. */
-enum { N_PARTS = YOKE_COUNT(yokei_memory_parts) - 1, HAVE = N_PARTS, TAKEN, LIMITED, VISIBLE, POOL, MICRO_BATCH, DIVIDED, UNDIVIDED, DEVICE, WORDS = DEVICE + 4 };
-_Static_assert(sizeof(((struct yokei_memory_rank *)0)->device) == 4 * sizeof(double), "a device's name goes into four words");
+enum {
+    N_PARTS = YOKE_COUNT(yokei_memory_parts) - 1,
+    HAVE = N_PARTS,
+    TAKEN,
+    LIMITED,
+    VISIBLE,
+    POOL,
+    MICRO_BATCH,
+    DIVIDED,
+    UNDIVIDED,
+    DEVICE,
+    WORDS = DEVICE + 4
+};
+_Static_assert(sizeof(((struct yokei_memory_rank *)0)->device) == 4 * sizeof(double),
+               "a device's name goes into four words");
 
 static void say(const struct yokei_memory_rank *rank, double words[WORDS])
 {
-    for (int i = 0; i < N_PARTS; i++) words[i] = (double)yokei_memory_part_of(&rank->report, &yokei_memory_parts[i]);
+    for (int i = 0; i < N_PARTS; i++)
+        words[i] = (double)yokei_memory_part_of(&rank->report, &yokei_memory_parts[i]);
     words[HAVE] = (double)rank->have;
     words[TAKEN] = (double)rank->taken;
     words[LIMITED] = rank->is_limited;
@@ -82,24 +103,30 @@ static void say(const struct yokei_memory_rank *rank, double words[WORDS])
 
 static void hear(const double words[WORDS], struct yokei_memory_rank *rank)
 {
-    *rank = (struct yokei_memory_rank){ .report.size = sizeof rank->report, .have = (uint64_t)words[HAVE],
-                                        .taken = (uint64_t)words[TAKEN], .is_limited = words[LIMITED] != 0,
-                                        .host_visible = words[VISIBLE] != 0, .pool = (uint64_t)words[POOL],
-                                        .micro_batch = (int64_t)words[MICRO_BATCH], .divided = (size_t)words[DIVIDED],
+    *rank = (struct yokei_memory_rank){ .report.size = sizeof rank->report,
+                                        .have = (uint64_t)words[HAVE],
+                                        .taken = (uint64_t)words[TAKEN],
+                                        .is_limited = words[LIMITED] != 0,
+                                        .host_visible = words[VISIBLE] != 0,
+                                        .pool = (uint64_t)words[POOL],
+                                        .micro_batch = (int64_t)words[MICRO_BATCH],
+                                        .divided = (size_t)words[DIVIDED],
                                         .undivided = (size_t)words[UNDIVIDED] };
-    for (int i = 0; i < N_PARTS; i++) *(size_t *)(void *)((char *)&rank->report + yokei_memory_parts[i].offset) = (size_t)words[i];
+    for (int i = 0; i < N_PARTS; i++)
+        *(size_t *)(void *)((char *)&rank->report + yokei_memory_parts[i].offset) = (size_t)words[i];
     memcpy(rank->device, &words[DEVICE], sizeof rank->device);
     rank->device[sizeof rank->device - 1] = 0;
 }
 
-yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
-                                struct yokei_memory_rank *ranks_out)
+yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device,
+                                const struct yokei_trainer_plan *plan, struct yokei_memory_rank *ranks_out)
 {
     struct yokei_memory_rank mine = { .report = plan->report };
     double words[WORDS], *all = calloc((size_t)plan->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
     const yoke_status own = yokei_memory_of_rank(config, device, plan, &mine);
-    say(&mine, words); /* a rank whose own values failed takes part too, because the other ranks wait for it */
+    say(&mine,
+        words); /* a rank whose own values failed takes part too, because the other ranks wait for it */
     yoke_status status = plan->n_ranks > 1 ? yokei_ranks_gather(config, words, WORDS, all) : YOKE_OK;
     if (plan->n_ranks == 1) memcpy(all, words, sizeof words);
     for (int r = 0; r < plan->n_ranks && !status; r++) hear(all + (size_t)r * WORDS, &ranks_out[r]);
@@ -114,7 +141,8 @@ double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke
     return (double)(report->total + (!rank->is_limited && rank->host_visible ? beside : 0));
 }
 
-double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int *rank_out, double *needs_out)
+double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
+                             int *rank_out, double *needs_out)
 {
     double worst = -INFINITY;
     for (int r = 0; r < n_ranks; r++) {
@@ -124,7 +152,8 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
             if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
             sum += need[o];
             taken += (double)ranks[o].taken;
-            have = fmin(have, (double)ranks[o].have); /* the ranks measured their free memory at different times */
+            have = fmin(have,
+                        (double)ranks[o].have); /* the ranks measured their free memory at different times */
             is_most = is_most && (need[o] < need[r] || (need[o] == need[r] && o > r));
         }
         if (!is_most || !(sum - have - taken > worst)) continue;
@@ -147,7 +176,8 @@ static bool are_alike(const struct yokei_memory_rank *a, const struct yokei_memo
     return alike;
 }
 
-void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context)
+void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks,
+                       void (*line)(void *context, const char *text), void *context)
 {
     char text[160];
     size_t sum = 0;
@@ -156,14 +186,17 @@ void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void 
         sum += ranks[r].report.total;
         if (ranks[r].report.total > ranks[most].report.total) most = r;
     }
-    if (n_ranks == 1) yokei_text(text, sizeof text, "memory %.1f MiB on %s (--verbose: by part)", mib(sum), ranks[0].device);
+    if (n_ranks == 1)
+        yokei_text(text, sizeof text, "memory %.1f MiB on %s (--verbose: by part)", mib(sum),
+                   ranks[0].device);
     else
-        yokei_text(text, sizeof text, "memory %.1f MiB, most on rank %d (%s): %.1f MiB (--verbose: by part)", mib(sum), most, ranks[most].device,
-                   mib(ranks[most].report.total));
+        yokei_text(text, sizeof text, "memory %.1f MiB, most on rank %d (%s): %.1f MiB (--verbose: by part)",
+                   mib(sum), most, ranks[most].device, mib(ranks[most].report.total));
     line(context, text);
 }
 
-void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context)
+void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks,
+                        void (*line)(void *context, const char *text), void *context)
 {
     char text[512], who[48];
     yokei_text(text, sizeof text, "%-12s %-9s", "memory, MiB", "device");
@@ -174,8 +207,10 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void
     line(context, text);
     for (int r = 0, end; r < n_ranks; r = end) {
         for (end = r + 1; end < n_ranks && are_alike(&ranks[r], &ranks[end]);) end++;
-        if (end == r + 1) yokei_text(who, sizeof who, "rank %d", r);
-        else yokei_text(who, sizeof who, "ranks %d-%d", r, end - 1);
+        if (end == r + 1)
+            yokei_text(who, sizeof who, "rank %d", r);
+        else
+            yokei_text(who, sizeof who, "ranks %d-%d", r, end - 1);
         yokei_text(text, sizeof text, "%-12s %-9s", who, ranks[r].device);
         for (const struct yokei_memory_part *p = yokei_memory_parts; p->name; p++) {
             const size_t at = strlen(text);

@@ -12,15 +12,16 @@
 struct yokei_memory_rank {
     struct yoke_memory_report report;
     char device[32];
-    uint64_t have;       /* bytes: the rank's limit, or its free memory */
+    uint64_t have; /* bytes: the rank's limit, or its free memory */
     /* The bytes that the run's communicators have already allocated from this rank's memory. `have` does not
      * include these bytes, unless `have` is a limit. */
     uint64_t taken;
-    bool is_limited;     /* `have` is a given limit for the bytes that this rank alone allocates on its device */
-    bool host_visible;   /* the host can access the device's memory */
-    uint64_t pool;       /* ranks with the same number allocate from the same memory */
+    bool is_limited; /* `have` is a given limit for the bytes that this rank alone allocates on its device */
+    bool host_visible; /* the host can access the device's memory */
+    uint64_t pool;     /* ranks with the same number allocate from the same memory */
     int64_t micro_batch;
-    size_t divided, undivided; /* bytes of moments and masters, if replicas divide them: this rank's part, and the whole */
+    size_t divided, undivided; /* bytes of moments and masters, if replicas divide them: this rank's part, and
+                                  the whole */
 };
 
 /** The parts of a report in their order, for tables and files. The last row has no name. */
@@ -29,7 +30,8 @@ struct yokei_memory_part {
     size_t offset;            /* offset of a size_t in struct yoke_memory_report */
 };
 extern const struct yokei_memory_part yokei_memory_parts[];
-static inline size_t yokei_memory_part_of(const struct yoke_memory_report *report, const struct yokei_memory_part *part)
+static inline size_t yokei_memory_part_of(const struct yoke_memory_report *report,
+                                          const struct yokei_memory_part *part)
 {
     return *(const size_t *)(const void *)((const char *)report + part->offset);
 }
@@ -37,11 +39,11 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
 /** The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
 /** Fill in what this rank knows of itself. With config->memory_limit 0, `have` is the free memory. */
-yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
-                                 struct yokei_memory_rank *rank_out);
+yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
+                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *rank_out);
 /** Gather the memory of all ranks [plan->n_ranks]. Collective. */
-yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
-                                struct yokei_memory_rank *ranks_out);
+yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device,
+                                const struct yokei_trainer_plan *plan, struct yokei_memory_rank *ranks_out);
 /** The bytes that would count against the rank's `have` if this were the rank's report. */
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report);
 /**
@@ -50,17 +52,21 @@ double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke
  * with the largest need. `needs_out` may be NULL. Otherwise *needs_out is the need of that rank, or of all
  * ranks that share its memory together.
  */
-double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int *rank_out, double *needs_out);
+double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
+                             int *rank_out, double *needs_out);
 /**
  * YOKE_OK if all ranks fit. Otherwise all ranks return YOKE_ENOMEM with the cheapest change that fits. The
  * search for this change is collective.
  */
-yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device,
+                               const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks);
 /** One line: the largest need of a rank, and the need of all ranks together. */
-void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
+void yokei_memory_line(const struct yokei_memory_rank *ranks, int n_ranks,
+                       void (*line)(void *context, const char *text), void *context);
 /** The table has one row for each run of consecutive ranks with the same numbers. */
-void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void (*line)(void *context, const char *text), void *context);
+void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks,
+                        void (*line)(void *context, const char *text), void *context);
 
 /* ---- replicas.c ---- */
 /**
@@ -69,7 +75,8 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks, void
  * bytes that each replica has left beside its other memory. The rank with the least memory counts for its
  * replica.
  */
-yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out);
+yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks,
+                              int64_t *shares_out, bool *uneven_out);
 
 /* ---- remedy.c: changes with which a run fits ---- */
 
@@ -78,15 +85,17 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_
  * configuration. n is the number of ranks of the run. need_out[r] is INFINITY if such a rank cannot be
  * planned. config->micro_batch is an upper limit; 0 means unchanged.
  */
-typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config, int n_planned, double *need_out);
+typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config,
+                                        int n_planned, double *need_out);
 /** One answer of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
-double yokei_memory_asked(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
-                          const struct yokei_memory_rank *ranks, int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned);
+double yokei_memory_asked(const yoke_model *model, yoke_device *device,
+                          const struct yoke_trainer_config *config, const struct yokei_memory_rank *ranks,
+                          int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned);
 struct yokei_memory_run {
     const yoke_model *model;
     const struct yoke_trainer_config *config; /* includes the shares */
     const struct yokei_mesh *mesh;
-    const struct yokei_memory_rank *ranks;    /* [n_ranks] */
+    const struct yokei_memory_rank *ranks; /* [n_ranks] */
     int n_ranks;
 };
 /**

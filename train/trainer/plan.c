@@ -11,34 +11,42 @@ enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
 static yoke_status check_config(const yoke_model *model, struct yoke_trainer_config *c)
 {
     if (c->size != sizeof *c)
-        return yoke_fail(YOKE_EINVAL, "trainer: the configuration's size is %zu, not %zu: use YOKE_TRAINER_CONFIG_INIT", c->size,
-                         sizeof *c);
+        return yoke_fail(YOKE_EINVAL,
+                         "trainer: the configuration's size is %zu, not %zu: use YOKE_TRAINER_CONFIG_INIT",
+                         c->size, sizeof *c);
     if (model->n_layers < 1) return yoke_fail(YOKE_ECONFIG, "trainer: the model has no layers");
-    if (c->precision != YOKE_F32 && c->precision != YOKE_F16 && c->precision != YOKE_BF16 && c->precision != YOKE_F64)
-        return yoke_fail(YOKE_ECONFIG, "trainer: precision %s is none of f32, bf16, f16", yoke_dtype_name(c->precision));
+    if (c->precision != YOKE_F32 && c->precision != YOKE_F16 && c->precision != YOKE_BF16
+        && c->precision != YOKE_F64)
+        return yoke_fail(YOKE_ECONFIG, "trainer: precision %s is none of f32, bf16, f16",
+                         yoke_dtype_name(c->precision));
     if (c->batch == 0) c->batch = DEFAULT_BATCH;
     if (c->bucket_bytes == 0) c->bucket_bytes = DEFAULT_BUCKET;
     if (c->beta1 == 0) c->beta1 = 0.9;
     if (c->beta2 == 0) c->beta2 = 0.95;
     if (c->eps == 0) c->eps = 1e-8;
     if (c->batch < 1 || c->micro_batch < 0 || c->micro_batch > c->batch)
-        return yoke_fail(YOKE_ECONFIG, "batch %lld and micro-batch %lld: the batch must be at least 1 and the micro-batch at most the batch",
-                         (long long)c->batch, (long long)c->micro_batch);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "batch %lld and micro-batch %lld: the batch must be at least 1 and the micro-batch at most the batch",
+            (long long)c->batch, (long long)c->micro_batch);
     if (c->sequence < 1)
-        return yoke_fail(YOKE_ECONFIG, "sequence %lld: tokens per sequence must be at least 1", (long long)c->sequence);
+        return yoke_fail(YOKE_ECONFIG, "sequence %lld: tokens per sequence must be at least 1",
+                         (long long)c->sequence);
     if ((double)c->batch * (double)c->sequence > 2e9)
-        return yoke_fail(YOKE_ECONFIG, "batch %lld of sequences of %lld tokens: more than 2e9 tokens a step; lower one of them",
-                         (long long)c->batch, (long long)c->sequence);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "batch %lld of sequences of %lld tokens: more than 2e9 tokens a step; lower one of them",
+            (long long)c->batch, (long long)c->sequence);
     const struct {
         const char *name;
         double value, least, below;
-    } reals[] = { { "beta1", c->beta1, 0, 1 }, { "beta2", c->beta2, 0, 1 }, { "eps", c->eps, 0, 1 },
-                  { "weight_decay", c->weight_decay, 0, 1e3 }, { "clip", c->clip, 0, 1e30 },
-                  { "loss_scale", c->loss_scale, 0, 1e30 } };
+    } reals[] = { { "beta1", c->beta1, 0, 1 },  { "beta2", c->beta2, 0, 1 },
+                  { "eps", c->eps, 0, 1 },      { "weight_decay", c->weight_decay, 0, 1e3 },
+                  { "clip", c->clip, 0, 1e30 }, { "loss_scale", c->loss_scale, 0, 1e30 } };
     for (size_t i = 0; i < YOKE_COUNT(reals); i++)
         if (!(reals[i].value >= reals[i].least && reals[i].value < reals[i].below))
-            return yoke_fail(YOKE_ECONFIG, "%s is %g; it must lie in [%g, %g)", reals[i].name, reals[i].value, reals[i].least,
-                             reals[i].below);
+            return yoke_fail(YOKE_ECONFIG, "%s is %g; it must lie in [%g, %g)", reals[i].name, reals[i].value,
+                             reals[i].least, reals[i].below);
     return YOKE_OK;
 }
 
@@ -50,8 +58,10 @@ static yoke_status check_sequence(const struct yokei_parameters *ps, int64_t seq
 {
     for (int i = 0; i < ps->n; i++)
         if (strcmp(ps->item[i].name, "wpe.weight") == 0 && ps->item[i].shape[0] < sequence)
-            return yoke_fail(YOKE_ECONFIG, "sequence %lld is longer than the model's %lld positions: lower --sequence, or raise n_positions",
-                             (long long)sequence, (long long)ps->item[i].shape[0]);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "sequence %lld is longer than the model's %lld positions: lower --sequence, or raise n_positions",
+                (long long)sequence, (long long)ps->item[i].shape[0]);
     return YOKE_OK;
 }
 
@@ -68,26 +78,35 @@ static yoke_status share_out(const struct yoke_trainer_config *c, struct yokei_t
     for (int r = 0; r < n; r++) {
         p->shares[r] = c->shares ? c->shares[r] : c->batch / n + (r < c->batch % n);
         if (p->shares[r] < 0)
-            return yoke_fail(YOKE_ECONFIG, "the share of %s %d is %lld sequences: give 0 or more", who, r, (long long)p->shares[r]);
+            return yoke_fail(YOKE_ECONFIG, "the share of %s %d is %lld sequences: give 0 or more", who, r,
+                             (long long)p->shares[r]);
         p->first[r] = sum;
         sum += p->shares[r];
     }
     if (sum != c->batch)
-        return yoke_fail(YOKE_ECONFIG, "the shares of %d %ss add up to %lld sequences, but the batch is %lld: make them equal", n, who,
-                         (long long)sum, (long long)c->batch);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "the shares of %d %ss add up to %lld sequences, but the batch is %lld: make them equal", n, who,
+            (long long)sum, (long long)c->batch);
     p->micro_batch = yokei_mesh_micro_batch(&p->mesh, p->shares[p->mesh.d], c->micro_batch);
     return YOKE_OK;
 }
 
-static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, uint64_t hash)
+static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                          uint64_t hash)
 {
     const struct yokei_mesh *m = &p->mesh;
-    const int facts[] = { m->data, m->pipeline, m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel, c->zero, c->zero_shares != NULL };
+    const int facts[] = {
+        m->data, m->pipeline,           m->widths ? 0 : m->tensor, m->chunks, c->sequence_parallel,
+        c->zero, c->zero_shares != NULL
+    };
     hash = yokei_hash(facts, sizeof facts, hash);
     hash = yokei_hash(p->zero_shares, (size_t)m->data * sizeof *p->zero_shares, hash);
     if (m->widths) hash = yokei_hash(m->widths, (size_t)m->pipeline * sizeof *m->widths, hash);
-    if (c->stage_blocks) hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
-    if (p->tensor_shares) hash = yokei_hash(p->tensor_shares, (size_t)p->n_tensor_shares * sizeof *p->tensor_shares, hash);
+    if (c->stage_blocks)
+        hash = yokei_hash(c->stage_blocks, (size_t)(m->pipeline * m->chunks) * sizeof *c->stage_blocks, hash);
+    if (p->tensor_shares)
+        hash = yokei_hash(p->tensor_shares, (size_t)p->n_tensor_shares * sizeof *p->tensor_shares, hash);
     if (c->pipeline_kind) hash = yokei_hash(c->pipeline_kind, strlen(c->pipeline_kind), hash);
     return c->recompute ? yokei_hash(c->recompute, strlen(c->recompute), hash) : hash;
 }
@@ -103,10 +122,13 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
     const int d = yokei_mesh_at(&p->mesh, r).d, first = yokei_mesh_rank(&p->mesh, d, 0, 0);
     const double own = all[r * SAID + SAID_MICRO_BATCH], its = all[first * SAID + SAID_MICRO_BATCH];
     if (own != its)
-        return yoke_fail(YOKE_EMISMATCH, "trainer: ranks %d and %d of one replica have micro-batches of %.0f and %.0f sequences: give them the same",
-                         first, r, its, own);
+        return yoke_fail(
+            YOKE_EMISMATCH,
+            "trainer: ranks %d and %d of one replica have micro-batches of %.0f and %.0f sequences: give them the same",
+            first, r, its, own);
     p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
-    const struct yokei_mesh at = yokei_mesh_at(&p->mesh, r); /* shards of different sizes may have different buckets */
+    const struct yokei_mesh at = yokei_mesh_at(&p->mesh,
+                                               r); /* shards of different sizes may have different buckets */
     if (at.t <= p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
     return YOKE_OK;
 }
@@ -114,8 +136,10 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
 /* Check the values that must be equal on all ranks, and gather the values that differ. */
 static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
-    uint64_t facts[12] = { (uint64_t)c->precision, (uint64_t)c->batch, (uint64_t)c->sequence, c->bucket_bytes, c->seed };
-    memcpy(&facts[5], (double[]){ c->beta1, c->beta2, c->eps, c->weight_decay, c->clip, c->loss_scale }, 6 * sizeof(double));
+    uint64_t facts[12] = { (uint64_t)c->precision, (uint64_t)c->batch, (uint64_t)c->sequence, c->bucket_bytes,
+                           c->seed };
+    memcpy(&facts[5], (double[]){ c->beta1, c->beta2, c->eps, c->weight_decay, c->clip, c->loss_scale },
+           6 * sizeof(double));
     uint64_t hash = yokei_hash(facts, sizeof facts, (uint64_t)c->scale_interval);
     hash = yokei_hash(p->shares, (size_t)p->mesh.data * sizeof *p->shares, hash);
     hash = hash_mesh(c, p, hash);
@@ -132,10 +156,13 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine);
     for (int r = 0; r < p->n_ranks && !status; r++) {
         if (all[r * SAID] != all[0])
-            status = yoke_fail(YOKE_EMISMATCH,
-                               "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "
-                               "give all ranks the same", r);
-        else if (!status) status = note_micro_batch(p, r, all);
+            status = yoke_fail(
+                YOKE_EMISMATCH,
+                "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "
+                "give all ranks the same",
+                r);
+        else if (!status)
+            status = note_micro_batch(p, r, all);
     }
     free(all);
     return status;
@@ -147,7 +174,8 @@ static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
         *kind_out = (enum yokei_pipeline_kind)k;
         if (!strcmp(yokei_pipeline_names[k], name)) return YOKE_OK;
     }
-    return yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
+    return yoke_fail(YOKE_ECONFIG,
+                     "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
 }
 
 /*
@@ -160,10 +188,12 @@ static int users_lines(const struct yokei_pipeline *shape, const struct yokei_sc
 }
 
 /* The lines of replica d, either generated or from the user's schedule. They are checked. */
-static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d, struct yokei_schedule *made_out)
+static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users,
+                                    int d, struct yokei_schedule *made_out)
 {
     if (users->n_ranks)
-        return yokei_schedule_check_pipeline(&(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
+        return yokei_schedule_check_pipeline(
+            &(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
     YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
     const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
     if (status) yokei_schedule_free(made_out);
@@ -174,28 +204,42 @@ static yoke_status replica_schedule(const struct yokei_pipeline *shape, const st
  * Make the schedule, and find the line of this rank's stage. Every rank checks all replicas, so all ranks
  * refuse an error in any of them.
  */
-static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, struct yokei_schedule *out, int *own_out)
+static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                                 struct yokei_schedule *out, int *own_out)
 {
     const struct yokei_mesh *m = &p->mesh;
-    struct yokei_pipeline shape = { .n_stages = m->pipeline, .n_chunks = m->chunks, .n_buckets = p->n_buckets,
-                                    .recompute = p->stage_recomputes, .tied = p->has_tied };
+    struct yokei_pipeline shape = { .n_stages = m->pipeline,
+                                    .n_chunks = m->chunks,
+                                    .n_buckets = p->n_buckets,
+                                    .recompute = p->stage_recomputes,
+                                    .tied = p->has_tied };
     struct yokei_schedule users = { 0, NULL };
-    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind : m->chunks > 1 ? "interleaved" : "1f1b", &shape.kind));
+    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind
+                     : m->chunks > 1  ? "interleaved"
+                                      : "1f1b",
+                     &shape.kind));
     if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
     yoke_status status = YOKE_OK;
     if (c->schedule && users.n_ranks != m->pipeline * m->data && users.n_ranks != m->pipeline)
-        status = yoke_fail(YOKE_ECONFIG, "the schedule has %d lines for %d stages in %d replicas: give one line per stage, or one per stage of each "
-                                         "replica, replica after replica", users.n_ranks, m->pipeline, m->data);
+        status = yoke_fail(
+            YOKE_ECONFIG,
+            "the schedule has %d lines for %d stages in %d replicas: give one line per stage, or one per stage of each "
+            "replica, replica after replica",
+            users.n_ranks, m->pipeline, m->data);
     for (int d = 0; d < m->data && !status; d++) {
         struct yokei_schedule made = { 0, NULL };
         shape.n_micro_batches = p->n_micro_batches[d];
         status = replica_schedule(&shape, &users, d, &made);
-        if (!status && d == m->d) *out = made;
-        else yokei_schedule_free(&made);
+        if (!status && d == m->d)
+            *out = made;
+        else
+            yokei_schedule_free(&made);
     }
     *own_out = c->schedule ? users_lines(&shape, &users, m->d) + m->s : m->s;
-    if (c->schedule && !status) *out = users;
-    else yokei_schedule_free(&users);
+    if (c->schedule && !status)
+        *out = users;
+    else
+        yokei_schedule_free(&users);
     return status;
 }
 
@@ -204,7 +248,8 @@ static yoke_status make_schedule(const struct yoke_trainer_config *c, const stru
  * most. Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue
  * the sums of their F and B in different orders.
  */
-static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions, const struct yokei_trainer_plan *p, size_t *bytes_out)
+static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
+                                 const struct yokei_trainer_plan *p, size_t *bytes_out)
 {
     struct yokei_job job = p->train_job;
     *bytes_out = 0;
@@ -223,12 +268,14 @@ static yoke_status most_of_group(const struct yoke_trainer_config *c, const stru
  * the least memory is used. Short segments keep more inputs, and they keep them for every micro-batch in
  * flight. Long segments keep more of the stash of one micro-batch. The length changes no bit of the results.
  */
-static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions, struct yokei_trainer_plan *p)
+static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
+                               struct yokei_trainer_plan *p)
 {
     int longest = 0;
     bool any = false;
     for (int l = 0; l < p->train_job.n_layers; l++) any = any || p->recomputed[l];
-    for (int k = 0; k < p->mesh.chunks && any; k++) longest = YOKE_MAX(longest, p->chunk[k].end - p->chunk[k].first);
+    for (int k = 0; k < p->mesh.chunks && any; k++)
+        longest = YOKE_MAX(longest, p->chunk[k].end - p->chunk[k].first);
     if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
     int best = 0;
     size_t least = 0, bytes;
@@ -248,10 +295,17 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     struct yokei_schedule schedule = { 0, NULL };
     int own = 0;
     YOKE_TRY_GOTO(make_schedule(c, p, &schedule, &own), free_schedule);
-    p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer, .n_layers = model->n_layers,
-                                       .n_chunks = p->mesh.chunks, .chunk = p->chunk, .recomputed = p->recomputed,
-                                       .parameters = &p->parameters, .state = &p->state, .device = device, .place = p->place,
-                                       .T = c->sequence, .n_sequences = p->shares[p->mesh.d],
+    p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer,
+                                       .n_layers = model->n_layers,
+                                       .n_chunks = p->mesh.chunks,
+                                       .chunk = p->chunk,
+                                       .recomputed = p->recomputed,
+                                       .parameters = &p->parameters,
+                                       .state = &p->state,
+                                       .device = device,
+                                       .place = p->place,
+                                       .T = c->sequence,
+                                       .n_sequences = p->shares[p->mesh.d],
                                        .micro_batch = p->micro_batch };
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
@@ -264,7 +318,8 @@ free_schedule:
     return status;
 }
 
-static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device, struct yokei_trainer_plan *p)
+static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device,
+                          struct yokei_trainer_plan *p)
 {
     const struct yokei_program *all[] = { &p->train, &p->evaluate, &p->logits }, *most = all[0];
     struct yokei_program_parts parts;
@@ -284,7 +339,8 @@ static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device
     p->report.received = parts.received;
     p->report.unused = parts.unused;
     p->report.host = yokei_memory_of_host(c, p);
-    return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared, &p->report.staging);
+    return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared,
+                                  &p->report.staging);
 }
 
 /*
@@ -293,12 +349,14 @@ static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device
  */
 static bool forgets(const yoke_layer *layer, const char *what)
 {
-    if (!layer->in || !layer->type->backward_input || layer->type->gradient_until == YOKE_UNTIL_F) return false;
+    if (!layer->in || !layer->type->backward_input || layer->type->gradient_until == YOKE_UNTIL_F)
+        return false;
     return !strcmp(what, "full") || (!strcmp(what, "attention") && !strcmp(layer->type->name, "attention"));
 }
 
 /* Parse "none", "attention" or "full", given once for all stages or once per stage, separated by commas. */
-static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_trainer_config *c,
+                                     struct yokei_trainer_plan *p)
 {
     const char *at = c->recompute ? c->recompute : "none";
     const bool for_each = strchr(at, ',') != NULL;
@@ -309,24 +367,30 @@ static yoke_status choose_recomputed(const yoke_model *model, const struct yoke_
         const char *const *word = yokei_recompute_words;
         while (*word && strcmp(*word, what) != 0) word++;
         if (!*word)
-            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": \"%s\" is none of none, attention, full (once, or for each of %d stages by commas)",
-                             c->recompute, what, p->mesh.pipeline);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "recompute \"%s\": \"%s\" is none of none, attention, full (once, or for each of %d stages by commas)",
+                c->recompute, what, p->mesh.pipeline);
         p->stage_recomputes[s] = strcmp(what, "none") != 0;
-        for (int l = 0; l < model->n_layers && s == p->mesh.s; l++) p->recomputed[l] = p->held[l] && forgets(model->layer[l], what);
+        for (int l = 0; l < model->n_layers && s == p->mesh.s; l++)
+            p->recomputed[l] = p->held[l] && forgets(model->layer[l], what);
         if (!for_each) continue;
         at += length;
         if ((*at == ',') != (s + 1 < p->mesh.pipeline))
-            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": give one word, or one for each of %d stages", c->recompute, p->mesh.pipeline);
+            return yoke_fail(YOKE_ECONFIG, "recompute \"%s\": give one word, or one for each of %d stages",
+                             c->recompute, p->mesh.pipeline);
         at += *at == ',';
     }
     return YOKE_OK;
 }
 
 /* Cut the model into the layers of every stage and of this rank. */
-static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config *c,
+                       struct yokei_trainer_plan *p)
 {
     const int per_block = YOKE_MAX(model->per_block, 1);
-    const struct yokei_blocks blocks = { model->before, per_block, (model->n_layers - model->before - model->after) / per_block };
+    const struct yokei_blocks blocks = { model->before, per_block,
+                                         (model->n_layers - model->before - model->after) / per_block };
     p->chunk = calloc((size_t)p->mesh.chunks, sizeof *p->chunk);
     p->held = calloc((size_t)model->n_layers, sizeof *p->held);
     p->recomputed = calloc((size_t)model->n_layers, sizeof *p->recomputed);
@@ -338,8 +402,10 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
     for (int turn = 1; turn <= p->mesh.pipeline; turn++) { /* this rank's own stage comes last */
         struct yokei_mesh at = p->mesh;
         at.s = (p->mesh.s + turn) % p->mesh.pipeline;
-        if (at.pipeline == 1) p->chunk[0] = (struct yokei_chunk){ 0, model->n_layers };
-        else YOKE_TRY(yokei_mesh_chunks(&at, &blocks, model->n_layers, c->stage_blocks, p->chunk));
+        if (at.pipeline == 1)
+            p->chunk[0] = (struct yokei_chunk){ 0, model->n_layers };
+        else
+            YOKE_TRY(yokei_mesh_chunks(&at, &blocks, model->n_layers, c->stage_blocks, p->chunk));
         for (int k = 0; k < at.chunks; k++)
             for (int l = p->chunk[k].first; l < p->chunk[k].end; l++) p->stage_of[l] = at.s;
     }
@@ -363,20 +429,28 @@ static yoke_status copy_shares(const struct yoke_trainer_config *c, struct yokei
 {
     p->n_tensor_shares = c->stage_tensor ? yokei_mesh_replica(&p->mesh) : p->mesh.tensor;
     p->tensor_shares = calloc((size_t)p->n_tensor_shares, sizeof *p->tensor_shares);
-    if (!p->tensor_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->n_tensor_shares);
+    if (!p->tensor_shares)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d shares", p->n_tensor_shares);
     for (int t = 0; t < p->n_tensor_shares; t++) {
         p->tensor_shares[t] = c->tensor_shares[t];
         if (c->tensor_shares[t] < 1)
-            return yoke_fail(YOKE_ECONFIG, "the tensor share of rank %d of its group is %lld: give at least 1", t, (long long)c->tensor_shares[t]);
+            return yoke_fail(YOKE_ECONFIG,
+                             "the tensor share of rank %d of its group is %lld: give at least 1", t,
+                             (long long)c->tensor_shares[t]);
     }
     return YOKE_OK;
 }
 
-struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p, int s, int t)
+struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                                   int s, int t)
 {
     const int width = yokei_mesh_width(&p->mesh, s);
-    return (struct yoke_place){ .size = sizeof(struct yoke_place), .tensor_rank = t, .tensor_size = width,
-                                .tensor_shares = p->tensor_shares ? p->tensor_shares + shares_before(&p->mesh, s) : NULL,
+    return (struct yoke_place){ .size = sizeof(struct yoke_place),
+                                .tensor_rank = t,
+                                .tensor_size = width,
+                                .tensor_shares = p->tensor_shares
+                                                     ? p->tensor_shares + shares_before(&p->mesh, s)
+                                                     : NULL,
                                 .sequence_parallel = c->sequence_parallel && width > 1 };
 }
 
@@ -387,7 +461,8 @@ static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_
         if (!p->widths) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d stages", c->pipeline);
         memcpy(p->widths, c->stage_tensor, (size_t)YOKE_MAX(c->pipeline, 1) * sizeof *p->widths);
     }
-    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, p->widths, c->chunks, &p->mesh));
+    YOKE_TRY(yokei_mesh_create(p->n_ranks, p->rank, c->data, c->pipeline, c->tensor, p->widths, c->chunks,
+                               &p->mesh));
     if (c->tensor_shares) YOKE_TRY(copy_shares(c, p));
     p->place = yokei_plan_place(c, p, p->mesh.s, p->mesh.t);
     return YOKE_OK;
@@ -414,25 +489,31 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
     const struct yokei_parameters *own = &p->parameters;
     p->counted = calloc((size_t)own->n + 1, sizeof *p->counted);
     p->tied = calloc((size_t)own->n + 1, sizeof *p->tied);
-    if (!p->counted || !p->tied) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters", own->n);
+    if (!p->counted || !p->tied)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters", own->n);
     for (int i = 0; i < p->logical.n; i++) {
         int least, most;
         stages_of(p, i, &least, &most);
         const int mine = yokei_parameter_find(own, p->logical.item[i].name);
         const bool tied = least != most;
         if (tied && (least != 0 || most != p->mesh.pipeline - 1))
-            return yoke_fail(YOKE_ECONFIG, "parameter %s is used by stages %d and %d of %d: only the first and the last stage can share one; cut the "
-                                           "model elsewhere (--layers)", p->logical.item[i].name, least, most, p->mesh.pipeline);
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "parameter %s is used by stages %d and %d of %d: only the first and the last stage can share one; cut the "
+                "model elsewhere (--layers)",
+                p->logical.item[i].name, least, most, p->mesh.pipeline);
         p->has_tied |= tied;
         if (mine < 0) continue;
         p->tied[mine] = tied;
-        p->counted[mine] = !(tied && p->mesh.s > 0) && !(own->item[mine].replicated_axes & YOKE_AXIS_TENSOR && p->mesh.t > 0);
+        p->counted[mine] = !(tied && p->mesh.s > 0)
+                           && !(own->item[mine].replicated_axes & YOKE_AXIS_TENSOR && p->mesh.t > 0);
     }
     return YOKE_OK;
 }
 
 /* Plan everything that does not depend on the other ranks. */
-static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c,
+                              struct yokei_trainer_plan *p)
 {
     const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
     const yoke_layer *const *layers = (const yoke_layer *const *)model->layer;
@@ -445,14 +526,20 @@ static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer
     YOKE_TRY(choose_counted(p));
     YOKE_TRY(yokei_plan_ties(model, c, p));
     YOKE_TRY(yokei_zero_check(c, p));
-    const struct yokei_replicas replicas = { .n = p->mesh.data, .d = p->mesh.d, .shares = p->zero_shares, .divides = c->zero == 1,
-                                             .is_tensor = p->mesh.tensor > 1, .tied = p->tied, .has_ties = p->n_ties > 0 };
-    return yokei_state_create(&p->parameters, &replicas, c->precision, YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence,
-                              c->bucket_bytes, &p->state);
+    const struct yokei_replicas replicas = { .n = p->mesh.data,
+                                             .d = p->mesh.d,
+                                             .shares = p->zero_shares,
+                                             .divides = c->zero == 1,
+                                             .is_tensor = p->mesh.tensor > 1,
+                                             .tied = p->tied,
+                                             .has_ties = p->n_ties > 0 };
+    return yokei_state_create(&p->parameters, &replicas, c->precision,
+                              YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence, c->bucket_bytes,
+                              &p->state);
 }
 
-yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, int rank, int n_ranks,
-                                  struct yokei_trainer_plan *p)
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
+                                  int rank, int n_ranks, struct yokei_trainer_plan *p)
 {
     yoke_status status = YOKE_OK;
     memset(p, 0, sizeof *p);
@@ -475,13 +562,16 @@ free_plan:
  * Plan again with slices by free memory, if equal slices are too much for a device and other devices have
  * room.
  */
-static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
+static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device,
+                                  const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
 {
     struct yoke_trainer_config c = *config;
     const int rank = p->rank, n_ranks = p->n_ranks;
     bool uneven = false;
     int64_t *shares = calloc((size_t)p->mesh.data, sizeof *shares);
-    yoke_status status = shares ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
+    yoke_status status = shares ? YOKE_OK
+                                : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas",
+                                            p->mesh.data);
     if (!status) status = yokei_zero_shares(&c, device, p, shares, &uneven);
     if (status || uneven) yokei_trainer_plan_free(p);
     c.zero_shares = shares;
@@ -490,7 +580,8 @@ static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device, 
     return status;
 }
 
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
+                               struct yokei_trainer_plan *p)
 {
     int rank, n_ranks;
     yokei_ranks(c, &rank, &n_ranks);
@@ -506,17 +597,21 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_state_free(&p->state);
     yokei_parameters_free(&p->parameters);
     yokei_parameters_free(&p->logical);
-    void *const lists[] = { p->widths, p->tensor_shares, p->chunk, p->held, p->recomputed, p->stage_of, p->n_buckets, p->stage_recomputes,
-                            p->shares, p->first, p->n_micro_batches, p->counted, p->tied, p->ties, p->tied_piece, p->zero_shares };
+    void *const lists[] = { p->widths,     p->tensor_shares, p->chunk,           p->held,
+                            p->recomputed, p->stage_of,      p->n_buckets,       p->stage_recomputes,
+                            p->shares,     p->first,         p->n_micro_batches, p->counted,
+                            p->tied,       p->ties,          p->tied_piece,      p->zero_shares };
     for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
     memset(p, 0, sizeof *p);
 }
 
 yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *device,
-                                     const struct yoke_trainer_config *config, struct yoke_memory_report *report_out)
+                                     const struct yoke_trainer_config *config,
+                                     struct yoke_memory_report *report_out)
 {
     struct yokei_trainer_plan plan;
-    if (!model || !device || !config || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_plan_memory: a pointer is null");
+    if (!model || !device || !config || !report_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_plan_memory: a pointer is null");
     struct yoke_trainer_config c = *config;
     YOKE_TRY(yokei_trainer_plan(model, device, &c, &plan));
     *report_out = plan.report;

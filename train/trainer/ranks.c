@@ -12,22 +12,27 @@ void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n
     *n_ranks_out = config->comm ? yoke_comm_size(config->comm) : 1;
 }
 
-yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all)
+yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n,
+                               double *all)
 {
     if (!config->comm) {
         memcpy(all, mine, (size_t)n * sizeof *mine);
         return YOKE_OK;
     }
     if (!config->control)
-        return yoke_fail(YOKE_EINVAL, "trainer: a communicator over the device needs one over host memory beside it (control)");
+        return yoke_fail(
+            YOKE_EINVAL,
+            "trainer: a communicator over the device needs one over host memory beside it (control)");
     return yoke_all_gather(mine, all, (size_t)n, YOKE_F64, config->control, NULL);
 }
 
-yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what)
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash,
+                              const struct yokei_mesh *mesh, const char *what)
 {
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
-    double mine = (double)(hash >> 12), *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits are exact in a double */
+    double mine = (double)(hash >> 12),
+           *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits are exact in a double */
     if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
     yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
     for (int r = 0; r < n_ranks && !status; r++) {
@@ -66,24 +71,28 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
  * Each element has its value on one rank and is 0 on all others. The bits are added as integers, so -0 and
  * NaN keep their bits too.
  */
-yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out)
+yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root,
+                             float *out)
 {
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
+                            yoke_stream *stream)
 {
     return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
 }
 
 /* ---- slices of the replicas ---- */
 
-yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                   yoke_dtype dtype, yoke_stream *stream)
 {
     return yoke_reduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, stream);
 }
 
-yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream)
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                      yoke_dtype dtype, yoke_stream *stream)
 {
     return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
 }
@@ -98,7 +107,9 @@ struct facts {
 
 static struct facts facts_of(const char *algorithm)
 {
+/* clang-format off */
 #define FACTS(ID, name, can_be_named, in_rank_order, reach) { #name, in_rank_order, reach },
+    /* clang-format on */
     static const struct facts all[] = { YOKE_ALGORITHMS(FACTS) };
 #undef FACTS
     for (size_t i = 0; i < YOKE_COUNT(all); i++)
@@ -110,7 +121,8 @@ static struct facts facts_of(const char *algorithm)
  * If an algorithm does not add in the order of the ranks, it uses a separate order for each slice. The slices
  * of all_reduce and reduce_scatter differ.
  */
-yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out)
+yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype,
+                                      bool *in_order_out)
 {
     struct yoke_comm_plan whole, slices;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
@@ -121,17 +133,20 @@ yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longes
 
 /* ---- sums concurrent with the passes, and clocks ---- */
 
-yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done)
+yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
+                                   yoke_event *done)
 {
     return yoke_iall_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, done);
 }
 
-yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                          yoke_dtype dtype, yoke_event *done)
 {
     return yoke_ireduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, done);
 }
 
-yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done)
+yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                             yoke_dtype dtype, yoke_event *done)
 {
     return yoke_iall_gather_v(own, all, counts, dtype, comm, done);
 }
@@ -144,15 +159,18 @@ yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
     return YOKE_OK;
 }
 
-yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine, size_t n, double *his)
+yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine,
+                                  size_t n, double *his)
 {
     enum { PIECE = 32768 };
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
     for (size_t at = 0; at < n && (rank == 0 || rank == from); at += PIECE) {
         const size_t some = YOKE_MIN(n - at, (size_t)PIECE);
-        if (rank == from) YOKE_TRY(yoke_send(mine + at, some, YOKE_F64, 0, config->control, NULL));
-        else YOKE_TRY(yoke_recv(his + at, some, YOKE_F64, from, config->control, NULL));
+        if (rank == from)
+            YOKE_TRY(yoke_send(mine + at, some, YOKE_F64, 0, config->control, NULL));
+        else
+            YOKE_TRY(yoke_recv(his + at, some, YOKE_F64, from, config->control, NULL));
     }
     return YOKE_OK;
 }
@@ -160,7 +178,8 @@ yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int 
 /* Clock values are sent as integers, because a double cannot hold all their bits. */
 static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint64_t *ns)
 {
-    return sends ? yoke_send(ns, sizeof *ns, YOKE_U8, peer, control, NULL) : yoke_recv(ns, sizeof *ns, YOKE_U8, peer, control, NULL);
+    return sends ? yoke_send(ns, sizeof *ns, YOKE_U8, peer, control, NULL)
+                 : yoke_recv(ns, sizeof *ns, YOKE_U8, peer, control, NULL);
 }
 
 /*
@@ -168,7 +187,8 @@ static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint
  * the middle of the shortest exchange is right within half its length. The first message carries rank 0's
  * origin, the last message the peer's origin.
  */
-yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out, double *error_out)
+yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns,
+                              bool is_shared, double *offset_out, double *error_out)
 {
     enum { ROUNDS = 20 };
     int rank, n_ranks;
@@ -199,7 +219,9 @@ yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer
 
 yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n)
 {
-    return config->control ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL) : YOKE_OK;
+    return config->control
+               ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL)
+               : YOKE_OK;
 }
 
 yoke_status yokei_ranks_group(bool begin) { return begin ? yoke_group_start() : yoke_group_end(); }
@@ -212,27 +234,32 @@ static yoke_status tensor_sum(void *comm, void *x, int64_t n, yoke_dtype dtype, 
 }
 
 /* The collectives count in size_t. All ranks pass the same counts. */
-static const size_t *unsigned_counts(const yoke_comm *comm, const int64_t counts[], size_t out[YOKE_MAX_TENSOR])
+static const size_t *unsigned_counts(const yoke_comm *comm, const int64_t counts[],
+                                     size_t out[YOKE_MAX_TENSOR])
 {
     for (int r = 0; r < yoke_comm_size(comm) && r < YOKE_MAX_TENSOR; r++) out[r] = (size_t)counts[r];
     return out;
 }
 
-static yoke_status tensor_gather(void *comm, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status tensor_gather(void *comm, const void *mine, void *all, const int64_t counts[],
+                                 yoke_dtype dtype, yoke_stream *stream)
 {
     size_t elements[YOKE_MAX_TENSOR];
     return yoke_all_gather_v(mine, all, unsigned_counts(comm, counts, elements), dtype, comm, stream);
 }
 
-static yoke_status tensor_scatter_sum(void *comm, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status tensor_scatter_sum(void *comm, const void *all, void *mine, const int64_t counts[],
+                                      yoke_dtype dtype, yoke_stream *stream)
 {
     size_t elements[YOKE_MAX_TENSOR];
-    return yoke_reduce_scatter_v(all, mine, unsigned_counts(comm, counts, elements), dtype, YOKE_SUM, comm, stream);
+    return yoke_reduce_scatter_v(all, mine, unsigned_counts(comm, counts, elements), dtype, YOKE_SUM, comm,
+                                 stream);
 }
 
 struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm)
 {
-    return (struct yoke_tensor_group){ sizeof(struct yoke_tensor_group), comm, tensor_sum, tensor_gather, tensor_scatter_sum };
+    return (struct yoke_tensor_group){ sizeof(struct yoke_tensor_group), comm, tensor_sum, tensor_gather,
+                                       tensor_scatter_sum };
 }
 
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what)
@@ -247,7 +274,8 @@ void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what
  * Split a communicator into groups of ranks with the same colour. A rank with a colour below 0 takes part in
  * the call but gets no communicator.
  */
-static yoke_status split(yoke_comm *from, int color, int key, const char *name, enum yoke_reproducible sums, yoke_comm **comm_out)
+static yoke_status split(yoke_comm *from, int color, int key, const char *name, enum yoke_reproducible sums,
+                         yoke_comm **comm_out)
 {
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.name = name;
@@ -268,9 +296,12 @@ static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, i
     const int key = pairs ? m->s != b : m->s == b ? m->t : yokei_mesh_width(m, b) + m->t;
     for (int way = 0; way < 2; way++) {
         yoke_comm *comm = NULL;
-        YOKE_TRY(split(from, is_member ? color : -1, key, way ? "gradients" : "activations", YOKE_REPRODUCIBLE_RUN, &comm));
-        if (m->s == b) g->next[way] = comm;
-        else if (is_member) g->previous[way] = comm;
+        YOKE_TRY(split(from, is_member ? color : -1, key, way ? "gradients" : "activations",
+                       YOKE_REPRODUCIBLE_RUN, &comm));
+        if (m->s == b)
+            g->next[way] = comm;
+        else if (is_member)
+            g->previous[way] = comm;
     }
     return YOKE_OK;
 }
@@ -283,18 +314,22 @@ static yoke_status connect_tied(yoke_comm *from, const struct yokei_trainer_plan
 {
     const struct yokei_mesh *m = &p->mesh;
     const int last = m->pipeline - 1, column = m->d * m->tensor + m->t;
-    if (!p->n_ties) return split(from, m->s == 0 || m->s == last ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->tied);
+    if (!p->n_ties)
+        return split(from, m->s == 0 || m->s == last ? column : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN,
+                     &g->tied);
     g->ties = calloc((size_t)p->n_ties, sizeof *g->ties);
     if (!g->ties) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d communicators", p->n_ties);
     for (g->n_ties = 0; g->n_ties < p->n_ties; g->n_ties++) {
         const struct yokei_tie *tie = &p->ties[g->n_ties];
         const bool is_member = (m->s == 0 && m->t == tie->first) || (m->s == last && m->t == tie->last);
-        YOKE_TRY(split(from, is_member ? m->d : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->ties[g->n_ties]));
+        YOKE_TRY(
+            split(from, is_member ? m->d : -1, m->s, "tied", YOKE_REPRODUCIBLE_RUN, &g->ties[g->n_ties]));
     }
     return YOKE_OK;
 }
 
-yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, struct yokei_groups *g)
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p,
+                                struct yokei_groups *g)
 {
     yoke_comm *all = config->comm;
     const struct yokei_mesh *m = &p->mesh;
@@ -307,9 +342,12 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     g->earlier_is_next = m->s == 0;
     if (!all) return YOKE_OK;
     for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
-    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(split(all, yokei_mesh_rank(m, 0, m->s, m->t), m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
+    if (m->data > 1 && m->data < yokei_mesh_size(m))
+        YOKE_TRY(
+            split(all, yokei_mesh_rank(m, 0, m->s, m->t), m->d, "data", YOKE_REPRODUCIBLE_RUN, &g->data));
     if (widest > 1) {
-        YOKE_TRY(split(all, m->tensor > 1 ? yokei_mesh_rank(m, m->d, m->s, 0) : -1, m->t, "tensor", YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
+        YOKE_TRY(split(all, m->tensor > 1 ? yokei_mesh_rank(m, m->d, m->s, 0) : -1, m->t, "tensor",
+                       YOKE_REPRODUCIBLE_SHAPE, &g->tensor));
         if (g->tensor) g->tensor_group = yokei_ranks_tensor(g->tensor);
     }
     for (int b = 0; b < n_borders; b++) YOKE_TRY(connect_stages(all, m, b, g));
@@ -321,8 +359,13 @@ enum { N_GROUPS = 7 };
 /* List the communicators in the same order on all ranks: border by border, with the ties last. */
 static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
 {
-    yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second = g->earlier_is_next ? g->previous : g->next;
-    yoke_comm *const all[N_GROUPS] = { g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied };
+    yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second =
+                                                                                    g->earlier_is_next
+                                                                                        ? g->previous
+                                                                                        : g->next;
+    yoke_comm *const all[N_GROUPS] = {
+        g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied
+    };
     memcpy(list, all, sizeof all);
 }
 
@@ -352,20 +395,29 @@ yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_t
 
 /* ---- messages between stages ---- */
 
-static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype, int peer, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
+static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype, int peer, yoke_comm *comm,
+                            yoke_stream *stream, yoke_event *done)
 {
-    if (sends) return stream ? yoke_send(data, (size_t)n, dtype, peer, comm, stream) : yoke_isend(data, (size_t)n, dtype, peer, comm, done);
-    return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream) : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
+    if (sends)
+        return stream ? yoke_send(data, (size_t)n, dtype, peer, comm, stream)
+                      : yoke_isend(data, (size_t)n, dtype, peer, comm, done);
+    return stream ? yoke_recv(data, (size_t)n, dtype, peer, comm, stream)
+                  : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
 }
 
 /* A rank may have nothing to send to a stage with fewer ranks. Then the message has ended at once. */
-static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype, yoke_comm *comm, yoke_stream *stream, yoke_event *done)
+static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype,
+                                   yoke_comm *comm, yoke_stream *stream, yoke_event *done)
 {
     if (!n) return YOKE_OK;
-    if (!stream) return sends ? yoke_isend_pieces(pieces, n, dtype, comm, done) : yoke_irecv_pieces(pieces, n, dtype, comm, done);
+    if (!stream)
+        return sends ? yoke_isend_pieces(pieces, n, dtype, comm, done)
+                     : yoke_irecv_pieces(pieces, n, dtype, comm, done);
     YOKE_TRY(yokei_ranks_group(true));
     yoke_status status = YOKE_OK;
-    for (int i = 0; i < n && !status; i++) status = exchange(sends, pieces[i].data, (int64_t)pieces[i].count, dtype, pieces[i].peer, comm, stream, NULL);
+    for (int i = 0; i < n && !status; i++)
+        status = exchange(sends, pieces[i].data, (int64_t)pieces[i].count, dtype, pieces[i].peer, comm,
+                          stream, NULL);
     const yoke_status ended = yokei_ranks_group(false);
     return status ? status : ended;
 }
@@ -374,7 +426,10 @@ static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, 
 static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_message *x, int s, int t)
 {
     const int width = yokei_mesh_width(m, s);
-    const struct yoke_place place = { .size = sizeof place, .tensor_rank = t, .tensor_size = width, .sequence_parallel = x->is_cut && width > 1 };
+    const struct yoke_place place = { .size = sizeof place,
+                                      .tensor_rank = t,
+                                      .tensor_size = width,
+                                      .sequence_parallel = x->is_cut && width > 1 };
     return yoke_place_rows(&place, x->n_rows);
 }
 
@@ -382,7 +437,8 @@ static struct yoke_range rows_at(const struct yokei_mesh *m, const struct yokei_
  * The rows that `sender` of stage `from` sends to `receiver` of stage `to`. If all senders hold the same
  * rows, one of them sends. If each sender holds its own rows, it sends the rows that the receiver must hold.
  */
-static struct yoke_range rows_between(const struct yokei_mesh *m, const struct yokei_message *x, int from, int sender, int to, int receiver)
+static struct yoke_range rows_between(const struct yokei_mesh *m, const struct yokei_message *x, int from,
+                                      int sender, int to, int receiver)
 {
     const int n_from = yokei_mesh_width(m, from), n_to = yokei_mesh_width(m, to);
     const struct yoke_range has = rows_at(m, x, from, sender), wants = rows_at(m, x, to, receiver);
@@ -392,24 +448,30 @@ static struct yoke_range rows_between(const struct yokei_mesh *m, const struct y
     return both;
 }
 
-yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yokei_mesh *m, const struct yokei_message *x, yoke_stream *stream,
-                                 yoke_event *done)
+yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yokei_mesh *m,
+                                 const struct yokei_message *x, yoke_stream *stream, yoke_event *done)
 {
     const bool forward = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_RECEIVE_ACTIVATION;
     const bool sends = x->kind == YOKEI_SEND_ACTIVATION || x->kind == YOKEI_SEND_GRADIENT;
-    const bool to_next = forward == sends; /* activations go to the next stage, and gradients come from there */
+    const bool to_next = forward
+                         == sends; /* activations go to the next stage, and gradients come from there */
     const int other = (m->s + (to_next ? 1 : m->pipeline - 1)) % m->pipeline;
     const struct yoke_range own = rows_at(m, x, m->s, m->t);
     yoke_comm *comm = (to_next ? g->next : g->previous)[!forward];
     if (yokei_mesh_pairs(m, m->s, other))
-        return exchange(sends, x->data, (own.end - own.begin) * x->columns, x->dtype, to_next, comm, stream, done);
+        return exchange(sends, x->data, (own.end - own.begin) * x->columns, x->dtype, to_next, comm, stream,
+                        done);
     struct yoke_piece pieces[YOKE_MAX_TENSOR];
     int n = 0;
     for (int t = 0; t < yokei_mesh_width(m, other) && n < YOKE_MAX_TENSOR; t++) {
-        const struct yoke_range rows = sends ? rows_between(m, x, m->s, m->t, other, t) : rows_between(m, x, other, t, m->s, m->t);
+        const struct yoke_range rows = sends ? rows_between(m, x, m->s, m->t, other, t)
+                                             : rows_between(m, x, other, t, m->s, m->t);
         if (rows.begin < rows.end)
-            pieces[n++] = (struct yoke_piece){ yoke_at(x->data, (size_t)((rows.begin - own.begin) * x->columns) * yoke_dtype_bytes(x->dtype)),
-                                             (size_t)((rows.end - rows.begin) * x->columns), to_next ? yokei_mesh_width(m, m->s) + t : t };
+            pieces[n++] = (struct yoke_piece){
+                yoke_at(x->data,
+                        (size_t)((rows.begin - own.begin) * x->columns) * yoke_dtype_bytes(x->dtype)),
+                (size_t)((rows.end - rows.begin) * x->columns), to_next ? yokei_mesh_width(m, m->s) + t : t
+            };
     }
     return exchange_pieces(sends, pieces, n, x->dtype, comm, stream, done);
 }
@@ -417,7 +479,8 @@ yoke_status yokei_groups_message(const struct yokei_groups *g, const struct yoke
 /* ---- host memory of all communicators ---- */
 
 /* Add the memory of one communicator. */
-static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives, bool is_staged, size_t sum[2])
+static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks, int n_sends, int n_receives,
+                                 bool is_staged, size_t sum[2])
 {
     struct yoke_comm_shape shape = *like;
     struct yoke_comm_memory memory;
@@ -433,41 +496,48 @@ static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks
  * Add the two communicators over a border with a neighbouring stage. Count the ranks to which this rank sends
  * and from which it receives.
  */
-static yoke_status add_border(const struct yoke_comm_shape *like, const struct yokei_mesh *m, const struct yokei_message *x, int other, bool is_staged,
-                              size_t sum[2])
+static yoke_status add_border(const struct yoke_comm_shape *like, const struct yokei_mesh *m,
+                              const struct yokei_message *x, int other, bool is_staged, size_t sum[2])
 {
     const bool pairs = yokei_mesh_pairs(m, m->s, other);
     int n_sends = pairs, n_receives = pairs;
     for (int t = 0; t < yokei_mesh_width(m, other) && !pairs; t++) {
-        const struct yoke_range out = rows_between(m, x, m->s, m->t, other, t), in = rows_between(m, x, other, t, m->s, m->t);
+        const struct yoke_range out = rows_between(m, x, m->s, m->t, other, t),
+                                in = rows_between(m, x, other, t, m->s, m->t);
         n_sends += out.begin < out.end;
         n_receives += in.begin < in.end;
     }
     const int n = pairs ? 2 : yokei_mesh_width(m, m->s) + yokei_mesh_width(m, other);
-    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged, sum)); /* activations in one direction, gradients in the other */
+    YOKE_TRY(add_footprint(like, n, n_sends, 0, is_staged,
+                           sum)); /* activations in one direction, gradients in the other */
     return add_footprint(like, n, 0, n_receives, is_staged, sum);
 }
 
 /* Add the communicators that yokei_groups_create creates. */
-static yoke_status add_groups(const struct yoke_comm_shape *like, const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged,
-                              size_t sum[2])
+static yoke_status add_groups(const struct yoke_comm_shape *like, const struct yoke_trainer_config *config,
+                              const struct yokei_trainer_plan *p, bool is_staged, size_t sum[2])
 {
     const struct yokei_mesh *m = &p->mesh;
-    const struct yokei_message x = { .n_rows = p->micro_batch * config->sequence, .is_cut = config->sequence_parallel };
+    const struct yokei_message x = { .n_rows = p->micro_batch * config->sequence,
+                                     .is_cut = config->sequence_parallel };
     const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1), last = m->pipeline - 1;
     int n_ties = p->has_tied && !p->n_ties && (m->s == 0 || m->s == last);
-    if (m->data > 1 && m->data < yokei_mesh_size(m)) YOKE_TRY(add_footprint(like, m->data, 0, 0, is_staged, sum));
+    if (m->data > 1 && m->data < yokei_mesh_size(m))
+        YOKE_TRY(add_footprint(like, m->data, 0, 0, is_staged, sum));
     if (m->tensor > 1) YOKE_TRY(add_footprint(like, m->tensor, 0, 0, is_staged, sum));
     for (int b = 0; b < n_borders; b++) {
         const int after = (b + 1) % m->pipeline;
-        if (m->s == b || m->s == after) YOKE_TRY(add_border(like, m, &x, m->s == b ? after : b, is_staged, sum));
+        if (m->s == b || m->s == after)
+            YOKE_TRY(add_border(like, m, &x, m->s == b ? after : b, is_staged, sum));
     }
-    for (int i = 0; i < p->n_ties; i++) n_ties += (m->s == 0 && m->t == p->ties[i].first) || (m->s == last && m->t == p->ties[i].last);
+    for (int i = 0; i < p->n_ties; i++)
+        n_ties += (m->s == 0 && m->t == p->ties[i].first) || (m->s == last && m->t == p->ties[i].last);
     for (int i = 0; i < n_ties; i++) YOKE_TRY(add_footprint(like, 2, 0, 0, is_staged, sum));
     return YOKE_OK;
 }
 
-yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p, bool is_staged, size_t *shared_out,
+yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config,
+                                   const struct yokei_trainer_plan *p, bool is_staged, size_t *shared_out,
                                    size_t *private_out)
 {
     const int n = yokei_mesh_size(&p->mesh);
@@ -481,8 +551,9 @@ yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, con
         like.is_far = made.is_far;
         like.no_shared = made.shared == 0;
     }
-    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n, sum)); /* the communicator for gradients */
-    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum));                          /* the control communicator */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, is_staged && p->mesh.data == n,
+                           sum));                        /* the communicator for gradients */
+    YOKE_TRY(add_footprint(&like, n, 0, 0, false, sum)); /* the control communicator */
     YOKE_TRY(add_groups(&like, config, p, is_staged, sum));
     *shared_out = sum[0];
     *private_out = sum[1];

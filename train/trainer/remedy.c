@@ -19,16 +19,20 @@ struct remedy {
     const struct yokei_memory_run *run;
     struct yoke_trainer_config c; /* the configuration of the current step */
     int n_planned;                /* the number of ranks for this configuration */
-    double *need;                 /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
-    bool *is_short;               /* [mesh.pipeline] whether a rank of the stage lacks memory */
-    int64_t *blocks, n_blocks;    /* [mesh.pipeline * chunks] blocks of virtual stages; memory for the steps */
-    char recompute[MOST_WORDS];   /* memory for the text of c.recompute */
-    char what[MOST_WORDS + 256];  /* the change in words, with the options */
+    double
+        *need; /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    bool *is_short;              /* [mesh.pipeline] whether a rank of the stage lacks memory */
+    int64_t *blocks, n_blocks;   /* [mesh.pipeline * chunks] blocks of virtual stages; memory for the steps */
+    char recompute[MOST_WORDS];  /* memory for the text of c.recompute */
+    char what[MOST_WORDS + 256]; /* the change in words, with the options */
 };
 
 static const char *kind_of(const struct yoke_trainer_config *c)
 {
-    return c->schedule ? "one of your own" : c->pipeline_kind ? c->pipeline_kind : c->chunks > 1 ? "interleaved" : "1f1b";
+    return c->schedule        ? "one of your own"
+           : c->pipeline_kind ? c->pipeline_kind
+           : c->chunks > 1    ? "interleaved"
+                              : "1f1b";
 }
 
 /*
@@ -51,7 +55,8 @@ static bool divide_states(struct remedy *r, int step)
     if (step > 1 || r->run->config->zero || r->run->mesh->data == 1) return false;
     r->c.zero = 1;
     r->c.zero_shares = NULL;
-    yokei_text(r->what, sizeof r->what, "divide the optimizer's moments and masters over the replicas (--zero 1)");
+    yokei_text(r->what, sizeof r->what,
+               "divide the optimizer's moments and masters over the replicas (--zero 1)");
     return true;
 }
 
@@ -61,7 +66,8 @@ static bool smaller_micro_batch(struct remedy *r, int step)
     for (int i = 0; i < r->run->n_ranks; i++) most = YOKE_MAX(most, r->run->ranks[i].micro_batch);
     if (step > 40 || most >> step < 1) return false;
     r->c.micro_batch = most >> step;
-    yokei_text(r->what, sizeof r->what, "lower the micro-batch from %lld to %lld sequences (--micro-batch %lld)", (long long)most,
+    yokei_text(r->what, sizeof r->what,
+               "lower the micro-batch from %lld to %lld sequences (--micro-batch %lld)", (long long)most,
                (long long)r->c.micro_batch, (long long)r->c.micro_batch);
     return true;
 }
@@ -73,11 +79,13 @@ static bool smaller_micro_batch(struct remedy *r, int step)
 static bool fewer_alive(struct remedy *r, int step)
 {
     const char *kind = kind_of(r->run->config);
-    if (step > 1 || r->run->mesh->pipeline == 1 || !strcmp(kind, "1f1b") || !strcmp(kind, "naive")) return false;
+    if (step > 1 || r->run->mesh->pipeline == 1 || !strcmp(kind, "1f1b") || !strcmp(kind, "naive"))
+        return false;
     r->c.pipeline_kind = "1f1b";
     const bool chunks = r->run->mesh->chunks > 1;
     if (chunks) r->c.chunks = 1, r->c.stage_blocks = NULL;
-    yokei_text(r->what, sizeof r->what, "hold fewer micro-batches at once by the schedule 1f1b (--schedule 1f1b%s, now %s)",
+    yokei_text(r->what, sizeof r->what,
+               "hold fewer micro-batches at once by the schedule 1f1b (--schedule 1f1b%s, now %s)",
                chunks ? " --chunks 1" : "", kind);
     return true;
 }
@@ -102,9 +110,10 @@ static bool recompute(struct remedy *r, int step)
         yokei_text(r->recompute + at, sizeof r->recompute - at, "%s%s", s ? "," : "", more ? to : now);
     }
     r->c.recompute = r->recompute;
-    yokei_text(r->what, sizeof r->what, "compute %s again instead of keeping it (--recompute %s)", step == 1 ? "attention" : "what passes leave behind",
-               r->recompute);
-    return changes || step == 1; /* a step without a change fits no better, so the search goes to the next step */
+    yokei_text(r->what, sizeof r->what, "compute %s again instead of keeping it (--recompute %s)",
+               step == 1 ? "attention" : "what passes leave behind", r->recompute);
+    return changes
+           || step == 1; /* a step without a change fits no better, so the search goes to the next step */
 }
 
 /* The free memory of a stage: the least free memory of its ranks. */
@@ -134,7 +143,8 @@ static bool move_blocks(struct remedy *r, int step)
     const int n = m->pipeline * m->chunks;
     if (m->pipeline == 1 || step > r->n_blocks) return false;
     for (int v = 0; step == 1 && v < n; v++)
-        r->blocks[v] = r->run->config->stage_blocks ? r->run->config->stage_blocks[v] : r->n_blocks / n + (v < r->n_blocks % n);
+        r->blocks[v] = r->run->config->stage_blocks ? r->run->config->stage_blocks[v]
+                                                    : r->n_blocks / n + (v < r->n_blocks % n);
     int from = 0, to = 0;
     for (int s = 1; s < m->pipeline; s++) {
         if (room_of_stage(r, s) < room_of_stage(r, from)) from = s;
@@ -148,7 +158,8 @@ static bool move_blocks(struct remedy *r, int step)
     yokei_text(r->what, sizeof r->what, "give stage %d fewer blocks (--layers ", from);
     for (int v = 0; v < n; v++) {
         const size_t at = strlen(r->what);
-        yokei_text(r->what + at, sizeof r->what - at, "%lld%s", (long long)r->blocks[v], v + 1 < n ? "," : ")");
+        yokei_text(r->what + at, sizeof r->what - at, "%lld%s", (long long)r->blocks[v],
+                   v + 1 < n ? "," : ")");
     }
     return true;
 }
@@ -171,11 +182,14 @@ static void remesh(struct remedy *r, int pipeline_times, int data)
     r->c.stage_blocks = NULL;
     r->c.shares = r->c.zero_shares = NULL;
     r->c.data = data;
-    r->c.micro_batch = 1; /* the next line raises it to the largest one now; as an upper limit it changes none */
-    for (int i = 0; i < r->run->n_ranks; i++) r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
+    r->c.micro_batch =
+        1; /* the next line raises it to the largest one now; as an upper limit it changes none */
+    for (int i = 0; i < r->run->n_ranks; i++)
+        r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
     if (!r->run->config->recompute || !strchr(r->run->config->recompute, ',')) return;
     r->recompute[0] = 0;
-    for (int s = 0; s < m->pipeline * pipeline_times && strlen(r->recompute) + 16 < sizeof r->recompute; s++) {
+    for (int s = 0; s < m->pipeline * pipeline_times && strlen(r->recompute) + 16 < sizeof r->recompute;
+         s++) {
         char word[16];
         const size_t at = strlen(r->recompute);
         word_of_stage(r->run->config, s / pipeline_times, word, sizeof word);
@@ -200,11 +214,15 @@ static bool divide_more(struct remedy *r, int step, bool stages)
     r->c.tensor = m->tensor * (stages ? 1 : times);
     if (!stages) r->c.tensor_shares = NULL; /* the shares are for another number of ranks */
     if (!stages && m->tensor * times > YOKE_MAX_TENSOR) return false;
-    yokei_text(r->what, sizeof r->what, "divide the %s over more ranks (--pp %d --tp %d --dp %d%s", stages ? "layers" : "layers' tensors", r->c.pipeline,
-               r->c.tensor, r->c.data, step == 1 ? ")" : "");
+    yokei_text(r->what, sizeof r->what, "divide the %s over more ranks (--pp %d --tp %d --dp %d%s",
+               stages ? "layers" : "layers' tensors", r->c.pipeline, r->c.tensor, r->c.data,
+               step == 1 ? ")" : "");
     const size_t at = strlen(r->what);
-    if (step > 1) yokei_text(r->what + at, sizeof r->what - at, " on %d ranks, the added ones with as much memory of their own)", r->n_planned);
-    if (!stages && r->run->config->tensor_shares) yokei_text(r->what + strlen(r->what), sizeof r->what - strlen(r->what), ", with equal tensor shares");
+    if (step > 1)
+        yokei_text(r->what + at, sizeof r->what - at,
+                   " on %d ranks, the added ones with as much memory of their own)", r->n_planned);
+    if (!stages && r->run->config->tensor_shares)
+        yokei_text(r->what + strlen(r->what), sizeof r->what - strlen(r->what), ", with equal tensor shares");
     return true;
 }
 
@@ -216,15 +234,18 @@ static bool all_together(struct remedy *r, int step)
 {
     const struct yokei_mesh *m = r->run->mesh;
     const char *kind = kind_of(r->run->config);
-    const bool narrower = r->run->config->precision == YOKE_F32, another = m->pipeline > 1 && m->chunks == 1 && strcmp(kind, "1f1b") && strcmp(kind, "naive");
+    const bool narrower = r->run->config->precision == YOKE_F32,
+               another = m->pipeline > 1 && m->chunks == 1 && strcmp(kind, "1f1b") && strcmp(kind, "naive");
     if (step > 2 || (step == 2 && !narrower)) return false;
     r->c.micro_batch = 1;
     r->c.recompute = "full";
     if (another) r->c.pipeline_kind = "1f1b";
     if (m->data > 1) r->c.zero = 1;
     if (step == 2) r->c.precision = YOKE_BF16;
-    yokei_text(r->what, sizeof r->what, "give up speed for memory wherever it can be done (--micro-batch 1 --recompute full%s%s%s)",
-               another ? " --schedule 1f1b" : "", m->data > 1 ? " --zero 1" : "", step == 2 ? " --precision bf16" : "");
+    yokei_text(r->what, sizeof r->what,
+               "give up speed for memory wherever it can be done (--micro-batch 1 --recompute full%s%s%s)",
+               another ? " --schedule 1f1b" : "", m->data > 1 ? " --zero 1" : "",
+               step == 2 ? " --precision bf16" : "");
     return true;
 }
 
@@ -233,7 +254,8 @@ static bool all_together(struct remedy *r, int step)
  * or round. Changes that need other devices come last.
  */
 static bool (*const rows[])(struct remedy *r, int step) = {
-    divide_states, smaller_micro_batch, fewer_alive, recompute, move_blocks, half_precision, all_together, more_stages, more_tensor_ranks,
+    divide_states,  smaller_micro_batch, fewer_alive, recompute,         move_blocks,
+    half_precision, all_together,        more_stages, more_tensor_ranks,
 };
 
 /* ---- the search ---- */
@@ -242,11 +264,14 @@ static yoke_status begin(const struct yokei_memory_run *run, const double *need,
 {
     const struct yokei_mesh *m = run->mesh;
     const int per_block = YOKE_MAX(run->model->per_block, 1);
-    *r = (struct remedy){ .run = run, .n_blocks = (run->model->n_layers - run->model->before - run->model->after) / per_block };
+    *r = (struct remedy){
+        .run = run, .n_blocks = (run->model->n_layers - run->model->before - run->model->after) / per_block
+    };
     r->need = malloc((size_t)run->n_ranks * sizeof *r->need);
     r->is_short = calloc((size_t)m->pipeline, sizeof *r->is_short);
     r->blocks = calloc((size_t)(m->pipeline * m->chunks), sizeof *r->blocks);
-    if (!r->need || !r->is_short || !r->blocks) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
+    if (!r->need || !r->is_short || !r->blocks)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
     bool any = false;
     for (int i = 0; i < run->n_ranks; i++)
         if (need[i] > (double)run->ranks[i].have) any = r->is_short[yokei_mesh_at(m, i).s] = true;
@@ -259,8 +284,8 @@ static yoke_status begin(const struct yokei_memory_run *run, const double *need,
  * Find the first change that fits, or else the change with the smallest shortage. *least_out is the shortage
  * with the change in `what`. `need` is what the ranks need with it.
  */
-static yoke_status search(struct remedy *r, yokei_memory_ask ask, void *context, const double *now, double *need, char *what, size_t bytes,
-                          double *least_out)
+static yoke_status search(struct remedy *r, yokei_memory_ask ask, void *context, const double *now,
+                          double *need, char *what, size_t bytes, double *least_out)
 {
     const struct yokei_memory_run *run = r->run;
     const size_t list = (size_t)run->n_ranks * sizeof *need;
@@ -295,19 +320,27 @@ static int ranks_of_pool(const struct yokei_memory_run *run, int rank)
 }
 
 /* Say which ranks lack memory, and for which parts they need it. */
-static void say_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out, size_t bytes)
+static void say_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out,
+                     size_t bytes)
 {
     const struct yoke_memory_report *p = &run->ranks[rank].report;
     const int others = ranks_of_pool(run, rank);
     char together[96] = "", beside[96] = "";
-    if (others) yokei_text(together, sizeof together, "; with the %d other rank%s of its memory %.1f MiB", others, others > 1 ? "s" : "", mib(sum));
+    if (others)
+        yokei_text(together, sizeof together, "; with the %d other rank%s of its memory %.1f MiB", others,
+                   others > 1 ? "s" : "", mib(sum));
     if (yokei_memory_need(&run->ranks[rank], p) > (double)p->total)
-        yokei_text(beside, sizeof beside, ", staging %.1f, host %.1f", mib((double)p->staging_shared + (double)p->staging), mib((double)p->host));
-    yokei_text(out, bytes, "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f: stash %.1f, "
-               "boundaries %.1f, received %.1f, workspace %.1f; a step's data %.1f, scratch %.1f%s)%s, but there are %.1f MiB",
-               rank, run->ranks[rank].device, mib(yokei_memory_need(&run->ranks[rank], p)), mib((double)p->weights), mib((double)p->gradients),
-               mib((double)p->optimizer), mib((double)p->activations), mib((double)p->stash), mib((double)p->boundaries), mib((double)p->received),
-               mib((double)p->layer_workspace), mib((double)p->workspace), mib((double)p->scratch), beside, together, mib(sum - lacks));
+        yokei_text(beside, sizeof beside, ", staging %.1f, host %.1f",
+                   mib((double)p->staging_shared + (double)p->staging), mib((double)p->host));
+    yokei_text(
+        out, bytes,
+        "rank %d on %s: training needs %.1f MiB (weights %.1f, gradients %.1f, optimizer %.1f, activations %.1f: stash %.1f, "
+        "boundaries %.1f, received %.1f, workspace %.1f; a step's data %.1f, scratch %.1f%s)%s, but there are %.1f MiB",
+        rank, run->ranks[rank].device, mib(yokei_memory_need(&run->ranks[rank], p)), mib((double)p->weights),
+        mib((double)p->gradients), mib((double)p->optimizer), mib((double)p->activations),
+        mib((double)p->stash), mib((double)p->boundaries), mib((double)p->received),
+        mib((double)p->layer_workspace), mib((double)p->workspace), mib((double)p->scratch), beside, together,
+        mib(sum - lacks));
 }
 
 yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory_ask ask, void *context)
@@ -330,24 +363,35 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
     free(now);
     YOKE_TRY(status);
     const char *own = run->config->schedule ? ", without the schedule of your own" : "";
-    if (least <= 0) return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what, own, rank, mib(then));
+    if (least <= 0)
+        return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what,
+                         own, rank, mib(then));
     if (isinf(least))
-        return yoke_fail(YOKE_ENOMEM, "%s: no change that was tried can be planned. Take a smaller model, a shorter sequence, or devices with more memory", problem);
-    return yoke_fail(YOKE_ENOMEM, "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
-                                  "sequence, or devices with more memory", problem, what, own, ceil(mib(least) * 10) / 10);
+        return yoke_fail(
+            YOKE_ENOMEM,
+            "%s: no change that was tried can be planned. Take a smaller model, a shorter sequence, or devices with more memory",
+            problem);
+    return yoke_fail(
+        YOKE_ENOMEM,
+        "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
+        "sequence, or devices with more memory",
+        problem, what, own, ceil(mib(least) * 10) / 10);
 }
 
 /* ---- a run whose ranks have started ---- */
 
-double yokei_memory_asked(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
-                          const struct yokei_memory_rank *ranks, int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned)
+double yokei_memory_asked(const yoke_model *model, yoke_device *device,
+                          const struct yoke_trainer_config *config, const struct yokei_memory_rank *ranks,
+                          int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned)
 {
     struct yokei_trainer_plan plan;
     struct yoke_trainer_config c = *config;
     const struct yokei_memory_rank *like = &ranks[r % n_ranks];
-    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline && (c.stage_tensor || YOKE_MAX(c.tensor, 1) == mesh->tensor);
+    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline
+                           && (c.stage_tensor || YOKE_MAX(c.tensor, 1) == mesh->tensor);
     c.comm = c.control = NULL;
-    if (same_mesh) c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
+    if (same_mesh)
+        c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
     if (yokei_trainer_plan_as(model, device, &c, r, n_planned, &plan)) return INFINITY;
     const double need = yokei_memory_need(like, &plan.report);
     yokei_trainer_plan_free(&plan);
@@ -361,18 +405,21 @@ struct own {
     int rank;
 };
 
-static yoke_status ask_all(void *context, const struct yoke_trainer_config *config, int n_planned, double *need_out)
+static yoke_status ask_all(void *context, const struct yoke_trainer_config *config, int n_planned,
+                           double *need_out)
 {
     const struct own *own = context;
     const struct yokei_memory_run *run = own->run;
     double most = 0;
     for (int r = own->rank; r < n_planned; r += run->n_ranks)
-        most = fmax(most, yokei_memory_asked(run->model, own->device, config, run->ranks, run->n_ranks, run->mesh, r, n_planned));
+        most = fmax(most, yokei_memory_asked(run->model, own->device, config, run->ranks, run->n_ranks,
+                                             run->mesh, r, n_planned));
     need_out[0] = most;
     return run->n_ranks > 1 ? yokei_ranks_gather(run->config, &most, 1, need_out) : YOKE_OK;
 }
 
-yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
+yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device,
+                               const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks)
 {
     double *need = calloc((size_t)plan->n_ranks, sizeof *need);

@@ -17,7 +17,10 @@
 
 /* ---- the buckets of a step ---- */
 
-static yoke_comm *replicas_of(const struct yoke_trainer *t) { return t->groups.data ? t->groups.data : t->config.comm; }
+static yoke_comm *replicas_of(const struct yoke_trainer *t)
+{
+    return t->groups.data ? t->groups.data : t->config.comm;
+}
 
 static void *own_gradients(const struct yoke_trainer *t, const struct yokei_bucket *b)
 {
@@ -30,12 +33,14 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
     if (t->plan.mesh.data == 1) return YOKE_OK;
     YOKE_TRY(yoke_event_create(t->device, &t->between));
     t->sums_in_order = calloc((size_t)s->n_buckets + 1, sizeof *t->sums_in_order);
-    if (!t->sums_in_order) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d buckets", s->n_buckets);
+    if (!t->sums_in_order)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d buckets", s->n_buckets);
     for (int b = 0; b < s->n_buckets; b++) {
         size_t longest = 0;
         if (s->bucket[b].sums_slices) continue;
         for (int d = 0; d < t->plan.mesh.data; d++) longest = YOKE_MAX(longest, s->bucket[b].counts[d]);
-        YOKE_TRY(yokei_ranks_sums_in_order(replicas_of(t), s->bucket[b].n, (int64_t)longest, s->wide, &t->sums_in_order[b]));
+        YOKE_TRY(yokei_ranks_sums_in_order(replicas_of(t), s->bucket[b].n, (int64_t)longest, s->wide,
+                                           &t->sums_in_order[b]));
     }
     return YOKE_OK;
 }
@@ -49,9 +54,13 @@ static yoke_status reduce_beside(struct yoke_trainer *t, int bucket, yoke_event 
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_bucket *b = &s->bucket[bucket];
     void *gradients = yoke_at(t->base, b->gradient), *own = own_gradients(t, b);
-    if (!b->sums_slices && t->sums_in_order[bucket]) return yokei_ranks_sum_beside(replicas_of(t), gradients, b->n, s->wide, done);
-    YOKE_TRY(yokei_ranks_sum_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, b->sums_slices ? done : t->between));
-    return b->sums_slices ? YOKE_OK : yokei_ranks_gather_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, done);
+    if (!b->sums_slices && t->sums_in_order[bucket])
+        return yokei_ranks_sum_beside(replicas_of(t), gradients, b->n, s->wide, done);
+    YOKE_TRY(yokei_ranks_sum_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide,
+                                           b->sums_slices ? done : t->between));
+    return b->sums_slices
+               ? YOKE_OK
+               : yokei_ranks_gather_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, done);
 }
 
 yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream, yoke_event *done)
@@ -61,16 +70,22 @@ yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream, yo
     const struct yokei_bucket *b = &s->bucket[bucket];
     void *gradients = yoke_at(t->base, b->gradient);
     if (t->overlaps) return reduce_beside(t, bucket, done);
-    if (!b->sums_slices && t->sums_in_order[bucket]) return yokei_ranks_sum(replicas_of(t), gradients, b->n, s->wide, stream);
-    YOKE_TRY(yokei_ranks_sum_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream));
-    return b->sums_slices ? YOKE_OK : yokei_ranks_gather_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream);
+    if (!b->sums_slices && t->sums_in_order[bucket])
+        return yokei_ranks_sum(replicas_of(t), gradients, b->n, s->wide, stream);
+    YOKE_TRY(
+        yokei_ranks_sum_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream));
+    return b->sums_slices ? YOKE_OK
+                          : yokei_ranks_gather_slices(replicas_of(t), gradients, own_gradients(t, b),
+                                                      b->counts, s->wide, stream);
 }
 
 yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
 {
     size_t offset;
     const struct yoke_range r = yokei_slot_range(&t->plan.state, parameter, YOKE_TENSOR_GRADIENT, &offset);
-    return yokei_is_empty(r) ? YOKE_OK : yokei_ranks_sum(comm, yoke_at(t->base, offset), r.end - r.begin, t->plan.state.wide, stream);
+    return yokei_is_empty(r)
+               ? YOKE_OK
+               : yokei_ranks_sum(comm, yoke_at(t->base, offset), r.end - r.begin, t->plan.state.wide, stream);
 }
 
 yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
@@ -80,7 +95,8 @@ yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
     const struct yokei_bucket *b = &s->bucket[bucket];
     const yoke_dtype dtype = yokei_weight_dtype(s, b->has_copy);
     const size_t own = b->weight + (size_t)b->own.begin * yoke_dtype_bytes(dtype);
-    return yokei_ranks_gather_slices(replicas_of(t), yoke_at(t->base, b->weight), yoke_at(t->base, own), b->counts, dtype, stream);
+    return yokei_ranks_gather_slices(replicas_of(t), yoke_at(t->base, b->weight), yoke_at(t->base, own),
+                                     b->counts, dtype, stream);
 }
 
 /* ---- shares ---- */
@@ -90,16 +106,25 @@ yoke_status yokei_zero_check(const struct yoke_trainer_config *c, struct yokei_t
     enum { MOST = 1 << 20 };
     int64_t sum = 0;
     if (c->zero != 0 && c->zero != 1)
-        return yoke_fail(YOKE_ECONFIG, "zero %d: 0 (each replica keeps all optimizer states) and 1 (each keeps a slice of them) are offered", c->zero);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "zero %d: 0 (each replica keeps all optimizer states) and 1 (each keeps a slice of them) are offered",
+            c->zero);
     p->zero_shares = calloc((size_t)p->mesh.data, sizeof *p->zero_shares);
-    if (!p->zero_shares) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
+    if (!p->zero_shares)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
     for (int d = 0; d < p->mesh.data; d++) {
         p->zero_shares[d] = c->zero_shares ? c->zero_shares[d] : 1;
         if (p->zero_shares[d] < 0 || p->zero_shares[d] > MOST)
-            return yoke_fail(YOKE_ECONFIG, "the share of replica %d of the optimizer states is %lld: give 0 to %d", d, (long long)p->zero_shares[d], MOST);
+            return yoke_fail(YOKE_ECONFIG,
+                             "the share of replica %d of the optimizer states is %lld: give 0 to %d", d,
+                             (long long)p->zero_shares[d], MOST);
         sum += p->zero_shares[d];
     }
-    if (!sum) return yoke_fail(YOKE_ECONFIG, "the shares of all %d replicas of the optimizer states are 0: give one of them more", p->mesh.data);
+    if (!sum)
+        return yoke_fail(YOKE_ECONFIG,
+                         "the shares of all %d replicas of the optimizer states are 0: give one of them more",
+                         p->mesh.data);
     return YOKE_OK;
 }
 
@@ -132,14 +157,16 @@ static void divide(const double *room, int n, int64_t *shares_out)
     int most = 0;
     for (int d = 0; d < n; d++) sum += room[d];
     for (int d = 0; d < n; d++) {
-        shares_out[d] = YOKE_MAX((int64_t)(FINE * (room[d] / sum)), 1); /* small whole numbers, as users write them */
+        shares_out[d] = YOKE_MAX((int64_t)(FINE * (room[d] / sum)),
+                                 1); /* small whole numbers, as users write them */
         left -= shares_out[d];
         if (room[d] > room[most]) most = d;
     }
     shares_out[most] += left;
 }
 
-yoke_status yokei_zero_choose(const struct yokei_mesh *m, const struct yokei_memory_rank *ranks, int64_t *shares_out, bool *uneven_out)
+yoke_status yokei_zero_choose(const struct yokei_mesh *m, const struct yokei_memory_rank *ranks,
+                              int64_t *shares_out, bool *uneven_out)
 {
     const int n_ranks = yokei_mesh_size(m);
     double *room = malloc((size_t)(m->data + n_ranks) * sizeof *room), *need = room + m->data, sum = 0;
@@ -156,14 +183,15 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *m, const struct yokei_mem
      * With less room than 1 no shares fit. The run is then refused with equal shares, and the message has the
      * bytes.
      */
-    *uneven_out = yokei_memory_shortage(ranks, need, n_ranks, &short_one, NULL) > 0 && sum >= 1 && isfinite(sum);
+    *uneven_out = yokei_memory_shortage(ranks, need, n_ranks, &short_one, NULL) > 0 && sum >= 1
+                  && isfinite(sum);
     if (*uneven_out) divide(room, m->data, shares_out);
     free(room);
     return YOKE_OK;
 }
 
-yoke_status yokei_zero_shares(const struct yoke_trainer_config *c, yoke_device *device, const struct yokei_trainer_plan *p, int64_t *shares_out,
-                              bool *uneven_out)
+yoke_status yokei_zero_shares(const struct yoke_trainer_config *c, yoke_device *device,
+                              const struct yokei_trainer_plan *p, int64_t *shares_out, bool *uneven_out)
 {
     struct yokei_memory_rank *ranks = calloc((size_t)p->n_ranks, sizeof *ranks);
     if (!ranks) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);

@@ -10,7 +10,19 @@
 #include "train/trainer/trainer.h"
 
 /* The numbers that a rank sends at the agreement. */
-enum { SAID_LOSS, SAID_COMPUTE, SAID_CLOCK, SAID_OVERFLOW, SAID_STOP, SAID_SPAN, SAID_BUSY, SAID_USEFUL, SAID_EXPOSED, SAID_SQUARES, SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS };
+enum {
+    SAID_LOSS,
+    SAID_COMPUTE,
+    SAID_CLOCK,
+    SAID_OVERFLOW,
+    SAID_STOP,
+    SAID_SPAN,
+    SAID_BUSY,
+    SAID_USEFUL,
+    SAID_EXPOSED,
+    SAID_SQUARES,
+    SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS
+};
 _Static_assert((int)SAID == (int)YOKEI_SAID, "what is told at an agreement");
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
@@ -19,14 +31,21 @@ static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t
  * Whether this rank's losses count. Only the last stage has losses, and all ranks that share its tensors have
  * the same ones.
  */
-static bool tells_losses(const struct yoke_trainer *t) { return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0; }
+static bool tells_losses(const struct yoke_trainer *t)
+{
+    return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0;
+}
 
 /* On an eager stream (one that runs each call before it returns) a message would block everything else. */
-static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows, int64_t columns, yoke_stream *stream, yoke_event *done)
+static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows,
+                           int64_t columns, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
-    const struct yokei_message what = { kind, data, n_rows, columns, t->plan.state.dtype, t->config.sequence_parallel };
-    return yokei_groups_message(&t->groups, &t->plan.mesh, &what, yokei_is_eager(t->device) ? NULL : stream, done);
+    const struct yokei_message what = {
+        kind, data, n_rows, columns, t->plan.state.dtype, t->config.sequence_parallel
+    };
+    return yokei_groups_message(&t->groups, &t->plan.mesh, &what, yokei_is_eager(t->device) ? NULL : stream,
+                                done);
 }
 
 static yoke_status tied(void *context, yoke_stream *stream) { return yokei_tied_sum(context, stream); }
@@ -43,8 +62,10 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     const struct yoke_parameter *item = t->plan.parameters.item;
     yoke_status status = YOKE_OK;
     for (int i = 0; i < s->n; i++)
-        if (item[i].replicated_axes & YOKE_AXIS_TENSOR && !(item[i].partial_axes & YOKE_AXIS_TENSOR) && t->plan.mesh.t > 0)
-            YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->slot[i].gradient), 0, (size_t)s->slot[i].n * yoke_dtype_bytes(s->wide)));
+        if (item[i].replicated_axes & YOKE_AXIS_TENSOR && !(item[i].partial_axes & YOKE_AXIS_TENSOR)
+            && t->plan.mesh.t > 0)
+            YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->slot[i].gradient), 0,
+                               (size_t)s->slot[i].n * yoke_dtype_bytes(s->wide)));
     YOKE_TRY(yokei_ranks_group(true));
     for (int i = 0; i < s->n && !status; i++)
         if (item[i].replicated_axes & YOKE_AXIS_TENSOR)
@@ -57,14 +78,16 @@ static yoke_status replicated(void *context, yoke_stream *stream)
  * Copy losses and norms from the device. The squares of the gradients are added without rounding, and each
  * element of the model counts once.
  */
-static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yokei_exact *squares_out, bool *overflow_out)
+static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yokei_exact *squares_out,
+                         bool *overflow_out)
 {
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     size_t wide = yoke_dtype_bytes(s->wide);
     int64_t n = own_share(t) * t->config.sequence;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
-    YOKE_TRY(yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n_norms * 2 * wide));
+    YOKE_TRY(
+        yoke_copy_to_host(stream, t->host_norms, yoke_at(t->base, s->norms), (size_t)s->n_norms * 2 * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     t->fetched_ns = yokei_now_ns();
     double loss = 0;
@@ -103,7 +126,8 @@ static yoke_status agree(void *context)
     mine[SAID_STOP] = t->asked_to_stop;
     struct yokei_step_times times;
     YOKE_TRY(yokei_timing_measure(t, &times));
-    mine[SAID_SPAN] = times.span, mine[SAID_BUSY] = times.busy, mine[SAID_USEFUL] = times.useful, mine[SAID_EXPOSED] = times.exposed;
+    mine[SAID_SPAN] = times.span, mine[SAID_BUSY] = times.busy, mine[SAID_USEFUL] = times.useful,
+    mine[SAID_EXPOSED] = times.exposed;
     const int n = t->plan.n_ranks;
     double *const all = t->said;
     const yoke_status status = yokei_ranks_gather(&t->config, mine, SAID, all);
@@ -111,8 +135,10 @@ static yoke_status agree(void *context)
     bool any = false;
     for (int r = 0; r < n && !status; r++) {
         const double *said = all + r * SAID;
-        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS], said[SAID_COMPUTE], said[SAID_CLOCK], said[SAID_OVERFLOW] != 0,
-                                                   said[SAID_STOP] != 0, said[SAID_SPAN], said[SAID_BUSY], said[SAID_USEFUL],
+        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS],      said[SAID_COMPUTE],
+                                                   said[SAID_CLOCK],     said[SAID_OVERFLOW] != 0,
+                                                   said[SAID_STOP] != 0, said[SAID_SPAN],
+                                                   said[SAID_BUSY],      said[SAID_USEFUL],
                                                    said[SAID_EXPOSED] };
         loss += said[SAID_LOSS];
         any = any || said[SAID_OVERFLOW] != 0;
@@ -130,7 +156,8 @@ static yoke_status agree(void *context)
     return YOKE_OK;
 }
 
-static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t n)
+static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
+                               int64_t n)
 {
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
@@ -149,10 +176,13 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     k->tensor = t->groups.tensor ? &t->timed : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->slow = t->slow;
-    k->pass = (struct yoke_pass){ .size = sizeof k->pass, .mode = program->mode, .step = t->step,
+    k->pass = (struct yoke_pass){ .size = sizeof k->pass,
+                                  .mode = program->mode,
+                                  .step = t->step,
                                   .sample_offset = t->plan.first[t->plan.mesh.d],
                                   .normaliser = t->config.batch * t->config.sequence,
-                                  .loss_scale = (float)t->loss_scale.scale, .seed = t->config.seed };
+                                  .loss_scale = (float)t->loss_scale.scale,
+                                  .seed = t->config.seed };
 }
 
 /*
@@ -162,8 +192,10 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
 static int end_of_compute(const struct yokei_program *p)
 {
     int n = p->agree;
-    while (n > 0 && (p->instruction[n - 1].kind == YOKEI_NORMS || p->instruction[n - 1].kind == YOKEI_TIED || p->instruction[n - 1].kind == YOKEI_REPLICATED ||
-                     p->instruction[n - 1].kind == YOKEI_REDUCE))
+    while (n > 0
+           && (p->instruction[n - 1].kind == YOKEI_NORMS || p->instruction[n - 1].kind == YOKEI_TIED
+               || p->instruction[n - 1].kind == YOKEI_REPLICATED
+               || p->instruction[n - 1].kind == YOKEI_REDUCE))
         n--;
     return n;
 }
@@ -176,26 +208,30 @@ static yoke_status drain(struct yoke_trainer *t)
 {
     const struct yokei_program *p = t->machine.program;
     for (int i = 0; i < p->n; i++)
-        if (yokei_is_message(p->instruction[i].kind)) YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
-    return yokei_groups_error(&t->groups, &t->config); /* a message that failed has ended too, and left its buffer unchanged */
+        if (yokei_is_message(p->instruction[i].kind))
+            YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
+    return yokei_groups_error(
+        &t->groups, &t->config); /* a message that failed has ended too, and left its buffer unchanged */
 }
 
 static yoke_status check_losses(const struct yoke_trainer *t)
 {
     for (int r = 0; r < t->plan.n_ranks; r++)
         if (!isfinite(t->reports[r].loss_sum))
-            return yoke_fail(YOKE_ENUMERIC,
-                             "step %lld: the loss of rank %d is %s: lower the learning rate, or look at the data and the initial weights",
-                             (long long)t->step, r, isnan(t->reports[r].loss_sum) ? "not a number" : "infinite");
+            return yoke_fail(
+                YOKE_ENUMERIC,
+                "step %lld: the loss of rank %d is %s: lower the learning rate, or look at the data and the initial weights",
+                (long long)t->step, r, isnan(t->reports[r].loss_sum) ? "not a number" : "infinite");
     return YOKE_OK;
 }
 
-yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, double clock,
-                                  struct yoke_step_result *result_out)
+yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
+                                  double clock, struct yoke_step_result *result_out)
 {
     if (!t || !result_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: a pointer is null");
     int64_t n = own_share(t) * t->config.sequence;
-    if (n && (!tokens || !targets)) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: tokens or targets is null");
+    if (n && (!tokens || !targets))
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: tokens or targets is null");
     const struct yokei_program *p = &t->plan.train;
     t->begun_ns = yokei_now_ns();
     t->clock = clock;
@@ -211,8 +247,11 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->machine.record = &t->record;
     yokei_record_clear(&t->record);
     t->gradient_scale = t->loss_scale.scale;
-    t->result = (struct yoke_step_result){ .size = sizeof t->result, .step = t->step, .loss_scale = t->loss_scale.scale,
-                                           .n_ranks = t->plan.n_ranks, .ranks = t->reports };
+    t->result = (struct yoke_step_result){ .size = sizeof t->result,
+                                           .step = t->step,
+                                           .loss_scale = t->loss_scale.scale,
+                                           .n_ranks = t->plan.n_ranks,
+                                           .ranks = t->reports };
     int middle = end_of_compute(p);
     YOKE_TRY(load_tokens(t, tokens, targets, n));
     YOKE_TRY(yokei_run(&t->machine, 0, middle));
@@ -231,7 +270,9 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
 yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yoke_step_result *result)
 {
     if (!t || !result) return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: a pointer is null");
-    if (!t->ready) return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: no gradient is due; call yoke_trainer_backward first");
+    if (!t->ready)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke_trainer_apply: no gradient is due; call yoke_trainer_backward first");
     if (!(learning_rate >= 0) || !isfinite(learning_rate))
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: learning rate %g", learning_rate);
     uint64_t begun = yokei_now_ns();
@@ -240,7 +281,8 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
         double norm = t->result.gradient_norm, clip = t->config.clip;
         double coefficient = clip > 0 ? fmin(1.0, clip / (norm + 1e-6)) : 1.0;
         t->optimizer_step++;
-        t->machine.adamw = (struct yokei_adamw){ learning_rate, t->config.beta1, t->config.beta2, t->config.eps,
+        t->machine.adamw = (struct yokei_adamw){ learning_rate,          t->config.beta1,
+                                                 t->config.beta2,        t->config.eps,
                                                  t->config.weight_decay, coefficient / t->gradient_scale,
                                                  t->optimizer_step };
         YOKE_TRY(yokei_run(&t->machine, t->plan.train.agree + 1, t->plan.train.n));
@@ -255,8 +297,8 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
 void yoke_trainer_ask_to_stop(yoke_trainer *t) { t->asked_to_stop = true; }
 
 /* Run one evaluation program. Missing sequences of the last micro-batch are filled with ignored tokens. */
-static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t count,
-                                 double *sum)
+static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
+                                 int64_t count, double *sum)
 {
     const struct yokei_state *s = &t->plan.state;
     int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence, n = count * T, all = B * T;
@@ -266,7 +308,8 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     YOKE_TRY(load_tokens(t, tokens, targets, n));
     if (n < all) {
         YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->tokens + (size_t)n * 4), 0, (size_t)(all - n) * 4));
-        YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->targets + (size_t)n * 4), 0xff, (size_t)(all - n) * 4));
+        YOKE_TRY(
+            yoke_fill(stream, yoke_at(t->base, s->targets + (size_t)n * 4), 0xff, (size_t)(all - n) * 4));
     }
     YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
     YOKE_TRY(drain(t));
@@ -277,8 +320,8 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     return YOKE_OK;
 }
 
-yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t n_sequences,
-                                  double *loss_sum_out)
+yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
+                                  int64_t n_sequences, double *loss_sum_out)
 {
     if (!t || !loss_sum_out || (n_sequences > 0 && (!tokens || !targets)))
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_evaluate: a pointer is null");
@@ -286,17 +329,20 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
     double sum = 0;
     t->ready = false;
     for (int64_t first = 0; first < n_sequences; first += B)
-        YOKE_TRY(evaluate_some(t, tokens + first * T, targets + first * T, YOKE_MIN(B, n_sequences - first), &sum));
+        YOKE_TRY(evaluate_some(t, tokens + first * T, targets + first * T, YOKE_MIN(B, n_sequences - first),
+                               &sum));
     *loss_sum_out = sum;
     return YOKE_OK;
 }
 
 /* On the last stage, write the logits of this rank's words into logits_out. */
-static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V, float *logits_out)
+static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V,
+                              float *logits_out)
 {
     const struct yokei_state *s = &t->plan.state;
     const struct yokei_program *p = &t->plan.logits;
-    const struct yoke_shape shape = { sizeof shape, s->dtype, 1, t->config.sequence, YOKE_EVALUATE, &t->plan.place };
+    const struct yoke_shape shape = { sizeof shape,       s->dtype,      1,
+                                      t->config.sequence, YOKE_EVALUATE, &t->plan.place };
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     int64_t rows, columns;
     set_up(t, &t->plan.logits_job, p);
@@ -310,9 +356,11 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
     void *row = malloc(bytes);
     if (!row) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_logits: no host memory");
     const struct yokei_buffer *y = &p->buffer[p->instruction[p->n - 1].y];
-    yoke_status status = yoke_copy_to_host(stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
+    yoke_status status = yoke_copy_to_host(
+        stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
     if (!status) status = yoke_stream_sync(stream);
-    if (!status && (columns < V || t->plan.mesh.t == 0)) yoke_convert(s->dtype, row, YOKE_F32, logits_out + first, (size_t)columns);
+    if (!status && (columns < V || t->plan.mesh.t == 0))
+        yoke_convert(s->dtype, row, YOKE_F32, logits_out + first, (size_t)columns);
     free(row);
     return status;
 }
@@ -322,12 +370,13 @@ yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t 
     if (!t || !tokens || !logits_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: a pointer is null");
     int64_t T = t->config.sequence, V = yoke_model_layer(t->model, t->model->n_layers - 1)->out;
     if (position < 0 || position >= T)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld", (long long)position,
-                         (long long)T);
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld",
+                         (long long)position, (long long)T);
     t->ready = false;
     const bool is_whole = t->plan.mesh.data == t->plan.n_ranks;
     memset(logits_out, 0, (size_t)V * sizeof *logits_out);
-    yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out) : YOKE_OK;
+    yoke_status status = is_whole || t->plan.mesh.d == 0 ? run_logits(t, tokens, position, V, logits_out)
+                                                         : YOKE_OK;
     if (is_whole) return status;
     /* each word has its logit on one rank and 0 on all others */
     const yoke_status told = yokei_ranks_join_all(&t->config, logits_out, V);

@@ -23,7 +23,8 @@ static yoke_status timed_sum(void *context, void *x, int64_t n, yoke_dtype dtype
     return timed(t, begun, g->sum(g->context, x, n, dtype, stream));
 }
 
-static yoke_status timed_gather(void *context, const void *mine, void *all, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status timed_gather(void *context, const void *mine, void *all, const int64_t counts[],
+                                yoke_dtype dtype, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
     const struct yoke_tensor_group *g = &t->groups.tensor_group;
@@ -31,7 +32,8 @@ static yoke_status timed_gather(void *context, const void *mine, void *all, cons
     return timed(t, begun, g->gather(g->context, mine, all, counts, dtype, stream));
 }
 
-static yoke_status timed_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[], yoke_dtype dtype, yoke_stream *stream)
+static yoke_status timed_scatter_sum(void *context, const void *all, void *mine, const int64_t counts[],
+                                     yoke_dtype dtype, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
     const struct yoke_tensor_group *g = &t->groups.tensor_group;
@@ -71,7 +73,8 @@ static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(
 static double norms_seconds(const struct yoke_trainer *t)
 {
     for (int n = 0; n < t->record.n; n++)
-        if (t->plan.train.instruction[n].kind == YOKEI_NORMS) return seconds(t->record.at[n].begin, t->record.at[n].end);
+        if (t->plan.train.instruction[n].kind == YOKEI_NORMS)
+            return seconds(t->record.at[n].begin, t->record.at[n].end);
     return 0;
 }
 
@@ -82,7 +85,8 @@ static double norms_seconds(const struct yoke_trainer *t)
  */
 static void derive(const struct yoke_trainer *t, struct yokei_step_times *out)
 {
-    const double passes = seconds(t->begun_ns, t->passed_ns), behind = seconds(t->passed_ns, t->fetched_ns) - t->norms_seconds;
+    const double passes = seconds(t->begun_ns, t->passed_ns),
+                 behind = seconds(t->passed_ns, t->fetched_ns) - t->norms_seconds;
     out->busy = YOKE_MIN(t->times.busy, passes);
     out->useful = YOKE_MIN(t->times.useful, passes);
     out->span = passes;
@@ -131,9 +135,11 @@ double yokei_trainer_flops(const struct yoke_trainer *t)
     double flops = 0;
     for (int n = 0; n < p->n; n++) {
         const struct yokei_instruction *i = &p->instruction[n];
-        const bool is_pass = i->kind == YOKEI_FORWARD || i->kind == YOKEI_BACKWARD_INPUT || i->kind == YOKEI_BACKWARD_WEIGHT;
+        const bool is_pass = i->kind == YOKEI_FORWARD || i->kind == YOKEI_BACKWARD_INPUT
+                             || i->kind == YOKEI_BACKWARD_WEIGHT;
         if (!is_pass || i->recomputes) continue;
-        for (int op = i->first_op; op < i->first_op + i->n_ops; op++) flops += model_flops(&p->planner.ops[op]);
+        for (int op = i->first_op; op < i->first_op + i->n_ops; op++)
+            flops += model_flops(&p->planner.ops[op]);
     }
     return flops;
 }

@@ -55,11 +55,12 @@ static void destroy(yoke_trainer *t)
     free(t);
 }
 
-yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *config,
-                                yoke_trainer **trainer_out)
+yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
+                                const struct yoke_trainer_config *config, yoke_trainer **trainer_out)
 {
     yoke_status status = YOKE_OK;
-    if (!model || !device || !config || !trainer_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_create: a pointer is null");
+    if (!model || !device || !config || !trainer_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_create: a pointer is null");
     struct yoke_trainer *t = calloc(1, sizeof *t);
     if (!t) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory");
     t->config = *config;
@@ -69,7 +70,9 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device, co
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
-    YOKE_TRY_GOTO(t->memory ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks), destroy_trainer);
+    YOKE_TRY_GOTO(t->memory ? YOKE_OK
+                            : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks),
+                  destroy_trainer);
     YOKE_TRY_GOTO(yokei_memory_gather(&t->config, device, &t->plan, t->memory), destroy_trainer);
     YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
     t->config.shares = NULL;
@@ -109,11 +112,13 @@ yoke_status yoke_trainer_memory(const yoke_trainer *trainer, struct yoke_memory_
     return YOKE_OK;
 }
 
-yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank, struct yoke_memory_report *report_out)
+yoke_status yoke_trainer_memory_of(const yoke_trainer *trainer, int rank,
+                                   struct yoke_memory_report *report_out)
 {
     if (!trainer || !report_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: a pointer is null");
     if (rank < 0 || rank >= trainer->plan.n_ranks)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: rank %d is none of %d", rank, trainer->plan.n_ranks);
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_memory_of: rank %d is none of %d", rank,
+                         trainer->plan.n_ranks);
     *report_out = trainer->memory[rank].report;
     return YOKE_OK;
 }
@@ -127,6 +132,10 @@ void yoke_trainer_range(const yoke_trainer *trainer, int64_t *first_out, int64_t
 void yoke_trainer_profile(yoke_trainer *trainer, yoke_profile_function function, void *context)
 {
     trainer->profiling = function != NULL;
-    trainer->profiler = (struct yoke_observer){ .runs = true, .stream = trainer->stream[YOKEI_COMPUTE], .profile = function,
-                                                .profile_context = context, .layer = "", .call = "" };
+    trainer->profiler = (struct yoke_observer){ .runs = true,
+                                                .stream = trainer->stream[YOKEI_COMPUTE],
+                                                .profile = function,
+                                                .profile_context = context,
+                                                .layer = "",
+                                                .call = "" };
 }

@@ -35,17 +35,19 @@ struct yokei_trainer_plan {
     int rank, n_ranks;
     struct yokei_mesh mesh;
     struct yoke_place place;
-    int *widths; /* [mesh.pipeline] ranks of each stage, as in the mesh; NULL: all stages have the same number of ranks */
+    int *widths; /* [mesh.pipeline] ranks of each stage, as in the mesh; NULL: all stages have the same number
+                    of ranks */
     int n_tensor_shares;
     /* [mesh.tensor]; if stages have different widths, the shares of all stages one after the other; NULL:
      * equal */
     int64_t *tensor_shares;
-    struct yokei_chunk *chunk;    /* [mesh.chunks] the layers of this rank */
-    bool *held, *recomputed;      /* [n_layers] */
-    int64_t *shares, *first;      /* sequences of each replica, and the index of its first sequence in the global batch */
-    int *n_micro_batches;         /* [mesh.data] micro-batches of each replica */
-    int64_t micro_batch;          /* sequences in a micro-batch of this rank's replica */
-    int64_t *zero_shares;         /* [mesh.data] the proportions in which buckets are cut into the replicas' slices */
+    struct yokei_chunk *chunk; /* [mesh.chunks] the layers of this rank */
+    bool *held, *recomputed;   /* [n_layers] */
+    int64_t *shares,
+        *first; /* sequences of each replica, and the index of its first sequence in the global batch */
+    int *n_micro_batches; /* [mesh.data] micro-batches of each replica */
+    int64_t micro_batch;  /* sequences in a micro-batch of this rank's replica */
+    int64_t *zero_shares; /* [mesh.data] the proportions in which buckets are cut into the replicas' slices */
     struct yokei_parameters logical; /* parameters of the whole model, not divided; the same on all ranks */
     struct yokei_parameters parameters;
     /* [parameters.n] whether this rank adds the parameter's norm to the total norm, so that each element of
@@ -54,13 +56,14 @@ struct yokei_trainer_plan {
     /* [parameters.n] whether the first and the last stage both hold it; whether the model has a tied
      * parameter */
     bool *tied, has_tied;
-    struct yokei_tie *ties;       /* [n_ties] used if these two stages have different widths; the same on all ranks */
+    struct yokei_tie
+        *ties; /* [n_ties] used if these two stages have different widths; the same on all ranks */
     int n_ties;
     struct yokei_tied_piece *tied_piece; /* [n_tied_pieces] the pieces of this rank, ordered by tie */
     int n_tied_pieces;
-    int *stage_of;                /* [n_layers] */
-    int *n_buckets;               /* [mesh.pipeline] buckets that each stage sums over its replicas */
-    bool *stage_recomputes;       /* [mesh.pipeline] */
+    int *stage_of;          /* [n_layers] */
+    int *n_buckets;         /* [mesh.pipeline] buckets that each stage sums over its replicas */
+    bool *stage_recomputes; /* [mesh.pipeline] */
     struct yokei_state state;
     struct yokei_job train_job, evaluate_job, logits_job;
     struct yokei_program train, evaluate, logits;
@@ -73,7 +76,7 @@ struct yokei_loss_scale {
     double scale, first;
     bool dynamic;
     int64_t interval, good_steps;
-    int skipped; /* skipped steps in a row */
+    int skipped;   /* skipped steps in a row */
     bool any_good; /* at least one step had finite gradients */
 };
 void yokei_loss_scale_init(struct yokei_loss_scale *s, yoke_dtype precision, double first, int64_t interval);
@@ -86,13 +89,13 @@ yoke_status yokei_loss_scale_update(struct yokei_loss_scale *s, bool overflow, i
  */
 struct yokei_groups {
     yoke_comm *data, *tensor, *tied;
-    yoke_comm **ties;                 /* [n_ties] in the plan's order; an entry is NULL if the tie belongs to other ranks */
+    yoke_comm **ties; /* [n_ties] in the plan's order; an entry is NULL if the tie belongs to other ranks */
     int n_ties;
     /*
      * with the next and previous stage: [0] activations, [1] gradients. Ranks of the earlier stage come first
      */
     yoke_comm *next[2], *previous[2];
-    bool earlier_is_next;             /* which of the two communicators was created first */
+    bool earlier_is_next; /* which of the two communicators was created first */
     struct yoke_tensor_group tensor_group;
 };
 
@@ -101,43 +104,48 @@ struct yokei_memory_rank; /* memory.h */
 enum { YOKEI_SAID = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
 struct yoke_trainer {
-    struct yoke_trainer_config config;  /* defaults are filled in; shares and schedule are not used after creation */
+    struct yoke_trainer_config
+        config; /* defaults are filled in; shares and schedule are not used after creation */
     yoke_model *model;
     yoke_device *device;
     struct yokei_trainer_plan plan;
     yoke_stream *stream[YOKEI_N_STREAMS];
     yoke_event **event;
     int n_events;
-    void *base;                         /* the single allocation */
+    void *base; /* the single allocation */
     yoke_observer profiler;
     bool profiling;
     struct yokei_groups groups;
-    struct yokei_memory_rank *memory;   /* [n_ranks] */
+    struct yokei_memory_rank *memory; /* [n_ranks] */
     struct yokei_loss_scale loss_scale;
-    int64_t step, optimizer_step;       /* backward passes so far, and AdamW steps that were not skipped */
-    double gradient_scale;              /* the loss scale of the current gradients */
+    int64_t step, optimizer_step; /* backward passes so far, and AdamW steps that were not skipped */
+    double gradient_scale;        /* the loss scale of the current gradients */
     /* the current step */
     struct yokei_machine machine;
     uint64_t begun_ns;
     double clock;
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
-    double *said;                       /* [ranks][YOKEI_SAID] the numbers of all ranks at an agreement */
-    void *host_losses, *host_norms;     /* wide */
+    double *said;                   /* [ranks][YOKEI_SAID] the numbers of all ranks at an agreement */
+    void *host_losses, *host_norms; /* wide */
     /* event of a call that is followed by another call on the same communicator; no thread waits for this
      * event */
     yoke_event *between;
-    bool *sums_in_order; /* [buckets] whether all_reduce gives the same bits as reduce_scatter; NULL: one replica */
-    bool ready;                         /* a backward was run and its apply was not */
-    atomic_bool asked_to_stop;          /* to be sent at the next agreement */
+    bool *sums_in_order; /* [buckets] whether all_reduce gives the same bits as reduce_scatter; NULL: one
+                            replica */
+    bool ready;          /* a backward was run and its apply was not */
+    atomic_bool asked_to_stop; /* to be sent at the next agreement */
     /* measurements of the step: timing.c */
-    struct yokei_record record;         /* times of the training program */
-    bool overlaps; /* sums of buckets overlap with the passes although streams run each call before it returns */
-    struct yoke_tensor_group timed;     /* groups.tensor_group with time measurement */
-    struct yokei_step_times times;      /* times of the current step; with queued streams, of the last step that was synchronised */
-    double norms_seconds;               /* seconds of the gradients' norms in the same step as `times` */
-    uint64_t passed_ns, fetched_ns;     /* when the end of the last pass was observed, and when the gradients' norms arrived */
-    double slow;                        /* YOKE_SLOW, a test aid; 1: no slowdown */
+    struct yokei_record record; /* times of the training program */
+    bool overlaps; /* sums of buckets overlap with the passes although streams run each call before it returns
+                    */
+    struct yoke_tensor_group timed; /* groups.tensor_group with time measurement */
+    struct yokei_step_times
+        times; /* times of the current step; with queued streams, of the last step that was synchronised */
+    double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
+    uint64_t passed_ns,
+        fetched_ns; /* when the end of the last pass was observed, and when the gradients' norms arrived */
+    double slow;    /* YOKE_SLOW, a test aid; 1: no slowdown */
 };
 
 /* ---- timing.c ---- */
@@ -160,18 +168,21 @@ yoke_status yokei_timing_measure(struct yoke_trainer *trainer, struct yokei_step
  */
 double yokei_trainer_flops(const struct yoke_trainer *trainer);
 /** The operations and bytes of one instruction, as stated by its ops. */
-struct yoke_cost yokei_instruction_cost(const struct yokei_program *program, const struct yokei_instruction *instruction);
+struct yoke_cost yokei_instruction_cost(const struct yokei_program *program,
+                                        const struct yokei_instruction *instruction);
 
 /* ---- ranks.c: the only file of the trainer that communicates with other ranks ---- */
 /** Create the communicators of the mesh. Collective; blocks. */
-yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan, struct yokei_groups *groups_out);
+yoke_status yokei_groups_create(const struct yoke_trainer_config *config,
+                                const struct yokei_trainer_plan *plan, struct yokei_groups *groups_out);
 void yokei_groups_destroy(struct yokei_groups *groups);
 /**
  * The host memory that all communicators of a run need on this rank's host: the communicators of config and
  * of the mesh. Communicators that config does not have yet are included.
  */
-yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan, bool is_staged,
-                                   size_t *shared_out, size_t *private_out);
+yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config,
+                                   const struct yokei_trainer_plan *plan, bool is_staged, size_t *shared_out,
+                                   size_t *private_out);
 /** The bytes that the communicators of config have already allocated; 0: there are no communicators. */
 size_t yokei_ranks_taken(const struct yoke_trainer_config *config);
 /** The error of the first communicator that failed, among the groups and the trainer's own communicators. */
@@ -191,52 +202,62 @@ struct yokei_message {
  * Send or receive a message in order with `stream`. If `stream` is NULL, the message starts at once, and it
  * has ended when `done` is complete.
  */
-yoke_status yokei_groups_message(const struct yokei_groups *groups, const struct yokei_mesh *mesh, const struct yokei_message *message,
-                                 yoke_stream *stream, yoke_event *done);
+yoke_status yokei_groups_message(const struct yokei_groups *groups, const struct yokei_mesh *mesh,
+                                 const struct yokei_message *message, yoke_stream *stream, yoke_event *done);
 void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n_ranks_out);
 /** Set all[r * n ...] to the values of rank r, over host memory. */
-yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n, double *all);
+yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n,
+                               double *all);
 /**
  * YOKE_EMISMATCH with the text "ranks 0 and r <what>" if the hash differs between ranks. Only the upper 52
  * bits are compared. If a mesh is given, the hash may differ within a replica but not between replicas.
  */
-yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash, const struct yokei_mesh *mesh, const char *what);
+yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash,
+                              const struct yokei_mesh *mesh, const char *what);
 /** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_stream *stream);
+yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
+                            yoke_stream *stream);
 /**
  * Sum all ranks' `all`, and set `own` to this rank's slice of the sum. `own` lies in `all`, after the slices
  * of the ranks before this one. The rest of `all` is unchanged.
  */
-yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
+yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                   yoke_dtype dtype, yoke_stream *stream);
 /** Set `all` to the concatenation of the ranks' slices. `own` is this rank's slice, at its place in `all`. */
-yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_stream *stream);
+yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                      yoke_dtype dtype, yoke_stream *stream);
 /**
  * Whether the sum of n elements is computed in the order of the ranks, both as a whole and by slices.
  * `longest` is the number of elements of the longest slice. Local; the result is the same on all ranks.
  */
-yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype, bool *in_order_out);
+yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype,
+                                      bool *in_order_out);
 /**
  * The same sum or gather, but concurrent with computation. `done` is complete when it has ended. These
  * functions are for devices whose streams run each call before it returns.
  */
-yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype, yoke_event *done);
-yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done);
-yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[], yoke_dtype dtype, yoke_event *done);
+yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
+                                   yoke_event *done);
+yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                          yoke_dtype dtype, yoke_event *done);
+yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
+                                             yoke_dtype dtype, yoke_event *done);
 /**
  * Whether sums among the ranks of `comm` go only through the memory of one host. All ranks get the same
  * answer.
  */
 yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out);
 /** Rank 0 receives n numbers of rank `from` into `his`, in pieces. Only these two ranks take part. Blocks. */
-yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine, size_t n, double *his);
+yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine,
+                                  size_t n, double *his);
 /**
  * Measure the difference between two clocks. Rank 0 and `peer` call this function, each with the origin of
  * its clock. Rank 0 gets *offset_out, which it adds to the peer's seconds since the peer's origin to get rank
  * 0's seconds since its own origin. *error_out is the possible error of the offset. It is 0 if both ranks use
  * the same clock (is_shared). Blocks.
  */
-yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns, bool is_shared, double *offset_out,
-                              double *error_out);
+yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns,
+                              bool is_shared, double *offset_out, double *error_out);
 /**
  * The collectives of layers over the ranks of `comm`. `comm` has at most YOKE_MAX_TENSOR ranks and must
  * outlive the result. If the communicator is YOKE_REPRODUCIBLE_SHAPE, sums are in the order of the ranks.
@@ -260,7 +281,8 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
  * On `root`, combine the ranks' pieces into `out`, bit for bit. For each element, all ranks but one hold 0.
  * Collective.
  */
-yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root, float *out);
+yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root,
+                             float *out);
 
 /**
  * This rank does work of its own until its next collective. The other ranks then wait without reporting it as
@@ -275,8 +297,8 @@ yoke_status yokei_zero_check(const struct yoke_trainer_config *config, struct yo
  * Call yokei_zero_choose (memory.h) for the ranks of a plan with equal slices. Collective. All ranks get the
  * same result.
  */
-yoke_status yokei_zero_shares(const struct yoke_trainer_config *config, yoke_device *device, const struct yokei_trainer_plan *plan,
-                              int64_t *shares_out, bool *uneven_out);
+yoke_status yokei_zero_shares(const struct yoke_trainer_config *config, yoke_device *device,
+                              const struct yokei_trainer_plan *plan, int64_t *shares_out, bool *uneven_out);
 /** Decide how each bucket is summed. Call it after the groups are created. */
 yoke_status yokei_zero_begin(struct yoke_trainer *trainer);
 /** REDUCE and GATHER of a bucket. The context is the trainer. */
@@ -293,37 +315,42 @@ yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm
  * ----
  */
 /** YOKE_EUNSUPPORTED if this replica keeps only a slice, and the piece is not in this slice. */
-yoke_status yokei_trainer_get_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out);
+yoke_status yokei_trainer_get_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index,
+                                    int64_t first, int64_t n, float *out);
 /** The weights that layers get. They are rounded to 16 bits if there is a working copy. */
 yoke_status yokei_trainer_get_working(yoke_trainer *trainer, int index, float *out);
 /** Set the part of the piece that this rank keeps. For weights the working copy is set too. */
-yoke_status yokei_trainer_set_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n,
-                                    const float *values);
+yoke_status yokei_trainer_set_piece(yoke_trainer *trainer, enum yoke_tensor_kind kind, int index,
+                                    int64_t first, int64_t n, const float *values);
 /**
  * Set the state after `step` steps, of which `optimizer_step` were not skipped. The last three arguments are
  * fields of struct yokei_loss_scale.
  */
-void yokei_trainer_restore(yoke_trainer *trainer, int64_t step, int64_t optimizer_step, double scale, int64_t good_steps, int skipped);
+void yokei_trainer_restore(yoke_trainer *trainer, int64_t step, int64_t optimizer_step, double scale,
+                           int64_t good_steps, int skipped);
 
 /* ---- tied.c ---- */
 /**
  * Find the pairs of ranks that share rows of a tied parameter, if the first and the last stage have different
  * widths.
  */
-yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_config *c, struct yokei_trainer_plan *plan);
+yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_config *c,
+                            struct yokei_trainer_plan *plan);
 /** Sum the gradients of tied parameters over the stages that hold them, in order with `stream`. */
 yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
 
 /* ---- plan.c ---- */
 /** The place of rank t of stage s on the mesh. */
-struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan, int s, int t);
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config,
-                               struct yokei_trainer_plan *plan_out);
+struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
+                                   int s, int t);
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
+                               struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
 /**
  * Plan as rank `rank` of n_ranks. The other ranks need not exist (config->comm NULL). With zero 1 and no
  * shares, the plan uses equal slices.
  */
-yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *config, int rank, int n_ranks,
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device,
+                                  struct yoke_trainer_config *config, int rank, int n_ranks,
                                   struct yokei_trainer_plan *plan_out);
 void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
 

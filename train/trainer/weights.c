@@ -6,11 +6,13 @@
 #include "train/trainer/trainer.h"
 
 /* Find the elements that this rank keeps, and the offset of the first of them. */
-static yoke_status find(const yoke_trainer *t, enum yoke_tensor_kind kind, int index, struct yoke_range *here_out, size_t *offset_out)
+static yoke_status find(const yoke_trainer *t, enum yoke_tensor_kind kind, int index,
+                        struct yoke_range *here_out, size_t *offset_out)
 {
     if (!t || index < 0 || index >= t->plan.state.n)
         return yoke_fail(YOKE_EINVAL, "trainer: there is no parameter %d", index);
-    if ((int)kind < YOKE_TENSOR_WEIGHT || kind > YOKE_TENSOR_MOMENT2) return yoke_fail(YOKE_EINVAL, "trainer: there is no kind of tensor %d", (int)kind);
+    if ((int)kind < YOKE_TENSOR_WEIGHT || kind > YOKE_TENSOR_MOMENT2)
+        return yoke_fail(YOKE_EINVAL, "trainer: there is no kind of tensor %d", (int)kind);
     *here_out = yokei_slot_range(&t->plan.state, index, kind, offset_out);
     return YOKE_OK;
 }
@@ -25,12 +27,14 @@ const struct yoke_parameter *yoke_trainer_parameter(const yoke_trainer *t, int i
 static yoke_status check_piece(const yoke_trainer *t, int index, int64_t first, int64_t n)
 {
     if (first < 0 || n < 0 || first > t->plan.state.slot[index].n - n)
-        return yoke_fail(YOKE_EINVAL, "trainer: parameter %d has no elements %lld to %lld", index, (long long)first, (long long)(first + n));
+        return yoke_fail(YOKE_EINVAL, "trainer: parameter %d has no elements %lld to %lld", index,
+                         (long long)first, (long long)(first + n));
     return YOKE_OK;
 }
 
 /* Copy n values of a type from an offset to the host, divided by `scale`. */
-static yoke_status fetch(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t n, double scale, float *out)
+static yoke_status fetch(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64_t n, double scale,
+                         float *out)
 {
     size_t width = yoke_dtype_bytes(dtype);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
@@ -44,7 +48,8 @@ static yoke_status fetch(yoke_trainer *t, size_t offset, yoke_dtype dtype, int64
     return status;
 }
 
-yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, float *out)
+yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first,
+                                    int64_t n, float *out)
 {
     static const char *const names[] = { "weights", "gradients", "first moments", "second moments" };
     struct yoke_range here = { 0, 0 };
@@ -52,11 +57,15 @@ yoke_status yokei_trainer_get_piece(yoke_trainer *t, enum yoke_tensor_kind kind,
     YOKE_TRY(find(t, kind, index, &here, &offset));
     YOKE_TRY(check_piece(t, index, first, n));
     if (n && (first < here.begin || first + n > here.end))
-        return yoke_fail(YOKE_EUNSUPPORTED, "the %s of parameter %s: replica %d keeps elements %lld to %lld of %lld only (zero 1); call "
-                         "yoke_trainer_get_whole, on all ranks", names[kind], t->plan.parameters.item[index].name, t->plan.mesh.d,
-                         (long long)here.begin, (long long)here.end, (long long)t->plan.state.slot[index].n);
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "the %s of parameter %s: replica %d keeps elements %lld to %lld of %lld only (zero 1); call "
+            "yoke_trainer_get_whole, on all ranks",
+            names[kind], t->plan.parameters.item[index].name, t->plan.mesh.d, (long long)here.begin,
+            (long long)here.end, (long long)t->plan.state.slot[index].n);
     const double scale = kind == YOKE_TENSOR_GRADIENT && t->gradient_scale > 0 ? t->gradient_scale : 1.0;
-    return fetch(t, offset + (size_t)(first - here.begin) * yoke_dtype_bytes(t->plan.state.wide), t->plan.state.wide, n, scale, out);
+    return fetch(t, offset + (size_t)(first - here.begin) * yoke_dtype_bytes(t->plan.state.wide),
+                 t->plan.state.wide, n, scale, out);
 }
 
 yoke_status yokei_trainer_get_working(yoke_trainer *t, int index, float *out)
@@ -73,15 +82,18 @@ yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int in
     return yokei_trainer_get_piece(t, kind, index, 0, t->plan.state.slot[index].n, out);
 }
 
-static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const float *values, int64_t n, void *scratch)
+static yoke_status put(yoke_trainer *t, size_t offset, yoke_dtype dtype, const float *values, int64_t n,
+                       void *scratch)
 {
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     yoke_convert(YOKE_F32, values, dtype, scratch, (size_t)n);
-    YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, offset), scratch, (size_t)n * yoke_dtype_bytes(dtype)));
+    YOKE_TRY(
+        yoke_copy_to_device(stream, yoke_at(t->base, offset), scratch, (size_t)n * yoke_dtype_bytes(dtype)));
     return yoke_stream_sync(stream);
 }
 
-yoke_status yokei_trainer_set_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first, int64_t n, const float *values)
+yoke_status yokei_trainer_set_piece(yoke_trainer *t, enum yoke_tensor_kind kind, int index, int64_t first,
+                                    int64_t n, const float *values)
 {
     struct yoke_range here = { 0, 0 };
     size_t offset = 0;
@@ -93,9 +105,12 @@ yoke_status yokei_trainer_set_piece(yoke_trainer *t, enum yoke_tensor_kind kind,
     void *scratch = malloc((size_t)n * yoke_dtype_bytes(s->wide) + 1);
     if (!scratch) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
     yoke_status status = YOKE_OK;
-    if (begin < end) status = put(t, offset + (size_t)(begin - here.begin) * yoke_dtype_bytes(s->wide), s->wide, values + (begin - first), end - begin, scratch);
+    if (begin < end)
+        status = put(t, offset + (size_t)(begin - here.begin) * yoke_dtype_bytes(s->wide), s->wide,
+                     values + (begin - first), end - begin, scratch);
     if (!status && kind == YOKE_TENSOR_WEIGHT && slot->has_copy)
-        status = put(t, slot->weight + (size_t)first * yoke_dtype_bytes(s->dtype), s->dtype, values, n, scratch);
+        status = put(t, slot->weight + (size_t)first * yoke_dtype_bytes(s->dtype), s->dtype, values, n,
+                     scratch);
     free(scratch);
     return status;
 }
@@ -129,11 +144,13 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     t->step = t->optimizer_step = 0;
     t->gradient_scale = 0;
     t->ready = false;
-    yokei_loss_scale_init(&t->loss_scale, t->config.precision, t->config.loss_scale, t->config.scale_interval);
+    yokei_loss_scale_init(&t->loss_scale, t->config.precision, t->config.loss_scale,
+                          t->config.scale_interval);
     return YOKE_OK;
 }
 
-void yokei_trainer_restore(yoke_trainer *t, int64_t step, int64_t optimizer_step, double scale, int64_t good_steps, int skipped)
+void yokei_trainer_restore(yoke_trainer *t, int64_t step, int64_t optimizer_step, double scale,
+                           int64_t good_steps, int skipped)
 {
     t->step = step;
     t->optimizer_step = optimizer_step;
@@ -155,7 +172,10 @@ const struct yoke_parameter *yoke_trainer_logical(const yoke_trainer *t, int ind
 }
 
 /* The index of this rank's parameter with that name; -1: another stage holds it. */
-static int held_index(const yoke_trainer *t, int logical) { return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name); }
+static int held_index(const yoke_trainer *t, int logical)
+{
+    return yokei_parameter_find(&t->plan.parameters, t->plan.logical.item[logical].name);
+}
 
 /*
  * The elements of a parameter that this replica contributes when the whole is put together: its slice, or on
@@ -179,7 +199,8 @@ static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, in
     if (yokei_is_empty(own)) return YOKE_OK;
     float *local = calloc((size_t)yokei_local_count(p) + 1, sizeof *local);
     if (!local) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_get_whole: no host memory");
-    const yoke_status status = yokei_trainer_get_piece(t, kind, held, own.begin, own.end - own.begin, local + own.begin);
+    const yoke_status status = yokei_trainer_get_piece(t, kind, held, own.begin, own.end - own.begin,
+                                                       local + own.begin);
     if (!status) yokei_shard_place(p, local, whole);
     free(local);
     return status;
@@ -188,9 +209,11 @@ static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, in
 yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, float *out)
 {
     if (!t || !out || logical < 0 || logical >= t->plan.logical.n)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_get_whole: there is no parameter %d, or out is null", logical);
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_get_whole: there is no parameter %d, or out is null",
+                         logical);
     const int held = held_index(t, logical);
-    if (t->plan.mesh.data == t->plan.n_ranks && !t->plan.state.is_divided) return yoke_trainer_get(t, kind, held, out);
+    if (t->plan.mesh.data == t->plan.n_ranks && !t->plan.state.is_divided)
+        return yoke_trainer_get(t, kind, held, out);
     const int64_t n = yokei_logical_count(&t->plan.logical.item[logical]);
     memset(out, 0, (size_t)n * sizeof *out);
     yoke_status status = YOKE_OK;
@@ -199,10 +222,12 @@ yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, 
     return status ? status : summed;
 }
 
-yoke_status yoke_trainer_set_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, const float *values)
+yoke_status yoke_trainer_set_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical,
+                                   const float *values)
 {
     if (!t || !values || logical < 0 || logical >= t->plan.logical.n)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_set_whole: there is no parameter %d, or values is null", logical);
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_set_whole: there is no parameter %d, or values is null",
+                         logical);
     const int held = held_index(t, logical);
     if (held < 0) return YOKE_OK;
     const struct yoke_parameter *p = &t->plan.parameters.item[held];

@@ -9,8 +9,11 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 #define YOKE_ACT_OPS(OP) \
-    OP(gelu_forward) OP(gelu_backward) OP(gelu_erf_forward) OP(gelu_erf_backward) OP(swiglu_forward) OP(swiglu_backward)
+    OP(gelu_forward) OP(gelu_backward) OP(gelu_erf_forward) OP(gelu_erf_backward) OP(swiglu_forward) \
+    OP(swiglu_backward)
+/* clang-format on */
 
 /**
  * GELU, tanh form, forward.

@@ -56,8 +56,8 @@ struct yoke_attention_forward_args {
     int64_t B, T, H, Hkv, D;
     int64_t head_start, group; /* both 0: all groups are whole */
     float scale;
-    float p;                   /* probability of dropout, in [0, 1) */
-    uint64_t key;              /* from yoke_random_key() */
+    float p;      /* probability of dropout, in [0, 1) */
+    uint64_t key; /* from yoke_random_key() */
     int64_t sample_start;
     const void *q;
     int64_t ldq;
@@ -98,8 +98,8 @@ struct yoke_attention_backward_args {
     int64_t B, T, H, Hkv, D;
     int64_t head_start, group; /* both 0: all groups are whole */
     float scale;
-    float p;                   /* probability of dropout, in [0, 1) */
-    uint64_t key;              /* from yoke_random_key() */
+    float p;      /* probability of dropout, in [0, 1) */
+    uint64_t key; /* from yoke_random_key() */
     int64_t sample_start;
     const void *q;
     int64_t ldq;

@@ -39,13 +39,12 @@
 #ifdef __cplusplus
 #define YOKE_ARGS(op) YOKE_SIZED(yoke_##op##_args)
 #else
-#define YOKE_ARGS(op, ...) \
-    ((struct yoke_##op##_args){.size = sizeof(struct yoke_##op##_args), __VA_ARGS__})
+#define YOKE_ARGS(op, ...) ((struct yoke_##op##_args){ .size = sizeof(struct yoke_##op##_args), __VA_ARGS__ })
 #endif
 
 /** The two functions that every op has. */
-#define YOKE_OP_DECLARE(op)                                                                    \
-    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args);           \
+#define YOKE_OP_DECLARE(op)                                                                     \
+    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args);            \
     yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
                                 struct yoke_cost *cost_out);
 

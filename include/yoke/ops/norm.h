@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-#define YOKE_NORM_OPS(OP) OP(layernorm_forward) OP(layernorm_backward) OP(rmsnorm_forward) OP(rmsnorm_backward)
+#define YOKE_NORM_OPS(OP) \
+    OP(layernorm_forward) OP(layernorm_backward) OP(rmsnorm_forward) OP(rmsnorm_backward)
 
 /**
  * Layer normalisation, forward: y, mean, rstd from x.
