@@ -24,7 +24,7 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h \
-	cli/launch/pmi.c cli/launch/pmi.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
+	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
 	cli/launch/verdict.c
 yoke_SOURCES += \
@@ -87,9 +87,12 @@ tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
 
-check_PROGRAMS += tests/unit/cli_pmi
+check_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c
 tests_unit_cli_pmi_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_pmi_LDADD = libyoke.la $(CMOCKA_LIBS)
-YOKE_TESTS += tests/unit/cli_pmi
+tests_unit_cli_pmi_relay_SOURCES = tests/unit/cli_pmi_relay.c cli/launch/pmi_relay.h cli/launch/pmi_relay.c
+tests_unit_cli_pmi_relay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_pmi_relay_LDADD = libyoke.la $(CMOCKA_LIBS)
+YOKE_TESTS += tests/unit/cli_pmi tests/unit/cli_pmi_relay
 endif

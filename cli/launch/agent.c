@@ -14,6 +14,7 @@
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,6 +30,8 @@
 #define ECHO_MS \
     100 /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
 #define ORPHAN_TURNS 200 /* turns of 10 ms each, in which processes that the rank had started may end */
+#define FREEZE_MS 200    /* longest wait for a rank that was told to stop */
+#define HOLD_MS 1000     /* longest time for which the end of the launcher's connection is kept from a rank */
 #define DYING_MS 300     /* time that a killed rank may take to be gone, with many threads and busy cores */
 
 int cli_agent_variable(const char *name, int otherwise)
@@ -76,7 +79,7 @@ static void prepare_environment(const struct cli_agent *agent)
     }
 }
 
-static void become_rank(const struct cli_agent *agent, char **words, pid_t agent_pid)
+static void become_rank(const struct cli_agent *agent, char **words, pid_t agent_pid, int rank_end)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -85,7 +88,7 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != agent_pid) _exit(127);
     prepare_environment(agent);
-    if (agent->pmi_fd >= 0) fcntl(agent->pmi_fd, F_SETFD, 0);
+    if (rank_end >= 0) dup2(rank_end, cli_agent_variable("PMI_FD", -1)); /* this copy stays open on exec */
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGTTOU, SIG_IGN); /* the rank's group is not the terminal's; with `stty tostop`, printing would
                                  stop the rank */
@@ -114,14 +117,25 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
     _exit(127);
 }
 
+/* Some launchers give their ranks no descriptor, but the name of a port (PMI_PORT). */
+static bool is_socket(int fd)
+{
+    struct stat st;
+    return fd >= 0 && !fstat(fd, &st) && S_ISSOCK(st.st_mode);
+}
+
 static yoke_status start_rank(struct cli_agent *agent, char **words)
 {
-    pid_t self = getpid();
+    const pid_t self = getpid();
+    const int launcher = agent->pmi_fd >= 0 ? agent->pmi_fd : cli_agent_variable("PMI_FD", -1);
+    int rank_end = -1;
+    agent->pmi = CLI_PMI_RELAY_NONE;
+    if (is_socket(launcher)) YOKE_TRY(cli_pmi_relay_open(&agent->pmi, launcher, &rank_end));
     agent->pid = fork();
     if (agent->pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the rank: %s", strerror(errno));
-    if (agent->pid == 0) become_rank(agent, words, self);
-    setpgid(agent->pid, agent->pid); /* parent and child both do it, because either may come first */
-    if (agent->pmi_fd >= 0) close(agent->pmi_fd); /* so that the connection ends with the rank */
+    if (agent->pid == 0) become_rank(agent, words, self, rank_end);
+    setpgid(agent->pid, agent->pid);    /* parent and child both do it, because either may come first */
+    if (rank_end >= 0) close(rank_end); /* so that the connection ends with the rank */
     yokei_flight_set_agent(agent->record, YOKEI_AGENT_ALIVE, agent->pid, 0, 0);
     return YOKE_OK;
 }
@@ -150,16 +164,20 @@ static bool proxy_went_first(const struct cli_agent *agent)
  * Whether we (the agent) or the launcher caused the rank's end. Then this end is not the cause of the job's
  * failure.
  *
- * Only the agent kills ranks when the launcher is gone, so any other signal is the rank's own. One case is
+ * Only the agent kills ranks when the launcher is gone, so any other signal is the rank's own. Two cases are
  * different. The rank may write to the launcher's closed pipe an instant before the agent notices the end,
- * and get SIGPIPE. If yoke run is the launcher, its end closes the agent's pipe before it closes the ranks'
+ * and get SIGPIPE. And MPI may abort the rank (SIGABRT), because ranks on other hosts ended with the
+ * launcher. If yoke run is the launcher, its end closes the agent's pipe before it closes the ranks'
  * connections, because the pipe was opened first.
  */
 static bool is_echo(const struct cli_agent *agent, int signal, int code)
 {
     struct pollfd holder = { .fd = agent->holder };
     const bool own = agent->pmi_fd >= 0;
-    if (signal) return agent->ending || (signal == SIGPIPE && poll(&holder, 1, own ? 0 : ECHO_MS) == 1);
+    if (signal && agent->ending) return true;
+    if (signal == SIGPIPE) return poll(&holder, 1, own ? 0 : ECHO_MS) == 1;
+    if (signal == SIGABRT) return !own && proxy_went_first(agent);
+    if (signal) return false;
     return code && (agent->orphaned || (own ? poll(&holder, 1, 0) == 1 : proxy_went_first(agent)));
 }
 
@@ -192,7 +210,9 @@ static void reap(struct cli_agent *agent)
     while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)
            && info.si_pid) {
         switch (info.si_code) {
-        case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
+        case CLD_STOPPED:
+            if (!agent->freezing) set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0);
+            break;
         case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
         case CLD_EXITED: record_end(agent, 0, info.si_status); break;
         case CLD_KILLED:
@@ -248,16 +268,40 @@ static void end_orphans(const struct cli_agent *agent)
     }
 }
 
+/* Whether the rank has not yet started MPI, or is starting it. */
+static bool is_starting(const struct cli_agent *agent)
+{
+    const uint32_t state = atomic_load(&agent->record->state);
+    return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING;
+}
+
 /*
  * Keep the names of MPICH's files in shared memory that the rank has mapped. MPICH makes these files while it
  * starts, and unlinks them when all ranks have come.
  */
 static void keep_files(const struct cli_agent *agent)
 {
-    const uint32_t state = atomic_load(&agent->record->state);
-    if (agent->ended || agent->shared < 0 || (state != YOKEI_RANK_UNBORN && state != YOKEI_RANK_STARTING))
-        return;
+    if (agent->ended || agent->shared < 0 || !is_starting(agent)) return;
     cli_shared_files_keep_of(agent->shared_path, agent->pid);
+}
+
+/*
+ * Kill the rank and all its processes. A rank that is starting MPI is stopped before, so that it makes no
+ * file between the agent's look and its death.
+ */
+static void kill_rank(struct cli_agent *agent)
+{
+    siginfo_t info = { 0 };
+    if (!agent->ended && agent->shared >= 0 && is_starting(agent)) {
+        agent->freezing = true;
+        kill(agent->pid, SIGSTOP);
+        for (int i = 0; i < FREEZE_MS && !info.si_pid; i++) {
+            if (waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT)) break;
+            if (!info.si_pid) usleep(1000);
+        }
+        keep_files(agent);
+    }
+    kill(-agent->pid, SIGKILL);
 }
 
 /* A file appeared in /dev/shm. It may be the rank's. */
@@ -275,9 +319,8 @@ static void end_rank(struct cli_agent *agent)
 {
     reap(agent);
     if (agent->ended) return;
-    keep_files(agent);
     agent->ending = true;
-    kill(-agent->pid, SIGKILL);
+    kill_rank(agent);
 }
 
 /* Carry out the supervisor's orders. True: it is time to exit. */
@@ -292,8 +335,7 @@ static bool obey(struct cli_agent *agent)
         if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
         if (command == CLI_COMMAND_ABORT && argument >> 8 == agent->rank) {
             agent->abort_code = argument & 255 ? argument & 255 : 1;
-            keep_files(agent);
-            kill(-agent->pid, SIGKILL);
+            kill_rank(agent);
         }
         if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
@@ -308,9 +350,13 @@ static bool obey(struct cli_agent *agent)
 static void sleep_until_news(struct cli_agent *agent, int events, int signals, int rank_fd)
 {
     struct epoll_event event;
-    for (int wait = TICK_MS; epoll_wait(events, &event, 1, wait) == 1; wait = 0) {
+    const uint64_t until = yokei_now_ns()
+                           + TICK_MS * 1000000ull; /* a rank may send to its launcher without end */
+    for (int wait = TICK_MS; (wait || yokei_now_ns() < until) && epoll_wait(events, &event, 1, wait) == 1;
+         wait = 0) {
         const int fd = event.data.fd;
         struct signalfd_siginfo info;
+        if (cli_pmi_relay_serve(&agent->pmi, fd)) continue;
         /*
          * The signals are only read away. SIGCHLD woke the agent, and orders come from the supervisor, not
          * from the launcher.
@@ -364,6 +410,19 @@ static void beat(struct cli_agent *agent)
 }
 
 /*
+ * A rank that is starting MPI ends when it meets the end of the launcher's connection. If the launcher is
+ * gone, the agent ends the rank before that. Any other end of the connection is passed on after a while.
+ */
+static void pass_on_hang_up(struct cli_agent *agent)
+{
+    if (!cli_pmi_relay_holds(&agent->pmi)) return;
+    if (!agent->held_ns) agent->held_ns = yokei_now_ns();
+    if (is_starting(agent) && yokei_now_ns() - agent->held_ns < HOLD_MS * 1000000ull) return;
+    keep_files(agent);
+    cli_pmi_relay_hang_up(&agent->pmi);
+}
+
+/*
  * Watch the rank until the supervisor says that all is done, or until the supervisor or the launcher is gone.
  */
 static void watch(struct cli_agent *agent, int signals)
@@ -374,6 +433,7 @@ static void watch(struct cli_agent *agent, int signals)
     add_to(events, agent->holder);
     add_to(events, agent->supervisor);
     add_to(events, agent->new_files);
+    cli_pmi_relay_watch(&agent->pmi, events);
     for (uint64_t beat_ns = 0;;) {
         sleep_until_news(agent, events, signals, rank_fd);
         reap(agent);
@@ -382,7 +442,10 @@ static void watch(struct cli_agent *agent, int signals)
             beat(agent);
         }
         const bool leave = obey(agent);
-        if (!leave && !agent->orphaned) continue;
+        if (!leave && !agent->orphaned) {
+            pass_on_hang_up(agent);
+            continue;
+        }
         if (!leave) wait_for_rank(agent, DYING_MS);
         end_rank(agent);
         wait_for_rank(agent, 1000);

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "cli/launch/pmi_relay.h"
 #include "collectives/flight.h"
 
 struct cli_agent {
@@ -21,13 +22,16 @@ struct cli_agent {
                      itself */
     int proxy;    /* pidfd of the launcher's process on this host, which started the holder; else -1 */
     pid_t parent; /* process id of yoke run if it started the agent, else 0 */
-    int pmi_fd;   /* the rank's connection if yoke run is the launcher; -1: the rank inherits PMI_FD */
+    int pmi_fd;   /* the rank's connection if yoke run is the launcher; -1: PMI_FD tells, if it is set */
     /* The fields from here on are the agent's own. */
-    int launcher; /* epoll on holder and proxy; tells in which order they ended */
-    pid_t pid;    /* process id of the rank */
+    int launcher;             /* epoll on holder and proxy; tells in which order they ended */
+    struct cli_pmi_relay pmi; /* what passes on what the rank and the launcher say to each other */
+    uint64_t held_ns; /* since when the end of the launcher's connection is kept from the rank; 0: not */
+    pid_t pid;        /* process id of the rank */
     bool ended;
     bool orphaned;  /* the launcher or the supervisor is gone */
     bool ending;    /* the agent has killed the rank */
+    bool freezing;  /* the agent has stopped the rank, to kill it */
     int abort_code; /* code of the rank's MPI_Abort, after which the agent killed it; 0: no MPI_Abort */
     int order;      /* number of orders carried out */
     int shared,

@@ -3,6 +3,7 @@
  * The result of a job: one error text and one status. They come from the ranks' records, and never from the
  * launcher's exit code.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,6 +364,17 @@ static void tell_of_finalize(const struct cli_job *job)
             list);
 }
 
+/*
+ * Whether MPI aborted rank r because the launcher on another host was gone, and with it the ranks of that
+ * host.
+ */
+static bool aborted_by_loss(const struct cli_job *job, int r)
+{
+    const int left = abandoned_rank(job);
+    return job->ranks[r].verdict.signal == SIGABRT && left >= 0
+           && is_earlier(&job->ranks[left], &job->ranks[r]);
+}
+
 yoke_status cli_verdict(const struct cli_job *job)
 {
     char name[256], where[4200];
@@ -372,6 +384,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->lost_agent < 0 && went_on_well(job)) return YOKE_OK;
     int r = stopped_rank(job);
     int dead = first_silent_death(job);
+    if (dead >= 0 && aborted_by_loss(job, dead)) dead = -1;
     /* A rank that only exited with a code may have done so because another rank was stopped. */
     if (dead >= 0 && job->lost_agent < 0 && (r < 0 || job->ranks[dead].verdict.signal))
         return died(job, dead);
