@@ -22,7 +22,7 @@ yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
 yoke_SOURCES += \
-	cli/launch/agent.c cli/launch/agent.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
+	cli/launch/agent.c cli/launch/agent.h cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \

@@ -61,10 +61,9 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
     const struct choice mine = { color, key };
     struct choice *all = malloc(size * sizeof *all);
     int *members = malloc(size * sizeof *members), place = 0;
-    yoke_status status = all && members
-                             ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
-                             : yoke_comm_abort(
-                                 comm, "no memory for yoke_comm_split"); /* the others wait for this rank */
+    /* Without memory, tell the other ranks. They wait for this rank. */
+    yoke_status status = all && members ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
+                                        : yoke_comm_abort(comm, "no memory for yoke_comm_split");
     if (!status && all && members) {
         const int n = find_members(comm, all, members, &place);
         pthread_mutex_lock(&yokei_process.lock);

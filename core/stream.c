@@ -44,8 +44,8 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     if (!stream) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
-    const yoke_status status = yoke_stream_sync(
-        stream); /* the error is reported, but the stream is still destroyed */
+    /* the error is reported, but the stream is still destroyed */
+    const yoke_status status = yoke_stream_sync(stream);
     if (stream->scratch) device->backend->memory->free(device, stream->scratch);
     STREAM_OPS(stream)->destroy(stream);
     free(stream);

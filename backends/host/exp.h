@@ -72,8 +72,8 @@ INLINE vf power_times(vf power, vf f)
 INLINE vf scale_steps(vf x, vf y_magic)
 {
 #ifdef HOST_AVX512
-    return (vf)_mm512_scalef_ps(
-        (__m512)x, (__m512)(y_magic - MAGIC)); /* the instruction takes the floor of its argument */
+    /* the instruction takes the floor of its argument */
+    return (vf)_mm512_scalef_ps((__m512)x, (__m512)(y_magic - MAGIC));
 #else
     /* two steps, because 2^n may not be a normal number */
     const vi whole = ((vi)y_magic - (vi)vset(MAGIC)) >> 3, half = whole >> 1;

@@ -79,8 +79,8 @@ static yoke_status opencl_wrap(yoke_device *device, void *native_buffer, size_t 
         return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap has %zu bytes, %zu were stated",
                          device->info.spec, size, bytes);
     YOKE_TRY(yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out));
-    ocl->cl->clRetainMemObject(
-        allocation.buffer); /* Yoke's address may outlive the other framework's own reference */
+    /* Yoke's address may outlive the other framework's own reference */
+    ocl->cl->clRetainMemObject(allocation.buffer);
     return YOKE_OK;
 }
 

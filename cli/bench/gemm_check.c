@@ -9,8 +9,8 @@
 #include "cli/bench/gemm.h"
 #include "core/base/base.h"
 
-#define WHOLE_LIMIT \
-    (1ll << 24) /* products of at most this many multiplications are checked element by element */
+/* products of at most this many multiplications are checked element by element */
+#define WHOLE_LIMIT (1ll << 24)
 #define SAMPLE 4096
 
 /* 2 gamma(n), where gamma(n) = n u / (1 - n u), and u is the unit roundoff of f32. */

@@ -10,8 +10,8 @@
 #include <immintrin.h>
 #endif
 
-#define CHAINS \
-    12 /* independent sums; enough to hide the latency of two units, and few enough for the registers */
+/* independent sums; enough to hide the latency of two units, and few enough for the registers */
+#define CHAINS 12
 #define ROUNDS 200000
 #define SAMPLES 40
 

@@ -27,8 +27,8 @@
 
 #define TICK_MS 20
 #define BEAT_MS 500 /* between two signs of life */
-#define ECHO_MS \
-    100 /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
+/* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
+#define ECHO_MS 100
 #define ORPHAN_TURNS 200 /* turns of 10 ms each, in which processes that the rank had started may end */
 #define FREEZE_MS 200    /* longest wait for a rank that was told to stop */
 #define HOLD_MS 1000     /* longest time for which the end of the launcher's connection is kept from a rank */

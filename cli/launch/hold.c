@@ -79,8 +79,8 @@ yoke_status cli_hold(const char *folder, const char *name, const char *what, con
 void cli_let_go(struct cli_hold *hold)
 {
     if (!hold->path[0]) return;
-    unlink(
-        hold->path); /* while the lock is held, so that the next process to open the name makes a new file */
+    /* while the lock is held, so that the next process to open the name makes a new file */
+    unlink(hold->path);
     close(hold->fd);
     hold->path[0] = 0;
 }

@@ -32,8 +32,8 @@ static void relay(int from)
         "\n===================================================================================\n"
         "=   BAD TERMINATION OF ONE";
     char buffer[1 << 16];
-    size_t matched =
-        0; /* bytes of the banner (the first words of that message) that were read and are held back */
+    /* bytes of the banner (the first words of that message) that were read and are held back */
+    size_t matched = 0;
     bool line_start = true;
     ssize_t n;
     while ((n = read(from, buffer, sizeof buffer)) > 0) {

@@ -18,24 +18,18 @@
 
 #include "cli/cli.h"
 #include "cli/launch/agent.h"
+#include "cli/launch/end_ranks.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/pmi.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 
 #define TICK_MS 20
-#define SILENT_SECONDS 2  /* more silence than a far rank's peers allow, so that they report first */
-#define FAR_SECONDS 0.1   /* between two reads of the record of a rank on another host */
-#define BLIND_SECONDS 0.1 /* time after a failure, for a rank that cannot notice that another rank failed */
-#define OUTSIDER_SECONDS \
-    1 /* the same for a rank that has not begun a collective, and may be about to notice it */
-#define ABORT_SECONDS 2 /* time for all ranks after a rank called MPI_Abort */
-#define STOPPED_SECONDS \
-    1.2 /* for a stopped rank that others wait for inside MPI; a collective reports it after 1 s */
+#define SILENT_SECONDS 2 /* more silence than a far rank's peers allow, so that they report first */
+#define FAR_SECONDS 0.1  /* between two reads of the record of a rank on another host */
 #define TOLD_SECONDS 0.3 /* time after which a rank's death is printed, if the job still runs */
-#define HALT_SECONDS 1.5 /* time after which it is printed that a rank is stopped */
-#define AWAY_SECONDS \
-    0.2 /* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
+/* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
+#define AWAY_SECONDS 0.2
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10 /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
@@ -50,7 +44,7 @@ static void wake_agent(const struct cli_rank_watch *rank)
     kill(rank->child, SIGCONT);
 }
 
-static void order(struct cli_job *job, enum cli_command command, int argument)
+void cli_order_all(struct cli_job *job, enum cli_command command, int argument)
 {
     job->n_orders++;
     if (cli_order_write(job->folder, job->n_orders, command, argument)) cli_warn("%s", yoke_last_error());
@@ -100,7 +94,7 @@ static bool forgive(struct cli_job *job)
  * The first rank that called MPI_Abort, unless the others continued without it. -1: there is none, or mpiexec
  * is the launcher and knows.
  */
-static int aborted_rank(const struct cli_job *job)
+int cli_aborted_rank(const struct cli_job *job)
 {
     const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
     return r >= 0 && !job->ranks[r].forgiven ? r : -1;
@@ -108,7 +102,7 @@ static int aborted_rank(const struct cli_job *job)
 
 static bool any_failed(const struct cli_job *job)
 {
-    if (aborted_rank(job) >= 0 || job->deserter >= 0) return true;
+    if (cli_aborted_rank(job) >= 0 || job->deserter >= 0) return true;
     for (int r = 0; r < job->n_ranks; r++)
         if (cli_rank_failed(&job->ranks[r]) || (job->ranks[r].stopped && !job->ranks[r].forgiven))
             return true;
@@ -258,7 +252,7 @@ static void take_signals(struct cli_job *job, int signals)
         if (signal == SIGCHLD || (signal == SIGHUP && hangups_ignored())) continue;
         if (job->interrupted == SIGINT && signal == SIGINT) {
             cli_note("yoke: ending the ranks");
-            order(job, CLI_COMMAND_KILL, -1);
+            cli_order_all(job, CLI_COMMAND_KILL, -1);
             continue;
         }
         /*
@@ -270,155 +264,7 @@ static void take_signals(struct cli_job *job, int signals)
         else if (cli_on_terminal())
             cli_note("yoke: asking the ranks to stop; once more to end them at once");
         job->interrupted = signal;
-        order(job, CLI_COMMAND_SIGNAL, signal);
-    }
-}
-
-static void kill_rank(struct cli_job *job, int r)
-{
-    job->ranks[r].killed = true;
-    job->ranks[r].stopped = job->ranks[r].verdict.state == YOKEI_AGENT_STOPPED;
-    order(job, CLI_COMMAND_KILL, r);
-}
-
-/*
- * Whether a rank has not begun a collective. It may wait inside MPI, where nothing tells it that another rank
- * failed.
- */
-static bool is_outsider(const struct cli_rank_watch *rank)
-{
-    return !rank->record || atomic_load(&rank->record->state) == YOKEI_RANK_UNBORN
-           || !atomic_load(&rank->record->n_operations);
-}
-
-/*
- * Whether a rank is inside MPI's start or end, or before it. None of Yoke's code watches the other ranks
- * there.
- */
-static bool is_blind(const struct cli_rank_watch *rank)
-{
-    const uint32_t state = rank->record ? atomic_load(&rank->record->state) : YOKEI_RANK_UNBORN;
-    return state == YOKEI_RANK_UNBORN || state == YOKEI_RANK_STARTING
-           || (state == YOKEI_RANK_LEFT && atomic_load(&rank->record->at_launcher));
-}
-
-/*
- * End the ranks that called MPI_Abort. Each of them does nothing more and waits until it is ended. This end
- * is its own doing.
- */
-static void end_aborted(struct cli_job *job)
-{
-    int code;
-    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
-        struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->aborted || !cli_pmi_aborts(job->pmi, r, &code)) continue;
-        rank->aborted = true;
-        order(job, CLI_COMMAND_ABORT, r << 8 | (code & 255));
-    }
-}
-
-/*
- * For a job that we launch ourselves. After the first failure, end the ranks that wait inside MPI for ranks
- * that no longer come. After MPI_Abort, end all ranks.
- */
-static void end_waiting(struct cli_job *job, double since_failure)
-{
-    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
-        const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->killed || rank->aborted) continue;
-        if ((cli_pmi_waits(job->pmi, r) && since_failure > BLIND_SECONDS)
-            || (aborted_rank(job) >= 0 && since_failure > ABORT_SECONDS))
-            kill_rank(job, r);
-    }
-}
-
-/*
- * End a stopped rank as soon as another rank waits for it inside MPI. Ranks that were stopped together
- * continue together.
- */
-static void end_awaited(struct cli_job *job)
-{
-    bool waits = false;
-    for (int r = 0; r < job->n_ranks && job->pmi; r++)
-        waits = waits
-                || (job->ranks[r].ended_at < 0 && !job->ranks[r].stopped_at && cli_pmi_waits(job->pmi, r));
-    for (int r = 0; r < job->n_ranks && job->pmi; r++) {
-        struct cli_rank_watch *rank = &job->ranks[r];
-        const bool awaited = waits && rank->ended_at < 0 && !rank->killed && rank->stopped_at > 0
-                             && !cli_pmi_waits(job->pmi, r);
-        if (!awaited)
-            rank->awaited_at = 0;
-        else if (!rank->awaited_at)
-            rank->awaited_at = yokei_now();
-        else if (yokei_now() - rank->awaited_at > STOPPED_SECONDS)
-            kill_rank(job, r);
-    }
-}
-
-/*
- * After the first failure: end a rank that cannot notice the failure soon, and end the other ranks when their
- * time is up.
- */
-static void end_the_rest(struct cli_job *job, double since_failure)
-{
-    bool others_run = false;
-    for (int r = 0; r < job->n_ranks; r++) {
-        const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at < 0 && !rank->killed && rank->verdict.state != YOKEI_AGENT_STOPPED)
-            others_run = true;
-    }
-    for (int r = 0; r < job->n_ranks; r++) {
-        const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->killed) continue;
-        bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        const double given = is_blind(rank)      ? BLIND_SECONDS
-                             : is_outsider(rank) ? OUTSIDER_SECONDS
-                                                 : job->grace;
-        if (stopped || since_failure > YOKE_MIN(given, job->grace)) kill_rank(job, r);
-    }
-}
-
-/*
- * While other ranks run, we wait for a stopped rank, because the others may be about to name it. If only
- * stopped ranks are left, the job ends.
- */
-static bool only_stopped_remain(const struct cli_job *job)
-{
-    int stopped = 0;
-    for (int r = 0; r < job->n_ranks; r++) {
-        if (job->ranks[r].ended_at >= 0) continue;
-        if (job->ranks[r].verdict.state != YOKEI_AGENT_STOPPED) return false;
-        stopped++;
-    }
-    return stopped > 0 && job->n_ended > 0;
-}
-
-/*
- * End a rank that is stopped while others run. A rank that is in a collective with it, or makes a
- * communicator with it, reports it by itself. A rank that waits for it inside MPI's start or end cannot
- * report it, so we act. A job that is stopped as a whole is left alone.
- */
-static void end_stopped(struct cli_job *job, double stall)
-{
-    bool starting = false, blind = false, others_run = false;
-    for (int r = 0; r < job->n_ranks; r++) {
-        const struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->stopped_at) continue;
-        others_run = true;
-        starting = starting || is_outsider(rank);
-        blind = blind
-                || (is_blind(rank) && rank->record
-                    && (atomic_load(&rank->record->state) == YOKEI_RANK_STARTING
-                        || atomic_load(&rank->record->at_launcher)));
-    }
-    for (int r = 0; r < job->n_ranks && others_run; r++) {
-        struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
-        const double seen = yokei_now() - rank->stopped_at;
-        if (seen > HALT_SECONDS && !rank->told) rank->told = true, cli_tell_of(job, r);
-        if (seen > (starting ? stall : 3 * stall)
-            || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here)))
-            kill_rank(job, r);
+        cli_order_all(job, CLI_COMMAND_SIGNAL, signal);
     }
 }
 
@@ -446,18 +292,6 @@ static void count_time(struct cli_job *job)
     job->looked_at = yokei_now();
     for (int r = 0; r < job->n_ranks && away > AWAY_SECONDS; r++)
         if (job->ranks[r].stopped_at) job->ranks[r].stopped_at = yokei_now();
-}
-
-/*
- * End ranks that were left out and still run, stuck or stopped, when all the other ranks have ended. No rank
- * waits for them.
- */
-static void end_forgiven(struct cli_job *job)
-{
-    for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].ended_at < 0 && !job->ranks[r].forgiven) return;
-    for (int r = 0; r < job->n_ranks; r++)
-        if (job->ranks[r].ended_at < 0 && !job->ranks[r].killed) kill_rank(job, r);
 }
 
 /*
@@ -505,7 +339,7 @@ static bool all_agents_known(const struct cli_job *job)
 void cli_dismiss(struct cli_job *job)
 {
     double start = yokei_now();
-    order(job, CLI_COMMAND_LEAVE, 0);
+    cli_order_all(job, CLI_COMMAND_LEAVE, 0);
     while ((job->pmi ? reap_agents(job) > 0 : !job->launcher_ended) && yokei_now() - start < LEAVE_SECONDS) {
         look_at_launcher(job);
         usleep(job->pmi ? 500 : 2000);
@@ -603,7 +437,7 @@ void cli_supervise(struct cli_job *job)
         tell_of_the_dead(job);
         look_for_deserter(job);
         if (forgive(job)) failed_at = 0;
-        end_forgiven(job);
+        cli_end_forgiven(job);
         if (job->n_ended == job->n_ranks || job->refused[0]) break;
         if (job->lost_agent >= 0) break;
         if (job->launcher_ended && !launcher_ended_at) launcher_ended_at = yokei_now();
@@ -611,12 +445,11 @@ void cli_supervise(struct cli_job *job)
         if (launcher_ended_at
             && yokei_now() - launcher_ended_at > (all_agents_known(job) ? LEAVE_SECONDS : 0.5))
             break;
-        if (!failed_at && (any_failed(job) || only_stopped_remain(job))) failed_at = yokei_now();
-        end_aborted(job);
-        end_stopped(job, stall);
-        end_awaited(job);
-        if (failed_at) end_the_rest(job, yokei_now() - failed_at);
-        if (failed_at) end_waiting(job, yokei_now() - failed_at);
+        if (!failed_at && (any_failed(job) || cli_only_stopped_remain(job))) failed_at = yokei_now();
+        cli_end_aborted(job);
+        cli_end_stopped(job, stall);
+        cli_end_awaited(job);
+        if (failed_at) cli_end_the_rest(job, yokei_now() - failed_at);
         if (failed_at && yokei_now() - failed_at > job->grace + LEAVE_SECONDS)
             break; /* an agent does not answer */
         job->start_stood = start_stands(job);

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <yoke/base.h>
 
+#include "cli/launch/job_dir.h"
 #include "collectives/flight.h"
 
 struct cli_rank_watch {
@@ -78,6 +79,13 @@ struct cli_job {
     struct cli_rank_watch *ranks;
 };
 
+/** Order something of all agents of the job (job_dir.h), and wake those that are our children. */
+void cli_order_all(struct cli_job *job, enum cli_command command, int argument);
+/**
+ * The first rank that called MPI_Abort, unless the others continued without it. -1: there is none, or mpiexec
+ * is the launcher and knows.
+ */
+int cli_aborted_rank(const struct cli_job *job);
 /** Watch an agent that we have started. If it has a connection, we listen to the connection from now on. */
 void cli_watch_agent(struct cli_job *job, int r, pid_t agent);
 /** Order the agents to end the ranks that still run, and to exit. End the agents that do not exit. */

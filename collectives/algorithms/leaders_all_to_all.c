@@ -100,9 +100,8 @@ static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
         step->to = yokei_rank_on(comm, other, 0);
     else
         step->from = yokei_rank_on(comm, other, 0);
-    if (i == 0)
-        step->wait =
-            YOKEI_POSTED; /* Wait for the data. A rank that has come here has taken the data in the seats. */
+    if (i == 0) /* Wait for the data. A rank that has come here has taken the data in the seats. */
+        step->wait = YOKEI_POSTED;
     if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
 }
 

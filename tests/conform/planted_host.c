@@ -57,8 +57,8 @@ int main(void)
         return 1;
     }
     struct host_device *host = device->impl;
-    struct host_isa isa =
-        *host->isas[host->n_isas - 1]; /* the generic instruction set, for which this file is compiled */
+    /* the generic instruction set, for which this file is compiled */
+    struct host_isa isa = *host->isas[host->n_isas - 1];
     isa.rope = &HOST_NAME(host_rope_ops);
     host->isas[host->n_isas - 1] = &isa;
     for (error = SOUND; error < N_ERRORS; error++) {

@@ -38,8 +38,8 @@ static int all_reduce(struct rank_device *d, yoke_comm *comm, size_t count, int 
     char *recv = in_place ? d->send : d->recv;
     if (!write_input(d, d->send, count)) return 0;
     RANKS_TRY(yoke_all_reduce(d->send, recv, count, YOKE_F32, YOKE_SUM, comm, stream));
-    RANKS_TRY(
-        yoke_copy_to_host(d->stream, d->host, recv, count * 4)); /* in stream order, if there is a stream */
+    /* in stream order, if there is a stream */
+    RANKS_TRY(yoke_copy_to_host(d->stream, d->host, recv, count * 4));
     RANKS_TRY(yoke_stream_sync(d->stream));
     for (size_t i = 0; i < count; i++)
         if (d->host[i] != sum(i)) {

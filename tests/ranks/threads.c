@@ -122,8 +122,8 @@ static int run_round(struct worker workers[WORKERS])
     for (int i = 0; i < WORKERS; i++) ok &= !pthread_create(&workers[i].thread, NULL, work, &workers[i]);
     if (!ok) exit(99);
     usleep(delay);
-    const uint64_t aborted_ns =
-        yokei_now_ns(); /* about the same moment on all ranks, because they drew the same delay */
+    /* about the same moment on all ranks, because they drew the same delay */
+    const uint64_t aborted_ns = yokei_now_ns();
     if (ranks_rank == aborter) RANKS_TRY(yoke_comm_abort(workers[doomed].comm, "on purpose"));
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i].thread, NULL);
     for (int i = 0; i < WORKERS; i++) ok &= judge(&workers[i], i, aborted_ns);

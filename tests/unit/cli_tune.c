@@ -33,8 +33,8 @@ static yoke_status planted_gelu(yoke_stream *stream, const struct yoke_gelu_forw
         return a->n ? sound->act->gelu_forward.run(stream, &most) : YOKE_OK;
     }
     for (int i = variant == PATIENT ? 0 : 3; i < 3; i++) {
-        struct yoke_gelu_forward_args again =
-            *a; /* input and output may be one array: the work is done on another */
+        /* input and output may be one array: the work is done on another */
+        struct yoke_gelu_forward_args again = *a;
         again.y = malloc((size_t)a->n * yoke_dtype_bytes(a->dtype) + 1);
         if (!again.y) return yoke_fail(YOKE_ENOMEM, "planted gelu: no memory");
         const yoke_status status = sound->act->gelu_forward.run(stream, &again);

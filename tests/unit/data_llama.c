@@ -146,8 +146,8 @@ static void weights_are_found(void **state)
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
     assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
     assert_string_equal(found[n - 1]->name, "lm_head.weight");
-    assert_ok(
-        yokei_model_find(file, yokei_model_of(NULL, &tied), found)); /* the head repeats the embedding */
+    /* the head repeats the embedding */
+    assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tied), found));
     yokei_safetensors_close(file);
     tensors[n - 1].data = ones;
     tensors[n].name = "model.layers.2.mlp.up_proj.weight";

@@ -275,8 +275,8 @@ static enum outcome pass(struct run *r, int s, const struct yokei_action *a)
                receive = a->kind == YOKEI_ACTION_RA || a->kind == YOKEI_ACTION_RG;
     if (a->kind == YOKEI_ACTION_STEP) return r->at[s] + 1 == r->s->rank[s].n ? PASSED : WRONG;
     if (a->kind == YOKEI_ACTION_AGREE) { /* everything else is done */
-        const int inner =
-            n - r->shape->n_micro_batches; /* messages of a stage that is the model's first or last */
+        /* messages of a stage that is the model's first or last */
+        const int inner = n - r->shape->n_micro_batches;
         return r->at[s] + 2 == r->s->rank[s].n && all_of(r, s, YOKEI_ACTION_W) == n
                        && r->n_posted[s][YOKEI_ACTION_SA] == (s == p - 1 ? inner : n)
                        && r->n_posted[s][YOKEI_ACTION_SG] == (s == 0 ? inner : n)

@@ -241,8 +241,8 @@ static void precedence(void **state)
     write_to(in_folder("other.tune"), "yoke-tune 1 opencl *\n");
     snprintf(list, sizeof list, "%s:%s", in_folder("other.tune"), in_folder("tuning/host-c.tune"));
     setenv("YOKE_TUNE_FILE", list, 1);
-    assert_non_null(
-        strstr(source_now().file, "/host-c.tune")); /* a file of another backend is for other ranks */
+    /* a file of another backend is for other ranks */
+    assert_non_null(strstr(source_now().file, "/host-c.tune"));
     setenv("YOKE_TUNE_FILE", in_folder("other.tune"), 1);
     assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
     yoke_device *none = NULL;

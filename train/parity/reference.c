@@ -61,8 +61,8 @@ void yokei_parity_set_up(const struct yokei_parity *p, const struct yokei_parity
     c->seed = p->config.seed;
     c->clip = 1;
     c->loss_scale = precision == YOKE_F16 ? p->config.loss_scale : 0;
-    c->bucket_bytes =
-        64 << 10; /* so that there are several buckets, and some are summed during the backward pass */
+    /* so that there are several buckets, and some are summed during the backward pass */
+    c->bucket_bytes = 64 << 10;
     if (l) lay_out(l, out);
 }
 

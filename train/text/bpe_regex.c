@@ -190,8 +190,8 @@ static yoke_status compile(const char *where, const char *shown, const char *pat
         return yoke_fail(YOKE_ECONFIG, "%s: matches the empty text, so there is nothing to cut at: %.200s",
                          where, shown);
     }
-    (void)pcre2_jit_compile(
-        code, PCRE2_JIT_COMPLETE); /* without JIT, the interpreter gives the same result more slowly */
+    /* without JIT, the interpreter gives the same result more slowly */
+    (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
     *code_out = code;
     return YOKE_OK;
 }

@@ -182,8 +182,8 @@ static void remesh(struct remedy *r, int pipeline_times, int data)
     r->c.stage_blocks = NULL;
     r->c.shares = r->c.zero_shares = NULL;
     r->c.data = data;
-    r->c.micro_batch =
-        1; /* the next line raises it to the largest one now; as an upper limit it changes none */
+    /* the next line raises it to the largest one now; as an upper limit it changes none */
+    r->c.micro_batch = 1;
     for (int i = 0; i < r->run->n_ranks; i++)
         r->c.micro_batch = YOKE_MAX(r->c.micro_batch, r->run->ranks[i].micro_batch);
     if (!r->run->config->recompute || !strchr(r->run->config->recompute, ',')) return;

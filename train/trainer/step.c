@@ -210,8 +210,8 @@ static yoke_status drain(struct yoke_trainer *t)
     for (int i = 0; i < p->n; i++)
         if (yokei_is_message(p->instruction[i].kind))
             YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
-    return yokei_groups_error(
-        &t->groups, &t->config); /* a message that failed has ended too, and left its buffer unchanged */
+    /* a message that failed has ended too, and left its buffer unchanged */
+    return yokei_groups_error(&t->groups, &t->config);
 }
 
 static yoke_status check_losses(const struct yoke_trainer *t)

@@ -117,8 +117,8 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
 {
     const struct yokei_mesh *m = &plan->mesh;
     const int n_first = yokei_mesh_width(m, 0), n_last = yokei_mesh_width(m, m->pipeline - 1);
-    const int64_t *shares =
-        plan->tensor_shares; /* if the configuration has widths, these are the shares of all stages */
+    /* if the configuration has widths, these are the shares of all stages */
+    const int64_t *shares = plan->tensor_shares;
     const bool alike = n_first == n_last
                        && (!shares || !m->widths
                            || !memcmp(shares, shares + plan->n_tensor_shares - n_last,
