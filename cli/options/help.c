@@ -194,7 +194,7 @@ bool cli_help_group(const char *first, FILE *to)
         if (!any)
             fprintf(to, "Usage: yoke %s VERB [OPTION...]      yoke %s VERB --help\n\nVerbs:\n", first, first);
         any = true;
-        fprintf(to, "  yoke %-18s %s\n", v->name, v->summary);
+        fprintf(to, "  %-18s %s\n", v->name, v->summary);
     }
     return any;
 }

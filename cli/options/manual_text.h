@@ -4,7 +4,8 @@
  * them in the command. --help-all and the manual pages show the same text.
  *
  * A text is a sequence of blocks:
- * - A line of capitals is a heading. The first heading is EXAMPLES, and the second is DESCRIPTION.
+ * - A line of capitals behind a blank line is a heading. The first heading is EXAMPLES, and the second is
+ *   DESCRIPTION.
  * - Lines that begin with two blanks are shown as they stand. They are commands and file contents.
  * - A line that begins with "- " begins an item of a list. Its other lines begin with two blanks.
  * - All other lines are a paragraph. A blank line ends a paragraph and a list.

@@ -82,7 +82,7 @@ enum cli_type {
 #define CLI_DATA "Data"
 #define CLI_MODEL "Model and devices"
 #define CLI_STEPS "Steps"
-#define CLI_LAYOUT "Division of the work, memory"
+#define CLI_LAYOUT "Division of the work and memory"
 #define CLI_FILES "Files"
 #define CLI_SEEN "Results and progress"
 
