@@ -71,16 +71,6 @@ static void as_it_stands(struct page *page, const char *text)
 
 /* ---- options ---- */
 
-static const char *metavar(const struct cli_option *o)
-{
-    static const char *const by_type[] = {
-        [CLI_INT] = "N",     [CLI_BYTES] = "BYTES", [CLI_REAL] = "X",      [CLI_TIME] = "TIME",
-        [CLI_TEXT] = "TEXT", [CLI_CHOICE] = "WHAT", [CLI_LIST] = "A,B,..."
-    };
-    if (o->metavar) return o->metavar;
-    return o->choices && o->type == CLI_CHOICE ? o->choices : by_type[o->type];
-}
-
 static void print_option(struct page *page, const struct cli_option *o)
 {
     char text[2048];
@@ -90,7 +80,7 @@ static void print_option(struct page *page, const struct cli_option *o)
     }
     blanks_to(page, NAME_AT);
     page->column += fprintf(page->to, "--%s", o->name);
-    if (o->type != CLI_FLAG) page->column += fprintf(page->to, "=%s", metavar(o));
+    if (o->type != CLI_FLAG) page->column += fprintf(page->to, "=%s", cli_option_metavar(o));
     if (page->column + 2 > TEXT_AT) line_end(page);
     const bool list = o->choices && o->type == CLI_LIST;
     yokei_text(text, sizeof text, "%s.%s%s%s%s%s%s%s", o->help, list ? " Choose from " : "",

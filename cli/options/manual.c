@@ -46,7 +46,7 @@ static void option_entry(const struct cli_option *o)
     fputs("\\fR", stdout);
     if (o->type != CLI_FLAG) {
         fputs("=\\fI", stdout);
-        roff(o->metavar ? o->metavar : o->choices && o->type == CLI_CHOICE ? o->choices : "VALUE");
+        roff(cli_option_metavar(o));
         fputs("\\fR", stdout);
     }
     putchar('\n');

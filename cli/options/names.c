@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search for an option by its name, by a name of earlier versions, or by a name that is nearly right. */
+/*
+ * The names of options: the search for an option by its name, by a name of earlier versions, or by a name
+ * that is nearly right. Also what the help texts call an option's value.
+ */
 #include <ctype.h>
 #include <string.h>
 
@@ -37,6 +40,16 @@ bool cli_option_was(const struct cli_option *option, const char *name)
     for (int i = 0; cli_option_old(option, i, old, sizeof old); i++)
         if (!strcmp(old, name)) return true;
     return false;
+}
+
+const char *cli_option_metavar(const struct cli_option *option)
+{
+    static const char *const by_type[] = {
+        [CLI_INT] = "N",     [CLI_BYTES] = "BYTES", [CLI_REAL] = "X",      [CLI_TIME] = "TIME",
+        [CLI_TEXT] = "TEXT", [CLI_CHOICE] = "WHAT", [CLI_LIST] = "A,B,..."
+    };
+    if (option->metavar) return option->metavar;
+    return option->choices && option->type == CLI_CHOICE ? option->choices : by_type[option->type];
 }
 
 bool cli_only_on_line(const struct cli_option *option)

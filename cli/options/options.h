@@ -180,6 +180,8 @@ const char *cli_origin(const struct cli_options *options, const char *name);
 const struct cli_option *cli_option_find(uint32_t verb, const char *name);
 /** The same for the names of keys and variables. */
 const struct cli_option *cli_option_of_key(uint32_t verb, const char *name);
+/** What the help texts call the option's value, such as "FILE". Not for a CLI_FLAG. */
+const char *cli_option_metavar(const struct cli_option *option);
 /** Whether the help says that the option is only for the command line. Of --help itself it does not say so.
  */
 bool cli_only_on_line(const struct cli_option *option);

@@ -109,7 +109,7 @@ static void widths(void **state)
         assert_non_null(stop);
         while (rows < stop) {
             const int length = (int)strcspn(rows, "\n");
-            if (length > width && strncmp(rows, "capitals", 8))
+            if (length > width && strncmp(rows, "Capital letters", 15))
                 fail_msg("%s: a row of %d columns: %.*s", line, length, length, rows);
             rows += length + 1;
         }
