@@ -423,9 +423,9 @@ const struct cli_option cli_option_table[] = {
 
     /* ---- parity: cli/train/parity.c ---- */
     { "layouts", CLI_PARITY, CLI_TEXT, .value = "quick", .metavar = "quick|all|FILE",
-      .help = "Layouts to compare. quick: each mesh and each schedule with a selection of the other "
-              "options. all: every combination. FILE: the layouts in this file, one in each line, such as "
-              "dp=2 pp=2 schedule=zb-h1" },
+      .help = "Layouts to compare. quick: two layouts of each mesh (the numbers of replicas, stages and "
+              "tensor ranks). all: each mesh with every schedule and every recomputation. FILE: the "
+              "layouts in this file, one in each line, such as dp=2 pp=2 schedule=zb-h1" },
     { "model", CLI_PARITY, CLI_TEXT, .value = "nano", .metavar = "NAME|FILE",
       .help = "nano, micro or 124m (GPT-2), llama-nano or llama-micro, or the path of a config.json of a "
               "GPT-2 or Llama" },
