@@ -15,8 +15,9 @@ enum { LETTER_AT = 2, NAME_AT = 6, TEXT_AT = 26, NARROWEST = 50, WIDEST = 120 };
 
 struct page {
     FILE *to;
-    int width;  /* no line is longer, unless it is one word or stands in a text as it is */
-    int column; /* where the next character goes */
+    int width;     /* no line is longer, unless it is one word or stands in a text as it is */
+    int column;    /* where the next character goes */
+    int n_options; /* that have been printed */
 };
 
 static void line_end(struct page *page)
@@ -88,20 +89,27 @@ static void print_option(struct page *page, const struct cli_option *o)
                o->value ? o->value : "", o->value ? "." : "",
                cli_only_on_line(o) ? " Only on the command line." : "");
     flow(page, TEXT_AT, text);
+    page->n_options++;
 }
 
 /* The headings in the order in which they are shown. Options without a heading come last. */
 static const char *const groups[] = { CLI_DATA,  CLI_MODEL, CLI_STEPS, CLI_LAYOUT,
                                       CLI_FILES, CLI_SEEN,  "General" };
 
-/* Verbs with fewer options need no headings, and all their options are shown. */
-enum { MANY = 20 };
-
-static int count_options(const struct cli_verb *verb)
+/*
+ * Whether --help leaves out rare options, and shows the others under headings. Verbs with fewer options than
+ * MANY need neither.
+ */
+static bool is_long(const struct cli_verb *verb)
 {
-    int n = 0;
-    for (const struct cli_option *o = cli_option_table; o->name; o++) n += (o->verbs & verb->bit) != 0;
-    return n;
+    enum { MANY = 20 };
+    int n = 0, n_rare = 0;
+    for (const struct cli_option *o = cli_option_table; o->name; o++) {
+        if (!(o->verbs & verb->bit)) continue;
+        n++;
+        n_rare += o->rare;
+    }
+    return n > MANY && n_rare > 0;
 }
 
 static const char *group_of(const struct cli_option *o)
@@ -109,30 +117,38 @@ static const char *group_of(const struct cli_option *o)
     return o->group ? o->group : groups[YOKE_COUNT(groups) - 1];
 }
 
-/* Print the options of one heading. NULL: all of them. Returns how many are left out. */
+static bool belongs_to(const struct cli_option *o, const struct cli_verb *verb, const char *group)
+{
+    return o->verbs & verb->bit && !strcmp(group_of(o), group);
+}
+
+/* Print a heading and its options, if there are any to print. Returns how many are left out. */
 static int options_of(struct page *page, const struct cli_verb *verb, const char *group, bool all)
 {
-    int n_left_out = 0;
+    int n_left_out = 0, n_printed = 0;
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
-        if (!(o->verbs & verb->bit) || (group && strcmp(group_of(o), group) != 0)) continue;
-        if (!group && !strcmp(o->name, "help-all")) continue; /* --help shows all */
-        if (group && o->rare && !all)
+        if (!belongs_to(o, verb, group)) continue;
+        if (o->rare && !all) {
             n_left_out++;
-        else
-            print_option(page, o);
+            continue;
+        }
+        if (!n_printed++) fprintf(page->to, "%s %s:\n", page->n_options ? "\n" : "", group);
+        print_option(page, o);
     }
     return n_left_out;
 }
 
-static int all_groups(struct page *page, const struct cli_verb *verb, bool all)
+/* Print the options of a verb. Returns how many are left out. */
+static int all_options(struct page *page, const struct cli_verb *verb, bool all)
 {
     int n_left_out = 0;
-    if (count_options(verb) <= MANY) return options_of(page, verb, NULL, all);
-    for (size_t i = 0; i < YOKE_COUNT(groups); i++) {
-        fprintf(page->to, "%s %s:\n", i ? "\n" : "", groups[i]);
-        n_left_out += options_of(page, verb, groups[i], all);
+    if (is_long(verb)) {
+        for (size_t i = 0; i < YOKE_COUNT(groups); i++) n_left_out += options_of(page, verb, groups[i], all);
+        return n_left_out;
     }
-    return n_left_out;
+    for (const struct cli_option *o = cli_option_table; o->name; o++) /* --help shows all of them */
+        if (o->verbs & verb->bit && strcmp(o->name, "help-all") != 0) print_option(page, o);
+    return 0;
 }
 
 /* ---- the text of the manual ---- */
@@ -156,7 +172,7 @@ static void blocks(struct page *page, const char **at, const char *until)
 
 void cli_help(const struct cli_verb *verb, bool all, FILE *to)
 {
-    struct page page = { to, YOKE_MAX(NARROWEST, YOKE_MIN(WIDEST, cli_out_columns())) - 1, 0 };
+    struct page page = { .to = to, .width = YOKE_MAX(NARROWEST, YOKE_MIN(WIDEST, cli_out_columns())) - 1 };
     const char *at = cli_manual_text_of(verb->name);
     struct cli_block heading;
     if (!cli_block_next(&at, &heading)) heading.text[0] = 0;
@@ -164,7 +180,7 @@ void cli_help(const struct cli_verb *verb, bool all, FILE *to)
     blocks(&page, &at, "DESCRIPTION");
     fprintf(to, "\nUsage: yoke %s [OPTION...]%s%s\n\n", verb->name, verb->arguments ? " " : "",
             verb->arguments ? verb->arguments : "");
-    const int n_left_out = all_groups(&page, verb, all);
+    const int n_left_out = all_options(&page, verb, all);
     line_end(&page);
     if (n_left_out) {
         fprintf(to, "%d more options, and explanations: yoke %s --help-all\n", n_left_out, verb->name);

@@ -59,8 +59,8 @@ const struct cli_option cli_option_table[] = {
               "chrome://tracing" },
     { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .old = "to",
-      .help = "Write the results to this file instead of stdout. If the verb fails, an existing file stays "
-              "unchanged" },
+      .help = "Write the results to this file instead of stdout. The file is written as a whole or not at "
+              "all" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
       .help = "Show this many of the last operations of each rank, in text and JSON" },
 
@@ -73,14 +73,14 @@ const struct cli_option cli_option_table[] = {
       .help = "Show the schedule in this CSV file instead of making one. The file has one line for each "
               "stage" },
     { "stages", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 1024,
-      .help = "Number of pipeline stages. Default: 4, or the number of lines of --file" },
+      .help = "Number of pipeline stages. Default: 4, or with --file the number of its lines" },
     { "microbatches", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 100000,
       .help = "Number of micro-batches in a step. Default: 8, or the number in --file" },
     { "chunks", CLI_SCHEDULE_SHOW, CLI_INT, .metavar = "N", .least = 1, .most = 1000,
       .help = "Number of parts into which the layers of each stage are divided. Default: 2 for "
               "interleaved, else 1, or the number in --file" },
     { "recompute", CLI_SCHEDULE_SHOW, CLI_TEXT, .value = "none", .metavar = "none|full|S1,S2,...",
-      .help = "Stages that repeat the forward pass before the backward pass. Not with --file, where the "
+      .help = "These stages repeat the forward pass before the backward pass. Not with --file, where the "
               "schedule shows these stages" },
     { "buckets", CLI_SCHEDULE_SHOW, CLI_INT, .value = "0", .metavar = "N", .least = 0, .most = 100000,
       .help = "Number of gradient buckets that each stage sums over its replicas" },
@@ -104,7 +104,7 @@ const struct cli_option cli_option_table[] = {
               "results" },
     { "output", CLI_SCHEDULE_SHOW, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .old = "output-file",
       .old_choice_of = "format",
-      .help = "Write to this file instead of stdout. If the verb fails, an existing file stays unchanged" },
+      .help = "Write to this file instead of stdout. The file is written as a whole or not at all" },
     { "width", CLI_SCHEDULE_SHOW, CLI_INT, .value = "100", .metavar = "COLUMNS", .least = 40, .most = 10000,
       .help = "Width of the ASCII drawing in columns" },
     { "stages", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 1, .most = 1024,
@@ -473,8 +473,9 @@ const struct cli_option cli_option_table[] = {
     { "log", CLI_LIBRARY, CLI_FLAG,
       .help = "If it is set, every rank prints every message of the libraries" },
     { "check", CLI_LIBRARY, CLI_TEXT,
-      .help = "How messages between ranks are checked. off: not at all. header: a checksum of the header. "
-              "full: also a checksum of the data. Default: header" },
+      .help = "Check of the messages between ranks. off: none. header: the calls of the ranks must match, "
+              "and the headers of the messages must be intact. full: the data must be intact too. Default: "
+              "header" },
     { "costs", CLI_LIBRARY, CLI_TEXT,
       .help = "Cost model of the collectives, in the form that plan.json and yoke_comm_explain have. "
               "Default: measured when a communicator is created" },

@@ -62,7 +62,7 @@ const struct cli_exit_code cli_exit_codes[] = {
     { 2, "the command line is wrong" },
     { 10, "a configuration, a plan or a schedule is wrong" },
     { 11, "a data file or a checkpoint is missing or damaged" },
-    { 12, "there is no such device, or its driver failed" },
+    { 12, "the device is not there, cannot do this, or its driver failed" },
     { 13, "memory or disk space is too small, or a file cannot be written" },
     { 14, "the ranks called different collectives" },
     { 15, "a rank made no progress in time" },
@@ -73,10 +73,10 @@ const struct cli_exit_code cli_exit_codes[] = {
 };
 
 const char cli_about_options[] =
-    "Each option, except --help and the options marked \"Only on the command line\", can also be given in a "
-    "YAML file that --config names, and as a variable. The key in the file is the option's name. The "
-    "variable's name is YOKE_ and the option's name in capitals, with _ instead of -. An option on the command "
-    "line wins over a variable, and a variable wins over the file.";
+    "Each option, except --help and the options marked \"Only on the command line\", can also be given "
+    "in a YAML file that --config names, and as a variable. The key in the file is the option's name. "
+    "The variable's name is YOKE_ and the option's name in capitals, with _ instead of -. An option on "
+    "the command line wins over a variable, and a variable wins over the file.";
 
 const struct cli_verb *cli_verb_of(uint32_t bit)
 {
