@@ -33,13 +33,20 @@ struct cli_verb {
     const char *name; /* "train", or two words: "bench gemm" */
     uint32_t bit;
     bool ranks;
-    const char *arguments;   /* words after the options, for the usage line; NULL: no words are allowed */
-    const char *summary;     /* one line of text */
-    const char *example;     /* one or more command lines, each below a comment line */
-    const char *description; /* paragraphs for the manual */
+    const char *arguments; /* words after the options, for the usage line; NULL: no words are allowed */
+    const char *summary;   /* one line of at most 58 columns, without the full stop */
     yoke_status (*run)(const struct cli_context *context);
 };
 extern const struct cli_verb cli_verb_table[];
+
+/** The exit codes, for the help and the manual page. A row without a text ends the table. */
+struct cli_exit_code {
+    int code;
+    const char *text;
+};
+extern const struct cli_exit_code cli_exit_codes[];
+/** How an option is given in a file and as a variable, for the help and the manual pages. */
+extern const char cli_about_options[];
 
 /* The functions of the verbs, one file each. */
 yoke_status cli_run(const struct cli_context *context);
@@ -80,6 +87,8 @@ yoke_status cli_manual(const struct cli_context *context);
 bool cli_on_terminal(void);
 /** The same for stdout. */
 bool cli_out_on_terminal(void);
+/** The columns of the terminal that stdout is. 80 if stdout is not a terminal. */
+int cli_out_columns(void);
 /**
  * yoke run calls this function. It sets variables that tell the ranks whether stdout and stderr are
  * terminals.

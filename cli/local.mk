@@ -2,9 +2,11 @@
 bin_PROGRAMS += yoke
 yoke_SOURCES = cli/cli.h cli/main.c cli/threads.c cli/threads.h cli/launch/job.h
 yoke_SOURCES += \
-	cli/options/config.c cli/options/help.c cli/options/manual.c cli/options/manual_verb.c \
+	cli/options/config.c cli/options/help.c cli/options/line.c cli/options/manual.c \
+	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
 	cli/options/resolve.c cli/options/verbs.c
+nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
 	cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
 	cli/devices/info.h cli/devices/speed.c cli/devices/verify.c cli/devices/verify.h cli/devices/verify_child.c \
@@ -39,12 +41,36 @@ yoke_SOURCES += cli/no_mpi.c
 yoke_LDADD = libconform.la libyoke.la $(YAML_LIBS) $(JANSSON_LIBS)
 endif
 
+# The prose of the manual pages, embedded in the command and in the program that writes the pages.
+MANUAL_TEXTS = \
+	cli/options/manual/bench-allreduce.txt cli/options/manual/bench-collectives.txt \
+	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
+	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
+	cli/options/manual/ckpt-verify.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
+	cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
+	cli/options/manual/rank.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
+	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
+	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
+	cli/options/manual/verify.txt cli/options/manual/yoke.txt
+EXTRA_DIST += $(MANUAL_TEXTS)
+CLEANFILES += cli/options/manual_texts.c
+cli/options/manual_texts.c: $(MANUAL_TEXTS) $(top_srcdir)/backends/gpu/embed.sed
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	{ echo "/* Generated from cli/options/manual. */"; echo '#include "cli/options/manual_text.h"'; \
+	  echo "const struct cli_manual_text cli_manual_texts[] = {"; \
+	  for text in $(MANUAL_TEXTS); do \
+	    echo "{ \"`basename $$text .txt`\","; \
+	    sed -f $(top_srcdir)/backends/gpu/embed.sed $(top_srcdir)/$$text || exit 1; echo "},"; \
+	  done; echo "{ 0, 0 } };"; } >$@.new && mv -f $@.new $@
+
 # Manual pages and completion are written from the command's tables by a program for the machine that builds.
-manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/options/options.c cli/options/verbs.c core/base/text.c
+manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/options/manual_text.c \
+	cli/options/names.c cli/options/options.c cli/options/verbs.c core/base/text.c
 EXTRA_DIST += cli/options/manual_build.c
 CLEANFILES += cli/options/manual_build
-cli/options/manual_build: $(manual_build_sources) cli/cli.h cli/options/options.h core/base/base.h include/yoke/base.h
-	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) -o $(abs_top_builddir)/$@.new && \
+cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h core/base/base.h include/yoke/base.h
+	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) \
+		$(abs_top_builddir)/cli/options/manual_texts.c -o $(abs_top_builddir)/$@.new && \
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
@@ -63,7 +89,7 @@ cli/completion/yoke: cli/options/manual_build
 	$(AM_V_GEN)$(MKDIR_P) cli/completion && cli/options/manual_build completion >$@.new && mv -f $@.new $@
 
 check_PROGRAMS += tests/unit/cli_options
-tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options/options.c cli/options/resolve.c cli/options/config.c cli/options/printable.c cli/options/output.c
+tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c cli/options/printable.c cli/options/output.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
@@ -75,14 +101,14 @@ tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLA
 tests_unit_bench_collectives_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/bench_collectives"
 check_PROGRAMS += tests/unit/cli_trace
-tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
 
 check_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
-	cli/options/options.c cli/options/resolve.c cli/options/config.c
+	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"

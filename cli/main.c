@@ -112,20 +112,6 @@ static void warn_of_unknown_variables(void)
     }
 }
 
-/*
- * Whether the user asks for help. 'h': the most needed options; 'a': all options; 0: no help. Under yoke run,
- * words behind the verb of the ranks belong to that verb.
- */
-static char asks_for_help(int argc, char **argv)
-{
-    char asked = 0;
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
-        if (!strcmp(argv[i], "--help-all")) return 'a';
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) asked = 'h';
-    }
-    return asked;
-}
-
 /* End with a status. This is the only place that prints an error. Returns the exit code. */
 static int ended(yoke_status status, bool silent)
 {
@@ -156,37 +142,30 @@ static yoke_status stdout_was_written(void)
     return why ? yoke_fail(YOKE_EIO, "stdout: cannot write the results: %s", why) : YOKE_OK;
 }
 
-static int run_single(const struct cli_verb *verb, int argc, char **argv)
+static int run_single(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
     struct cli_context context = { .size = 1,
+                                   .n_words = line->n_words,
+                                   .words = line->words,
                                    .device = getenv("YOKE_DEVICE"),
                                    .run_dir = getenv("YOKE_RUN_DIR") };
-    yoke_status status = cli_options_resolve(verb->bit, argc, argv, &options, &context.n_words,
-                                             &context.words);
-    if (!status && (cli_flag(options, "help") || cli_flag(options, "help-all"))) {
-        cli_help(verb, cli_flag(options, "help-all"), stdout);
-    } else if (!status) {
+    yoke_status status = cli_options_of_line(line, &options);
+    if (!status) {
         context.options = options;
         status = verb->run(&context);
     }
     if (!status) status = stdout_was_written();
-    free(context.words);
     cli_options_free(options);
     return ended(status, false);
 }
 
-static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
+static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
     struct cli_context context = { 0 };
     bool heard;
-    const char asked = asks_for_help(argc, argv);
-    if (asked) {
-        cli_help(verb, asked == 'a', stdout);
-        return ended(stdout_was_written(), false);
-    }
-    yoke_status status = cli_job_start(verb->bit, argc, argv, &context, &options, &heard);
+    yoke_status status = cli_job_start(line, &context, &options, &heard);
     if (!status) {
         context.device = getenv("YOKE_DEVICE");
         context.run_dir = getenv("YOKE_RUN_DIR");
@@ -208,9 +187,23 @@ static int run_as_rank(const struct cli_verb *verb, int argc, char **argv)
         fflush(NULL);
         _exit(code);
     }
-    free(context.words);
     cli_options_free(options);
     return ended(YOKE_OK, false);
+}
+
+/* Run a verb with the words behind its name. argv[0] is the verb's full name. */
+static int run_verb(const struct cli_verb *verb, int argc, char **argv)
+{
+    struct cli_line line;
+    int code;
+    cli_line_read(verb->bit, argc, argv, &line);
+    if (line.help) {
+        cli_help(verb, line.help == 'a', stdout);
+        code = ended(stdout_was_written(), false);
+    } else
+        code = (verb->ranks ? run_as_rank : run_single)(verb, &line);
+    cli_line_free(&line);
+    return code;
 }
 
 static void pass_over(int signal) { (void)signal; }
@@ -321,5 +314,5 @@ int main(int argc, char **argv)
     char name[128];
     yokei_text(name, sizeof name, "yoke %s", verb->name);
     argv[n_words] = name; /* the options follow, and messages begin with it */
-    return (verb->ranks ? run_as_rank : run_single)(verb, argc - n_words, argv + n_words);
+    return run_verb(verb, argc - n_words, argv + n_words);
 }

@@ -41,10 +41,10 @@ ABSENT(cli_ckpt_diff)
 ABSENT(cli_ckpt_convert)
 ABSENT(cli_hello)
 
-yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
+yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out)
 {
-    (void)verb, (void)argc, (void)argv, (void)context_out, (void)options_out;
+    (void)line, (void)context_out, (void)options_out;
     *heard_out = false;
     return absent();
 }

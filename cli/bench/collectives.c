@@ -394,17 +394,19 @@ static yoke_status explain(const struct bench *b)
     if (b->rank) return YOKE_OK;
     if (b->one_host)
         cli_note(
-            "%d ranks on one host, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the rate at which all ranks "
-            "work on memory at once",
+            "%d ranks on one host. A sample takes the time of the slowest rank, and the medians of the samples "
+            "are shown. The sides are measured in turn, after calls that warm up the caches. Rates are in GB/s. "
+            "%%limit is the share of the rate at which all ranks at once work on memory",
             b->size);
     else
         cli_note(
-            "%d ranks, medians of the slowest rank, sides in turn, after calls that warm up, short ones back to back; GB/s; %%limit: of the %.4g MB/s that a host's link carried "
-            "each way in MPI's messages, for what must cross it",
+            "%d ranks. A sample takes the time of the slowest rank, and the medians of the samples are shown. "
+            "The sides are measured in turn, after calls that warm up the caches. Rates are in GB/s. %%limit is "
+            "the share of the %.4g MB/s that the link of a host carried in each direction, in MPI's messages",
             b->size, b->link_rate * 1e-6);
-    if (b->explains) cli_note("costs %s; shares %s", plan.costs, plan.shares);
+    if (b->explains) cli_note("cost model %s; shares of the sums %s", plan.costs, plan.shares);
     const char *sums = strstr(plan.why, " sum slices ");
-    if (sums) cli_note("the ranks' shares of the sums are %s: %s", plan.shares, sums + 1);
+    if (sums) cli_note("the ranks divide the work of long sums %s: %s", plan.shares, sums + 1);
     return YOKE_OK;
 }
 

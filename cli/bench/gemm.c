@@ -310,9 +310,9 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
     /* A device that works in the host's memory is this CPU. */
     yoke_status status = all_sizes(context, sides, n_sides, threads, info->host_visible, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
-        cli_note("%s: %s, %d threads, medians of %d, sides in turn%s%s", info->spec, info->name, threads,
-                 (int)cli_int(context->options, "repeats"), sides[1].version[0] ? "; " : "",
-                 sides[1].version);
+        cli_note("%s: %s, %d threads. Medians of %d measurements, with the sides in turn%s%s", info->spec,
+                 info->name, threads, (int)cli_int(context->options, "repeats"),
+                 sides[1].version[0] ? "; " : "", sides[1].version);
     yoke_stream_destroy(ours.stream);
     return status;
 }

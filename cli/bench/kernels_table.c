@@ -108,7 +108,8 @@ void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_pea
                            p->flops[d] * 1e-9);
             }
         cli_note(
-            "%s: %s, %d thread(s), medians, op and limit in turn;%s; *: held to the reference at a shorter shape",
+            "%s: %s, %d thread(s). Medians, with the operation and its limit in turn. Peak:%s. A * marks a result "
+            "that was compared with the reference at a shape with fewer rows",
             t->device, yoke_device_info(p->device)->name, p->threads, peaks);
     }
     json_decref(flops);

@@ -122,7 +122,7 @@ static yoke_status start_mpi(MPI_Comm *world_out)
     return status;
 }
 
-yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_context *context_out,
+yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
                           struct cli_options **options_out, bool *heard_out)
 {
     MPI_Comm world;
@@ -134,14 +134,13 @@ yoke_status cli_job_start(uint32_t verb, int argc, char **argv, struct cli_conte
     YOKE_TRY(start_mpi(&world));
     *heard_out = false;
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
-    struct cli_context context = { .size = 1 };
+    struct cli_context context = { .size = 1, .n_words = line->n_words, .words = line->words };
     PMPI_Comm_rank(MPI_COMM_WORLD, &context.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &context.size);
     YOKE_TRY(check_size(context.size, heard_out));
     struct cli_options *mine = NULL;
     yoke_status status = YOKE_OK;
-    if (context.rank == 0)
-        status = cli_options_resolve(verb, argc, argv, &mine, &context.n_words, &context.words);
+    if (context.rank == 0) status = cli_options_of_line(line, &mine);
     YOKE_TRY(share_options(&context, status, mine, options_out, heard_out));
     context.options = *options_out;
     *context_out = context;

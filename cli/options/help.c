@@ -1,130 +1,194 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --help: an example first, then the options. argp lays the options out from the option table. */
-#include <argp.h>
+/* --help: examples first, then the options, and with --help-all the text of the manual page. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/options/manual_text.h"
 #include "core/base/base.h"
 
-static const char *metavar(const struct cli_option *o)
+/* Columns at which options and their texts begin. A terminal that is wider than WIDEST is not used in full.
+ */
+enum { LETTER_AT = 2, NAME_AT = 6, TEXT_AT = 26, NARROWEST = 50, WIDEST = 120 };
+
+/* ---- wrapping ---- */
+
+struct page {
+    FILE *to;
+    int width;     /* no line is longer, unless it is one word or stands in a text as it is */
+    int column;    /* where the next character goes */
+    int n_options; /* that have been printed */
+};
+
+static void line_end(struct page *page)
 {
-    static const char *const by_type[] = {
-        [CLI_INT] = "N",     [CLI_BYTES] = "BYTES", [CLI_REAL] = "X",      [CLI_TIME] = "TIME",
-        [CLI_TEXT] = "TEXT", [CLI_CHOICE] = "WHAT", [CLI_LIST] = "A,B,..."
-    };
-    if (o->type == CLI_FLAG) return NULL;
-    if (o->metavar) return o->metavar;
-    return o->choices && o->type == CLI_CHOICE ? o->choices : by_type[o->type];
+    fputc('\n', page->to);
+    page->column = 0;
 }
 
-static char *option_help(const struct cli_option *o)
+static void blanks_to(struct page *page, int column)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to) return NULL;
-    fprintf(to, "%s", o->help);
-    if (o->choices && o->type == CLI_LIST) fprintf(to, "; from %s", o->choices);
-    if (o->value) fprintf(to, "; default %s", o->value);
-    fclose(to);
-    return text;
+    if (column > page->column) fprintf(page->to, "%*s", column - page->column, "");
+    page->column = YOKE_MAX(page->column, column);
+}
+
+/* The length of the next word. A word that no line can hold is cut behind a comma or a bar. */
+static int word_length(const char *word, int room)
+{
+    const int length = (int)strcspn(word, " ");
+    if (length <= room) return length;
+    for (int cut = room; cut > 0; cut--)
+        if (word[cut - 1] == ',' || word[cut - 1] == '|') return cut;
+    return length;
+}
+
+/* Print the words of a text, and begin each further line at column `indent`. Ends the line. */
+static void flow(struct page *page, int indent, const char *text)
+{
+    int gap = 0; /* blanks before the next word */
+    for (const char *word = text + strspn(text, " "); *word;) {
+        const int length = word_length(word, page->width - indent);
+        if (page->column > indent && page->column + gap + length > page->width) {
+            line_end(page);
+            gap = 0;
+        }
+        blanks_to(page, YOKE_MAX(indent, page->column + gap));
+        page->column += fprintf(page->to, "%.*s", length, word);
+        word += length;
+        gap = (int)strspn(word, " ") > 0;
+        word += strspn(word, " ");
+    }
+    line_end(page);
+}
+
+static void as_it_stands(struct page *page, const char *text)
+{
+    for (const char *line = text; *line;) {
+        const size_t length = strcspn(line, "\n");
+        fprintf(page->to, "  %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+/* ---- options ---- */
+
+static void print_option(struct page *page, const struct cli_option *o)
+{
+    char text[2048];
+    if (o->letter) {
+        blanks_to(page, LETTER_AT);
+        page->column += fprintf(page->to, "-%c,", o->letter);
+    }
+    blanks_to(page, NAME_AT);
+    page->column += fprintf(page->to, "--%s", o->name);
+    if (o->type != CLI_FLAG) page->column += fprintf(page->to, "=%s", cli_option_metavar(o));
+    if (page->column + 2 > TEXT_AT) line_end(page);
+    const bool list = o->choices && o->type == CLI_LIST;
+    yokei_text(text, sizeof text, "%s.%s%s%s%s%s%s%s", o->help, list ? " Choose from " : "",
+               list ? o->choices : "", list ? "." : "", o->value ? " Default: " : "",
+               o->value ? o->value : "", o->value ? "." : "",
+               cli_only_on_line(o) ? " Only on the command line." : "");
+    flow(page, TEXT_AT, text);
+    page->n_options++;
 }
 
 /* The headings in the order in which they are shown. Options without a heading come last. */
-static const char *const groups[] = { CLI_DATA, CLI_MODEL, CLI_STEPS, CLI_LAYOUT, CLI_FILES, CLI_SEEN };
+static const char *const groups[] = { CLI_DATA,  CLI_MODEL, CLI_STEPS, CLI_LAYOUT,
+                                      CLI_FILES, CLI_SEEN,  "General" };
 
-/* Verbs with fewer options need no headings, and all their options are shown. */
-enum { MANY = 20 };
-
-static int count_options(const struct cli_verb *verb)
+/*
+ * Whether --help leaves out rare options, and shows the others under headings. Verbs with fewer options than
+ * MANY need neither.
+ */
+static bool is_long(const struct cli_verb *verb)
 {
-    int n = 0;
-    for (const struct cli_option *o = cli_option_table; o->name; o++) n += (o->verbs & verb->bit) != 0;
-    return n;
-}
-
-static int group_of(const struct cli_option *o)
-{
-    for (int i = 0; o->group && i < (int)YOKE_COUNT(groups); i++)
-        if (!strcmp(groups[i], o->group)) return i + 1;
-    return (int)YOKE_COUNT(groups) + 1;
-}
-
-/* Returns how many options were left out. */
-static int options_of(const struct cli_verb *verb, bool all, FILE *to)
-{
-    struct argp_option rows[160] = { 0 };
-    char *texts[160];
-    const bool grouped = count_options(verb) > MANY;
-    int n = 0, n_left_out = 0;
-    for (int g = 0; grouped && g <= (int)YOKE_COUNT(groups); g++) {
-        texts[n] = NULL;
-        rows[n++] = (struct argp_option){
-            NULL, 0, NULL, 0, g < (int)YOKE_COUNT(groups) ? groups[g] : "General", g + 1
-        };
+    enum { MANY = 20 };
+    int n = 0, n_rare = 0;
+    for (const struct cli_option *o = cli_option_table; o->name; o++) {
+        if (!(o->verbs & verb->bit)) continue;
+        n++;
+        n_rare += o->rare;
     }
-    for (const struct cli_option *o = cli_option_table; o->name && n + 1 < (int)YOKE_COUNT(rows); o++) {
-        if (!(o->verbs & verb->bit) || (!grouped && !strcmp(o->name, "help-all"))) continue;
-        if (grouped && o->rare && !all) {
+    return n > MANY && n_rare > 0;
+}
+
+static const char *group_of(const struct cli_option *o)
+{
+    return o->group ? o->group : groups[YOKE_COUNT(groups) - 1];
+}
+
+static bool belongs_to(const struct cli_option *o, const struct cli_verb *verb, const char *group)
+{
+    return o->verbs & verb->bit && !strcmp(group_of(o), group);
+}
+
+/* Print a heading and its options, if there are any to print. Returns how many are left out. */
+static int options_of(struct page *page, const struct cli_verb *verb, const char *group, bool all)
+{
+    int n_left_out = 0, n_printed = 0;
+    for (const struct cli_option *o = cli_option_table; o->name; o++) {
+        if (!belongs_to(o, verb, group)) continue;
+        if (o->rare && !all) {
             n_left_out++;
             continue;
         }
-        texts[n] = option_help(o);
-        rows[n] = (struct argp_option){ o->name, o->letter ? o->letter : 256 + n, metavar(o),
-                                        0,       texts[n] ? texts[n] : o->help,   grouped ? group_of(o) : 0 };
-        n++;
+        if (!n_printed++) fprintf(page->to, "%s %s:\n", page->n_options ? "\n" : "", group);
+        print_option(page, o);
     }
-    struct argp parser = { rows, NULL, NULL, NULL, NULL, NULL, NULL };
-    argp_help(&parser, to, ARGP_HELP_LONG, NULL);
-    for (int i = 0; i < n; i++) free(texts[i]);
     return n_left_out;
 }
 
-/* Print paragraphs of a text, broken at blanks before column 80. */
-static void paragraphs(const char *text, FILE *to)
+/* Print the options of a verb. Returns how many are left out. */
+static int all_options(struct page *page, const struct cli_verb *verb, bool all)
 {
-    int column = 0;
-    for (const char *word = text; *word;) {
-        size_t length = strcspn(word, " \n");
-        if (column && column + 1 + (int)length > 79)
-            column = (fputc('\n', to), 0);
-        else if (column)
-            column += (fputc(' ', to), 1);
-        fwrite(word, 1, length, to);
-        column += (int)length;
-        word += length;
-        if (*word == '\n') column = (fputc('\n', to), 0);
-        if (*word) word++;
+    int n_left_out = 0;
+    if (is_long(verb)) {
+        for (size_t i = 0; i < YOKE_COUNT(groups); i++) n_left_out += options_of(page, verb, groups[i], all);
+        return n_left_out;
     }
-    fputc('\n', to);
+    for (const struct cli_option *o = cli_option_table; o->name; o++) /* --help shows all of them */
+        if (o->verbs & verb->bit && strcmp(o->name, "help-all") != 0) print_option(page, o);
+    return 0;
 }
 
-static void indented(const char *text, FILE *to)
+/* ---- the text of the manual ---- */
+
+/* Print the blocks up to the heading `until`, or to the end. `at` is moved there. */
+static void blocks(struct page *page, const char **at, const char *until)
 {
-    for (const char *line = text; *line;) {
-        size_t length = strcspn(line, "\n");
-        fprintf(to, "  %.*s\n", (int)length, line);
-        line += length + (line[length] == '\n');
+    struct cli_block block;
+    enum cli_block_kind last = CLI_HEADING;
+    for (const char *next = *at; cli_block_next(&next, &block); *at = next, last = block.kind) {
+        if (block.kind == CLI_HEADING && until && !strcmp(block.text, until)) return;
+        if (last != CLI_HEADING && !(last == CLI_ITEM && block.kind == CLI_ITEM)) line_end(page);
+        if (block.kind == CLI_AS_IT_STANDS)
+            as_it_stands(page, block.text);
+        else if (block.kind == CLI_ITEM)
+            flow(page, 2, (page->column = fprintf(page->to, "-"), block.text));
+        else
+            flow(page, 0, block.text);
     }
 }
 
 void cli_help(const struct cli_verb *verb, bool all, FILE *to)
 {
+    struct page page = { .to = to, .width = YOKE_MAX(NARROWEST, YOKE_MIN(WIDEST, cli_out_columns())) - 1 };
+    const char *at = cli_manual_text_of(verb->name);
+    struct cli_block heading;
+    if (!cli_block_next(&at, &heading)) heading.text[0] = 0;
     fprintf(to, "%s.\n\nExample:\n", verb->summary);
-    indented(verb->example, to);
+    blocks(&page, &at, "DESCRIPTION");
     fprintf(to, "\nUsage: yoke %s [OPTION...]%s%s\n\n", verb->name, verb->arguments ? " " : "",
             verb->arguments ? verb->arguments : "");
-    const int n_left_out = options_of(verb, all, to);
-    fputc('\n', to);
+    const int n_left_out = all_options(&page, verb, all);
+    line_end(&page);
     if (n_left_out) {
         fprintf(to, "%d more options, and explanations: yoke %s --help-all\n", n_left_out, verb->name);
         return;
     }
-    paragraphs(verb->description, to);
-    fprintf(to, "\nEvery option is also a key of the file given by --config and, in capitals after YOKE_\n"
-                "with _ for -, a variable. An option wins over a variable, a variable over the file.\n");
+    blocks(&page, &at, NULL);
+    line_end(&page);
+    flow(&page, 0, cli_about_options);
 }
 
 bool cli_help_group(const char *first, FILE *to)
@@ -136,24 +200,22 @@ bool cli_help_group(const char *first, FILE *to)
         if (!any)
             fprintf(to, "Usage: yoke %s VERB [OPTION...]      yoke %s VERB --help\n\nVerbs:\n", first, first);
         any = true;
-        fprintf(to, "  yoke %-18s %s\n", v->name, v->summary);
+        fprintf(to, "  %-18s %s\n", v->name, v->summary);
     }
     return any;
 }
 
 void cli_help_all(FILE *to)
 {
-    fprintf(to,
-            "Yoke trains a transformer on unlike devices together, and measures and proves its kernels.\n\n"
-            "Example:\n"
-            "  yoke info                                                   # which devices are there\n"
-            "  yoke run -n 2 --devices host,opencl:0 -- train --text FILE  # train on two of them\n\n"
-            "Usage: yoke VERB [OPTION...]      yoke VERB --help      yoke --version\n\nVerbs:\n");
+    fprintf(to, "Yoke trains a transformer on devices of different vendors together, and measures\n"
+                "and verifies their kernels.\n\n"
+                "Example:\n"
+                "  yoke info                                                   # list the devices\n"
+                "  yoke run -n 2 --devices host,opencl:0 -- train --text FILE  # train on two\n\n"
+                "Usage: yoke VERB [OPTION...]      yoke VERB --help      yoke --version\n\nVerbs:\n");
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (!(v->bit & CLI_HIDDEN)) fprintf(to, "  %-18s %s\n", v->name, v->summary);
-    fprintf(
-        to,
-        "\nExit codes: 0 ok, 1 internal, 2 usage, 10 configuration, 11 data, 12 device, 13 memory or disk,\n"
-        "14 ranks do not match, 15 timeout, 16 rank died, 17 numerical failure, 18 slower than allowed,\n"
-        "75 stopped on request with a checkpoint.\n");
+    fprintf(to, "\nExit codes:\n");
+    for (int i = 0; cli_exit_codes[i].text; i++)
+        fprintf(to, "  %2d  %s\n", cli_exit_codes[i].code, cli_exit_codes[i].text);
 }

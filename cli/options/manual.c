@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/options/manual_text.h"
 #include "core/base/base.h"
 
 /*
@@ -45,19 +46,20 @@ static void option_entry(const struct cli_option *o)
     fputs("\\fR", stdout);
     if (o->type != CLI_FLAG) {
         fputs("=\\fI", stdout);
-        roff(o->metavar ? o->metavar : o->choices && o->type == CLI_CHOICE ? o->choices : "VALUE");
+        roff(cli_option_metavar(o));
         fputs("\\fR", stdout);
     }
     putchar('\n');
     roff(o->help);
     fputs(".\n", stdout);
-    if (o->choices && o->type == CLI_LIST) printf("Each is one of %s.\n", o->choices);
+    if (o->choices && o->type == CLI_LIST) printf("Choose from %s.\n", o->choices);
     if (o->value) {
         fputs("Default: ", stdout);
         roff(o->value);
         fputs(".\n", stdout);
     }
-    if (o->least != 0 || o->most != 0) printf("From %.15g to %.15g.\n", o->least, o->most);
+    if (o->least != 0 || o->most != 0) printf("Allowed: %.15g to %.15g.\n", o->least, o->most);
+    if (cli_only_on_line(o)) fputs("Only on the command line.\n", stdout);
 }
 
 static void example(const char *text)
@@ -65,6 +67,26 @@ static void example(const char *text)
     fputs(".nf\n.RS\n", stdout);
     roff(text);
     fputs("\n.RE\n.fi\n", stdout);
+}
+
+static void block_entry(const struct cli_block *block)
+{
+    static const char *const before[] = {
+        [CLI_HEADING] = ".SH ", [CLI_PARAGRAPH] = ".PP\n", [CLI_ITEM] = ".IP \\(bu 2\n"
+    };
+    if (block->kind == CLI_AS_IT_STANDS) {
+        example(block->text);
+        return;
+    }
+    fputs(before[block->kind], stdout);
+    roff(block->text);
+    putchar('\n');
+}
+
+static void blocks_of(const char *name)
+{
+    const char *at = cli_manual_text_of(name);
+    for (struct cli_block block; cli_block_next(&at, &block);) block_entry(&block);
 }
 
 static void page_of_verb(const struct cli_verb *verb)
@@ -85,22 +107,11 @@ static void page_of_verb(const struct cli_verb *verb)
         putchar(' ');
         roff(verb->arguments);
     }
-    fputs("\n.SH EXAMPLES\n", stdout);
-    example(verb->example);
-    fputs(".SH DESCRIPTION\n", stdout);
-    for (const char *p = verb->description; *p;) {
-        const char *gap = strstr(p, "\n\n");
-        char text[4096];
-        yokei_text(text, sizeof text, "%.*s", gap ? (int)(gap - p) : (int)strlen(p), p);
-        fputs(".PP\n", stdout);
-        roff(text);
-        putchar('\n');
-        p = gap ? gap + 2 : p + strlen(p);
-    }
-    fputs(
-        ".SH OPTIONS\nEach is also a key of the file given by \\fB\\-\\-config\\fR and a variable: YOKE_ and the name in capitals, "
-        "with _ for \\-. An option wins over a variable, a variable over the file.\n",
-        stdout);
+    putchar('\n');
+    blocks_of(verb->name);
+    fputs(".SH OPTIONS\n", stdout);
+    roff(cli_about_options);
+    putchar('\n');
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if (o->verbs & verb->bit) option_entry(o);
     fputs(".SH SEE ALSO\n.BR yoke (1)\n", stdout);
@@ -109,7 +120,7 @@ static void page_of_verb(const struct cli_verb *verb)
 static void page_of_yoke(void)
 {
     title("yoke");
-    fputs(".SH NAME\nyoke \\- train a transformer on unlike devices together; measure and prove kernels\n"
+    fputs(".SH NAME\nyoke \\- train a transformer on devices of different vendors together\n"
           ".SH SYNOPSIS\n\\fByoke\\fR \\fIVERB\\fR [\\fIOPTION\\fR...]\n.SH VERBS\n",
           stdout);
     for (const struct cli_verb *v = cli_verb_table; v->name; v++) {
@@ -118,34 +129,13 @@ static void page_of_yoke(void)
         roff(v->summary);
         fputs(".\n", stdout);
     }
+    blocks_of("yoke");
+    fputs(".SH EXIT STATUS\n", stdout);
+    for (int i = 0; cli_exit_codes[i].text; i++)
+        printf(".TP\n%d\n%s\n", cli_exit_codes[i].code, cli_exit_codes[i].text);
     fputs(
-        ".SH CONFIGURATION FILE\nA YAML mapping of option names to values, given by \\fB\\-\\-config\\fR:\n",
+        ".SH ENVIRONMENT\nEach option has a variable (see CONFIGURATION). Yoke also reads these variables:\n",
         stdout);
-    example("run:                    # for yoke run alone\n  devices: [host, 'opencl:0']\nseed: 7");
-    fputs(
-        "A key that is a verb's name holds options of that verb alone. Unknown keys are errors that name the line, the column "
-        "and the nearest key.\n.SH EXIT STATUS\n",
-        stdout);
-    static const struct {
-        int code;
-        const char *text;
-    } codes[] = {
-        { 0, "success" },
-        { 1, "internal error" },
-        { 2, "usage" },
-        { 10, "configuration or plan" },
-        { 11, "data or checkpoint" },
-        { 12, "no usable device" },
-        { 13, "memory or disk" },
-        { 14, "ranks called different collectives" },
-        { 15, "timeout, or a rank hung" },
-        { 16, "a rank died" },
-        { 17, "numerical failure" },
-        { 18, "slower than the baseline allows" },
-        { 75, "stopped on request, checkpoint saved" },
-    };
-    for (size_t i = 0; i < YOKE_COUNT(codes); i++) printf(".TP\n%d\n%s\n", codes[i].code, codes[i].text);
-    fputs(".SH ENVIRONMENT\nBesides one variable per option:\n", stdout);
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         char name[96];
         if (o->verbs != CLI_LIBRARY) continue;

@@ -10,7 +10,8 @@
  *
  * To add a verb (the word after `yoke`):
  * - Add a bit to enum cli_verb_bit below.
- * - Add a row to cli/options/verbs.c with the name, the summary, the example and the function.
+ * - Add a row to cli/options/verbs.c with the name, the summary and the function.
+ * - Write the manual page's text in cli/options/manual, and name the file in cli/local.mk.
  * - Write a file with that function in the subfolder of cli/ that fits, and name the file in cli/local.mk.
  * - Add a line to cli/options/manual_build.c and, if the verb needs MPI, to cli/no_mpi.c.
  *
@@ -81,7 +82,7 @@ enum cli_type {
 #define CLI_DATA "Data"
 #define CLI_MODEL "Model and devices"
 #define CLI_STEPS "Steps"
-#define CLI_LAYOUT "Division of the work, memory"
+#define CLI_LAYOUT "Division of the work and memory"
 #define CLI_FILES "Files"
 #define CLI_SEEN "Results and progress"
 
@@ -101,21 +102,48 @@ struct cli_option {
     const char *old;   /* names in earlier versions, separated by commas; "-o" is a letter */
     /* name of another option; as in earlier versions, a value that is a choice of that option sets it */
     const char *old_choice_of;
-    const char *help; /* one sentence, without the full stop */
+    const char *help; /* one or more sentences, the last one without the full stop and without the default */
 };
 
 /** The table. A row without a name ends it. */
 extern const struct cli_option cli_option_table[];
 
+/* ---- line.c ---- */
+/** An option on a command line, and its value. */
+struct cli_given {
+    const struct cli_option *option;
+    const char *value;
+};
+/** The words of a command line. Values and words point into argv. */
+struct cli_line {
+    uint32_t verb;
+    int n_given;
+    struct cli_given *given; /* in the order of the command line */
+    int n_words;
+    char **words;       /* the words that are not options, and all words after "--"; NULL-terminated */
+    char help;          /* 'h': --help was given; 'a': --help-all; 0: neither */
+    yoke_status status; /* the first error, whose text is `error` */
+    char error[512];
+};
+
+/**
+ * Read the command line argv[1..] of `verb` (a bit), once from left to right. argv[0] is the verb's full name
+ * for messages. An error is kept in the line, because help that is asked for is shown in spite of it. The
+ * caller frees the line with cli_line_free().
+ */
+void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line_out);
+void cli_line_free(struct cli_line *line);
+
+/* ---- resolve.c ---- */
 struct cli_options; /* the resolved values of one verb */
 
 /**
- * Resolve the options of `verb` (a bit) from argv[1..]. argv[0] is the verb's full name for messages. The
- * words that are not options, and all words after "--", are left in *words_out (NULL-terminated; the caller
- * frees it with free()).
+ * Resolve the options of a command line: its own, those of the variables, and those of the file.
  * Errors: YOKE_EINVAL (command line, variable), YOKE_ECONFIG (file; the text has line, column and the nearest
  * name), YOKE_EDATA.
  */
+yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options **options_out);
+/** The same from argv. The caller frees *words_out with free(). The errors are those above. */
 yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
                                 int *n_words_out, char ***words_out);
 void cli_options_free(struct cli_options *options);
@@ -147,11 +175,16 @@ const char *cli_list_item(const struct cli_options *options, const char *name, i
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);
 
-/* ---- shared by the files of cli/options: options.c, config.c, help.c ---- */
+/* ---- names.c, and what the files of cli/options share ---- */
 /** Find an option by its name. An old name counts too, unless an option of the verb has this name now. */
 const struct cli_option *cli_option_find(uint32_t verb, const char *name);
 /** The same for the names of keys and variables. */
 const struct cli_option *cli_option_of_key(uint32_t verb, const char *name);
+/** What the help texts call the option's value, such as "FILE". Not for a CLI_FLAG. */
+const char *cli_option_metavar(const struct cli_option *option);
+/** Whether the help says that the option is only for the command line. Of --help itself it does not say so.
+ */
+bool cli_only_on_line(const struct cli_option *option);
 /** Whether `name` ("sizes", "-o") is among the option's old names. */
 bool cli_option_was(const struct cli_option *option, const char *name);
 /** Copy old name number `index` (from 0) to `out`. Returns false if `index` is behind the last old name. */
@@ -165,6 +198,8 @@ const struct cli_option *cli_option_anywhere(const char *name);
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status);
 yoke_status cli_options_new(uint32_t verb, struct cli_options **options_out);
+/** Read "yes", "no" and their like. False: the text is neither. */
+bool cli_boolean(const char *text, bool *out);
 uint32_t cli_options_verb(const struct cli_options *options);
 /** Read a YAML file into `options`. */
 yoke_status cli_config_read(const char *path, struct cli_options *options);

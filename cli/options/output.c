@@ -57,6 +57,13 @@ static int terminal_columns(void)
     return size.ws_col ? size.ws_col : COLUMNS_UNKNOWN;
 }
 
+int cli_out_columns(void)
+{
+    struct winsize size = { 0 };
+    const bool known = !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col;
+    return known ? size.ws_col : COLUMNS_UNKNOWN;
+}
+
 /*
  * The longest beginning of `text` that takes at most `columns` columns. In UTF-8, a byte that continues a
  * character takes no column.

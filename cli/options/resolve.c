@@ -3,7 +3,6 @@
  * The resolved values of one verb: default < file < variable < option (the right one wins). Each value is
  * checked where it comes in.
  */
-#include <argp.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +83,7 @@ static bool number_of(enum cli_type type, const char *text, double *out)
     return true;
 }
 
-static bool boolean_of(const char *text, bool *out)
+bool cli_boolean(const char *text, bool *out)
 {
     static const char *const yes[] = { "yes", "true", "on", "1" }, *const no[] = { "no", "false", "off",
                                                                                    "0" };
@@ -163,7 +162,7 @@ static yoke_status check(const struct cli_option *option, const char *text, cons
     bool flag;
     switch (option->type) {
     case CLI_FLAG:
-        if (boolean_of(text, &flag)) return YOKE_OK;
+        if (cli_boolean(text, &flag)) return YOKE_OK;
         return yoke_fail(status, "%s: '%s' is not a value for %s; write yes or no", origin, text,
                          option->name);
     case CLI_INT:
@@ -270,162 +269,7 @@ void cli_options_free(struct cli_options *options)
     free(options);
 }
 
-/* ---- the command line ---- */
-
-struct given {
-    struct {
-        const struct cli_option *option;
-        const char *text;
-    } values[MAX_OPTIONS];
-    int n_values;
-    char **words;
-    int n_words;
-    bool stop_at_word; /* yoke run … VERB …: words behind the first word belong to VERB */
-};
-
-static error_t take(int key, char *arg, struct argp_state *state)
-{
-    struct given *given = state->input;
-    if (key == ARGP_KEY_ARG) {
-        given->words[given->n_words++] = arg;
-        if (given->stop_at_word) {
-            while (state->next < state->argc) given->words[given->n_words++] = state->argv[state->next++];
-        }
-        return 0;
-    }
-    if (key > 0 && key < 0x1000000) {
-        for (const struct cli_option *o = cli_option_table; o->name; o++) {
-            if (key != 256 + (int)row(o)) continue;
-            if (given->n_values == MAX_OPTIONS) return E2BIG;
-            given->values[given->n_values].option = o;
-            given->values[given->n_values++].text = arg ? arg : "yes";
-            return 0;
-        }
-    }
-    return ARGP_ERR_UNKNOWN;
-}
-
-static const struct cli_option *by_letter(uint32_t verb, char letter)
-{
-    const char old[3] = { '-', letter, 0 };
-    for (const struct cli_option *o = cli_option_table; o->name; o++)
-        if ((o->verbs & verb) && o->letter && o->letter == letter) return o;
-    for (const struct cli_option *o = cli_option_table; o->name; o++)
-        if ((o->verbs & verb) && cli_option_was(o, old)) return o;
-    return NULL;
-}
-
-/*
- * Look for unknown options before argp does. argp cannot name the nearest option. It also accepts
- * abbreviations, which stop working when an option is added.
- */
-static yoke_status look_for_unknown(uint32_t verb, int argc, char **argv, bool stop_at_word)
-{
-    char hint[160];
-    for (int i = 1; i < argc; i++) {
-        const char *arg = argv[i];
-        if (!strcmp(arg, "--")) return YOKE_OK;
-        if (arg[0] != '-' || !arg[1]) {
-            if (stop_at_word) return YOKE_OK;
-            continue;
-        }
-        const struct cli_option *option;
-        bool value_inside;
-        char name[128];
-        if (arg[1] == '-') {
-            yokei_text(name, sizeof name, "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-            option = cli_option_find(verb, name);
-            value_inside = strchr(arg, '=') != NULL;
-            if (!option) {
-                const struct cli_verb *v = cli_verb_of(verb);
-                return yoke_fail(YOKE_EINVAL, "%s: unknown option --%s%s; see %s --help", argv[0], name,
-                                 cli_hint(verb, name, "--", hint, sizeof hint), v ? argv[0] : "yoke");
-            }
-        } else {
-            yokei_text(name, sizeof name, "%c", arg[1]);
-            option = by_letter(verb, arg[1]);
-            value_inside = arg[2] != 0;
-            if (!option || (option->type == CLI_FLAG && value_inside))
-                return yoke_fail(YOKE_EINVAL, "%s: unknown option %s; see %s --help", argv[0], arg, argv[0]);
-        }
-        if (option->type == CLI_FLAG || value_inside) continue;
-        if (++i == argc)
-            return yoke_fail(YOKE_EINVAL, "%s: option %s needs a value; see %s --help", argv[0], arg,
-                             argv[0]);
-    }
-    return YOKE_OK;
-}
-
-static yoke_status parse_line(uint32_t verb, int argc, char **argv, struct given *given)
-{
-    /* One row per option, one more per old name, and the row that ends the table. */
-    struct argp_option rows[2 * MAX_OPTIONS + 1] = { 0 };
-    static _Thread_local char old[MAX_OPTIONS][64];
-    int n = 0, n_old = 0;
-    YOKE_TRY(look_for_unknown(verb, argc, argv, given->stop_at_word));
-    for (const struct cli_option *o = cli_option_table; o->name; o++) {
-        if (!(o->verbs & verb)) continue;
-        const char *arg = o->type == CLI_FLAG ? "yes|no" : "VALUE";
-        int flags = o->type == CLI_FLAG ? OPTION_ARG_OPTIONAL : 0;
-        rows[n++] = (struct argp_option){ o->name, 256 + (int)row(o), arg, flags, NULL, 0 };
-        for (int i = 0; n_old < MAX_OPTIONS && cli_option_old(o, i, old[n_old], sizeof old[n_old]); i++)
-            if (cli_option_find(verb, old[n_old]) == o
-                && old[n_old][0] != '-') /* no other option has that name now */
-                rows[n++] = (struct argp_option){ old[n_old++], 256 + (int)row(o), arg, flags, NULL, 0 };
-    }
-    /*
-     * argp uses the key itself as the short option. So letters are replaced by long names before argp sees
-     * them.
-     */
-    char **line = calloc((size_t)argc + 1, sizeof *line), *spelt = NULL;
-    size_t used = 0, room = 1;
-    for (int i = 0; i < argc; i++) room += strlen(argv[i]) + 64;
-    spelt = malloc(room);
-    if (!line || !spelt) {
-        free(line);
-        free(spelt);
-        return yoke_fail(YOKE_ENOMEM, "no memory for options");
-    }
-    yoke_status status = YOKE_OK;
-    bool ended = false;
-    for (int i = 0; i < argc; i++) {
-        line[i] = argv[i];
-        if (i == 0 || ended) continue;
-        const struct cli_option *o = NULL;
-        if (!strcmp(argv[i], "--"))
-            ended = true;
-        else if (argv[i][0] == '-' && argv[i][1] == '-')
-            o = cli_option_find(verb, argv[i] + 2);
-        else if (argv[i][0] == '-' && argv[i][1]) {
-            o = by_letter(verb, argv[i][1]);
-            line[i] = spelt + used;
-            used += (size_t)snprintf(spelt + used, room - used, "--%s%s%s", o->name, argv[i][2] ? "=" : "",
-                                     argv[i] + 2)
-                    + 1;
-            if (argv[i][2]) o = NULL;
-        } else if (given->stop_at_word)
-            ended = true;
-        if (o && o->type != CLI_FLAG) {
-            i++; /* the option's value, which may begin with a dash */
-            line[i] = argv[i];
-        }
-    }
-    struct argp parser = { rows, take, NULL, NULL, NULL, NULL, NULL };
-    int error = argp_parse(&parser, argc, line, ARGP_NO_EXIT | ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_IN_ORDER,
-                           NULL, given);
-    if (error)
-        status = yoke_fail(YOKE_EINVAL, "%s: the command line cannot be read: %s", argv[0], strerror(error));
-    /* Values point into argv or into `spelt`. cli_options_set copies them before `spelt` is freed. */
-    given->words[given->n_words] = NULL;
-    for (int i = 0; i < given->n_values && !status; i++) {
-        given->values[i].text = strdup(given->values[i].text);
-        if (!given->values[i].text) status = yoke_fail(YOKE_ENOMEM, "no memory for options");
-    }
-    if (status) given->n_values = 0;
-    free(line);
-    free(spelt);
-    return status;
-}
+/* ---- from the file, the variables and the command line ---- */
 
 static yoke_status apply_variable(struct cli_options *options, const struct cli_option *option,
                                   const char *name)
@@ -448,53 +292,46 @@ static yoke_status apply_variables(struct cli_options *options)
     return YOKE_OK;
 }
 
-static yoke_status apply(struct cli_options *options, const struct given *given)
+static yoke_status apply(struct cli_options *options, const struct cli_line *line)
 {
     const char *file = getenv("YOKE_CONFIG");
-    for (int i = 0; i < given->n_values; i++)
-        if (!strcmp(given->values[i].option->name, "config")) file = given->values[i].text;
+    for (int i = 0; i < line->n_given; i++)
+        if (!strcmp(line->given[i].option->name, "config")) file = line->given[i].value;
     if (file && *file && cli_option_find(options->verb, "config")) YOKE_TRY(cli_config_read(file, options));
     YOKE_TRY(apply_variables(options));
-    for (int i = 0; i < given->n_values; i++) {
+    for (int i = 0; i < line->n_given; i++) {
         char origin[160];
-        yokei_text(origin, sizeof origin, "option --%s", given->values[i].option->name);
-        YOKE_TRY(
-            cli_options_set(options, given->values[i].option, given->values[i].text, origin, YOKE_EINVAL));
+        yokei_text(origin, sizeof origin, "option --%s", line->given[i].option->name);
+        YOKE_TRY(cli_options_set(options, line->given[i].option, line->given[i].value, origin, YOKE_EINVAL));
     }
     return YOKE_OK;
+}
+
+yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options **options_out)
+{
+    struct cli_options *options;
+    if (line->status) return yoke_fail(line->status, "%s", line->error);
+    YOKE_TRY(cli_options_new(line->verb, &options));
+    const yoke_status status = apply(options, line);
+    if (status)
+        cli_options_free(options);
+    else
+        *options_out = options;
+    return status;
 }
 
 yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
                                 int *n_words_out, char ***words_out)
 {
-    struct given *given = calloc(1, sizeof *given);
-    struct cli_options *options = NULL;
-    yoke_status status = YOKE_OK;
-    if (given) given->words = calloc((size_t)argc + 1, sizeof *given->words);
-    if (!given || !given->words) {
-        free(given);
-        return yoke_fail(YOKE_ENOMEM, "no memory for options");
+    struct cli_line line;
+    cli_line_read(verb, argc, argv, &line);
+    const yoke_status status = cli_options_of_line(&line, options_out);
+    if (!status) {
+        *n_words_out = line.n_words;
+        *words_out = line.words;
+        line.words = NULL;
     }
-    given->stop_at_word = verb == CLI_RUN || verb == CLI_RANK;
-    YOKE_TRY_GOTO(parse_line(verb, argc, argv, given), out);
-    const struct cli_verb *about = cli_verb_of(verb);
-    if (given->n_words && about && !about->arguments) {
-        status = yoke_fail(YOKE_EINVAL, "%s: what is '%s'? This verb takes options only; see %s --help",
-                           argv[0], given->words[0], argv[0]);
-        goto out;
-    }
-    YOKE_TRY_GOTO(cli_options_new(verb, &options), out);
-    YOKE_TRY_GOTO(apply(options, given), out);
-    *options_out = options;
-    *n_words_out = given->n_words;
-    *words_out = given->words;
-    given->words = NULL;
-    options = NULL;
-out:
-    cli_options_free(options);
-    for (int i = 0; i < given->n_values; i++) free((char *)given->values[i].text);
-    free(given->words);
-    free(given);
+    cli_line_free(&line);
     return status;
 }
 
@@ -588,7 +425,7 @@ bool cli_flag(const struct cli_options *options, const char *name)
 {
     const char *text = cli_text(options, name);
     bool on = false;
-    if (text) boolean_of(text, &on);
+    if (text) cli_boolean(text, &on);
     return on;
 }
 

@@ -109,7 +109,8 @@ static void stage_text(const struct cli_schedule *s, int stage, char *out, size_
     const struct yokei_actions *list = &s->schedule.rank[stage];
     const struct yokei_span *span = s->timeline.stage[stage].span;
     struct cli_moment m;
-    char done[96] = "has finished nothing yet", now[160] = "is through", label[48], since[32], until[32];
+    char done[96] = "has finished nothing yet", now[160] = "has no work left", label[48], since[32],
+         until[32];
     cli_schedule_moment_of(s, stage, &m);
     if (m.finished >= 0)
         yokei_text(done, sizeof done, "has finished %s",
@@ -119,7 +120,7 @@ static void stage_text(const struct cli_schedule *s, int stage, char *out, size_
         if (m.starts)
             yokei_text(now, sizeof now, "starts %s", label);
         else
-            yokei_text(now, sizeof now, "is at %s, from %s to %s", label,
+            yokei_text(now, sizeof now, "works on %s from %s to %s", label,
                        cli_time_text(span[m.doing].start, since, sizeof since),
                        cli_time_text(span[m.doing].end, until, sizeof until));
     } else if (m.next >= 0) {

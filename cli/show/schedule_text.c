@@ -149,17 +149,17 @@ static void summary(const struct cli_schedule *s, FILE *to)
 {
     char a[32], b[32];
     const struct yokei_timeline *t = &s->timeline;
-    fprintf(to, "stage      busy   idle   holds at most (micro-batches)\n");
+    fprintf(to, "stage      busy   idle   most micro-batches held\n");
     for (int stage = 0; stage < s->shape.n_stages; stage++) {
         const struct yokei_stage_times *x = &t->stage[stage];
         char name[16];
         yokei_text(name, sizeof name, "S%d", stage + 1);
         fprintf(to, "%-5s %9s %5.1f%%   %s%s\n", name, cli_time_text(x->busy, a, sizeof a), 100 * x->idle,
                 cli_time_text(x->peak, b, sizeof b),
-                x->busy > x->useful ? ", and inputs of those to recompute" : "");
+                x->busy > x->useful ? ", and the inputs of the micro-batches that it recomputes" : "");
     }
     fprintf(to,
-            "bubble %.2f%%: the idle fraction 1 - m (F + B + W) / %s, the mean over the stages; in all %s\n",
+            "bubble %.2f%%: the mean idle fraction of the stages, 1 - m (F + B + W) / %s; total time %s\n",
             100 * t->bubble, cli_time_text(t->longest, a, sizeof a), cli_time_text(t->total, b, sizeof b));
 }
 
@@ -172,9 +172,9 @@ yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to)
             s->shape.n_micro_batches == 1 ? "" : "es");
     YOKE_TRY(draw(&c, to));
     if (!c.labelled)
-        fputs(
-            "capitals: micro-batches 1, 3, ...; small letters: 2, 4, ...; a larger --width shows their numbers\n",
-            to);
+        fputs("Capital letters are micro-batches 1, 3, ..., small letters are micro-batches 2, 4, ...\n"
+              "A larger --width shows the numbers.\n",
+              to);
     fputc('\n', to);
     if (s->has_moment)
         cli_schedule_moment_text(s, to);

@@ -130,6 +130,45 @@ static void test_unknown_words(void **state)
     assert_int_equal(resolve(CLI_BENCH_GEMM, "--size", "1,,2", NULL), YOKE_EINVAL);
 }
 
+/* The command line is read once. Help is found in spite of an error, but not in a value or behind "--". */
+static void test_line(void **state)
+{
+    (void)state;
+    static const struct {
+        char *words[5];
+        char help;
+        yoke_status status;
+        int n_given, n_words;
+    } cases[] = {
+        { { "--steps", "3", "-v" }, 0, YOKE_OK, 2, 0 },
+        { { "--help" }, 'h', YOKE_OK, 1, 0 },
+        { { "-h", "--help-all" }, 'a', YOKE_OK, 2, 0 },
+        { { "--help-all", "--help" }, 'a', YOKE_OK, 2, 0 },
+        { { "--stepz", "--help" }, 'h', YOKE_EINVAL, 1, 0 },
+        { { "--help=no", "--help-all=off" }, 0, YOKE_OK, 2, 0 },
+        { { "--help=yes" }, 'h', YOKE_OK, 1, 0 },
+        { { "--prompt", "--help" }, 0, YOKE_OK, 1, 0 },
+        { { "--prompt=" }, 0, YOKE_OK, 1, 0 },
+        { { "--", "--help" }, 0, YOKE_EINVAL, 0, 1 },
+        { { "-" }, 0, YOKE_EINVAL, 0, 1 },
+        { { "-vv" }, 0, YOKE_EINVAL, 0, 0 },
+        { { "---o", "x" }, 0, YOKE_EINVAL, 0, 1 },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
+        char *argv[6] = { "yoke train" };
+        int argc = 1;
+        while (argc < 6 && cases[i].words[argc - 1]) argv[argc] = cases[i].words[argc - 1], argc++;
+        struct cli_line line;
+        cli_line_read(CLI_TRAIN, argc, argv, &line);
+        if (line.help != cases[i].help || line.status != cases[i].status || line.n_given != cases[i].n_given
+            || line.n_words != cases[i].n_words)
+            fail_msg("case %zu: help %d, status %d, %d options, %d words", i, line.help, line.status,
+                     line.n_given, line.n_words);
+        assert_true(!line.status || line.error[0]);
+        cli_line_free(&line);
+    }
+}
+
 static void test_precedence(void **state)
 {
     (void)state;
@@ -379,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_defaults_and_line),
         cmocka_unit_test(test_units_and_ranges),
         cmocka_unit_test(test_unknown_words),
+        cmocka_unit_test(test_line),
         cmocka_unit_test(test_precedence),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_good_files),

@@ -88,9 +88,9 @@ static void drawings(void **state)
     expect("--kind=gpipe|--stages=2|--microbatches=2|--recompute=S1", "S1 F1 F2 R1 ");
     expect("--kind=gpipe|--stages=1|--microbatches=3|--costs=1,2,1",
            "S1 F1 B1--- W1 F2 B2--- W2 F3 B3--- W3\n");
-    expect("--kind=1f1b|--stages=4|--microbatches=8", "bubble 27.27%: the idle fraction");
+    expect("--kind=1f1b|--stages=4|--microbatches=8", "bubble 27.27%: the mean idle fraction");
     expect("--kind=naive|--stages=8|--microbatches=4", "S8           12  87.5%   1\n");
-    expect("--kind=gpipe|--stages=4|--microbatches=40", "capitals: micro-batches 1, 3");
+    expect("--kind=gpipe|--stages=4|--microbatches=40", "Capital letters are micro-batches 1, 3");
 }
 
 /* No line is longer than was asked for, whatever is drawn. */
@@ -109,7 +109,7 @@ static void widths(void **state)
         assert_non_null(stop);
         while (rows < stop) {
             const int length = (int)strcspn(rows, "\n");
-            if (length > width && strncmp(rows, "capitals", 8))
+            if (length > width && strncmp(rows, "Capital letters", 15))
                 fail_msg("%s: a row of %d columns: %.*s", line, length, length, rows);
             rows += length + 1;
         }
@@ -126,14 +126,14 @@ static void moments(void **state)
         "When S3 finished F1 (time 3):\n  S1 has finished F3, starts F4\n  S2 has finished F2, starts F3\n  S3 has finished F1, starts F2\n"
         "  S4 has finished nothing yet, starts F1\n");
     expect("--kind=gpipe|--stages=4|--microbatches=8|--at=3.5",
-           "At time 3.5:\n  S1 has finished F3, is at F4, from 3 to 4\n");
+           "At time 3.5:\n  S1 has finished F3, works on F4 from 3 to 4\n");
     expect("--kind=1f1b|--stages=4|--microbatches=8|--when=S3 finished F1",
            "S1 has finished F3, starts F4\n");
     expect("--kind=1f1b|--stages=4|--microbatches=8|--at=5",
            "S1 has finished F4, waits for the gradient of B1 from S2\n");
     expect("--kind=1f1b|--stages=4|--microbatches=8|--at=0",
            "S2 has finished nothing yet, waits for the input of F1 from S1\n");
-    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=33", "S1 has finished W8, is through\n");
+    expect("--kind=1f1b|--stages=4|--microbatches=8|--at=33", "S1 has finished W8, has no work left\n");
     expect("--kind=gpipe|--stages=2|--microbatches=2|--when=S2 starts B1",
            "^\n\nWhen S2 starts B1 (time 3):\n  S1 has finished F2, waits for the gradient of B1 from S2\n");
     expect("--kind=interleaved|--stages=2|--microbatches=2|--when=S1 finished F2b",
