@@ -4,10 +4,10 @@
  * the number of groups, and the arguments. At the first use on a device, the program is compiled or loaded
  * from the cache.
  *
- *   const struct yokei_gpu_program program = { .family = "norm", .dtype = args->dtype, .L = 1, .W = 16, .G =
- * 1 }; return yokei_gpu_launch(stream, &program, "layernorm_forward", groups, 1, 1,
- *                           YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_F(args->eps),
- * ARG_I(flags)));
+ *   const struct yokei_gpu_program program = { .family = "norm", .dtype = args->dtype,
+ *                                              .L = 1, .W = 16, .G = 1 };
+ *   return yokei_gpu_launch(stream, &program, "layernorm_forward", groups, 1, 1,
+ *                           YOKEI_GPU_ARGS(ARG_P(args->x), ARG_L(args->ldx), ARG_F(args->eps)));
  */
 #ifndef BACKENDS_GPU_LAUNCH_H
 #define BACKENDS_GPU_LAUNCH_H

@@ -12,11 +12,11 @@
  * after each step:
  *
  *   step              rank 0                     rank 1                     rank 2
- *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (to rank
- * 0) reduce, hop 1     c1 + a1             ->     a2 + b2             ->     b0 + c0             -> reduce,
- * hop 2     b0 + c0 + a0: done  ->     c1 + a1 + b1: done  ->     a2 + b2 + c2: done  -> gather, hop 1 slice
- * 2             ->     slice 0             ->     slice 1             -> gather, hop 2     slice 1 slice 2
- * slice 0
+ *   reduce, hop 0     a2                  ->     b0                  ->     c1                  -> (rank 0)
+ *   reduce, hop 1     c1 + a1             ->     a2 + b2             ->     b0 + c0             ->
+ *   reduce, hop 2     b0 + c0 + a0: done  ->     c1 + a1 + b1: done  ->     a2 + b2 + c2: done  ->
+ *   gather, hop 1     slice 2             ->     slice 0             ->     slice 1             ->
+ *   gather, hop 2     slice 1                    slice 2                    slice 0
  *
  * An arrow is a message to the next rank. A rank stores a slice when the slice is done here, or when it
  * arrives done. Each slice is added up in a different order, but by one chain of ranks, so all ranks get the

@@ -2,9 +2,10 @@
 /*
  * A rank for tests/faults/launch:
  *   starter abort CODE   start MPI; rank 1 calls MPI_Abort with CODE, and the others wait for it
- *   starter leave        without MPI: make a file in UCX's folder and a System V segment, print both, be
- * killed starter crowd        make a communicator of host devices, and show warnings starter descriptors
- * without MPI: print the sockets that this process inherited, and whether one listens
+ *   starter leave        without MPI: make a file in UCX's folder and a System V segment, print both, and
+ *                        be killed
+ *   starter crowd        make a communicator of host devices, and show warnings
+ *   starter descriptors  without MPI: print the sockets that this process inherited, and whether one listens
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -89,8 +89,10 @@ static int one_color_disagrees(yoke_comm *parent)
     return !yoke_comm_destroy(comm) && ok;
 }
 
-/* The same where messages come late, so ranks that wait look at the records of all, those that they cannot
- * read included. */
+/*
+ * The same with messages that come late. So the ranks that wait look at all ranks' records, also at records
+ * that they cannot read.
+ */
 static int disagrees_slowly(void)
 {
     yoke_comm *parent = NULL;

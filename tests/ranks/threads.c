@@ -7,8 +7,8 @@
  * It also checks other statements of comm.h and train.h: threads may take turns at one communicator; each
  * thread has its own groups and error texts; another thread may ask for errors; and the library's thread
  * takes no signals.
- *   tests/ranks/threads SPEC [ROUNDS [SEED]]     a device with streams, such as opencl:0; host: all calls
- * block
+ *   tests/ranks/threads SPEC [ROUNDS [SEED]]
+ *     SPEC is a device with streams, such as opencl:0. On host all calls block.
  */
 #include <dirent.h>
 #include <pthread.h>
