@@ -1,5 +1,5 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
+EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory

@@ -3,7 +3,8 @@
  * The functions of the C library that allocate memory, with one failure on purpose. The address to which a
  * function returns tells which library has called it.
  * Preloaded: the process whose PMI_RANK is SCARCE_RANK fails its allocation number SCARCE_AT, counted from
- * its start. If the process is the command `yoke`, allocations of the command count too.
+ * its start. If the process is the command `yoke`, allocations of the command count too. At the end the
+ * number of allocations is written to the file SCARCE_COUNT.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -13,6 +14,7 @@
 #include <link.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -98,6 +100,15 @@ __attribute__((constructor)) static void begin_preloaded(void)
     const char *at = getenv("SCARCE_AT"), *wanted = getenv("SCARCE_RANK"), *rank = getenv("PMI_RANK");
     look_up();
     if (at && wanted && rank && !strcmp(wanted, rank)) scarce_begin(atol(at));
+}
+
+__attribute__((destructor)) static void write_count(void)
+{
+    const char *path = getenv("SCARCE_COUNT");
+    FILE *file = n_ranges && path && atomic_exchange(&counts, false) ? fopen(path, "w") : NULL;
+    if (!file) return;
+    fprintf(file, "%ld\n", atomic_load(&n_seen));
+    fclose(file);
 }
 
 /* Whether this allocation fails. `caller` is the address to which the allocating function returns. */
