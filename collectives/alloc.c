@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "collectives/comm.h"
+#include "collectives/verdict.h"
 
 /* The data that a rank tells the others about its part. The nonce lies in the page behind the part's end. */
 struct offer {
@@ -135,7 +136,8 @@ yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
         if (a) free(a->base);
         free(a);
         free(all);
-        return yoke_fail(YOKE_ENOMEM, "yoke_comm_alloc: no memory");
+        return yokei_give_up_outside(
+            comm, yoke_fail(YOKE_ENOMEM, "yoke_comm_alloc: no memory for the list of %d ranks", comm->size));
     }
     a->bytes = bytes;
     const yoke_status status = share(comm, a, all);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/call.h"
+#include "collectives/verdict.h"
 
 /* A call whose arguments were checked. counts NULL: slices of equal length, if the kind has slices. */
 struct request {
@@ -42,6 +43,7 @@ static yoke_status collective(const char *call, const struct request *r, yoke_co
         if (!op->recv) op->recv = yokei_no_data;
         if (status) yokei_op_free(op);
     }
+    if (status) status = yokei_give_up(comm, status);
     pthread_mutex_unlock(&yokei_process.lock);
     if (!status) status = r->done ? yokei_issue_at_once(op, r->done) : yokei_issue(op, stream);
     return status ? yokei_refuse(yoke_fail_context(status, "%s", call)) : YOKE_OK;

@@ -12,12 +12,7 @@
 #include "collectives/verdict.h"
 
 enum { FINALIZE_SECONDS = 3 };
-enum {
-    DEFAULT_TIMEOUT_MS = 600000,
-    DEFAULT_STALL_MS = 10000,
-    DEFAULT_CHUNK_BYTES = 256 << 10,
-    LEAST_CHUNK = 64
-};
+enum { DEFAULT_STALL_MS = 10000, DEFAULT_CHUNK_BYTES = 256 << 10, LEAST_CHUNK = 64 };
 
 /* ---- configuration ---- */
 
@@ -239,6 +234,7 @@ static yoke_status prepare(yoke_comm *comm, const struct yoke_comm_config *confi
     YOKE_TRY(yokei_inject_begin(comm));
     yokei_wait_init(&comm->wait, YOKEI_WAIT_YIELD, 1, 1); /* until the ranks of this host are known */
     YOKE_TRY(make_lanes(comm));
+    if (comm->size > 1) YOKE_TRY(yokei_mpi_control_make(comm));
     /* If this fails, messages go over MPI. */
     if (!comm->no_shared && comm->size > 1 && yokei_shm_create(comm))
         yokei_text(comm->no_segment, sizeof comm->no_segment, "%s", yoke_last_error());
@@ -273,7 +269,7 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
     comm->device = device;
     comm->queue_end = &comm->queue;
     comm->segment_fd = -1;
-    comm->timeout_ms = DEFAULT_TIMEOUT_MS;
+    comm->timeout_ms = YOKEI_DEFAULT_TIMEOUT_MS;
     comm->stall_ms = DEFAULT_STALL_MS;
     comm->wait_policy = config ? config->wait : YOKE_WAIT_AUTO;
     yokei_text(comm->name, sizeof comm->name, "%s", config && config->name ? config->name : "world");
@@ -321,7 +317,8 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
     if (!status)
         yokei_wait_init(&comm->wait, (enum yokei_wait_policy)comm->wait_policy, comm->n_on_host,
                         comm->n_cores);
-    if (!status && !comm->all_shared && comm->size > 1) status = yokei_mpi_control_begin(comm);
+    if (!status && comm->all_shared) yokei_mpi_control_end(comm);
+    if (!status && comm->control) status = yokei_mpi_control_begin(comm);
     if (status) {
         comm_free(comm);
         return status;
@@ -335,19 +332,22 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
 static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
                           yoke_comm **comm_out)
 {
-    YOKE_TRY(yokei_process_begin());
+    YOKE_TRY(yokei_check_mpi());
     int rank = 0, size = 0;
     PMPI_Comm_rank(mpi_comm, &rank);
     PMPI_Comm_size(mpi_comm, &size);
     yoke_comm *comm = NULL;
+    /* After an error this rank still meets the other ranks, because they wait for it there. */
+    yoke_status status = yokei_process_begin();
     struct yokei_flight_file *file = yokei_process.flight;
-    yoke_status status = yokei_comm_new(rank, size, device, config, &comm);
-    if (atomic_load(&file->state) != YOKEI_RANK_FAILED) {
+    if (!status) status = yokei_comm_new(rank, size, device, config, &comm);
+    if (file && atomic_load(&file->state) != YOKEI_RANK_FAILED) {
         memcpy(file->comm_name, comm ? comm->name : "", comm ? sizeof file->comm_name : 1);
         atomic_store_explicit(&file->state, YOKEI_RANK_MEETING, memory_order_release);
     }
-    if (comm) status = yokei_comm_enter(comm, yokei_setup(comm, mpi_comm, status), comm_out);
-    if (atomic_load(&file->state) == YOKEI_RANK_MEETING)
+    status = yokei_setup(comm, mpi_comm, config && config->name ? config->name : "world", status);
+    if (comm) status = yokei_comm_enter(comm, status, comm_out);
+    if (file && atomic_load(&file->state) == YOKEI_RANK_MEETING)
         atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);
     return status;
 }

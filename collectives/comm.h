@@ -111,6 +111,9 @@ struct yokei_process_set {
     int n_comms;
 };
 
+/** How long a rank waits for a living rank, if the configuration does not say. */
+enum { YOKEI_DEFAULT_TIMEOUT_MS = 600000 };
+
 /** The data that the process has once. */
 struct yokei_process {
     pthread_mutex_t lock; /* protects everything below, every communicator, and all calls of MPI */
@@ -210,6 +213,7 @@ struct yoke_comm {
 };
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */
+yoke_status yokei_check_mpi(void); /* YOKE_EINVAL if MPI is not initialised */
 yoke_status yokei_process_begin(void);
 void yokei_process_end(void); /* call this when the last communicator is gone */
 /** Start the progress thread if it does not run, and wake it. The lock is held. */
@@ -256,17 +260,19 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /**
  * Exchange the peers' data. Collective. `status` is this rank's result so far. If one rank has an error, all
- * ranks fail.
+ * ranks fail. comm is NULL for a rank that could not make its part; then `status` says why. `name` is the
+ * name of the communicator.
  */
-yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status);
+yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, const char *name, yoke_status status);
 /**
  * The same exchange over a communicator that works. members[r] is the rank in `parent` of rank r of `comm`.
- * All ranks of parent call. comm is NULL for a rank that will be in no new communicator.
+ * All ranks of parent call. comm is NULL for a rank that will be in no new communicator, or that could not
+ * make its part (`status`).
  */
 yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int members[], yoke_status status);
 /**
- * The data that this rank tells the others. The second function maps the record of rank r, from what rank r
- * has told.
+ * The data that this rank tells the others. comm NULL: only `status` and the reason for it. The second
+ * function maps the record of rank r, from what rank r has told.
  */
 void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status);
 void yokei_map_record(yoke_comm *comm, int r);
@@ -308,6 +314,12 @@ yoke_status yokei_costs_read(const char *text, struct yokei_costs *costs);
 void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t bytes);
 /** Measure the costs with all ranks, or use an earlier measurement. Collective. The lock is not held. */
 yoke_status yokei_costs_begin(yoke_comm *comm);
+/**
+ * All ranks hear whether each of them has the memory for a measurement. YOKE_ENOMEM names the first rank that
+ * has not. *any_out (may be NULL): before, whether something holds on this rank; after, whether it holds on
+ * any rank. Collective. The lock is not held.
+ */
+yoke_status yokei_all_have_room(yoke_comm *comm, bool has_room, bool *any_out);
 /** Copy the costs of the communicator from which this one was made. */
 void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent);
 

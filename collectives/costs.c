@@ -225,15 +225,24 @@ static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
     return YOKE_OK;
 }
 
+yoke_status yokei_all_have_room(yoke_comm *comm, bool has_room, bool *any_out)
+{
+    /* any_out, or in ranks without memory a number that is the larger the lower the rank is */
+    float word = has_room ? any_out && *any_out : (float)(1 + comm->size - comm->rank);
+    YOKE_TRY(yokei_reduce_on_host(comm, &word, 1, YOKE_F32, YOKE_MAX));
+    if (word > 1)
+        return yoke_fail(YOKE_ENOMEM, "rank %d of communicator \"%s\" has no memory to measure with",
+                         1 + comm->size - (int)word, comm->name);
+    if (any_out) *any_out = word > 0;
+    return YOKE_OK;
+}
+
 static yoke_status measure(yoke_comm *comm, struct known *known)
 {
     struct yokei_costs *costs = &known->costs;
     const size_t bytes = comm->all_shared ? FAR_BYTES : NEAR_BYTES;
     char *data = calloc(1, bytes);
-    float failed = !data;
-    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32,
-                                              YOKE_MAX); /* together or not at all */
-    if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
+    yoke_status status = yokei_all_have_room(comm, data != NULL, NULL); /* together or not at all */
     if (!status) {
         costs->sum_gbps = sum_rate(data);
         if (!comm->all_shared)
@@ -312,10 +321,9 @@ static yoke_status learn(yoke_comm *comm, const struct known **known_out)
                  *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
     *known_out = known;
     /* A rank without a stored result would measure, so all ranks must measure. */
-    float state = fresh ? !known : 2;
-    yoke_status status = yokei_reduce_on_host(comm, &state, 1, YOKE_F32, YOKE_MAX);
-    if (!status && state > 1) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
-    if (!status && state > 0 && !(status = measure(comm, fresh))) {
+    bool any_unknown = !known;
+    yoke_status status = yokei_all_have_room(comm, fresh != NULL, &any_unknown);
+    if (!status && any_unknown && !(status = measure(comm, fresh))) {
         fresh->key = key;
         fresh->next = known_costs;
         known_costs = fresh; /* it is found before an older one */

@@ -29,7 +29,7 @@ yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op 
         if (op) op->slices_room = calloc(2 * ((size_t)comm->size + 1), sizeof op->slices_room[0]);
         if (!op || !op->slices_room) {
             free(op);
-            return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for an operation", comm->name);
+            return yoke_fail(YOKE_ENOMEM, "no memory for an operation");
         }
     }
     op->comm = comm;
@@ -452,8 +452,8 @@ static bool comm_progress(yoke_comm *comm)
                      communicator */
         if (!atomic_load(&comm->error))
             yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank,
-                            "communicator \"%s\": %s: %s", comm->name, yokei_kind_name(op->kind),
-                            yoke_last_error());
+                            "communicator \"%s\": %s on rank %d: %s", comm->name, yokei_kind_name(op->kind),
+                            comm->rank, yoke_last_error());
         return true;
     }
     if (moved) record_progress(op);

@@ -41,7 +41,7 @@ struct yokei_transport {
 extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport, yokei_inject_transport;
 
 /* ---- engine.c ---- */
-/** A new operation, from the communicator's list of free ones. The lock is held. */
+/** A new operation, from the communicator's list of free ones. YOKE_ENOMEM. The lock is held. */
 yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op **op_out);
 /** Return the operation to the list. The lock is held. */
 void yokei_op_free(struct yokei_op *op);
@@ -141,6 +141,8 @@ yoke_status yokei_mpi_lane_begin(yoke_comm *comm, struct yokei_lane *lane, size_
 void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane);
 /** Bytes that a lane takes if its messages have so many bytes, header included. */
 size_t yokei_mpi_lane_bytes(size_t message_bytes);
+/** Allocate the memory of control messages. The second function begins to receive them. */
+yoke_status yokei_mpi_control_make(yoke_comm *comm);
 yoke_status yokei_mpi_control_begin(yoke_comm *comm);
 void yokei_mpi_control_end(yoke_comm *comm);
 size_t yokei_mpi_control_size(void);

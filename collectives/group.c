@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collectives/call.h"
+#include "collectives/verdict.h"
 
 /* ---- groups: what was called between start and end, per thread ---- */
 
@@ -27,7 +28,9 @@ static yoke_status group_add(const struct call *call)
     if (group.n_calls == group.n_room) {
         const size_t room = group.n_room ? 2 * group.n_room : 16;
         struct call *grown = realloc(group.calls, room * sizeof *grown);
-        if (!grown) return yoke_fail(YOKE_ENOMEM, "group: no memory for %zu calls", room);
+        if (!grown)
+            return yokei_give_up_outside(call->comm,
+                                         yoke_fail(YOKE_ENOMEM, "no memory for a group of %zu calls", room));
         group.calls = grown;
         group.n_room = room;
     }
@@ -79,11 +82,12 @@ yoke_status yokei_resolve(struct yokei_op *op, const void **send, void **recv)
 char yokei_no_data[64];
 
 /*
- * Submit the operation under the lock, ordered with the stream. If it is refused, it goes back to the list of
- * free ones.
+ * Submit the operation under the lock, ordered with the stream. If it cannot be submitted, it goes back to
+ * the list of free ones, and the communicator has failed.
  */
 static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
 {
+    yoke_comm *comm = op->comm;
     yoke_status status = attach_stream(op, stream);
     yoke_event *done = op->done;
     const bool is_async = op->is_async;
@@ -93,16 +97,22 @@ static yoke_status launch(struct yokei_op *op, yoke_stream *stream)
     if (status) {
         if (is_async) yoke_event_signal(done);
         yokei_op_free(op);
-        return status;
+        return yokei_give_up(comm, status);
     }
-    return is_async ? yoke_stream_wait(stream, done) : YOKE_OK;
+    /* Without this order the caller cannot use the result. So this rank will not make the next call. */
+    return is_async ? yokei_give_up(comm, yoke_stream_wait(stream, done)) : YOKE_OK;
 }
 
 yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
 {
-    if (group.depth) return group_add(&(struct call){ .op = op, .comm = op->comm, .stream = stream });
+    yoke_status status = YOKE_OK;
+    if (group.depth) status = group_add(&(struct call){ .op = op, .comm = op->comm, .stream = stream });
+    if (group.depth && !status) return YOKE_OK;
     pthread_mutex_lock(&yokei_process.lock);
-    const yoke_status status = launch(op, stream);
+    if (status)
+        yokei_op_free(op);
+    else
+        status = launch(op, stream);
     const bool wait = !status && !op->is_async;
     pthread_mutex_unlock(&yokei_process.lock);
     return wait ? yokei_wait_for(&op, 1) : status;
@@ -117,7 +127,7 @@ static yoke_status pair_lane(yoke_comm *comm, const struct yokei_transfer *trans
     struct yokei_lane **place = &(transfer->is_send ? comm->pair_send : comm->pair_recv)[transfer->peer];
     if (!*place) {
         struct yokei_lane *lane = calloc(1, sizeof *lane);
-        if (!lane) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a lane", comm->name);
+        if (!lane) return yoke_fail(YOKE_ENOMEM, "no memory for a lane");
         lane->id = YOKEI_LANE_PAIR;
         const yoke_status status = yokei_mpi_lane_begin(comm, lane,
                                                         sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK);
@@ -136,8 +146,7 @@ static yoke_status assign_transfers(struct yokei_op *op)
 {
     yoke_comm *comm = op->comm;
     op->pair_lanes = calloc((size_t)op->n_transfers, sizeof op->pair_lanes[0]);
-    if (!op->pair_lanes)
-        return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for a group", comm->name);
+    if (!op->pair_lanes) return yoke_fail(YOKE_ENOMEM, "no memory for %d transfers", op->n_transfers);
     op->lanes = op->pair_lanes;
     for (int i = 0; i < op->n_transfers; i++) {
         struct yokei_transfer *transfer = &op->transfers[i];
@@ -164,7 +173,10 @@ static yoke_status assign_transfers(struct yokei_op *op)
     return YOKE_OK;
 }
 
-/* Make one operation of all `n` transfers of one communicator. The lock is held. */
+/*
+ * Make one operation of all `n` transfers of one communicator. If this fails, the communicator has failed.
+ * The lock is held.
+ */
 static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_transfer *transfers, int n,
                             struct yokei_op **op_out)
 {
@@ -172,7 +184,7 @@ static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_
     const yoke_status no_op = yokei_op_new(comm, kind, &op);
     if (no_op) {
         free(transfers);
-        return no_op;
+        return yokei_give_up(comm, no_op);
     }
     op->algorithm = &yokei_pairs;
     op->dtype = op->wire = transfers[0].dtype;
@@ -181,7 +193,7 @@ static yoke_status pairs_op(yoke_comm *comm, enum yokei_kind kind, struct yokei_
     const yoke_status status = assign_transfers(op);
     if (status) {
         yokei_op_free(op);
-        return status;
+        return yokei_give_up(comm, status);
     }
     for (int i = 0; i < n; i++) {
         struct yokei_peer *peer = &comm->peers[transfers[i].peer];
@@ -205,11 +217,12 @@ static yoke_status check_pair(const char *call, const struct yokei_transfer *t, 
 }
 
 /* Copy the transfers, so that the operation owns them. */
-static yoke_status own_pairs(const char *call, const struct yokei_transfer *transfers, int n,
+static yoke_status own_pairs(yoke_comm *comm, const struct yokei_transfer *transfers, int n,
                              struct yokei_transfer **owned_out)
 {
     *owned_out = malloc((size_t)n * sizeof **owned_out);
-    if (!*owned_out) return yoke_fail(YOKE_ENOMEM, "%s: no memory", call);
+    if (!*owned_out)
+        return yokei_give_up_outside(comm, yoke_fail(YOKE_ENOMEM, "no memory for %d transfers", n));
     memcpy(*owned_out, transfers, (size_t)n * sizeof **owned_out);
     return YOKE_OK;
 }
@@ -221,9 +234,11 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
         .is_send = is_send, .peer = peer, .count = count, .dtype = dtype, .data = data
     };
     YOKE_TRY(check_pair(call, &transfer, comm, stream));
-    if (group.depth) return group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream });
+    if (group.depth)
+        return yokei_refuse(
+            group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream }));
     struct yokei_transfer *owned;
-    YOKE_TRY(own_pairs(call, &transfer, 1, &owned));
+    YOKE_TRY(own_pairs(comm, &transfer, 1, &owned));
     struct yokei_op *op;
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = pairs_op(comm, is_send ? YOKEI_SEND : YOKEI_RECV, owned, 1, &op);
@@ -244,13 +259,17 @@ yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const y
 
 yoke_status yokei_issue_at_once(struct yokei_op *op, yoke_event *done)
 {
+    yoke_comm *comm = op->comm;
     pthread_mutex_lock(&yokei_process.lock);
     op->tells = done;
     yoke_status status = yoke_event_arm(done);
     const bool is_async = op->is_async = !status && yokei_process.any_thread;
     if (!status && is_async) status = yokei_thread_start();
     if (!status) status = yokei_submit(op);
-    if (status) yokei_op_free(op);
+    if (status) {
+        yokei_op_free(op);
+        status = yokei_give_up(comm, status);
+    }
     pthread_mutex_unlock(&yokei_process.lock);
     /* If MPI has no threads, no other thread can carry the operation on. */
     if (!status && !is_async) status = yokei_wait_for(&op, 1);
@@ -265,7 +284,7 @@ static yoke_status pairs_at_once(const char *call, const struct yokei_transfer *
     struct yokei_transfer *owned;
     YOKE_TRY(yokei_check_at_once(call, comm, done));
     for (int i = 0; i < n; i++) YOKE_TRY(check_pair(call, &transfers[i], comm, NULL));
-    YOKE_TRY(own_pairs(call, transfers, n, &owned));
+    YOKE_TRY(own_pairs(comm, transfers, n, &owned));
     struct yokei_op *op = NULL;
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = pairs_op(comm,
@@ -301,8 +320,9 @@ static yoke_status pieces_at_once(const char *call, bool is_send, const struct y
 {
     if (n < 1 || !pieces)
         return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
+    YOKE_TRY(yokei_check_at_once(call, comm, done));
     struct yokei_transfer *transfers = calloc((size_t)n, sizeof *transfers);
-    if (!transfers) return yokei_refuse(yoke_fail(YOKE_ENOMEM, "%s: no memory for %d pieces", call, n));
+    if (!transfers) return yokei_give_up_outside(comm, yoke_fail(YOKE_ENOMEM, "no memory for %d pieces", n));
     for (int i = 0; i < n; i++)
         transfers[i] = (struct yokei_transfer){ .is_send = is_send,
                                                 .peer = pieces[i].peer,
@@ -353,8 +373,9 @@ static yoke_status gather_transfers(size_t first, struct yokei_op **op_out)
     for (size_t i = first; i < group.n_calls; i++)
         n += !group.calls[i].op && group.calls[i].comm == head->comm;
     struct yokei_transfer *transfers = malloc((size_t)n * sizeof *transfers);
-    if (!transfers) return yoke_fail(YOKE_ENOMEM, "group: no memory for %d transfers", n);
     yoke_comm *comm = head->comm;
+    if (!transfers)
+        return yokei_give_up(comm, yoke_fail(YOKE_ENOMEM, "no memory for a group of %d transfers", n));
     n = 0;
     for (size_t i = first; i < group.n_calls; i++) {
         struct call *call = &group.calls[i];
@@ -391,7 +412,8 @@ static yoke_status gather_sums(size_t first)
         at[n] = i;
         ops[n++] = group.calls[i].op;
     }
-    YOKE_TRY(yokei_fuse(ops, n, &taken));
+    const yoke_status status = yokei_fuse(ops, n, &taken);
+    if (status) return yokei_give_up(comm, status);
     for (int i = 1; i < taken; i++) {
         group.calls[at[i]].op = NULL;
         group.calls[at[i]].comm = NULL;
@@ -399,15 +421,22 @@ static yoke_status gather_sums(size_t first)
     return YOKE_OK;
 }
 
-/* Launch the collected calls. waiting[] lists the blocking operations. The lock is held. */
+/*
+ * Launch the collected calls. waiting[] lists the blocking operations. After an error the remaining calls are
+ * not launched. If the error is this rank's own, the communicators of these calls fail too, because their
+ * other ranks wait for this rank. The lock is held.
+ */
 static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
 {
     yoke_status first = YOKE_OK;
+    bool is_own = false;
     for (size_t i = 0; i < group.n_calls; i++) {
         struct call *call = &group.calls[i];
         if (!call->comm) continue;
+        yoke_comm *comm = call->comm;
         yoke_status status = YOKE_OK;
-        if (!call->op)
+        const bool had_failed = atomic_load(&comm->error);
+        if (!call->op && !first)
             status = gather_transfers(i, &call->op);
         else if (!first && yokei_may_fuse(call->op))
             status = gather_sums(i);
@@ -415,20 +444,36 @@ static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
         call->op = NULL;
         if (status || first) {
             if (op) yokei_op_free(op);
-            if (!first) first = status;
-            continue;
+            if (first && is_own) yokei_give_up(comm, first);
+        } else {
+            status = launch(op, call->stream);
+            if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
         }
-        status = launch(op, call->stream);
-        if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
-        if (status && !first) first = status;
+        if (!status || first) continue;
+        first = status;
+        is_own = !had_failed && comm->culprit == yokei_process.world_rank;
     }
     return first;
 }
 
-static void discard_group(void)
+/*
+ * Launch no call of the group. If the error is this rank's own, the communicators of the calls fail, because
+ * their other ranks wait for this rank. The lock is held.
+ */
+static void discard_group(yoke_status status, bool is_own)
 {
-    for (size_t i = 0; i < group.n_calls; i++)
+    for (size_t i = 0; i < group.n_calls; i++) {
         if (group.calls[i].op) yokei_op_free(group.calls[i].op);
+        if (is_own) yokei_give_up(group.calls[i].comm, status);
+    }
+}
+
+/* Whether this rank's record names this rank as the cause of its last failure. */
+static bool has_given_up(void)
+{
+    const struct yokei_flight_file *file = yokei_process.flight;
+    return file && atomic_load(&file->state) == YOKEI_RANK_FAILED
+           && atomic_load(&file->culprit) == yokei_process.world_rank;
 }
 
 yoke_status yoke_group_end(void)
@@ -443,7 +488,7 @@ yoke_status yoke_group_end(void)
     if (!status) status = check_group_streams();
     pthread_mutex_lock(&yokei_process.lock);
     if (status)
-        discard_group();
+        discard_group(status, !waiting || has_given_up());
     else
         status = launch_group(waiting, &n_waiting);
     pthread_mutex_unlock(&yokei_process.lock);

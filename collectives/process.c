@@ -39,17 +39,22 @@ static yoke_status open_record(void)
     return YOKE_OK;
 }
 
+yoke_status yokei_check_mpi(void)
+{
+    int initialised = 0, finalised = 0;
+    PMPI_Initialized(&initialised);
+    PMPI_Finalized(&finalised);
+    if (initialised && !finalised) return YOKE_OK;
+    return yoke_fail(
+        YOKE_EINVAL,
+        "yoke_comm_create: MPI is not initialised: call yoke_mpi_start or MPI_Init_thread first");
+}
+
 yoke_status yokei_process_begin(void)
 {
     struct yokei_process *p = &yokei_process;
+    int level = MPI_THREAD_SINGLE;
     if (p->flight) return YOKE_OK;
-    int initialised = 0, finalised = 0, level = MPI_THREAD_SINGLE;
-    PMPI_Initialized(&initialised);
-    PMPI_Finalized(&finalised);
-    if (!initialised || finalised)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "yoke_comm_create: MPI is not initialised: call yoke_mpi_start or MPI_Init_thread first");
     PMPI_Query_thread(&level);
     PMPI_Comm_rank(MPI_COMM_WORLD, &p->world_rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &p->n_world);

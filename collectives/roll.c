@@ -285,7 +285,7 @@ static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wa
     char text[1024], who[192], did[600];
     const bool meets = yokei_process.flight
                        && atomic_load(&yokei_process.flight->state) == YOKEI_RANK_MEETING;
-    for (int r = 0; r < roll.n && meets; r++) {
+    for (int r = 0; r < roll.n && roll.of && meets; r++) {
         const struct yokei_flight_file *file = roll.of[r].file;
         if (r == roll.self || (awaited && !awaited[r]) || !file
             || atomic_load(&file->state) == YOKEI_RANK_MEETING)
@@ -310,7 +310,10 @@ static bool *members_of(MPI_Comm comm)
     PMPI_Comm_size(comm, &n);
     bool *awaited = calloc((size_t)roll.n, sizeof *awaited);
     int *ranks = malloc(2 * (size_t)n * sizeof *ranks);
-    if (awaited && ranks) {
+    if (!awaited || !ranks) {
+        free(awaited);
+        awaited = NULL;
+    } else {
         PMPI_Comm_group(comm, &some);
         PMPI_Comm_group(MPI_COMM_WORLD, &all);
         for (int i = 0; i < n; i++) ranks[i] = i;
@@ -339,7 +342,8 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
     yoke_status status = YOKE_OK;
     bool *awaited = NULL;
     int complete = 0;
-    if (!yokei_roll_begin()) return yoke_fail(YOKE_ENOMEM, "%s: no memory", how->what);
+    /* Without memory for the list of ranks nobody is watched, and only the time limit ends the wait. */
+    yokei_roll_begin();
     yokei_wait_init(&wait, YOKEI_WAIT_YIELD, 1, 1);
     const uint64_t begun = yokei_now_ns();
     uint64_t looked = 0, broken = code ? begun : 0;
@@ -347,7 +351,7 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
         if (!broken && (code = PMPI_Test(request, &complete, MPI_STATUS_IGNORE))) broken = yokei_now_ns();
         if (complete && !code) break;
         const uint64_t now = yokei_now_ns();
-        if (now - looked > LOOK_EVERY * MS && roll.n > 1) {
+        if (now - looked > LOOK_EVERY * MS && roll.of && roll.n > 1) {
             if (!looked) awaited = members_of(how->comm);
             looked = now;
             status = judge(awaited, false, how->what);

@@ -32,8 +32,8 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
  */
 yoke_status yokei_roll_look(const char *what);
 /**
- * Make the list of the job's ranks. MPI must be initialised. False: no memory. The other functions call this
- * if nobody has.
+ * Make the list of the job's ranks. MPI must be initialised. False: there is no memory, so no rank is
+ * watched. The other functions call this if nobody has.
  */
 bool yokei_roll_begin(void);
 /**

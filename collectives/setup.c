@@ -15,35 +15,114 @@
 #include "collectives/verdict.h"
 
 /*
- * Wait for a non-blocking collective of MPI, until all ranks have called it, or one has died or been stopped.
+ * The way by which the ranks exchange data: MPI's communicator of the process set, or a communicator of Yoke.
+ * All memory that the exchange needs is allocated before the first rank waits for another.
  */
-static yoke_status finish(const yoke_comm *comm, MPI_Comm among, MPI_Request *request, int code,
-                          const char *call)
+struct meeting {
+    yoke_comm *parent;  /* NULL: MPI's communicator */
+    const int *members; /* [size] ranks of the parent */
+    struct yokei_process_set
+        *fresh; /* room for a process set; NULL: the set is there, or comes from parent */
+    char *room; /* room for the data of all ranks that take part, and over MPI for this rank's data */
+    struct yokei_peer_info *all; /* [width] what the ranks tell of themselves */
+    char *mine, *sees;           /* [width], [width width] what this rank sees, and what all ranks see */
+};
+
+/* Allocate the memory for a meeting of `width` ranks. */
+static yoke_status open_meeting(struct meeting *at, int n)
 {
-    char what[96];
-    yokei_text(what, sizeof what, "yoke_comm_create: communicator \"%s\"", comm->name);
-    return yokei_mpi_finish(request, code,
-                            &(struct yokei_mpi_wait){
-                                .comm = among, .what = what, .call = call, .timeout_ms = comm->timeout_ms });
+    const size_t width = (size_t)n;
+    at->room = malloc((width + 1) * YOKE_MAX(sizeof *at->all, width));
+    at->all = malloc(width * sizeof *at->all);
+    at->mine = calloc(width, 1);
+    at->sees = malloc(width * width);
+    return at->room && at->all && at->mine && at->sees
+               ? YOKE_OK
+               : yoke_fail(YOKE_ENOMEM, "no memory for what %d ranks tell each other", n);
 }
 
-/* Find or make the set of these processes. */
-static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm)
+static void close_meeting(struct meeting *at)
+{
+    free(at->fresh);
+    free(at->room);
+    free(at->all);
+    free(at->mine);
+    free(at->sees);
+}
+
+/*
+ * Wait for a non-blocking collective of MPI, until all ranks have called it, or one has died or been stopped.
+ * comm NULL: this rank has not read its configuration, and waits as long as the default says.
+ */
+static yoke_status finish(const yoke_comm *comm, const char *name, MPI_Comm among, MPI_Request *request,
+                          int code, const char *call)
+{
+    char what[96];
+    yokei_text(what, sizeof what, "yoke_comm_create: communicator \"%s\"", name);
+    return yokei_mpi_finish(request, code,
+                            &(struct yokei_mpi_wait){ .comm = among,
+                                                      .what = what,
+                                                      .call = call,
+                                                      .timeout_ms = comm ? comm->timeout_ms
+                                                                         : YOKEI_DEFAULT_TIMEOUT_MS });
+}
+
+/*
+ * All ranks hear whether each of them has the memory for the exchange. If one has not, all ranks fail. This
+ * step itself needs no memory of Yoke. MPI may still use the words after an error, so each error takes a row
+ * of its own.
+ */
+static yoke_status can_all_meet(const yoke_comm *comm, const char *name, MPI_Comm mpi_comm, yoke_status mine)
+{
+    enum { ROWS = 16 };
+    static int64_t rows[ROWS][2];
+    static int row;
+    int64_t *words = rows[row];
+    int rank = 0, size = 0;
+    struct yokei_error text;
+    MPI_Request request = MPI_REQUEST_NULL;
+    PMPI_Comm_rank(mpi_comm, &rank);
+    PMPI_Comm_size(mpi_comm, &size);
+    yokei_error_save(&text);
+    words[0] = mine ? (int64_t)(size - rank) << 32 | (int64_t)mine : 0; /* the first rank has the largest */
+    const int code = PMPI_Iallreduce(&words[0], &words[1], 1, MPI_INT64_T, MPI_MAX, mpi_comm, &request);
+    const yoke_status status = finish(comm, name, mpi_comm, &request, code, "MPI_Iallreduce");
+    if (status) {
+        row = YOKE_MIN(row + 1, ROWS - 1);
+        return status;
+    }
+    yokei_error_restore(&text);
+    if (mine || !words[1]) return mine;
+    const yoke_status his = (yoke_status)(words[1] & 0xffffffff);
+    return yoke_fail(his, "yoke_comm_create: rank %d of communicator \"%s\" cannot take part: %s",
+                     size - (int)(words[1] >> 32), name, yoke_status_text(his));
+}
+
+/* Find the set of these processes. NULL: there is none yet. */
+static struct yokei_process_set *find_set(MPI_Comm mpi_comm)
+{
+    struct yokei_process_set *set = yokei_process.sets;
+    for (int result = MPI_UNEQUAL; set; set = set->next) {
+        PMPI_Comm_compare(mpi_comm, set->mpi, &result);
+        if (result == MPI_IDENT || result == MPI_CONGRUENT) break;
+    }
+    return set;
+}
+
+/* Let the communicator use the set of these processes, which is made if there is none. */
+static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm, struct meeting *at)
 {
     struct yokei_process *p = &yokei_process;
-    for (struct yokei_process_set *set = p->sets; set; set = set->next) {
-        int result = MPI_UNEQUAL;
-        PMPI_Comm_compare(mpi_comm, set->mpi, &result);
-        if (result != MPI_IDENT && result != MPI_CONGRUENT) continue;
-        set->n_comms++;
-        comm->set = set;
+    comm->set = find_set(mpi_comm);
+    if (comm->set) {
+        comm->set->n_comms++;
         return YOKE_OK;
     }
-    struct yokei_process_set *set = calloc(1, sizeof *set);
-    if (!set) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory");
+    struct yokei_process_set *set = at->fresh;
+    at->fresh = NULL;
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = PMPI_Comm_idup(mpi_comm, &set->mpi, &request);
-    const yoke_status status = finish(comm, mpi_comm, &request, code, "MPI_Comm_idup");
+    const yoke_status status = finish(comm, comm->name, mpi_comm, &request, code, "MPI_Comm_idup");
     if (status) {
         yokei_keep(set);
         return status;
@@ -70,6 +149,11 @@ static void leave_set(yoke_comm *comm)
 void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_status status)
 {
     const struct yokei_process *p = &yokei_process;
+    if (!comm) {
+        *info = (struct yokei_peer_info){ .world_rank = p->world_rank, .status = status };
+        yokei_text(info->reason, sizeof info->reason, "%s", status ? yoke_last_error() : "");
+        return;
+    }
     *info = (struct yokei_peer_info){
         .nonce = p->nonce,
         .start_time = p->start_time,
@@ -108,34 +192,25 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
 }
 
 /*
- * The way by which the ranks exchange data: MPI's communicator of the process set, or a communicator of Yoke.
- */
-struct meeting {
-    yoke_comm *parent;  /* NULL: MPI's communicator */
-    const int *members; /* [size] ranks of the parent */
-    char *room;         /* room for the data of all of the parent's ranks */
-};
-
-/*
  * Exchange by MPI, through separate memory. After an error the request is abandoned, and MPI may still read
  * and write that memory.
  */
-static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, void *all, size_t bytes)
+static yoke_status exchange_over_mpi(const yoke_comm *comm, struct meeting *at, const void *mine, void *all,
+                                     size_t bytes)
 {
     const size_t n = (size_t)comm->size;
     MPI_Request request = MPI_REQUEST_NULL;
-    char *room = malloc((n + 1) * bytes);
-    if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", n);
+    char *room = at->room;
     memcpy(room + n * bytes, mine, bytes);
     const int code = PMPI_Iallgather(room + n * bytes, (int)bytes, MPI_BYTE, room, (int)bytes, MPI_BYTE,
                                      comm->set->mpi, &request);
-    const yoke_status status = finish(comm, comm->set->mpi, &request, code, "MPI_Iallgather");
+    const yoke_status status = finish(comm, comm->name, comm->set->mpi, &request, code, "MPI_Iallgather");
     if (status) {
         yokei_keep(room);
+        at->room = NULL;
         return status;
     }
     memcpy(all, room, n * bytes);
-    free(room);
     return YOKE_OK;
 }
 
@@ -143,10 +218,9 @@ static yoke_status exchange_over_mpi(const yoke_comm *comm, const void *mine, vo
  * all[r] = the data of rank r. comm is NULL on ranks of the parent that are no members. They tell nothing,
  * and their `all` is not read.
  */
-static yoke_status exchange(yoke_comm *comm, const struct meeting *at, const void *mine, void *all,
-                            size_t bytes)
+static yoke_status exchange(yoke_comm *comm, struct meeting *at, const void *mine, void *all, size_t bytes)
 {
-    if (!at->parent) return exchange_over_mpi(comm, mine, all, bytes);
+    if (!at->parent) return exchange_over_mpi(comm, at, mine, all, bytes);
     pthread_mutex_unlock(&yokei_process.lock);
     const yoke_status status = yokei_gather_on_host(at->parent, mine, at->room, bytes);
     pthread_mutex_lock(&yokei_process.lock);
@@ -299,18 +373,20 @@ void yokei_count_host(yoke_comm *comm)
 }
 
 /* First exchange: the identity of each rank. The answers decide, in the same way on all ranks. */
-static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct yokei_peer_info *all,
-                             yoke_status status)
+static yoke_status introduce(yoke_comm *comm, struct meeting *at, yoke_status status)
 {
-    struct yokei_peer_info mine = { 0 };
-    if (comm) yokei_describe_self(comm, &mine, status);
+    struct yokei_peer_info mine, *const all = at->all;
+    struct yokei_error text;
+    yokei_describe_self(comm, &mine, status);
+    yokei_error_save(&text);
     YOKE_TRY(exchange(comm, at, &mine, all, sizeof mine));
+    yokei_error_restore(&text);
     for (int r = 0; comm && r < comm->size; r++) {
         comm->peers[r].info = all[r];
         yokei_roll_note(&all[r]);
         comm->set_rank[r] = at->parent ? at->parent->set_rank[at->members[r]] : r;
     }
-    if (!comm) return YOKE_OK;
+    if (!comm) return status;
     YOKE_TRY(yokei_agree(comm));
     for (int r = 0; r < comm->size; r++) yokei_map_record(comm, r);
     yokei_count_host(comm);
@@ -322,52 +398,53 @@ static yoke_status introduce(yoke_comm *comm, const struct meeting *at, struct y
  * Second exchange: what each rank sees of the others. Within a parent, ranks whose own new communicator has
  * failed take part too, because others wait for them.
  */
-static yoke_status set_up(yoke_comm *comm, const struct meeting *at, yoke_status status)
+static yoke_status set_up(yoke_comm *comm, struct meeting *at, yoke_status status)
 {
     const size_t width = (size_t)(at->parent ? at->parent->size : comm->size);
-    struct yokei_peer_info *all = malloc(width * sizeof *all);
-    char *mine = calloc(width, 1), *sees = malloc(width * width);
-    if (all && mine && sees) {
-        status = introduce(comm, at, all, status);
-        for (int r = 0; comm && r < comm->size && !status; r++)
-            if (r != comm->rank && comm->peers[r].flight)
-                mine[r] = SEES_RECORD | (yokei_shm_map(comm, r) ? SEES_SLOTS : 0);
-        if (!status || (at->parent && !atomic_load(&at->parent->error))) {
-            const yoke_status second = exchange(comm, at, mine, sees, width);
-            if (!status) status = second;
-        }
-        if (comm && !status) choose_transports(comm, mine, sees, width);
-        if (comm) yokei_shm_close_fd(comm);
-    } else {
-        status = yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", width);
+    status = introduce(comm, at, status);
+    for (int r = 0; comm && r < comm->size && !status; r++)
+        if (r != comm->rank && comm->peers[r].flight)
+            at->mine[r] = SEES_RECORD | (yokei_shm_map(comm, r) ? SEES_SLOTS : 0);
+    if (!status || (at->parent && !atomic_load(&at->parent->error))) {
+        struct yokei_error text;
+        yokei_error_save(&text);
+        const yoke_status second = exchange(comm, at, at->mine, at->sees, width);
+        if (!status)
+            status = second;
+        else
+            yokei_error_restore(&text);
     }
-    free(all);
-    free(mine);
-    free(sees);
+    if (comm && !status) choose_transports(comm, at->mine, at->sees, width);
+    if (comm) yokei_shm_close_fd(comm);
     return status;
 }
 
-yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, yoke_status status)
+yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, const char *name, yoke_status status)
 {
     struct yokei_handlers saved;
+    struct meeting at = { .parent = NULL };
     yokei_handlers_set(&saved, &mpi_comm);
-    yoke_status joined = join_set(comm, mpi_comm);
-    if (!joined) joined = set_up(comm, &(struct meeting){ .parent = NULL }, status);
+    yoke_status ready = comm ? open_meeting(&at, comm->size) : status;
+    if (!ready && !find_set(mpi_comm) && !(at.fresh = calloc(1, sizeof *at.fresh)))
+        ready = yoke_fail(YOKE_ENOMEM, "no memory for a set of processes");
+    ready = can_all_meet(comm, name, mpi_comm, ready);
+    if (!ready) ready = join_set(comm, mpi_comm, &at);
+    if (!ready) ready = set_up(comm, &at, status);
+    close_meeting(&at);
     yokei_handlers_restore(&saved);
-    return joined;
+    return ready;
 }
 
 yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int members[], yoke_status status)
 {
-    const size_t most = YOKE_MAX(sizeof(struct yokei_peer_info), (size_t)parent->size);
-    struct meeting at = { .parent = parent, .members = members, .room = malloc((size_t)parent->size * most) };
-    if (!at.room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_split: no memory for %d ranks", parent->size);
+    struct meeting at = { .parent = parent, .members = members };
     if (comm) {
         comm->set = parent->set;
         comm->set->n_comms++;
     }
-    status = set_up(comm, &at, status);
-    free(at.room);
+    const yoke_status ready = open_meeting(&at, parent->size);
+    status = ready ? yokei_give_up(parent, ready) : set_up(comm, &at, status);
+    close_meeting(&at);
     return status;
 }
 

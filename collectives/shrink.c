@@ -32,8 +32,9 @@ struct agreement {
     yoke_comm *comm; /* the old communicator */
     uint32_t number; /* number among its calls of yoke_comm_shrink */
     struct yokei_shrink_post
-        *copies;   /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
-    bool any_gone; /* this rank has seen that a rank is gone */
+        *copies;      /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
+    bool is_in_files; /* the posts lie in files */
+    bool any_gone;    /* this rank has seen that a rank is gone */
     int winner;
 };
 
@@ -62,12 +63,16 @@ static bool has_come(const struct agreement *a, int r)
     return a->copies && yokei_shrink_hear(a->comm, r, a->number, post);
 }
 
-/* Write this rank's post. The lock is held. */
+/*
+ * Write this rank's post. shrunk is NULL if this rank could not make its part of the new communicator
+ * (`status`). The lock is held.
+ */
 static yoke_status say(struct agreement *a, const int without[], int n_without, yoke_comm *shrunk,
                        yoke_status status)
 {
     const yoke_comm *comm = a->comm;
-    struct yokei_shrink_post *post = post_at(a, comm->rank);
+    struct yokei_shrink_post own = { 0 }; /* this rank may have no memory for copies of all posts */
+    struct yokei_shrink_post *post = a->is_in_files && !a->copies ? &own : post_at(a, comm->rank);
     const yoke_status error = (yoke_status)atomic_load(&comm->error);
     for (size_t i = 0; i < YOKE_COUNT(post->without); i++) atomic_store(&post->without[i], 0);
     for (int i = 0; i < n_without; i++) leave_out(post, without[i]);
@@ -78,7 +83,7 @@ static yoke_status say(struct agreement *a, const int without[], int n_without, 
             post->accused = r;
     yokei_describe_self(shrunk, &post->info, status);
     atomic_store_explicit(&post->number, a->number, memory_order_release);
-    return a->copies ? yokei_shrink_say(comm, post) : YOKE_OK;
+    return a->is_in_files ? yokei_shrink_say(comm, post) : YOKE_OK;
 }
 
 static void look_who_is_gone(struct agreement *a)
@@ -229,19 +234,15 @@ static yoke_status fill_in(yoke_comm *comm, const struct agreement *a, int old_r
     return yokei_agree(comm);
 }
 
-/* Ranks that shared memory share memory again. */
-static yoke_status find_hosts(yoke_comm *comm, const yoke_comm *old, const int old_rank[])
+/* Ranks that shared memory share memory again. `sees` is room for [size size]. */
+static void find_hosts(yoke_comm *comm, const yoke_comm *old, const int old_rank[], char *sees)
 {
     const size_t size = (size_t)comm->size;
     const struct yokei_hosts *h = &old->hosts;
-    char *sees = calloc(size, size);
-    if (!sees) return yoke_fail(YOKE_ENOMEM, "no memory for %zu ranks", size);
     for (size_t x = 0; x < size; x++)
         for (size_t y = 0; y < size; y++)
             sees[x * size + y] = x == y || (h->n && h->of[old_rank[x]] == h->of[old_rank[y]]);
     yokei_hosts_find(comm, sees, size, 1);
-    free(sees);
-    return YOKE_OK;
 }
 
 /*
@@ -324,6 +325,7 @@ static yoke_status open_agreement(struct agreement *a)
             "not all ranks of communicator \"%s\" share memory, and they see no run directory in common: start the job by "
             "yoke run, with a --run-dir that all hosts share",
             comm->name);
+    a->is_in_files = true;
     const size_t bytes = (size_t)comm->size * sizeof a->copies[0];
     a->copies = aligned_alloc(_Alignof(struct yokei_shrink_post), bytes);
     if (!a->copies) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", comm->size);
@@ -339,11 +341,20 @@ static yoke_status agree(struct agreement *a, const int without[], int n_without
                          yoke_status status, int *gone_out)
 {
     yoke_comm *old = a->comm;
-    int *old_rank = calloc((size_t)old->size, sizeof *old_rank);
+    const size_t size = (size_t)old->size;
+    int *old_rank = calloc(size, sizeof *old_rank);
+    char *sees = malloc(size * size);
     if (!status && old->all_shared && !comm->segment)
         status = yoke_fail(YOKE_ENOMEM, "no shared memory for the new communicator");
-    if (!old_rank && !status) status = yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", old->size);
+    const bool has_room = old_rank && sees && comm && (a->copies || !a->is_in_files);
+    if (!has_room && !status) status = yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", old->size);
+    /* The other ranks wait for this rank's post. If it says that this rank has no memory, all ranks fail. */
     yoke_status agreed = say(a, without, n_without, comm, status);
+    if (!has_room) {
+        free(old_rank);
+        free(sees);
+        return status;
+    }
     pthread_mutex_unlock(&yokei_process.lock);
     if (!agreed) agreed = decide(a);
     pthread_mutex_lock(&yokei_process.lock);
@@ -352,10 +363,11 @@ static yoke_status agree(struct agreement *a, const int without[], int n_without
             YOKE_EDEAD,
             "the others went on without this rank (%d): they found it dead, stopped, stuck or late, or were told to",
             old->rank);
-    if (!agreed && old_rank) agreed = fill_in(comm, a, old_rank);
-    if (!agreed && old_rank) agreed = find_hosts(comm, old, old_rank);
-    if (!agreed && old_rank) *gone_out = map_members(comm, old, old_rank);
+    if (!agreed) agreed = fill_in(comm, a, old_rank);
+    if (!agreed) find_hosts(comm, old, old_rank, sees);
+    if (!agreed) *gone_out = map_members(comm, old, old_rank);
     free(old_rank);
+    free(sees);
     return agreed ? agreed : status;
 }
 
@@ -379,13 +391,16 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     yoke_comm *old = a->comm, *comm = NULL;
     const struct yoke_comm_config config = yokei_comm_config(old, old->name);
     int gone = -1;
-    YOKE_TRY(open_agreement(a));
+    const yoke_status opened = open_agreement(a);
+    if (opened && !a->is_in_files) return opened;
     yoke_status status = yokei_comm_new(old->rank, old->size, old->device, &config, &comm);
-    if (!comm) return status;
-    /* From here on a failure is the new communicator's own. */
-    comm->set = old->set;
-    comm->set->n_comms++;
-    comm->shrunk_from = old->uid;
+    if (opened && !status) status = opened;
+    if (!comm && old->size == 1) return status;
+    if (comm) {
+        comm->set = old->set;
+        comm->set->n_comms++;
+        comm->shrunk_from = old->uid;
+    }
     a->number = ++old->n_shrinks;
     status = old->size == 1 ? stay_alone(old, comm, status)
                             : agree(a, without, n_without, comm, status, &gone);
@@ -393,6 +408,7 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     if (!status) yokei_shares_inherit(comm, old);
     if (!status) yokei_inject_wrap(comm);
     if (!status && old->size > 1) record(a);
+    if (!comm) return status;
     YOKE_TRY(yokei_comm_enter(comm, status, comm_out));
     yokei_comm_record(comm);
     if (gone >= 0) fail_by_gone(comm, gone);

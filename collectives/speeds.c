@@ -135,10 +135,9 @@ yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[])
     const size_t size = (size_t)comm->size;
     int *same = malloc(size * sizeof *same);
     double *room = calloc(3 * size, sizeof *room);
-    float *data = calloc(2, BYTES), failed = !same || !room || !data;
-    yoke_status status = yokei_reduce_on_host(comm, &failed, 1, YOKE_F32,
-                                              YOKE_MAX); /* all ranks measure, or none */
-    if (!status && failed != 0) status = yoke_fail(YOKE_ENOMEM, "a rank has no memory to measure with");
+    float *data = calloc(2, BYTES);
+    /* all ranks measure, or none */
+    yoke_status status = yokei_all_have_room(comm, same && room && data, NULL);
     bool all_alike = true;
     for (int r = 0; r < comm->size && !status; r++)
         all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collectives/engine.h"
+#include "collectives/verdict.h"
 
 struct choice {
     int32_t color, key;
@@ -61,16 +62,15 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
     const struct choice mine = { color, key };
     struct choice *all = malloc(size * sizeof *all);
     int *members = malloc(size * sizeof *members), place = 0;
-    /* Without memory, tell the other ranks. They wait for this rank. */
-    yoke_status status = all && members ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
-                                        : yoke_comm_abort(comm, "no memory for yoke_comm_split");
-    if (!status && all && members) {
+    yoke_status status = all && members
+                             ? yokei_gather_on_host(comm, &mine, all, sizeof mine)
+                             : yokei_give_up_outside(
+                                 comm, yoke_fail(YOKE_ENOMEM, "no memory for the list of %zu ranks", size));
+    if (!status) {
         const int n = find_members(comm, all, members, &place);
         pthread_mutex_lock(&yokei_process.lock);
         status = make(comm, config, color, members, n, place, comm_out);
         pthread_mutex_unlock(&yokei_process.lock);
-    } else if (!status) {
-        status = yoke_fail(YOKE_ENOMEM, "no memory for %zu ranks", size);
     }
     free(all);
     free(members);

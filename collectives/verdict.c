@@ -84,6 +84,24 @@ yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, co
     return yokei_sticky(comm);
 }
 
+yoke_status yokei_give_up(yoke_comm *comm, yoke_status status)
+{
+    char why[sizeof comm->error_text - 128];
+    if (!status || status == YOKE_EINVAL || atomic_load(&comm->error)) return status;
+    yokei_text(why, sizeof why, "%s", yoke_last_error());
+    return yokei_comm_fail(comm, status, yokei_process.world_rank,
+                           "communicator \"%s\": rank %d cannot take part: %s", comm->name, comm->rank, why);
+}
+
+yoke_status yokei_give_up_outside(yoke_comm *comm, yoke_status status)
+{
+    if (!status) return YOKE_OK;
+    pthread_mutex_lock(&yokei_process.lock);
+    status = yokei_give_up(comm, status);
+    pthread_mutex_unlock(&yokei_process.lock);
+    return status;
+}
+
 void yokei_tell_late(yoke_comm *comm)
 {
     if (comm->untold) tell_others(comm, (yoke_status)atomic_load(&comm->error));

@@ -12,6 +12,15 @@
  */
 yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, const char *format, ...)
     YOKE_PRINTF(4, 5);
+/**
+ * This rank cannot take part in an operation although its arguments are right, most often for lack of memory.
+ * The other ranks may already wait for it. So the communicator fails on all ranks, with an error that names
+ * this rank and its last error. An error of the arguments (YOKE_EINVAL) does not fail the communicator.
+ * Returns the error. The lock is held.
+ */
+yoke_status yokei_give_up(yoke_comm *comm, yoke_status status);
+/** The same. The lock is not held. */
+yoke_status yokei_give_up_outside(yoke_comm *comm, yoke_status status);
 /** Tell the other ranks now, if the thread that failed the communicator could not. The lock is held. */
 void yokei_tell_late(yoke_comm *comm);
 /**

@@ -63,10 +63,10 @@ static double end_in_any(int groups, int parties, const double *base, const doub
     return end;
 }
 
-double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost,
-                            int64_t least, int64_t *units_out)
+/* The best deal for all groups together. */
+static void deal_to_all(int64_t n, int groups, int parties, const double *base, const double *cost,
+                        int64_t least, int64_t *units_out)
 {
-    int64_t *units = malloc((size_t)parties * sizeof *units);
     for (int i = 0; i < parties; i++) units_out[i] = least;
     for (int64_t left = n - least * parties; left > 0; left--) {
         int best = 0;
@@ -76,15 +76,26 @@ double yokei_balance_groups(int64_t n, int groups, int parties, const double *ba
                 best = i;
         units_out[best]++;
     }
+}
+
+double yokei_balance_groups(int64_t n, int groups, int parties, const double *base, const double *cost,
+                            int64_t least, int64_t *units_out)
+{
+    int best = -1; /* the group whose own deal is the best so far; -1: the deal for all groups is */
+    deal_to_all(n, groups, parties, base, cost, least, units_out);
     double most = sum_of_paces(groups, parties, base, cost, units_out);
-    for (int g = 0; g < groups && groups > 1 && units; g++) {
-        yokei_balance_deal(n, parties, base + g * parties, cost + g * parties, least, units);
-        const double pace = sum_of_paces(groups, parties, base, cost, units);
+    for (int g = 0; g < groups && groups > 1; g++) {
+        yokei_balance_deal(n, parties, base + g * parties, cost + g * parties, least, units_out);
+        const double pace = sum_of_paces(groups, parties, base, cost, units_out);
         if (pace <= most) continue;
         most = pace;
-        memcpy(units_out, units, (size_t)parties * sizeof *units);
+        best = g;
     }
-    free(units);
+    /* The deal that was tried last need not be the best, so the best one is computed again. */
+    if (best >= 0)
+        yokei_balance_deal(n, parties, base + best * parties, cost + best * parties, least, units_out);
+    else if (groups > 1)
+        deal_to_all(n, groups, parties, base, cost, least, units_out);
     return most;
 }
 

@@ -38,6 +38,7 @@ enum { CONTROL_SENDS = 64 };
 struct yokei_mpi_control {
     struct yokei_control in, out[CONTROL_SENDS];
     MPI_Request receive, sends[CONTROL_SENDS];
+    bool listens; /* the receive was posted */
     struct yokei_mpi_control *next_leaked;
 };
 
@@ -237,18 +238,21 @@ static bool control_listen(yoke_comm *comm)
            == MPI_SUCCESS;
 }
 
-yoke_status yokei_mpi_control_begin(yoke_comm *comm)
+yoke_status yokei_mpi_control_make(yoke_comm *comm)
 {
     struct yokei_mpi_control *c = calloc(1, sizeof *c);
     if (!c) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for control messages", comm->name);
     for (int i = 0; i < CONTROL_SENDS; i++) c->sends[i] = MPI_REQUEST_NULL;
     comm->control = c;
-    if (!control_listen(comm)) {
-        comm->control = NULL;
-        free(c);
+    return YOKE_OK;
+}
+
+yoke_status yokei_mpi_control_begin(yoke_comm *comm)
+{
+    if (!control_listen(comm))
         return yoke_fail(YOKE_EBACKEND, "communicator \"%s\": MPI_Irecv failed", comm->name);
-    }
-    yokei_hold(sizeof *c);
+    comm->control->listens = true;
+    yokei_hold(sizeof *comm->control);
     return YOKE_OK;
 }
 
@@ -257,6 +261,10 @@ void yokei_mpi_control_end(yoke_comm *comm)
     struct yokei_mpi_control *c = comm->control;
     if (!c) return;
     comm->control = NULL;
+    if (!c->listens) {
+        free(c);
+        return;
+    }
     if (atomic_load(&comm->error)) {
         c->next_leaked = leaked_controls;
         leaked_controls = c;

@@ -9,6 +9,8 @@
  * With a NULL stream a call blocks until the result is there. With a stream the call returns at once, and the
  * result is ordered with the stream's other work.
  * No call waits for ever: see timeout_ms and stall_ms. All ranks end with the same bits.
+ * If one rank alone has no memory for its part of a call, the communicator fails on all ranks with
+ * YOKE_ENOMEM, and the text names that rank.
  *
  * Threads. Calls may come from any thread if MPI offers MPI_THREAD_MULTIPLE, which yoke_mpi_start asks for.
  * Otherwise all calls must come from the thread that made the first communicator. Only yoke_comm_abort,

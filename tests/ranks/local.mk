@@ -1,8 +1,8 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
+EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
-	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray
+	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
 check_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
@@ -22,6 +22,9 @@ tests_ranks_stray_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_stray_LDADD = $(RANKS_LDADD)
 tests_ranks_footprint_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_footprint_LDADD = $(RANKS_LDADD)
+tests_ranks_no_memory_SOURCES = tests/ranks/ranks.h tests/ranks/scarce.h tests/ranks/scarce.c tests/ranks/no_memory.c
+tests_ranks_no_memory_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_no_memory_LDADD = $(RANKS_LDADD) -ldl
 tests_ranks_property_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_property_LDADD = $(RANKS_LDADD)
 tests_ranks_mismatch_CFLAGS = $(RANKS_CFLAGS)
@@ -51,6 +54,10 @@ check_LTLIBRARIES += tests/ranks/libwrong.la
 tests_ranks_libwrong_la_SOURCES = tests/ranks/wrong.c
 tests_ranks_libwrong_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_ranks_libwrong_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+check_LTLIBRARIES += tests/ranks/libscarce.la
+tests_ranks_libscarce_la_SOURCES = tests/ranks/scarce.h tests/ranks/scarce.c
+tests_ranks_libscarce_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+tests_ranks_libscarce_la_LIBADD = -ldl
 YOKE_TESTS += \
 	'tests/ranks/bench_command ./yoke 2' \
 	'tests/ranks/bench_command ./yoke 4' \
@@ -119,6 +126,10 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+100}8' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/no_memory' \
+	'$(top_srcdir)/tests/ranks/run -a -H abb 3 tests/ranks/no_memory' \
+	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \

@@ -85,7 +85,8 @@ static long most_resident_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Rows and keys: the first, the last, those beside the borders of blocks, and some between. */
+/* Compare some rows and keys: the first, the last, the ones beside the borders of blocks, and some between
+ * them. */
 static double worst_of(const struct bench *b)
 {
     const struct yoke_attention_backward_args a = backward_of(b, b->copy);

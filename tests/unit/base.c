@@ -88,7 +88,7 @@ static void libraries(void **state)
     assert_true(cosine(0) == 1.0);
     assert_null(yokei_dl_open(maths, bad, 2, reason, sizeof reason));
     assert_non_null(strstr(reason, "no_such_symbol"));
-    assert_null(cosine); /* nothing is kept */
+    assert_null(cosine); /* after a failure no pointer is left */
 }
 
 static void nearest_names(void **state)
@@ -112,7 +112,7 @@ static void topology_and_binding(void **state)
     assert_true(t.memory_bytes > 0);
     uint64_t all[YOKEI_UNIT_WORDS], own[YOKEI_UNIT_WORDS];
     assert_ok(yokei_bound_units(all));
-    const pid_t child = fork(); /* binding is for good: in a child */
+    const pid_t child = fork(); /* in a child, because a process cannot undo its binding */
     if (child == 0) {
         int n = 0, n_own = 0, n_stray = 0;
         cpu_set_t set;

@@ -147,7 +147,7 @@ static void ulps(void **state)
     assert_false(bench_has_rounding(&c));
 }
 
-/* What a table prints of one row, as text. */
+/* Print one row of a table, and return the printed text. */
 static char *printed_with(const char *format, const struct bench_row *row, bool plans)
 {
     char *text = NULL;
@@ -215,7 +215,7 @@ static void a_wrong_line_has_no_speed(void **state)
     }
 }
 
-/* As many columns in the row as in the title, and what the plan says. */
+/* A row has as many columns as the title. It shows what the plan says. */
 static void a_plan_stands_in_the_line(void **state)
 {
     struct bench_row row = { .c = { .kind = BENCH_BARRIER, .size = RANKS },
@@ -270,7 +270,7 @@ static void statistics(void **state)
     assert_true(plan.n_calls == 1 && plan.n_samples == 3);
     bench_plan(30, 0.5, 25, &plan); /* a rival that takes longer than the budget is asked once */
     assert_true(plan.n_calls == 1 && plan.n_samples == 1);
-    bench_plan(0.01, 0.5, 25, &plan); /* what warms up is in the budget */
+    bench_plan(0.01, 0.5, 25, &plan); /* the calls that warm up are part of the budget */
     assert_true(plan.n_calls == 1 && plan.n_warming == 2 && plan.n_samples == 16);
     bench_plan(0.4, 0.5, 2, &plan);
     assert_int_equal(plan.n_samples, 2);
@@ -295,7 +295,7 @@ static void bytes_and_factors(void **state)
     assert_true(c.count == 0 && c.bytes == 0 && bench_touched_bytes(&c) == 0);
 }
 
-/* Of 6 ranks of which hosts have 3, 1 and 2; n is 6 MB, a slice 1 MB. */
+/* There are 6 ranks on three hosts, which have 3, 1 and 2 of them. n is 6 MB, and a slice is 1 MB. */
 static void bytes_between_hosts(void **state)
 {
     static const int host_of[] = { 0, 0, 1, 2, 2, 0 }, one[] = { 0, 0, 0, 0, 0, 0 };

@@ -308,7 +308,8 @@ static void long_words_are_quick(void **state)
 
 /* ---- files that are wrong ---- */
 
-/* `change` is set at the path ("model.type") of a copy of a good file; the error has these words. */
+/* Copy a good file, and set `change` at a path of the copy, such as "model.type". The error must have these
+ * words. */
 static void refused(yoke_status status, const json_t *file, const char *path, json_t *change,
                     const char *words)
 {
@@ -459,7 +460,7 @@ static void other_kinds_are_refused_by_name(void **state)
         refused(YOKE_ECONFIG, gpt2, "pre_tokenizer", split(patterns[i]), "engines understand differently");
 }
 
-/* Ids that no token has: the file is valid, but the ids must be refused. */
+/* The file has no token for some ids. The file is valid, but these ids must be refused. */
 static void holes_between_ids(void **state)
 {
     (void)state;

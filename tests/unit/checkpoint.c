@@ -26,7 +26,7 @@ struct fake {
     struct yokei_save_item item[MOST];
     int n, n_ranks, rank;
     int64_t step;
-    struct fake *all; /* of n_ranks threads */
+    struct fake *all; /* [n_ranks] one for each thread */
     pthread_barrier_t *barrier;
     yoke_status said;
     float *shared;

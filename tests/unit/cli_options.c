@@ -370,7 +370,7 @@ static char *printed(const char *pieces[], size_t n)
     return text;
 }
 
-/* What a terminal shows of bytes from elsewhere. */
+/* Bytes that come from elsewhere are made printable before a terminal shows them. */
 static void test_printable(void **state)
 {
     (void)state;

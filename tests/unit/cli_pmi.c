@@ -191,7 +191,7 @@ static void test_malformed(void **state)
         assert_string_equal(heard(0), "-");
         assert_int_equal(cli_pmi_fd(pmi, 0), -1);
         assert_string_equal(cli_pmi_fault(pmi, 0) ? cli_pmi_fault(pmi, 0) : "", cases[i].fault);
-        cli_pmi_serve(pmi, 0); /* nothing else happens because of it */
+        cli_pmi_serve(pmi, 0); /* the fault has no other effect */
         asked(1, "cmd=get_appnum\n", "cmd=appnum appnum=0\n");
         end();
     }
@@ -249,7 +249,7 @@ static void test_deserters(void **state)
     assert_true(cli_pmi_deserted(pmi, 1));
     assert_false(cli_pmi_deserted(pmi, 0) || cli_pmi_deserted(pmi, 2));
     asked(0, "cmd=barrier_in\n", ""); /* a message that comes twice counts once */
-    hang_up(2);                       /* in the middle of a barrier: it is not who the others wait for */
+    hang_up(2); /* it leaves in the middle of a barrier, but the others do not wait for this rank */
     assert_false(cli_pmi_deserted(pmi, 2));
     assert_string_equal(heard(0), "");
     end();

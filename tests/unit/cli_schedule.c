@@ -193,7 +193,7 @@ static void json(void **state)
     json_decref(root);
 }
 
-/* Well-formed as far as tags go: what is opened is closed, in order. */
+/* The tags of the drawing are well-formed: every tag that is opened is closed, in the right order. */
 static void svg(void **state)
 {
     (void)state;

@@ -305,7 +305,7 @@ static void foreign_records_are_refused(void **unused)
 }
 
 /*
- * Bits flipped anywhere, most of them in the fields before the entries, because these fields depend on each
+ * Flip bits anywhere, most of them in the fields before the entries, because these fields depend on each
  * other.
  */
 static void damaged_records_do_no_harm(void **unused)

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* ---- a planted backend: the reference with three ways to run gelu_forward ---- */
+/* ---- a planted backend, which is the reference with three ways to run gelu_forward ---- */
 
 static const struct yoke_backend *sound;
 enum { PATIENT, PROMPT, WRONG, N_PLANTED };
@@ -33,7 +33,7 @@ static yoke_status planted_gelu(yoke_stream *stream, const struct yoke_gelu_forw
         return a->n ? sound->act->gelu_forward.run(stream, &most) : YOKE_OK;
     }
     for (int i = variant == PATIENT ? 0 : 3; i < 3; i++) {
-        /* input and output may be one array: the work is done on another */
+        /* input and output may be one array, so this call writes to another one */
         struct yoke_gelu_forward_args again = *a;
         again.y = malloc((size_t)a->n * yoke_dtype_bytes(a->dtype) + 1);
         if (!again.y) return yoke_fail(YOKE_ENOMEM, "planted gelu: no memory");
@@ -65,7 +65,7 @@ static void a_wrong_variant_is_refused(void **state)
     device->backend = &planted;
     assert_ok(yoke_stream_create(device, &stream));
     for (int trial = 0; trial < 6;
-         trial++) { /* a busy machine may hide a factor of 4; what is wrong is refused each time */
+         trial++) { /* A busy machine may hide a factor of 4. The wrong variant must be refused each time. */
         assert_ok(tune_measure(device, stream, YOKE_OP_gelu_forward, YOKE_F32, sizes, 2, 0.1, &m));
         tune_choose(&m);
         assert_true(m.chosen[0] != WRONG && m.chosen[1] != WRONG);
@@ -155,7 +155,7 @@ static void margins(void **state)
     m.cell[0][1].best = 1.01;
     tune_choose(&m);
     assert_int_equal(m.chosen[0], YOKEI_BY_RULE);
-    /* Of ops that sum rows up all row counts are one class. */
+    /* For an op that sums over rows, all numbers of rows belong to one class. */
     const struct measured rows[] = { { 2048, 0, 2 }, { 1e6, 0, 0.9 } },
                           elements[] = { { 4096, 0, 2 }, { 1e6, 0, 0.9 } };
     matrix(&m, YOKE_OP_layernorm_forward, rows, 2);

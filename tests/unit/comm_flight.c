@@ -130,11 +130,11 @@ static void the_chain_ends_at_the_culprit(void **unused)
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 3);
     assert_int_equal(blame.n_candidates, 1);
-    /* A circle of waits: the rank that stood still first caused it. */
+    /* The ranks wait in a circle. The rank that stood still first is the cause. */
     set_scene(&s, (const int[]){ 1, 2, 3, 0 }, YOKEI_FATE_RUNNING);
     assert_int_equal(end_scene(&s).rank, 2);
     set_scene(&s, (const int[]){ 1, 2, 3, -1 },
-              YOKEI_FATE_GONE); /* all ranks are gone: the answer is a guess, and must say so */
+              YOKEI_FATE_GONE); /* all ranks are gone, so the answer is a guess and must say so */
     blame = end_scene(&s);
     assert_int_equal(blame.rank, 3);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_WAITED);
@@ -198,8 +198,8 @@ static void evidence_goes_by_its_strength(void **unused)
     assert_int_equal(blame.rank, 1);
     assert_int_equal(blame.evidence, YOKEI_EVIDENCE_GONE);
     /*
-     * Two ranks that their agents saw die: the first one counts. A rank that had no record of its start comes
-     * before it.
+     * Two agents saw their ranks die. The rank that died first counts. A rank that had no record of its start
+     * comes before it.
      */
     set_scene(&s, waits, YOKEI_FATE_KILLED);
     s.fates[1] = s.fates[2] = YOKEI_FATE_DEAD;
@@ -237,8 +237,8 @@ static void who_reports_is_not_to_blame(void **unused)
     struct yokei_blame blame;
     const int outside[] = { -1, -1, -1, -1 }, waits[] = { -1, 0, 0, 0 };
     const yoke_status statuses[] = { YOKE_ETIMEOUT, YOKE_ETIMEOUT, YOKE_EDEAD };
-    for (int kind = 0; kind < 3;
-         kind++) { /* late: the rank came, and got the error. stuck and stopped: it was ended */
+    for (int kind = 0; kind < 3; kind++) { /* 0: the rank was late; it came, and got the error. 1 and 2: it
+                                              was stuck or stopped, and was ended */
         set_scene(&s, waits, YOKEI_FATE_RUNNING);
         for (int r = 1; r < 4; r++) says(&s, r, statuses[kind], 0, 100 + (uint64_t)r);
         if (kind == 0)
@@ -255,7 +255,7 @@ static void who_reports_is_not_to_blame(void **unused)
     says(&s, 2, YOKE_ETIMEOUT, 1, 300);
     says(&s, 3, YOKE_ENUMERIC, 3, 400);
     assert_int_equal(conclude(&s).rank, 3);
-    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* two ranks name each other: the search must still end */
+    set_scene(&s, outside, YOKEI_FATE_RUNNING); /* two ranks name each other, and the search must still end */
     for (int r = 0; r < 4; r++) says(&s, r, YOKE_ETIMEOUT, (r + 1) % 4, 100 + (uint64_t)r);
     assert_int_equal(conclude(&s).rank, 1);
     set_scene(&s, outside, YOKEI_FATE_RUNNING); /* a rank that reports nothing, and left after the error */

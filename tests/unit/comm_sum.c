@@ -116,7 +116,7 @@ static bool is_whole_number(yoke_dtype dtype)
     return dtype == YOKE_I8 || dtype == YOKE_U8 || dtype == YOKE_I32 || dtype == YOKE_I64;
 }
 
-/* What the type holds after wrapping around. */
+/* The value that a variable of the type has after an overflow. */
 static double wrapped(yoke_dtype dtype, double x)
 {
     if (dtype == YOKE_I8) return (double)(int8_t)(int64_t)x;
@@ -156,7 +156,8 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
         if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
         yokei_store(dtype, want, (int64_t)i, r);
     }
-    /* In two parts, the first of them unfinished and wide: the same bits. */
+    /* Sum in two parts, and keep the first part unrounded in the wider type. The result must have the same
+     * bits. */
     for (int split = 1; split < n_in; split++) {
         static _Alignas(64) double part[ROOM], whole[ROOM];
         const void *rest[5] = { part };

@@ -24,7 +24,7 @@ static int open_reference(void **state)
 static int close_reference(void **state)
 {
     (void)state;
-    return yoke_device_close(device) != YOKE_OK; /* nothing of the run is left over */
+    return yoke_device_close(device) != YOKE_OK; /* this fails if the run left something open */
 }
 
 struct seen {
@@ -223,7 +223,7 @@ static void a_case_by_itself_is_the_same_case(void **state)
     assert_int_equal(run(options).last.verdict, CONFORM_SKIP);
     assert_non_null(strstr(command, "yoke verify --device reference --op layernorm_backward --dtype f16"));
     assert_non_null(strstr(command, " --seed 3 --case "));
-    options.op = "gemm"; /* an op and a family: a case is the op's */
+    options.op = "gemm"; /* with an op and a family, the number of a case counts within the op */
     options.dtype = "f32", options.only_case = 2;
     assert_int_equal(run(options).n, 1);
 }

@@ -15,11 +15,12 @@ enum kind { SAFETENSORS, TOKENS, CONFIG, PLAN, INDEX };
 struct broken {
     enum kind kind;
     const char *title;
-    const char *name;  /* of the file; the error text must contain it */
-    const char *words; /* what the text must say */
+    const char *name;  /* name of the file, which the error text must contain */
+    const char *words; /* words that the error text must contain */
     yoke_status status;
-    const char *text; /* contents: a header (SAFETENSORS), JSON, or a recipe by title */
-    int n_data;       /* bytes of data behind a header; -1: the contents are raw; -2: no file at all */
+    const char
+        *text; /* the contents: a header (SAFETENSORS), JSON, or NULL if a function makes them by the title */
+    int n_data; /* bytes of data behind a header; -1: the contents are raw; -2: no file at all */
 };
 
 #define T1 "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
@@ -28,7 +29,7 @@ struct broken {
 #define MODEL                                                                                   \
     "\"model\":{\"n_layer\":1,\"n_head\":1,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":256," \
     "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02,\"resid_pdrop\":0,\"embd_pdrop\":0,\"attn_pdrop\":0}"
-/* What a plan must have beside what these tests are about. */
+/* The keys that a plan must have, besides the keys that these tests change. */
 #define USUAL                                                                                                                                            \
     "\"data_hash\":\"any\",\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1,"            \
     "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\","        \
@@ -309,7 +310,8 @@ static void is_refused(void **state)
 }
 
 /*
- * What the rows depart from is good: a table of refusals alone could be had from a reader that refuses all.
+ * The files that the rows change are good files, and are read. Otherwise a reader that refuses everything
+ * would pass the tests above.
  */
 static void the_good_files_are_read(void **state)
 {
@@ -337,7 +339,8 @@ static void what_is_no_file_is_refused(void **state)
     assert_fails(YOKE_ECONFIG, "is a folder", try_to_read(PLAN, test_folder));
 }
 
-/* A loop of links is no file, for root as well; for what is read it is as if nothing were there. */
+/* A symbolic link that leads to itself is no file, for root as well. A reader treats it like a file that is
+ * missing. */
 static void a_loop_of_links_is_no_file(void **state)
 {
     (void)state;

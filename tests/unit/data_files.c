@@ -110,7 +110,7 @@ static void weights_are_found_under_either_name(void **state)
         float *wte = (float *)(uintptr_t)tensors[0].data;
         wte[3] = 7;
         tensors[n] = tensors[0];
-        tensors[n].name = "lm_head.weight"; /* tied: the same values again */
+        tensors[n].name = "lm_head.weight"; /* it is tied, so it has the same values */
         tensors[n + 1] = (struct yokei_tensor){ .name = prefixed ? "transformer.h.1.attn.bias"
                                                                  : "h.1.attn.bias",
                                                 .dtype = YOKE_U8,

@@ -61,7 +61,7 @@ static void weights_in_another_format(void **state)
     struct yokei_safetensors *file = NULL;
     char command[700], path[700];
     (void)state;
-    /* The command is complete: the folder, the weights and the result stand in it. */
+    /* The command in the error text is complete: it has the folder, the weights and the result. */
     const char *folder = folder_with("pickled", "pytorch_model.bin", "PK\3\4", 4);
     snprintf(command, sizeof command, "glob.glob(\"%s/pytorch_model*.bin\")", folder);
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
@@ -104,7 +104,8 @@ static void tokenizers_of_sentencepiece(void **state)
           "model: type Unigram" },
         { BPE_OF("\"type\": \"BPE\", \"byte_fallback\": true, " TINY, "\"normalizer\": null"),
           "model: byte_fallback" },
-        /* Llama 2's, with and without its byte_fallback: it is the normalizer that would be refused first. */
+        /* Tokenizers like Llama 2's, with and without byte_fallback. Without this rule the normalizer would
+           be refused first. */
         { BPE_OF(
               "\"type\": \"BPE\", \"byte_fallback\": true, " TINY,
               "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", \"prepend\": \"\\u2581\"},"
@@ -134,8 +135,8 @@ static void tokenizers_of_sentencepiece(void **state)
         assert_non_null(strstr(yoke_last_error(), ADVICE));
     }
     /*
-     * A byte-level one with a token of that sign is none; what is wrong with this one is that it has no
-     * pre_tokenizer.
+     * A byte-level tokenizer may have a token of that sign, and is not taken for such a tokenizer. This one
+     * is refused because it has no pre_tokenizer.
      */
     static const char other[] = BPE_OF("\"type\": \"BPE\", \"vocab\": {\"\\u2581\": 0}, \"merges\": []",
                                        "\"normalizer\": null");

@@ -88,7 +88,7 @@ static void what_is_not_computed_is_refused(void **state)
     assert_fails(YOKE_ECONFIG, "llama-nano and llama-micro", yokei_model_named("llama-large", &config));
 }
 
-/* The list of tensors is what the layers declare, name by name. */
+/* The list of tensors has the names that the layers declare, in the same order. */
 static void names_are_those_of_the_layers(void **state)
 {
     (void)state;

@@ -171,7 +171,7 @@ static void token_mutants(void **state)
             check_refusal(status, path);
             continue;
         }
-        for (int64_t s = 0; s < 6; s++) { /* of 8 and of 1 tokens */
+        for (int64_t s = 0; s < 6; s++) { /* samples of 8 tokens and of 1 token */
             assert_ok(yokei_tokens_sample(tokens, seed, s, 8 - (s & 1) * 7, inputs, targets));
             assert_in_range(inputs[0], 0, 299);
         }

@@ -116,7 +116,8 @@ static void an_epoch_visits_every_window_once(void **state)
                 starts[i] = inputs[0];
                 if (cases[c].n < 251) first = YOKE_MIN(first, starts[i]);
             }
-            /* Below 251 bytes a start is its place: the windows are a phase and its multiples of T. */
+            /* In files of less than 251 bytes a start is the position in the file. All starts have the same
+             * remainder modulo T. */
             for (int64_t i = 0; i < n && cases[c].n < 251; i++) seen += (starts[i] - first) % T == 0;
             for (int64_t i = 0; i < n && cases[c].n < 251; i++)
                 for (int64_t j = 0; j < i; j++) assert_int_not_equal(starts[i], starts[j]);
@@ -130,7 +131,7 @@ static void an_epoch_visits_every_window_once(void **state)
 static void the_order_is_a_permutation_and_shuffled(void **state)
 {
     (void)state;
-    /* Windows of one token of two-byte tokens: the start is the token itself. */
+    /* The windows have one token, and tokens have two bytes. The token at a start is the start itself. */
     enum { N = 5000 };
     unsigned char *file = calloc(1, 1024 + 2 * N);
     const int32_t header[3] = { 20240520, 1, N };
@@ -185,7 +186,8 @@ static void validation_windows_cover_the_tail(void **state)
     yokei_tokens_close(tokens);
 }
 
-/* What was never in a file behaves as what was; and files that are written are read as they were meant. */
+/* Tokens that were never in a file behave like tokens from a file. Files that are written are read back
+ * unchanged. */
 static void tokens_in_memory_and_written(void **state)
 {
     (void)state;

@@ -24,8 +24,8 @@ static void small_sums(void **state)
     assert_true(value_of((const float[]){ 0x1.fffffep+127f }, 1) == 0x1.fffffep+127);
     assert_true(value_of((const float[]){ 0x1p-126f, 0x1.fffffcp-127f }, 2) == 0x1p-126 + 0x1.fffffcp-127);
     /*
-     * 2^60 and 2^-60 four times: a sum in f64 would lose the small ones one by one, but not all of them
-     * together with 2^-58.
+     * The numbers differ so much that a sum in f64 would lose each small number, although the small numbers
+     * together are large enough to count.
      */
     assert_true(value_of((const float[]){ 0x1p-6f, 0x1p44f, 0x1p-7f, 0x1p-7f }, 4) == 0x1p44 + 0x1p-5);
     struct yokei_exact s = { { 0 }, false };

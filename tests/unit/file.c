@@ -39,7 +39,7 @@ static void a_failed_write_changes_nothing(void **state)
     getrlimit(RLIMIT_FSIZE, &old);
     small = old;
     small.rlim_cur = 1000;
-    /* Which would end the process: the library sees to it that it does not come. */
+    /* SIGXFSZ would end the process. The library prevents this signal. */
     assert_true(signal(SIGXFSZ, SIG_DFL) != SIG_ERR);
     setrlimit(RLIMIT_FSIZE, &small);
     const yoke_status status = yokei_file_write(in_folder("b"), big, sizeof big);
@@ -148,7 +148,7 @@ static void pipes(void **state)
     write_text(path, "through");
     assert_int_equal(read(reader, text, 7), 7);
     assert_string_equal(text, "through");
-    /* Its reader goes away: an error, and no signal that ends the process. */
+    /* If the reader of a pipe goes away, this is an error, and no signal ends the process. */
     assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
     assert_ok(yokei_output_open(path, &output));
     assert_true(yokei_write_all(yokei_output_fd(output), "in vain", 7));
@@ -159,7 +159,8 @@ static void pipes(void **state)
     assert_true(S_ISFIFO(st.st_mode));
 }
 
-/* An open file by the name of its descriptor: in its place, and behind what others add. */
+/* Write to an open file by the name of its descriptor. The text goes to the descriptor's position, or behind
+ * the text that others append. */
 static void descriptors(void **state)
 {
     (void)state;
@@ -182,7 +183,7 @@ static void descriptors(void **state)
     assert_fails(YOKE_EIO, "Bad file descriptor", yokei_file_write(name, "", 0));
 }
 
-/* As somebody who may not make files there. */
+/* Write as a user who may not make files in the folder. */
 static void closed_folders(void **state)
 {
     (void)state;
@@ -217,7 +218,8 @@ static void closed_folders(void **state)
     assert_int_equal(chmod(folder, 0755), 0);
 }
 
-/* What a path is to be blamed for is the caller's status; what the machine lacks is not. */
+/* If the path is wrong, the error is the one that the caller gave. If the machine lacks something, it is not.
+ */
 static void whose_fault(void **state)
 {
     (void)state;

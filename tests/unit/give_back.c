@@ -47,7 +47,7 @@ static void refuse_memory(yoke_device *device)
     assert_fails(YOKE_EINVAL, "never came from yoke_alloc", yoke_free(device, heap));
     assert_fails(YOKE_EINVAL, "never came from yoke_alloc", yoke_free(device, (void *)64));
     assert_fails(YOKE_EINVAL, NULL, yoke_free(device, (void *)UINTPTR_MAX));
-    /* Nothing was touched: both are there, whole, and counted. */
+    /* Nothing was changed: both blocks are there, complete and counted. */
     assert_ok(yoke_device_allocated(device, &now, NULL));
     assert_int_equal(now, before);
     assert_fails(YOKE_EBUSY, "3 of its", yoke_device_close(device));
@@ -130,7 +130,7 @@ static void *free_all(void *context)
     return NULL;
 }
 
-/* Threads that free the same blocks: each block is freed by one of them. */
+/* Several threads free the same blocks. Each block is freed by exactly one thread. */
 static void threads(void **state)
 {
     (void)state;

@@ -237,12 +237,14 @@ static void limit(void **state)
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_true(is_there(oldest) && is_there(old) && is_there(young) && is_there(dead) && is_there(alive)
                 && is_there(written));
-    device->cache_bytes = 400000; /* so 360,000 are to stay: the write that died goes, then the oldest */
+    device->cache_bytes = 400000; /* so 360,000 bytes may stay: the file of the writer that died is removed
+                                     first, then the oldest file */
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_false(is_there(dead) || is_there(oldest));
     assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign)
                 && is_there(written));
-    device->cache_bytes = 1; /* what was just written stays, and what another process is writing */
+    device->cache_bytes =
+        1; /* the file that was just written stays, and the file that another process is writing */
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_false(is_there(old) || is_there(young));
     assert_true(is_there(alive) && is_there(foreign) && is_there(written));

@@ -98,7 +98,7 @@ NO_STORAGE(bf16)
 
 /* ---- functions, what they should be, and how far they may be off ---- */
 static const double u32 = 0x1p-24;
-static float shift_c; /* of the row functions */
+static float shift_c; /* the shift of the row functions */
 
 static yk_vec16 row_term(yk_vec16 x) { return yk_row_term16(x, shift_c); }
 static double row_exact(double x) { return exp(x - shift_c / (double)YK_LOG2_E); }

@@ -145,8 +145,8 @@ static void special_values(void **state)
 }
 
 /*
- * Whatever order a pair's vectors have: what is loaded, and stored again, lies where it lay, rounded as
- * single vectors are.
+ * A pair may keep its two vectors in any order. If it is loaded and stored again, each element is at its old
+ * place, rounded like elements of single vectors.
  */
 static void pairs(void **state)
 {

@@ -14,7 +14,7 @@
 #include "core/base/base.h"
 #include "train/files/plan.h"
 
-/* What was measured or predicted; the plan of a run that did not measure does without. */
+/* Keys with measured or predicted values. The plan of a run that did not measure has none of them. */
 static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds",
                                            "measured_step_seconds", "memory" };
 static int n_tried;
@@ -137,7 +137,7 @@ static json_t *plan_of(struct yokei_training *t)
     snprintf(path + strlen(path), sizeof path - strlen(path), "/plan.json");
     json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(root);
-    assert_ok(read_edited(root)); /* what is tried below is refused for the edit alone */
+    assert_ok(read_edited(root)); /* so the edits below are refused only because of the edit */
     return root;
 }
 

@@ -150,8 +150,8 @@ static int check_trace(const char *path, struct trace_facts *facts)
     if (!bad && (!(facts->measured > 0) || !(facts->simulated > 0)))
         bad = trace_problem(facts, "a step takes no time", path);
     /*
-     * Measured and simulated events have the same instructions: the measured ones in every step, the
-     * simulated ones once.
+     * Measured and simulated events have the same instructions. The measured ones are there for every step,
+     * the simulated ones once.
      */
     if (!bad && facts->n_measured != facts->n_simulated * facts->n_steps)
         bad = trace_problem(facts, "measured and simulated differ in their instructions", path);

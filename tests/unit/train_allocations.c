@@ -17,7 +17,7 @@
 #include "train/run/loop.h"
 
 enum { WARM_UP = 2, COUNTED = 3, BATCH = 6, T = 16, SMALL = 1024 };
-static atomic_int counted; /* of Yoke's, and what is not small */
+static atomic_int counted; /* allocations by Yoke, and large ones by any library */
 static atomic_bool counts;
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__ || !defined __GLIBC__
@@ -77,7 +77,7 @@ static int of_steps(const char *device, yoke_dtype precision, int64_t micro_batc
     return atomic_load(&counted);
 }
 
-/* What would be seen: else a count of 0 would say nothing. */
+/* Check that allocations are seen. Otherwise a count of 0 would mean nothing. */
 static void counter(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ struct every {
     const double *base, *cost;
     int groups;
     const bool *used;
-    double best; /* of what `see` looks for */
+    double best; /* the best value that `see` has found */
 };
 
 static void each_deal(struct every *e, int party, int64_t left)
@@ -202,7 +202,7 @@ static void one_slow_stage_does_not_cut_all(void **state)
 
 struct summing {
     int n, asked;
-    double each, more[MOST]; /* a sum over k replicas takes each * k, and what is more for a member */
+    double each, more[MOST]; /* a sum over k replicas takes each * k, plus more[d] for each member d */
 };
 
 static yoke_status sums(void *context, const bool *used, double *seconds_out)
@@ -322,8 +322,8 @@ static void replicas_are_chosen(void **state)
 }
 
 /*
- * A replica that is twenty times slower is as good as no help: a tie in whole sequences, with sums that cost
- * almost nothing, or one per cent.
+ * A replica that is twenty times slower helps almost nothing. In whole sequences the step takes the same time
+ * with it and without it. The sums cost almost nothing, or one per cent.
  */
 static void little_help_is_no_help(void **state)
 {

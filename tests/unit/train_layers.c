@@ -58,7 +58,8 @@ static const struct place {
                { "first of two", { sizeof(struct yoke_place), 0, 2, NULL, false } },
                { "first of two by rows", { sizeof(struct yoke_place), 0, 2, NULL, true } },
                { "second of two by rows", { sizeof(struct yoke_place), 1, 2, NULL, true } },
-               /* Of four query heads three and one: a K/V head of Llama serves both ranks. */
+               /* The first rank has three of four query heads, the second has one. So both ranks need one K/V
+                  head of Llama. */
                { "first of two, split groups", { sizeof(struct yoke_place), 0, 2, five_to_three, false } },
                { "second of two by rows, split groups",
                  { sizeof(struct yoke_place), 1, 2, five_to_three, true } } };
@@ -87,7 +88,7 @@ struct bench {
     size_t part_bytes[YOKE_N_PARTS], n_x, n_y;
 };
 
-/* ---- the ranks that are not there: what they would add, or show, is 0 ---- */
+/* ---- one rank plays a group of ranks: the other ranks would add or show zeros ---- */
 static yoke_status lone_sum(void *context, void *x, int64_t n, yoke_dtype dtype, yoke_stream *stream)
 {
     (void)context, (void)x, (void)n, (void)dtype, (void)stream;
@@ -366,7 +367,8 @@ static void separation(void **state)
     tear_down(&b);
 }
 
-/* The sum over micro-batches of one sequence each is the gradient of the whole: the normaliser is global. */
+/* The gradients of micro-batches of one sequence add up to the gradient of the whole batch, because the
+ * normaliser is that of the whole batch. */
 static void micro_batches(void **state)
 {
     const struct subject *subject = *state;
@@ -499,8 +501,8 @@ static void shares_cover(void **state)
 }
 
 /*
- * The memory that lives from F to B and W must shrink with the number of ranks: all of it with rows divided,
- * else the divided part.
+ * The memory that is kept from F to B and W must shrink with the number of ranks. If rows are divided, all of
+ * it shrinks, else the divided part does.
  */
 static void memory_of_four(void **state)
 {
@@ -613,7 +615,7 @@ static void all_are_checked(void **state)
 int main(void)
 {
     enum { N_CHECKS = 4, N_TESTS = N_CHECKS * YOKE_COUNT(listed) * YOKE_COUNT(places) * YOKE_COUNT(sources) };
-    static struct CMUnitTest tests[N_TESTS + 5]; /* some are left out; cmocka skips what is empty */
+    static struct CMUnitTest tests[N_TESTS + 5]; /* some are left out, and cmocka skips empty entries */
     static char names[N_TESTS][96];
     static struct subject subjects[N_TESTS];
     const struct {

@@ -71,7 +71,8 @@ static void replay(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* A time budget depends on the clock, but its plan says how it went: the replay steps alike. */
+/* A run with a time budget depends on the clock. Its plan records the progress, so a replay takes the same
+ * steps. */
 static void replay_of_a_budget(void **state)
 {
     yoke_device *device;
@@ -115,7 +116,7 @@ static void weights_in_and_out(void **state)
     struct yokei_training again = training_of(device);
     again.init = in_folder("in1");
     again.plan.steps = 1;
-    again.plan.learning_rate = again.plan.min_learning_rate = 0; /* nothing moves */
+    again.plan.learning_rate = again.plan.min_learning_rate = 0; /* the weights do not change */
     again.dump_gradients = in_folder("grads");
     again.sample_tokens = 20;
     again.temperature = 1;
@@ -184,7 +185,8 @@ static void learning_rates(void **state)
     assert_true(fabs(yokei_rate(&p, 50, 500) - 0.55) < 1e-12);
     assert_true(fabs(yokei_rate(&p, 100, 1000) - 0.1) < 1e-12);
     assert_int_equal(yokei_rate_permille(&p, false, 1, 0), 0);
-    assert_int_equal(yokei_rate_permille(&p, false, 51, 1e9), 500); /* by steps: the clock does not matter */
+    assert_int_equal(yokei_rate_permille(&p, false, 51, 1e9),
+                     500); /* the progress counts steps, so the clock does not matter */
     p.budget_seconds = 20;
     assert_int_equal(yokei_rate_permille(&p, false, 51, 5), 250);
     assert_int_equal(yokei_rate_permille(&p, false, 51, 50), 1000);
@@ -207,7 +209,7 @@ static void shares(void **state)
     assert_true(s[0] == 3 && s[1] == 3 && s[2] == 2);
     yokei_balance((double[]){ 0, 2, 0 }, 3, 5, s);
     assert_true(s[0] == 0 && s[1] == 5 && s[2] == 0);
-    /* Random speeds: no sequence could move and end the step earlier. */
+    /* The speeds are random. Moving one sequence to another rank must never end the step earlier. */
     struct yokei_philox_key key = yokei_philox_named(5, "speeds");
     for (uint64_t k = 0; k < 200; k++) {
         double v[4], last = 0;

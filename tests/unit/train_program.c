@@ -518,7 +518,7 @@ static void runs_as_planned(void **state)
     assert_ok(yoke_trainer_apply(r.trainer, 1e-3, &result));
     assert_int_equal(o.wrong, 0);
     assert_int_equal(o.n, o.program->planner.n_ops);
-    /* At least 6 operations per matrix element and token: the products of F, B and W. */
+    /* The products of F, B and W take at least 6 operations for each matrix element and token. */
     assert_true(o.flops >= 6.0 * BATCH * T * 2 * 12 * 16 * 16);
     yoke_trainer_profile(r.trainer, NULL, NULL);
     close_run(&r);

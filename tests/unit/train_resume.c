@@ -84,7 +84,7 @@ static void five_and_five(yoke_device *device, const char *precision, double los
     assert_false(manifests);
     assert_true(n_different(half, halves, &manifests) > 1000); /* the comparison can fail */
     assert_true(manifests);
-    /* Without the moments it would not have been the same: the checkpoint's part is needed. */
+    /* Without the optimizer's moments the bits differ. So this part of the checkpoint is needed. */
     struct yokei_training cold = training_of(device, precision);
     cold.plan.loss_scale = loss_scale;
     cold.init = half;
@@ -100,7 +100,8 @@ static void bit_for_bit(void **state)
     assert_ok(yoke_device_open("host", NULL, &device));
     five_and_five(device, "fp32", 0);
     five_and_five(device, "bf16", 0);
-    /* The first steps overflow: optimizer steps and scale are not what the step number says. */
+    /* The first steps overflow, so the number of optimizer steps and the loss scale do not follow from the
+     * step number. */
     five_and_five(device, "fp16", 0x1p24);
     struct yokei_manifest m;
     char folder[700];
@@ -226,7 +227,7 @@ static void by_time(void **state)
     assert_ok(yoke_device_close(device));
 }
 
-/* A budget of time goes on with what is left of it. */
+/* A resumed run has the time that is left of the budget. */
 static void rest_of_a_budget(void **state)
 {
     yoke_device *device;

@@ -155,7 +155,7 @@ static void refused_in_shape(void **state)
                                    "RA0,F0,SA0,RA0.1,F0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,SG0,AGREE,STEP",
                                    "s.csv", &s));
     assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
-    /* RA0.1 to the front: one chunk's message is taken for the other's. */
+    /* RA0.1 moves to the front, so one chunk's message is taken for the other chunk's message. */
     struct yokei_action *first = s.rank[1].action, moved = first[3];
     memmove(first + 1, first, 3 * sizeof moved);
     first[0] = moved;
@@ -227,7 +227,7 @@ struct run {
     const struct yokei_schedule *s;
     int at[MOST_STAGES]; /* next action of each stage */
     bool done[MOST_STAGES][N_COUNTED][MOST_CHUNKS]
-             [MOST_MICRO_BATCHES]; /* for receives: the data have arrived */
+             [MOST_MICRO_BATCHES]; /* for a receive: whether the data has arrived */
     int n_posted[MOST_STAGES][N_COUNTED],
         n_moved[MOST_STAGES][N_COUNTED]; /* messages of a kind, in their order */
     struct yokei_action posted[MOST_STAGES][N_COUNTED][MOST_CHUNKS * MOST_MICRO_BATCHES];

@@ -285,8 +285,8 @@ static void replicas(void **state)
     struct yokei_timeline t;
     run_text(text, &costs, &t);
     /*
-     * 4.5 and 7.5 are the ends of W; bucket 0 is complete 1 and 2 before: the second replica comes last, at
-     * 5.5.
+     * W ends at 4.5 and 7.5. Bucket 0 is complete 1 and 2 before these times. The second replica completes it
+     * last, at 5.5.
      */
     assert_true(t.stage[0].span[2].end == 4.5 && t.stage[1].span[2].end == 7.5);
     for (int r = 0; r < 2; r++) {

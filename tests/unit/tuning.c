@@ -112,7 +112,8 @@ static void answers(void **state)
     const int v = yokei_variant_named(device, YOKE_OP_gemm, last),
               first = yokei_variant_named(device, YOKE_OP_add, yoke_variant_name(device, "add", 0));
     assert_true(v >= 0 && first == 0);
-    assert_int_equal(answer(device, YOKE_OP_gemm, YOKE_F32, 1e9, 9), 77); /* without a file: the rule */
+    assert_int_equal(answer(device, YOKE_OP_gemm, YOKE_F32, 1e9, 9),
+                     77); /* without a file the rule decides */
     assert_ok(yoke_device_close(device));
     snprintf(
         text, sizeof text,
@@ -201,7 +202,7 @@ static void precedence(void **state)
     assert_null(strpbrk(strrchr(user, '/') + 1, " ()@\\"));
     assert_int_equal(source_now().kind, YOKEI_TUNING_RULES);
 
-    /* shipped: the first by name that matches */
+    /* among the shipped files, the first by name that matches is used */
     snprintf(folder, sizeof folder, "%s/tuning", test_folder);
     assert_ok(yokei_make_folder(folder));
     snprintf(text, sizeof text, "yoke-tune 1 host *\ngemm f32 0 %s\n", last);

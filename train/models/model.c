@@ -63,6 +63,23 @@ static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_
     return YOKE_OK;
 }
 
+/* Get parameter i of a layer, whole. False: it has no such parameter. */
+static bool get_parameter(const yoke_layer *layer, int i, struct yoke_parameter *out)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    return layer->type->parameter && i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, &whole, i, out);
+}
+
+/* Whether a layer of the model declares a parameter of this name. */
+static bool declares(const yoke_model *model, const char *name)
+{
+    struct yoke_parameter p;
+    for (int l = 0; l < model->n_layers; l++)
+        for (int i = 0; get_parameter(model->layer[l], i, &p); i++)
+            if (strcmp(p.name, name) == 0) return true;
+    return false;
+}
+
 yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name,
                            int64_t in, int64_t out, const void *config)
 {
@@ -85,6 +102,9 @@ yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type
     *layer = (yoke_layer){ .size = sizeof *layer, .type = type, .in = in, .out = out, .config = copy };
     yokei_text(layer->name, sizeof layer->name, "%s", name);
     if (type->check) YOKE_TRY_GOTO(type->check(layer, NULL), free_layer);
+    struct yoke_parameter p;
+    for (int i = 0; get_parameter(layer, i, &p); i++)
+        if (!declares(model, p.name)) model->n_elements += yokei_logical_count(&p);
     model->layer[model->n_layers++] = layer;
     return YOKE_OK;
 free_layer:
@@ -100,16 +120,4 @@ const yoke_layer *yoke_model_layer(const yoke_model *model, int index)
     return model && index >= 0 && index < model->n_layers ? model->layer[index] : NULL;
 }
 
-int64_t yoke_model_n_elements(const yoke_model *model)
-{
-    struct yoke_place place = { .size = sizeof place, .tensor_size = 1 };
-    struct yokei_parameters ps;
-    int64_t n = 0;
-    if (!model
-        || yokei_parameters_create((const yoke_layer *const *)model->layer, model->n_layers, NULL, &place,
-                                   &ps))
-        return 0;
-    for (int i = 0; i < ps.n; i++) n += yokei_logical_count(&ps.item[i]);
-    yokei_parameters_free(&ps);
-    return n;
-}
+int64_t yoke_model_n_elements(const yoke_model *model) { return model ? model->n_elements : 0; }

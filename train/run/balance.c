@@ -129,11 +129,14 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
             yokei_run_busy(s, "measuring each device");
             const yoke_status status = yokei_run_choose(s, &given);
             yokei_run_busy(s, "");
-            /* the same on all ranks; the trainer then reports which memory is missing and what would help */
-            if (status == YOKE_ENOMEM) {
+            /* If all ranks have heard that memory is missing, the trainer reports which memory it is and
+               what would help. If this rank alone has too little, the others must hear of it. */
+            if (status == YOKE_ENOMEM && yokei_ranks_alike()) {
+                yokei_run_note(s, "the devices could not be measured: %s", yoke_last_error());
                 if (!given.shares) deal_equally(s);
-            } else {
-                YOKE_TRY(status);
+            } else if (status) {
+                const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
+                return status == YOKE_ENOMEM ? yokei_ranks_revoke(&ranks, status) : status;
             }
         }
         YOKE_TRY(yokei_run_leave_out(s, &left_out));

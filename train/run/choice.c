@@ -273,8 +273,7 @@ static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given
     const struct yokei_plan *p = &s->t->plan;
     const int n = s->mesh.data;
     double compute = 0;
-    bool *used = calloc((size_t)n, sizeof *used);
-    if (!used) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", n);
+    bool *used = c->used;
     yoke_status status = YOKE_OK;
     for (int d = 0; d < n && shares_are_given; d++)
         c->shares[d] = s->shares[yokei_mesh_rank(&s->mesh, d, 0, 0)];
@@ -290,17 +289,14 @@ static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given
         if (d == n - 1 && n_used > 1) status = sums(c, used, &c->sums_seconds);
     }
     c->step_seconds = compute + c->sums_seconds;
-    free(used);
     return status;
 }
 
-static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *given)
+/* Choose the cuts of tensors and layers by the measured times, without communication. */
+static yoke_status choose_cuts(struct yokei_choice *c, const struct yokei_given *given)
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
-    YOKE_TRY(yokei_run_measure(
-        s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(p->batch / s->mesh.data, 1), s->t->micro_batch),
-        c->times));
     even_out(s, c->times, c->done);
     if (!given->tensor_shares && widest(s) > 1 && widest(s) <= yokei_model_heads(yokei_plan_model(p)))
         YOKE_TRY(choose_tensor_shares(c));
@@ -311,6 +307,17 @@ static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *
         YOKE_TRY(choose_layers(c));
     YOKE_TRY(yokei_run_read_cuts(s));
     note_costs(c);
+    return YOKE_OK;
+}
+
+static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *given)
+{
+    struct yokei_run_state *s = c->s;
+    const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
+    YOKE_TRY(yokei_run_measure(
+        s, yokei_mesh_micro_batch(&s->mesh, YOKE_MAX(s->t->plan.batch / s->mesh.data, 1), s->t->micro_batch),
+        c->times));
+    YOKE_TRY(yokei_ranks_all_well(&ranks, choose_cuts(c, given)));
     return choose_replicas(c, given->shares);
 }
 
@@ -321,10 +328,13 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
     struct yokei_choice c = { .s = s,
                               .times = calloc(n, sizeof *c.times),
                               .shares = calloc(n_data, sizeof *c.shares),
-                              .done = calloc(n, sizeof *c.done) };
-    yoke_status status = room && c.times && c.shares && c.done
+                              .done = calloc(n, sizeof *c.done),
+                              .used = calloc(n_data, sizeof *c.used) };
+    const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
+    yoke_status status = room && c.times && c.shares && c.done && c.used
                              ? YOKE_OK
                              : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    status = yokei_ranks_all_well(&ranks, status);
     if (!status) {
         c.seconds = room, c.fixed = room + n, c.part = room + 2 * n, c.cost = room + 3 * n,
         c.replica_fixed = c.cost + n_data;
@@ -339,6 +349,7 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
     free(c.times);
     free(c.shares);
     free(c.done);
+    free(c.used);
     return status;
 }
 

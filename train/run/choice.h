@@ -23,6 +23,7 @@ struct yokei_choice {
     double *cost, *replica_fixed; /* [mesh.data] the same for the slowest rank of each replica */
     int64_t *shares;              /* [mesh.data] */
     bool *done;                   /* [n_ranks] scratch memory */
+    bool *used;                   /* [mesh.data] which replicas work */
     double step_seconds, sums_seconds;
 };
 

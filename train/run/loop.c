@@ -269,6 +269,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     yokei_tracer_free(s.tracer);
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;
+    if (s.trainer) yokei_trainer_revoke(s.trainer, status);
     yoke_trainer_destroy(s.trainer);
     status = yokei_run_meet(&s, status);
     /* After a fault no function may be called that waits for other ranks. */

@@ -191,16 +191,14 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch,
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct probe *p = calloc(1, sizeof *p);
     struct yokei_layer_times mine = { 0 };
-    double said[WORDS];
+    double said[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     yokei_ranks_busy(&c, "compiling kernels");
-    yoke_status status = p ? open_probe(s, micro_batch, p)
-                           : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
+    yoke_status status = p && all ? open_probe(s, micro_batch, p)
+                                  : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
     status = yokei_ranks_all_well(&c, status);
     if (!status) yokei_ranks_busy(&c, "compiling kernels");
-    if (!status) status = time_steps(s, p, &mine);
+    if (!status) status = yokei_ranks_all_well(&c, time_steps(s, p, &mine));
     memcpy(said, &mine, sizeof mine);
-    double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
-    if (!status && !all) status = yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!status) status = yokei_ranks_gather(&c, said, WORDS, all);
     for (int r = 0; r < s->n_ranks && !status; r++)
         memcpy(&times_out[r], all + (size_t)r * WORDS, sizeof *times_out);
@@ -216,25 +214,44 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch,
  */
 static int times_to_sum(int64_t n) { return n < 1 << 18 ? 20 : 4; }
 
-/* The shortest time of a few sums, after one sum that is not timed. */
-static yoke_status time_sums(const struct yokei_run_state *s, yoke_comm *comm, int64_t n, double *seconds_out)
+/* The memory that a measurement of sums needs. */
+struct sums {
+    yoke_stream *stream;
+    void *data;
+    double *all; /* [n_ranks] */
+};
+
+/* Allocate it. A rank that does not sum has no data. */
+static yoke_status open_sums(const struct yokei_run_state *s, bool is_used, int64_t n, struct sums *m)
 {
-    yoke_stream *stream = NULL;
-    void *data = NULL;
     const size_t bytes = (size_t)n * sizeof(float);
+    m->all = calloc((size_t)s->n_ranks, sizeof *m->all);
+    if (!m->all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    if (!is_used) return YOKE_OK;
+    YOKE_TRY(yoke_stream_create(s->t->device, &m->stream));
+    YOKE_TRY(yoke_alloc(s->t->device, bytes, &m->data));
+    YOKE_TRY(yoke_fill(m->stream, m->data, 0, bytes));
+    return yoke_stream_sync(m->stream);
+}
+
+static void close_sums(const struct yokei_run_state *s, struct sums *m)
+{
+    if (m->data) yoke_free(s->t->device, m->data);
+    if (m->stream) yoke_stream_destroy(m->stream);
+    free(m->all);
+}
+
+/* The shortest time of a few sums, after one sum that is not timed. */
+static yoke_status time_sums(const struct sums *m, yoke_comm *comm, int64_t n, double *seconds_out)
+{
     *seconds_out = INFINITY;
-    yoke_status status = yoke_stream_create(s->t->device, &stream);
-    if (!status) status = yoke_alloc(s->t->device, bytes, &data);
-    if (!status) status = yoke_fill(stream, data, 0, bytes);
-    for (int i = 0; i <= times_to_sum(n) && !status; i++) {
+    for (int i = 0; i <= times_to_sum(n); i++) {
         const uint64_t begun = yokei_now_ns();
-        status = yokei_ranks_sum(comm, data, n, YOKE_F32, stream);
-        if (!status) status = yoke_stream_sync(stream);
+        YOKE_TRY(yokei_ranks_sum(comm, m->data, n, YOKE_F32, m->stream));
+        YOKE_TRY(yoke_stream_sync(m->stream));
         if (i > 0) *seconds_out = fmin(*seconds_out, (double)(yokei_now_ns() - begun) * 1e-9);
     }
-    if (data) yoke_free(s->t->device, data);
-    if (stream) yoke_stream_destroy(stream);
-    return status;
+    return YOKE_OK;
 }
 
 yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *used, int64_t n,
@@ -244,17 +261,20 @@ yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *
     const struct yokei_mesh *m = &s->mesh;
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     const int64_t some = YOKE_MIN(n, MOST_SUMMED);
-    double mine = 0, *all = calloc((size_t)s->n_ranks, sizeof *all);
+    struct sums sums = { 0 };
+    double mine = 0;
     yoke_comm *comm = NULL;
-    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     config.name = "measuring sums";
-    yoke_status status = yoke_comm_split(
-        s->comm, used[m->d] ? yokei_mesh_rank(m, 0, m->s, m->t) : YOKE_NO_COLOR, m->d, &config, &comm);
-    if (!status && comm) status = time_sums(s, comm, some, &mine);
-    if (!status) status = yokei_ranks_gather(&c, &mine, 1, all);
+    yoke_status status = yokei_ranks_all_well(&c, open_sums(s, used[m->d], some, &sums));
+    if (!status)
+        status = yoke_comm_split(s->comm, used[m->d] ? yokei_mesh_rank(m, 0, m->s, m->t) : YOKE_NO_COLOR,
+                                 m->d, &config, &comm);
+    if (!status && comm) status = time_sums(&sums, comm, some, &mine);
+    if (!status) status = yokei_ranks_gather(&c, &mine, 1, sums.all);
     *seconds_out = 0;
-    for (int r = 0; r < s->n_ranks; r++) *seconds_out = fmax(*seconds_out, all[r] * (double)n / (double)some);
-    free(all);
+    for (int r = 0; r < s->n_ranks && !status; r++)
+        *seconds_out = fmax(*seconds_out, sums.all[r] * (double)n / (double)some);
+    close_sums(s, &sums);
     if (comm && !status) status = yoke_comm_destroy(comm);
     return status;
 }

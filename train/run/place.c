@@ -36,15 +36,16 @@ static yoke_status gather_devices(struct yokei_run_state *s)
     enum { TEXT = sizeof s->ranks->device / sizeof(double), WORDS };
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     const char *spec = yoke_device_info(s->t->device)->spec;
-    double mine[WORDS] = { 0 };
-    struct yokei_topology topology;
-    YOKE_TRY(yokei_topology(&topology));
+    double mine[WORDS] = { 0 }, *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
+    struct yokei_topology topology = { 0 };
+    if (!all)
+        return yokei_ranks_revoke(&c,
+                                  yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
+    yoke_status status = yokei_topology(&topology);
     mine[TEXT] = YOKE_MIN(omp_get_max_threads(),
                           topology.n_cores); /* the same number as in the host backend */
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
-    double *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
-    yoke_status status = yokei_ranks_gather(&c, mine, WORDS, all);
+    if (!status) status = yokei_ranks_gather(&c, mine, WORDS, all);
     for (int r = 0; r < s->n_ranks && !status; r++) {
         memcpy(s->ranks[r].device, all + (size_t)r * WORDS, sizeof s->ranks[r].device);
         s->ranks[r].device[sizeof s->ranks[r].device - 1] = 0;
@@ -112,8 +113,10 @@ static yoke_status split_both(const struct yokei_run_state *s, const char *what,
 static yoke_status order_ranks(struct yokei_run_state *s)
 {
     int *from = malloc((size_t)s->n_ranks * sizeof *from), place = 0;
+    const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
     bool moved = false;
-    if (!from) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    YOKE_TRY(yokei_ranks_all_well(
+        &ranks, from ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks)));
     for (int r = 0; r < s->n_ranks; r++) {
         int at = r;
         for (; at > 0 && comes_before(s, r, from[at - 1]); at--) from[at] = from[at - 1];
@@ -125,8 +128,7 @@ static yoke_status order_ranks(struct yokei_run_state *s)
     }
     yoke_status status = moved ? reorder(s, from) : YOKE_OK;
     free(from);
-    YOKE_TRY(yokei_ranks_all_well(&(struct yoke_trainer_config){ .comm = s->comm, .control = s->control },
-                                  status));
+    YOKE_TRY(yokei_ranks_all_well(&ranks, status));
     if (!moved) return YOKE_OK;
     YOKE_TRY(split_both(s, "placed", 0, place, s->job.ordered));
     s->job.comm = s->comm = s->job.ordered[0];
@@ -171,7 +173,9 @@ static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work,
     const struct yoke_trainer_config c = { .comm = s->comm, .control = s->control };
     uint64_t units[WORDS];
     double said[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
+    if (!all)
+        return yokei_ranks_revoke(&c,
+                                  yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
     if (yokei_bound_units(units)) memset(units, 0, sizeof units);
     memcpy(said, units, sizeof units);
     const yoke_status status = yokei_ranks_gather(&c, said, WORDS, all);
@@ -296,7 +300,11 @@ yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine)
         free(all);
         return mine;
     }
-    if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->job.n_ranks);
+    if (!all) {
+        /* the other ranks wait there without a time limit */
+        yoke_comm_abort(s->job.end, "no host memory for the end of the run");
+        return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->job.n_ranks);
+    }
     yoke_status status = yoke_all_gather(&said, all, 1, YOKE_F64, s->job.end, NULL);
     for (int r = 0; r < s->job.n_ranks && !status && !mine; r++)
         if (all[r] > 0)

@@ -12,6 +12,15 @@ void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n
     *n_ranks_out = config->comm ? yoke_comm_size(config->comm) : 1;
 }
 
+yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_status mine)
+{
+    struct yokei_error text;
+    yokei_error_save(&text);
+    if (mine && config->control) yoke_comm_abort(config->control, text.text);
+    yokei_error_restore(&text);
+    return mine;
+}
+
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n,
                                double *all)
 {
@@ -33,7 +42,7 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
     yokei_ranks(config, &rank, &n_ranks);
     double mine = (double)(hash >> 12),
            *all = calloc((size_t)n_ranks, sizeof *all); /* 52 bits are exact in a double */
-    if (!all) return yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory");
+    if (!all) return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "comparing ranks: no host memory"));
     yoke_status status = yokei_ranks_gather(config, &mine, 1, all);
     for (int r = 0; r < n_ranks && !status; r++) {
         const struct yokei_mesh at = mesh ? yokei_mesh_at(mesh, r) : (struct yokei_mesh){ 0 };
@@ -44,6 +53,11 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
     return status;
 }
 
+/* The error that all ranks have, by the last call of yokei_ranks_all_well in this thread. */
+static _Thread_local char shared_error[640];
+
+bool yokei_ranks_alike(void) { return shared_error[0] && strstr(yoke_last_error(), shared_error); }
+
 yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine)
 {
     enum { TEXT = 512 / sizeof(double), WORDS = TEXT + 1 };
@@ -51,7 +65,9 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
     yokei_ranks(config, &rank, &n_ranks);
     if (n_ranks == 1) return mine;
     double said[WORDS] = { 0 }, *all = calloc((size_t)n_ranks * WORDS, sizeof *all);
-    if (!all) return yoke_fail(YOKE_ENOMEM, "no host memory for %d ranks", n_ranks);
+    if (!all)
+        return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "no host memory for the words of %d ranks",
+                                                    n_ranks));
     said[0] = (double)mine;
     char text[TEXT * sizeof(double)] = "";
     if (mine) yokei_text(text, sizeof text, "%s", yoke_last_error());
@@ -61,7 +77,9 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
         const double *his = all + (size_t)r * WORDS;
         memcpy(text, his + 1, sizeof text);
         text[sizeof text - 1] = 0;
-        if (his[0] > 0) status = yoke_fail((yoke_status)his[0], "rank %d: %s", r, text);
+        if (his[0] <= 0) continue;
+        status = yoke_fail((yoke_status)his[0], "rank %d: %s", r, text);
+        yokei_text(shared_error, sizeof shared_error, "%s", yoke_last_error());
     }
     free(all);
     return status;
@@ -380,6 +398,18 @@ void yokei_groups_destroy(struct yokei_groups *g)
         if (g->ties[i]) yoke_comm_destroy(g->ties[i]);
     free(g->ties);
     memset(g, 0, sizeof *g);
+}
+
+bool yokei_groups_revoke(struct yokei_groups *g, const char *why)
+{
+    yoke_comm *all[N_GROUPS];
+    bool any = false;
+    list_groups(g, all);
+    for (int i = 0; i < N_GROUPS; i++)
+        if (all[i]) any = !yoke_comm_abort(all[i], why);
+    for (int i = 0; i < g->n_ties; i++)
+        if (g->ties[i]) any = !yoke_comm_abort(g->ties[i], why);
+    return any;
 }
 
 yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_trainer_config *config)

@@ -55,6 +55,18 @@ static void destroy(yoke_trainer *t)
     free(t);
 }
 
+/* Whether this rank has an error that the other ranks do not have. They may wait for it. */
+static bool is_alone(yoke_status status) { return status == YOKE_ENOMEM && !yokei_ranks_alike(); }
+
+void yokei_trainer_revoke(yoke_trainer *t, yoke_status status)
+{
+    struct yokei_error text;
+    if (!is_alone(status)) return;
+    yokei_error_save(&text);
+    if (yokei_groups_revoke(&t->groups, text.text)) yokei_ranks_revoke(&t->config, status);
+    yokei_error_restore(&text);
+}
+
 yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
                                 const struct yoke_trainer_config *config, yoke_trainer **trainer_out)
 {
@@ -62,7 +74,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     if (!model || !device || !config || !trainer_out)
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_create: a pointer is null");
     struct yoke_trainer *t = calloc(1, sizeof *t);
-    if (!t) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory");
+    if (!t) return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory"));
     t->config = *config;
     t->device = device;
     t->model = (yoke_model *)(uintptr_t)model; /* only the model's count of users is written */
@@ -70,14 +82,14 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
-    YOKE_TRY_GOTO(t->memory ? YOKE_OK
-                            : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks),
-                  destroy_trainer);
-    YOKE_TRY_GOTO(yokei_memory_gather(&t->config, device, &t->plan, t->memory), destroy_trainer);
+    status = t->memory ? yokei_memory_gather(&t->config, device, &t->plan, t->memory)
+                       : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);
+    if (is_alone(status)) yokei_ranks_revoke(config, status);
+    YOKE_TRY_GOTO(status, destroy_trainer);
     YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
     t->config.shares = NULL;
     t->config.schedule = NULL;
-    YOKE_TRY_GOTO(allocate(t), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_ranks_all_well(&t->config, allocate(t)), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
     YOKE_TRY_GOTO(yokei_timing_create(t), destroy_trainer);
@@ -90,9 +102,11 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     *trainer_out = t;
     return YOKE_OK;
 destroy_trainer:
+    yokei_trainer_revoke(t, status);
     destroy(t);
     return status;
 free_trainer:
+    if (is_alone(status)) yokei_ranks_revoke(config, status);
     free(t);
     return status;
 }
