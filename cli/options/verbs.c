@@ -89,9 +89,9 @@ const struct
                              "yoke bench kernels --op layernorm_backward --size 'N=4096 C=1024,N=512 C=1024'",
                   .description =
                       "A line for each operation, type and size: the median time, GFLOP/s and GB/s of the operations and the least bytes that it states, and %limit: the share "
-                      "of the time that no implementation goes below, the larger of operations / peak and bytes / rate, both measured in the same run. On CPUs the peak is that "
-                      "of the vector units and the rate that of triads of all threads over as many bytes (in turn with the line; small ones stay in caches); elsewhere those "
-                      "of the best product and of copies inside the device. `by` says which of the two decides.\n\n"
+                      "of the limit, which is the larger of operations / peak and bytes / rate. Both are measured in the same run. The peak is the speed of the device's "
+                      "fastest square product. On CPUs the rate is that of triads of all threads over as many bytes (in turn with the line; small ones stay in caches). Elsewhere it is that "
+                      "of copies inside the device. `by` says which of the two decides.\n\n"
                       "Each line is held to the float64 reference first, by the bounds of yoke verify, at its own shape; at a shorter one (fewer rows, marked *) where that would "
                       "take long. error/bound above 1 is WRONG: such a line has no speed, and the exit code is 17. The variant is the one that ran; YOKE_TUNE_FILE=off shows the "
                       "built-in rules.\n\n"
@@ -104,8 +104,8 @@ const struct
                              "yoke bench gemm --device opencl:0 --format csv",
                   .description =
                       "Each product is checked against the reference first: a wrong result prints no speed. All sides use the "
-                      "same threads and are measured in turn; medians count. %limit is the share of the fastest rate that "
-                      "this device was seen to reach in the run.",
+                      "same threads and are measured in turn; medians count. %limit is the share of the device's peak, which "
+                      "is the speed of Yoke's fastest square product of the type, measured in the same run.",
                   .run = cli_bench_gemm },
                 { "bench collectives", CLI_BENCH_COLLECTIVES, .ranks = true,
                   .summary = "Measure collectives by size, with MPI's beside them",
@@ -227,19 +227,19 @@ const struct
                   .run = cli_tokenize },
                 { "ckpt ls", CLI_CKPT_LS, .arguments = "DIR", .summary = "List the checkpoints of a folder",
                   .example = "yoke ckpt ls checkpoints\nyoke ckpt ls checkpoints --json",
-                  .description =
-                      "A line for each step-… folder: step, tokens, size, and whether it is complete: its manifest is in order, and all its files "
-                      "are there with the right sizes. Checksums of tensors are left to yoke ckpt verify. What a save that was killed left behind is "
-                      "listed as leftover; the next save removes it.\n\n"
-                      "JSON: schema (1), folder, newest (a name or null), checkpoints [{name, step, state (complete, incomplete, leftover), tokens, bytes, "
-                      "seconds, why}].",
+                  .description = "A line for each step-… folder: step, tokens, size, and whether it is complete: its manifest is in order, and all its files "
+                                 "are there with the right sizes. Checksums of tensors are left to yoke ckpt verify. What a save that was killed left behind is "
+                                 "listed as leftover; the next save removes it.\n\n"
+                                 "JSON: schema (1), folder, newest (a name or null), checkpoints [{name, step, state (complete, incomplete, leftover), tokens, bytes, "
+                                 "seconds, why}].",
                   .run = cli_ckpt_ls },
                 { "ckpt show", CLI_CKPT_SHOW, .arguments = "CKPT|DIR",
                   .summary = "Show what a checkpoint holds",
                   .example = "yoke ckpt show checkpoints                 # the newest complete one\n"
                              "yoke ckpt show checkpoints/step-0000100 --json",
-                  .description = "Step, tokens, position in the data, loss scale, model, plan and layout, files and tensors. --json prints the manifest as it "
-                                 "stands in checkpoint.json (docs/CHECKPOINTS.md). Exit code 11 where there is no checkpoint, or its manifest is damaged.",
+                  .description =
+                      "Step, tokens, position in the data, loss scale, model, plan and layout, files and tensors. --json prints the manifest as it "
+                      "stands in checkpoint.json (docs/CHECKPOINTS.md). Exit code 11 where there is no checkpoint, or its manifest is damaged.",
                   .run = cli_ckpt_show },
                 { "ckpt verify", CLI_CKPT_VERIFY, .arguments = "CKPT|DIR",
                   .summary = "Check every byte of a checkpoint",
