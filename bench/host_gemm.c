@@ -236,7 +236,8 @@ static void fill(int i, yoke_dtype dtype, int64_t n, uint32_t seed)
     }
 }
 
-static void reserve(const struct product *p)
+/* Returns the operations of the product, as Yoke counts them. */
+static double reserve(const struct product *p)
 {
     const size_t in = yoke_dtype_bytes(p->dtype), out = p->gradient ? 4 : in;
     const size_t bytes[] = { (size_t)(p->M * p->K) * in, (size_t)(p->K * p->N) * in,
@@ -251,6 +252,7 @@ static void reserve(const struct product *p)
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(yoke_gemm_can(bench.device, &args, &cost));
     CHECK(yoke_stream_reserve(bench.stream, cost.scratch_bytes));
+    return cost.flops;
 }
 
 /* ---- measuring ---- */
@@ -272,7 +274,7 @@ static void measure(const struct product *p)
     for (int i = 0; i < bench.n_words; i++)
         if (!strstr(p->name, bench.words[i])) return;
     static double mine[MOST_ROUNDS], theirs[MOST_ROUNDS], ratio[MOST_ROUNDS];
-    reserve(p);
+    const double flops = 1e-9 * reserve(p);
     fill(0, p->dtype, p->M * p->K, 1);
     fill(1, p->dtype, p->K * p->N, 2);
     const bool direct = prepare_onednn(p);
@@ -290,7 +292,6 @@ static void measure(const struct product *p)
     }
     start_c(p);
     take_turns(p, direct, mine, theirs, ratio);
-    const double flops = 2e-9 * (double)p->M * (double)p->N * (double)p->K;
     printf("%-44s %7.0f", p->name, flops / yokei_median(mine, bench.rounds));
     if (direct) {
         /* the arrays are sorted now */

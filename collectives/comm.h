@@ -252,10 +252,17 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
  * the caller's.
  */
 void yokei_comm_record(const yoke_comm *comm);
-/** Whether yoke_mpi_stop did not call MPI_Finalize, or gave up waiting for it. */
-bool yokei_finalize_was_left(void);
 /** The configuration that a communicator made from this one inherits. */
 struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *name);
+/**
+ * If *value is 0, read the environment variable into it: a whole number of at least `least`. An unset
+ * variable leaves 0. YOKE_ECONFIG if the text is not such a number.
+ */
+yoke_status yokei_read_number(const char *variable, int64_t least, int64_t *value);
+
+/* ---- start_stop.c ---- */
+/** Whether yoke_mpi_stop did not call MPI_Finalize, or gave up waiting for it. */
+bool yokei_finalize_was_left(void);
 
 /* ---- setup.c: what the ranks tell each other when a communicator is made ---- */
 /**

@@ -49,15 +49,17 @@ void yokei_op_free(struct yokei_op *op);
 yoke_status yokei_submit(struct yokei_op *op);
 /** Work on all operations of all communicators once. Returns whether anything moved. The lock is held. */
 bool yokei_progress(void);
+/** End every operation of the communicator with its sticky error. The lock is held. */
+void yokei_end_all(yoke_comm *comm);
+/** The communicator's sticky error, which is also written to the thread's error text. */
+yoke_status yokei_sticky(yoke_comm *comm);
+
+/* ---- wait.c ---- */
 /**
  * Work until all these operations have ended, and return them to the list. Returns the first error. The lock
  * is not held.
  */
 yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops);
-/** End every operation of the communicator with its sticky error. The lock is held. */
-void yokei_end_all(yoke_comm *comm);
-/** The communicator's sticky error, which is also written to the thread's error text. */
-yoke_status yokei_sticky(yoke_comm *comm);
 
 /* ---- plan.c: chooses the algorithm and the chunks ---- */
 /**

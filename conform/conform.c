@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sweep over ops, types and variants, which makes the lines of results. */
+#include "conform/problem.h"
 #include "conform/trial.h"
 
 #include <string.h>
@@ -8,22 +9,14 @@
 static const struct conform_row *const rows[YOKE_N_OPS] = { YOKE_ALL_OPS(ROW) };
 #undef ROW
 
-/* The families, by name, and their ops. */
+/* The families, by name, and their ops as a mask of bits. */
+#define BIT(op) | (uint64_t)1 << YOKE_OP_##op
+#define FAMILY(family, OPS, with) { #family, 0 OPS(BIT) },
 static const struct {
     const char *name;
-    enum yoke_op_id first, last;
-} families[] = {
-    { "gemm", YOKE_OP_gemm, YOKE_OP_bias_backward },
-    { "norm", YOKE_OP_layernorm_forward, YOKE_OP_rmsnorm_backward },
-    { "act", YOKE_OP_gelu_forward, YOKE_OP_swiglu_backward },
-    { "attention", YOKE_OP_attention_forward, YOKE_OP_attention_backward },
-    { "embed", YOKE_OP_embed_forward, YOKE_OP_embed_backward },
-    { "loss", YOKE_OP_xent_forward, YOKE_OP_xent_join },
-    { "optim", YOKE_OP_adamw, YOKE_OP_grad_norm },
-    { "cast", YOKE_OP_cast, YOKE_OP_cast },
-    { "elementwise", YOKE_OP_add, YOKE_OP_dropout },
-    { "rope", YOKE_OP_rope, YOKE_OP_rope },
-};
+    uint64_t ops;
+} families[] = { YOKE_FAMILIES(FAMILY, ) };
+_Static_assert(YOKE_N_OPS <= 64, "the masks of the families have too few bits");
 
 /* Numbers of random cases for each line, in addition to the cases of the row's table. */
 enum { RANDOM_CASES = 3, RANDOM_CASES_FULL = 60 };
@@ -51,8 +44,7 @@ bool conform_selected(const struct conform_options *options, enum yoke_op_id op)
     /* A case number belongs to one op, even if a family has the same name. */
     if (options->only_case && op_named(options->op)) return false;
     for (size_t i = 0; i < YOKE_COUNT(families); i++)
-        if (!strcmp(options->op, families[i].name) && families[i].first <= op && op <= families[i].last)
-            return true;
+        if (!strcmp(options->op, families[i].name) && families[i].ops >> op & 1) return true;
     return false;
 }
 
@@ -201,37 +193,14 @@ static bool compiles_at_run_time(const yoke_device *device)
     return strcmp(backend, "host") && strcmp(backend, "reference");
 }
 
-/*
- * Whether the lanes (threads of a warp) of an op compute a sum together. In other ops 64 lanes do the same as
- * 32 lanes, so only 32 are run.
- */
-static bool do_lanes_meet(enum yoke_op_id op)
-{
-    switch (op) {
-    case YOKE_OP_add:
-    case YOKE_OP_scale:
-    case YOKE_OP_dropout:
-    case YOKE_OP_gelu_forward:
-    case YOKE_OP_gelu_backward:
-    case YOKE_OP_gelu_erf_forward:
-    case YOKE_OP_gelu_erf_backward:
-    case YOKE_OP_swiglu_forward:
-    case YOKE_OP_swiglu_backward:
-    case YOKE_OP_rope:
-    case YOKE_OP_cast:
-    case YOKE_OP_adamw:
-    case YOKE_OP_embed_forward: return false;
-    default: return true;
-    }
-}
-
 static const char chosen[] =
     "(chosen)"; /* the line of the variant that the device chooses by shape, type and tuning file */
 
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
- * are compiled at run time and the options ask for nothing more, every variant runs in f32 (except as
- * do_lanes_meet says). In each other type only the first variant runs that is offered.
+ * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
+ * type only the first variant runs that is offered. If an op sums no rows, its lanes (threads of a warp)
+ * compute nothing together. 64 lanes then do the same as 32 lanes, so only 32 are run.
  */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
@@ -239,7 +208,8 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
     const char *const wanted = run->options.variant, *const name = yokei_op_names[op];
     const bool first_only = compiles_at_run_time(device) && run->trial.dtype != YOKE_F32 && !run->options.full
                             && !wanted && !run->options.dtype;
-    const bool skips_64 = compiles_at_run_time(device) && !run->options.full && !wanted && !do_lanes_meet(op);
+    const bool skips_64 = compiles_at_run_time(device) && !run->options.full && !wanted
+                          && !conform_sizes_of(op)->sums;
     enum conform_verdict verdict = CONFORM_SKIP;
     const char *variant;
     int n = 0;

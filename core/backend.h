@@ -17,19 +17,7 @@
 
 #define YOKE_BACKEND_ABI 1
 
-/* ---- the ops of all families; each is listed once, in its family's header ---- */
-#define YOKE_ALL_OPS(OP)     \
-    YOKE_GEMM_OPS(OP)        \
-    YOKE_NORM_OPS(OP)        \
-    YOKE_ACT_OPS(OP)         \
-    YOKE_ATTENTION_OPS(OP)   \
-    YOKE_EMBED_OPS(OP)       \
-    YOKE_LOSS_OPS(OP)        \
-    YOKE_OPTIM_OPS(OP)       \
-    YOKE_CAST_OPS(OP)        \
-    YOKE_ELEMENTWISE_OPS(OP) \
-    YOKE_ROPE_OPS(OP)
-
+/* ---- ops; include/yoke/ops/families.h lists the families, and a family's header lists its ops ---- */
 #define YOKE_OP_ID(op) YOKE_OP_##op,
 enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
 #undef YOKE_OP_ID
@@ -38,46 +26,24 @@ enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
 extern const char *const yokei_op_names[YOKE_N_OPS];
 
 /**
- * One op of a backend. `can` looks at types and shapes only, and fills cost->scratch_bytes, flops and bytes.
- * If the backend does not offer the op for them, `can` fails with YOKE_EUNSUPPORTED and gives the reason in
- * the error text. `run` issues the op to the stream.
+ * One op of a backend. `can` looks at types and shapes only. If the backend does not offer the op for them,
+ * `can` fails with YOKE_EUNSUPPORTED and gives the reason in the error text. If the op needs scratch memory,
+ * `can` writes the number of bytes to *scratch_bytes_out, which core has set to 0. core itself counts the
+ * op's arithmetic operations and the bytes that it moves (core/ops). `run` issues the op to the stream.
  */
 #define YOKE_OP_SLOT(op)                                                                   \
     struct {                                                                               \
         yoke_status (*can)(const yoke_device *device, const struct yoke_##op##_args *args, \
-                           struct yoke_cost *cost);                                        \
+                           size_t *scratch_bytes_out);                                     \
         yoke_status (*run)(yoke_stream * stream, const struct yoke_##op##_args *args);     \
     } op;
-struct yoke_gemm_ops {
-    YOKE_GEMM_OPS(YOKE_OP_SLOT)
-};
-struct yoke_norm_ops {
-    YOKE_NORM_OPS(YOKE_OP_SLOT)
-};
-struct yoke_act_ops {
-    YOKE_ACT_OPS(YOKE_OP_SLOT)
-};
-struct yoke_attention_ops {
-    YOKE_ATTENTION_OPS(YOKE_OP_SLOT)
-};
-struct yoke_embed_ops {
-    YOKE_EMBED_OPS(YOKE_OP_SLOT)
-};
-struct yoke_loss_ops {
-    YOKE_LOSS_OPS(YOKE_OP_SLOT)
-};
-struct yoke_optim_ops {
-    YOKE_OPTIM_OPS(YOKE_OP_SLOT)
-};
-struct yoke_cast_ops {
-    YOKE_CAST_OPS(YOKE_OP_SLOT)
-};
-struct yoke_elementwise_ops {
-    YOKE_ELEMENTWISE_OPS(YOKE_OP_SLOT)
-};
-struct yoke_rope_ops {
-    YOKE_ROPE_OPS(YOKE_OP_SLOT)
-};
+/** The ops of a family: struct yoke_norm_ops has a member for each op of the family norm. */
+#define YOKE_FAMILY_STRUCT(family, OPS, with) \
+    struct yoke_##family##_ops {              \
+        OPS(YOKE_OP_SLOT)                     \
+    };
+YOKE_FAMILIES(YOKE_FAMILY_STRUCT, )
+#undef YOKE_FAMILY_STRUCT
 #undef YOKE_OP_SLOT
 
 /*
@@ -88,11 +54,23 @@ struct yoke_rope_ops {
  *   const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(SLOT) };
  *       with  #define SLOT(op) YOKE_OP_ENTRY(host, op)
  */
-#define YOKE_OP_FUNCTIONS(backend, op)                                                            \
-    static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, \
-                                            struct yoke_cost *);                                  \
+#define YOKE_OP_FUNCTIONS(backend, op)                                                                       \
+    static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, size_t *); \
     static yoke_status backend##_##op##_run(yoke_stream *, const struct yoke_##op##_args *);
 #define YOKE_OP_ENTRY(backend, op) .op = { backend##_##op##_can, backend##_##op##_run },
+
+/*
+ * The tables of all families have one prefix, such as host_ in host_norm_ops. YOKE_DECLARE_TABLES(host_)
+ * declares them. YOKE_TABLES(host_) puts them into the backend's struct yoke_backend: .norm = &host_norm_ops,
+ * and so on.
+ */
+#define YOKE_DECLARE_TABLES(prefix) YOKE_FAMILIES(YOKE_DECLARE_TABLE, prefix)
+#define YOKE_DECLARE_TABLE(family, OPS, prefix) extern const struct yoke_##family##_ops prefix##family##_ops;
+#define YOKE_TABLES(prefix) YOKE_FAMILIES(YOKE_TABLE, prefix)
+#define YOKE_TABLE(family, OPS, prefix) .family = &prefix##family##_ops,
+/** The members .norm and so on of struct yoke_backend, and of other structs with the same tables. */
+#define YOKE_TABLE_MEMBERS YOKE_FAMILIES(YOKE_TABLE_MEMBER, )
+#define YOKE_TABLE_MEMBER(family, OPS, with) const struct yoke_##family##_ops *family;
 
 /** The result of a probe. A probe runs in a child process, so it may crash or hang without harm. */
 struct yoke_probe {
@@ -153,16 +131,7 @@ struct yoke_backend {
     const struct yoke_device_ops *device;
     const struct yoke_memory_ops *memory;
     const struct yoke_stream_ops *stream;
-    const struct yoke_gemm_ops *gemm;
-    const struct yoke_norm_ops *norm;
-    const struct yoke_act_ops *act;
-    const struct yoke_attention_ops *attention;
-    const struct yoke_embed_ops *embed;
-    const struct yoke_loss_ops *loss;
-    const struct yoke_optim_ops *optim;
-    const struct yoke_cast_ops *cast;
-    const struct yoke_elementwise_ops *elementwise;
-    const struct yoke_rope_ops *rope;
+    YOKE_TABLE_MEMBERS
 };
 
 struct yoke_device {

@@ -5,6 +5,6 @@ yokeinclude_HEADERS += include/yoke/algorithms.h include/yoke/comm.h include/yok
 endif
 yokeopsincludedir = $(includedir)/yoke/ops
 yokeopsinclude_HEADERS = \
-	include/yoke/ops/act.h include/yoke/ops/attention.h include/yoke/ops/cast.h include/yoke/ops/common.h \
+	include/yoke/ops/act.h include/yoke/ops/attention.h include/yoke/ops/cast.h include/yoke/ops/common.h include/yoke/ops/families.h \
 	include/yoke/ops/rope.h include/yoke/ops/elementwise.h include/yoke/ops/embed.h include/yoke/ops/gemm.h include/yoke/ops/loss.h \
 	include/yoke/ops/norm.h include/yoke/ops/optim.h

@@ -20,7 +20,7 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/run/balance.c train/run/choice.c train/run/choice.h train/run/choice_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/corpus.c train/run/evaluate.c train/run/forecast.c \
 	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure.c train/run/metrics.c \
-	train/run/metrics.h train/run/optimizer_shards.c train/run/peak.c train/run/peak.h train/run/place.c \
+	train/run/metrics.h train/run/optimizer_shards.c train/run/place.c \
 	train/run/rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/telemetry.c
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \

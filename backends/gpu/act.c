@@ -6,10 +6,10 @@
 YOKE_ACT_OPS(FUNCTIONS)
 
 static yoke_status gpu_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *args,
-                                        struct yoke_cost *cost)
+                                        size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_gelu_forward, args->dtype, args->n, 26, 2, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_gelu_forward, args->dtype);
 }
 
 static yoke_status gpu_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *args)
@@ -19,10 +19,11 @@ static yoke_status gpu_gelu_forward_run(yoke_stream *stream, const struct yoke_g
 }
 
 static yoke_status gpu_gelu_backward_can(const yoke_device *device,
-                                         const struct yoke_gelu_backward_args *args, struct yoke_cost *cost)
+                                         const struct yoke_gelu_backward_args *args,
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_gelu_backward, args->dtype, args->n, 36, 3, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_gelu_backward, args->dtype);
 }
 
 static yoke_status gpu_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *args)
@@ -33,10 +34,10 @@ static yoke_status gpu_gelu_backward_run(yoke_stream *stream, const struct yoke_
 
 static yoke_status gpu_gelu_erf_forward_can(const yoke_device *device,
                                             const struct yoke_gelu_erf_forward_args *args,
-                                            struct yoke_cost *cost)
+                                            size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_gelu_erf_forward, args->dtype, args->n, 40, 2, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_gelu_erf_forward, args->dtype);
 }
 
 static yoke_status gpu_gelu_erf_forward_run(yoke_stream *stream,
@@ -48,10 +49,10 @@ static yoke_status gpu_gelu_erf_forward_run(yoke_stream *stream,
 
 static yoke_status gpu_gelu_erf_backward_can(const yoke_device *device,
                                              const struct yoke_gelu_erf_backward_args *args,
-                                             struct yoke_cost *cost)
+                                             size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_gelu_erf_backward, args->dtype, args->n, 44, 3, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_gelu_erf_backward, args->dtype);
 }
 
 static yoke_status gpu_gelu_erf_backward_run(yoke_stream *stream,
@@ -62,10 +63,11 @@ static yoke_status gpu_gelu_erf_backward_run(yoke_stream *stream,
 }
 
 static yoke_status gpu_swiglu_forward_can(const yoke_device *device,
-                                          const struct yoke_swiglu_forward_args *args, struct yoke_cost *cost)
+                                          const struct yoke_swiglu_forward_args *args,
+                                          size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_swiglu_forward, args->dtype, args->N * args->F, 26, 3, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_swiglu_forward, args->dtype);
 }
 
 static yoke_status gpu_swiglu_forward_run(yoke_stream *stream, const struct yoke_swiglu_forward_args *args)
@@ -84,10 +86,10 @@ static yoke_status gpu_swiglu_forward_run(yoke_stream *stream, const struct yoke
 
 static yoke_status gpu_swiglu_backward_can(const yoke_device *device,
                                            const struct yoke_swiglu_backward_args *args,
-                                           struct yoke_cost *cost)
+                                           size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_swiglu_backward, args->dtype, args->N * args->F, 36, 5, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_swiglu_backward, args->dtype);
 }
 
 static yoke_status gpu_swiglu_backward_run(yoke_stream *stream, const struct yoke_swiglu_backward_args *args)

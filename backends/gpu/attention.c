@@ -225,12 +225,6 @@ static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dty
     return YOKE_OK;
 }
 
-/* The number of pairs of query and key. A causal mask halves it. */
-static double score_count(int64_t B, int64_t T, int64_t H, bool causal)
-{
-    return (double)B * (double)H * (double)T * (causal ? ((double)T + 1) / 2 : (double)T);
-}
-
 /** Make the panels of one tensor for the heads [first, first + n). Either target may be NULL. */
 static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program, const struct body *body,
                         const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first,
@@ -253,17 +247,12 @@ static struct shape forward_shape(const struct body *body, const struct yoke_att
 
 static yoke_status gpu_attention_forward_can(const yoke_device *device,
                                              const struct yoke_attention_forward_args *args,
-                                             struct yoke_cost *cost)
+                                             size_t *scratch_bytes_out)
 {
     YOKE_TRY(check(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
-    double scores = score_count(args->B, args->T, args->H, args->causal),
-           in = (double)yoke_dtype_bytes(args->dtype);
-    cost->flops = 4.0 * scores * (double)args->D;
-    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 2.0
-                  * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
         const struct body *body = CHOOSE(device, attention_forward, args);
-        cost->scratch_bytes = sizeof(float) * (size_t)forward_shape(body, args).floats;
+        *scratch_bytes_out = sizeof(float) * (size_t)forward_shape(body, args).floats;
     }
     return YOKE_OK;
 }
@@ -335,17 +324,12 @@ static struct shape backward_shape(const struct body *body, const struct yoke_at
 
 static yoke_status gpu_attention_backward_can(const yoke_device *device,
                                               const struct yoke_attention_backward_args *args,
-                                              struct yoke_cost *cost)
+                                              size_t *scratch_bytes_out)
 {
     YOKE_TRY(check(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
-    double scores = score_count(args->B, args->T, args->H, args->causal),
-           in = (double)yoke_dtype_bytes(args->dtype);
-    cost->flops = 10.0 * scores * (double)args->D;
-    cost->bytes = in * (double)args->B * (double)args->T * (double)args->D * 4.0
-                  * ((double)args->H + (double)args->Hkv);
     if (args->B && args->T && args->H && args->D) {
         const struct body *body = CHOOSE(device, attention_backward, args);
-        cost->scratch_bytes = sizeof(float) * (size_t)backward_shape(body, args).floats;
+        *scratch_bytes_out = sizeof(float) * (size_t)backward_shape(body, args).floats;
     }
     return YOKE_OK;
 }

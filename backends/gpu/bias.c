@@ -8,12 +8,10 @@ static size_t partial_bytes(const yoke_device *device, const struct yoke_bias_ba
 }
 
 yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
-                                        struct yoke_cost *cost)
+                                        size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_bias_backward, args->dtype));
-    cost->scratch_bytes = partial_bytes(device, args);
-    cost->flops = (double)args->N * (double)args->C;
-    cost->bytes = cost->flops * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)args->C;
+    *scratch_bytes_out = partial_bytes(device, args);
     return YOKE_OK;
 }
 

@@ -6,14 +6,11 @@
 YOKE_CAST_OPS(FUNCTIONS)
 
 static yoke_status gpu_cast_can(const yoke_device *device, const struct yoke_cast_args *args,
-                                struct yoke_cost *cost)
+                                size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_cast, args->from));
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_cast, args->to));
-    cost->flops = (double)args->n;
-    cost->bytes = (double)args->n * (double)(yoke_dtype_bytes(args->from) + yoke_dtype_bytes(args->to));
-    return YOKE_OK;
+    return yokei_gpu_check_dtype(YOKE_OP_cast, args->to);
 }
 
 static yoke_status gpu_cast_run(yoke_stream *stream, const struct yoke_cast_args *args)

@@ -8,20 +8,35 @@
 static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
 #define N_TYPES ((int)YOKE_COUNT(types))
 
-/* The types that the programs of a family take. */
-enum typing { SAME, ALL_PAIRS, OPTIM };
+/*
+ * The types that the programs of a family take. OWN: the family has a catalogue of its own. The gradient of a
+ * bias has programs of its own, as if it were a family.
+ */
+enum typing { OWN, SAME, ALL_PAIRS, OPTIM };
+#define TYPING_gemm OWN
+#define TYPING_norm SAME
+#define TYPING_act SAME
+#define TYPING_attention OWN
+#define TYPING_embed SAME
+#define TYPING_loss SAME
+#define TYPING_optim OPTIM
+#define TYPING_cast ALL_PAIRS
+#define TYPING_elementwise SAME
+#define TYPING_rope SAME
+
+#define FAMILY(family, OPS, with) { #family, TYPING_##family },
 static const struct {
     const char *family;
     enum typing typing;
-} families[] = {
-    { "norm", SAME }, { "act", SAME },  { "embed", SAME },     { "loss", SAME },   { "elementwise", SAME },
-    { "rope", SAME }, { "bias", SAME }, { "cast", ALL_PAIRS }, { "optim", OPTIM },
-};
+} families[] = { YOKE_FAMILIES(FAMILY, ){ "bias", SAME } };
 
 /** Type pair `index` of a family. Returns false past the last one. */
 static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *program)
 {
-    int n = typing == SAME ? N_TYPES : typing == ALL_PAIRS ? N_TYPES * N_TYPES : 2 * N_TYPES - 1;
+    static const int n_pairs[] = {
+        [OWN] = 0, [SAME] = N_TYPES, [ALL_PAIRS] = N_TYPES * N_TYPES, [OPTIM] = 2 * N_TYPES - 1
+    };
+    const int n = n_pairs[typing];
     if (index >= n) return false;
     int in = index % N_TYPES, out = 0;
     if (typing == ALL_PAIRS) out = index / N_TYPES;

@@ -6,10 +6,10 @@
 YOKE_ELEMENTWISE_OPS(FUNCTIONS)
 
 static yoke_status gpu_add_can(const yoke_device *device, const struct yoke_add_args *args,
-                               struct yoke_cost *cost)
+                               size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_add, args->dtype, args->n, 1, 3, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_add, args->dtype);
 }
 
 static yoke_status gpu_add_run(yoke_stream *stream, const struct yoke_add_args *args)
@@ -19,10 +19,10 @@ static yoke_status gpu_add_run(yoke_stream *stream, const struct yoke_add_args *
 }
 
 static yoke_status gpu_scale_can(const yoke_device *device, const struct yoke_scale_args *args,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_scale, args->dtype, args->n, 1, 2, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_scale, args->dtype);
 }
 
 static yoke_status gpu_scale_run(yoke_stream *stream, const struct yoke_scale_args *args)
@@ -32,11 +32,10 @@ static yoke_status gpu_scale_run(yoke_stream *stream, const struct yoke_scale_ar
 }
 
 static yoke_status gpu_dropout_can(const yoke_device *device, const struct yoke_dropout_args *args,
-                                   struct yoke_cost *cost)
+                                   size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_dropout, args->dtype, args->N * args->C, 2, args->residual ? 3 : 2,
-                             cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_dropout, args->dtype);
 }
 
 static yoke_status gpu_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *args)

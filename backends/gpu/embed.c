@@ -6,13 +6,11 @@
 YOKE_EMBED_OPS(FUNCTIONS)
 
 static yoke_status gpu_embed_forward_can(const yoke_device *device,
-                                         const struct yoke_embed_forward_args *args, struct yoke_cost *cost)
+                                         const struct yoke_embed_forward_args *args,
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype));
-    cost->flops = (double)args->N * (double)args->C;
-    cost->bytes = 3.0 * cost->flops * (double)yoke_dtype_bytes(args->dtype) + 4.0 * (double)args->N;
-    return YOKE_OK;
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype);
 }
 
 static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *args)
@@ -31,14 +29,11 @@ static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yoke_
 }
 
 static yoke_status gpu_embed_backward_can(const yoke_device *device,
-                                          const struct yoke_embed_backward_args *args, struct yoke_cost *cost)
+                                          const struct yoke_embed_backward_args *args,
+                                          size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype));
-    cost->flops = 2.0 * (double)args->N * (double)args->C;
-    cost->bytes = (double)args->N * (double)args->C * (double)(yoke_dtype_bytes(args->dtype) + 16)
-                  + 4.0 * (double)args->N;
-    return YOKE_OK;
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype);
 }
 
 /**

@@ -5,20 +5,11 @@
 
 #include "backends/gpu/launch.h"
 
-extern const struct yoke_gemm_ops yokei_gpu_gemm_ops;
-extern const struct yoke_norm_ops yokei_gpu_norm_ops;
-extern const struct yoke_act_ops yokei_gpu_act_ops;
-extern const struct yoke_attention_ops yokei_gpu_attention_ops;
-extern const struct yoke_embed_ops yokei_gpu_embed_ops;
-extern const struct yoke_loss_ops yokei_gpu_loss_ops;
-extern const struct yoke_optim_ops yokei_gpu_optim_ops;
-extern const struct yoke_cast_ops yokei_gpu_cast_ops;
-extern const struct yoke_elementwise_ops yokei_gpu_elementwise_ops;
-extern const struct yoke_rope_ops yokei_gpu_rope_ops;
+YOKE_DECLARE_TABLES(yokei_gpu_)
 
 /* The gradient of a bias is in bias.c. gemm.c puts it into its table. */
 yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
-                                        struct yoke_cost *cost);
+                                        size_t *scratch_bytes_out);
 yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *args);
 
 /* gemm.c and attention.c name their own variants: the name of variant `index`, or NULL past the last one. */

@@ -367,7 +367,7 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
 /* ---- the op ---- */
 
 static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
-                                struct yoke_cost *cost)
+                                size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_gemm, args->dtype));
     if (args->out_dtype != args->dtype && args->out_dtype != YOKE_F32)
@@ -375,17 +375,10 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
                          yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype),
                          yoke_dtype_name(args->dtype));
     const struct body *body = choose(device, args);
-    double products = (double)args->batch, in = (double)yoke_dtype_bytes(args->dtype);
     if (body->tile && !body->panels) {
         struct cut cut = cut_product(body, args);
-        cost->scratch_bytes = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
+        *scratch_bytes_out = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
     }
-    cost->flops = 2.0 * (double)args->M * (double)args->N * (double)args->K * products;
-    cost->bytes = in * (double)args->K
-                      * ((double)args->M * (args->stride_a ? products : 1)
-                         + (double)args->N * (args->stride_b ? products : 1))
-                  + (double)yoke_dtype_bytes(args->out_dtype) * (double)args->M * (double)args->N * products
-                        * (args->beta != 0 ? 2 : 1);
     return YOKE_OK;
 }
 

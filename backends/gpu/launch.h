@@ -107,12 +107,9 @@ struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device,
 int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
 
 /**
- * For ops that do the same to each of n elements. yokei_gpu_map_can is the op's `can`, for `flops` operations
- * per element and `arrays` arrays that are read or written. yokei_gpu_map_run launches the kernel of `family`
- * that has the op's name. The kernel gets the arguments (at most 8), then n and per_team.
+ * For ops that do the same to each of n elements. Launch the kernel of `family` that has the op's name. The
+ * kernel gets the arguments (at most 8), then n and per_team.
  */
-yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays,
-                              struct yoke_cost *cost);
 yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
                               int64_t n, const struct yokei_gpu_arg *args, int n_args);
 

@@ -6,13 +6,10 @@
 YOKE_LOSS_OPS(FUNCTIONS)
 
 static yoke_status gpu_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *args,
-                                        struct yoke_cost *cost)
+                                        size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_xent_forward, args->dtype));
-    cost->flops = 20.0 * (double)args->N * (double)args->V;
-    cost->bytes = (double)args->N * ((double)args->V * (double)yoke_dtype_bytes(args->dtype) + 16.0);
-    return YOKE_OK;
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_xent_forward, args->dtype);
 }
 
 static yoke_status gpu_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *args)
@@ -31,13 +28,11 @@ static yoke_status gpu_xent_forward_run(yoke_stream *stream, const struct yoke_x
 }
 
 static yoke_status gpu_xent_backward_can(const yoke_device *device,
-                                         const struct yoke_xent_backward_args *args, struct yoke_cost *cost)
+                                         const struct yoke_xent_backward_args *args,
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_xent_backward, args->dtype));
-    cost->flops = 20.0 * (double)args->N * (double)args->V;
-    cost->bytes = (double)args->N * (2.0 * (double)args->V * (double)yoke_dtype_bytes(args->dtype) + 8.0);
-    return YOKE_OK;
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_xent_backward, args->dtype);
 }
 
 static yoke_status gpu_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *args)
@@ -56,13 +51,10 @@ static yoke_status gpu_xent_backward_run(yoke_stream *stream, const struct yoke_
 }
 
 static yoke_status gpu_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *args,
-                                     struct yoke_cost *cost)
+                                     size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_xent_join, args->dtype));
-    cost->flops = 20.0 * (double)args->P * (double)args->N;
-    cost->bytes = (double)args->N * (8.0 * (double)args->P + 12.0);
-    return YOKE_OK;
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_xent_join, args->dtype);
 }
 
 static yoke_status gpu_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *args)

@@ -10,13 +10,10 @@ YOKE_NORM_OPS(FUNCTIONS)
 
 static yoke_status gpu_layernorm_forward_can(const yoke_device *device,
                                              const struct yoke_layernorm_forward_args *args,
-                                             struct yoke_cost *cost)
+                                             size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_forward, args->dtype));
-    double n = (double)args->N * (double)args->C;
-    cost->flops = 8.0 * n;
-    cost->bytes = 2.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)(args->N + args->C);
     return YOKE_OK;
 }
 
@@ -43,13 +40,10 @@ static yoke_status gpu_layernorm_forward_run(yoke_stream *stream,
 
 static yoke_status gpu_rmsnorm_forward_can(const yoke_device *device,
                                            const struct yoke_rmsnorm_forward_args *args,
-                                           struct yoke_cost *cost)
+                                           size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_forward, args->dtype));
-    double n = (double)args->N * (double)args->C;
-    cost->flops = 4.0 * n;
-    cost->bytes = 2.0 * n * (double)yoke_dtype_bytes(args->dtype) + 4.0 * (double)(args->N + args->C);
     return YOKE_OK;
 }
 
@@ -76,14 +70,10 @@ static size_t partial_bytes(const yoke_device *device, int64_t N, int64_t C, int
 
 static yoke_status gpu_layernorm_backward_can(const yoke_device *device,
                                               const struct yoke_layernorm_backward_args *args,
-                                              struct yoke_cost *cost)
+                                              size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
-    double n = (double)args->N * (double)args->C;
-    cost->scratch_bytes = partial_bytes(device, args->N, args->C, 2);
-    cost->flops = 14.0 * n;
-    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 8.0 * (double)args->N
-                  + 20.0 * (double)args->C;
+    *scratch_bytes_out = partial_bytes(device, args->N, args->C, 2);
     return YOKE_OK;
 }
 
@@ -124,14 +114,10 @@ static yoke_status gpu_layernorm_backward_run(yoke_stream *stream,
 
 static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device,
                                             const struct yoke_rmsnorm_backward_args *args,
-                                            struct yoke_cost *cost)
+                                            size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_backward, args->dtype));
-    double n = (double)args->N * (double)args->C;
-    cost->scratch_bytes = partial_bytes(device, args->N, args->C, 1);
-    cost->flops = 10.0 * n;
-    cost->bytes = 3.0 * n * (double)yoke_dtype_bytes(args->dtype) + 4.0 * (double)args->N
-                  + 12.0 * (double)args->C;
+    *scratch_bytes_out = partial_bytes(device, args->N, args->C, 1);
     return YOKE_OK;
 }
 

@@ -17,12 +17,10 @@ static yoke_status check_adamw(const struct yoke_adamw_args *args)
 }
 
 static yoke_status gpu_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     YOKE_TRY(check_adamw(args));
-    cost->flops = 18.0 * (double)args->n;
-    cost->bytes = (double)args->n * (28.0 + (args->copy ? (double)yoke_dtype_bytes(args->copy_dtype) : 0.0));
     return YOKE_OK;
 }
 
@@ -60,15 +58,13 @@ static size_t norm_bytes(int64_t n, int L, int W)
 }
 
 static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args,
-                                     struct yoke_cost *cost)
+                                     size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
-    cost->scratch_bytes = args->block
-                              ? 0
-                              : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
-    cost->flops = 3.0 * (double)args->n;
-    cost->bytes = (double)args->n * (double)yoke_dtype_bytes(args->dtype) + 8.0;
+    *scratch_bytes_out = args->block
+                             ? 0
+                             : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
     return YOKE_OK;
 }
 

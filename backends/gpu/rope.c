@@ -6,10 +6,10 @@
 YOKE_ROPE_OPS(FUNCTIONS)
 
 static yoke_status gpu_rope_can(const yoke_device *device, const struct yoke_rope_args *args,
-                                struct yoke_cost *cost)
+                                size_t *scratch_bytes_out)
 {
-    (void)device;
-    return yokei_gpu_map_can(YOKE_OP_rope, args->dtype, args->N * args->H * args->D, 3, 2, cost);
+    (void)device, (void)scratch_bytes_out;
+    return yokei_gpu_check_dtype(YOKE_OP_rope, args->dtype);
 }
 
 static yoke_status gpu_rope_run(yoke_stream *stream, const struct yoke_rope_args *args)

@@ -119,15 +119,6 @@ yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
                      yokei_op_names[op], yoke_dtype_name(dtype));
 }
 
-yoke_status yokei_gpu_map_can(enum yoke_op_id op, yoke_dtype dtype, int64_t n, double flops, double arrays,
-                              struct yoke_cost *cost)
-{
-    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
-    cost->flops = flops * (double)n;
-    cost->bytes = arrays * (double)n * (double)yoke_dtype_bytes(dtype);
-    return YOKE_OK;
-}
-
 yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
                               int64_t n, const struct yokei_gpu_arg *args, int n_args)
 {

@@ -3,6 +3,8 @@
 #ifndef BACKENDS_GPU_TEXTS_H
 #define BACKENDS_GPU_TEXTS_H
 
+#include <yoke/ops/families.h>
+
 extern const char yokei_yk_prelude_opencl[];
 extern const char yokei_yk_prelude_cuda[];
 extern const char yokei_yk_prelude_hip[];
@@ -11,15 +13,13 @@ extern const char yokei_yk_prelude_common[];
 extern const char yokei_yk_prelude_tile[]; /* register tiles, for programs with YK_MR */
 
 /**
- * The texts of the families. kernels/<family>.yk is followed by <family>_tile.yk and <family>_team.yk, if
- * they exist.
+ * The texts of the kernels. Each family has kernels/<family>.yk. It is followed by <family>_tile.yk and
+ * <family>_team.yk, if they exist. The gradient of a bias has a text of its own.
  */
-/* clang-format off */
-#define YOKEI_GPU_TEXTS(TEXT) \
-    TEXT(norm) TEXT(act) TEXT(embed) TEXT(loss) TEXT(optim) TEXT(cast) TEXT(elementwise) TEXT(rope) \
-    TEXT(bias) \
-    TEXT(gemm) TEXT(attention) TEXT(attention_tile) TEXT(attention_team)
-/* clang-format on */
+#define YOKEI_GPU_TEXTS(TEXT)                  \
+    YOKE_FAMILIES(YOKEI_GPU_FAMILY_TEXT, TEXT) \
+    TEXT(bias) TEXT(attention_tile) TEXT(attention_team)
+#define YOKEI_GPU_FAMILY_TEXT(family, OPS, TEXT) TEXT(family)
 #define YOKEI_GPU_TEXT_DECLARE(name) extern const char yokei_yk_kernels_##name[];
 YOKEI_GPU_TEXTS(YOKEI_GPU_TEXT_DECLARE)
 

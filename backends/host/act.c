@@ -25,12 +25,10 @@ static void gelu_forward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a,
-                                         struct yoke_cost *cost)
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_gelu_forward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, 20 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_gelu_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
@@ -87,12 +85,10 @@ static void gelu_backward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a,
-                                          struct yoke_cost *cost)
+                                          size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_gelu_backward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, 30 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_gelu_backward, "dtype", a->dtype);
 }
 
 static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
@@ -128,12 +124,10 @@ static void gelu_erf_forward_range(const void *context, int64_t from, int64_t to
 
 static yoke_status host_gelu_erf_forward_can(const yoke_device *device,
                                              const struct yoke_gelu_erf_forward_args *a,
-                                             struct yoke_cost *cost)
+                                             size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_gelu_erf_forward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, 30 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_gelu_erf_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_gelu_erf_forward_run(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *a)
@@ -156,12 +150,10 @@ static void gelu_erf_backward_range(const void *context, int64_t from, int64_t t
 
 static yoke_status host_gelu_erf_backward_can(const yoke_device *device,
                                               const struct yoke_gelu_erf_backward_args *a,
-                                              struct yoke_cost *cost)
+                                              size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_gelu_erf_backward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, 40 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_gelu_erf_backward, "dtype", a->dtype);
 }
 
 static yoke_status host_gelu_erf_backward_run(yoke_stream *stream,
@@ -198,12 +190,11 @@ static void swiglu_forward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_swiglu_forward_can(const yoke_device *device,
-                                           const struct yoke_swiglu_forward_args *a, struct yoke_cost *cost)
+                                           const struct yoke_swiglu_forward_args *a,
+                                           size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_swiglu_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->F;
-    return host_cost(cost, 0, 20 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_swiglu_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_swiglu_forward_run(yoke_stream *stream, const struct yoke_swiglu_forward_args *a)
@@ -256,12 +247,11 @@ static void swiglu_backward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_swiglu_backward_can(const yoke_device *device,
-                                            const struct yoke_swiglu_backward_args *a, struct yoke_cost *cost)
+                                            const struct yoke_swiglu_backward_args *a,
+                                            size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_swiglu_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->F;
-    return host_cost(cost, 0, 30 * n, 5 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_swiglu_backward, "dtype", a->dtype);
 }
 
 static yoke_status host_swiglu_backward_run(yoke_stream *stream, const struct yoke_swiglu_backward_args *a)

@@ -258,13 +258,11 @@ static void forward_unit(const void *context, int64_t unit, int thread)
 
 static yoke_status host_attention_forward_can(const yoke_device *device,
                                               const struct yoke_attention_forward_args *a,
-                                              struct yoke_cost *cost)
+                                              size_t *scratch_bytes_out)
 {
     YOKE_TRY(attention_check(YOKE_OP_attention_forward, a->dtype, a->T, a->D));
-    const double pairs = (double)a->B * (double)a->H * (double)a->T * (double)a->T * (a->causal ? 0.5 : 1);
-    const double elements = (double)a->B * (double)a->T * (double)a->D * (double)(2 * a->H + 2 * a->Hkv);
-    return host_cost(cost, (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float),
-                     4 * pairs * (double)a->D, elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out,
+                        (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float));
 }
 
 static yoke_status host_attention_forward_run(yoke_stream *stream,

@@ -135,7 +135,7 @@ static inline void masked_product(struct masked mask, int64_t m, int64_t n, int6
 /* ---- attention_backward.c ---- */
 yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
                                                    const struct yoke_attention_backward_args *a,
-                                                   struct yoke_cost *cost);
+                                                   size_t *scratch_bytes_out);
 yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
                                                    const struct yoke_attention_backward_args *a);
 

@@ -504,14 +504,11 @@ static void backward_units(const void *context, int64_t unit, int thread)
 
 yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
                                                    const struct yoke_attention_backward_args *a,
-                                                   struct yoke_cost *cost)
+                                                   size_t *scratch_bytes_out)
 {
     YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
-    const double pairs = (double)a->B * (double)a->H * (double)a->T * (double)a->T * (a->causal ? 0.5 : 1);
-    const double elements = (double)a->B * (double)a->T * (double)a->D * (double)(4 * a->H + 4 * a->Hkv);
     const struct backward w = describe(device, a);
-    return host_cost(cost, scratch_bytes(&w), 10 * pairs * (double)a->D,
-                     elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out, scratch_bytes(&w));
 }
 
 yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,

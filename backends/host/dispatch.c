@@ -40,11 +40,11 @@
  */
 #define DISPATCH(family, op, type, edge)                                                                    \
     static yoke_status host_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args,      \
-                                       struct yoke_cost *cost)                                              \
+                                       size_t *scratch_bytes_out)                                           \
     {                                                                                                       \
         const int variant = yokei_variant_at(device, YOKE_OP_##op, args->type, SIZE_##op(args), edge(args), \
                                              0);                                                            \
-        return host_device(device)->isas[variant]->family->op.can(device, args, cost);                      \
+        return host_device(device)->isas[variant]->family->op.can(device, args, scratch_bytes_out);         \
     }                                                                                                       \
     static yoke_status host_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)            \
     {                                                                                                       \
@@ -55,25 +55,21 @@
         return isa->family->op.run(stream, args);                                                           \
     }
 
-#define NORM(op) DISPATCH(norm, op, dtype, NO_EDGE)
-#define ACT(op) DISPATCH(act, op, dtype, NO_EDGE)
-#define ATTENTION(op) DISPATCH(attention, op, dtype, SEQUENCE)
-#define EMBED(op) DISPATCH(embed, op, dtype, NO_EDGE)
-#define LOSS(op) DISPATCH(loss, op, dtype, NO_EDGE)
-#define OPTIM(op) DISPATCH(optim, op, dtype, NO_EDGE)
-#define CAST(op) DISPATCH(cast, op, from, NO_EDGE)
-#define ELEMENTWISE(op) DISPATCH(elementwise, op, dtype, NO_EDGE)
-#define ROPE(op) DISPATCH(rope, op, dtype, NO_EDGE)
-YOKE_NORM_OPS(NORM)
-YOKE_ACT_OPS(ACT)
-YOKE_ATTENTION_OPS(ATTENTION)
-YOKE_EMBED_OPS(EMBED)
-YOKE_LOSS_OPS(LOSS)
-YOKE_OPTIM_OPS(OPTIM)
-YOKE_CAST_OPS(CAST)
-YOKE_ELEMENTWISE_OPS(ELEMENTWISE)
-YOKE_ROPE_OPS(ROPE)
-DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
+#define DISPATCH_norm(op) DISPATCH(norm, op, dtype, NO_EDGE)
+#define DISPATCH_act(op) DISPATCH(act, op, dtype, NO_EDGE)
+#define DISPATCH_attention(op) DISPATCH(attention, op, dtype, SEQUENCE)
+#define DISPATCH_embed(op) DISPATCH(embed, op, dtype, NO_EDGE)
+#define DISPATCH_loss(op) DISPATCH(loss, op, dtype, NO_EDGE)
+#define DISPATCH_optim(op) DISPATCH(optim, op, dtype, NO_EDGE)
+#define DISPATCH_cast(op) DISPATCH(cast, op, from, NO_EDGE)
+#define DISPATCH_elementwise(op) DISPATCH(elementwise, op, dtype, NO_EDGE)
+#define DISPATCH_rope(op) DISPATCH(rope, op, dtype, NO_EDGE)
+/* gemm itself has oneDNN among its variants, so its functions are below. */
+#define DISPATCH_gemm(op) DISPATCH_GEMM_##op
+#define DISPATCH_GEMM_gemm
+#define DISPATCH_GEMM_bias_backward DISPATCH(gemm, bias_backward, dtype, NO_EDGE)
+#define FAMILY(family, OPS, with) OPS(DISPATCH_##family)
+YOKE_FAMILIES(FAMILY, )
 
 /*
  * The index of the first instruction set among the variants of gemm. oneDNN comes before it, if it is there.
@@ -119,10 +115,11 @@ static const struct host_isa *gemm_choice(const yoke_device *device, const struc
 }
 
 static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
     const struct host_isa *isa = gemm_choice(device, args);
-    return isa ? isa->gemm->gemm.can(device, args, cost) : host_onednn_gemm_can(device, args, cost);
+    return isa ? isa->gemm->gemm.can(device, args, scratch_bytes_out)
+               : host_onednn_gemm_can(device, args, scratch_bytes_out);
 }
 
 static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
@@ -141,13 +138,5 @@ const char *host_variant(const yoke_device *device, enum yoke_op_id op, int inde
 }
 
 #define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_gemm_ops host_gemm_ops = { YOKE_GEMM_OPS(ENTRY) };
-const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(ENTRY) };
-const struct yoke_act_ops host_act_ops = { YOKE_ACT_OPS(ENTRY) };
-const struct yoke_attention_ops host_attention_ops = { YOKE_ATTENTION_OPS(ENTRY) };
-const struct yoke_embed_ops host_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
-const struct yoke_loss_ops host_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
-const struct yoke_optim_ops host_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
-const struct yoke_cast_ops host_cast_ops = { YOKE_CAST_OPS(ENTRY) };
-const struct yoke_elementwise_ops host_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };
-const struct yoke_rope_ops host_rope_ops = { YOKE_ROPE_OPS(ENTRY) };
+#define TABLE(family, OPS, with) const struct yoke_##family##_ops host_##family##_ops = { OPS(ENTRY) };
+YOKE_FAMILIES(TABLE, )

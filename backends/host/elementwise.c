@@ -27,12 +27,10 @@ static void add_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_add_can(const yoke_device *device, const struct yoke_add_args *a,
-                                struct yoke_cost *cost)
+                                size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_add, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_add, "dtype", a->dtype);
 }
 
 static yoke_status host_add_run(yoke_stream *stream, const struct yoke_add_args *a)
@@ -54,12 +52,10 @@ static void scale_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_scale_can(const yoke_device *device, const struct yoke_scale_args *a,
-                                  struct yoke_cost *cost)
+                                  size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_scale, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_scale, "dtype", a->dtype);
 }
 
 static yoke_status host_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
@@ -113,12 +109,10 @@ static void dropout_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a,
-                                    struct yoke_cost *cost)
+                                    size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_dropout, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return host_cost(cost, 0, 2 * n, (a->residual ? 3 : 2) * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_dropout, "dtype", a->dtype);
 }
 
 static yoke_status host_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *a)

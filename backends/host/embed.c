@@ -33,12 +33,10 @@ static void forward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *a,
-                                          struct yoke_cost *cost)
+                                          size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_embed_forward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
-    return host_cost(cost, 0, elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_embed_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *a)
@@ -123,13 +121,12 @@ static void position_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_embed_backward_can(const yoke_device *device,
-                                           const struct yoke_embed_backward_args *a, struct yoke_cost *cost)
+                                           const struct yoke_embed_backward_args *a,
+                                           size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_embed_backward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
-    return host_cost(cost, (size_t)(a->V + 1 + a->N) * sizeof(int64_t), 2 * elements,
-                     2 * elements * (double)yoke_dtype_bytes(a->dtype) + 16 * elements);
+    return host_scratch(scratch_bytes_out, (size_t)(a->V + 1 + a->N) * sizeof(int64_t));
 }
 
 static yoke_status host_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *a)

@@ -370,18 +370,14 @@ static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
 }
 
 static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
     YOKE_TRY(host_check_type(YOKE_OP_gemm, "dtype", a->dtype));
     YOKE_TRY(host_check_type(YOKE_OP_gemm, "out_dtype", a->out_dtype));
-    const double M = (double)a->M, N = (double)a->N, K = (double)a->K, batch = (double)a->batch;
-    const double in_bytes = (double)yoke_dtype_bytes(a->dtype),
-                 out_bytes = (double)yoke_dtype_bytes(a->out_dtype);
     struct gemm g = { .thread_floats = 0 };
     if (a->M && a->N) plan(&g, a, host_n_threads(device));
-    return host_cost(cost, (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float),
-                     2 * batch * M * N * K,
-                     batch * ((M * K + K * N) * in_bytes + M * N * out_bytes * (a->beta != 0 ? 2 : 1)));
+    return host_scratch(scratch_bytes_out,
+                        (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float));
 }
 
 static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
@@ -459,12 +455,11 @@ static size_t bias_scratch(const struct yoke_bias_backward_args *a)
 }
 
 static yoke_status host_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *a,
-                                          struct yoke_cost *cost)
+                                          size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_bias_backward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
-    return host_cost(cost, bias_scratch(a), elements, elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out, bias_scratch(a));
 }
 
 static yoke_status host_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *a)

@@ -100,23 +100,12 @@ static const struct yoke_device_ops device_ops = {
 };
 
 extern const struct yoke_backend yokei_backend_host;
-const struct yoke_backend yokei_backend_host = {
-    .abi = YOKE_BACKEND_ABI,
-    .size = sizeof(struct yoke_backend),
-    .name = "host",
-    .summary = "this computer's CPU: vectorised C and oneDNN",
-    .probe = probe,
-    .device = &device_ops,
-    .memory = &yokei_host_memory_ops,
-    .stream = &host_stream_ops,
-    .gemm = &host_gemm_ops,
-    .norm = &host_norm_ops,
-    .act = &host_act_ops,
-    .attention = &host_attention_ops,
-    .embed = &host_embed_ops,
-    .loss = &host_loss_ops,
-    .optim = &host_optim_ops,
-    .cast = &host_cast_ops,
-    .elementwise = &host_elementwise_ops,
-    .rope = &host_rope_ops,
-};
+const struct yoke_backend yokei_backend_host = { .abi = YOKE_BACKEND_ABI,
+                                                 .size = sizeof(struct yoke_backend),
+                                                 .name = "host",
+                                                 .summary = "this computer's CPU: vectorised C and oneDNN",
+                                                 .probe = probe,
+                                                 .device = &device_ops,
+                                                 .memory = &yokei_host_memory_ops,
+                                                 .stream = &host_stream_ops,
+                                                 YOKE_TABLES(host_) };

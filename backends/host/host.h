@@ -17,16 +17,7 @@
 struct host_isa {
     const char *name;
     bool avx512, bf16; /* bf16: it multiplies bf16 directly and does not widen bf16 to f32 */
-    const struct yoke_gemm_ops *gemm;
-    const struct yoke_norm_ops *norm;
-    const struct yoke_act_ops *act;
-    const struct yoke_attention_ops *attention;
-    const struct yoke_embed_ops *embed;
-    const struct yoke_loss_ops *loss;
-    const struct yoke_optim_ops *optim;
-    const struct yoke_cast_ops *cast;
-    const struct yoke_elementwise_ops *elementwise;
-    const struct yoke_rope_ops *rope;
+    YOKE_TABLE_MEMBERS
     /* y = gelu(x) for rows with a leading dimension; gemm's epilogue uses it. x and y may be the same. */
     void (*gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x,
                       int64_t ldx, void *y, int64_t ldy);
@@ -46,16 +37,7 @@ struct host_device {
 static inline const struct host_device *host_device(const yoke_device *device) { return device->impl; }
 
 /* ---- dispatch.c: the op tables of the backend, and the names of variants ---- */
-extern const struct yoke_gemm_ops host_gemm_ops;
-extern const struct yoke_norm_ops host_norm_ops;
-extern const struct yoke_act_ops host_act_ops;
-extern const struct yoke_attention_ops host_attention_ops;
-extern const struct yoke_embed_ops host_embed_ops;
-extern const struct yoke_loss_ops host_loss_ops;
-extern const struct yoke_optim_ops host_optim_ops;
-extern const struct yoke_cast_ops host_cast_ops;
-extern const struct yoke_elementwise_ops host_elementwise_ops;
-extern const struct yoke_rope_ops host_rope_ops;
+YOKE_DECLARE_TABLES(host_)
 const char *host_variant(const yoke_device *device, enum yoke_op_id op, int index);
 /**
  * The built-in rule of gemm. True: use Yoke's own panels with the instruction set `best`. False: use oneDNN,
@@ -90,7 +72,7 @@ bool host_onednn_amx(const struct host_onednn *onednn);
 /** Whether oneDNN has optimised code for this product. Its plain reference code does not count. */
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *args);
 yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
-                                 struct yoke_cost *cost);
+                                 size_t *scratch_bytes_out);
 yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args);
 /**
  * For the tests: the number of oneDNN products that are kept now (at most YOKEI_HOST_PRODUCTS), and the
@@ -127,13 +109,10 @@ static inline int64_t host_row_grain(int64_t columns) { return YOKE_MAX(1, 4096 
 /* ---- helpers for `can` ---- */
 /** YOKE_EUNSUPPORTED unless `dtype` is a type that the host's kernels load and store. */
 yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype);
-static inline yoke_status host_cost(struct yoke_cost *cost, size_t scratch_bytes, double flops, double bytes)
+/** The answer of `can` for an op that needs scratch memory. scratch_bytes_out may be NULL. */
+static inline yoke_status host_scratch(size_t *scratch_bytes_out, size_t bytes)
 {
-    if (cost) {
-        cost->scratch_bytes = scratch_bytes;
-        cost->flops = flops;
-        cost->bytes = bytes;
-    }
+    if (scratch_bytes_out) *scratch_bytes_out = bytes;
     return YOKE_OK;
 }
 static inline int64_t host_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -5,6 +5,7 @@
  */
 #include "backends/host/kernels.h"
 
+#define TABLE(family, OPS, with) .family = &HOST_NAME(host_##family##_ops),
 extern const struct host_isa HOST_NAME(host_isa);
 const struct host_isa HOST_NAME(host_isa) = {
     .name = HOST_TEXT(HOST_ISA),
@@ -14,15 +15,5 @@ const struct host_isa HOST_NAME(host_isa) = {
 #ifdef HOST_BF16
     .bf16 = true,
 #endif
-    .gemm = &HOST_NAME(host_gemm_ops),
-    .norm = &HOST_NAME(host_norm_ops),
-    .act = &HOST_NAME(host_act_ops),
-    .attention = &HOST_NAME(host_attention_ops),
-    .embed = &HOST_NAME(host_embed_ops),
-    .loss = &HOST_NAME(host_loss_ops),
-    .optim = &HOST_NAME(host_optim_ops),
-    .cast = &HOST_NAME(host_cast_ops),
-    .elementwise = &HOST_NAME(host_elementwise_ops),
-    .rope = &HOST_NAME(host_rope_ops),
-    .gelu_rows = HOST_NAME(host_gelu_rows),
+    YOKE_FAMILIES(TABLE, ).gelu_rows = HOST_NAME(host_gelu_rows),
 };

@@ -9,16 +9,10 @@
 #include "backends/host/exp.h"
 #include "backends/host/vec.h"
 
-extern const struct yoke_gemm_ops HOST_NAME(host_gemm_ops);
-extern const struct yoke_norm_ops HOST_NAME(host_norm_ops);
-extern const struct yoke_act_ops HOST_NAME(host_act_ops);
-extern const struct yoke_attention_ops HOST_NAME(host_attention_ops);
-extern const struct yoke_embed_ops HOST_NAME(host_embed_ops);
-extern const struct yoke_loss_ops HOST_NAME(host_loss_ops);
-extern const struct yoke_optim_ops HOST_NAME(host_optim_ops);
-extern const struct yoke_cast_ops HOST_NAME(host_cast_ops);
-extern const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops);
-extern const struct yoke_rope_ops HOST_NAME(host_rope_ops);
+#define DECLARE_TABLE(family, OPS, with) \
+    extern const struct yoke_##family##_ops HOST_NAME(host_##family##_ops);
+YOKE_FAMILIES(DECLARE_TABLE, )
+#undef DECLARE_TABLE
 
 void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns,
                                const void *x, int64_t ldx, void *y, int64_t ldy);

@@ -117,12 +117,10 @@ static void forward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
-                                         struct yoke_cost *cost)
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_xent_forward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->V;
-    return host_cost(cost, 0, 20 * elements, elements * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_xent_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *a)
@@ -166,12 +164,10 @@ static void backward_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a,
-                                          struct yoke_cost *cost)
+                                          size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_xent_backward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->V;
-    return host_cost(cost, 0, 18 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_xent_backward, "dtype", a->dtype);
 }
 
 static yoke_status host_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *a)
@@ -205,12 +201,10 @@ static void join_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
-                                      struct yoke_cost *cost)
+                                      size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_xent_join, "dtype", a->dtype));
-    const double elements = (double)a->P * (double)a->N;
-    return host_cost(cost, 0, 20 * elements, 2 * elements * sizeof(float));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_xent_join, "dtype", a->dtype);
 }
 
 static yoke_status host_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)

@@ -72,12 +72,10 @@ static void rms_forward_range(const void *context, int64_t from, int64_t to)
 
 static yoke_status host_layernorm_forward_can(const yoke_device *device,
                                               const struct yoke_layernorm_forward_args *a,
-                                              struct yoke_cost *cost)
+                                              size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_layernorm_forward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
-    return host_cost(cost, 0, 8 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_layernorm_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_layernorm_forward_run(yoke_stream *stream,
@@ -88,12 +86,11 @@ static yoke_status host_layernorm_forward_run(yoke_stream *stream,
 }
 
 static yoke_status host_rmsnorm_forward_can(const yoke_device *device,
-                                            const struct yoke_rmsnorm_forward_args *a, struct yoke_cost *cost)
+                                            const struct yoke_rmsnorm_forward_args *a,
+                                            size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
-    return host_cost(cost, 0, 4 * elements, 2 * elements * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return host_check_type(YOKE_OP_rmsnorm_forward, "dtype", a->dtype);
 }
 
 static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
@@ -214,13 +211,12 @@ static void add_partials(const void *context, int64_t from, int64_t to)
 
 static yoke_status host_layernorm_backward_can(const yoke_device *device,
                                                const struct yoke_layernorm_backward_args *a,
-                                               struct yoke_cost *cost)
+                                               size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_layernorm_backward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
     const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * 2 * a->C) * sizeof(float);
-    return host_cost(cost, scratch, 16 * elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out, scratch);
 }
 
 static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, size_t scratch_bytes, struct backward *b)
@@ -240,27 +236,26 @@ static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, size_t scra
 static yoke_status host_layernorm_backward_run(yoke_stream *stream,
                                                const struct yoke_layernorm_backward_args *a)
 {
-    struct yoke_cost cost;
-    YOKE_TRY(host_layernorm_backward_can(stream->device, a, &cost));
+    size_t scratch_bytes;
+    YOKE_TRY(host_layernorm_backward_can(stream->device, a, &scratch_bytes));
     struct backward b = { .a = a };
-    return backward(stream, YOKE_OP_layernorm_backward, cost.scratch_bytes, &b);
+    return backward(stream, YOKE_OP_layernorm_backward, scratch_bytes, &b);
 }
 
 static yoke_status host_rmsnorm_backward_can(const yoke_device *device,
                                              const struct yoke_rmsnorm_backward_args *a,
-                                             struct yoke_cost *cost)
+                                             size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
-    const double elements = (double)a->N * (double)a->C;
     const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * a->C) * sizeof(float);
-    return host_cost(cost, scratch, 12 * elements, 3 * elements * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out, scratch);
 }
 
 static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
 {
-    struct yoke_cost cost;
-    YOKE_TRY(host_rmsnorm_backward_can(stream->device, a, &cost));
+    size_t scratch_bytes;
+    YOKE_TRY(host_rmsnorm_backward_can(stream->device, a, &scratch_bytes));
     const struct yoke_layernorm_backward_args like = {
         .dtype = a->dtype,
         .N = a->N,
@@ -278,5 +273,5 @@ static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct y
         .dgamma = a->dgamma,
     };
     struct backward b = { .a = &like, .rms = true };
-    return backward(stream, YOKE_OP_rmsnorm_backward, cost.scratch_bytes, &b);
+    return backward(stream, YOKE_OP_rmsnorm_backward, scratch_bytes, &b);
 }

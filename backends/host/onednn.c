@@ -387,10 +387,10 @@ bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *
 }
 
 yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
     struct host_onednn *o = host_device(device)->onednn;
-    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, cost)); /* types, flops, bytes */
+    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, NULL)); /* types */
     if (is_empty(a)) return YOKE_OK;
     if (!o->has[a->dtype])
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU",
@@ -405,7 +405,7 @@ yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_ge
     if (status)
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it does not offer this product: %s",
                          o->version_text, status_text(status));
-    if (cost) cost->scratch_bytes = scratch;
+    if (scratch_bytes_out) *scratch_bytes_out = scratch;
     return YOKE_OK;
 }
 

@@ -55,15 +55,13 @@ static void adamw_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a,
-                                  struct yoke_cost *cost)
+                                  size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     if (a->dtype != YOKE_F32)
         return yoke_fail(YOKE_EUNSUPPORTED, "adamw on host: dtype is %s; weights and moments are f32",
                          yoke_dtype_name(a->dtype));
-    YOKE_TRY(host_check_type(YOKE_OP_adamw, "copy_dtype", a->copy_dtype));
-    const double n = (double)a->n;
-    return host_cost(cost, 0, 16 * n, n * (28 + (a->copy ? (double)yoke_dtype_bytes(a->copy_dtype) : 0)));
+    return host_check_type(YOKE_OP_adamw, "copy_dtype", a->copy_dtype);
 }
 
 static yoke_status host_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
@@ -135,13 +133,12 @@ static float pairwise_sum(float *x, int64_t n)
 }
 
 static yoke_status host_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a,
-                                      struct yoke_cost *cost)
+                                      size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(host_check_type(YOKE_OP_grad_norm, "dtype", a->dtype));
-    const double n = (double)a->n;
     const size_t scratch = a->block ? 0 : (size_t)host_ceil_div(a->n, NORM_BLOCK) * 2 * sizeof(float);
-    return host_cost(cost, scratch, 3 * n, n * (double)yoke_dtype_bytes(a->dtype));
+    return host_scratch(scratch_bytes_out, scratch);
 }
 
 static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)

@@ -67,15 +67,14 @@ static void rope_range(const void *context, int64_t from, int64_t to)
 }
 
 static yoke_status host_rope_can(const yoke_device *device, const struct yoke_rope_args *a,
-                                 struct yoke_cost *cost)
+                                 size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     YOKE_TRY(host_check_type(YOKE_OP_rope, "dtype", a->dtype));
     if (a->D > 2 * MOST_PAIRS)
         return yoke_fail(YOKE_EUNSUPPORTED, "rope on host: heads of D = %lld, at most %d are offered",
                          (long long)a->D, 2 * MOST_PAIRS);
-    const double n = (double)a->N * (double)a->H * (double)a->D;
-    return host_cost(cost, 0, 3 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    return YOKE_OK;
 }
 
 static yoke_status host_rope_run(yoke_stream *stream, const struct yoke_rope_args *a)

@@ -147,9 +147,9 @@ static yoke_status refuse(enum yoke_op_id op)
 
 #define DEFINE(op)                                                                                     \
     static yoke_status null_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
-                                       struct yoke_cost *cost)                                         \
+                                       size_t *scratch_bytes_out)                                      \
     {                                                                                                  \
-        (void)device, (void)args, (void)cost;                                                          \
+        (void)device, (void)args, (void)scratch_bytes_out;                                             \
         return refuse(YOKE_OP_##op);                                                                   \
     }                                                                                                  \
     static yoke_status null_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)       \
@@ -160,35 +160,16 @@ static yoke_status refuse(enum yoke_op_id op)
 YOKE_ALL_OPS(DEFINE)
 
 #define SLOT(op) YOKE_OP_ENTRY(null, op)
-static const struct yoke_gemm_ops gemm_ops = { YOKE_GEMM_OPS(SLOT) };
-static const struct yoke_norm_ops norm_ops = { YOKE_NORM_OPS(SLOT) };
-static const struct yoke_act_ops act_ops = { YOKE_ACT_OPS(SLOT) };
-static const struct yoke_attention_ops attention_ops = { YOKE_ATTENTION_OPS(SLOT) };
-static const struct yoke_embed_ops embed_ops = { YOKE_EMBED_OPS(SLOT) };
-static const struct yoke_loss_ops loss_ops = { YOKE_LOSS_OPS(SLOT) };
-static const struct yoke_optim_ops optim_ops = { YOKE_OPTIM_OPS(SLOT) };
-static const struct yoke_cast_ops cast_ops = { YOKE_CAST_OPS(SLOT) };
-static const struct yoke_elementwise_ops elementwise_ops = { YOKE_ELEMENTWISE_OPS(SLOT) };
-static const struct yoke_rope_ops rope_ops = { YOKE_ROPE_OPS(SLOT) };
+#define TABLE(family, OPS, with) static const struct yoke_##family##_ops null_##family##_ops = { OPS(SLOT) };
+YOKE_FAMILIES(TABLE, )
 
 extern const struct yoke_backend yokei_backend_null;
-const struct yoke_backend yokei_backend_null = {
-    .abi = YOKE_BACKEND_ABI,
-    .size = sizeof(struct yoke_backend),
-    .name = "null",
-    .summary = "a backend to be copied: it offers no operation",
-    .probe = probe,
-    .device = &device_ops,
-    .memory = &memory_ops,
-    .stream = &stream_ops,
-    .gemm = &gemm_ops,
-    .norm = &norm_ops,
-    .act = &act_ops,
-    .attention = &attention_ops,
-    .embed = &embed_ops,
-    .loss = &loss_ops,
-    .optim = &optim_ops,
-    .cast = &cast_ops,
-    .elementwise = &elementwise_ops,
-    .rope = &rope_ops,
-};
+const struct yoke_backend yokei_backend_null = { .abi = YOKE_BACKEND_ABI,
+                                                 .size = sizeof(struct yoke_backend),
+                                                 .name = "null",
+                                                 .summary = "a backend to be copied: it offers no operation",
+                                                 .probe = probe,
+                                                 .device = &device_ops,
+                                                 .memory = &memory_ops,
+                                                 .stream = &stream_ops,
+                                                 YOKE_TABLES(null_) };

@@ -346,14 +346,5 @@ const struct yoke_backend yokei_backend_opencl = {
     .device = &device_ops,
     .memory = &yokei_opencl_memory_ops,
     .stream = &yokei_opencl_stream_ops,
-    .gemm = &yokei_gpu_gemm_ops,
-    .norm = &yokei_gpu_norm_ops,
-    .act = &yokei_gpu_act_ops,
-    .attention = &yokei_gpu_attention_ops,
-    .embed = &yokei_gpu_embed_ops,
-    .loss = &yokei_gpu_loss_ops,
-    .optim = &yokei_gpu_optim_ops,
-    .cast = &yokei_gpu_cast_ops,
-    .elementwise = &yokei_gpu_elementwise_ops,
-    .rope = &yokei_gpu_rope_ops,
+    YOKE_TABLES(yokei_gpu_)
 };

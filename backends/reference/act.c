@@ -23,12 +23,11 @@ static double gelu_derivative(double x)
 }
 
 static yoke_status reference_gelu_forward_can(const yoke_device *device,
-                                              const struct yoke_gelu_forward_args *a, struct yoke_cost *cost)
+                                              const struct yoke_gelu_forward_args *a,
+                                              size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_gelu_forward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return reference_cost(cost, 0, 10 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_gelu_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
@@ -41,12 +40,10 @@ static yoke_status reference_gelu_forward_run(yoke_stream *stream, const struct 
 
 static yoke_status reference_gelu_backward_can(const yoke_device *device,
                                                const struct yoke_gelu_backward_args *a,
-                                               struct yoke_cost *cost)
+                                               size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_gelu_backward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return reference_cost(cost, 0, 20 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_gelu_backward, "dtype", a->dtype);
 }
 
 static yoke_status reference_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
@@ -64,12 +61,10 @@ static double normal_distribution(double x) { return 0.5 * erfc(-x * 0.707106781
 
 static yoke_status reference_gelu_erf_forward_can(const yoke_device *device,
                                                   const struct yoke_gelu_erf_forward_args *a,
-                                                  struct yoke_cost *cost)
+                                                  size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_gelu_erf_forward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return reference_cost(cost, 0, 30 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_gelu_erf_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_gelu_erf_forward_run(yoke_stream *stream,
@@ -85,12 +80,10 @@ static yoke_status reference_gelu_erf_forward_run(yoke_stream *stream,
 
 static yoke_status reference_gelu_erf_backward_can(const yoke_device *device,
                                                    const struct yoke_gelu_erf_backward_args *a,
-                                                   struct yoke_cost *cost)
+                                                   size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_gelu_erf_backward, "dtype", a->dtype));
-    const double n = (double)a->n;
-    return reference_cost(cost, 0, 40 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_gelu_erf_backward, "dtype", a->dtype);
 }
 
 static yoke_status reference_gelu_erf_backward_run(yoke_stream *stream,
@@ -109,12 +102,10 @@ static yoke_status reference_gelu_erf_backward_run(yoke_stream *stream,
 
 static yoke_status reference_swiglu_forward_can(const yoke_device *device,
                                                 const struct yoke_swiglu_forward_args *a,
-                                                struct yoke_cost *cost)
+                                                size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_swiglu_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->F;
-    return reference_cost(cost, 0, 10 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_swiglu_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_swiglu_forward_run(yoke_stream *stream, const struct yoke_swiglu_forward_args *a)
@@ -131,12 +122,10 @@ static yoke_status reference_swiglu_forward_run(yoke_stream *stream, const struc
 
 static yoke_status reference_swiglu_backward_can(const yoke_device *device,
                                                  const struct yoke_swiglu_backward_args *a,
-                                                 struct yoke_cost *cost)
+                                                 size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_swiglu_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->F;
-    return reference_cost(cost, 0, 20 * n, 5 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_swiglu_backward, "dtype", a->dtype);
 }
 
 static yoke_status reference_swiglu_backward_run(yoke_stream *stream,

@@ -15,15 +15,11 @@ const struct yoke_attention_ops reference_attention_ops = { YOKE_ATTENTION_OPS(E
 
 static yoke_status reference_attention_forward_can(const yoke_device *device,
                                                    const struct yoke_attention_forward_args *a,
-                                                   struct yoke_cost *cost)
+                                                   size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_attention_forward, "dtype", a->dtype));
-    const double rows = (double)a->B * (double)a->T,
-                 scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
-    return reference_cost(cost, (size_t)a->T * sizeof(double), 4 * scores * (double)a->D,
-                          2 * rows * (double)(a->H + a->Hkv) * (double)a->D
-                              * (double)yoke_dtype_bytes(a->dtype));
+    return reference_scratch(scratch_bytes_out, (size_t)a->T * sizeof(double));
 }
 
 /* Compute row t of one head. scores [n_keys] has all keys that t may see, and no others. */
@@ -79,15 +75,11 @@ static size_t backward_scratch(const struct yoke_attention_backward_args *a)
 
 static yoke_status reference_attention_backward_can(const yoke_device *device,
                                                     const struct yoke_attention_backward_args *a,
-                                                    struct yoke_cost *cost)
+                                                    size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_attention_backward, "dtype", a->dtype));
-    const double rows = (double)a->B * (double)a->T,
-                 scores = rows * (double)a->H * (double)a->T * (a->causal ? 0.5 : 1);
-    return reference_cost(cost, backward_scratch(a), 10 * scores * (double)a->D,
-                          4 * rows * (double)(a->H + a->Hkv) * (double)a->D
-                              * (double)yoke_dtype_bytes(a->dtype));
+    return reference_scratch(scratch_bytes_out, backward_scratch(a));
 }
 
 /* Compute row t of one head: its dq, and its contribution to dk and dv [T, D] of its K/V head. */

@@ -11,11 +11,10 @@ YOKE_ELEMENTWISE_OPS(PROTOTYPES)
 const struct yoke_elementwise_ops reference_elementwise_ops = { YOKE_ELEMENTWISE_OPS(ENTRY) };
 
 static yoke_status reference_add_can(const yoke_device *device, const struct yoke_add_args *a,
-                                     struct yoke_cost *cost)
+                                     size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_add, "dtype", a->dtype));
-    return reference_cost(cost, 0, (double)a->n, 3 * (double)a->n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_add, "dtype", a->dtype);
 }
 
 static yoke_status reference_add_run(yoke_stream *stream, const struct yoke_add_args *a)
@@ -27,11 +26,10 @@ static yoke_status reference_add_run(yoke_stream *stream, const struct yoke_add_
 }
 
 static yoke_status reference_scale_can(const yoke_device *device, const struct yoke_scale_args *a,
-                                       struct yoke_cost *cost)
+                                       size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_scale, "dtype", a->dtype));
-    return reference_cost(cost, 0, (double)a->n, 2 * (double)a->n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_scale, "dtype", a->dtype);
 }
 
 static yoke_status reference_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
@@ -43,12 +41,10 @@ static yoke_status reference_scale_run(yoke_stream *stream, const struct yoke_sc
 }
 
 static yoke_status reference_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a,
-                                         struct yoke_cost *cost)
+                                         size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_dropout, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, 2 * n, (a->residual ? 3 : 2) * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_dropout, "dtype", a->dtype);
 }
 
 static yoke_status reference_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *a)

@@ -9,12 +9,10 @@ const struct yoke_embed_ops reference_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
 
 static yoke_status reference_embed_forward_can(const yoke_device *device,
                                                const struct yoke_embed_forward_args *a,
-                                               struct yoke_cost *cost)
+                                               size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_embed_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, n, (a->wpe ? 3 : 2) * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_embed_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *a)
@@ -40,12 +38,11 @@ static size_t backward_scratch(const struct yoke_embed_backward_args *a)
 
 static yoke_status reference_embed_backward_can(const yoke_device *device,
                                                 const struct yoke_embed_backward_args *a,
-                                                struct yoke_cost *cost)
+                                                size_t *scratch_bytes_out)
 {
     (void)device;
     YOKE_TRY(reference_check(YOKE_OP_embed_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, backward_scratch(a), 2 * n, n * ((double)yoke_dtype_bytes(a->dtype) + 8));
+    return reference_scratch(scratch_bytes_out, backward_scratch(a));
 }
 
 /* Compute column c of both gradients. dwte [V] and dwpe [T] are scratch. */

@@ -21,12 +21,11 @@ static double log_sum_exp(yoke_dtype dtype, const void *x, int64_t from, int64_t
 }
 
 static yoke_status reference_xent_forward_can(const yoke_device *device,
-                                              const struct yoke_xent_forward_args *a, struct yoke_cost *cost)
+                                              const struct yoke_xent_forward_args *a,
+                                              size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_xent_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->V;
-    return reference_cost(cost, 0, 4 * n, n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_xent_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *a)
@@ -47,12 +46,10 @@ static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct 
 
 static yoke_status reference_xent_backward_can(const yoke_device *device,
                                                const struct yoke_xent_backward_args *a,
-                                               struct yoke_cost *cost)
+                                               size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_xent_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->V;
-    return reference_cost(cost, 0, 4 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_xent_backward, "dtype", a->dtype);
 }
 
 static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *a)
@@ -72,12 +69,10 @@ static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct
 }
 
 static yoke_status reference_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
-                                           struct yoke_cost *cost)
+                                           size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_xent_join, "dtype", a->dtype));
-    const double n = (double)a->P * (double)a->N;
-    return reference_cost(cost, 0, 5 * n, 2 * n * (double)yoke_dtype_bytes(yoke_dtype_wide(a->dtype)));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_xent_join, "dtype", a->dtype);
 }
 
 static yoke_status reference_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)

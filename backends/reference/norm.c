@@ -9,12 +9,10 @@ const struct yoke_norm_ops reference_norm_ops = { YOKE_NORM_OPS(ENTRY) };
 
 static yoke_status reference_layernorm_forward_can(const yoke_device *device,
                                                    const struct yoke_layernorm_forward_args *a,
-                                                   struct yoke_cost *cost)
+                                                   size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_layernorm_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, 8 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_layernorm_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_layernorm_forward_run(yoke_stream *stream,
@@ -45,12 +43,10 @@ static yoke_status reference_layernorm_forward_run(yoke_stream *stream,
 
 static yoke_status reference_layernorm_backward_can(const yoke_device *device,
                                                     const struct yoke_layernorm_backward_args *a,
-                                                    struct yoke_cost *cost)
+                                                    size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_layernorm_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, 14 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_layernorm_backward, "dtype", a->dtype);
 }
 
 /*
@@ -109,12 +105,10 @@ static yoke_status reference_layernorm_backward_run(yoke_stream *stream,
 
 static yoke_status reference_rmsnorm_forward_can(const yoke_device *device,
                                                  const struct yoke_rmsnorm_forward_args *a,
-                                                 struct yoke_cost *cost)
+                                                 size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_rmsnorm_forward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, 4 * n, 2 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_rmsnorm_forward, "dtype", a->dtype);
 }
 
 static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream,
@@ -139,12 +133,10 @@ static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream,
 
 static yoke_status reference_rmsnorm_backward_can(const yoke_device *device,
                                                   const struct yoke_rmsnorm_backward_args *a,
-                                                  struct yoke_cost *cost)
+                                                  size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
-    const double n = (double)a->N * (double)a->C;
-    return reference_cost(cost, 0, 10 * n, 3 * n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_rmsnorm_backward, "dtype", a->dtype);
 }
 
 static void rmsnorm_input_gradient(const struct yoke_rmsnorm_backward_args *a, int64_t n)

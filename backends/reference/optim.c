@@ -8,18 +8,16 @@ YOKE_OPTIM_OPS(PROTOTYPES)
 const struct yoke_optim_ops reference_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
 
 static yoke_status reference_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a,
-                                       struct yoke_cost *cost)
+                                       size_t *scratch_bytes_out)
 {
-    (void)device;
+    (void)device, (void)scratch_bytes_out;
     if (a->dtype != YOKE_F32 && a->dtype != YOKE_F64)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "adamw: dtype = %s is not offered: weights and moments are f32, or f64 on the "
                          "reference device; ask for a 16-bit copy by copy_dtype",
                          yoke_dtype_name(a->dtype));
     if (a->copy) YOKE_TRY(reference_check(YOKE_OP_adamw, "copy_dtype", a->copy_dtype));
-    const double n = (double)a->n, wide = (double)yoke_dtype_bytes(a->dtype);
-    return reference_cost(cost, 0, 16 * n,
-                          7 * n * wide + (a->copy ? n * (double)yoke_dtype_bytes(a->copy_dtype) : 0));
+    return YOKE_OK;
 }
 
 static yoke_status reference_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
@@ -42,11 +40,10 @@ static yoke_status reference_adamw_run(yoke_stream *stream, const struct yoke_ad
 }
 
 static yoke_status reference_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a,
-                                           struct yoke_cost *cost)
+                                           size_t *scratch_bytes_out)
 {
-    (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_grad_norm, "dtype", a->dtype));
-    return reference_cost(cost, 0, 3 * (double)a->n, (double)a->n * (double)yoke_dtype_bytes(a->dtype));
+    (void)device, (void)scratch_bytes_out;
+    return reference_check(YOKE_OP_grad_norm, "dtype", a->dtype);
 }
 
 static yoke_status reference_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)

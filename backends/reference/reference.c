@@ -78,14 +78,5 @@ const struct yoke_backend yokei_backend_reference = {
     .device = &device_ops,
     .memory = &yokei_host_memory_ops,
     .stream = &yokei_eager_stream_ops,
-    .gemm = &reference_gemm_ops,
-    .norm = &reference_norm_ops,
-    .act = &reference_act_ops,
-    .attention = &reference_attention_ops,
-    .embed = &reference_embed_ops,
-    .loss = &reference_loss_ops,
-    .optim = &reference_optim_ops,
-    .cast = &reference_cast_ops,
-    .elementwise = &reference_elementwise_ops,
-    .rope = &reference_rope_ops,
+    YOKE_TABLES(reference_)
 };

@@ -13,16 +13,7 @@
 
 #include <math.h>
 
-extern const struct yoke_gemm_ops reference_gemm_ops;
-extern const struct yoke_norm_ops reference_norm_ops;
-extern const struct yoke_act_ops reference_act_ops;
-extern const struct yoke_attention_ops reference_attention_ops;
-extern const struct yoke_embed_ops reference_embed_ops;
-extern const struct yoke_loss_ops reference_loss_ops;
-extern const struct yoke_optim_ops reference_optim_ops;
-extern const struct yoke_cast_ops reference_cast_ops;
-extern const struct yoke_elementwise_ops reference_elementwise_ops;
-extern const struct yoke_rope_ops reference_rope_ops;
+YOKE_DECLARE_TABLES(reference_)
 
 /** GELU in its tanh form, for act.c and for the epilogue of gemm. */
 double reference_gelu(double x);
@@ -33,15 +24,10 @@ double reference_gelu(double x);
  */
 yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype);
 
-/** Fill the answer of `can`. `cost` may be NULL. */
-static inline yoke_status reference_cost(struct yoke_cost *cost, size_t scratch_bytes, double flops,
-                                         double bytes)
+/** The answer of `can` for an op that needs scratch memory. scratch_bytes_out may be NULL. */
+static inline yoke_status reference_scratch(size_t *scratch_bytes_out, size_t bytes)
 {
-    if (cost) {
-        cost->scratch_bytes = scratch_bytes;
-        cost->flops = flops;
-        cost->bytes = bytes;
-    }
+    if (scratch_bytes_out) *scratch_bytes_out = bytes;
     return YOKE_OK;
 }
 

@@ -147,7 +147,7 @@ static void measure(struct gemm_side *sides, int n_sides, const struct gemm_prob
         rows[s].seconds = samples[s][repeats / 2];
         rows[s].least = samples[s][0];
         rows[s].most = samples[s][repeats - 1];
-        rows[s].rate = 2.0 * (double)p->M * (double)p->N * (double)p->K / rows[s].seconds;
+        rows[s].rate = p->flops / rows[s].seconds;
     }
     for (int s = 0; s < n_sides; s++)
         if (rows[s].seconds > 0 && rows[0].seconds > 0) rows[s].beside = rows[s].seconds / rows[0].seconds;
@@ -248,6 +248,19 @@ static yoke_status fill(struct gemm_problem *p)
     return YOKE_OK;
 }
 
+/* Yoke's count of the operations holds for all sides. */
+static yoke_status count(const yoke_device *device, struct gemm_problem *p)
+{
+    struct yoke_cost cost = { .size = sizeof cost };
+    YOKE_TRY(
+        yoke_gemm_can(device,
+                      &YOKE_ARGS(gemm, .dtype = p->dtype, .out_dtype = p->dtype, .M = p->M, .N = p->N,
+                                 .K = p->K, .batch = 1, .lda = p->K, .ldb = p->N, .ldc = p->N, .alpha = 1),
+                      &cost));
+    p->flops = cost.flops;
+    return YOKE_OK;
+}
+
 static void drop(struct gemm_problem *p)
 {
     free(p->a);
@@ -256,17 +269,22 @@ static void drop(struct gemm_problem *p)
 }
 
 static yoke_status all_sizes(const struct cli_context *context, struct gemm_side *sides, int n_sides,
-                             int threads, bool on_cpu, struct table *table, bool *wrong_out)
+                             int threads, yoke_device *device, struct table *table, bool *wrong_out)
 {
     const struct cli_options *o = context->options;
     for (int d = 0; d < cli_list_count(o, "dtype"); d++) {
         char text[64];
         struct gemm_problem p = { 0 };
         yoke_dtype_parse(cli_list_item(o, "dtype", d, text, sizeof text), &p.dtype);
-        double limit = on_cpu ? cli_peak(p.dtype, threads) : 0;
+        double limit = 0;
+        cli_progress("%s: the peak ...", text);
+        const yoke_status measured = yoke_gemm_peak(device, p.dtype, &limit, NULL);
+        cli_progress("%s", "");
+        if (measured && measured != YOKE_EUNSUPPORTED) return measured;
         for (int i = 0; i < cli_list_count(o, "size"); i++) {
             struct row rows[MAX_SIDES] = { 0 };
             YOKE_TRY(parse_size(cli_list_item(o, "size", i, text, sizeof text), &p));
+            YOKE_TRY(count(device, &p));
             yoke_status status = fill(&p);
             cli_progress("%s %s ...", yoke_dtype_name(p.dtype), text);
             for (int s = 0; s < n_sides; s++)
@@ -307,8 +325,7 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
         sides[n_sides++] = cli_side_openblas;
     }
     YOKE_TRY(yoke_stream_create(device, &ours.stream));
-    /* A device that works in the host's memory is this CPU. */
-    yoke_status status = all_sizes(context, sides, n_sides, threads, info->host_visible, table, wrong_out);
+    yoke_status status = all_sizes(context, sides, n_sides, threads, device, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
         cli_note("%s: %s, %d threads. Medians of %d measurements, with the sides in turn%s%s", info->spec,
                  info->name, threads, (int)cli_int(context->options, "repeats"),

@@ -12,6 +12,7 @@
 struct gemm_problem {
     yoke_dtype dtype;
     int64_t M, N, K;
+    double flops;    /* operations, as yoke_gemm_can counts them */
     void *a, *b, *c; /* [M,K], [K,N], [M,N], elements of dtype */
 };
 
@@ -40,11 +41,5 @@ struct gemm_side cli_side_clblast(int device_index);
  * and all rows are checked together by their products with a random vector.
  */
 bool cli_gemm_check(const struct gemm_problem *problem, double *ratio_out);
-
-/**
- * The highest rate that this host's vector units reached in a measurement with n threads, in operations per
- * second. 0: unknown.
- */
-double cli_peak(yoke_dtype dtype, int n_threads);
 
 #endif

@@ -8,13 +8,13 @@
 
 #include "cli/bench/sides.h"
 
-/** The speeds that no operation of a device can exceed. A triad is the loop a = b + 3 c over arrays. */
+/** The speeds that operations of a device are compared with. A triad is the loop a = b + 3 c over arrays. */
 struct bench_peaks {
     yoke_device *device;
     yoke_stream *stream;
     int threads;
-    bool on_cpu; /* the host sees the device's memory; its own vector units and triads give the limits */
-    double flops[YOKE_N_DTYPES]; /* operations per second; 0: not measured */
+    bool on_cpu;                 /* the host sees the device's memory, so triads give the limit of memory */
+    double flops[YOKE_N_DTYPES]; /* the peaks, in operations per second; 0: not measured */
     void *memory[2];             /* the triad's memory (one block), or both blocks of the copy */
     size_t bytes;                /* bytes of each block */
 };

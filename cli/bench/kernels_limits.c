@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits that operations of a device are compared with. A device in the host's own memory is this CPU. It
- * has two limits. One is the rate of its vector units without loads and stores. The other is a triad (a = b +
- * 3 c) of all threads over as many bytes as the operation moves. So small triads stay in the caches, as the
- * operation's data may. The triads use ordinary stores or stores that bypass the caches, whichever is faster.
- * On other devices the limits are the best product of several sizes, and copies inside the device.
+ * The limits that operations of a device are compared with. The limit of arithmetic is the device's peak
+ * (yoke_gemm_peak). A device in the host's own memory is this CPU. There the limit of memory is a triad
+ * (a = b + 3 c) of all threads over as many bytes as the operation moves. So small triads stay in the caches,
+ * as the operation's data may. The triads use ordinary stores or stores that bypass the caches, whichever is
+ * faster. On other devices copies inside the device are the limit of memory.
  */
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench/gemm.h"
 #include "cli/bench/kernels.h"
-#include "cli/devices/info.h"
 #include "cli/bench/triad.h"
 #include "core/base/base.h"
 
 static yoke_status measure_flops(struct bench_peaks *p, const bool dtypes[YOKE_N_DTYPES])
 {
     for (int d = 0; d < YOKE_N_DTYPES; d++) {
-        int size = 0;
         if (!dtypes[d]) continue;
-        if (p->on_cpu) p->flops[d] = cli_peak((yoke_dtype)d, p->threads);
-        if (p->flops[d] > 0) continue;
-        const yoke_status status = cli_best_product(p->device, p->stream, (yoke_dtype)d, &p->flops[d], &size);
+        const yoke_status status = yoke_gemm_peak(p->device, (yoke_dtype)d, &p->flops[d], NULL);
         if (status && status != YOKE_EUNSUPPORTED) return status;
     }
     return YOKE_OK;

@@ -63,7 +63,7 @@ static void print_speed(const struct cli_speed *s)
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++) {
         const char *name = yoke_dtype_name(cli_speed_types[t]);
         if (s->gemm[t] > 0)
-            printf("%s %s %.4g GFLOP/s (%d)", t ? "," : "", name, s->gemm[t] * 1e-9, s->gemm_size[t]);
+            printf("%s %s %.4g GFLOP/s (%d)", t ? "," : "", name, s->gemm[t] * 1e-9, (int)s->gemm_size[t]);
         else
             printf("%s %s not offered", t ? "," : "", name);
     }
@@ -149,9 +149,9 @@ static json_t *speed_json(const struct cli_speed *s)
     json_t *gemm = json_object();
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
         json_object_set_new(gemm, yoke_dtype_name(cli_speed_types[t]),
-                            s->gemm[t] > 0
-                                ? json_pack("{s:f, s:i}", "flop_per_s", s->gemm[t], "size", s->gemm_size[t])
-                                : json_pack("{s:s}", "reason", s->reason[t]));
+                            s->gemm[t] > 0 ? json_pack("{s:f, s:i}", "flop_per_s", s->gemm[t], "size",
+                                                       (int)s->gemm_size[t])
+                                           : json_pack("{s:s}", "reason", s->reason[t]));
     json_object_set_new(out, "gemm", gemm);
     return out;
 }

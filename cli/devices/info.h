@@ -11,21 +11,14 @@ extern const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES];
 /** Speeds of one device, measured in a child process. */
 struct cli_speed {
     double copy; /* bytes per second within the device, read and written bytes together; 0: not measured */
-    double to_device, to_host;        /* bytes per second */
-    double gemm[CLI_N_SPEED_TYPES];   /* operations per second, the best of the sizes tried; 0: `reason` says
-                                         why */
-    int gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
+    double to_device, to_host;      /* bytes per second */
+    double gemm[CLI_N_SPEED_TYPES]; /* operations per second, the best of the sizes tried; 0: `reason` says
+                                       why */
+    int64_t gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
     char reason[CLI_N_SPEED_TYPES][160];
     char error[256]; /* why nothing was measured */
 };
 void cli_measure_device(const char *spec, struct cli_speed *out);
-/**
- * Multiply square matrices of growing size until one product takes long enough. Returns the best rate, in
- * operations per second, and its size.
- */
-yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out,
-                             int *size_out);
-
 /**
  * Which tuning file applies to a device, in words and for scripts. A tuning file chooses among the
  * implementations of operations. A child process finds out which file applies.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copy rates and matrix speeds of one device, measured briefly in a child process. Versions of libraries,
+ * Copy rates and peaks of one device, measured briefly in a child process. Versions of libraries,
  * found in a child process too.
  */
 #include <stdio.h>
@@ -17,8 +17,6 @@
 #define COPY_BYTES (64u << 20)
 #define REPEATS 5
 #define LIMIT_SECONDS 120.0 /* includes the first compilation of a device's kernels */
-#define ENOUGH_SECONDS 0.05 /* a product that takes at least this long can be measured */
-#define LARGEST 2048
 
 const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
 
@@ -57,57 +55,6 @@ static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, stru
     return status;
 }
 
-static yoke_status time_product(yoke_stream *stream, const struct yoke_gemm_args *args, double *seconds_out)
-{
-    double seconds[REPEATS];
-    for (int i = -1; i < REPEATS;
-         i++) { /* the first one warms up and compiles kernels, and is never counted */
-        uint64_t start = yokei_now_ns();
-        YOKE_TRY(yoke_gemm(stream, args));
-        YOKE_TRY(yoke_stream_sync(stream));
-        double s = (double)(yokei_now_ns() - start) * 1e-9;
-        if (i >= 0) seconds[i] = s;
-        if (i == 0 && s > 20 * ENOUGH_SECONDS) { /* on a slow device one product is enough */
-            *seconds_out = s;
-            return YOKE_OK;
-        }
-    }
-    qsort(seconds, REPEATS, sizeof *seconds, yokei_by_value);
-    *seconds_out = seconds[REPEATS / 2];
-    return YOKE_OK;
-}
-
-/* Multiply square matrices of growing size until one product takes long enough. Keep the best rate. */
-yoke_status cli_best_product(yoke_device *device, yoke_stream *stream, yoke_dtype dtype, double *rate_out,
-                             int *size_out)
-{
-    size_t bytes = (size_t)LARGEST * LARGEST * yoke_dtype_bytes(dtype);
-    void *m[3] = { NULL };
-    yoke_status status = YOKE_OK;
-    for (int i = 0; i < 3 && !status; i++) {
-        status = yoke_alloc(device, bytes, &m[i]);
-        if (!status)
-            status = yoke_fill(stream, m[i], 0x3c,
-                               bytes); /* the bytes are small positive numbers in every type */
-    }
-    for (int n = 256; n <= LARGEST && !status; n *= 2) {
-        struct yoke_gemm_args args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = n, .N = n,
-                                               .K = n, .batch = 1, .a = m[0], .lda = n, .b = m[1], .ldb = n,
-                                               .c = m[2], .ldc = n, .alpha = 1);
-        struct yoke_cost cost = { .size = sizeof cost };
-        double seconds = 0;
-        status = yoke_gemm_can(device, &args, &cost);
-        if (!status) status = yoke_stream_reserve(stream, cost.scratch_bytes);
-        if (!status) status = time_product(stream, &args, &seconds);
-        if (status) break;
-        double rate = 2.0 * n * n * n / seconds;
-        if (rate > *rate_out) *rate_out = rate, *size_out = n;
-        if (seconds > ENOUGH_SECONDS) break;
-    }
-    for (int i = 0; i < 3; i++) yoke_free(device, m[i]);
-    return status;
-}
-
 static void work(const void *argument, void *result)
 {
     const char *spec = argument;
@@ -120,7 +67,7 @@ static void work(const void *argument, void *result)
         return;
     }
     for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
-        if (cli_best_product(device, stream, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
+        if (yoke_gemm_peak(device, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
             yokei_text(out->reason[t], sizeof out->reason[t], "%s", yoke_last_error());
 }
 

@@ -96,5 +96,34 @@ static yoke_status attention_backward_check(const struct yoke_attention_backward
     return YOKE_OK;
 }
 
-YOKEI_OP(attention, attention_forward)
-YOKEI_OP(attention, attention_backward)
+/*
+ * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ *
+ * The products count, 2 D for each pair of a query and a key that the mask keeps. The softmax is per pair and
+ * not per pair and channel, so it is left out.
+ */
+static double pairs_of(int64_t B, int64_t T, int64_t H, bool causal)
+{
+    return (double)B * (double)H * (double)T * (causal ? ((double)T + 1) / 2 : (double)T);
+}
+
+/* Two products: S and O. */
+static struct yokei_work attention_forward_work(const struct yoke_attention_forward_args *a)
+{
+    const double rows = (double)a->B * (double)a->T, H = (double)a->H, Hkv = (double)a->Hkv, D = (double)a->D;
+    return (struct yokei_work){ 4 * pairs_of(a->B, a->T, a->H, a->causal) * D,
+                                2 * rows * (H + Hkv) * D * yokei_bytes(a->dtype)
+                                    + !!a->lse * rows * H * yokei_wide_bytes(a->dtype) };
+}
+
+/* Five products: S once more, dV, dP, dQ and dK. */
+static struct yokei_work attention_backward_work(const struct yoke_attention_backward_args *a)
+{
+    const double rows = (double)a->B * (double)a->T, H = (double)a->H, Hkv = (double)a->Hkv, D = (double)a->D;
+    return (struct yokei_work){ 10 * pairs_of(a->B, a->T, a->H, a->causal) * D,
+                                4 * rows * (H + Hkv) * D * yokei_bytes(a->dtype)
+                                    + rows * H * yokei_wide_bytes(a->dtype) };
+}
+
+#define OP(op) YOKEI_OP(attention, op)
+YOKE_ATTENTION_OPS(OP)

@@ -14,4 +14,11 @@ static yoke_status cast_check(const struct yoke_cast_args *a, bool pointers)
     return pointers ? yokei_check_apart(op, &y, &x, true) : YOKE_OK;
 }
 
-YOKEI_OP(cast, cast)
+/* One rounding per element. include/yoke/ops/common.h says how operations and bytes are counted. */
+static struct yokei_work cast_work(const struct yoke_cast_args *a)
+{
+    return (struct yokei_work){ (double)a->n, (double)a->n * (yokei_bytes(a->from) + yokei_bytes(a->to)) };
+}
+
+#define OP(op) YOKEI_OP(cast, op)
+YOKE_CAST_OPS(OP)

@@ -51,6 +51,23 @@ static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointer
     return yokei_check_apart(op, &y, &residual, true);
 }
 
-YOKEI_OP(elementwise, add)
-YOKEI_OP(elementwise, scale)
-YOKEI_OP(elementwise, dropout)
+/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+
+static struct yokei_work add_work(const struct yoke_add_args *a)
+{
+    return yokei_work_each(a->dtype, (double)a->n, 1, 3);
+}
+
+static struct yokei_work scale_work(const struct yoke_scale_args *a)
+{
+    return yokei_work_each(a->dtype, (double)a->n, 1, 2);
+}
+
+/* s * x: 1, and 1 for the residual. */
+static struct yokei_work dropout_work(const struct yoke_dropout_args *a)
+{
+    return yokei_work_each(a->dtype, (double)a->N * (double)a->C, 1 + !!a->residual, 2 + !!a->residual);
+}
+
+#define OP(op) YOKEI_OP(elementwise, op)
+YOKE_ELEMENTWISE_OPS(OP)

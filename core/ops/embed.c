@@ -54,5 +54,31 @@ static yoke_status embed_backward_check(const struct yoke_embed_backward_args *a
     return yokei_check_apart(op, &dwte, &dwpe, false);
 }
 
-YOKEI_OP(embed, embed_forward)
-YOKEI_OP(embed, embed_backward)
+/*
+ * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ *
+ * The tokens are not known, so a table counts as if as many of its rows were used as N tokens can use.
+ */
+
+/* One addition per element, where wpe is wanted. */
+static struct yokei_work embed_forward_work(const struct yoke_embed_forward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C, words = (double)YOKE_MIN(a->N, a->V),
+                 positions = a->wpe ? (double)YOKE_MIN(a->N, a->T) : 0;
+    return (struct yokei_work){ a->wpe ? N * C : 0, (words + positions + N) * C * yokei_bytes(a->dtype)
+                                                        + N * (double)sizeof(int32_t) };
+}
+
+/* One addition per element for each of the two gradients. */
+static struct yokei_work embed_backward_work(const struct yoke_embed_backward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C;
+    const bool all = !a->dwte && !a->dwpe, words = a->dwte || all, positions = a->dwpe || all;
+    const double rows = words * (double)YOKE_MIN(a->N, a->V) + positions * (double)YOKE_MIN(a->N, a->T);
+    return (struct yokei_work){ N * C * (words + positions), N * C * yokei_bytes(a->dtype)
+                                                                 + 2 * rows * C * yokei_wide_bytes(a->dtype)
+                                                                 + N * (double)sizeof(int32_t) };
+}
+
+#define OP(op) YOKEI_OP(embed, op)
+YOKE_EMBED_OPS(OP)

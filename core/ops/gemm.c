@@ -65,5 +65,31 @@ static yoke_status bias_backward_check(const struct yoke_bias_backward_args *a, 
     return pointers ? yokei_check_apart(op, &dbias, &dy, false) : YOKE_OK;
 }
 
-YOKEI_OP(gemm, gemm)
-YOKEI_OP(gemm, bias_backward)
+/*
+ * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ *
+ * A product counts as in BLAS: M N K multiplications and as many additions. What the epilogue, alpha and beta
+ * add is per element of C, and so is left out. Matrices that all products share (stride 0) are read once.
+ */
+static struct yokei_work gemm_work(const struct yoke_gemm_args *a)
+{
+    const double M = (double)a->M, N = (double)a->N, K = (double)a->K, batch = (double)a->batch;
+    const double in = yokei_bytes(a->dtype), out = yokei_bytes(a->out_dtype);
+    const bool has_aux = a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux;
+    struct yokei_work work = { .flops = 2 * batch * M * N * K };
+    work.bytes = K * in * (M * (a->stride_a ? batch : 1) + N * (a->stride_b ? batch : 1));
+    work.bytes += batch * M * N * out * (1 + (a->beta != 0) + has_aux);
+    if (a->epilogue != YOKE_EPILOGUE_NONE) work.bytes += N * yokei_wide_bytes(a->dtype);
+    return work;
+}
+
+/* One addition per element of dy. */
+static struct yokei_work bias_backward_work(const struct yoke_bias_backward_args *a)
+{
+    const double elements = (double)a->N * (double)a->C;
+    return (struct yokei_work){ elements, elements * yokei_bytes(a->dtype)
+                                              + 2 * (double)a->C * yokei_wide_bytes(a->dtype) };
+}
+
+#define OP(op) YOKEI_OP(gemm, op)
+YOKE_GEMM_OPS(OP)

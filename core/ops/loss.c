@@ -79,6 +79,36 @@ static yoke_status xent_join_check(const struct yoke_xent_join_args *a, bool poi
     return pointers ? yokei_check_apart(op, &losses, &lse, false) : YOKE_OK;
 }
 
-YOKEI_OP(loss, xent_forward)
-YOKEI_OP(loss, xent_backward)
-YOKEI_OP(loss, xent_join)
+/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+
+/* The maximum: 1. exp(logit - maximum): 2. The sum: 1. */
+static struct yokei_work xent_forward_work(const struct yoke_xent_forward_args *a)
+{
+    const double N = (double)a->N, wide = yokei_wide_bytes(a->dtype);
+    return (struct yokei_work){ 4 * N * (double)a->V,
+                                N
+                                    * ((double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t)
+                                       + (1 + !!a->picked + !!a->losses) * wide) };
+}
+
+/* scale * (exp(logit - lse) - [target]): 4. */
+static struct yokei_work xent_backward_work(const struct yoke_xent_backward_args *a)
+{
+    const double N = (double)a->N;
+    return (struct yokei_work){
+        4 * N * (double)a->V,
+        N * (2 * (double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t) + yokei_wide_bytes(a->dtype))
+    };
+}
+
+/* As in forward, 4 for each part of lse. For the losses, the sum of picked_parts: 1. */
+static struct yokei_work xent_join_work(const struct yoke_xent_join_args *a)
+{
+    const double N = (double)a->N, P = (double)a->P, wide = yokei_wide_bytes(a->dtype);
+    const bool losses = a->losses != NULL;
+    return (struct yokei_work){ P * N * (4 + losses),
+                                N * wide * (P + 1) * (1 + losses) + losses * N * (double)sizeof(int32_t) };
+}
+
+#define OP(op) YOKEI_OP(loss, op)
+YOKE_LOSS_OPS(OP)

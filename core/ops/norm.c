@@ -126,7 +126,51 @@ static yoke_status rmsnorm_backward_check(const struct yoke_rmsnorm_backward_arg
     return YOKE_OK;
 }
 
-YOKEI_OP(norm, layernorm_forward)
-YOKEI_OP(norm, layernorm_backward)
-YOKEI_OP(norm, rmsnorm_forward)
-YOKEI_OP(norm, rmsnorm_backward)
+/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+
+/* avg(x): 1. avg((x - mean)^2): 3. (x - mean) * rstd * gamma + beta: 4. */
+static struct yokei_work layernorm_forward_work(const struct yoke_layernorm_forward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C, wide = yokei_wide_bytes(a->dtype);
+    return (struct yokei_work){ 8 * N * C, 2 * N * C * yokei_bytes(a->dtype) + 2 * C * wide
+                                               + (!!a->mean + !!a->rstd) * N * wide };
+}
+
+/*
+ * xhat: 2. For dx, g: 1, avg(g): 1, avg(g * xhat): 2, rstd * (g - avg(g) - xhat * avg(g * xhat)): 4, and 1
+ * for dresidual. For the weights, dy * xhat: 1, and 1 for each of the two sums.
+ */
+static struct yokei_work layernorm_backward_work(const struct yoke_layernorm_backward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C, wide = yokei_wide_bytes(a->dtype);
+    const bool all = !a->dx && !a->dgamma, dx = a->dx || all, weights = a->dgamma || all,
+               residual = dx && a->dresidual;
+    return (struct yokei_work){ N * C * (2 + 8 * dx + residual + 3 * weights),
+                                N * C * yokei_bytes(a->dtype) * (2 + dx + residual)
+                                    + wide * (2 * N + C * dx + 4 * C * weights) };
+}
+
+/* avg(x^2): 2. x * rstd * gamma: 2. */
+static struct yokei_work rmsnorm_forward_work(const struct yoke_rmsnorm_forward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C, wide = yokei_wide_bytes(a->dtype);
+    return (struct yokei_work){ 4 * N * C,
+                                2 * N * C * yokei_bytes(a->dtype) + C * wide + !!a->rstd * N * wide };
+}
+
+/*
+ * xhat: 1. For dx, g: 1, avg(g * xhat): 2, rstd * (g - xhat * avg(g * xhat)): 3, and 1 for dresidual. For
+ * dgamma, the sum of dy * xhat: 2.
+ */
+static struct yokei_work rmsnorm_backward_work(const struct yoke_rmsnorm_backward_args *a)
+{
+    const double N = (double)a->N, C = (double)a->C, wide = yokei_wide_bytes(a->dtype);
+    const bool all = !a->dx && !a->dgamma, dx = a->dx || all, weights = a->dgamma || all,
+               residual = dx && a->dresidual;
+    return (struct yokei_work){ N * C * (1 + 6 * dx + residual + 2 * weights),
+                                N * C * yokei_bytes(a->dtype) * (2 + dx + residual)
+                                    + wide * (N + C * dx + 2 * C * weights) };
+}
+
+#define OP(op) YOKEI_OP(norm, op)
+YOKE_NORM_OPS(OP)

@@ -37,6 +37,12 @@ static yoke_status adamw_check(const struct yoke_adamw_args *a, bool pointers)
     return YOKE_OK;
 }
 
+/* The number of sums that grad_norm writes. */
+static int64_t norm_sums(const struct yoke_grad_norm_args *a)
+{
+    return a->block ? a->n / a->block + (a->n % a->block != 0) : 1;
+}
+
 static yoke_status grad_norm_check(const struct yoke_grad_norm_args *a, bool pointers)
 {
     const char *op = "grad_norm";
@@ -45,12 +51,33 @@ static yoke_status grad_norm_check(const struct yoke_grad_norm_args *a, bool poi
     YOKE_TRY(yokei_check_not_zero(op, "scale", a->scale));
     const struct yokei_operand grad = yokei_vector("grad", a->grad, a->dtype, a->n);
     YOKE_TRY(yokei_check_extent(op, "block", a->block));
-    const int64_t n_sums = a->block ? a->n / a->block + (a->n % a->block != 0) : 1;
+    const int64_t n_sums = norm_sums(a);
     const struct yokei_operand out = yokei_vector("out", a->out, yoke_dtype_wide(a->dtype), 2 * n_sums);
     YOKE_TRY(yokei_check_operand(op, &grad, pointers));
     YOKE_TRY(yokei_check_operand(op, &out, pointers));
     return pointers ? yokei_check_apart(op, &out, &grad, false) : YOKE_OK;
 }
 
-YOKEI_OP(optim, adamw)
-YOKEI_OP(optim, grad_norm)
+/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+
+/*
+ * g: 1. m: 3. v: 4. w, where lr * weight_decay and the two corrections are constants: 9. The rounding of the
+ * copy: 1.
+ */
+static struct yokei_work adamw_work(const struct yoke_adamw_args *a)
+{
+    const double n = (double)a->n;
+    return (struct yokei_work){
+        n * (17 + !!a->copy), n * (7 * yokei_bytes(a->dtype) + (a->copy ? yokei_bytes(a->copy_dtype) : 0))
+    };
+}
+
+/* The sum of (scale * grad)^2: 3. */
+static struct yokei_work grad_norm_work(const struct yoke_grad_norm_args *a)
+{
+    const double n = (double)a->n, n_sums = (double)norm_sums(a);
+    return (struct yokei_work){ 3 * n, n * yokei_bytes(a->dtype) + 2 * n_sums * yokei_wide_bytes(a->dtype) };
+}
+
+#define OP(op) YOKEI_OP(optim, op)
+YOKE_OPTIM_OPS(OP)

@@ -21,4 +21,14 @@ static yoke_status rope_check(const struct yoke_rope_args *a, bool pointers)
     return yokei_check_operand(op, &x, pointers);
 }
 
-YOKEI_OP(rope, rope)
+/*
+ * Two multiplications and an addition per element. The angles are per position, so they are left out.
+ * include/yoke/ops/common.h says how operations and bytes are counted.
+ */
+static struct yokei_work rope_work(const struct yoke_rope_args *a)
+{
+    return yokei_work_each(a->dtype, (double)a->N * (double)a->H * (double)a->D, 3, 2);
+}
+
+#define OP(op) YOKEI_OP(rope, op)
+YOKE_ROPE_OPS(OP)

@@ -205,12 +205,15 @@ yoke_status yoke_event_sync(yoke_event *event);
  */
 yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event);
 
-/** The cost of an op on a device, as the op's `can` states it. */
+/**
+ * The cost of an op on a device, as the op's `can` states it. yoke/ops/common.h says how operations and bytes
+ * are counted.
+ */
 struct yoke_cost {
     size_t size;
     size_t scratch_bytes; /* bytes that the op needs of the stream's scratch */
     double flops;         /* arithmetic operations */
-    double bytes;         /* least number of bytes moved */
+    double bytes;         /* least number of bytes moved: each operand once */
 };
 #define YOKE_COST_INIT YOKE_SIZED(yoke_cost)
 

@@ -7,14 +7,5 @@
 #define YOKE_H
 #include <yoke/base.h>
 #include <yoke/device.h>
-#include <yoke/ops/act.h>
-#include <yoke/ops/attention.h>
-#include <yoke/ops/cast.h>
-#include <yoke/ops/elementwise.h>
-#include <yoke/ops/embed.h>
-#include <yoke/ops/gemm.h>
-#include <yoke/ops/loss.h>
-#include <yoke/ops/norm.h>
-#include <yoke/ops/optim.h>
-#include <yoke/ops/rope.h>
+#include <yoke/ops/families.h>
 #endif

@@ -132,8 +132,9 @@ static void the_long_sweep_has_more_cases(void **state)
 static void every_op_has_one_place_and_one_family(void **state)
 {
     (void)state;
-    static const char *const families[] = { "gemm", "norm",  "act",  "attention",   "embed",
-                                            "loss", "optim", "cast", "elementwise", "rope" };
+#define NAME(family, OPS, with) #family,
+    static const char *const families[] = { YOKE_FAMILIES(NAME, ) };
+#undef NAME
     int taken[YOKE_N_OPS] = { 0 };
     for (int op = 0; op < YOKE_N_OPS; op++) {
         int n = 0;

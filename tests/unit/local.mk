@@ -1,6 +1,6 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
 EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/data_test.h tests/unit/gpu_test.h tests/unit/drawings
-unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/checks tests/unit/dropout
+unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/checks tests/unit/op_costs tests/unit/dropout
 check_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -23,6 +23,8 @@ tests_unit_dropout_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dropout_LDADD = $(UNIT_LDADD)
 tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_checks_LDADD = $(UNIT_LDADD)
+tests_unit_op_costs_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_op_costs_LDADD = $(UNIT_LDADD)
 EXTRA_DIST += tests/unit/tap_run
 YOKE_TESTS += '$(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
 check_PROGRAMS += tests/unit/gpu_formulas

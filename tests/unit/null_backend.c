@@ -72,30 +72,16 @@ static void operations_are_refused(void **state)
 {
     int n = 0;
     (void)state;
-#define REFUSED(family, op)                                                                    \
-    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.can(NULL, NULL, NULL)); \
-    assert_fails(YOKE_EUNSUPPORTED, #op, yokei_backend_null.family->op.run(NULL, NULL));       \
+#define REFUSED(op)                                                      \
+    assert_fails(YOKE_EUNSUPPORTED, #op, ops->op.can(NULL, NULL, NULL)); \
+    assert_fails(YOKE_EUNSUPPORTED, #op, ops->op.run(NULL, NULL));       \
     n++;
-#define OF_gemm(op) REFUSED(gemm, op)
-#define OF_norm(op) REFUSED(norm, op)
-#define OF_act(op) REFUSED(act, op)
-#define OF_attention(op) REFUSED(attention, op)
-#define OF_embed(op) REFUSED(embed, op)
-#define OF_loss(op) REFUSED(loss, op)
-#define OF_optim(op) REFUSED(optim, op)
-#define OF_cast(op) REFUSED(cast, op)
-#define OF_elementwise(op) REFUSED(elementwise, op)
-#define OF_rope(op) REFUSED(rope, op)
-    YOKE_GEMM_OPS(OF_gemm)
-    YOKE_NORM_OPS(OF_norm)
-    YOKE_ACT_OPS(OF_act)
-    YOKE_ATTENTION_OPS(OF_attention)
-    YOKE_EMBED_OPS(OF_embed)
-    YOKE_LOSS_OPS(OF_loss)
-    YOKE_OPTIM_OPS(OF_optim)
-    YOKE_CAST_OPS(OF_cast)
-    YOKE_ELEMENTWISE_OPS(OF_elementwise)
-    YOKE_ROPE_OPS(OF_rope)
+#define FAMILY(family, OPS, with)                                                \
+    {                                                                            \
+        const struct yoke_##family##_ops *const ops = yokei_backend_null.family; \
+        OPS(REFUSED)                                                             \
+    }
+    YOKE_FAMILIES(FAMILY, )
     assert_int_equal(n, YOKE_N_OPS);
 }
 

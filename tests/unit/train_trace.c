@@ -7,7 +7,6 @@
 #include "tests/unit/trace_check.h"
 
 #include "core/base/base.h"
-#include "train/run/peak.h"
 #include "train/trainer/trainer.h"
 
 #include <sys/resource.h>
@@ -242,8 +241,9 @@ static void a_peak_is_a_speed(void **state)
     double peak = 0;
     (void)state;
     assert_ok(yoke_device_open("host", NULL, &device));
-    assert_ok(yokei_peak_measure(device, YOKE_F32, &peak));
-    assert_true(peak > 1e6 && peak < 1e18);
+    int64_t size = 0;
+    assert_ok(yoke_gemm_peak(device, YOKE_F32, &peak, &size));
+    assert_true(peak > 1e6 && peak < 1e18 && size >= 256 && size <= 16384);
     uint64_t now, most;
     assert_ok(yoke_device_allocated(device, &now, &most));
     assert_int_equal(now, 0);

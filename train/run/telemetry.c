@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include "core/base/base.h"
 #include "train/run/loop.h"
-#include "train/run/peak.h"
 #include "train/trainer/trainer.h"
 
 enum { FIRST_TRACED = 3 }; /* earlier steps warm up caches and the network's windows */
@@ -18,7 +17,7 @@ static double own_peak(struct yokei_run_state *s)
     double peak = NAN;
     if (s->t->peak == YOKEI_PEAK_GIVEN) return s->t->peak_flops;
     if (s->t->peak == YOKEI_PEAK_OFF) return NAN;
-    return yokei_peak_measure(s->t->device, s->config.precision, &peak) ? NAN : peak;
+    return yoke_gemm_peak(s->t->device, s->config.precision, &peak, NULL) ? NAN : peak;
 }
 
 /*

@@ -77,6 +77,16 @@ struct yoke_bias_backward_args {
 
 YOKE_GEMM_OPS(YOKE_OP_DECLARE)
 
+/**
+ * Measure the device's peak: the operations per second of its fastest square product (M = N = K) of `dtype`.
+ * Each size runs once to warm up, then again for at least 0.1 s, and the fastest product counts. Sizes start
+ * at 256 and double until one product takes 10 ms or its matrices take an eighth of the free memory.
+ * *size_out is the size of the fastest product, or size_out is NULL. The call blocks.
+ * Errors: YOKE_EUNSUPPORTED (type), YOKE_ENOMEM, and the errors of the device.
+ */
+yoke_status yoke_gemm_peak(yoke_device *device, yoke_dtype dtype, double *flops_per_second_out,
+                           int64_t *size_out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/run/peak.h"
-
+/* The peak of a device: the best speed of its large square products. */
 #include <math.h>
 
 #include "core/base/base.h"
+#include "yoke/ops/gemm.h"
 
 enum { SMALLEST = 256, LARGEST = 16384, SOME = 3 };
 static const double LONG_ENOUGH = 0.01, A_SIZE = 0.1; /* seconds */
@@ -13,6 +13,7 @@ struct product {
     yoke_device *device;
     yoke_stream *stream;
     struct yoke_gemm_args args;
+    double flops; /* of the product */
     void *memory[3];
 };
 
@@ -62,36 +63,45 @@ static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
                         .alpha = 1);
     YOKE_TRY(yoke_gemm_can(p->device, &p->args, &cost));
     YOKE_TRY(yoke_stream_reserve(p->stream, cost.scratch_bytes));
-    YOKE_TRY(yoke_gemm(p->stream, &p->args)); /* this call compiles the kernels */
+    p->flops = cost.flops;
+    /* This call warms up and is not timed. On some devices it compiles the kernels. */
+    YOKE_TRY(yoke_gemm(p->stream, &p->args));
     return yoke_stream_sync(p->stream);
 }
 
 /* Measure larger and larger products. The highest speed of all sizes counts. */
-static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out)
+static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out, int64_t *size_out)
 {
     uint64_t available, total;
-    double seconds = 0, best = 0;
+    double seconds = 0;
+    *rate_out = 0;
     YOKE_TRY(yoke_device_memory(p->device, &available, &total));
     for (int64_t N = SMALLEST;; N *= 2) {
-        const double n = (double)N;
         YOKE_TRY(prepare(p, dtype, N));
         YOKE_TRY(run(p, A_SIZE, &seconds));
-        best = fmax(best, 2 * n * n * n / seconds);
+        if (p->flops / seconds > *rate_out) *rate_out = p->flops / seconds, *size_out = N;
         if (seconds >= LONG_ENOUGH || N == LARGEST
             || 12 * (uint64_t)(N * N) * yoke_dtype_bytes(dtype) > available / 8)
             break;
         drop(p);
     }
-    *rate_out = best;
     return YOKE_OK;
 }
 
-yoke_status yokei_peak_measure(yoke_device *device, yoke_dtype dtype, double *flops_per_second_out)
+yoke_status yoke_gemm_peak(yoke_device *device, yoke_dtype dtype, double *flops_per_second_out,
+                           int64_t *size_out)
 {
     struct product p = { .device = device };
+    double rate;
+    int64_t size = 0;
+    if (!device || !flops_per_second_out) return yoke_fail(YOKE_EINVAL, "yoke_gemm_peak: a NULL argument");
     YOKE_TRY(yoke_stream_create(device, &p.stream));
-    yoke_status status = measure(&p, dtype, flops_per_second_out);
+    yoke_status status = measure(&p, dtype, &rate, &size);
     drop(&p);
     const yoke_status ended = yoke_stream_destroy(p.stream);
-    return status ? status : ended;
+    if (!status) status = ended;
+    if (status) return status;
+    *flops_per_second_out = rate;
+    if (size_out) *size_out = size;
+    return YOKE_OK;
 }
