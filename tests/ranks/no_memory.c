@@ -271,6 +271,10 @@ int main(int argc, char **argv)
     yoke_comm *keeper;
     ranks_start();
     if (ranks_size > NAMES) return 1;
+    if (!scarce_works()) {
+        ranks_check(1, "allocations fail on purpose # SKIP not under clang's sanitizers");
+        return ranks_end();
+    }
     yoke_log_set(keep_quiet, NULL, YOKE_LOG_WARN);
     for (int victim = 0; victim < ranks_size; victim += YOKE_MAX(ranks_size - 1, 1))
         check_call(&calls[0], device, victim);
