@@ -6,8 +6,7 @@
  *
  * and has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
  *
- *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer
- *     ./own_layer [DEVICE]
+ * cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
  *
  * The device computes the two matrix products. Yoke has no operation for squared ReLU, so this layer computes
  * it itself, in host memory and in f32. So the layer works on devices whose memory the host sees (host,
