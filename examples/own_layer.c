@@ -6,12 +6,11 @@
  *
  * and has its own backward pass. It is trained inside a small GPT, and needs only libyoke-train.
  *
- *     cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer
+ * cc own_layer.c $(pkg-config --cflags --libs libyoke-train libyoke) -lm -o own_layer && ./own_layer [DEVICE]
  *
- * An argument names the device, such as opencl:0. The device computes the two matrix products. Yoke has no
- * operation for squared ReLU, so this layer computes it itself, in host memory and in f32. So the layer works
- * on devices whose memory the host sees (host, reference, PoCL). A layer for a GPU would launch its own
- * kernel there.
+ * The device computes the two matrix products. Yoke has no operation for squared ReLU, so this layer computes
+ * it itself, in host memory and in f32. So the layer works on devices whose memory the host sees (host,
+ * reference, PoCL). A layer for a GPU would launch its own kernel there.
  */
 #include <math.h>
 #include <stdio.h>

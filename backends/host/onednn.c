@@ -390,7 +390,8 @@ yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_ge
                                  size_t *scratch_bytes_out)
 {
     struct host_onednn *o = host_device(device)->onednn;
-    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, NULL)); /* types */
+    /* Checks the types, and states the scratch of the panels, which run an empty product. */
+    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, scratch_bytes_out));
     if (is_empty(a)) return YOKE_OK;
     if (!o->has[a->dtype])
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU",
