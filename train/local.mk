@@ -3,9 +3,9 @@ lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
 # what models are made of
 libyoke_train_la_SOURCES += \
-	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_block.c train/layers/gpt2_mlp.c \
+	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_sublayer.c train/layers/gpt2_mlp.c \
 	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c \
-	train/layers/llama_block.c train/layers/llama_mlp.c train/layers/norm.c train/layers/rmsnorm.c \
+	train/layers/llama_sublayer.c train/layers/llama_mlp.c train/layers/gpt2_norm.c train/layers/llama_norm.c \
 	train/layers/tensor.c train/layers/vocabulary.c
 # GPT-2, Llama
 libyoke_train_la_SOURCES += \

@@ -53,8 +53,8 @@ int64_t yoke_model_n_elements(const yoke_model *model);
 /**
  * The layers of GPT-2. Each contains its norm and its residual connection. Its configuration is the model's.
  */
-extern const struct yoke_layer_type yoke_layer_embedding, yoke_layer_attention, yoke_layer_mlp,
-    yoke_layer_norm, yoke_layer_head;
+extern const struct yoke_layer_type yoke_layer_gpt2_embedding, yoke_layer_gpt2_attention, yoke_layer_gpt2_mlp,
+    yoke_layer_gpt2_norm, yoke_layer_gpt2_head;
 
 /**
  * GPT-2 (Radford et al. 2019), in the terms of Hugging Face's config.json. This is also the configuration of
@@ -93,7 +93,7 @@ yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **
 
 /** The layers of Llama. As for GPT-2, each contains its norm and its residual connection. */
 extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama_attention,
-    yoke_layer_llama_mlp, yoke_layer_rmsnorm, yoke_layer_llama_head;
+    yoke_layer_llama_mlp, yoke_layer_llama_norm, yoke_layer_llama_head;
 
 /**
  * Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. This is also the

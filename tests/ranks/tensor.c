@@ -46,7 +46,7 @@ yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struc
                                  const void *x, const void *weight, const void *bias, bool add, bool gelu,
                                  void *aux, void *y, yoke_dtype y_dtype)
 {
-    if (!bias) bias = call->weights[YOKEI_HALF_OUT_BIAS];
+    if (!bias) bias = call->weights[YOKEI_GPT2_OUT_BIAS];
     return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .M = l->N, .N = l->out,
                      .K = l->in, .batch = 1, .a = x, .lda = l->in, .b = weight, .ldb = l->out, .c = y,
                      .ldc = l->out, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f,

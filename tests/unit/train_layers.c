@@ -402,13 +402,13 @@ static void layout(void **state)
     const struct subject *subject = *state;
     struct bench b;
     set_up(&b, subject, B);
-    struct yoke_shape twice = b.shape, half = b.shape;
+    struct yoke_shape twice = b.shape, narrow = b.shape;
     twice.B = 2 * B;
-    half.dtype = YOKE_BF16;
+    narrow.dtype = YOKE_BF16;
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         size_t more, less;
         assert_ok(yoke_layer_bytes(b.layer, &twice, (enum yoke_part)part, &more));
-        assert_ok(yoke_layer_bytes(b.layer, &half, (enum yoke_part)part, &less));
+        assert_ok(yoke_layer_bytes(b.layer, &narrow, (enum yoke_part)part, &less));
         assert_true(more >= b.part_bytes[part] && (b.part_bytes[part] == 0) == (more == 0));
         /* 16-bit parts of a sum are added in f32, for which f64 needs no room of its own. */
         assert_true(
@@ -512,8 +512,8 @@ static void memory_of_four(void **state)
     yoke_model *model;
     size_t bytes;
     assert_ok(yoke_model_gpt2(&c, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
-                     *head = layer_of(model, &yoke_layer_head);
+    const yoke_layer *attention = layer_of(model, &yoke_layer_gpt2_attention),
+                     *head = layer_of(model, &yoke_layer_gpt2_head);
     const size_t norm = ROWS * C * NARROW, statistics = 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
     const size_t expected[] = { norm + outer, norm + outer / RANKS, norm / RANKS + outer / RANKS };
     for (int k = 0; k < 3; k++) {
@@ -550,8 +550,8 @@ static void refusals(void **state)
     static const int64_t nine_to_one[] = { 9, 1 }, negative[] = { 1, -1 };
     yoke_model *model;
     assert_ok(yoke_model_gpt2(&config, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
-                     *mlp = layer_of(model, &yoke_layer_mlp);
+    const yoke_layer *attention = layer_of(model, &yoke_layer_gpt2_attention),
+                     *mlp = layer_of(model, &yoke_layer_gpt2_mlp);
     size_t bytes;
     for (int rank = 0; rank < 3; rank++) { /* all ranks of a group must refuse alike */
         const struct yoke_place three = { sizeof three, rank, 3, NULL, false };
@@ -562,9 +562,9 @@ static void refusals(void **state)
         const struct yoke_place many = { sizeof many, rank, 33, NULL, false };
         assert_fails(YOKE_ECONFIG, "layer h.0.mlp: its 32 hidden features", yoke_layer_check(mlp, &many));
         assert_fails(YOKE_ECONFIG, "layer embedding: its 11 words",
-                     yoke_layer_check(layer_of(model, &yoke_layer_embedding), &many));
+                     yoke_layer_check(layer_of(model, &yoke_layer_gpt2_embedding), &many));
         assert_fails(YOKE_ECONFIG, "layer head: its 11 words",
-                     yoke_layer_check(layer_of(model, &yoke_layer_head), &many));
+                     yoke_layer_check(layer_of(model, &yoke_layer_gpt2_head), &many));
     }
     for (int rank = 0; rank < 2; rank++) {
         const struct yoke_place two = { sizeof two, rank, 2, nine_to_one, false };
@@ -578,7 +578,7 @@ static void refusals(void **state)
     assert_fails(YOKE_ECONFIG, "there may be 1 to", yoke_layer_check(attention, &crowd));
     const struct yoke_shape one_token = { sizeof one_token, YOKE_F32, 1, 1, YOKE_TRAIN, &two };
     assert_fails(YOKE_ECONFIG, "some get none", yoke_layer_bytes(attention, &one_token, YOKE_F_TO_B, &bytes));
-    struct yoke_layer_type type = yoke_layer_norm;
+    struct yoke_layer_type type = yoke_layer_gpt2_norm;
     type.name = "own";
     type.parameter = ignorant_parameter;
     const yoke_layer own = {
