@@ -237,11 +237,11 @@ yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
                          n_chunks);
     for (int s = 0; s < shape->n_stages; s++) YOKE_TRY(check_line(&schedule->rank[s], shape, "stage", s, s));
     struct yokei_costs costs;
-    struct yokei_timeline timeline;
+    struct yokei_simulated simulated;
     YOKE_TRY(yokei_costs_equal(shape->n_stages, n_chunks, 1, 1, 1, 0, &costs));
     costs.waits_for_receiver = true;
-    const yoke_status status = yokei_simulate(schedule, &costs, &timeline);
+    const yoke_status status = yokei_simulate(schedule, &costs, &simulated);
     yokei_costs_free(&costs);
-    if (!status) yokei_timeline_free(&timeline);
+    if (!status) yokei_simulated_free(&simulated);
     return status;
 }

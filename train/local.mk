@@ -218,20 +218,20 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
-# What a run shows of itself: traces, metrics, sums beside the passes.
-check_PROGRAMS += tests/unit/train_trace tests/ranks/trace_check tests/ranks/beside
-tests_unit_train_trace_SOURCES = tests/unit/train_trace.c tests/unit/trace_check.h tests/unit/tiny_run.h tests/unit/folder.h
-tests_unit_train_trace_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_train_trace_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
+# What a run shows of itself: timelines, metrics, sums beside the passes.
+check_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
+tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h
+tests_unit_train_timeline_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_timeline_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
 tests_ranks_beside_SOURCES = tests/ranks/beside.c tests/ranks/ranks.h
 tests_ranks_beside_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_beside_LDADD = $(RANKS_LDADD)
-tests_ranks_trace_check_SOURCES = tests/ranks/trace_check.c tests/unit/trace_check.h
-tests_ranks_trace_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_ranks_trace_check_LDADD = $(JANSSON_LIBS) -lm
-YOKE_TESTS += tests/unit/train_trace 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/trace_command' \
+tests_ranks_timeline_check_SOURCES = tests/ranks/timeline_check.c tests/unit/timeline_check.h
+tests_ranks_timeline_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_timeline_check_LDADD = $(JANSSON_LIBS) -lm
+YOKE_TESTS += tests/unit/train_timeline 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/timeline_command' \
 	'$(top_srcdir)/tests/ranks/run -t 60 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run -t 60 3 tests/ranks/beside'
-EXTRA_DIST += tests/ranks/trace_command
+EXTRA_DIST += tests/ranks/timeline_command
 
 # Text to tokens, tokens to a model, the model to text.
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'

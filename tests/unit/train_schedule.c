@@ -437,7 +437,7 @@ static void check_times(const struct yokei_schedule *s, const struct yokei_pipel
 {
     const int p = shape->n_stages;
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_costs_equal(p, shape->n_chunks, 1, 1, 1, 0, &costs));
     for (int i = 0; i < p * shape->n_chunks; i++)
         costs.chunk[i] = (struct yokei_chunk_costs){ .F = draw(5), .B = draw(5), .W = draw(5) };
@@ -480,7 +480,7 @@ static void check_times(const struct yokei_schedule *s, const struct yokei_pipel
         assert_true(t.stage[stage].span[agree].start == t.stage[0].span[s->rank[0].n - 2].start
                     && t.stage[stage].span[agree].start >= computed);
     }
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
 }
 

@@ -149,15 +149,15 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
                                     .recompute = recomputes };
     struct yokei_schedule schedule = { 0, NULL }, users = { 0, NULL };
     struct yokei_costs costs = { 0 };
-    struct yokei_timeline timeline = { 0 };
+    struct yokei_simulated simulated = { 0 };
     if (m->pipeline == 1) return YOKE_OK;
     /* the planner has refused unknown names */
     while (!w->config.schedule && strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++;
     yoke_status status = schedule_of(w, &shape, &users, &schedule);
     if (!status) status = yokei_costs_equal(m->pipeline, m->chunks, x->F, x->B, x->W, x->hop, &costs);
-    if (!status) status = yokei_simulate(&schedule, &costs, &timeline);
-    if (!status) w->f->bubble = timeline.bubble;
-    yokei_timeline_free(&timeline);
+    if (!status) status = yokei_simulate(&schedule, &costs, &simulated);
+    if (!status) w->f->bubble = simulated.bubble;
+    yokei_simulated_free(&simulated);
     yokei_costs_free(&costs);
     yokei_schedule_free(users.rank ? &users : &schedule);
     return status;

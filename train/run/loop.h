@@ -59,8 +59,8 @@ struct yokei_training {
     enum yokei_peak peak;
     double peak_flops;         /* operations per second of each device, for YOKEI_PEAK_GIVEN */
     enum yoke_overlap overlap; /* as struct yoke_trainer_config has it */
-    const char *trace;         /* file for a trace of some steps; NULL: none */
-    int64_t trace_steps;
+    const char *timeline;      /* file for a timeline of some steps; NULL: none */
+    int64_t timeline_steps;
     const char *run_dir; /* folder for plan.json and metrics.jsonl; NULL: they are not written */
     const char *prompt;
     int64_t sample_tokens; /* 0: no sample */
@@ -96,7 +96,7 @@ struct yokei_training_result {
     int64_t n_words;
     struct yoke_memory_report
         memory; /* this rank's memory; training.plan.memory has the memory of all ranks */
-    struct yokei_trace_summary trace; /* on rank 0; n_steps 0: no trace */
+    struct yokei_timeline_summary timeline; /* on rank 0; n_steps 0: no timeline */
 };
 
 /**
@@ -161,7 +161,7 @@ struct yokei_run_state {
     double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
     double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the
                               model in a step */
-    struct yokei_tracer *tracer; /* NULL: no trace */
+    struct yokei_collector *collector; /* NULL: no timeline */
     bool chose_shares;
     double *compute_sum,
         step_sum; /* seconds of the steps that count for the balance: for each rank, and for the whole step */
@@ -318,13 +318,13 @@ yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_re
  * has. This function trains, so weights must be drawn after it. Collective.
  */
 yoke_status yokei_run_look(struct yokei_run_state *s);
-/** Create the tracer if a trace is wanted. Call it when the first step is known. */
-yoke_status yokei_run_begin_trace(struct yokei_run_state *s);
+/** Create the collector if a timeline is wanted. Call it when the first step is known. */
+yoke_status yokei_run_begin_timeline(struct yokei_run_state *s);
 /**
- * Collect and write the trace when all its steps are recorded. At the end of the run, write the steps that
+ * Collect and write the timeline when all its steps are recorded. At the end of the run, write the steps that
  * there are. Collective.
  */
-yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end);
+yoke_status yokei_run_timeline(struct yokei_run_state *s, bool is_end);
 
 /* report.c */
 /** Write each rank's memory into the plan, and show it to the user as a table. */
