@@ -59,12 +59,12 @@ void yokei_end_all(yoke_comm *comm);
 /** The communicator's sticky error, which is also written to the thread's error text. */
 yoke_status yokei_sticky(yoke_comm *comm);
 
-/* ---- plan.c: chooses the algorithm and the chunks ---- */
+/* ---- choice.c: chooses the algorithm and the chunks ---- */
 /**
  * `counts` [size] are the slices' lengths; NULL: equal slices. `send_counts` are those of all_to_all_v; NULL:
  * the same as counts.
  */
-void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
 
 /* ---- fuse.c: runs many small sums of a group as one ---- */
 /**

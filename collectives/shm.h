@@ -13,7 +13,7 @@
  * The offsets of a segment's parts, for a communicator with room for `room` ranks. A segment is the shared
  * memory that one rank owns.
  */
-struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes);
+struct yokei_offsets yokei_shm_offsets(int room, size_t chunk_bytes);
 yoke_status yokei_shm_create(yoke_comm *comm); /* create this rank's segment and its descriptor */
 /* map a peer's segment through the descriptor of the peer's process */
 bool yokei_shm_map(yoke_comm *comm, int peer);
