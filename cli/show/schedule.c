@@ -93,7 +93,7 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
     yoke_status status = yokei_schedule_parse(text, path, &s->schedule);
     free(text);
     if (!status) status = shape_of_file(o, s);
-    if (!status) status = yokei_schedule_check_pipeline(&s->schedule, &s->shape);
+    if (!status) status = yokei_schedule_check(&s->schedule, &s->shape);
     if (status == YOKE_ECONFIG && !strstr(yoke_last_error(), path))
         return yoke_fail(status, "%s: %s", path, yoke_last_error());
     return status;

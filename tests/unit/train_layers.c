@@ -424,14 +424,14 @@ static void layout(void **state)
         const bool replicated = (q->replicated_axes & YOKE_AXIS_TENSOR) != 0;
         assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
         for (int d = 0; d < YOKE_MAX_DIMS; d++) q->shard[d].n = 0;
-        yokei_parameter_draw(q, SEED, whole);
+        yokei_parameter_draw_piece(q, SEED, 0, yokei_local_count(q), whole);
         /*
          * Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole.
          */
         int64_t cut[] = { 0, 1, last / 2 + 1, last };
         for (int s = 0; s < 3; s++) {
             q->shard[q->n_dims - 1] = (struct yoke_ranges){ 1, { { cut[s], cut[s + 1] } } };
-            yokei_parameter_draw(q, SEED, local);
+            yokei_parameter_draw_piece(q, SEED, 0, yokei_local_count(q), local);
             float *sliced = malloc((size_t)n * 4);
             yokei_shard_slice(q, whole, sliced);
             assert_memory_equal(local, sliced, (size_t)yokei_local_count(q) * 4);

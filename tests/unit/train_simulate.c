@@ -16,7 +16,7 @@ static void simulate(const struct yokei_pipeline *shape, const struct yokei_cost
 {
     struct yokei_schedule s;
     assert_ok(yokei_schedule_pipeline(shape, &s));
-    assert_ok(yokei_schedule_check_pipeline(&s, shape));
+    assert_ok(yokei_schedule_check(&s, shape));
     assert_ok(yokei_simulate(&s, costs, simulated));
     yokei_schedule_free(&s);
 }
@@ -362,7 +362,7 @@ static void all_kinds_end(void **state)
                     if ((v > 1 && (!interleaved || p == 1)) || (interleaved && p > 1 && (v == 1 || m % p)))
                         continue;
                     assert_ok(yokei_schedule_pipeline(&shape, &s));
-                    assert_ok(yokei_schedule_check_pipeline(&s, &shape));
+                    assert_ok(yokei_schedule_check(&s, &shape));
                     yokei_schedule_free(&s);
                     n++;
                 }

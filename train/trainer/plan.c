@@ -192,10 +192,10 @@ static yoke_status replica_schedule(const struct yokei_pipeline *shape, const st
                                     int d, struct yokei_schedule *made_out)
 {
     if (users->n_ranks)
-        return yokei_schedule_check_pipeline(
+        return yokei_schedule_check(
             &(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
     YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
-    const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
+    const yoke_status status = yokei_schedule_check(made_out, shape);
     if (status) yokei_schedule_free(made_out);
     return status;
 }
