@@ -300,7 +300,7 @@ void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
 /** All ranks are on one host. */
 void yokei_hosts_one(yoke_comm *comm);
 
-/* ---- check.c ---- */
+/* ---- call_check.c ---- */
 uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed);
 
 /* ---- costs.c: the cost model ---- */

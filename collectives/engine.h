@@ -105,7 +105,7 @@ void yokei_put(const struct yokei_op *op, struct yokei_lane *lane, size_t at, co
 yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_arrived(yoke_comm *comm, struct yokei_lane *lane, bool *arrived_out);
 
-/* ---- check.c: the call check ---- */
+/* ---- call_check.c: the call check ---- */
 void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
 void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence);
 /**

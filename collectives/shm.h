@@ -47,7 +47,7 @@ void yokei_shm_ring_all(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm); /* call this when all peers have mapped the segment */
 void yokei_shm_destroy(yoke_comm *comm);
 
-/* ---- check.c: announcements ---- */
+/* ---- call_check.c: announcements ---- */
 /** Compare the calls as yokei_check does, by the other rank's announcement of a collective. */
 yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other);
 /** This rank's own announcement, filled in except for the algorithm's own fields. */

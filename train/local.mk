@@ -12,16 +12,16 @@ libyoke_train_la_SOURCES += \
 	train/models/gpt2.c train/models/llama.c train/models/model.c train/models/model.h
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
-	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c \
+	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c train/trainer/schedule.c \
 	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/step.c \
 	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
-	train/run/balance.c train/run/choice.c train/run/choice.h train/run/choice_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/corpus.c train/run/evaluate.c train/run/forecast.c \
-	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure.c train/run/metrics.c \
-	train/run/metrics.h train/run/optimizer_shards.c train/run/peak.c train/run/peak.h train/run/place.c \
-	train/run/rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/telemetry.c
+	train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
+	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
+	train/run/metrics.h train/run/optimizer_shards.c train/run/device_peak.c train/run/device_peak.h train/run/place_ranks.c \
+	train/run/learning_rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
@@ -59,7 +59,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la train/libyoke-train.m
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -75,6 +75,8 @@ tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_state_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_shards_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_shards_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_mesh_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_mesh_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)

@@ -153,7 +153,7 @@ struct yoke_trainer_config {
                               differences */
     int64_t batch;         /* sequences per step, of all ranks together; default 8 */
     int64_t micro_batch;   /* the most sequences that go through the model at once; default: the rank's whole
-                              share */
+                              share, or with pipeline stages its share / (4 stages), at least 1 */
     int64_t sequence;      /* tokens per sequence; must be set */
     const int64_t *shares; /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as
                               equal as possible */

@@ -7,7 +7,7 @@
 #include "tests/unit/timeline_check.h"
 
 #include "core/base/base.h"
-#include "train/run/peak.h"
+#include "train/run/device_peak.h"
 #include "train/trainer/trainer.h"
 
 #include <sys/resource.h>

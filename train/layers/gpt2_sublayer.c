@@ -112,13 +112,7 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
     const struct yokei_linear some = { end - begin, sub->out.in, sub->out.out };
     void *part = yoke_at(yokei_rows_partial(r, call->y), (size_t)(begin * r->C) * yoke_dtype_bytes(r->sum));
     if (begin >= end) return YOKE_OK;
-    if (residual) {
-        const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
-        const int64_t n = some.N * r->C;
-        YOKE_TRY(r->sum == call->shape->dtype ? yoke_call_copy(call, part, x, (size_t)n * narrow)
-                                              : YOKE_CALL(call, cast, .from = call->shape->dtype,
-                                                          .to = r->sum, .n = n, .x = x, .y = part));
-    }
+    if (residual) YOKE_TRY(yokei_rows_start(call, r, begin, end, part));
     return yokei_linear_forward(call, &some, yoke_at(sub->outer, (size_t)(begin * sub->out.in) * narrow),
                                 w[YOKEI_GPT2_OUT_WEIGHT], added ? w[YOKEI_GPT2_OUT_BIAS] : NULL, residual,
                                 false, NULL, part, r->sum);

@@ -125,6 +125,9 @@ yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yoke
  */
 void *yokei_rows_partial(const struct yokei_rows *rows, void *target);
 yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yokei_rows *rows, void *target);
+/** Set rows [begin, end) of a part, which begin at `part`, to the residual x. They are own rows. */
+yoke_status yokei_rows_start(const struct yoke_layer_call *call, const struct yokei_rows *rows, int64_t begin,
+                             int64_t end, void *part);
 
 /* ---- dropout: it drops the same elements in every layout, and drops them again in the backward pass ---- */
 /** p while training, otherwise 0. */

@@ -121,13 +121,7 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
     void *part = yoke_at(yokei_rows_partial(r, call->y), (size_t)(begin * r->C) * yoke_dtype_bytes(r->sum));
     some.N = end - begin;
     if (begin >= end) return YOKE_OK;
-    if (residual) {
-        const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
-        const int64_t n = some.N * r->C;
-        YOKE_TRY(r->sum == call->shape->dtype ? yoke_call_copy(call, part, x, (size_t)n * narrow)
-                                              : YOKE_CALL(call, cast, .from = call->shape->dtype,
-                                                          .to = r->sum, .n = n, .x = x, .y = part));
-    }
+    if (residual) YOKE_TRY(yokei_rows_start(call, r, begin, end, part));
     return yokei_project(call, &some, yoke_at(sub->outer, (size_t)(begin * sub->outer_width) * narrow),
                          call->weights[1 + sub->type->n_in], residual, part, r->sum);
 }

@@ -34,9 +34,9 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     for (int r = 0; r < n_ranks; r++)
         yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s",
                    yoke_device_info(device_of(w, r))->spec);
-    const yoke_status balanced = yokei_run_balance_planned(s);
+    const yoke_status divided = yokei_run_divide_planned(s);
     w->f->widths = s->widths; /* the forecast frees it, also after an error */
-    YOKE_TRY(balanced);
+    YOKE_TRY(divided);
     for (int r = 0; r < n_ranks; r++)
         if (!s->shares[r])
             return yoke_fail(

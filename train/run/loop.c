@@ -99,7 +99,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL,
                                "read different data: give all hosts the same files"));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
-    YOKE_TRY(yokei_run_balance(s));
+    YOKE_TRY(yokei_run_divide(s));
     if (s->rank < 0) return YOKE_OK;
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
@@ -169,7 +169,7 @@ static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
 }
 
 /*
- * Count a step for the balance that is reported at the end. All steps count except the first; if there is
+ * Count a step for the times that are reported at the end. All steps count except the first; if there is
  * only one step, it counts.
  */
 static void count_step(struct yokei_run_state *s, const struct yoke_step_result *step, bool is_second)
@@ -236,7 +236,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     result->seconds = yokei_seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
     if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
-    yokei_run_note_balance(s);
+    yokei_run_note_times(s);
     return write_plan(s);
 }
 

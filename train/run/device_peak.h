@@ -3,8 +3,8 @@
  * The peak speed of a device, measured with a large matrix product. The work of a step is divided by this
  * peak.
  */
-#ifndef TRAIN_RUN_PEAK_H
-#define TRAIN_RUN_PEAK_H
+#ifndef TRAIN_RUN_DEVICE_PEAK_H
+#define TRAIN_RUN_DEVICE_PEAK_H
 
 #include <yoke/yoke.h>
 

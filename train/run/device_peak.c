@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/run/peak.h"
+#include "train/run/device_peak.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "core/base/base.h"
 #include "train/run/loop.h"
-#include "train/run/peak.h"
+#include "train/run/device_peak.h"
 #include "train/trainer/trainer.h"
 
 enum { FIRST_COLLECTED = 3 }; /* earlier steps warm up caches and the network's windows */
@@ -53,7 +53,8 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
         s->peaks[r] = all[r * SAID + PEAK];
         if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]))
             yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r,
-                           s->ranks[r].device, r == s->rank ? yoke_last_error() : "it says why with --log");
+                           s->ranks[r].device,
+                           r == s->rank ? yoke_last_error() : "it says why if YOKE_LOG=1 is set");
     }
     free(all);
     if (!status) status = look_at_step(s, some_queue);
