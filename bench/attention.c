@@ -4,9 +4,9 @@
  * torch, if installed). PyTorch computes scores, mask, softmax and values as products, and the backward pass
  * by autograd. Both sides use the same numbers and the same number of threads.
  *
- * All results are compared first. Some rows and keys are also compared with f64 (conform/attention_sample.h).
- * A side with wrong results prints no speed. Then both sides are timed in turn, and medians are printed.
- * PyTorch has no f16 products on CPUs, so its side computes these rows in f32.
+ * All results are compared first. Some rows and keys are also compared with f64
+ * (tests/conform/attention_sample.h). A side with wrong results prints no speed. Then both sides are timed in
+ * turn, and medians are printed. PyTorch has no f16 products on CPUs, so its side computes these rows in f32.
  *
  * Usage: attention [-r ROUNDS] [WORD...]: only rows whose name contains a word
  */
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "bench/rival.h"
-#include "conform/attention_sample.h"
+#include "tests/conform/attention_sample.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 

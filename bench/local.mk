@@ -11,7 +11,7 @@ bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = libyoke-train.la libyoke.la -lm
 endif
 noinst_PROGRAMS += bench/attention
-bench_attention_SOURCES = bench/rival.h bench/attention.c
+bench_attention_SOURCES = bench/rival.h bench/attention.c tests/conform/attention_sample.h tests/conform/attention_sample.c
 bench_attention_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_attention_LDADD = libconform.la libyoke.la -lm
 EXTRA_DIST += bench/attention_torch.py

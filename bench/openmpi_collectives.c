@@ -47,15 +47,15 @@ static void line(const struct bench *b, const struct bench_case *c)
 {
     const unsigned long long wrong = count_wrong(b, c);
     struct bench_speed speed = { 0 };
-    struct bench_turns plan;
+    struct bench_turns turns;
     if (!wrong) {
         const double first = b->times[0] = time_calls(b, c, 1);
         const int n = bench_probe(first, b->budget);
-        bench_plan(n ? time_calls(b, c, n) : first, b->budget, b->samples, &plan);
-        if (plan.n_warming) time_calls(b, c, plan.n_warming);
-        for (int i = 0; i < plan.n_samples && (plan.n_samples > 1 || plan.n_calls > 1); i++)
-            b->times[i] = time_calls(b, c, plan.n_calls);
-        speed = bench_summary(b->times, plan.n_samples);
+        bench_turns_fit(n ? time_calls(b, c, n) : first, b->budget, b->samples, &turns);
+        if (turns.n_warming) time_calls(b, c, turns.n_warming);
+        for (int i = 0; i < turns.n_samples && (turns.n_samples > 1 || turns.n_calls > 1); i++)
+            b->times[i] = time_calls(b, c, turns.n_calls);
+        speed = bench_summary(b->times, turns.n_samples);
     }
     if (b->rank) return;
     printf("%s,%zu,%s,%llu,", bench_facts[c->kind].name, c->bytes, yoke_dtype_name(c->dtype), wrong);

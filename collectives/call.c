@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public calls of the collectives. A call checks its arguments, makes an operation and plans it. Then it
- * waits for the operation, or leaves it to the stream.
+ * The public calls of the collectives. A call checks its arguments, makes an operation, and chooses its
+ * algorithm. Then it waits for the operation, or leaves it to the stream.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ static yoke_status collective(const char *call, const struct request *r, yoke_co
         op->reduction = r->reduction;
         op->root = r->root;
         op->on_host = r->on_host;
-        yokei_plan(op, r->counts, r->send_counts);
+        yokei_choose(op, r->counts, r->send_counts);
         status = yokei_resolve(op, &op->send, &op->recv);
         if (!op->send) op->send = yokei_no_data;
         if (!op->recv) op->recv = yokei_no_data;

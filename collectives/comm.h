@@ -146,7 +146,7 @@ struct yoke_comm {
     uint32_t context; /* selects this communicator's part of the process set's tags */
     uint32_t uid;     /* A number that rank 0 drew. It identifies the communicator in messages and records. */
     int rank, size;
-    /* Number of entries of the arrays below, at least `size`. The layout of shared memory follows it. */
+    /* Number of entries of the arrays below, at least `size`. The offsets in shared memory follow from it. */
     int room;
     int *set_rank; /* [size] a rank's number in the process set */
     char name[32];
@@ -172,10 +172,10 @@ struct yoke_comm {
     uint32_t n_shared;    /* collectives through shared memory so far */
     uint32_t n_shrinks;   /* calls of yoke_comm_shrink so far */
     uint32_t shrunk_from; /* uid of the communicator from which yoke_comm_shrink made this one; 0: none */
-    struct yokei_layout {
+    struct yokei_offsets {
         size_t mailboxes, flags, slots, pair_slots, posts, counters, oneshot, stages, bytes, slot_bytes,
             pair_slot_bytes;
-    } layout;
+    } offsets;           /* of the parts of a rank's shared memory */
     const void **inputs; /* [size] room for a sum's operands */
     void **outputs;      /* [size] room for a sum's results */
     struct yokei_costs costs;
@@ -313,7 +313,7 @@ void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
 /** All ranks are on one host. */
 void yokei_hosts_one(yoke_comm *comm);
 
-/* ---- check.c ---- */
+/* ---- call_check.c ---- */
 uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed);
 
 /* ---- costs.c: the cost model ---- */

@@ -61,12 +61,12 @@ yoke_status yokei_sticky(yoke_comm *comm);
  */
 yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops);
 
-/* ---- plan.c: chooses the algorithm and the chunks ---- */
+/* ---- choice.c: chooses the algorithm and the chunks ---- */
 /**
  * `counts` [size] are the slices' lengths; NULL: equal slices. `send_counts` are those of all_to_all_v; NULL:
  * the same as counts.
  */
-void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
 
 /* ---- fuse.c: runs many small sums of a group as one ---- */
 /**
@@ -107,7 +107,7 @@ void yokei_put(const struct yokei_op *op, struct yokei_lane *lane, size_t at, co
 yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_arrived(yoke_comm *comm, struct yokei_lane *lane, bool *arrived_out);
 
-/* ---- check.c: the call check ---- */
+/* ---- call_check.c: the call check ---- */
 void yokei_header_begin(yoke_comm *comm, struct yokei_op *op);
 void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uint32_t sequence);
 /**

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke_comm_explain: the plan of a call, its time by the cost model, and the reason for the plan. n is a
- * rank's data in bytes, and p the number of ranks. The rates were measured with all ranks at work, so nothing
- * is divided by the number of cores.
+ * yoke_comm_explain: the choices for a call, its time by the cost model, and the reason for the choices. n is
+ * a rank's data in bytes, and p the number of ranks. The rates were measured with all ranks at work, so
+ * nothing is divided by the number of cores.
  */
 #include <string.h>
 
@@ -194,10 +194,10 @@ static void explain_copies(const yoke_comm *comm, char *text, size_t bytes)
 }
 
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype,
-                              yoke_reduction reduction, struct yoke_comm_plan *plan_out)
+                              yoke_reduction reduction, struct yoke_comm_choice *choice_out)
 {
     static const char call[] = "yoke_comm_explain";
-    if (!comm || !collective || !plan_out) return yoke_fail(YOKE_EINVAL, "%s: a NULL argument", call);
+    if (!comm || !collective || !choice_out) return yoke_fail(YOKE_EINVAL, "%s: a NULL argument", call);
     unsigned kind = 0;
     while (kind < YOKEI_N_KINDS && strcmp(yokei_kind_name(kind), collective)) kind++;
     if (kind == YOKEI_N_KINDS || kind == YOKEI_SEND || kind == YOKEI_RECV || kind == YOKEI_GROUP
@@ -224,20 +224,20 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
                            || kind == YOKEI_SCATTER
                        ? 0
                        : -1;
-        yokei_plan(op, NULL, NULL);
-        *plan_out = (struct yoke_comm_plan){
-            .size = sizeof *plan_out,
+        yokei_choose(op, NULL, NULL);
+        *choice_out = (struct yoke_comm_choice){
+            .size = sizeof *choice_out,
             .chunk_bytes = YOKE_MIN(op->chunk ? op->chunk : op->count, op->count) * yoke_dtype_bytes(dtype),
             .n_lanes = op->n_lanes,
             .predicted_us = predict(op)
         };
-        yokei_text(plan_out->algorithm, sizeof plan_out->algorithm, "%s",
+        yokei_text(choice_out->algorithm, sizeof choice_out->algorithm, "%s",
                    yokei_algorithm_name(yokei_algorithm_id(op->algorithm)));
-        explain(op, plan_out->why, sizeof plan_out->why);
-        explain_shares(op, plan_out->why, sizeof plan_out->why);
-        explain_copies(comm, plan_out->why, sizeof plan_out->why);
-        yokei_shares_text(comm, plan_out->shares, sizeof plan_out->shares);
-        yokei_costs_text(&comm->costs, plan_out->costs, sizeof plan_out->costs);
+        explain(op, choice_out->why, sizeof choice_out->why);
+        explain_shares(op, choice_out->why, sizeof choice_out->why);
+        explain_copies(comm, choice_out->why, sizeof choice_out->why);
+        yokei_shares_text(comm, choice_out->shares, sizeof choice_out->shares);
+        yokei_costs_text(&comm->costs, choice_out->costs, sizeof choice_out->costs);
         yokei_op_free(op);
     }
     pthread_mutex_unlock(&yokei_process.lock);

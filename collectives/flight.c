@@ -135,7 +135,7 @@ static yoke_status check_file(int fd, const char *path)
         && (magic & ~version) == (YOKEI_FLIGHT_MAGIC & ~version))
         return yoke_fail(
             YOKE_EDATA,
-            "flight record %s: layout '%c', and this version of Yoke reads '%c'; use the Yoke that wrote it",
+            "flight record %s: format '%c', and this version of Yoke reads '%c'; use the Yoke that wrote it",
             path, (char)(magic >> 48) >= ' ' && (char)(magic >> 48) <= '~' ? (char)(magic >> 48) : '?',
             (char)(YOKEI_FLIGHT_MAGIC >> 48));
     if (st.st_size < (off_t)sizeof(struct yokei_flight_file))

@@ -21,7 +21,7 @@
 #include <yoke/algorithms.h>
 #include <yoke/base.h>
 
-#define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the layout */
+#define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the format */
 #define YOKEI_FLIGHT_ENTRIES 1024
 #define YOKEI_FLIGHT_COMMS 32
 #define YOKEI_FLIGHT_RANKS 1024      /* most ranks of a job that a record can mark as lost */

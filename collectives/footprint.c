@@ -33,22 +33,22 @@ static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has
     *out = (struct yoke_comm_memory){ sizeof *out, .is_far = over_mpi && s->n_ranks > 1,
                                       .private_bytes = bookkeeping(s->n_ranks)
                                                        + n_pairs * sizeof(struct yokei_lane) };
-    if (has_segment) out->shared = (yokei_shm_layout(s->n_ranks, chunk_bytes).bytes + 4095) / 4096 * 4096;
+    if (has_segment) out->shared = (yokei_shm_offsets(s->n_ranks, chunk_bytes).bytes + 4095) / 4096 * 4096;
     *(over_mpi ? &out->private_bytes : &out->reserved) += of_messages;
     if (over_mpi && s->n_ranks > 1) out->private_bytes += yokei_mpi_control_size();
     if (stages) out->private_bytes += (YOKEI_LANES + n_pairs) * yokei_stage_lane_bytes(chunk_bytes);
 }
 
-yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out)
+yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out)
 {
     if (!shape || !memory_out || shape->size != sizeof *shape)
         return yoke_fail(
             YOKE_EINVAL,
-            "yoke_comm_memory_plan: a pointer is null, or the shape's size is wrong: use YOKE_COMM_SHAPE_INIT");
+            "yoke_comm_shape_memory: a pointer is null, or the shape's size is wrong: use YOKE_COMM_SHAPE_INIT");
     if (shape->n_ranks < 1 || shape->n_sends < 0 || shape->n_receives < 0)
         return yoke_fail(
             YOKE_EINVAL,
-            "yoke_comm_memory_plan: %d ranks, %d sends and %d receives: at least 1 rank, and none negative",
+            "yoke_comm_shape_memory: %d ranks, %d sends and %d receives: at least 1 rank, and none negative",
             shape->n_ranks, shape->n_sends, shape->n_receives);
     size_t chunk;
     bool no_shared;

@@ -42,7 +42,7 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
     op->count = total / yoke_dtype_bytes(op->dtype);
     op->send = op->recv = op->fused;
     op->staged = false;
-    yokei_plan(op, NULL, NULL);
+    yokei_choose(op, NULL, NULL);
     for (int i = 1; i < n; i++) yokei_op_free(ops[i]);
     return YOKE_OK;
 }

@@ -7,7 +7,7 @@ lib_LTLIBRARIES += libyoke-comm.la
 pkgconfig_DATA += collectives/libyoke-comm.pc
 libyoke_comm_la_SOURCES = \
 	collectives/comm.h collectives/engine.h collectives/shm.h collectives/verdict.h collectives/message.h collectives/operation.h collectives/operation.c collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/start_stop.c collectives/setup.c collectives/crowd.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/shares.c collectives/speeds.c collectives/explain.c collectives/footprint.c \
-	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/plan.c collectives/engine.c collectives/wait.c collectives/stage.c collectives/check.c collectives/verdict.c collectives/roll.h collectives/roll.c collectives/witness.c \
+	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/choice.c collectives/engine.c collectives/wait.c collectives/stage.c collectives/call_check.c collectives/verdict.c collectives/roll.h collectives/roll.c collectives/witness.c \
 	collectives/sum.c collectives/sum_kernels.h collectives/sum_fold.h \
 	collectives/algorithms/table.c collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
 	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Data that processes write for each other: headers of messages, control messages, the contents of shared
- * memory, and what all ranks exchange when a communicator is made. It is plain data of fixed layout, the same
+ * memory, and what all ranks exchange when a communicator is made. It is plain data of fixed format, the same
  * on all ranks of a job.
  * A lane is one of several independent sequences of messages (engine.h).
  */

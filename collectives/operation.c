@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions about an operation, from the planner and from algorithms. */
+/* Questions about an operation, from choice.c and from algorithms. */
 #include "collectives/comm.h"
 
 size_t yokei_longest_slice(const struct yokei_op *op)

@@ -220,6 +220,11 @@ size_t yokei_stage_bytes(const yoke_comm *comm);
  * the cache.
  */
 bool yokei_is_long(const struct yokei_op *op);
+/** Whether the operation sums, or takes the least or the greatest value. */
+static inline bool yokei_reduces(const struct yokei_op *op)
+{
+    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
+}
 /** Number of elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
 

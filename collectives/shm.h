@@ -13,7 +13,7 @@
  * The offsets of a segment's parts, for a communicator with room for `room` ranks. A segment is the shared
  * memory that one rank owns.
  */
-struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes);
+struct yokei_offsets yokei_shm_offsets(int room, size_t chunk_bytes);
 yoke_status yokei_shm_create(yoke_comm *comm); /* create this rank's segment and its descriptor */
 /* map a peer's segment through the descriptor of the peer's process */
 bool yokei_shm_map(yoke_comm *comm, int peer);
@@ -47,7 +47,7 @@ void yokei_shm_ring_all(const yoke_comm *comm);
 void yokei_shm_close_fd(yoke_comm *comm); /* call this when all peers have mapped the segment */
 void yokei_shm_destroy(yoke_comm *comm);
 
-/* ---- check.c: announcements ---- */
+/* ---- call_check.c: announcements ---- */
 /** Compare the calls as yokei_check does, by the other rank's announcement of a collective. */
 yoke_status yokei_check_post(yoke_comm *comm, const struct yokei_op *op, int other);
 /** This rank's own announcement, filled in except for the algorithm's own fields. */

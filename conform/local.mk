@@ -2,6 +2,6 @@
 noinst_LTLIBRARIES += libconform.la
 libconform_la_SOURCES = conform/conform.h conform/conform.c conform/trial.h conform/trial.c conform/compare.c conform/order.c conform/text.c conform/gradients.c conform/gradient_pairs.h conform/gradient_pairs.c \
 	conform/gemm.c conform/norm.c conform/act.c conform/attention.c conform/embed.c conform/loss.c conform/optim.c \
-	conform/cast.c conform/elementwise.c conform/rope.c conform/attention_sample.h conform/attention_sample.c
+	conform/cast.c conform/elementwise.c conform/rope.c
 libconform_la_SOURCES += conform/problem.h conform/problem.c conform/sizes.c
 libconform_la_LIBADD = libyoke.la

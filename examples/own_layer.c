@@ -177,12 +177,13 @@ static yoke_status build(yoke_model **out)
     struct relu2_config mlp = { gpt.n_embd, 4 * gpt.n_embd };
     yoke_model *model;
     YOKE_TRY(yoke_model_create(&model));
-    yoke_status status = yoke_model_add(model, &yoke_layer_embedding, "embedding", 0, gpt.n_embd, &gpt);
+    yoke_status status = yoke_model_add(model, &yoke_layer_gpt2_embedding, "embedding", 0, gpt.n_embd, &gpt);
     if (!status)
-        status = yoke_model_add(model, &yoke_layer_attention, "h.0.attn", gpt.n_embd, gpt.n_embd, &gpt);
+        status = yoke_model_add(model, &yoke_layer_gpt2_attention, "h.0.attn", gpt.n_embd, gpt.n_embd, &gpt);
     if (!status) status = yoke_model_add(model, &relu2, "h.0.relu2", gpt.n_embd, gpt.n_embd, &mlp);
-    if (!status) status = yoke_model_add(model, &yoke_layer_norm, "ln_f", gpt.n_embd, gpt.n_embd, &gpt);
-    if (!status) status = yoke_model_add(model, &yoke_layer_head, "head", gpt.n_embd, gpt.vocab_size, &gpt);
+    if (!status) status = yoke_model_add(model, &yoke_layer_gpt2_norm, "ln_f", gpt.n_embd, gpt.n_embd, &gpt);
+    if (!status)
+        status = yoke_model_add(model, &yoke_layer_gpt2_head, "head", gpt.n_embd, gpt.vocab_size, &gpt);
     if (status)
         yoke_model_destroy(model);
     else

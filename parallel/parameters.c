@@ -194,8 +194,3 @@ void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, i
     yokei_shard_runs(p, draw_run,
                      &(struct draw){ p, yokei_philox_named(seed, p->name), first, first + n, out });
 }
-
-void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local)
-{
-    yokei_parameter_draw_piece(p, seed, 0, yokei_local_count(p), local);
-}

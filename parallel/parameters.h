@@ -42,11 +42,9 @@ void yokei_shard_runs(const struct yoke_parameter *p,
 void yokei_shard_slice(const struct yoke_parameter *p, const float *whole, float *local);
 void yokei_shard_place(const struct yoke_parameter *p, const float *local, float *whole);
 /**
- * Draw the initial values of this rank's shard. The value of element i of the whole parameter depends on
- * (seed, name, i) alone, so all layouts start with the same values.
+ * Draw the initial values of elements [first, first + n) of this rank's shard. The value of element i of the
+ * whole parameter depends on (seed, name, i) alone, so all layouts start with the same values.
  */
-void yokei_parameter_draw(const struct yoke_parameter *p, uint64_t seed, float *local);
-/** Draw elements [first, first + n) of the shard. */
 void yokei_parameter_draw_piece(const struct yoke_parameter *p, uint64_t seed, int64_t first, int64_t n,
                                 float *out);
 

@@ -177,7 +177,7 @@ yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_
 yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
 void yokei_program_free(struct yokei_program *program);
 
-/* ---- memory.c ---- */
+/* ---- place_buffers.c ---- */
 /**
  * Give every buffer an offset. Buffers that live at the same time do not overlap. *bytes_out: memory for all
  * of them.

@@ -86,8 +86,6 @@ yoke_status yokei_record_end(const struct yokei_machine *k, int n)
     return r->exact && !r->eager ? look_back(k, n + 1) : YOKE_OK;
 }
 
-static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
-
 /*
  * The seconds for which this instruction kept the interpreter from the next pass. This is the wait before the
  * instruction, and, if it is communication, the time of the instruction itself.
@@ -96,11 +94,11 @@ static double stood_still(const struct yokei_machine *k, int n)
 {
     const struct yokei_instruction *i = &k->program->instruction[n];
     const struct yokei_times *t = &k->record->at[n];
-    double still = waits(i) ? seconds(t->posted, t->begin) : 0;
+    double still = waits(i) ? yokei_seconds_between(t->posted, t->begin) : 0;
     const bool is_sum = i->kind == YOKEI_REDUCE || i->kind == YOKEI_TIED || i->kind == YOKEI_REPLICATED;
     /* If the communication is complete when the call returns, the call has waited for it. */
     if ((is_sum || yokei_is_message(i->kind)) && k->record->eager && t->end && t->end <= t->returned)
-        still += seconds(t->begin, t->returned);
+        still += yokei_seconds_between(t->begin, t->returned);
     return still;
 }
 
@@ -117,8 +115,8 @@ void yokei_record_measure(const struct yokei_machine *k, struct yokei_step_times
             continue;
         if (!first) first = t->begin;
         last = t->end;
-        out->busy += seconds(t->begin, t->end);
-        if (!i->recomputes) out->useful += seconds(t->begin, t->end);
+        out->busy += yokei_seconds_between(t->begin, t->end);
+        if (!i->recomputes) out->useful += yokei_seconds_between(t->begin, t->end);
     }
-    out->span = seconds(first, last);
+    out->span = yokei_seconds_between(first, last);
 }

@@ -109,12 +109,6 @@ void yokei_schedule_free(struct yokei_schedule *schedule);
  */
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
 /**
- * Generate data parallelism with gradient accumulation. Rank r runs n_micro_batches[r] micro-batches,
- * possibly none.
- */
-yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
-                                         struct yokei_schedule *schedule_out);
-/**
  * Read a schedule from text. `source` is the text's name for messages. YOKE_ECONFIG names the line and the
  * word.
  */
@@ -133,20 +127,16 @@ yoke_status yokei_schedule_add_line(struct yokei_schedule *schedule);
 yoke_status yokei_schedule_append(struct yokei_schedule *schedule, enum yokei_action_kind kind, int index,
                                   int chunk);
 /**
- * Refuse a schedule that loses or repeats a micro-batch or a bucket, that runs B before F or W before B, or
- * that does not end in AGREE, STEP. Also refuse one that does not take the micro-batches in the order 0, 1,
- * 2, …, because another order would change bits. YOKE_ECONFIG names the rank and the action.
- */
-yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches,
-                                 int n_buckets);
-/**
- * The same check for the stages of a pipeline. shape->kind is not read. It also refuses a schedule that
+ * Check the stages of a pipeline, or the one stage of a model that is not divided. shape->kind is not read.
+ * YOKE_ECONFIG names the stage and the action. The check refuses a schedule that
+ * - loses or repeats a micro-batch or a bucket, or does not end in AGREE, STEP;
+ * - runs B before F, or W before B;
+ * - does not take the micro-batches in the order 0, 1, 2, …, because another order would change bits;
  * - uses data before it is received, or sends data before it is computed;
  * - recomputes after B, or recomputes only some of the micro-batches;
  * - sends messages in another order than the receiver expects;
  * - deadlocks if no message is buffered. Then the error text says what each stage waits for.
  */
-yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
-                                          const struct yokei_pipeline *shape);
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape);
 
 #endif

@@ -23,9 +23,7 @@ static const struct {
 struct check {
     const struct yokei_pipeline *shape;
     const struct yokei_actions *list;
-    const char *who; /* "rank" or "stage", for messages */
-    int stage;       /* number of the line, for messages */
-    int place;       /* index of the stage in the pipeline; 0 for a rank alone */
+    int stage; /* index of the stage in the pipeline */
     int n_chunks, last_virtual, n_buckets;
     bool recomputes;
     int *next; /* [kind][chunk]: the next micro-batch that is expected */
@@ -41,7 +39,7 @@ static int *next_of(struct check *c, enum yokei_action_kind kind, int chunk)
 /* Whether a chunk of this stage has actions of this kind. */
 static bool exists(const struct check *c, enum yokei_action_kind kind, int chunk)
 {
-    const int at = chunk * c->shape->n_stages + c->place;
+    const int at = chunk * c->shape->n_stages + c->stage;
     switch (kind) {
     case YOKEI_ACTION_RA:
     case YOKEI_ACTION_SG: return at > 0;
@@ -70,7 +68,7 @@ static bool lacks(struct check *c, enum yokei_action_kind last_kind, struct yoke
 
 static bool needs_tied(const struct check *c)
 {
-    return c->shape->tied && c->shape->n_stages > 1 && (c->place == 0 || c->place == c->shape->n_stages - 1);
+    return c->shape->tied && c->shape->n_stages > 1 && (c->stage == 0 || c->stage == c->shape->n_stages - 1);
 }
 
 static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_action *a)
@@ -80,28 +78,28 @@ static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_
     if (a->chunk >= c->n_chunks && c->n_chunks == 1)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: %s names a chunk, but the %s's layers are one chunk: leave \".%d\" out",
-            c->who, c->stage, i + 1, word, c->who, a->chunk);
+            "schedule, stage %d, action %d: %s names a chunk, but the stage's layers are one chunk: leave \".%d\" out",
+            c->stage, i + 1, word, a->chunk);
     if (a->chunk >= c->n_chunks)
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: %s, but the chunks are 0 to %d", c->who,
+        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: %s, but the chunks are 0 to %d",
                          c->stage, i + 1, word, c->n_chunks - 1);
     if (a->kind == YOKEI_ACTION_R && !c->recomputes)
         return yoke_fail(YOKE_ECONFIG,
-                         "schedule, %s %d, action %d: %s, but nothing is recomputed here: leave it out",
-                         c->who, c->stage, i + 1, word);
+                         "schedule, stage %d, action %d: %s, but nothing is recomputed here: leave it out",
+                         c->stage, i + 1, word);
     if (!exists(c, a->kind, a->chunk))
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: %s has no other end: the first layers receive no activations and send no "
+            "schedule, stage %d, action %d: %s has no other end: the first layers receive no activations and send no "
             "gradient, the last ones the other way round; leave it out",
-            c->who, c->stage, i + 1, word);
+            c->stage, i + 1, word);
     int *next = next_of(c, a->kind, a->chunk);
     const struct yokei_action expected = { a->kind, *next, a->chunk };
     if (a->index != *next || a->index >= c->shape->n_micro_batches)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: %s, expected %s of %d: every micro-batch once, in ascending order in each chunk",
-            c->who, c->stage, i + 1, word, yokei_action_text(&expected, other, sizeof other),
+            "schedule, stage %d, action %d: %s, expected %s of %d: every micro-batch once, in ascending order in each chunk",
+            c->stage, i + 1, word, yokei_action_text(&expected, other, sizeof other),
             c->shape->n_micro_batches);
     for (size_t r = 0; r < YOKE_COUNT(rules); r++) {
         const struct yokei_action needed = { rules[r].needs, a->index, a->chunk };
@@ -109,8 +107,8 @@ static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_
             || *next_of(c, needed.kind, a->chunk) > a->index)
             continue;
         return yoke_fail(YOKE_ECONFIG,
-                         "schedule, %s %d, action %d: %s comes before %s, which it needs: put it behind",
-                         c->who, c->stage, i + 1, word, yokei_action_text(&needed, other, sizeof other));
+                         "schedule, stage %d, action %d: %s comes before %s, which it needs: put it behind",
+                         c->stage, i + 1, word, yokei_action_text(&needed, other, sizeof other));
     }
     (*next)++;
     return YOKE_OK;
@@ -123,14 +121,14 @@ static yoke_status check_reduce(struct check *c, int i, const struct yokei_actio
     if (a->index != c->reduced || a->index >= c->n_buckets)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: REDUCE%d, expected REDUCE%d of %d: every bucket once, in ascending order",
-            c->who, c->stage, i + 1, a->index, c->reduced, c->n_buckets);
+            "schedule, stage %d, action %d: REDUCE%d, expected REDUCE%d of %d: every bucket once, in ascending order",
+            c->stage, i + 1, a->index, c->reduced, c->n_buckets);
     if (lacks(c, YOKEI_ACTION_W, &missing))
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: REDUCE%d comes before %s: a gradient would be summed before it is whole; put it "
+            "schedule, stage %d, action %d: REDUCE%d comes before %s: a gradient would be summed before it is whole; put it "
             "behind the last W",
-            c->who, c->stage, i + 1, a->index, yokei_action_text(&missing, word, sizeof word));
+            c->stage, i + 1, a->index, yokei_action_text(&missing, word, sizeof word));
     c->reduced++;
     return YOKE_OK;
 }
@@ -142,12 +140,13 @@ static yoke_status check_end(struct check *c, int i, const struct yokei_action *
     char word[48], other[48];
     const char *name = yokei_action_text(a, word, sizeof word);
     if (a->kind == YOKEI_ACTION_TIED && !needs_tied(c))
-        return yoke_fail(YOKE_ECONFIG,
-                         "schedule, %s %d, action %d: TIED, but this %s shares no parameters: leave it out",
-                         c->who, c->stage, i + 1, c->who);
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "schedule, stage %d, action %d: TIED, but this stage shares no parameters: leave it out",
+            c->stage, i + 1);
     if ((a->kind == YOKEI_ACTION_TIED && c->tied) || (a->kind == YOKEI_ACTION_AGREE && c->agreed))
-        return yoke_fail(YOKE_ECONFIG, "schedule, %s %d, action %d: a second %s: leave it out", c->who,
-                         c->stage, i + 1, name);
+        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d, action %d: a second %s: leave it out", c->stage,
+                         i + 1, name);
     bool early = lacks(c, a->kind == YOKEI_ACTION_TIED ? YOKEI_ACTION_W : YOKEI_ACTION_RG, &missing)
                  || c->reduced < c->n_buckets;
     if (!early && a->kind != YOKEI_ACTION_TIED && needs_tied(c) && !c->tied)
@@ -158,9 +157,9 @@ static yoke_status check_end(struct check *c, int i, const struct yokei_action *
     if (early)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d, action %d: %s is too early, %s is not there yet: all micro-batches, all of REDUCE, TIED where "
+            "schedule, stage %d, action %d: %s is too early, %s is not there yet: all micro-batches, all of REDUCE, TIED where "
             "parameters are shared, AGREE, and STEP as the last",
-            c->who, c->stage, i + 1, name, yokei_action_text(&missing, other, sizeof other));
+            c->stage, i + 1, name, yokei_action_text(&missing, other, sizeof other));
     c->tied |= a->kind == YOKEI_ACTION_TIED;
     c->agreed |= a->kind == YOKEI_ACTION_AGREE;
     c->stepped |= a->kind == YOKEI_ACTION_STEP;
@@ -181,27 +180,23 @@ static yoke_status check_actions(struct check *c)
     if (!c->stepped)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule, %s %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
-            c->who, c->stage, *next_of(c, YOKEI_ACTION_W, 0), c->shape->n_micro_batches, c->reduced,
-            c->n_buckets);
+            "schedule, stage %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
+            c->stage, *next_of(c, YOKEI_ACTION_W, 0), c->shape->n_micro_batches, c->reduced, c->n_buckets);
     return YOKE_OK;
 }
 
-/* Check one line: the actions of the stage with index `place`. Messages call it "`who` `number`". */
-static yoke_status check_line(const struct yokei_actions *list, const struct yokei_pipeline *shape,
-                              const char *who, int number, int place)
+/* Check one line: the actions of a stage. */
+static yoke_status check_line(const struct yokei_actions *list, const struct yokei_pipeline *shape, int stage)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
     struct check c = { .shape = shape,
                        .list = list,
-                       .who = who,
-                       .stage = number,
-                       .place = place,
+                       .stage = stage,
                        .n_chunks = n_chunks,
                        .last_virtual = n_chunks * shape->n_stages - 1,
-                       .n_buckets = shape->n_buckets ? shape->n_buckets[place] : 0 };
+                       .n_buckets = shape->n_buckets ? shape->n_buckets[stage] : 0 };
     if (shape->recompute)
-        c.recomputes = shape->recompute[place];
+        c.recomputes = shape->recompute[stage];
     else
         for (int i = 0; i < list->n; i++) c.recomputes |= list->action[i].kind == YOKEI_ACTION_R;
     c.next = calloc((size_t)YOKEI_N_ACTIONS * (size_t)n_chunks, sizeof *c.next);
@@ -211,20 +206,7 @@ static yoke_status check_line(const struct yokei_actions *list, const struct yok
     return status;
 }
 
-yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const int *n_micro_batches,
-                                 int n_buckets)
-{
-    for (int r = 0; r < schedule->n_ranks; r++) {
-        const struct yokei_pipeline alone = { .n_stages = 1,
-                                              .n_micro_batches = n_micro_batches[r],
-                                              .n_buckets = &n_buckets };
-        YOKE_TRY(check_line(&schedule->rank[r], &alone, "rank", r, 0));
-    }
-    return YOKE_OK;
-}
-
-yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
-                                          const struct yokei_pipeline *shape)
+yoke_status yokei_schedule_check(const struct yokei_schedule *schedule, const struct yokei_pipeline *shape)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
     if (schedule->n_ranks != shape->n_stages)
@@ -235,13 +217,13 @@ yoke_status yokei_schedule_check_pipeline(const struct yokei_schedule *schedule,
         return yoke_fail(YOKE_ECONFIG,
                          "the schedule has %d chunks on one stage: one stage's layers are one chunk",
                          n_chunks);
-    for (int s = 0; s < shape->n_stages; s++) YOKE_TRY(check_line(&schedule->rank[s], shape, "stage", s, s));
+    for (int s = 0; s < shape->n_stages; s++) YOKE_TRY(check_line(&schedule->rank[s], shape, s));
     struct yokei_costs costs;
-    struct yokei_timeline timeline;
+    struct yokei_simulated simulated;
     YOKE_TRY(yokei_costs_equal(shape->n_stages, n_chunks, 1, 1, 1, 0, &costs));
     costs.waits_for_receiver = true;
-    const yoke_status status = yokei_simulate(schedule, &costs, &timeline);
+    const yoke_status status = yokei_simulate(schedule, &costs, &simulated);
     yokei_costs_free(&costs);
-    if (!status) yokei_timeline_free(&timeline);
+    if (!status) yokei_simulated_free(&simulated);
     return status;
 }

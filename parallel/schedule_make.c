@@ -166,21 +166,3 @@ yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct y
         *schedule_out = schedule;
     return status;
 }
-
-yoke_status yokei_schedule_data_parallel(int n_ranks, const int *n_micro_batches, int n_buckets,
-                                         struct yokei_schedule *schedule_out)
-{
-    struct yokei_schedule schedule = { 0, NULL };
-    yoke_status status = YOKE_OK;
-    for (int r = 0; !status && r < n_ranks; r++) {
-        const struct yokei_pipeline alone = { .n_stages = 1,
-                                              .n_micro_batches = n_micro_batches[r],
-                                              .n_buckets = &n_buckets };
-        status = add_line(&alone, 0, &schedule);
-    }
-    if (status)
-        yokei_schedule_free(&schedule);
-    else
-        *schedule_out = schedule;
-    return status;
-}

@@ -428,7 +428,7 @@ static void measure_stage(const struct simulation *u, int s, struct yokei_stage_
  */
 static double share_left(double part, double whole) { return YOKE_MAX(1 - part / whole, 0); }
 
-static yoke_status measure(const struct simulation *u, struct yokei_timeline *out)
+static yoke_status measure(const struct simulation *u, struct yokei_simulated *out)
 {
     out->stage = calloc((size_t)u->n_lines, sizeof *out->stage);
     if (!out->stage) return yoke_fail(YOKE_ENOMEM, "simulator: no host memory for %d stages", u->n_lines);
@@ -481,12 +481,12 @@ static yoke_status begin(struct simulation *u)
 }
 
 yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs,
-                           struct yokei_timeline *timeline_out)
+                           struct yokei_simulated *simulated_out)
 {
     struct simulation u = {
         .schedule = schedule, .costs = costs, .n_lines = schedule->n_ranks, .n_stages = costs->n_stages
     };
-    struct yokei_timeline timeline = { 0 };
+    struct yokei_simulated simulated = { 0 };
     yoke_status status = begin(&u);
     if (!status) status = link_actions(&u);
     for (bool progress = true; !status && progress;) {
@@ -495,21 +495,21 @@ yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct y
     }
     for (int s = 0; s < u.n_lines && !status; s++)
         if (u.stage[s].first < u.stage[s].list->n) status = stuck(&u);
-    if (!status) status = measure(&u, &timeline);
+    if (!status) status = measure(&u, &simulated);
     for (int s = 0; s < u.n_lines && u.stage; s++) free(u.stage[s].state);
     free(u.stage);
     if (status)
-        yokei_timeline_free(&timeline);
+        yokei_simulated_free(&simulated);
     else
-        *timeline_out = timeline;
+        *simulated_out = simulated;
     return status;
 }
 
-void yokei_timeline_free(struct yokei_timeline *timeline)
+void yokei_simulated_free(struct yokei_simulated *simulated)
 {
-    for (int s = 0; s < timeline->n_stages; s++) free(timeline->stage[s].span);
-    free(timeline->stage);
-    memset(timeline, 0, sizeof *timeline);
+    for (int s = 0; s < simulated->n_stages; s++) free(simulated->stage[s].span);
+    free(simulated->stage);
+    memset(simulated, 0, sizeof *simulated);
 }
 
 yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, double W, double latency,

@@ -81,7 +81,8 @@ struct yokei_stage_times {
     double peak;         /* most memory that the stage holds at once, in the unit of the costs */
 };
 
-struct yokei_timeline {
+/** What the simulator computes for a schedule. */
+struct yokei_simulated {
     int n_stages;                    /* number of lines */
     struct yokei_stage_times *stage; /* [n_stages] */
     double longest;                  /* longest time of a stage from `first` to `last` */
@@ -103,13 +104,13 @@ yoke_status yokei_costs_equal(int n_stages, int n_chunks, double F, double B, do
 void yokei_costs_free(struct yokei_costs *costs);
 
 /**
- * Simulate a schedule, which has one line per stage of each replica. Free the timeline with
- * yokei_timeline_free. YOKE_ECONFIG: a message has no sender or no receiver, or comes in another order than
+ * Simulate a schedule, which has one line per stage of each replica. Free the result with
+ * yokei_simulated_free. YOKE_ECONFIG: a message has no sender or no receiver, or comes in another order than
  * its receiver expects. The error text names both ends. YOKE_ECONFIG also if the stages deadlock. Then the
  * error text says what each stage waits for.
  */
 yoke_status yokei_simulate(const struct yokei_schedule *schedule, const struct yokei_costs *costs,
-                           struct yokei_timeline *timeline_out);
-void yokei_timeline_free(struct yokei_timeline *timeline);
+                           struct yokei_simulated *simulated_out);
+void yokei_simulated_free(struct yokei_simulated *simulated);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of the state, which lives from step to step. */
+/* The places of the arrays of the state, which lives from step to step. */
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -274,7 +274,7 @@ yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct y
     yoke_status status = s.slot && s.bucket
                              ? YOKE_OK
                              : yoke_fail(YOKE_ENOMEM,
-                                         "the layout of weights: no host memory for %d parameters", ps->n);
+                                         "the places of weights: no host memory for %d parameters", ps->n);
     for (int i = 0; i < ps->n && !status; i++) {
         s.slot[i].n = yokei_local_count(&ps->item[i]);
         s.slot[i].has_copy = ps->item[i].matrix && dtype != s.wide;

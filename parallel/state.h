@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The state: the memory on the device that lives from step to step, and its layout. It holds weights,
- * gradients, moments, and the input and output of a step.
+ * The state: the memory on the device that lives from step to step, and the place of each array in it. It
+ * holds weights, gradients, moments, and the input and output of a step.
  *
  * Gradients, working weights, masters (f32 copies of 16-bit weights) and moments lie in *buckets*. A bucket
  * is a flat row of elements, one parameter after the other. The gradients of a bucket are summed over the
@@ -104,8 +104,8 @@ struct yokei_state {
 };
 
 /**
- * Lay out the state. `n_tokens` is the number of tokens in the rank's share of a step or of an evaluation,
- * whichever is larger. Free the layout with yokei_state_free. YOKE_ENOMEM.
+ * Give every array of the state its place. `n_tokens` is the number of tokens in the rank's share of a step
+ * or of an evaluation, whichever is larger. Free the state with yokei_state_free. YOKE_ENOMEM.
  */
 yoke_status yokei_state_create(const struct yokei_parameters *parameters,
                                const struct yokei_replicas *replicas, yoke_dtype dtype, int64_t n_tokens,

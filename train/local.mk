@@ -3,25 +3,25 @@ lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
 # what models are made of
 libyoke_train_la_SOURCES += \
-	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_block.c train/layers/gpt2_mlp.c \
+	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_sublayer.c train/layers/gpt2_mlp.c \
 	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c \
-	train/layers/llama_block.c train/layers/llama_mlp.c train/layers/norm.c train/layers/rmsnorm.c \
+	train/layers/llama_sublayer.c train/layers/llama_mlp.c train/layers/gpt2_norm.c train/layers/llama_norm.c \
 	train/layers/tensor.c train/layers/vocabulary.c
 # GPT-2, Llama
 libyoke_train_la_SOURCES += \
 	train/models/gpt2.c train/models/llama.c train/models/model.c train/models/model.h
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
-	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c \
+	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c train/trainer/schedule.c \
 	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/step.c \
 	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
-	train/run/balance.c train/run/choice.c train/run/choice.h train/run/choice_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/corpus.c train/run/evaluate.c train/run/forecast.c \
-	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure.c train/run/metrics.c \
-	train/run/metrics.h train/run/optimizer_shards.c train/run/place.c \
-	train/run/rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/telemetry.c
+	train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
+	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
+	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
+	train/run/learning_rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
@@ -59,7 +59,7 @@ libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la train/libyoke-train.m
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance
 check_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -75,6 +75,8 @@ tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_state_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_layers_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_train_shards_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_train_shards_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_mesh_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_mesh_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_program_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -219,20 +221,20 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
-# What a run shows of itself: traces, metrics, sums beside the passes.
-check_PROGRAMS += tests/unit/train_trace tests/ranks/trace_check tests/ranks/beside
-tests_unit_train_trace_SOURCES = tests/unit/train_trace.c tests/unit/trace_check.h tests/unit/tiny_run.h tests/unit/folder.h
-tests_unit_train_trace_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_train_trace_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
+# What a run shows of itself: timelines, metrics, sums beside the passes.
+check_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
+tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h
+tests_unit_train_timeline_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_timeline_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
 tests_ranks_beside_SOURCES = tests/ranks/beside.c tests/ranks/ranks.h
 tests_ranks_beside_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_beside_LDADD = $(RANKS_LDADD)
-tests_ranks_trace_check_SOURCES = tests/ranks/trace_check.c tests/unit/trace_check.h
-tests_ranks_trace_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_ranks_trace_check_LDADD = $(JANSSON_LIBS) -lm
-YOKE_TESTS += tests/unit/train_trace 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/trace_command' \
+tests_ranks_timeline_check_SOURCES = tests/ranks/timeline_check.c tests/unit/timeline_check.h
+tests_ranks_timeline_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tests_ranks_timeline_check_LDADD = $(JANSSON_LIBS) -lm
+YOKE_TESTS += tests/unit/train_timeline 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/timeline_command' \
 	'$(top_srcdir)/tests/ranks/run -t 60 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run -t 60 3 tests/ranks/beside'
-EXTRA_DIST += tests/ranks/trace_command
+EXTRA_DIST += tests/ranks/timeline_command
 
 # Text to tokens, tokens to a model, the model to text.
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'

@@ -17,8 +17,8 @@ const char *yokei_gpu_gemm_variant(const yoke_device *device, int index);
 const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index);
 
 /*
- * The programs of gemm.c and attention.c for the catalogue: program `index` for this kind of device. Returns
- * false past the last one.
+ * All programs of gemm.c and attention.c: program `index` for this kind of device. Returns false past the
+ * last one. tests/unit/gpu_catalog.c has the programs of the other families.
  */
 bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);

@@ -55,9 +55,6 @@ struct yokei_gpu_program {
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
                              int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args);
 
-/** Compile a program without running it, for warm-up and tests. */
-yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program);
-
 /**
  * Make the three strings of a program for a language. The caller frees them with yokei_gpu_source_free.
  * YOKE_EINTERNAL if the family has no text.
@@ -115,10 +112,5 @@ yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const cha
 
 /** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. The error text names `op`. */
 yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
-
-/* ---- catalog.c: all programs that the families can use; tests compile all of them ---- */
-
-/** Program `index` of the catalogue for this kind of device. Returns false past the last one. */
-bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 
 #endif

@@ -246,14 +246,3 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_unlock(&entry->lock);
     return status;
 }
-
-yoke_status yokei_gpu_prepare(yoke_device *device, const struct yokei_gpu_program *program)
-{
-    const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
-    struct entry *entry = find_entry(device, program, driver->offsets && driver->offsets(device, NULL, 0));
-    if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);
-    pthread_mutex_lock(&entry->lock);
-    yoke_status status = entry->handle ? YOKE_OK : build(device, entry);
-    pthread_mutex_unlock(&entry->lock);
-    return status;
-}

@@ -5,7 +5,7 @@
  *
  * A unit is a chunk of CHUNK_BLOCKS blocks of queries of one (b, h). The thread that takes the unit
  * transposes these queries once. Then it goes through the keys and values block by block. Each block is
- * converted to the layout of its product once for the whole chunk. Running maxima, sums and outputs stay in
+ * converted to the format of its product once for the whole chunk. Running maxima, sums and outputs stay in
  * the cache.
  */
 #include "backends/host/attention.h"
@@ -27,7 +27,7 @@ struct forward {
 };
 
 /*
- * The buffers of one thread. The layouts of the operands (left, across, along, by pair) are described in
+ * The buffers of one thread. The formats of the operands (left, across, along, by pair) are described in
  * attention_blocks.h.
  */
 struct buffers {
@@ -196,7 +196,7 @@ INLINE void store_outputs(const yoke_dtype t, const struct forward *f, const str
     }
 }
 
-/* Begin a chunk: bring its queries into the layout `across`, with no keys seen yet. */
+/* Begin a chunk: bring its queries into the format `across`, with no keys seen yet. */
 INLINE void begin_chunk(const yoke_dtype t, const struct forward *f, struct buffers *b, int64_t batch,
                         int64_t head, int64_t t0, int64_t n)
 {

@@ -36,7 +36,7 @@ struct backward {
     atomic_llong *next; /* number of the next unit */
 };
 
-/* The buffers of one thread. attention_blocks.h describes the layouts of operands and weights. */
+/* The buffers of one thread. attention_blocks.h describes the formats of operands and weights. */
 struct buffers {
     float *k, *k_along, *v;     /* keys and values of the chunk: k and v left, k_along along */
     float *dk, *dv;             /* [CHUNK_KEYS][Dp] */

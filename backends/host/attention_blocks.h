@@ -5,11 +5,11 @@
  * kernel contains one of the two.
  *
  * Buffers are counted in words of 32 bits (a float or a pair), and have room for either. There are three
- * layouts:
+ * formats:
  *   left:   rows that are read element by element; the sum runs over channels           [n][left_words()]
  *   across: transposed; a vector is one channel (or a pair of channels) of VL queries   [D or D / 2][QUERIES]
  *   along:  rows that a sum runs over; a vector is VL channels of a row (or a pair)     [n or n / 2][Dp]
- * Weights (P, dS) have two layouts. In `by_key` the weights of one key are side by side, [KEYS][QUERIES]
+ * Weights (P, dS) have two formats. In `by_key` the weights of one key are side by side, [KEYS][QUERIES]
  * elements. In `by_pair` the weights of two keys form pairs, for sums over keys, [KEYS / 2][QUERIES] words.
  * In f32, left and along are the same, and by_key and by_pair are the same.
  */

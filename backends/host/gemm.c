@@ -183,7 +183,7 @@ INLINE void fetch_next(const struct block *b, int64_t from, int64_t to)
     }
 }
 
-/* Compute the sums of one tile, with A's rows from i on in place, or from a strip of either layout. */
+/* Compute the sums of one tile, with A's rows from i on in place, or from a strip of either format. */
 INLINE void sum_tile(const bool pairs, const int n_vectors, const enum ending end, const struct block *b,
                      int64_t i, void *out, const int64_t ldo)
 {

@@ -69,7 +69,7 @@ INLINE void tile_words(const bool pairs, const int n_vectors, const enum ending 
 
 /* ---- packing ---- */
 /*
- * The layout of a strip of A: rows as they are, each STRIP_LD words after the one before; or, for a
+ * The format of a strip of A: rows as they are, each STRIP_LD words after the one before; or, for a
  * transposed A, [words of K][STRIP_M].
  */
 enum { CHUNK_K = 512, STRIP_LD = CHUNK_K + VL };

@@ -82,7 +82,7 @@ INLINE void tile_bf16(const int n_vectors, const enum tile_start start, int64_t 
 
 /**
  * The product of m rows (a multiple of TILE_M) by n_vectors vectors. start, ra and ca should be constants.
- * There are two layouts of A:
+ * There are two formats of A:
  *  - rows of bf16: ra is the distance of the rows, ca = 2;
  *  - pairs [k / 2][lda], as pair_rows makes them: ra = 2, ca = 2 lda.
  */

@@ -154,14 +154,14 @@ static yoke_status check_mpi(struct bench *b, const struct bench_case *c, bool *
 struct turn {
     bool in;
     struct bench_case c;
-    struct bench_turns plan;
+    struct bench_turns turns;
 };
 
 /*
- * Plan how often to call, from the time of a call. The first call gives a rough time, and a few more give a
+ * Decide how often to call, from the time of a call. The first call gives a rough time, and a few more give a
  * better one.
  */
-static yoke_status plan_turn(struct bench *b, enum side side, struct turn *t)
+static yoke_status fit_turn(struct bench *b, enum side side, struct turn *t)
 {
     double seconds = 0;
     YOKE_TRY(time_side(b, side, &t->c, 1, &seconds));
@@ -170,7 +170,7 @@ static yoke_status plan_turn(struct bench *b, enum side side, struct turn *t)
     const int n = bench_probe(seconds, b->budget);
     if (n) YOKE_TRY(time_side(b, side, &t->c, n, &seconds));
     if (n) YOKE_TRY(slowest(b, &seconds, 1));
-    bench_plan(seconds, b->budget, b->repeats, &t->plan);
+    bench_turns_fit(seconds, b->budget, b->repeats, &t->turns);
     return YOKE_OK;
 }
 
@@ -181,18 +181,18 @@ static yoke_status take_turns(struct bench *b, struct turn turns[N_SIDES], struc
         more = false;
         for (int s = 0; s < N_SIDES; s++) {
             struct turn *t = &turns[s];
-            if (!t->in || i >= t->plan.n_samples) continue;
+            if (!t->in || i >= t->turns.n_samples) continue;
             double warming;
-            if (t->plan.n_warming) YOKE_TRY(time_side(b, (enum side)s, &t->c, t->plan.n_warming, &warming));
-            if (t->plan.n_samples > 1 || t->plan.n_calls > 1)
-                YOKE_TRY(time_side(b, (enum side)s, &t->c, t->plan.n_calls, &b->times[s][i]));
-            more |= i + 1 < t->plan.n_samples;
+            if (t->turns.n_warming) YOKE_TRY(time_side(b, (enum side)s, &t->c, t->turns.n_warming, &warming));
+            if (t->turns.n_samples > 1 || t->turns.n_calls > 1)
+                YOKE_TRY(time_side(b, (enum side)s, &t->c, t->turns.n_calls, &b->times[s][i]));
+            more |= i + 1 < t->turns.n_samples;
         }
     }
     for (int s = 0; s < N_SIDES; s++) {
         if (!turns[s].in) continue;
-        YOKE_TRY(slowest(b, b->times[s], turns[s].plan.n_samples));
-        speeds[s] = bench_summary(b->times[s], turns[s].plan.n_samples);
+        YOKE_TRY(slowest(b, b->times[s], turns[s].turns.n_samples));
+        speeds[s] = bench_summary(b->times[s], turns[s].turns.n_samples);
     }
     return YOKE_OK;
 }
@@ -236,7 +236,7 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     if (b->other.comm) YOKE_TRY(fill_for_timing(b, &b->other, &turns[BESIDE_SIDE].c));
     YOKE_TRY(fill_for_timing(b, &b->yoke, c)); /* MPI's buffers too */
     for (int s = 0; s < N_SIDES; s++)
-        if (turns[s].in) YOKE_TRY(plan_turn(b, (enum side)s, &turns[s]));
+        if (turns[s].in) YOKE_TRY(fit_turn(b, (enum side)s, &turns[s]));
     YOKE_TRY(take_turns(b, turns, speeds));
     row->yoke = speeds[YOKE_SIDE];
     row->mpi = speeds[MPI_SIDE];
@@ -250,13 +250,13 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     return agree(b, &row->verdict);
 }
 
-/* Ask the communicator how it carries out the measured call. It has no plan for sends and receives. */
+/* Ask the communicator how it carries out the measured call. It makes no choice for sends and receives. */
 static yoke_status explain_row(const struct bench *b, struct bench_row *row)
 {
     const struct bench_case *c = &row->c;
     if (!b->explains || c->kind == BENCH_SENDRECV) return YOKE_OK;
     return yoke_comm_explain(b->yoke.comm, bench_facts[c->kind].name, c->count, c->dtype, c->reduction,
-                             &row->plan);
+                             &row->choice);
 }
 
 /* ---- all lines ---- */
@@ -389,8 +389,8 @@ static yoke_status open_sides(struct bench *b, const struct cli_options *o)
 
 static yoke_status explain(const struct bench *b)
 {
-    struct yoke_comm_plan plan;
-    YOKE_TRY(yoke_comm_explain(b->yoke.comm, "all_reduce", b->most, YOKE_U8, YOKE_MAX, &plan));
+    struct yoke_comm_choice choice;
+    YOKE_TRY(yoke_comm_explain(b->yoke.comm, "all_reduce", b->most, YOKE_U8, YOKE_MAX, &choice));
     if (b->rank) return YOKE_OK;
     if (b->one_host)
         cli_note(
@@ -404,9 +404,9 @@ static yoke_status explain(const struct bench *b)
             "The sides are measured in turn, after calls that warm up the caches. Rates are in GB/s. %%limit is "
             "the share of the %.4g MB/s that the link of a host carried in each direction, in MPI's messages",
             b->size, b->link_rate * 1e-6);
-    if (b->explains) cli_note("cost model %s; shares of the sums %s", plan.costs, plan.shares);
-    const char *sums = strstr(plan.why, " sum slices ");
-    if (sums) cli_note("the ranks divide the work of long sums %s: %s", plan.shares, sums + 1);
+    if (b->explains) cli_note("cost model %s; shares of the sums %s", choice.costs, choice.shares);
+    const char *sums = strstr(choice.why, " sum slices ");
+    if (sums) cli_note("the ranks divide the work of long sums %s: %s", choice.shares, sums + 1);
     return YOKE_OK;
 }
 
@@ -415,7 +415,7 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
                                  .beside = b->beside,
                                  .mpi = b->rivals,
-                                 .plans = b->explains,
+                                 .choices = b->explains,
                                  .to = stdout };
     uint64_t n_wrong = 0;
     bench_table_begin(&table);

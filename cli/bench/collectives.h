@@ -119,13 +119,14 @@ struct bench_turns {
     int n_warming, n_calls, n_samples;
 };
 /**
- * Plan how often a call that takes `seconds` is repeated. A sample takes at least 2 ms. All turns together
- * take `budget` seconds. At most 5 calls, and at most 25 ms, of a turn are not timed.
+ * Decide how often a call that takes `seconds` is repeated. A sample has as many calls as fit into 2 ms, but
+ * at least 1 and at most 10,000. All turns together take `budget` seconds. If the calls are too long for
+ * that, there are still up to 3 samples. At most 5 calls, and at most 25 ms, of a turn are not timed.
  */
-void bench_plan(double seconds, double budget, int most_samples, struct bench_turns *plan_out);
+void bench_turns_fit(double seconds, double budget, int most_samples, struct bench_turns *turns_out);
 /**
- * How many calls to measure before planning. The first call after a pause may take far longer than the next
- * one. 0: further calls would take too long, so the plan uses the first call's time.
+ * How many calls to measure before bench_turns_fit. The first call after a pause may take far longer than the
+ * next one. 0: further calls would take too long, so bench_turns_fit gets the first call's time.
  */
 int bench_probe(double seconds, double budget);
 
@@ -173,14 +174,14 @@ struct bench_row {
     struct bench_case c;
     struct bench_verdict verdict;
     struct bench_speed yoke, mpi, beside;
-    double beside_elements;     /* elements per call of `beside`, divided by the row's elements per call */
-    double limit;               /* seconds; 0: no limit */
-    struct yoke_comm_plan plan; /* for the table that shows plans; algorithm "": no plan */
+    double beside_elements; /* elements per call of `beside`, divided by the row's elements per call */
+    double limit;           /* seconds; 0: no limit */
+    struct yoke_comm_choice choice; /* for the table that shows choices; algorithm "": none */
 };
 struct bench_table {
     const char *format; /* md, csv, json */
     const char *beside; /* name of Yoke's variant that is measured beside (--beside), or NULL */
-    bool mpi, plans, begun;
+    bool mpi, choices, begun;
     FILE *to;
     void *rows; /* json_t */
 };

@@ -317,12 +317,12 @@ struct bench_speed bench_summary(double *times, int n)
 
 int bench_probe(double seconds, double budget) { return seconds * 16 < budget ? 16 : 0; }
 
-void bench_plan(double seconds, double budget, int most_samples, struct bench_turns *plan_out)
+void bench_turns_fit(double seconds, double budget, int most_samples, struct bench_turns *turns_out)
 {
     const double least = 2e-3, most_warming = 25e-3, call = fmax(seconds, 1e-9), n = least / call;
     const int n_calls = n < 1 ? 1 : n > 10000 ? 10000 : (int)n, n_warming = (int)fmin(most_warming / call, 5);
     const double samples = budget / ((n_calls + n_warming) * call);
-    *plan_out = (struct bench_turns){
+    *turns_out = (struct bench_turns){
         .n_warming = n_warming,
         .n_calls = n_calls,
         .n_samples = samples < 1              ? 1

@@ -62,13 +62,13 @@ static void json_row(struct bench_table *t, const struct bench_row *r, const str
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
         if (fields[i].value > 0) json_object_set_new(o, fields[i].name, json_real(fields[i].value));
     if (f->seconds > 0) json_object_set_new(o, "samples", json_integer(r->yoke.n));
-    if (r->plan.algorithm[0]) {
-        json_t *plan = json_pack("{s:s, s:I, s:i, s:s}", "algorithm", r->plan.algorithm, "chunk_bytes",
-                                 (json_int_t)r->plan.chunk_bytes, "lanes", r->plan.n_lanes, "why",
-                                 r->plan.why);
-        if (r->plan.predicted_us > 0)
-            json_object_set_new(plan, "predicted_seconds", json_real(r->plan.predicted_us * 1e-6));
-        json_object_set_new(o, "plan", plan);
+    if (r->choice.algorithm[0]) {
+        json_t *choice = json_pack("{s:s, s:I, s:i, s:s}", "algorithm", r->choice.algorithm, "chunk_bytes",
+                                   (json_int_t)r->choice.chunk_bytes, "lanes", r->choice.n_lanes, "why",
+                                   r->choice.why);
+        if (r->choice.predicted_us > 0)
+            json_object_set_new(choice, "predicted_seconds", json_real(r->choice.predicted_us * 1e-6));
+        json_object_set_new(o, "plan", choice);
     }
     if (counts_ulps(r) && isfinite(r->verdict.max_ulp))
         json_object_set_new(o, "max_ulp", json_real(r->verdict.max_ulp));
@@ -98,29 +98,29 @@ static void csv_row(struct bench_table *t, const struct bench_row *r, const stru
             t->to,
             "collective,bytes,count,dtype,reduction,root,in_place,wrong,max_ulp,us,p99_us,algbw_GB_s,busbw_GB_s,percent_of_limit,mpi_us,times_mpi,beside_us,"
             "times_beside%s\n",
-            t->plans ? ",algorithm,chunk_bytes,lanes,predicted_us,why" : "");
+            t->choices ? ",algorithm,chunk_bytes,lanes,predicted_us,why" : "");
     fprintf(t->to, "%s,%zu,%zu,%s,%s,%d,%s,%llu,", bench_facts[r->c.kind].name, r->c.bytes, r->c.count,
             yoke_dtype_name(r->c.dtype), redop(r), root(r), r->c.in_place ? "yes" : "no",
             (unsigned long long)r->verdict.n_wrong);
     if (counts_ulps(r)) fprintf(t->to, "%.4g", r->verdict.max_ulp);
     for (size_t i = 0; i < YOKE_COUNT(values); i++) fprintf(t->to, values[i] > 0 ? ",%.6g" : ",", values[i]);
-    if (t->plans && r->plan.algorithm[0]) {
-        fprintf(t->to, ",%s,%zu,%d,", r->plan.algorithm, r->plan.chunk_bytes, r->plan.n_lanes);
-        if (r->plan.predicted_us > 0) fprintf(t->to, "%.6g", r->plan.predicted_us);
-        fprintf(t->to, ",\"%s\"", r->plan.why);
-    } else if (t->plans)
+    if (t->choices && r->choice.algorithm[0]) {
+        fprintf(t->to, ",%s,%zu,%d,", r->choice.algorithm, r->choice.chunk_bytes, r->choice.n_lanes);
+        if (r->choice.predicted_us > 0) fprintf(t->to, "%.6g", r->choice.predicted_us);
+        fprintf(t->to, ",\"%s\"", r->choice.why);
+    } else if (t->choices)
         fputs(",,,,,", t->to);
     fputc('\n', t->to);
 }
 
-static void md_plan(const struct bench_table *t, const struct bench_row *r)
+static void md_choice(const struct bench_table *t, const struct bench_row *r)
 {
     char predicted[24];
-    time_text(r->plan.predicted_us * 1e-6, predicted, sizeof predicted);
-    if (t->plans && r->plan.algorithm[0])
-        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s |", r->plan.algorithm, r->plan.chunk_bytes,
-                r->plan.n_lanes, predicted, r->plan.why);
-    else if (t->plans)
+    time_text(r->choice.predicted_us * 1e-6, predicted, sizeof predicted);
+    if (t->choices && r->choice.algorithm[0])
+        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s |", r->choice.algorithm, r->choice.chunk_bytes,
+                r->choice.n_lanes, predicted, r->choice.why);
+    else if (t->choices)
         fprintf(t->to, " %-13s | %10s | %5s | %12s | - |", "-", "-", "-", "-");
 }
 
@@ -158,13 +158,13 @@ static void md_row(struct bench_table *t, const struct bench_row *r, const struc
                 "size B", "count", "type", "redop", "root", "place", "#wrong", "max ulp");
         for (size_t i = 0; i < YOKE_COUNT(columns); i++)
             if (columns[i].shown) fprintf(t->to, " %*s |", columns[i].width, columns[i].title);
-        if (t->plans) fputs(" algorithm     |    chunk B | lanes | predicted us | why |", t->to);
+        if (t->choices) fputs(" algorithm     |    chunk B | lanes | predicted us | why |", t->to);
         fputs(
             "\n|----------------|-----------:|----------:|------|-------|-----:|-------|-------:|--------:|",
             t->to);
         for (size_t i = 0; i < YOKE_COUNT(columns); i++)
             if (columns[i].shown) fprintf(t->to, "-%.*s:|", columns[i].width, rule);
-        if (t->plans) fputs("---------------|-----------:|------:|-------------:|-----|", t->to);
+        if (t->choices) fputs("---------------|-----------:|------:|-------------:|-----|", t->to);
         fputc('\n', t->to);
     }
     fprintf(t->to, "| %-14s | %10zu | %9zu | %-4s | %-5s | %4d | %-5s | %6llu | %7s |",
@@ -172,7 +172,7 @@ static void md_row(struct bench_table *t, const struct bench_row *r, const struc
             root(r), r->c.in_place ? "in" : "out", (unsigned long long)r->verdict.n_wrong, ulp);
     for (size_t i = 0; i < YOKE_COUNT(columns); i++)
         if (columns[i].shown) fprintf(t->to, " %*s |", columns[i].width, cells[i]);
-    md_plan(t, r);
+    md_choice(t, r);
     fputc('\n', t->to);
 }
 

@@ -38,18 +38,11 @@ static yoke_status prepare(struct kernels_side *side, double *sample_out)
     return YOKE_OK;
 }
 
-static double median(const double *values, int n)
-{
-    double sorted[KERNELS_MOST_ROUNDS];
-    memcpy(sorted, values, (size_t)n * sizeof *sorted);
-    return yokei_median(sorted, n);
-}
-
 double kernels_ratio(const double *x, const double *y, int n)
 {
     double ratios[KERNELS_MOST_ROUNDS];
     for (int i = 0; i < n; i++) ratios[i] = x[i] / y[i];
-    return median(ratios, n);
+    return yokei_median(ratios, n);
 }
 
 double kernels_least_ratio(const double *x, const double *y, int n)
@@ -72,7 +65,8 @@ yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budg
             YOKE_TRY(time_calls(&sides[s], sides[s].n_calls, &sample));
             sides[s].times[r] = sample / sides[s].n_calls;
         }
-    for (int s = 0; s < n_sides; s++) sides[s].median = median(sides[s].times, rounds);
+    double room[KERNELS_MOST_ROUNDS];
+    for (int s = 0; s < n_sides; s++) sides[s].median = yokei_median_in(room, sides[s].times, rounds);
     *rounds_out = rounds;
     return YOKE_OK;
 }

@@ -20,7 +20,7 @@ static void schedule_free(struct cli_schedule *s)
 {
     yokei_schedule_free(&s->schedule);
     yokei_costs_free(&s->costs);
-    yokei_timeline_free(&s->timeline);
+    yokei_simulated_free(&s->simulated);
     free(s->buckets);
     free(s->recompute);
 }
@@ -93,7 +93,7 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
     yoke_status status = yokei_schedule_parse(text, path, &s->schedule);
     free(text);
     if (!status) status = shape_of_file(o, s);
-    if (!status) status = yokei_schedule_check_pipeline(&s->schedule, &s->shape);
+    if (!status) status = yokei_schedule_check(&s->schedule, &s->shape);
     if (status == YOKE_ECONFIG && !strstr(yoke_last_error(), path))
         return yoke_fail(status, "%s: %s", path, yoke_last_error());
     return status;
@@ -289,7 +289,7 @@ static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
         return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
     YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
     YOKE_TRY(read_costs(o, s));
-    YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->timeline));
+    YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->simulated));
     s->width = (int)cli_int(o, "width");
     s->has_moment = when || cli_is_set(o, "at");
     s->moment = cli_real(o, "at");

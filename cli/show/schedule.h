@@ -13,7 +13,7 @@ struct cli_schedule {
     bool *recompute;
     struct yokei_schedule schedule;
     struct yokei_costs costs;
-    struct yokei_timeline timeline;
+    struct yokei_simulated simulated;
     bool has_moment;
     double moment;
     const char *moment_text; /* the moment as the user wrote it; NULL: the user gave a time */

@@ -16,7 +16,7 @@ static json_t *action_or_null(const struct yokei_actions *list, int i)
 
 static json_t *stage_json(const struct cli_schedule *s, int stage)
 {
-    const struct yokei_stage_times *x = &s->timeline.stage[stage];
+    const struct yokei_stage_times *x = &s->simulated.stage[stage];
     json_t *actions = json_array();
     for (int i = 0; i < s->schedule.rank[stage].n; i++)
         json_array_append_new(actions, json_pack("{s:o, s:f, s:f}", "action",
@@ -31,7 +31,7 @@ static json_t *moment_json(const struct cli_schedule *s)
     json_t *stages = json_array();
     for (int stage = 0; stage < s->shape.n_stages; stage++) {
         const struct yokei_actions *list = &s->schedule.rank[stage];
-        const struct yokei_span *span = s->timeline.stage[stage].span;
+        const struct yokei_span *span = s->simulated.stage[stage].span;
         struct cli_moment m;
         cli_schedule_moment_of(s, stage, &m);
         json_array_append_new(
@@ -53,8 +53,8 @@ yoke_status cli_schedule_json(const struct cli_schedule *s, FILE *to)
     json_t *root = json_pack("{s:i, s:o, s:i, s:i, s:i, s:f, s:f, s:f, s:o}", "schema", 1, "kind",
                              kind ? kind : json_null(), "stages", s->shape.n_stages, "chunks",
                              s->shape.n_chunks, "microbatches", s->shape.n_micro_batches, "total",
-                             s->timeline.total, "longest_span", s->timeline.longest, "bubble",
-                             s->timeline.bubble, "stage", stages);
+                             s->simulated.total, "longest_span", s->simulated.longest, "bubble",
+                             s->simulated.bubble, "stage", stages);
     if (!root) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its JSON");
     json_object_set_new(root, "moment", s->has_moment ? moment_json(s) : json_null());
     const int failed = json_dumpf(root, to, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -100,7 +100,7 @@ static void svg_stage(const struct cli_schedule *s, int stage, double scale, FIL
         y + 15, stage + 1, LEFT, y, WIDE, BAR);
     for (int i = 0; i < s->schedule.rank[stage].n; i++) {
         const struct yokei_action *a = &s->schedule.rank[stage].action[i];
-        const struct yokei_span *span = &s->timeline.stage[stage].span[i];
+        const struct yokei_span *span = &s->simulated.stage[stage].span[i];
         const double x = LEFT + span->start * scale, width = (span->end - span->start) * scale;
         char label[48];
         if (!cli_is_work(a) || width <= 0) continue;
@@ -120,7 +120,7 @@ void cli_schedule_svg(const struct cli_schedule *s, FILE *to)
 {
     const int n = s->shape.n_stages, height = TOP + n * ROW + 48;
     double end = 0;
-    for (int stage = 0; stage < n; stage++) end = YOKE_MAX(end, s->timeline.stage[stage].last);
+    for (int stage = 0; stage < n; stage++) end = YOKE_MAX(end, s->simulated.stage[stage].last);
     const double scale = end > 0 ? WIDE / end : 0;
     fprintf(
         to,
@@ -129,7 +129,7 @@ void cli_schedule_svg(const struct cli_schedule *s, FILE *to)
         LEFT + WIDE + 12, height, LEFT + WIDE + 12, height);
     quoted(s->kind, to);
     fprintf(to, ": %d stages, %d micro-batches, bubble %.2f%% (idle fraction, mean over the stages)</text>\n",
-            n, s->shape.n_micro_batches, 100 * s->timeline.bubble);
+            n, s->shape.n_micro_batches, 100 * s->simulated.bubble);
     for (int stage = 0; stage < n; stage++) svg_stage(s, stage, scale, to);
     if (s->has_moment && s->moment <= end)
         fprintf(to, "<line x1=\"%.2f\" y1=\"%d\" x2=\"%.2f\" y2=\"%d\" stroke=\"#c00000\"/>\n",

@@ -10,7 +10,7 @@
 #include "core/base/base.h"
 
 /* Sums of the same costs in another order differ by at most this much. */
-static double tolerance(const struct cli_schedule *s) { return 1e-9 * (s->timeline.total + 1); }
+static double tolerance(const struct cli_schedule *s) { return 1e-9 * (s->simulated.total + 1); }
 
 void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_moment *out)
 {
@@ -18,7 +18,7 @@ void cli_schedule_moment_of(const struct cli_schedule *s, int stage, struct cli_
     const double now = s->moment + tolerance(s);
     *out = (struct cli_moment){ -1, -1, -1, false };
     for (int i = 0; i < list->n; i++) {
-        const struct yokei_span *span = &s->timeline.stage[stage].span[i];
+        const struct yokei_span *span = &s->simulated.stage[stage].span[i];
         if (!cli_is_work(&list->action[i])) continue;
         if (span->end <= now) {
             out->finished = i;
@@ -79,7 +79,7 @@ yoke_status cli_schedule_parse_when(struct cli_schedule *s, const char *text)
     for (int i = 0; i < list->n; i++) {
         const struct yokei_action *b = &list->action[i];
         if (b->kind != a.kind || b->index != a.index || b->chunk != a.chunk) continue;
-        const struct yokei_span *span = &s->timeline.stage[stage - 1].span[i];
+        const struct yokei_span *span = &s->simulated.stage[stage - 1].span[i];
         s->moment = finished ? span->end : span->start;
         s->moment_text = text;
         return YOKE_OK;
@@ -107,7 +107,7 @@ static void say_wait(const struct cli_schedule *s, int stage, int next, char *ou
 static void stage_text(const struct cli_schedule *s, int stage, char *out, size_t bytes)
 {
     const struct yokei_actions *list = &s->schedule.rank[stage];
-    const struct yokei_span *span = s->timeline.stage[stage].span;
+    const struct yokei_span *span = s->simulated.stage[stage].span;
     struct cli_moment m;
     char done[96] = "has finished nothing yet", now[160] = "has no work left", label[48], since[32],
          until[32];

@@ -35,7 +35,7 @@ static double scale_for(const struct cli_schedule *s, int space, int *unit_out)
     for (int stage = 0; stage < s->shape.n_stages; stage++)
         for (int i = 0; i < s->schedule.rank[stage].n; i++) {
             const struct yokei_action *a = &s->schedule.rank[stage].action[i];
-            const struct yokei_span *span = &s->timeline.stage[stage].span[i];
+            const struct yokei_span *span = &s->simulated.stage[stage].span[i];
             char label[48];
             if (!cli_is_work(a) || span->end <= span->start) continue;
             const int unit = (int)strlen(cli_action_label(s, a, label, sizeof label)) + space;
@@ -51,7 +51,7 @@ static double end_of_work(const struct cli_schedule *s)
 {
     double end = 0;
     for (int stage = 0; stage < s->shape.n_stages; stage++)
-        end = YOKE_MAX(end, s->timeline.stage[stage].last);
+        end = YOKE_MAX(end, s->simulated.stage[stage].last);
     return end;
 }
 
@@ -81,7 +81,7 @@ static void fill_row(const struct canvas *c, int stage, char *row)
     memset(row, '.', (size_t)c->columns);
     for (int i = 0; i < s->schedule.rank[stage].n; i++) {
         const struct yokei_action *a = &s->schedule.rank[stage].action[i];
-        const struct yokei_span *span = &s->timeline.stage[stage].span[i];
+        const struct yokei_span *span = &s->simulated.stage[stage].span[i];
         const int from = column(c, span->start), to = column(c, span->end);
         char label[48];
         if (!cli_is_work(a) || from == to) continue;
@@ -148,7 +148,7 @@ static yoke_status draw(const struct canvas *c, FILE *to)
 static void summary(const struct cli_schedule *s, FILE *to)
 {
     char a[32], b[32];
-    const struct yokei_timeline *t = &s->timeline;
+    const struct yokei_simulated *t = &s->simulated;
     fprintf(to, "stage      busy   idle   most micro-batches held\n");
     for (int stage = 0; stage < s->shape.n_stages; stage++) {
         const struct yokei_stage_times *x = &t->stage[stage];

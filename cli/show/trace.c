@@ -123,7 +123,7 @@ static yoke_status load(struct cli_trace *t)
     return status;
 }
 
-/* ---- one time line ---- */
+/* ---- the times of all ranks by one clock ---- */
 
 /*
  * Ranks of one host share a clock. They share the offset too, so that their times can be compared to the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * yoke trace: read the flight records of a run into memory, put them on one time line, and print them. A
+ * yoke trace: read the flight records of a run into memory, order them by one clock, and print them. A
  * flight record is the file in which a rank notes its latest operations.
  */
 #ifndef CLI_SHOW_TRACE_H

@@ -11,40 +11,17 @@
 #include "parallel/balance.h"
 #include "parallel/schedule.h"
 
+/* The options that say how the work is divided. */
+#define LAYOUT_OPTIONS                                                                               \
+    "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares", \
+        "sequence-parallel", "zero", "zero-shares", "balance", "placement"
+
 /* Options that a plan fixes. Beside --plan they would contradict the plan. */
-static const char *const fixed_by_plan[] = { "model",
-                                             "precision",
-                                             "batch",
-                                             "micro-batch",
-                                             "sequence",
-                                             "shares",
-                                             "seed",
-                                             "steps",
-                                             "budget-seconds",
-                                             "learning-rate",
-                                             "min-learning-rate",
-                                             "warmup",
-                                             "weight-decay",
-                                             "beta1",
-                                             "beta2",
-                                             "clip",
-                                             "dropout",
-                                             "loss-scale",
-                                             "bucket-bytes",
-                                             "dp",
-                                             "pp",
-                                             "tp",
-                                             "schedule",
-                                             "schedule-file",
-                                             "chunks",
-                                             "layers",
-                                             "recompute",
-                                             "tensor-shares",
-                                             "sequence-parallel",
-                                             "zero",
-                                             "zero-shares",
-                                             "balance",
-                                             "placement" };
+static const char *const fixed_by_plan[] = {
+    "model", "precision",      "batch",         "micro-batch",       "sequence",     "shares",       "seed",
+    "steps", "budget-seconds", "learning-rate", "min-learning-rate", "warmup",       "weight-decay", "beta1",
+    "beta2", "clip",           "dropout",       "loss-scale",        "bucket-bytes", LAYOUT_OPTIONS
+};
 
 static bool is_given(const struct cli_options *o, const char *name)
 {
@@ -352,24 +329,7 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
                                      size_t bytes, struct yokei_training *t)
 {
-    static const char *const may[] = { "steps",
-                                       "shares",
-                                       "micro-batch",
-                                       "dp",
-                                       "pp",
-                                       "tp",
-                                       "schedule",
-                                       "schedule-file",
-                                       "chunks",
-                                       "layers",
-                                       "recompute",
-                                       "tensor-shares",
-                                       "sequence-parallel",
-                                       "zero",
-                                       "zero-shares",
-                                       "balance",
-                                       "placement",
-                                       NULL };
+    static const char *const may[] = { "steps", "shares", "micro-batch", LAYOUT_OPTIONS, NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     if (cli_text(o, "plan"))

@@ -106,18 +106,18 @@ static yoke_status agree_on_run_dir(const struct cli_context *context, struct yo
 
 static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-/* What the trace says of a step, beside the simulator's prediction. */
-static json_t *trace_json(const struct yokei_training *t, const struct yokei_trace_summary *s)
+/* What the timeline says of a step, beside the simulator's prediction. */
+static json_t *timeline_json(const struct yokei_training *t, const struct yokei_timeline_summary *s)
 {
     if (!s->n_steps) return json_null();
-    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->trace, "steps", s->n_steps,
+    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->timeline, "steps", s->n_steps,
                      "measured_seconds", s->measured, "simulated_seconds", s->simulated, "bubble_measured",
                      s->bubble_measured, "bubble_simulated", s->bubble_simulated, "compute_seconds",
                      s->compute, "communication_seconds", s->communication, "clock_error_seconds",
                      s->clock_error);
 }
 
-static void show_trace(const struct yokei_training *t, const struct yokei_trace_summary *s)
+static void show_timeline(const struct yokei_training *t, const struct yokei_timeline_summary *s)
 {
     if (!s->n_steps) return;
     printf("traced step      %.3f ms measured (median of %d), %.3f ms simulated (%+.1f %%)\n",
@@ -125,7 +125,7 @@ static void show_trace(const struct yokei_training *t, const struct yokei_trace_
            s->measured > 0 ? 100 * (s->simulated / s->measured - 1) : 0.0);
     printf("bubble           %.1f %% measured, %.1f %% simulated\n", 100 * s->bubble_measured,
            100 * s->bubble_simulated);
-    printf("trace            %s\n", t->trace);
+    printf("trace            %s\n", t->timeline);
 }
 
 static json_t *seconds_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
@@ -171,7 +171,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
     json_object_set_new(root, "validation_loss_per_byte", number_or_null(loss_per_byte(r)));
     json_object_set_new(root, "saved_step",
                         r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
-    json_object_set_new(root, "trace", trace_json(t, &r->trace));
+    json_object_set_new(root, "trace", timeline_json(t, &r->timeline));
     if (r->sample) {
         /* The sample may hold any bytes. JSON holds only UTF-8. */
         json_t *text = json_stringn(r->sample, r->sample_bytes);
@@ -259,7 +259,7 @@ static void show_text(const struct yokei_training *t, const struct yokei_trainin
             "yardstick        %.4f nats per byte by an order-3 byte-count model of the same text, on the same bytes\n",
             r->baseline_loss);
     if (r->saved_step >= 0) printf("checkpoint       step %lld in %s\n", (long long)r->saved_step, t->save);
-    show_trace(t, &r->trace);
+    show_timeline(t, &r->timeline);
     printf("run directory    %s\n", t->run_dir);
 }
 
@@ -272,8 +272,8 @@ static yoke_status what_is_seen(const struct cli_context *context, struct yokei_
     t->overlap = !strcmp(overlap, "on")    ? YOKE_OVERLAP_ON
                  : !strcmp(overlap, "off") ? YOKE_OVERLAP_OFF
                                            : YOKE_OVERLAP_AUTO;
-    t->trace = cli_text(o, "trace");
-    t->trace_steps = cli_int(o, "trace-steps");
+    t->timeline = cli_text(o, "trace");
+    t->timeline_steps = cli_int(o, "trace-steps");
     if (!strcmp(peak, "off") || (!strcmp(peak, "auto") && cli_text(o, "plan"))) return YOKE_OK;
     t->peak = YOKEI_PEAK_MEASURED;
     if (!strcmp(peak, "auto")) return YOKE_OK;
@@ -350,7 +350,7 @@ static yoke_status open_communicators(const struct cli_context *context, struct 
     YOKE_TRY(status);
     YOKE_TRY(yoke_comm_error(t->comm)); /* a rank may have failed in the last steps of the creation */
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &t->control));
-    struct yoke_comm_plan explained;
+    struct yoke_comm_choice explained;
     YOKE_TRY(yoke_comm_explain(t->comm, "all_reduce", 1, YOKE_F32, YOKE_SUM, &explained));
     yokei_text(t->plan.comm_costs, sizeof t->plan.comm_costs, "%s", explained.costs);
     yokei_text(t->plan.comm_shares, sizeof t->plan.comm_shares, "%s", explained.shares);

@@ -22,10 +22,8 @@ static inline int yokei_host_size(const yoke_comm *comm, int host)
 static inline int yokei_own_host(const yoke_comm *comm) { return comm->hosts.of[comm->rank]; }
 static inline int yokei_own_place(const yoke_comm *comm) { return comm->hosts.at[comm->rank]; }
 
-static inline bool yokei_reduces(const struct yokei_op *op)
-{
-    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
-}
+/** The leader of this rank's host. */
+static inline int yokei_leader(const struct yokei_op *op) { return op->comm->local[0]; }
 
 /**
  * Step i of 2 (H - 1), in which one rank of each host exchanges messages with one rank of every other host.

@@ -22,8 +22,6 @@ static bool is_raw(const struct yokei_op *op)
     return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->comm->reproducible);
 }
 
-static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
-
 /* Number of elements that rank q shows. */
 static size_t length_of(const struct yokei_op *op, int q)
 {
@@ -53,7 +51,7 @@ static size_t seat_bytes(const struct yokei_op *op, int host)
 
 static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane)
 {
-    return yokei_shm_stage_at(op->comm, leader(op), lane, 1);
+    return yokei_shm_stage_at(op->comm, yokei_leader(op), lane, 1);
 }
 
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
@@ -246,7 +244,7 @@ static void take_step(const struct yokei_op *op, struct yokei_step *step)
     if (op->kind == YOKEI_REDUCE && op->root != comm->rank) return;
     const bool has_root = op->kind == YOKEI_BROADCAST && comm->hosts.of[op->root] == yokei_own_host(comm);
     step->wait = has_root ? YOKEI_POSTED : YOKEI_GIVEN;
-    step->wait_rank = has_root ? op->root : leader(op);
+    step->wait_rank = has_root ? op->root : yokei_leader(op);
     step->until = op->number;
 }
 
@@ -260,7 +258,7 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     if (lane->stage == END) return false;
     if (lane->stage == 0) {
         yokei_show_step(op, step);
-        lane->stage = op->comm->rank == leader(op) ? 1 : TAKE;
+        lane->stage = op->comm->rank == yokei_leader(op) ? 1 : TAKE;
         return true;
     }
     if (lane->stage == TAKE) {

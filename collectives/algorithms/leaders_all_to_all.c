@@ -15,8 +15,6 @@
  * matters. */
 enum { MESSAGE_BYTES = 64 << 10 };
 
-static int leader(const struct yokei_op *op) { return op->comm->local[0]; }
-
 /* All slices are equal here. */
 static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
 
@@ -30,7 +28,7 @@ static size_t n_slices(const yoke_comm *comm, int from, int to)
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
     const int own = yokei_own_host(op->comm);
-    char *at = yokei_shm_stage_at(op->comm, leader(op), lane, 1);
+    char *at = yokei_shm_stage_at(op->comm, yokei_leader(op), lane, 1);
     for (int h = 0; h < host; h++)
         if (h != own) at += n_slices(op->comm, h, own) * slice_bytes(op);
     return at;
@@ -109,7 +107,8 @@ bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane 
                                    struct yokei_step *step)
 {
     const yoke_comm *comm = op->comm;
-    const int n_messages = comm->rank == leader(op) ? 2 * (comm->hosts.n - 1) : 0, i = lane->stage++ - 1;
+    const int n_messages = comm->rank == yokei_leader(op) ? 2 * (comm->hosts.n - 1) : 0,
+              i = lane->stage++ - 1;
     if (i < 0) {
         yokei_show_step(op, step);
         return true;
@@ -120,7 +119,7 @@ bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane 
     } else { /* if the leader has come so far, the data that the host's ranks show is there too */
         step->work = take;
         step->wait = YOKEI_GIVEN;
-        step->wait_rank = leader(op);
+        step->wait_rank = yokei_leader(op);
     }
     return i <= n_messages;
 }

@@ -33,11 +33,6 @@ static bool is_whole(const struct yokei_op *op)
     return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
 }
 
-static bool reduces(const struct yokei_op *op)
-{
-    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
-}
-
 static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     struct chunk c = { .base = lane->step.round * op->chunk };
@@ -208,8 +203,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     }
     for (int i = 1; i < comm->size;
          i++) /* each rank begins with another rank, so that they do not access the same stage */
-        take_from(op, lane, &c, (comm->rank + i) % comm->size, reduces(op));
-    if (!reduces(op))
+        take_from(op, lane, &c, (comm->rank + i) % comm->size, yokei_reduces(op));
+    if (!yokei_reduces(op))
         take_own(op, lane, &c);
     else if (op->staged)
         take_from(op, lane, &c, comm->rank, 1);
@@ -262,13 +257,13 @@ static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
         step->until = lane->epoch - 1;
         step->tell = YOKEI_STAGED;
     } else if (which == 1) {
-        step->work = reduces(op) ? sum : nothing;
-        step->wait = reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
+        step->work = yokei_reduces(op) ? sum : nothing;
+        step->wait = yokei_reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
         step->tell = YOKEI_REDUCED;
     } else {
         step->work = op->kind != YOKEI_REDUCE_SCATTER ? take : op->staged ? take_sum : nothing;
         step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING
-                     : reduces(op)                                  ? YOKEI_REDUCED
+                     : yokei_reduces(op)                            ? YOKEI_REDUCED
                                                                     : YOKEI_STAGED;
         if (rooted) step->wait_rank = op->root;
         step->tell = YOKEI_PASSED;

@@ -57,11 +57,11 @@ struct yokei_segment {
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-struct yokei_layout yokei_shm_layout(int room, size_t chunk_bytes)
+struct yokei_offsets yokei_shm_offsets(int room, size_t chunk_bytes)
 {
     const size_t size = (size_t)room;
-    struct yokei_layout l = { .slot_bytes = up(sizeof(struct yokei_header) + chunk_bytes, 4096),
-                              .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
+    struct yokei_offsets l = { .slot_bytes = up(sizeof(struct yokei_header) + chunk_bytes, 4096),
+                               .pair_slot_bytes = up(sizeof(struct yokei_header) + YOKEI_PAIR_CHUNK, 4096) };
     l.posts = sizeof(struct yokei_segment);
     l.counters = l.posts + 2 * sizeof(struct yokei_post);
     l.mailboxes = l.counters + YOKEI_CROSS_LANES * sizeof(struct yokei_counters);
@@ -81,7 +81,7 @@ static char *segment_of(const yoke_comm *comm, int r)
 
 struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number)
 {
-    return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->layout.posts) + number % 2;
+    return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->offsets.posts) + number % 2;
 }
 
 struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint32_t number)
@@ -98,31 +98,31 @@ _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struc
                                        enum yokei_counter counter, uint32_t until)
 {
     if (counter == YOKEI_POSTED) return &yokei_shm_post_at(comm, r, until)->number;
-    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->layout.counters))[lane->id]
+    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->offsets.counters))[lane->id]
                 .at[counter];
 }
 
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
 {
-    return segment_of(comm, r) + comm->layout.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
+    return segment_of(comm, r) + comm->offsets.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
 }
 
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
 {
-    return segment_of(comm, r) + comm->layout.stages
+    return segment_of(comm, r) + comm->offsets.stages
            + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
 /* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */
 static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    struct flag *flags = (struct flag *)((char *)segment + comm->layout.flags);
+    struct flag *flags = (struct flag *)((char *)segment + comm->offsets.flags);
     return &flags[(lane == YOKEI_LANE_PAIR ? YOKEI_LANES + to : lane) * YOKEI_SLOTS + (int)slot];
 }
 
 static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    const struct yokei_layout *l = &comm->layout;
+    const struct yokei_offsets *l = &comm->offsets;
     if (lane == YOKEI_LANE_PAIR)
         return (char *)segment + l->pair_slots + ((size_t)to * YOKEI_SLOTS + slot) * l->pair_slot_bytes;
     return (char *)segment + l->slots + ((size_t)lane * YOKEI_SLOTS + slot) * l->slot_bytes;
@@ -130,7 +130,7 @@ static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uin
 
 static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane, int to)
 {
-    return (struct mailbox *)((char *)segment + comm->layout.mailboxes) + to * (YOKEI_LANES + 1) + lane;
+    return (struct mailbox *)((char *)segment + comm->offsets.mailboxes) + to * (YOKEI_LANES + 1) + lane;
 }
 
 /*
@@ -254,7 +254,7 @@ const struct yokei_transport yokei_shm_transport = { "shm",    shm_reserve, shm_
 
 yoke_status yokei_shm_create(yoke_comm *comm)
 {
-    const struct yokei_layout l = comm->layout = yokei_shm_layout(comm->room, comm->chunk_bytes);
+    const struct yokei_offsets l = comm->offsets = yokei_shm_offsets(comm->room, comm->chunk_bytes);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
     int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, l.bytes);
@@ -276,7 +276,7 @@ yoke_status yokei_shm_create(yoke_comm *comm)
 bool yokei_shm_map(yoke_comm *comm, int r)
 {
     struct yokei_peer *peer = &comm->peers[r];
-    const size_t bytes = comm->layout.bytes;
+    const size_t bytes = comm->offsets.bytes;
     if (!comm->segment || peer->info.segment_fd < 0) return false;
     char path[64];
     yokei_text(path, sizeof path, "/proc/%d/fd/%d", peer->info.pid, peer->info.segment_fd);
@@ -306,7 +306,7 @@ void yokei_shm_close_fd(yoke_comm *comm)
 
 void yokei_shm_destroy(yoke_comm *comm)
 {
-    const size_t bytes = comm->layout.bytes;
+    const size_t bytes = comm->offsets.bytes;
     for (int r = 0; r < comm->size && comm->peers; r++)
         if (comm->peers[r].segment) munmap(comm->peers[r].segment, bytes);
     if (comm->segment) munmap(comm->segment, bytes);

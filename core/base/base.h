@@ -291,9 +291,22 @@ bool yokei_wait_is_alone(const struct yokei_wait *wait);
 static inline void yokei_wait_progress(struct yokei_wait *wait) { wait->n_idle = 0; }
 /** Monotonic time in nanoseconds. */
 uint64_t yokei_now_ns(void);
+/** Seconds between two of these times; 0 if `to` is not later. */
+static inline double yokei_seconds_between(uint64_t from, uint64_t to)
+{
+    return to > from ? (double)(to - from) * 1e-9 : 0;
+}
 static inline double yokei_seconds_since(uint64_t begun_ns)
 {
     return (double)(yokei_now_ns() - begun_ns) * 1e-9;
+}
+
+/** Whether all n numbers are equal. */
+static inline bool yokei_all_equal(const int64_t *list, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (list[i] != list[0]) return false;
+    return true;
 }
 
 /* ---- limits ---- */

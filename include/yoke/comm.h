@@ -238,7 +238,7 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
  * of that name, and for a _v call the longest slice. `reduction` is ignored if the call has none.
  * Errors: YOKE_EINVAL
  */
-struct yoke_comm_plan {
+struct yoke_comm_choice {
     size_t size; /* set by yoke_comm_explain */
     char algorithm[32];
     size_t chunk_bytes; /* bytes of the data that a rank works on in one piece */
@@ -253,11 +253,11 @@ struct yoke_comm_plan {
     char shares[256]; /* the ranks' shares in the form that the configuration accepts; "": too long for this
                          field */
 };
-#define YOKE_COMM_PLAN_INIT YOKE_SIZED(yoke_comm_plan)
+#define YOKE_COMM_CHOICE_INIT YOKE_SIZED(yoke_comm_choice)
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype,
-                              yoke_reduction reduction, struct yoke_comm_plan *plan_out);
+                              yoke_reduction reduction, struct yoke_comm_choice *choice_out);
 
-/** A communicator that is not made yet, for yoke_comm_memory_plan. Zero means the default. */
+/** A communicator that is not made yet, for yoke_comm_shape_memory. Zero means the default. */
 struct yoke_comm_shape {
     size_t size;
     int n_ranks;
@@ -290,7 +290,7 @@ struct yoke_comm_memory {
  * lists that operations keep of their calls (some KiB), memory of yoke_comm_alloc, and MPI's own memory.
  * Errors: YOKE_EINVAL (no ranks, a negative number), YOKE_ECONFIG (YOKE_CHUNK_BYTES, YOKE_NO_SHARED)
  */
-yoke_status yoke_comm_memory_plan(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out);
+yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out);
 /** The memory that this communicator has taken so far. */
 yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *memory_out);
 

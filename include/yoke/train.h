@@ -53,8 +53,8 @@ int64_t yoke_model_n_elements(const yoke_model *model);
 /**
  * The layers of GPT-2. Each contains its norm and its residual connection. Its configuration is the model's.
  */
-extern const struct yoke_layer_type yoke_layer_embedding, yoke_layer_attention, yoke_layer_mlp,
-    yoke_layer_norm, yoke_layer_head;
+extern const struct yoke_layer_type yoke_layer_gpt2_embedding, yoke_layer_gpt2_attention, yoke_layer_gpt2_mlp,
+    yoke_layer_gpt2_norm, yoke_layer_gpt2_head;
 
 /**
  * GPT-2 (Radford et al. 2019), in the terms of Hugging Face's config.json. This is also the configuration of
@@ -93,7 +93,7 @@ yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **
 
 /** The layers of Llama. As for GPT-2, each contains its norm and its residual connection. */
 extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama_attention,
-    yoke_layer_llama_mlp, yoke_layer_rmsnorm, yoke_layer_llama_head;
+    yoke_layer_llama_mlp, yoke_layer_llama_norm, yoke_layer_llama_head;
 
 /**
  * Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. This is also the
@@ -153,7 +153,7 @@ struct yoke_trainer_config {
                               differences */
     int64_t batch;         /* sequences per step, of all ranks together; default 8 */
     int64_t micro_batch;   /* the most sequences that go through the model at once; default: the rank's whole
-                              share */
+                              share, or with pipeline stages its share / (4 stages), at least 1 */
     int64_t sequence;      /* tokens per sequence; must be set */
     const int64_t *shares; /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as
                               equal as possible */

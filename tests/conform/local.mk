@@ -14,6 +14,7 @@ tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform
 
 check_PROGRAMS += tests/unit/attention_long
+tests_unit_attention_long_SOURCES = tests/unit/attention_long.c tests/conform/attention_sample.h tests/conform/attention_sample.c
 tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
 YOKE_TESTS += "OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/unit/attention_long"

@@ -7,7 +7,7 @@
 writes gpt2_nano_weights.safetensors (BF16, so that 16-bit runs start from the same numbers) and
 gpt2_nano_expected.safetensors: tokens, targets, logits, loss, gradient norm, "grad.NAME" for every parameter and
 "step.NAME", its value after one AdamW step with clipping. All is computed in float64 and stored as F32, the loss and the
-norm as F64. Names and layouts are Hugging Face's (Conv1D weights are [in, out]). The model is written out here, from
+norm as F64. Names and shapes are Hugging Face's (Conv1D weights are [in, out]). The model is written out here, from
 the formulas, so that it shares nothing with Yoke but the file format.
 
 gpt2_nano_wrong.safetensors holds losses and the gradients of all vectors of two wrong models, "unscaled.…" (attention

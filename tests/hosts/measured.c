@@ -22,7 +22,7 @@ int main(int argc, char **argv)
 {
     const double rate = argc > 1 ? atof(argv[1]) : 0;
     yoke_comm *given = NULL, *comm = NULL;
-    struct yoke_comm_plan plan = { 0 };
+    struct yoke_comm_choice choice = { 0 };
     double gbps = 0;
     ranks_start();
     /* The first communicator also has the cost of new connections. */
@@ -31,12 +31,13 @@ int main(int argc, char **argv)
         &given);
     const double with = seconds_to_make(NULL, &comm);
     ranks_check(without >= 0 && with >= 0, "communicators are made");
-    ranks_check(comm && !yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan), "explained");
-    const char *at = strstr(plan.costs, "message_gbps=");
+    ranks_check(comm && !yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &choice),
+                "explained");
+    const char *at = strstr(choice.costs, "message_gbps=");
     if (at) gbps = atof(at + strlen("message_gbps="));
     if (ranks_rank == 0)
         printf("# %.3f s with a model that is given, %.3f s with one that is measured: %s\n", without, with,
-               plan.costs);
+               choice.costs);
     /*
      * Without a limit the measurement took 29 s over 1 Mbit/s. Most of the second allowed here is for a busy
      * machine.

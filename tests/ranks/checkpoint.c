@@ -99,7 +99,7 @@ static yoke_status train(struct subject *s, int from, int to, double *losses)
 
 static yoke_status save(struct subject *s, int64_t step)
 {
-    struct yokei_layout layout;
+    struct yokei_dealing dealing;
     struct yokei_plan_rank rank = { "host", 1, BATCH, BATCH, 1 };
     struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
                                 .version = 1,
@@ -114,20 +114,20 @@ static yoke_status save(struct subject *s, int64_t step)
     m.plan.sequence = T;
     m.plan.ranks = &rank;
     m.plan.n_ranks = 1;
-    YOKE_TRY(yokei_layout_create(s->trainer, &layout));
+    YOKE_TRY(yokei_dealing_create(s->trainer, &dealing));
     struct yokei_save what = { .dir = dir,
                                .rank = s->trainer->plan.rank,
-                               .items = layout.items,
-                               .n_items = layout.n_items,
+                               .items = dealing.items,
+                               .n_items = dealing.n_items,
                                .manifest = &m,
-                               .context = &layout,
-                               .get = yokei_layout_get,
-                               .agree = yokei_layout_agree };
+                               .context = &dealing,
+                               .get = yokei_dealing_get,
+                               .agree = yokei_dealing_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     m.plan.ranks = NULL;
     m.plan.n_ranks = 0;
     yokei_manifest_free(&m);
-    yokei_layout_free(&layout);
+    yokei_dealing_free(&dealing);
     return status;
 }
 

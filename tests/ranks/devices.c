@@ -110,9 +110,9 @@ static int sums_in_group(struct rank_device *d, yoke_comm *comm, yoke_stream *st
  */
 static int is_explained(yoke_comm *comm, int seen)
 {
-    struct yoke_comm_plan plan;
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &plan));
-    return (strstr(plan.why, "copies from and to devices") != NULL) == !seen && plan.predicted_us > 0;
+    struct yoke_comm_choice choice;
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &choice));
+    return (strstr(choice.why, "copies from and to devices") != NULL) == !seen && choice.predicted_us > 0;
 }
 
 static int open_device(const char *spec, struct rank_device *d)

@@ -20,24 +20,25 @@ static yoke_status make(const char *costs, const char *algorithm, bool no_shared
 /* The algorithm that an all_reduce of `bytes` would run. */
 static int runs(yoke_comm *comm, size_t bytes, const char *algorithm)
 {
-    struct yoke_comm_plan plan;
-    if (yoke_comm_explain(comm, "all_reduce", bytes / 4, YOKE_F32, YOKE_SUM, &plan)) return 0;
-    if (strcmp(plan.algorithm, algorithm))
-        fprintf(stderr, "# %zu bytes: %s, wanted %s (%s; %s)\n", bytes, plan.algorithm, algorithm, plan.why,
-                plan.costs);
-    return !strcmp(plan.algorithm, algorithm) && plan.why[0] && plan.n_lanes >= 1;
+    struct yoke_comm_choice choice;
+    if (yoke_comm_explain(comm, "all_reduce", bytes / 4, YOKE_F32, YOKE_SUM, &choice)) return 0;
+    if (strcmp(choice.algorithm, algorithm))
+        fprintf(stderr, "# %zu bytes: %s, wanted %s (%s; %s)\n", bytes, choice.algorithm, algorithm,
+                choice.why, choice.costs);
+    return !strcmp(choice.algorithm, algorithm) && choice.why[0] && choice.n_lanes >= 1;
 }
 
 static int measured_is_agreed(bool no_shared)
 {
     yoke_comm *comm = NULL, *again = NULL;
-    struct yoke_comm_plan plan, second;
+    struct yoke_comm_choice choice, second;
     RANKS_TRY(make(NULL, NULL, no_shared, &comm));
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan));
-    char *all = calloc((size_t)ranks_size, sizeof plan.costs);
-    RANKS_TRY(yoke_all_gather(plan.costs, all, sizeof plan.costs, YOKE_U8, comm, NULL));
-    int ok = plan.predicted_us > 0;
-    for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all + (size_t)r * sizeof plan.costs, plan.costs);
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &choice));
+    char *all = calloc((size_t)ranks_size, sizeof choice.costs);
+    RANKS_TRY(yoke_all_gather(choice.costs, all, sizeof choice.costs, YOKE_U8, comm, NULL));
+    int ok = choice.predicted_us > 0;
+    for (int r = 0; r < ranks_size; r++)
+        ok = ok && !strcmp(all + (size_t)r * sizeof choice.costs, choice.costs);
     free(all);
     /*
      * The same ranks are not measured twice. The model from the explanation can be given back as a
@@ -45,12 +46,12 @@ static int measured_is_agreed(bool no_shared)
      */
     RANKS_TRY(make(NULL, NULL, no_shared, &again));
     RANKS_TRY(yoke_comm_explain(again, "broadcast", 1000, YOKE_F32, YOKE_SUM, &second));
-    ok = ok && !strcmp(plan.costs, second.costs);
+    ok = ok && !strcmp(choice.costs, second.costs);
     RANKS_TRY(yoke_comm_destroy(again));
-    RANKS_TRY(make(plan.costs, NULL, no_shared, &again));
+    RANKS_TRY(make(choice.costs, NULL, no_shared, &again));
     RANKS_TRY(yoke_comm_explain(again, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &second));
-    ok = ok && !strcmp(plan.costs, second.costs) && !strcmp(plan.algorithm, second.algorithm)
-         && plan.predicted_us > 0.98 * second.predicted_us;
+    ok = ok && !strcmp(choice.costs, second.costs) && !strcmp(choice.algorithm, second.algorithm)
+         && choice.predicted_us > 0.98 * second.predicted_us;
     RANKS_TRY(yoke_comm_destroy(again));
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -73,16 +74,16 @@ static int a_given_model_decides(void)
 static int the_prediction_follows_the_model(void)
 {
     yoke_comm *comm = NULL;
-    struct yoke_comm_plan plan;
+    struct yoke_comm_choice choice;
     char text[256];
     yokei_text(text, sizeof text, MODEL, 65536);
     RANKS_TRY(make(text, "ring", true, &comm));
     const double p = ranks_size, bytes = 4e6, sent = 2 * (p - 1) / p * bytes;
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000000, YOKE_F32, YOKE_SUM, &plan));
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000000, YOKE_F32, YOKE_SUM, &choice));
     const double wanted = 2 * (p - 1) * 20 + sent / 0.1e3 + 2 * bytes / 40e3;
     RANKS_TRY(yoke_comm_destroy(comm));
-    return !strcmp(plan.algorithm, "ring") && plan.predicted_us > 0.999 * wanted
-           && plan.predicted_us < 1.001 * wanted;
+    return !strcmp(choice.algorithm, "ring") && choice.predicted_us > 0.999 * wanted
+           && choice.predicted_us < 1.001 * wanted;
 }
 
 static int others_are_explained(void)
@@ -90,14 +91,14 @@ static int others_are_explained(void)
     static const char *const kinds[] = { "reduce_scatter", "all_gather", "broadcast", "reduce",
                                          "all_to_all",     "gather",     "scatter",   "barrier" };
     yoke_comm *comm = NULL;
-    struct yoke_comm_plan plan;
+    struct yoke_comm_choice choice;
     int ok = 1;
     for (int no_shared = 0; no_shared < 2; no_shared++) {
         RANKS_TRY(make(NULL, NULL, no_shared, &comm));
         for (size_t i = 0; i < YOKE_COUNT(kinds); i++)
             for (size_t count = 1; count < 10000000; count *= 99)
-                ok = ok && !yoke_comm_explain(comm, kinds[i], count, YOKE_BF16, YOKE_AVG, &plan)
-                     && plan.predicted_us >= 0 && plan.why[0];
+                ok = ok && !yoke_comm_explain(comm, kinds[i], count, YOKE_BF16, YOKE_AVG, &choice)
+                     && choice.predicted_us >= 0 && choice.why[0];
         RANKS_TRY(yoke_comm_destroy(comm));
     }
     return ok;
@@ -107,30 +108,31 @@ static int others_are_explained(void)
 static int what_is_not_known_is_not_said(void)
 {
     yoke_comm *comm = NULL;
-    struct yoke_comm_plan plan;
+    struct yoke_comm_choice choice;
     RANKS_TRY(make(NULL, "ring", false, &comm));
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &plan));
-    int ok = plan.predicted_us == 0 && !strcmp(plan.algorithm, "ring")
-             && strstr(plan.why, "messages through shared memory; the configuration names it") == plan.why;
-    RANKS_TRY(yoke_comm_explain(comm, "all_gather", 1000, YOKE_F32, YOKE_SUM, &plan));
-    ok = ok && plan.predicted_us > 0;
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 1000, YOKE_F32, YOKE_SUM, &choice));
+    int ok = choice.predicted_us == 0 && !strcmp(choice.algorithm, "ring")
+             && strstr(choice.why, "messages through shared memory; the configuration names it")
+                    == choice.why;
+    RANKS_TRY(yoke_comm_explain(comm, "all_gather", 1000, YOKE_F32, YOKE_SUM, &choice));
+    ok = ok && choice.predicted_us > 0;
     RANKS_TRY(yoke_comm_destroy(comm));
     RANKS_TRY(make(NULL, NULL, true, &comm));
-    RANKS_TRY(yoke_comm_explain(comm, "reduce_scatter", 1, YOKE_F32, YOKE_SUM, &plan));
-    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring")
-         && strstr(plan.why, "the way of this collective");
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 100000, YOKE_F32, YOKE_SUM, &plan));
-    ok = ok && plan.predicted_us > 0 && !strcmp(plan.algorithm, "ring")
-         && strstr(plan.why, "; long, so each link carries the least");
+    RANKS_TRY(yoke_comm_explain(comm, "reduce_scatter", 1, YOKE_F32, YOKE_SUM, &choice));
+    ok = ok && choice.predicted_us > 0 && !strcmp(choice.algorithm, "ring")
+         && strstr(choice.why, "the way of this collective");
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", 100000, YOKE_F32, YOKE_SUM, &choice));
+    ok = ok && choice.predicted_us > 0 && !strcmp(choice.algorithm, "ring")
+         && strstr(choice.why, "; long, so each link carries the least");
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
 }
 
 static int runs_as(yoke_comm *comm, const char *collective, size_t count, const char *algorithm)
 {
-    struct yoke_comm_plan plan;
-    return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &plan)
-           && !strcmp(plan.algorithm, algorithm);
+    struct yoke_comm_choice choice;
+    return !yoke_comm_explain(comm, collective, count, YOKE_U8, YOKE_SUM, &choice)
+           && !strcmp(choice.algorithm, algorithm);
 }
 
 /* Fewer messages are sent where measurements have shown a gain. */
@@ -149,7 +151,7 @@ static int small_ones_are_swapped(void)
 static int refusals(void)
 {
     yoke_comm *comm = NULL;
-    struct yoke_comm_plan plan;
+    struct yoke_comm_choice choice;
     char text[256];
     int ok = make("sync_us=1", NULL, false, &comm) == YOKE_ECONFIG
              && strstr(yoke_last_error(), "shared_gbps is missing");
@@ -160,9 +162,10 @@ static int refusals(void)
     yokei_text(text, sizeof text, MODEL, ranks_rank == ranks_size - 1 ? 8192 : 16384);
     ok = ok && make(text, NULL, false, &comm) == YOKE_EMISMATCH && strstr(yoke_last_error(), "costs");
     RANKS_TRY(make(NULL, NULL, false, &comm));
-    ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL
-         && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &plan);
-    ok = ok && yoke_comm_explain(comm, "all_reduce", SIZE_MAX / 2, YOKE_F32, YOKE_SUM, &plan) == YOKE_EINVAL;
+    ok = ok && yoke_comm_explain(comm, "send", 1, YOKE_F32, YOKE_SUM, &choice) == YOKE_EINVAL
+         && yoke_comm_explain(comm, "all_reduce", 1, YOKE_I32, YOKE_AVG, &choice);
+    ok = ok
+         && yoke_comm_explain(comm, "all_reduce", SIZE_MAX / 2, YOKE_F32, YOKE_SUM, &choice) == YOKE_EINVAL;
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
 }

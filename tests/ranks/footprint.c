@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke_comm_memory_plan must predict the memory that communicators of all sizes and configurations map, and
+ * yoke_comm_shape_memory must predict the memory that communicators of all sizes and configurations map, and
  * yoke_comm_memory must report it. The test finds segments of shared memory by their names among the
  * process's mappings. Other memory has no names, and other threads take some at any time (MPI's, OpenMP's,
  * the C library's arenas). So the library itself counts the other memory that it takes.
@@ -68,7 +68,7 @@ static yoke_status look_at(yoke_comm *world, int size, const struct yoke_comm_co
     int near = 0;
     for (int r = 0; r < size; r++) near += ranks_same_host(r, ranks_rank);
     for (int r = 0; r < size; r++) shape.is_far |= !ranks_same_host(r, 0);
-    YOKE_TRY(yoke_comm_memory_plan(&shape, &planned));
+    YOKE_TRY(yoke_comm_shape_memory(&shape, &planned));
     const struct maps before = look();
     const size_t held = yokei_held();
     YOKE_TRY(yoke_comm_split(world, ranks_rank < size ? 0 : YOKE_NO_COLOR, ranks_rank, config, &comm));
@@ -88,7 +88,7 @@ static yoke_status look_at(yoke_comm *world, int size, const struct yoke_comm_co
     if (size > 1) {
         YOKE_TRY(pass_on(comm, ranks_rank, size));
         shape.n_sends = shape.n_receives = 1;
-        YOKE_TRY(yoke_comm_memory_plan(&shape, &planned));
+        YOKE_TRY(yoke_comm_shape_memory(&shape, &planned));
         YOKE_TRY(yoke_comm_memory(comm, &is));
         YOKE_TRY(compare(&is, &planned));
         const size_t pairs = yokei_held() - held - grown,
@@ -107,15 +107,15 @@ static yoke_status bad_shapes(void)
     struct yoke_comm_shape shape = YOKE_COMM_SHAPE_INIT;
     struct yoke_comm_memory memory;
     shape.n_ranks = 0;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+    if (yoke_comm_shape_memory(&shape, &memory) != YOKE_EINVAL)
         return yoke_fail(YOKE_EDATA, "no ranks were taken");
     shape.n_ranks = 2, shape.n_sends = -1;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+    if (yoke_comm_shape_memory(&shape, &memory) != YOKE_EINVAL)
         return yoke_fail(YOKE_EDATA, "a negative number was taken");
     shape.n_sends = 0, shape.chunk_bytes = 1;
-    if (yoke_comm_memory_plan(&shape, &memory) != YOKE_EINVAL)
+    if (yoke_comm_shape_memory(&shape, &memory) != YOKE_EINVAL)
         return yoke_fail(YOKE_EDATA, "chunks of a byte were taken");
-    return yoke_comm_memory_plan(NULL, &memory) == YOKE_EINVAL
+    return yoke_comm_shape_memory(NULL, &memory) == YOKE_EINVAL
                    && yoke_comm_memory(NULL, &memory) == YOKE_EINVAL
                ? YOKE_OK
                : yoke_fail(YOKE_EDATA, "NULL was taken");

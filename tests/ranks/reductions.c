@@ -280,19 +280,19 @@ static void try_reproducible(struct buffers *b)
                 "reproducible by a ring is refused");
 }
 
-/* Whether the plan fits the layout: several hosts, on which some ranks share memory. */
-static int is_planned(yoke_comm *comm, bool no_shared)
+/* Whether the choice fits the hosts: several hosts, on which some ranks share memory. */
+static int is_chosen(yoke_comm *comm, bool no_shared)
 {
-    struct yoke_comm_plan plan;
+    struct yoke_comm_choice choice;
     int shares = 0, apart = 0;
     for (int r = 1; r < ranks_size; r++)
         for (int q = 0; q < r; q++) *(ranks_same_host(q, r) ? &shares : &apart) = 1;
     const int wanted = shares && apart && !no_shared;
     for (size_t count = 1; count < 2000000; count *= 41) {
-        RANKS_TRY(yoke_comm_explain(comm, "all_reduce", count, YOKE_F32, YOKE_SUM, &plan));
-        if ((strcmp(plan.algorithm, "hierarchy") == 0) != wanted) return 0;
-        RANKS_TRY(yoke_comm_explain(comm, "all_gather", count, YOKE_F32, YOKE_SUM, &plan));
-        if ((strcmp(plan.algorithm, "hierarchy") == 0) != wanted) return 0;
+        RANKS_TRY(yoke_comm_explain(comm, "all_reduce", count, YOKE_F32, YOKE_SUM, &choice));
+        if ((strcmp(choice.algorithm, "hierarchy") == 0) != wanted) return 0;
+        RANKS_TRY(yoke_comm_explain(comm, "all_gather", count, YOKE_F32, YOKE_SUM, &choice));
+        if ((strcmp(choice.algorithm, "hierarchy") == 0) != wanted) return 0;
     }
     return 1;
 }
@@ -329,7 +329,7 @@ static void try_variant(const struct variant *variant, struct buffers *b)
         ranks_check(all_types(comm, b, counts[c]), "all_reduce of %zu, every type and reduction, over %s",
                     counts[c], variant->name);
     if (!variant->algorithm)
-        ranks_check(is_planned(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
+        ranks_check(is_chosen(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
     int ok = 1;
     for (size_t d = 0; d < YOKE_COUNT(dtypes); d++)
         for (int i = 0; i < 4; i++)

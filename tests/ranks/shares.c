@@ -9,7 +9,7 @@
  */
 #include "tests/ranks/ranks.h"
 
-enum { SWAP_BYTES = 64 << 10 };    /* as in collectives/plan.c */
+enum { SWAP_BYTES = 64 << 10 };    /* as in collectives/choice.c */
 enum { MOST = 70000, GUARD = 16 }; /* elements */
 static const char MODEL[] =
     "sync_us=1,shared_gbps=10,long_gbps=5,sum_gbps=10,message_us=50,message_gbps=1,oneshot_bytes=64";
@@ -27,7 +27,7 @@ static const struct way {
     enum yoke_reproducible reproducible;
     enum yoke_accum accum;
 } ways[] = {
-    { "the plan's choice, shape", NULL, false, false, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
+    { "the library's choice, shape", NULL, false, false, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "slices", "slices", false, false, 1, 1, 0, YOKE_REPRODUCIBLE_RUN, YOKE_ACCUM_F32 },
     { "memory in common", NULL, false, true, 1, 99, 0, YOKE_REPRODUCIBLE_SHAPE, YOKE_ACCUM_F32 },
     { "memory in common, but for the result of one rank", "direct", false, true, 1, 1, 0,
@@ -166,11 +166,11 @@ static yoke_status close_pair(const struct way *way, struct pair *p)
 /* Whether a long sum of this communicator has uneven slices, according to its explanation. */
 static int is_uneven(yoke_comm *comm, const char *why)
 {
-    struct yoke_comm_plan plan;
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-    if (!strstr(plan.why, why))
-        fprintf(stderr, "# rank %d: \"%s\" has no \"%s\"\n", ranks_rank, plan.why, why);
-    return strstr(plan.why, why) != NULL;
+    struct yoke_comm_choice choice;
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &choice));
+    if (!strstr(choice.why, why))
+        fprintf(stderr, "# rank %d: \"%s\" has no \"%s\"\n", ranks_rank, choice.why, why);
+    return strstr(choice.why, why) != NULL;
 }
 
 static int try_way(const struct way *way, const char *shares)
@@ -255,11 +255,11 @@ static int refusals(void)
 
 static int has_shares(yoke_comm *comm, const char *text)
 {
-    struct yoke_comm_plan plan;
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-    if (strcmp(plan.shares, text))
-        fprintf(stderr, "# rank %d: shares \"%s\", wanted \"%s\"\n", ranks_rank, plan.shares, text);
-    return !strcmp(plan.shares, text);
+    struct yoke_comm_choice choice;
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &choice));
+    if (strcmp(choice.shares, text))
+        fprintf(stderr, "# rank %d: shares \"%s\", wanted \"%s\"\n", ranks_rank, choice.shares, text);
+    return !strcmp(choice.shares, text);
 }
 
 static int sums(yoke_comm *comm)
@@ -364,17 +364,17 @@ static int inherited(void)
 static int measured(void)
 {
     yoke_comm *comm = NULL, *again = NULL;
-    struct yoke_comm_plan plan;
-    char all[64][sizeof plan.shares];
+    struct yoke_comm_choice choice;
+    char all[64][sizeof choice.shares];
     RANKS_TRY(yoke_comm_create(ranks_world, NULL, NULL, &comm));
-    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-    RANKS_TRY(yoke_all_gather(plan.shares, all, sizeof plan.shares, YOKE_U8, comm, NULL));
-    int ok = sums(comm) && !strstr(plan.shares, "measured");
-    for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all[r], plan.shares);
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &choice));
+    RANKS_TRY(yoke_all_gather(choice.shares, all, sizeof choice.shares, YOKE_U8, comm, NULL));
+    int ok = sums(comm) && !strstr(choice.shares, "measured");
+    for (int r = 0; r < ranks_size; r++) ok = ok && !strcmp(all[r], choice.shares);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
-    config.shares = plan.shares; /* the shares from the explanation can be given */
+    config.shares = choice.shares; /* the shares from the explanation can be given */
     RANKS_TRY(yoke_comm_create(ranks_world, NULL, &config, &again));
-    ok = ok && has_shares(again, plan.shares);
+    ok = ok && has_shares(again, choice.shares);
     RANKS_TRY(yoke_comm_destroy(again) || yoke_comm_destroy(comm));
     return ok;
 }
@@ -400,14 +400,14 @@ static int reproducible_by_variable(void)
                                  .no_shared = true,
                                  .reproducible = cases[i].config };
         yoke_comm *comm = NULL;
-        struct yoke_comm_plan plan;
+        struct yoke_comm_choice choice;
         setenv("YOKE_REPRODUCIBLE", cases[i].variable, 1);
         const yoke_status status = make(&way, "equal", &comm);
         unsetenv("YOKE_REPRODUCIBLE");
         ok = ok && (cases[i].runs != NULL) == (status == YOKE_OK);
         if (status) continue;
-        RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &plan));
-        ok = ok && cases[i].runs && !strcmp(plan.algorithm, cases[i].runs);
+        RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &choice));
+        ok = ok && cases[i].runs && !strcmp(choice.algorithm, cases[i].runs);
         RANKS_TRY(yoke_comm_destroy(comm));
     }
     return ok;

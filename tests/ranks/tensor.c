@@ -46,7 +46,7 @@ yoke_status yokei_linear_forward(const struct yoke_layer_call *call, const struc
                                  const void *x, const void *weight, const void *bias, bool add, bool gelu,
                                  void *aux, void *y, yoke_dtype y_dtype)
 {
-    if (!bias) bias = call->weights[YOKEI_HALF_OUT_BIAS];
+    if (!bias) bias = call->weights[YOKEI_GPT2_OUT_BIAS];
     return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .M = l->N, .N = l->out,
                      .K = l->in, .batch = 1, .a = x, .lda = l->in, .b = weight, .ldb = l->out, .c = y,
                      .ldc = l->out, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f,
@@ -121,7 +121,7 @@ static void draw_parameter(const struct yoke_parameter *p, float *out)
     struct yoke_parameter q = *p;
     if (q.init != YOKE_INIT_NORMAL) q.init_std = 0.2;
     q.init = YOKE_INIT_NORMAL;
-    yokei_parameter_draw(&q, SEED, out);
+    yokei_parameter_draw_piece(&q, SEED, 0, yokei_local_count(&q), out);
     for (int64_t i = 0; p->init == YOKE_INIT_ONES && i < yokei_local_count(p); i++) out[i] += 1;
 }
 
@@ -337,9 +337,9 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
         if (!(ratio <= v->gradients))
             v->gradients = ratio, snprintf(v->worst, sizeof v->worst, "%s", q->name);
         expected_squares += pow(gates_norm(expected, (size_t)n), 2);
-        yokei_parameter_draw(q, SEED, expected);
+        yokei_parameter_draw_piece(q, SEED, 0, yokei_local_count(q), expected);
         yokei_shard_slice(&dealt->ps.item[p], expected, slice);
-        yokei_parameter_draw(&dealt->ps.item[p], SEED, drawn);
+        yokei_parameter_draw_piece(&dealt->ps.item[p], SEED, 0, yokei_local_count(&dealt->ps.item[p]), drawn);
         v->slices = v->slices && !memcmp(slice, drawn, (size_t)n_local * 4);
         free(expected), free(got), free(drawn), free(slice);
     }

@@ -31,8 +31,6 @@ static yoke_status reduce(yoke_comm *comm, size_t count)
     return yoke_all_reduce(send_buffer, recv_buffer, count, YOKE_F32, YOKE_SUM, comm, NULL);
 }
 
-static double since(uint64_t begin) { return (double)(yokei_now_ns() - begin) * 1e-9; }
-
 /* A rank comes late, but in time. A warning must name it, and there must be no error. */
 static int late_is_waited_for(int late)
 {
@@ -100,7 +98,7 @@ static int absent_is_named(int absent)
     const uint64_t begin = yokei_now_ns();
     if (ranks_rank == absent) usleep(1500000);
     yoke_status status = reduce(comm, 150000);
-    const double seconds = since(begin);
+    const double seconds = yokei_seconds_since(begin);
     /* All messages of the others may already be there when it comes. Then its next call returns the error. */
     if (ranks_rank == absent && !status) status = yoke_barrier(comm, NULL);
     snprintf(who, sizeof who, "rank %d (", absent);
@@ -140,10 +138,10 @@ static int abort_reaches_all(int aborter)
      * is still on its way.
      */
     if (!status && ranks_rank == away) status = reduce(comm, 1000);
-    int ok = status == YOKE_EABORTED && strstr(yoke_last_error(), "a test") && since(begin) < 2;
+    int ok = status == YOKE_EABORTED && strstr(yoke_last_error(), "a test") && yokei_seconds_since(begin) < 2;
     if (!ok)
-        fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status, since(begin),
-                yoke_last_error());
+        fprintf(stderr, "# rank %d: status %d after %.3f s: %s\n", ranks_rank, (int)status,
+                yokei_seconds_since(begin), yoke_last_error());
     ok &= yoke_comm_error(comm) == YOKE_EABORTED && reduce(comm, 4) == YOKE_EABORTED;
     if (ranks_rank == aborter) pthread_join(thread, NULL);
     ok = ranks_all(ok);

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "conform/attention_sample.h"
+#include "tests/conform/attention_sample.h"
 #include "core/base/base.h"
 
 enum { LONG = 8192, N_SAMPLES = 12 };

@@ -148,13 +148,13 @@ static void ulps(void **state)
 }
 
 /* Print one row of a table, and return the printed text. */
-static char *printed_with(const char *format, const struct bench_row *row, bool plans)
+static char *printed_with(const char *format, const struct bench_row *row, bool choices)
 {
     char *text = NULL;
     size_t bytes;
     struct bench_table table = { .format = format,
                                  .mpi = true,
-                                 .plans = plans,
+                                 .choices = choices,
                                  .beside = "unchecked",
                                  .to = open_memstream(&text, &bytes) };
     bench_table_begin(&table);
@@ -215,37 +215,38 @@ static void a_wrong_line_has_no_speed(void **state)
     }
 }
 
-/* A row has as many columns as the title. It shows what the plan says. */
-static void a_plan_stands_in_the_line(void **state)
+/* A row has as many columns as the title. It shows what the choice says. */
+static void a_choice_stands_in_the_line(void **state)
 {
     struct bench_row row = { .c = { .kind = BENCH_BARRIER, .size = RANKS },
                              .yoke = { 9, 123e-6, 456e-6, 99e-6 } };
     (void)state;
-    for (int has_plan = 0; has_plan < 2; has_plan++) {
-        if (has_plan)
-            row.plan = (struct yoke_comm_plan){ .algorithm = "ring",
-                                                .chunk_bytes = 65536,
-                                                .n_lanes = 8,
-                                                .predicted_us = 77.5,
-                                                .why = "long, so; they say" };
+    for (int has_choice = 0; has_choice < 2; has_choice++) {
+        if (has_choice)
+            row.choice = (struct yoke_comm_choice){ .algorithm = "ring",
+                                                    .chunk_bytes = 65536,
+                                                    .n_lanes = 8,
+                                                    .predicted_us = 77.5,
+                                                    .why = "long, so; they say" };
         for (int shown = 0; shown < 2; shown++) {
             char *md = printed_with("md", &row, shown), *csv = printed_with("csv", &row, shown);
             assert_int_equal(strstr(md, "| predicted us | why |") != NULL, shown);
             assert_int_equal(
                 strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say |")
                     != NULL,
-                shown && has_plan);
+                shown && has_choice);
             assert_int_equal(strstr(csv, ",algorithm,chunk_bytes,lanes,predicted_us,why\n") != NULL, shown);
             assert_int_equal(strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\"\n") != NULL,
-                             shown && has_plan);
+                             shown && has_choice);
             assert_true(is_even(md, '|')
-                        && (is_even(csv, ',') || has_plan)); /* the reason has a comma, in quotes */
+                        && (is_even(csv, ',') || has_choice)); /* the reason has a comma, in quotes */
             free(md);
             free(csv);
         }
         char *json = printed_with("json", &row, true);
-        assert_int_equal(
-            strstr(json, "\"plan\": {") != NULL && strstr(json, "\"algorithm\": \"ring\"") != NULL, has_plan);
+        assert_int_equal(strstr(json, "\"plan\": {") != NULL
+                             && strstr(json, "\"algorithm\": \"ring\"") != NULL,
+                         has_choice);
         free(json);
     }
 }
@@ -253,7 +254,7 @@ static void a_plan_stands_in_the_line(void **state)
 static void statistics(void **state)
 {
     double times[200];
-    struct bench_turns plan;
+    struct bench_turns turns;
     (void)state;
     for (int i = 0; i < 200; i++) times[i] = 200 - i;
     const struct bench_speed many = bench_summary(times, 200);
@@ -262,18 +263,19 @@ static void statistics(void **state)
     const struct bench_speed few = bench_summary(times, 3);
     assert_true(few.median == 2 && few.p99 == 3 && few.least == 1);
     assert_int_equal(bench_summary(times, 0).n, 0);
-    bench_plan(1e-6, 1, 25, &plan); /* 2000 calls are a sample, and all samples fit */
-    assert_true(plan.n_calls >= 1999 && plan.n_calls <= 2000 && plan.n_samples == 25 && plan.n_warming == 5);
-    bench_plan(0.1, 0.5, 25, &plan);
-    assert_true(plan.n_calls == 1 && (plan.n_samples == 4 || plan.n_samples == 5) && plan.n_warming == 0);
-    bench_plan(0.4, 0.5, 25, &plan);
-    assert_true(plan.n_calls == 1 && plan.n_samples == 3);
-    bench_plan(30, 0.5, 25, &plan); /* a rival that takes longer than the budget is asked once */
-    assert_true(plan.n_calls == 1 && plan.n_samples == 1);
-    bench_plan(0.01, 0.5, 25, &plan); /* the calls that warm up are part of the budget */
-    assert_true(plan.n_calls == 1 && plan.n_warming == 2 && plan.n_samples == 16);
-    bench_plan(0.4, 0.5, 2, &plan);
-    assert_int_equal(plan.n_samples, 2);
+    bench_turns_fit(1e-6, 1, 25, &turns); /* 2000 calls are a sample, and all samples fit */
+    assert_true(turns.n_calls >= 1999 && turns.n_calls <= 2000 && turns.n_samples == 25
+                && turns.n_warming == 5);
+    bench_turns_fit(0.1, 0.5, 25, &turns);
+    assert_true(turns.n_calls == 1 && (turns.n_samples == 4 || turns.n_samples == 5) && turns.n_warming == 0);
+    bench_turns_fit(0.4, 0.5, 25, &turns);
+    assert_true(turns.n_calls == 1 && turns.n_samples == 3);
+    bench_turns_fit(30, 0.5, 25, &turns); /* a rival that takes longer than the budget is asked once */
+    assert_true(turns.n_calls == 1 && turns.n_samples == 1);
+    bench_turns_fit(0.01, 0.5, 25, &turns); /* the calls that warm up are part of the budget */
+    assert_true(turns.n_calls == 1 && turns.n_warming == 2 && turns.n_samples == 16);
+    bench_turns_fit(0.4, 0.5, 2, &turns);
+    assert_int_equal(turns.n_samples, 2);
 }
 
 static void bytes_and_factors(void **state)
@@ -330,7 +332,7 @@ int main(void)
         cmocka_unit_test(statistics),
         cmocka_unit_test(bytes_and_factors),
         cmocka_unit_test(bytes_between_hosts),
-        cmocka_unit_test(a_plan_stands_in_the_line),
+        cmocka_unit_test(a_choice_stands_in_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,9 +294,9 @@ static void foreign_records_are_refused(void **unused)
     char *other = malloc(sizeof(struct yokei_flight_file));
     assert_non_null(other);
     memcpy(other, whole[0], sizeof(struct yokei_flight_file));
-    other[6] = '1'; /* the layout before this one */
+    other[6] = '1'; /* the format before this one */
     for (int r = 0; r < RANKS; r++) put(r, other, sizeof(struct yokei_flight_file));
-    assert_fails(YOKE_EDATA, "layout '1'", trace("text", "1"));
+    assert_fails(YOKE_EDATA, "format '1'", trace("text", "1"));
     memset(other, 'x', sizeof(struct yokei_flight_file));
     for (int r = 0; r < RANKS; r++) put(r, other, sizeof(struct yokei_flight_file));
     assert_fails(YOKE_EDATA, "not a flight record", trace("text", "1"));

@@ -57,8 +57,8 @@ static void wrong_files_are_refused(void **unused)
     assert_ok(yokei_file_write(path, zeros, sizeof zeros));
     assert_fails(YOKE_EDATA, "not a flight record", yokei_flight_open(test_folder, 7, &file));
     memcpy(zeros, "yokefl1", 8);
-    assert_ok(yokei_file_write(path, zeros, 100)); /* an older layout is named as such, whatever its length */
-    assert_fails(YOKE_EDATA, "layout '1'", yokei_flight_open(test_folder, 7, &file));
+    assert_ok(yokei_file_write(path, zeros, 100)); /* an older format is named as such, whatever its length */
+    assert_fails(YOKE_EDATA, "format '1'", yokei_flight_open(test_folder, 7, &file));
     assert_int_equal(symlink("/etc/passwd", in_folder("flight-00008.bin")), 0);
     assert_fails(YOKE_EDATA, NULL, yokei_flight_open(test_folder, 8, &file));
     assert_fails(YOKE_EIO, NULL, yokei_flight_create(test_folder, 8, false, &made));

@@ -4,6 +4,8 @@
  * shapes of tensors, and plans that contain a Llama.
  */
 #include "tests/unit/data_test.h"
+#include "tests/unit/plan_text.h"
+#include "tests/unit/safetensors_save.h"
 
 #include <stdlib.h>
 #include "core/base/base.h"
@@ -142,7 +144,7 @@ static void weights_are_found(void **state)
                                         .n_dims = 1,
                                         .shape = { 1 },
                                         .data = zeros };
-    assert_ok(yokei_safetensors_save(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
+    assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
     assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
     assert_string_equal(found[n - 1]->name, "lm_head.weight");
@@ -151,7 +153,7 @@ static void weights_are_found(void **state)
     yokei_safetensors_close(file);
     tensors[n - 1].data = ones;
     tensors[n].name = "model.layers.2.mlp.up_proj.weight";
-    assert_ok(yokei_safetensors_save(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
+    assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
     assert_fails(YOKE_EDATA, "does not belong to a Llama of 2 layers",
                  yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
@@ -170,27 +172,27 @@ static void a_plan_says_which_model_it_is(void **state)
     plan.llama = tiny;
     plan.batch = 4, plan.sequence = 16;
     plan.ranks = ranks, plan.n_ranks = 1;
-    assert_ok(yokei_plan_text(&plan, &text));
+    assert_ok(plan_text(&plan, &text));
     assert_non_null(strstr(text, "\"llama\": {"));
     assert_null(strstr(text, "\"model\""));
-    assert_ok(yokei_plan_parse("here", text, strlen(text), &again));
+    assert_ok(yokei_plan_read(put_text("plan.json", text), &again));
     assert_memory_equal(&again.llama, &tiny, sizeof tiny);
     assert_int_equal(again.model.size, 0);
     yokei_plan_free(&again);
     free(text);
     plan.sequence = 17;
-    assert_fails(YOKE_ECONFIG, "llama.max_position_embeddings is 16", yokei_plan_text(&plan, &text));
+    assert_fails(YOKE_ECONFIG, "llama.max_position_embeddings is 16", plan_text(&plan, &text));
     plan.sequence = 16;
     plan.model = gpt2;
-    assert_fails(YOKE_ECONFIG, "two models", yokei_plan_text(&plan, &text));
+    assert_fails(YOKE_ECONFIG, "two models", plan_text(&plan, &text));
     plan.llama.size = 0;
-    assert_ok(yokei_plan_text(&plan, &text));
-    assert_ok(yokei_plan_parse("here", text, strlen(text), &again));
+    assert_ok(plan_text(&plan, &text));
+    assert_ok(yokei_plan_read(put_text("plan.json", text), &again));
     assert_memory_equal(&again.model, &gpt2, sizeof gpt2); /* with its dropout */
     yokei_plan_free(&again);
     free(text);
     plan.model.size = 0;
-    assert_fails(YOKE_ECONFIG, "\"model\" is missing", yokei_plan_text(&plan, &text));
+    assert_fails(YOKE_ECONFIG, "\"model\" is missing", plan_text(&plan, &text));
 }
 
 int main(void)

@@ -5,6 +5,8 @@
  * the same bits as before. YOKE_TEST_SEED=N repeats a run, and YOKE_SOAK=1 makes it fifty times as long.
  */
 #include "tests/unit/data_test.h"
+#include "tests/unit/plan_text.h"
+#include "tests/unit/safetensors_save.h"
 
 #include "train/checkpoint/manifest.h"
 #include "train/text/bpe.h"
@@ -108,8 +110,7 @@ static void safetensors_mutants(void **state)
     unsigned char good[MAX_BYTES];
     int64_t accepted = 0;
     const struct yokei_metadata metadata[] = { { "step", "12" } };
-    assert_ok(
-        yokei_safetensors_save(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), metadata, 1));
+    assert_ok(save_safetensors(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), metadata, 1));
     size_t n = read_back(in_folder("good.safetensors"), good);
     for (int64_t i = 0; i < n_mutants; i++) {
         struct yokei_safetensors *file = NULL;
@@ -135,7 +136,7 @@ static void index_mutants(void **state)
         "{\"metadata\": {\"total_size\": 27}, \"weight_map\": {\"wte.weight\": \"good.safetensors\", "
         "\"ln_f.bias\": \"good.safetensors\", \"mask\": \"good.safetensors\"}}";
     int64_t accepted = 0;
-    assert_ok(yokei_safetensors_save(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), NULL, 0));
+    assert_ok(save_safetensors(in_folder("good.safetensors"), tensors, YOKE_COUNT(tensors), NULL, 0));
     for (int64_t i = 0; i < n_mutants; i++) {
         struct yokei_safetensors *file = NULL;
         const char *path = write_mutant("mutant.index.json", (const unsigned char *)good, sizeof good - 1);
@@ -198,7 +199,7 @@ static void json_mutants(void **state)
     plan.sequence = 16;
     plan.ranks = ranks, plan.n_ranks = 2;
     plan.progress = progress, plan.n_progress = 2;
-    assert_ok(yokei_plan_text(&plan, &text));
+    assert_ok(plan_text(&plan, &text));
     for (int64_t i = 0; i < n_mutants; i++) {
         const char *path = write_mutant("mutant.json", (const unsigned char *)text, strlen(text));
         yoke_status status = yokei_plan_read(path, &got);

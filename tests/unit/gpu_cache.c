@@ -143,9 +143,11 @@ static void refused(void **state)
 {
     (void)state;
     GPU_OPEN(device, NULL, test_folder);
-    struct yokei_gpu_program program = {
-        .family = "elementwise", .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 1, .W = 16, .G = 1
-    };
+    yoke_stream *stream;
+    float x[3] = { 1, 2, 3 }, z[3] = { 0 };
+    assert_ok(yoke_stream_create(device, &stream));
+    struct yokei_gpu_program program = yokei_gpu_team_program(device, YOKE_OP_add, "elementwise", YOKE_F32,
+                                                              YOKE_F32, 3);
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     struct yokei_gpu_source source;
     assert_ok(yokei_gpu_source_make(&program, YOKEI_GPU_OPENCL, gpu->is_cpu, gpu->warp, false, &source));
@@ -161,7 +163,8 @@ static void refused(void **state)
     assert_memory_equal(read, junk, sizeof junk);
     free(read);
     yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
-    assert_ok(yokei_gpu_prepare(device, &program));
+    assert_ok(gpu_add(stream, x, x, z, 3));
+    assert_true(z[0] == 2 && z[1] == 4 && z[2] == 6);
     EXPECT(yokei_gpu_counts(device), 1, 0);
     assert_non_null(strstr(logged, "discarding"));
 
@@ -181,6 +184,7 @@ static void refused(void **state)
     other = yokei_gpu_cache_key(device, &source);
     assert_string_not_equal(key.text, other.text);
     yokei_gpu_source_free(&source);
+    assert_ok(yoke_stream_destroy(stream));
     assert_ok(yoke_device_close(device));
 }
 

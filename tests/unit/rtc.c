@@ -71,12 +71,11 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
                          int sample, int number)
 {
     struct yokei_gpu_program program;
-    yokei_gpu_catalog(*index, false, target->warp, &program);
+    gpu_catalog(*index, false, target->warp, &program);
     const char *family = program.family;
     int n = 0, bad = 0;
     const uint64_t start = yokei_now_ns();
-    for (; yokei_gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family);
-         ++*index) {
+    for (; gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family); ++*index) {
         if (sample > 1 && (*index + 2 * (int)(target - compiler->targets)) % sample) continue;
         struct yokei_gpu_source source;
         char *log = NULL;
@@ -107,7 +106,7 @@ static void check_line(const struct rtc_compiler *compiler, int number)
     struct yokei_gpu_source source;
     char *log = NULL, place[64] = "";
     const struct rtc_target *target = compiler->targets;
-    bool good = yokei_gpu_catalog(0, false, target->warp, &program)
+    bool good = gpu_catalog(0, false, target->warp, &program)
                 && !yokei_gpu_source_make(&program, compiler->language, false, target->warp, false, &source);
     if (good) {
         int line = 0; /* the line of the fault, which is added behind the text; the text's first line is the
@@ -140,7 +139,7 @@ int rtc_main(const struct rtc_compiler *compiler)
     check_line(compiler, ++number);
     for (const struct rtc_target *target = compiler->targets; target->name; target++) {
         struct yokei_gpu_program program;
-        for (int index = 0; yokei_gpu_catalog(index, false, target->warp, &program);)
+        for (int index = 0; gpu_catalog(index, false, target->warp, &program);)
             check_family(compiler, target, &index, sample, ++number);
     }
     printf("1..%d\n", number);

@@ -28,6 +28,10 @@ struct rtc_compiler {
     int sample;
 };
 
+/** gpu_catalog.c: program `index` of all families for this kind of device. Returns false past the last one.
+ */
+bool gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
+
 /** The whole test program. It prints TAP and returns the exit code. */
 int rtc_main(const struct rtc_compiler *compiler);
 

@@ -11,6 +11,7 @@
  * all data from them are 0. This rank's result is then a function of its own, and its gradient must be right.
  * (tests/ranks/tensor.c checks layers with real other ranks.)
  */
+#include "tests/unit/layer_models.h"
 #include "tests/unit/test.h"
 
 #include <math.h>
@@ -20,37 +21,7 @@
 #include "train/layers/layers.h"
 
 enum { B = 3, T = 5, GUARD = 64, SEED = 20240611 };
-static const struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 7, 11, 1e-5, 0.3 };
-static const struct yoke_gpt2_config dropping = {
-    sizeof dropping, 2, 2, 8, 7, 11, 1e-5, 0.3, 0.3, 0.2, 0.25
-};
-
-/* The models that the listed layers are taken from. */
-static yoke_status build_gpt2(yoke_model **out) { return yoke_model_gpt2(&config, out); }
-static yoke_status build_dropping(yoke_model **out) { return yoke_model_gpt2(&dropping, out); }
-/*
- * Two query heads share a K/V head, so that ranks hold part of a group; head_dim is not hidden_size / heads.
- */
-/* clang-format off */
-#define LLAMA(tied, p) { sizeof(struct yoke_llama_config), 10, 14, 2, 4, 2, 4, 11, 7, 1e-5, 100, 0.3, \
-        tied, p }
-/* clang-format on */
-static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
-static yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
-static yoke_status build_tied(yoke_model **out) { return yoke_model_llama(&tied_llama, out); }
-static const struct source {
-    const char *name;
-    yoke_status (*build)(yoke_model **model_out);
-} sources[] = { { "GPT-2", build_gpt2 },
-                { "GPT-2 with dropout", build_dropping },
-                { "Llama", build_llama },
-                { "tied Llama with dropout", build_tied } };
-
-#define LISTED(name) &yoke_layer_##name,
-static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };
-#undef LISTED
-
-static const int64_t uneven[] = { 1, 3 }, five_to_three[] = { 5, 3 };
+static const int64_t five_to_three[] = { 5, 3 };
 static const struct place {
     const char *name;
     struct yoke_place place;
@@ -117,13 +88,6 @@ static yoke_status lone_scatter_sum(void *context, const void *all, void *mine, 
     const size_t element = yoke_dtype_bytes(dtype);
     return yoke_copy(stream, mine, (const char *)all + before * element,
                      (size_t)counts[place->tensor_rank] * element);
-}
-
-static const yoke_layer *layer_of(yoke_model *model, const struct yoke_layer_type *type)
-{
-    for (int i = 0; i < yoke_model_n_layers(model); i++)
-        if (yoke_model_layer(model, i)->type == type) return yoke_model_layer(model, i);
-    return NULL;
 }
 
 static void *guarded(struct bench *b, size_t bytes)
@@ -399,18 +363,18 @@ static void micro_batches(void **state)
  * Sizes must grow with the batch. Evaluation must need the same parts. Every parameter must be valid and
  * divisible.
  */
-static void layout(void **state)
+static void memory_and_shards(void **state)
 {
     const struct subject *subject = *state;
     struct bench b;
     set_up(&b, subject, B);
-    struct yoke_shape twice = b.shape, half = b.shape;
+    struct yoke_shape twice = b.shape, narrow = b.shape;
     twice.B = 2 * B;
-    half.dtype = YOKE_BF16;
+    narrow.dtype = YOKE_BF16;
     for (int part = 0; part < YOKE_N_PARTS; part++) {
         size_t more, less;
         assert_ok(yoke_layer_bytes(b.layer, &twice, (enum yoke_part)part, &more));
-        assert_ok(yoke_layer_bytes(b.layer, &half, (enum yoke_part)part, &less));
+        assert_ok(yoke_layer_bytes(b.layer, &narrow, (enum yoke_part)part, &less));
         assert_true(more >= b.part_bytes[part] && (b.part_bytes[part] == 0) == (more == 0));
         /* 16-bit parts of a sum are added in f32, for which f64 needs no room of its own. */
         assert_true(
@@ -426,14 +390,14 @@ static void layout(void **state)
         const bool replicated = (q->replicated_axes & YOKE_AXIS_TENSOR) != 0;
         assert_true(subject->place->tensor_size == 1 || replicated == (yokei_local_count(q) == n));
         for (int d = 0; d < YOKE_MAX_DIMS; d++) q->shard[d].n = 0;
-        yokei_parameter_draw(q, SEED, whole);
+        yokei_parameter_draw_piece(q, SEED, 0, yokei_local_count(q), whole);
         /*
          * Three uneven shards of the last dimension in turn: drawn alone they equal the slices of the whole.
          */
         int64_t cut[] = { 0, 1, last / 2 + 1, last };
         for (int s = 0; s < 3; s++) {
             q->shard[q->n_dims - 1] = (struct yoke_ranges){ 1, { { cut[s], cut[s + 1] } } };
-            yokei_parameter_draw(q, SEED, local);
+            yokei_parameter_draw_piece(q, SEED, 0, yokei_local_count(q), local);
             float *sliced = malloc((size_t)n * 4);
             yokei_shard_slice(q, whole, sliced);
             assert_memory_equal(local, sliced, (size_t)yokei_local_count(q) * 4);
@@ -446,158 +410,6 @@ static void layout(void **state)
     assert_fails(YOKE_EINVAL, "no parameter", yoke_layer_parameter(b.layer, b.n_parameters, &b.parameter[0]));
     assert_fails(YOKE_EINVAL, "part", yoke_layer_bytes(b.layer, &b.shape, YOKE_N_PARTS, &b.n_x));
     tear_down(&b);
-}
-
-/* Fused QKV under tensor parallelism: three ranges of one dimension. */
-static void three_ranges(void **state)
-{
-    (void)state;
-    struct yoke_parameter p;
-    yokei_parameter(&p, "h.0.attn", "attn.c_attn.weight", YOKE_INIT_NORMAL, 1, 4, 12);
-    p.shard[1] = (struct yoke_ranges){ 3, { { 2, 4 }, { 6, 8 }, { 10, 12 } } };
-    float whole[48], local[24];
-    for (int i = 0; i < 48; i++) whole[i] = (float)i;
-    assert_int_equal(yokei_local_count(&p), 24);
-    yokei_shard_slice(&p, whole, local);
-    for (int r = 0; r < 4; r++) {
-        const float expected[] = { 2, 3, 6, 7, 10, 11 };
-        for (int c = 0; c < 6; c++) assert_true(local[r * 6 + c] == (float)(r * 12) + expected[c]);
-    }
-    assert_string_equal(p.name, "h.0.attn.c_attn.weight");
-}
-
-/*
- * Two ranks with uneven shares must hold each element of a parameter once, or both must hold the whole
- * parameter.
- */
-static void shares_cover(void **state)
-{
-    (void)state;
-    const struct yoke_place two[] = { { sizeof two[0], 0, 2, uneven, false },
-                                      { sizeof two[0], 1, 2, uneven, false } };
-    for (size_t m = 0; m < YOKE_COUNT(sources); m++) {
-        yoke_model *model;
-        assert_ok(sources[m].build(&model));
-        for (size_t l = 0; l < YOKE_COUNT(listed); l++) {
-            struct yoke_parameter p, other;
-            const yoke_layer *layer = layer_of(model, listed[l]);
-            /* 2 heads in shares of 1:3 leave the first rank half a head: rounded up */
-            for (int i = 0; layer && listed[l]->parameter(layer, &two[0], i, &p); i++) {
-                const int64_t n = yokei_logical_count(&p);
-                float *whole = malloc((size_t)n * 4), *part = malloc((size_t)n * 4),
-                      *back = calloc((size_t)n, 4);
-                assert_true(listed[l]->parameter(layer, &two[1], i, &other));
-                assert_int_equal(yokei_local_count(&p) + yokei_local_count(&other),
-                                 p.replicated_axes & YOKE_AXIS_TENSOR ? 2 * n : n);
-                for (int64_t k = 0; k < n; k++) whole[k] = (float)(k + 1);
-                yokei_shard_slice(&p, whole, part), yokei_shard_place(&p, part, back);
-                yokei_shard_slice(&other, whole, part), yokei_shard_place(&other, part, back);
-                assert_memory_equal(back, whole, (size_t)n * 4);
-                free(whole), free(part), free(back);
-            }
-        }
-        assert_ok(yoke_model_destroy(model));
-    }
-}
-
-/*
- * The memory that is kept from F to B and W must shrink with the number of ranks. If rows are divided, all of
- * it shrinks, else the divided part does.
- */
-static void memory_of_four(void **state)
-{
-    (void)state;
-    const struct yoke_gpt2_config c = { sizeof c, 1, 4, 64, 64, 256, 1e-5, 0.02 };
-    enum { SEQUENCES = 2, TOKENS = 32, ROWS = SEQUENCES * TOKENS, C = 64, RANKS = 4, NARROW = 2, WIDE = 4 };
-    struct yoke_place place = { sizeof place, 1, RANKS, NULL, false };
-    struct yoke_shape shape = { sizeof shape, YOKE_BF16, SEQUENCES, TOKENS, YOKE_TRAIN, NULL };
-    yoke_model *model;
-    size_t bytes;
-    assert_ok(yoke_model_gpt2(&c, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
-                     *head = layer_of(model, &yoke_layer_head);
-    const size_t norm = ROWS * C * NARROW, statistics = 2 * ROWS * WIDE, outer = ROWS * C * NARROW;
-    const size_t expected[] = { norm + outer, norm + outer / RANKS, norm / RANKS + outer / RANKS };
-    for (int k = 0; k < 3; k++) {
-        shape.place = k ? &place : NULL;
-        place.sequence_parallel = k == 2;
-        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_W, &bytes));
-        assert_int_equal(bytes, expected[k]);
-        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_F_TO_B, &bytes));
-        assert_int_equal(bytes, (ROWS * 3 * C * NARROW + ROWS * 4 * WIDE) / (k ? RANKS : 1)
-                                    + statistics / (k == 2 ? RANKS : 1));
-        assert_ok(yoke_layer_bytes(attention, &shape, YOKE_B_TO_W, &bytes));
-        assert_int_equal(bytes, ROWS * 3 * C * NARROW / (k ? RANKS : 1) + 2 * C * WIDE
-                                    + (k == 2 ? ROWS * C * NARROW : 0));
-        int64_t rows, columns;
-        yoke_layer_output(attention, &shape, &rows, &columns);
-        assert_true(rows == (k == 2 ? ROWS / RANKS : ROWS) && columns == C);
-        yoke_layer_output(head, &shape, &rows, &columns);
-        assert_true(rows == ROWS && columns == (k ? 256 / RANKS : 256));
-    }
-    assert_ok(yoke_model_destroy(model));
-}
-
-static bool ignorant_parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
-                               struct yoke_parameter *out)
-{
-    (void)layer, (void)place;
-    yokei_parameter(out, NULL, "weight", YOKE_INIT_ONES, 0, 4, 4);
-    return index < 1;
-}
-
-static void refusals(void **state)
-{
-    (void)state;
-    static const int64_t nine_to_one[] = { 9, 1 }, negative[] = { 1, -1 };
-    yoke_model *model;
-    assert_ok(yoke_model_gpt2(&config, &model));
-    const yoke_layer *attention = layer_of(model, &yoke_layer_attention),
-                     *mlp = layer_of(model, &yoke_layer_mlp);
-    size_t bytes;
-    for (int rank = 0; rank < 3; rank++) { /* all ranks of a group must refuse alike */
-        const struct yoke_place three = { sizeof three, rank, 3, NULL, false };
-        assert_fails(YOKE_ECONFIG, "layer h.0.attn: its 2 heads cannot be dealt to 3 tensor ranks",
-                     yoke_layer_check(attention, &three));
-        assert_fails(YOKE_ECONFIG, "lower --tp to at most 2", yoke_layer_check(attention, &three));
-        assert_ok(yoke_layer_check(mlp, &three));
-        const struct yoke_place many = { sizeof many, rank, 33, NULL, false };
-        assert_fails(YOKE_ECONFIG, "layer h.0.mlp: its 32 hidden features", yoke_layer_check(mlp, &many));
-        assert_fails(YOKE_ECONFIG, "layer embedding: its 11 words",
-                     yoke_layer_check(layer_of(model, &yoke_layer_embedding), &many));
-        assert_fails(YOKE_ECONFIG, "layer head: its 11 words",
-                     yoke_layer_check(layer_of(model, &yoke_layer_head), &many));
-    }
-    for (int rank = 0; rank < 2; rank++) {
-        const struct yoke_place two = { sizeof two, rank, 2, nine_to_one, false };
-        assert_fails(YOKE_ECONFIG, "of its 2 heads tensor rank 1 gets none: raise its share",
-                     yoke_layer_check(attention, &two));
-        const struct yoke_place below = { sizeof below, rank, 2, negative, false };
-        assert_fails(YOKE_ECONFIG, "the share of tensor rank 1 is -1", yoke_layer_check(attention, &below));
-    }
-    const struct yoke_place crowd = { sizeof crowd, 0, YOKE_MAX_TENSOR + 1, NULL, false },
-                            two = { sizeof two, 0, 2, NULL, true };
-    assert_fails(YOKE_ECONFIG, "there may be 1 to", yoke_layer_check(attention, &crowd));
-    const struct yoke_shape one_token = { sizeof one_token, YOKE_F32, 1, 1, YOKE_TRAIN, &two };
-    assert_fails(YOKE_ECONFIG, "some get none", yoke_layer_bytes(attention, &one_token, YOKE_F_TO_B, &bytes));
-    struct yoke_layer_type type = yoke_layer_norm;
-    type.name = "own";
-    type.parameter = ignorant_parameter;
-    const yoke_layer own = {
-        .size = sizeof own, .type = &type, .name = "mine", .in = 4, .out = 4, .config = &config
-    };
-    assert_fails(YOKE_ECONFIG, "layer mine: its type own does not say how 2 tensor ranks hold weight",
-                 yoke_layer_check(&own, &two));
-    assert_ok(yoke_model_destroy(model));
-}
-
-static bool occurs(const struct source *source, const struct yoke_layer_type *type)
-{
-    yoke_model *model;
-    if (source->build(&model)) return false;
-    const bool found = layer_of(model, type) != NULL;
-    yoke_model_destroy(model);
-    return found;
 }
 
 /* Every listed layer must be in a model of this test, or it would not be checked. */
@@ -615,7 +427,7 @@ static void all_are_checked(void **state)
 int main(void)
 {
     enum { N_CHECKS = 4, N_TESTS = N_CHECKS * YOKE_COUNT(listed) * YOKE_COUNT(places) * YOKE_COUNT(sources) };
-    static struct CMUnitTest tests[N_TESTS + 5]; /* some are left out, and cmocka skips empty entries */
+    static struct CMUnitTest tests[N_TESTS + 1]; /* some are left out; cmocka skips what is empty */
     static char names[N_TESTS][96];
     static struct subject subjects[N_TESTS];
     const struct {
@@ -624,7 +436,7 @@ int main(void)
     } checks[N_CHECKS] = { { "central differences", gradients },
                            { "B apart from W", separation },
                            { "micro-batches add up", micro_batches },
-                           { "memory and shards", layout } };
+                           { "memory and shards", memory_and_shards } };
     size_t n = 0;
     printf("# seed %d\n", SEED);
     for (size_t m = 0; m < YOKE_COUNT(sources); m++)
@@ -639,10 +451,6 @@ int main(void)
                     tests[n] = (struct CMUnitTest){ names[n], checks[c].run, NULL, NULL, &subjects[n] };
                     n++;
                 }
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(all_are_checked);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(three_ranges);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(shares_cover);
-    tests[n++] = (struct CMUnitTest)cmocka_unit_test(memory_of_four);
-    tests[n] = (struct CMUnitTest)cmocka_unit_test(refusals);
+    tests[n] = (struct CMUnitTest)cmocka_unit_test(all_are_checked);
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }

@@ -69,14 +69,14 @@ static double peak_of(const struct published *w, double bytes)
                                           .n_micro_batches = w->m };
     struct yokei_schedule schedule;
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_schedule_pipeline(&shape, &schedule));
     assert_ok(yokei_costs_equal(w->p, w->v, 1, 1, 1, 0, &costs));
     for (int i = 0; i < w->p * w->v; i++) costs.chunk[i].until_w = bytes * (double)(w->L / (w->p * w->v));
     assert_ok(yokei_simulate(&schedule, &costs, &t));
     const double peak = t.stage[0].peak;
     for (int s = 1; s < w->p; s++) assert_true(t.stage[s].peak <= peak);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
     yokei_schedule_free(&schedule);
     return peak;

@@ -224,19 +224,26 @@ static void schedule_text(void **state)
     (void)state;
     struct yokei_schedule s, again;
     char *text, *twice;
-    int counts[] = { 2, 0, 1 };
-    assert_ok(yokei_schedule_data_parallel(3, counts, 2, &s));
-    assert_ok(yokei_schedule_check(&s, counts, 2));
-    assert_ok(yokei_schedule_print(&s, &text));
-    assert_string_equal(
-        text,
-        "F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP\nREDUCE0,REDUCE1,AGREE,STEP\nF0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n");
-    assert_ok(yokei_schedule_parse(text, "s.csv", &again));
-    assert_ok(yokei_schedule_print(&again, &twice));
-    assert_string_equal(text, twice);
-    free(text), free(twice);
-    yokei_schedule_free(&s);
-    yokei_schedule_free(&again);
+    const int two_buckets = 2;
+    /* one rank of data parallelism, by its number of micro-batches */
+    static const char *const alone[] = { "REDUCE0,REDUCE1,AGREE,STEP\n",
+                                         "F0,B0,W0,REDUCE0,REDUCE1,AGREE,STEP\n",
+                                         "F0,B0,W0,F1,B1,W1,REDUCE0,REDUCE1,AGREE,STEP\n" };
+    for (int m = 0; m < (int)YOKE_COUNT(alone); m++) {
+        const struct yokei_pipeline shape = { .n_stages = 1,
+                                              .n_micro_batches = m,
+                                              .n_buckets = &two_buckets };
+        assert_ok(yokei_schedule_pipeline(&shape, &s));
+        assert_ok(yokei_schedule_check(&s, &shape));
+        assert_ok(yokei_schedule_print(&s, &text));
+        assert_string_equal(text, alone[m]);
+        assert_ok(yokei_schedule_parse(text, "s.csv", &again));
+        assert_ok(yokei_schedule_print(&again, &twice));
+        assert_string_equal(text, twice);
+        free(text), free(twice);
+        yokei_schedule_free(&s);
+        yokei_schedule_free(&again);
+    }
 
     static const struct {
         const char *text, *words;
@@ -267,9 +274,9 @@ static void schedule_text(void **state)
         { "F0,B0,W0,F1,B1,W1,REDUCE0,AGREE,STEP", "of 0" },
     };
     for (size_t i = 0; i < YOKE_COUNT(unsound); i++) {
-        int two[] = { 2 };
+        const struct yokei_pipeline two = { .n_stages = 1, .n_micro_batches = 2 };
         assert_ok(yokei_schedule_parse(unsound[i].text, "s.csv", &s));
-        assert_fails(YOKE_ECONFIG, unsound[i].words, yokei_schedule_check(&s, two, 0));
+        assert_fails(YOKE_ECONFIG, unsound[i].words, yokei_schedule_check(&s, &two));
         yokei_schedule_free(&s);
     }
 }
@@ -477,7 +484,7 @@ static void refused(void **state)
     bad.n_head = 3;
     assert_fails(YOKE_ECONFIG, "not a multiple", yoke_model_gpt2(&bad, &model));
     assert_fails(YOKE_ECONFIG, "nano, micro and 124m", yoke_gpt2_preset("nanno", &bad));
-    assert_fails(YOKE_ECONFIG, "gives", yoke_model_add(r.model, &yoke_layer_norm, "more", 5, 5, &tiny));
+    assert_fails(YOKE_ECONFIG, "gives", yoke_model_add(r.model, &yoke_layer_gpt2_norm, "more", 5, 5, &tiny));
     close_run(&r);
 }
 

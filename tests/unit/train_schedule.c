@@ -137,7 +137,7 @@ static void refused_schedules(void **state)
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++) {
         struct yokei_schedule s;
         assert_ok(yokei_schedule_parse(wrong[i].text, "s.csv", &s));
-        assert_fails(YOKE_ECONFIG, wrong[i].words, yokei_schedule_check_pipeline(&s, &two_by_two));
+        assert_fails(YOKE_ECONFIG, wrong[i].words, yokei_schedule_check(&s, &two_by_two));
         yokei_schedule_free(&s);
     }
 }
@@ -154,28 +154,27 @@ static void refused_in_shape(void **state)
     assert_ok(yokei_schedule_parse("F0,SA0,RA0.1,F0.1,SA0.1,RG0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,AGREE,STEP\n"
                                    "RA0,F0,SA0,RA0.1,F0.1,B0.1,W0.1,SG0.1,RG0,B0,W0,SG0,AGREE,STEP",
                                    "s.csv", &s));
-    assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
+    assert_ok(yokei_schedule_check(&s, &chunks));
     /* RA0.1 moves to the front, so one chunk's message is taken for the other chunk's message. */
     struct yokei_action *first = s.rank[1].action, moved = first[3];
     memmove(first + 1, first, 3 * sizeof moved);
     first[0] = moved;
     assert_fails(YOKE_ECONFIG, "stage 0, action 2: SA0 arrives at stage 1 where that expects RA0.1",
-                 yokei_schedule_check_pipeline(&s, &chunks));
+                 yokei_schedule_check(&s, &chunks));
     memmove(first, first + 1, 3 * sizeof moved);
     first[3] = moved;
-    assert_ok(yokei_schedule_check_pipeline(&s, &chunks));
+    assert_ok(yokei_schedule_check(&s, &chunks));
     chunks.n_chunks = 1;
-    assert_fails(YOKE_ECONFIG, "stage 0, action 3: RA0.1 names a chunk",
-                 yokei_schedule_check_pipeline(&s, &chunks));
+    assert_fails(YOKE_ECONFIG, "stage 0, action 3: RA0.1 names a chunk", yokei_schedule_check(&s, &chunks));
     chunks.n_chunks = 3;
-    assert_fails(YOKE_ECONFIG, "AGREE is too early", yokei_schedule_check_pipeline(&s, &chunks));
+    assert_fails(YOKE_ECONFIG, "AGREE is too early", yokei_schedule_check(&s, &chunks));
     chunks.n_chunks = 2, chunks.tied = true;
-    assert_fails(YOKE_ECONFIG, "TIED is not there yet", yokei_schedule_check_pipeline(&s, &chunks));
+    assert_fails(YOKE_ECONFIG, "TIED is not there yet", yokei_schedule_check(&s, &chunks));
     chunks.tied = false;
     chunks.recompute = (const bool[]){ true, false };
-    assert_fails(YOKE_ECONFIG, "comes before R0.1", yokei_schedule_check_pipeline(&s, &chunks));
+    assert_fails(YOKE_ECONFIG, "comes before R0.1", yokei_schedule_check(&s, &chunks));
     s.rank[0].action[3].chunk = 2;
-    assert_fails(YOKE_ECONFIG, "F0.2, but the chunks are 0 to 1", yokei_schedule_check_pipeline(&s, &chunks));
+    assert_fails(YOKE_ECONFIG, "F0.2, but the chunks are 0 to 1", yokei_schedule_check(&s, &chunks));
     yokei_schedule_free(&s);
 
     /*
@@ -189,7 +188,7 @@ static void refused_in_shape(void **state)
     assert_fails(YOKE_ECONFIG,
                  "stage 0 waits at action 5 (F2) until stage 1 takes SA1 (action 6 there); "
                  "stage 1 waits at action 5 (W0) until stage 0 takes SG0 (action 7 there)",
-                 yokei_schedule_check_pipeline(&s, &chunks));
+                 yokei_schedule_check(&s, &chunks));
     yokei_schedule_free(&s);
 
     /*
@@ -203,7 +202,7 @@ static void refused_in_shape(void **state)
         "s.csv", &s));
     assert_fails(YOKE_ECONFIG,
                  "stage 0, action 5: SA0.1 arrives at stage 1 where that expects RA1 (its action 4)",
-                 yokei_schedule_check_pipeline(&s, &chunks));
+                 yokei_schedule_check(&s, &chunks));
     yokei_schedule_free(&s);
 }
 
@@ -437,7 +436,7 @@ static void check_times(const struct yokei_schedule *s, const struct yokei_pipel
 {
     const int p = shape->n_stages;
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_costs_equal(p, shape->n_chunks, 1, 1, 1, 0, &costs));
     for (int i = 0; i < p * shape->n_chunks; i++)
         costs.chunk[i] = (struct yokei_chunk_costs){ .F = draw(5), .B = draw(5), .W = draw(5) };
@@ -480,7 +479,7 @@ static void check_times(const struct yokei_schedule *s, const struct yokei_pipel
         assert_true(t.stage[stage].span[agree].start == t.stage[0].span[s->rank[0].n - 2].start
                     && t.stage[stage].span[agree].start >= computed);
     }
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
 }
 
@@ -502,12 +501,12 @@ static void random_and_mutants(void **state)
         random_schedule(&shape, &s);
         if (!executes(&s, &shape))
             fail_msg("case %d of seed %llu: a drawn schedule does not execute", i, (unsigned long long)seed);
-        assert_ok(yokei_schedule_check_pipeline(&s, &shape));
+        assert_ok(yokei_schedule_check(&s, &shape));
         check_times(&s, &shape);
         const enum mutation how = (enum mutation)draw(N_MUTATIONS);
         mutate(&s, how);
         const bool sound = executes(&s, &shape);
-        const yoke_status status = yokei_schedule_check_pipeline(&s, &shape);
+        const yoke_status status = yokei_schedule_check(&s, &shape);
         if (status != (sound ? YOKE_OK : YOKE_ECONFIG))
             fail_msg("case %d of seed %llu, mutation %d: the check says %s, an execution the opposite: %s", i,
                      (unsigned long long)seed, how, yoke_status_name(status),

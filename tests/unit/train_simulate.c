@@ -12,33 +12,33 @@
 #include "parallel/simulate.h"
 
 static void simulate(const struct yokei_pipeline *shape, const struct yokei_costs *costs,
-                     struct yokei_timeline *timeline)
+                     struct yokei_simulated *simulated)
 {
     struct yokei_schedule s;
     assert_ok(yokei_schedule_pipeline(shape, &s));
-    assert_ok(yokei_schedule_check_pipeline(&s, shape));
-    assert_ok(yokei_simulate(&s, costs, timeline));
+    assert_ok(yokei_schedule_check(&s, shape));
+    assert_ok(yokei_simulate(&s, costs, simulated));
     yokei_schedule_free(&s);
 }
 
 static void simulate_equal(struct yokei_pipeline shape, double F, double B, double W, double latency,
-                           struct yokei_timeline *timeline)
+                           struct yokei_simulated *simulated)
 {
     struct yokei_costs costs;
     assert_ok(yokei_costs_equal(shape.n_stages, YOKE_MAX(shape.n_chunks, 1), F, B, W, latency, &costs));
-    simulate(&shape, &costs, timeline);
+    simulate(&shape, &costs, simulated);
     yokei_costs_free(&costs);
 }
 
 static double bubble(enum yokei_pipeline_kind kind, int p, int v, int m, double F, double B, double W,
                      double latency)
 {
-    struct yokei_timeline timeline;
+    struct yokei_simulated simulated;
     simulate_equal(
         (struct yokei_pipeline){ .kind = kind, .n_stages = p, .n_chunks = v, .n_micro_batches = m }, F, B, W,
-        latency, &timeline);
-    const double result = timeline.bubble;
-    yokei_timeline_free(&timeline);
+        latency, &simulated);
+    const double result = simulated.bubble;
+    yokei_simulated_free(&simulated);
     return result;
 }
 
@@ -104,14 +104,14 @@ static void closed_forms(void **state)
 static void naive_is_one_at_a_time(void **state)
 {
     (void)state;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     simulate_equal(
         (struct yokei_pipeline){ .kind = YOKEI_PIPELINE_NAIVE, .n_stages = 8, .n_micro_batches = 4 }, 1, 1, 1,
         0, &t);
     assert_true(t.total == 8 * 4 * 3);
     for (int s = 0; s < 8; s++)
         assert_true(t.stage[s].busy == 12 && t.stage[s].busy / t.total == 0.125 && t.stage[s].peak == 1);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     /* 63 are 10 %; fewer than 10 % idle take 64 micro-batches. */
     assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 62, 1, 1, 1, 0) > 0.1);
     assert_true(bubble(YOKEI_PIPELINE_GPIPE, 8, 1, 64, 1, 1, 1, 0) < 0.1);
@@ -130,17 +130,17 @@ static void rounding_makes_no_bubble(void **state)
                                               .n_stages = 1,
                                               .n_micro_batches = 1 + i % 9 };
         struct yokei_costs costs;
-        struct yokei_timeline timeline;
+        struct yokei_simulated simulated;
         assert_ok(yokei_costs_equal(1, 1, 1e-3 + i * 1.37e-5, 2.1e-3 + i * 0.91e-5, 0.7e-3 + i * 0.53e-5, 0,
                                     &costs));
         costs.once = calloc(1, sizeof *costs.once);
         assert_non_null(costs.once);
         costs.once->begin = 0.3e-3 + i * 0.77e-5;
-        simulate(&shape, &costs, &timeline);
-        assert_true(timeline.bubble >= 0 && timeline.bubble < 1e-12);
-        assert_true(timeline.stage[0].idle >= 0 && timeline.stage[0].idle < 1e-12);
-        n_exceeding += timeline.stage[0].useful > timeline.longest;
-        yokei_timeline_free(&timeline);
+        simulate(&shape, &costs, &simulated);
+        assert_true(simulated.bubble >= 0 && simulated.bubble < 1e-12);
+        assert_true(simulated.stage[0].idle >= 0 && simulated.stage[0].idle < 1e-12);
+        n_exceeding += simulated.stage[0].useful > simulated.longest;
+        yokei_simulated_free(&simulated);
         yokei_costs_free(&costs);
     }
     assert_true(n_exceeding > 0); /* otherwise the case that this test is about did not occur */
@@ -153,7 +153,7 @@ static void peaks(void **state)
         for (int m = 1; m <= 13; m++)
             for (int kind = 0; kind < YOKEI_N_PIPELINES; kind++) {
                 const bool interleaved = kind == YOKEI_PIPELINE_INTERLEAVED;
-                struct yokei_timeline t;
+                struct yokei_simulated t;
                 if (interleaved && m % p) continue;
                 simulate_equal((struct yokei_pipeline){ .kind = (enum yokei_pipeline_kind)kind,
                                                         .n_stages = p,
@@ -172,7 +172,7 @@ static void peaks(void **state)
                         fail_msg("%s, %d stages, %d micro-batches, stage %d holds %g, not %g",
                                  yokei_pipeline_names[kind], p, m, s, t.stage[s].peak, expected[kind]);
                 }
-                yokei_timeline_free(&t);
+                yokei_simulated_free(&t);
             }
 }
 
@@ -185,7 +185,7 @@ static void recomputation(void **state)
     (void)state;
     const bool first[] = { true, false };
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_costs_equal(2, 1, 1, 1, 1, 0, &costs));
     for (int s = 0; s < 2; s++)
         costs.chunk[s] = (struct yokei_chunk_costs){ 1, 1, 1, 1, .until_b = 30, .until_w = 10, .input = 2 };
@@ -196,16 +196,16 @@ static void recomputation(void **state)
     assert_true(t.stage[0].peak == 3 * 2 + 40 && t.stage[1].peak == 3 * 40);
     assert_true(t.stage[0].busy == 12 && t.stage[0].useful == 9 && t.stage[1].busy == 9);
     assert_true(fabs(t.bubble - (1 - 9 / t.longest)) < 1e-12);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     simulate(&(struct yokei_pipeline){ .kind = YOKEI_PIPELINE_ZB_H1, .n_stages = 2, .n_micro_batches = 3 },
              &costs, &t);
     /* W 0 is delayed, so its part of memory stays while F 1 runs. */
     assert_true(t.stage[0].peak == 2 * 40 && t.stage[1].peak == 40 + 10);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
 }
 
-static void run_text(const char *text, const struct yokei_costs *costs, struct yokei_timeline *t)
+static void run_text(const char *text, const struct yokei_costs *costs, struct yokei_simulated *t)
 {
     struct yokei_schedule s;
     assert_ok(yokei_schedule_parse(text, "s.csv", &s));
@@ -221,14 +221,14 @@ static void messages(void **state)
 {
     (void)state;
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_costs_equal(2, 1, 1, 1, 1, 0.5, &costs));
     const char *text = "F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,REDUCE0,REDUCE1,TIED,AGREE,STEP\n"
                        "RA0,RA1,F0,F1,B0,SG0,W0,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP\n";
     run_text(text, &costs, &t);
     assert_true(t.stage[1].span[2].start == 1.5 && t.stage[1].span[3].start == 2.5); /* F0, F1 */
     assert_true(t.stage[0].span[5].start == 5 && t.stage[0].span[8].start == 7);     /* B0 4.5 + 0.5, B1 */
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
 
     costs.hop[0] = (struct yokei_hop){ 0.5, 30, 10 }; /* 3 s each on the channel */
     costs.reduce = 2, costs.tied = 4, costs.step = 1;
@@ -242,7 +242,7 @@ static void messages(void **state)
     assert_true(t.stage[0].span[11].end == 22 && t.stage[1].span[11].start == 22
                 && t.stage[1].span[11].end == 26);
     assert_true(t.stage[1].span[12].end == 26 && t.total == 27);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
 
     costs.hop[0] = (struct yokei_hop){ 0 };
     costs.reduce = costs.tied = costs.step = 0;
@@ -251,13 +251,13 @@ static void messages(void **state)
         "F0,SA0,F1,SA1,F2,SA2,RG0,B0,W0,RG1,B1,W1,RG2,B2,W2,AGREE,STEP\nRA0,F0,RA1,F1,RA2,F2,B0,SG0,W0,B1,SG1,W1,B2,SG2,W2,AGREE,STEP\n",
         &costs, &t);
     assert_true(t.stage[0].span[3].start == 2 && t.stage[0].span[4].start == 2);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     costs.chunk[1].F = 5;
     run_text(
         "F0,SA0,F1,SA1,F2,SA2,RG0,B0,W0,RG1,B1,W1,RG2,B2,W2,AGREE,STEP\nRA0,F0,RA1,F1,RA2,F2,B0,SG0,W0,B1,SG1,W1,B2,SG2,W2,AGREE,STEP\n",
         &costs, &t);
     assert_true(t.stage[0].span[3].start == 6 && t.stage[0].span[4].start == 6); /* 1 + 5 */
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
 }
 
@@ -282,7 +282,7 @@ static void replicas(void **state)
                                  .sum = sum,
                                  .once = once,
                                  .agree = 0.125 };
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     run_text(text, &costs, &t);
     /*
      * W ends at 4.5 and 7.5. Bucket 0 is complete 1 and 2 before these times. The second replica completes it
@@ -296,7 +296,7 @@ static void replicas(void **state)
                     && t.stage[r].span[5].end == 10.125); /* 9.5 and the slower norms */
     }
     assert_true(t.stage[0].span[6].end == 12.125 && t.stage[1].span[6].end == 11.125 && t.total == 12.125);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
 
     /*
      * Whether the bucket is complete or not, nothing is computed during the sum. So the sum is as if it came
@@ -306,7 +306,7 @@ static void replicas(void **state)
     run_text(text, &costs, &t);
     for (int r = 0; r < 2; r++)
         assert_true(t.stage[r].span[3].start == 7.5 && t.stage[r].span[4].end == 11.5);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
 
     struct yokei_schedule s;
     assert_ok(yokei_schedule_parse("F0,B0,W0,AGREE,STEP\n", "s.csv", &s));
@@ -324,7 +324,7 @@ static void receivers_take(void **state)
     const char *text =
         "F0,SA0,F1,SA1,RG0,B0,W0,RG1,B1,W1,AGREE,STEP\nRA0,F0,RA1,F1,B0,SG0,W0,B1,SG1,W1,AGREE,STEP\n";
     struct yokei_costs costs;
-    struct yokei_timeline t;
+    struct yokei_simulated t;
     assert_ok(yokei_costs_equal(2, 1, 1, 1, 1, 0, &costs));
     costs.chunk[1].F = 4;
     costs.hop[0] = (struct yokei_hop){ 0, 0.5, 1 };
@@ -335,7 +335,7 @@ static void receivers_take(void **state)
     assert_true(t.stage[0].span[3].start == 5.5
                 && t.stage[0].span[3].end == 6); /* SA1: its receive is posted behind F0 */
     assert_true(t.stage[1].span[3].start == 6);
-    yokei_timeline_free(&t);
+    yokei_simulated_free(&t);
     yokei_costs_free(&costs);
 }
 
@@ -362,7 +362,7 @@ static void all_kinds_end(void **state)
                     if ((v > 1 && (!interleaved || p == 1)) || (interleaved && p > 1 && (v == 1 || m % p)))
                         continue;
                     assert_ok(yokei_schedule_pipeline(&shape, &s));
-                    assert_ok(yokei_schedule_check_pipeline(&s, &shape));
+                    assert_ok(yokei_schedule_check(&s, &shape));
                     yokei_schedule_free(&s);
                     n++;
                 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of weights, gradients and moments, for any parameters, replicas and shares. Buckets must come in
+ * The places of weights, gradients and moments, for any parameters, replicas and shares. Buckets must come in
  * the order in which the backward pass completes them. Slices must cover each element once. Nothing may
  * overlap. The parts that all replicas keep must add up to the whole.
  */

@@ -39,7 +39,7 @@ static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
     return (double)(2 + (hash >> 12)); /* below 2^53, so exact */
 }
 
-static void say(const struct yokei_layout *l, double *said)
+static void say(const struct yokei_dealing *l, double *said)
 {
     const struct yoke_trainer *t = l->trainer;
     for (int i = 0; i < l->n_items; i++) {
@@ -67,7 +67,7 @@ static bool is_first(const double *all, int n, int i, int r)
 }
 
 /* Decide how one tensor is saved. `load` is the number of elements that each rank writes so far. */
-static yoke_status settle(struct yokei_layout *l, const double *all, int i, double *load)
+static yoke_status settle(struct yokei_dealing *l, const double *all, int i, double *load)
 {
     const struct yoke_trainer *t = l->trainer;
     struct yokei_save_item *item = &l->items[i];
@@ -91,7 +91,7 @@ static yoke_status settle(struct yokei_layout *l, const double *all, int i, doub
 }
 
 /* Long tensors come first, so that the shards get about the same length. */
-static yoke_status deal(struct yokei_layout *l, const double *all)
+static yoke_status deal(struct yokei_dealing *l, const double *all)
 {
     double *load = calloc((size_t)l->trainer->plan.n_ranks, sizeof *load);
     bool *done = calloc((size_t)l->n_items + 1, sizeof *done);
@@ -112,9 +112,9 @@ static yoke_status deal(struct yokei_layout *l, const double *all)
     return status;
 }
 
-yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out)
+yoke_status yokei_dealing_create(yoke_trainer *t, struct yokei_dealing *dealing_out)
 {
-    struct yokei_layout l = { .trainer = t, .n_items = t->plan.logical.n };
+    struct yokei_dealing l = { .trainer = t, .n_items = t->plan.logical.n };
     size_t n = (size_t)l.n_items;
     double *said = calloc(n * SAID + 1, sizeof *said),
            *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
@@ -132,13 +132,13 @@ yoke_status yokei_layout_create(yoke_trainer *t, struct yokei_layout *layout_out
     if (!status && spread && !(l.mine = malloc(YOKEI_PIECE * sizeof *l.mine)))
         status = yoke_fail(YOKE_ENOMEM, "saving: no host memory");
     if (status)
-        yokei_layout_free(&l);
+        yokei_dealing_free(&l);
     else
-        *layout_out = l;
+        *dealing_out = l;
     return status;
 }
 
-void yokei_layout_free(struct yokei_layout *l)
+void yokei_dealing_free(struct yokei_dealing *l)
 {
     free(l->items);
     free(l->mine);
@@ -170,10 +170,10 @@ static void cut_run(void *context, int64_t logical, int64_t local, int64_t n)
                                         c->out + (begin - c->first));
 }
 
-yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
-                             int64_t first, int64_t n, float *out)
+yoke_status yokei_dealing_get(void *dealing, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                              int64_t first, int64_t n, float *out)
 {
-    struct yokei_layout *l = layout;
+    struct yokei_dealing *l = dealing;
     if (!item->spread) return yokei_trainer_get_piece(l->trainer, kind, item->local, first, n, out);
     struct cut cut = {
         .trainer = l->trainer, .kind = kind, .local = item->local, .first = first, .n = n, .out = l->mine
@@ -185,9 +185,9 @@ yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, e
     return yokei_ranks_join(&l->trainer->config, l->mine, n, item->owner, out);
 }
 
-yoke_status yokei_layout_agree(void *layout, yoke_status mine)
+yoke_status yokei_dealing_agree(void *dealing, yoke_status mine)
 {
-    struct yokei_layout *l = layout;
+    struct yokei_dealing *l = dealing;
     return yokei_ranks_all_well(&l->trainer->config, mine);
 }
 

@@ -10,7 +10,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/trainer/trainer.h"
 
-struct yokei_layout {
+struct yokei_dealing {
     yoke_trainer *trainer;
     struct yokei_save_item *items; /* all parameters of the model, whichever rank holds them */
     int n_items;
@@ -23,12 +23,12 @@ struct yokei_layout {
  * Otherwise it is a rank that holds a part. Owners are chosen so that all shards have about the same length.
  * Collective. Errors: YOKE_ENOMEM, YOKE_EINTERNAL (the ranks' parts do not cover a tensor), those of comm.h.
  */
-yoke_status yokei_layout_create(yoke_trainer *trainer, struct yokei_layout *layout_out);
-void yokei_layout_free(struct yokei_layout *layout);
-/** `get` and `agree` of struct yokei_save for a layout. The layout is the context. */
-yoke_status yokei_layout_get(void *layout, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
-                             int64_t first, int64_t n, float *out);
-yoke_status yokei_layout_agree(void *layout, yoke_status mine);
+yoke_status yokei_dealing_create(yoke_trainer *trainer, struct yokei_dealing *dealing_out);
+void yokei_dealing_free(struct yokei_dealing *dealing);
+/** `get` and `agree` of struct yokei_save for a dealing. The dealing is the context. */
+yoke_status yokei_dealing_get(void *dealing, const struct yokei_save_item *item, enum yoke_tensor_kind kind,
+                              int64_t first, int64_t n, float *out);
+yoke_status yokei_dealing_agree(void *dealing, yoke_status mine);
 /**
  * Load this rank's elements of weights and moments from a checkpoint. The checkpoint may have been saved with
  * any layout. Local. YOKE_EDATA, YOKE_ENOMEM.

@@ -172,11 +172,6 @@ yoke_status yokei_gpt2_config_text(const struct yoke_gpt2_config *config, char *
     return yokei_json_text(&FILE_SCHEMA, &file, true, false, text_out);
 }
 
-yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config)
-{
-    return yokei_model_write(path, yokei_model_of(config, NULL));
-}
-
 static const struct {
     const char *name;
     int kind;
@@ -224,10 +219,4 @@ yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t ind
     }
     *tensor_out = tensor;
     return YOKE_OK;
-}
-
-yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
-                            const struct yokei_tensor *found_out[])
-{
-    return yokei_model_find(tensors, yokei_model_of(config, NULL), found_out);
 }

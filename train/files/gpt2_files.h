@@ -23,8 +23,6 @@ yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *co
  * YOKE_ECONFIG, YOKE_ENOMEM.
  */
 yoke_status yokei_gpt2_config_text(const struct yoke_gpt2_config *config, char **text_out);
-/** Write a config.json that Hugging Face's GPT2LMHeadModel reads. Errors: YOKE_ECONFIG, YOKE_EIO. */
-yoke_status yokei_gpt2_config_write(const char *path, const struct yoke_gpt2_config *config);
 /**
  * The tensors of one GPT-2 in Hugging Face's order: wte, wpe, then per layer ln_1 … mlp.c_proj, then ln_f.
  */
@@ -40,16 +38,5 @@ int64_t yokei_gpt2_n_tensors(const struct yoke_gpt2_config *config);
 /** Tensor `index` of the list of tensors. YOKE_EINVAL if there is no such tensor. */
 yoke_status yokei_gpt2_tensor(const struct yoke_gpt2_config *config, int64_t index,
                               struct yokei_gpt2_tensor *tensor_out);
-
-/**
- * Find all tensors of a GPT-2 in a file, with or without the prefix "transformer."; found_out is
- * [yokei_gpt2_n_tensors]. Attention masks (h.N.attn.bias, h.N.attn.masked_bias) are ignored. lm_head.weight
- * must equal wte, because it is tied. wpe may be longer than n_positions; then only its first rows count
- * (copy them with yokei_tensor_copy). Everything else must match in name and shape. Errors: YOKE_EDATA lists
- * all problems at once with file, tensors and reasons (missing, with the most similar name; unknown; wrong
- * shape; a type that is not a float type).
- */
-yoke_status yokei_gpt2_find(const struct yokei_safetensors *tensors, const struct yoke_gpt2_config *config,
-                            const struct yokei_tensor *found_out[]);
 
 #endif

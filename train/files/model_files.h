@@ -71,10 +71,14 @@ void yokei_model_describe(struct yokei_model model, char *text, size_t bytes);
 int64_t yokei_model_n_tensors(struct yokei_model model);
 yoke_status yokei_model_tensor(struct yokei_model model, int64_t index, struct yokei_gpt2_tensor *tensor_out);
 /**
- * Find all tensors of a model in a file; found_out is [yokei_model_n_tensors]. For a GPT-2 see
- * yokei_gpt2_find. For a Llama, tables of angles (….rotary_emb.inv_freq) are ignored, and if the head is
- * tied, an lm_head.weight must equal the embedding. Errors: YOKE_EDATA lists all problems at once with file,
- * tensors and reasons.
+ * Find all tensors of a model in a file; found_out is [yokei_model_n_tensors]. If the head is tied, an
+ * lm_head.weight must equal the embedding. Everything else must match in name and shape, except:
+ * - A GPT-2's names may have the prefix "transformer.". Its attention masks (h.N.attn.bias,
+ *   h.N.attn.masked_bias) are ignored. wpe may be longer than n_positions; then only its first rows count
+ *   (copy them with yokei_tensor_copy).
+ * - A Llama's tables of angles (….rotary_emb.inv_freq) are ignored.
+ * Errors: YOKE_EDATA lists all problems at once with file, tensors and reasons (missing, with the most
+ * similar name; unknown; wrong shape; a type that is not a float type).
  */
 yoke_status yokei_model_find(const struct yokei_safetensors *tensors, struct yokei_model model,
                              const struct yokei_tensor *found_out[]);

@@ -362,23 +362,10 @@ yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out)
         "%s; mend it, or take a plan.json as yoke train writes it into its run folder, or yoke plan -o", why);
 }
 
-yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out)
-{
-    struct yokei_plan plan = defaults();
-    return check_read(yokei_json_parse(where, text, bytes, &yokei_plan_schema, &plan), &plan, where,
-                      plan_out);
-}
-
 yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan)
 {
     YOKE_TRY(yokei_plan_check(plan, path));
     return yokei_json_write(path, &yokei_plan_schema, plan);
-}
-
-yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out)
-{
-    YOKE_TRY(yokei_plan_check(plan, "plan"));
-    return yokei_json_text(&yokei_plan_schema, plan, true, false, text_out);
 }
 
 void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&yokei_plan_schema, plan); }

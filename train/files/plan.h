@@ -119,9 +119,6 @@ yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out);
 /** The same checks for a plan in memory. `where` is put in front of the message. YOKE_ECONFIG. */
 yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where);
 yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan);
-/** Convert a plan to one malloc'ed string (to send it to other ranks), and back. */
-yoke_status yokei_plan_text(const struct yokei_plan *plan, char **text_out);
-yoke_status yokei_plan_parse(const char *where, const char *text, size_t bytes, struct yokei_plan *plan_out);
 void yokei_plan_free(struct yokei_plan *plan);
 /**
  * Parse n whole numbers of at least 1, separated by commas or colons. *out is NULL if the text is empty;

@@ -266,11 +266,6 @@ const struct yokei_tensor *yokei_safetensors_find(const struct yokei_safetensors
     return st->n_tensors ? bsearch(&key, st->tensors, st->n_tensors, sizeof key, by_name) : NULL;
 }
 
-const char *yokei_safetensors_metadata(const struct yokei_safetensors *st, const char *key)
-{
-    return json_string_value(json_object_get(json_object_get(st->files[0].root, "__metadata__"), key));
-}
-
 const char *yokei_safetensors_nearest(const struct yokei_safetensors *st, const char *name)
 {
     const char **names = calloc(st->n_tensors + 1, sizeof *names);
@@ -326,27 +321,4 @@ yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_
     else
         convert_unaligned(tensor, n, dtype, out);
     return YOKE_OK;
-}
-
-yoke_status yokei_safetensors_load(const struct yokei_safetensors *st, const char *name, yoke_dtype dtype,
-                                   int n_dims, const int64_t shape[], void *out)
-{
-    const struct yokei_tensor *tensor = yokei_safetensors_find(st, name);
-    if (!tensor) {
-        const char *nearest = yokei_safetensors_nearest(st, name);
-        return yoke_fail(YOKE_EDATA, "%s: there is no tensor \"%s\"%s%s%s", st->path, name,
-                         nearest ? "; the nearest name is \"" : "", nearest ? nearest : "",
-                         nearest ? "\"" : "");
-    }
-    bool same = tensor->n_dims == n_dims;
-    for (int i = 0; same && i < n_dims; i++) same = tensor->shape[i] == shape[i];
-    if (!same) {
-        char have[200], want[200];
-        yokei_shape_text(tensor->n_dims, tensor->shape, have, sizeof have);
-        yokei_shape_text(n_dims, shape, want, sizeof want);
-        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" has shape %s; %s is wanted", tensor->file, name, have,
-                         want);
-    }
-    size_t width = yoke_dtype_bytes(tensor->dtype);
-    return yokei_tensor_copy(tensor, width ? tensor->bytes / width : 0, dtype, out);
 }

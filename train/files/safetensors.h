@@ -33,7 +33,7 @@ struct yokei_tensor {
     int n_dims;       /* 0 for a scalar */
     int64_t shape[YOKEI_TENSOR_MAX_DIMS];
     size_t bytes;     /* the writer ignores it */
-    const void *data; /* mapped memory, possibly unaligned: copy it, or use yokei_safetensors_load */
+    const void *data; /* mapped memory, possibly unaligned: copy it, or use yokei_tensor_copy */
     const char *file; /* the file that holds the tensor */
 };
 
@@ -56,11 +56,6 @@ size_t yokei_safetensors_count(const struct yokei_safetensors *tensors);
 const struct yokei_tensor *yokei_safetensors_at(const struct yokei_safetensors *tensors, size_t index);
 /** The tensor of this name; NULL: there is none. */
 const struct yokei_tensor *yokei_safetensors_find(const struct yokei_safetensors *tensors, const char *name);
-/**
- * The string of a key of __metadata__; NULL: there is none. If several files are joined, it is from the first
- * file.
- */
-const char *yokei_safetensors_metadata(const struct yokei_safetensors *tensors, const char *key);
 /** The tensor whose name is most similar to `name`, for messages; NULL: none is similar. */
 const char *yokei_safetensors_nearest(const struct yokei_safetensors *tensors, const char *name);
 /** Write a shape as text, "[2, 64]", for messages. */
@@ -70,13 +65,6 @@ void yokei_shape_text(int n_dims, const int64_t shape[], char *text, size_t byte
  * YOKE_EDATA (not a float type), YOKE_EINVAL (n).
  */
 yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out);
-/**
- * Copy one tensor of exactly this shape into host memory, converted to `dtype` (f32, f16, bf16 or f64;
- * rounded once). Integers are copied only to their own type. Errors: YOKE_EDATA (no such tensor, with the
- * most similar name; wrong shape or type).
- */
-yoke_status yokei_safetensors_load(const struct yokei_safetensors *tensors, const char *name,
-                                   yoke_dtype dtype, int n_dims, const int64_t shape[], void *out);
 
 /** A key and a value of __metadata__. */
 struct yokei_metadata {
@@ -105,12 +93,5 @@ yoke_status yokei_safetensors_write(struct yokei_safetensors_writer *writer, con
 yoke_status yokei_safetensors_commit(struct yokei_safetensors_writer *writer);
 /** Remove the temporary file and free the writer. NULL is allowed. */
 void yokei_safetensors_abandon(struct yokei_safetensors_writer *writer);
-
-/**
- * Write a whole file from `data` of each tensor. In the file the data is sorted by type, with the widest type
- * first.
- */
-yoke_status yokei_safetensors_save(const char *path, const struct yokei_tensor *tensors, size_t n_tensors,
-                                   const struct yokei_metadata *metadata, size_t n_metadata);
 
 #endif

@@ -240,38 +240,3 @@ yoke_status yokei_safetensors_commit(struct yokei_safetensors_writer *writer)
     yokei_safetensors_abandon(writer);
     return status;
 }
-
-/* Sort by type with the widest type first. Within a type the caller's order is kept. */
-static void widest_first(const struct yokei_tensor *tensors, size_t n, struct yokei_tensor *sorted)
-{
-    size_t next = 0;
-    for (size_t width = 8; width > 0; width /= 2)
-        for (size_t i = 0; i < n; i++)
-            if (yoke_dtype_bytes(tensors[i].dtype) == width) sorted[next++] = tensors[i];
-}
-
-yoke_status yokei_safetensors_save(const char *path, const struct yokei_tensor *tensors, size_t n_tensors,
-                                   const struct yokei_metadata *metadata, size_t n_metadata)
-{
-    for (size_t i = 0; i < n_tensors; i++)
-        if (!yokei_safetensors_type(tensors[i].dtype))
-            return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its type is not valid", path,
-                             tensors[i].name);
-    struct yokei_tensor *sorted = calloc(n_tensors + 1, sizeof *sorted);
-    if (!sorted) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write it", path);
-    widest_first(tensors, n_tensors, sorted);
-    struct yokei_safetensors_writer *writer = NULL;
-    yoke_status status;
-    YOKE_TRY_GOTO(yokei_safetensors_create(path, sorted, n_tensors, metadata, n_metadata, &writer), done);
-    for (size_t i = 0; i < n_tensors && !status; i++) {
-        size_t begin = i ? writer->ends[i - 1] : 0;
-        status = yokei_safetensors_write(writer, sorted[i].data, writer->ends[i] - begin);
-    }
-    if (status)
-        yokei_safetensors_abandon(writer);
-    else
-        status = yokei_safetensors_commit(writer);
-done:
-    free(sorted);
-    return status;
-}

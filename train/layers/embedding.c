@@ -84,12 +84,8 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
                      .dwte = call->gradients[0], .dwpe = c.n_positions ? call->gradients[1] : NULL);
 }
 
-#define EMBEDDING(config)                                                                               \
-    {                                                                                                   \
-        .size = sizeof(struct yoke_layer_type), .name = "embedding", .config_bytes = sizeof(config),    \
-        .input_until = YOKE_UNTIL_F, .output_until = YOKE_UNTIL_F, .gradient_until = YOKE_UNTIL_W,      \
-        .check = yokei_vocabulary_check, .parameter = parameter, .bytes = bytes_of, .forward = forward, \
-        .backward_weight = backward_weight,                                                             \
-    }
-const struct yoke_layer_type yoke_layer_embedding = EMBEDDING(struct yoke_gpt2_config);
-const struct yoke_layer_type yoke_layer_llama_embedding = EMBEDDING(struct yoke_llama_config);
+#define EMBEDDING(config_)                                                           \
+    YOKEI_LAYER_TYPE("embedding", config_, YOKE_UNTIL_F, YOKE_UNTIL_F, YOKE_UNTIL_W, \
+                     .check = yokei_vocabulary_check)
+const struct yoke_layer_type yoke_layer_gpt2_embedding = EMBEDDING(yoke_gpt2_config);
+const struct yoke_layer_type yoke_layer_llama_embedding = EMBEDDING(yoke_llama_config);

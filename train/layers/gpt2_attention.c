@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attention half of a GPT-2 block: y = x + proj(attention(qkv(norm(x)))). W needs the norm's output, the
- * attention's output, and the gradient of qkv. B computes the gradients of the norm's parameters. B needs qkv
- * and the log-sum-exp, from which the backward pass of attention computes the probabilities again.
+ * The attention sub-layer of a GPT-2 block: y = x + proj(attention(qkv(norm(x)))). W needs the norm's output,
+ * the attention's output, and the gradient of qkv. B computes the gradients of the norm's parameters. B needs
+ * qkv and the log-sum-exp, from which the backward pass of attention computes the probabilities again.
  */
 #include <math.h>
 #include "train/layers/layers.h"
 
-static const struct yokei_half_type half_type = { "ln_1", "attn.c_attn", "attn.c_proj", 3, 1, true };
+static const struct yokei_gpt2_type sublayer_type = { "ln_1", "attn.c_attn", "attn.c_proj", 3, 1, true };
 
 struct fields {
-    struct yokei_half half; /* inner: qkv [N, 3 H D]; outer: the attention's output [N, H D] */
-    int64_t H, D;           /* heads of this rank, and channels of each head */
-    int64_t first;          /* index of this rank's first head among all heads */
-    void *lse;              /* stash from F to B: [B, H, T] */
-    void *d_o;              /* workspace: [N, H D] */
+    struct yokei_gpt2_sublayer sublayer; /* inner: qkv [N, 3 H D]; outer: the attention's output [N, H D] */
+    int64_t H, D;                        /* heads of this rank, and channels of each head */
+    int64_t first;                       /* index of this rank's first head among all heads */
+    void *lse;                           /* stash from F to B: [B, H, T] */
+    void *d_o;                           /* workspace: [N, H D] */
 };
 
 static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
                     const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_gpt2_config *c = layer->config;
-    yokei_half_lay_out(&half_type, layer, shape, call, &f->half, bytes);
-    const int64_t N = f->half.out.N, width = f->half.out.in;
+    yokei_gpt2_lay_out(&sublayer_type, layer, shape, call, &f->sublayer, bytes);
+    const int64_t N = f->sublayer.out.N, width = f->sublayer.out.in;
     f->D = c->n_embd / c->n_head;
     f->H = width / f->D;
     f->first = yoke_place_range(shape->place, c->n_head).begin;
@@ -33,24 +33,18 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
 
 YOKEI_BYTES_OF
 
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
-                      struct yoke_parameter *out)
-{
-    return yokei_half_parameter(&half_type, layer, place, index, out);
-}
-
 /*
  * The geometry and inputs of the attention, which both directions share. q, k and v lie side by side in the
  * rows of qkv, each `ld` wide.
  */
-#define ATTENTION_OF(s, f, ld, part)                                                                     \
-    .head_start = (f).first,                                                                             \
-    .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),                  \
-    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,      \
-    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D, \
-    .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).half.inner, .ldq = 3 * (ld),                   \
-    .k = yoke_at((f).half.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).half.inner, 2 * (part)),       \
-    .ldv = 3 * (ld), .o = (f).half.outer, .ldo = (ld), .lse = (f).lse
+#define ATTENTION_OF(s, f, ld, part)                                                                       \
+    .head_start = (f).first,                                                                               \
+    .p = yokei_drop_p(s, ((const struct yoke_gpt2_config *)layer->config)->attn_pdrop),                    \
+    .key = yokei_drop_key(layer, call, "probabilities"), .sample_start = call->pass->sample_offset,        \
+    .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).H, .D = (f).D,   \
+    .scale = (float)(1.0 / sqrt((double)(f).D)), .q = (f).sublayer.inner, .ldq = 3 * (ld),                 \
+    .k = yoke_at((f).sublayer.inner, part), .ldk = 3 * (ld), .v = yoke_at((f).sublayer.inner, 2 * (part)), \
+    .ldv = 3 * (ld), .o = (f).sublayer.outer, .ldo = (ld), .lse = (f).lse
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
 {
@@ -58,11 +52,11 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-    const int64_t ld = f.half.out.in;
+    const int64_t ld = f.sublayer.out.in;
     const size_t part = (size_t)ld * yoke_dtype_bytes(s->dtype);
-    YOKE_TRY(yokei_half_enter(call, &f.half, false));
+    YOKE_TRY(yokei_gpt2_enter(call, &f.sublayer, false));
     YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(s, f, ld, part)));
-    return yokei_half_leave(call, &f.half);
+    return yokei_gpt2_leave(call, &f.sublayer);
 }
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -71,22 +65,14 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, s, call, &f, bytes);
-    const int64_t ld = f.half.out.in;
+    const int64_t ld = f.sublayer.out.in;
     const size_t part = (size_t)ld * yoke_dtype_bytes(s->dtype);
-    void *dqkv = f.half.dinner;
-    YOKE_TRY(yokei_half_backward_leave(call, &f.half, f.d_o));
+    void *dqkv = f.sublayer.dinner;
+    YOKE_TRY(yokei_gpt2_backward_leave(call, &f.sublayer, f.d_o));
     YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(s, f, ld, part), .d_o = f.d_o, .lddo = ld,
                        .dq = dqkv, .lddq = 3 * ld, .dk = yoke_at(dqkv, part), .lddk = 3 * ld,
                        .dv = yoke_at(dqkv, 2 * part), .lddv = 3 * ld));
-    return yokei_half_backward_enter(call, &f.half);
-}
-
-static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
-{
-    struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, call->shape, call, &f, bytes);
-    return yokei_half_backward_weight(call, &f.half);
+    return yokei_gpt2_backward_enter(call, &f.sublayer);
 }
 
 static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
@@ -96,17 +82,4 @@ static yoke_status check(const yoke_layer *layer, const struct yoke_place *place
     return yokei_deal_check(layer, place, c->n_head, "heads");
 }
 
-const struct yoke_layer_type yoke_layer_attention = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "attention",
-    .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_B,
-    .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_W,
-    .check = check,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-};
+YOKEI_SUBLAYER(gpt2, attention);

@@ -123,12 +123,8 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
                      .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = yoke_call_beta(call, 0));
 }
 
-#define HEAD(name_, config)                                                                           \
-    {                                                                                                 \
-        .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(config),        \
-        .input_until = YOKE_UNTIL_W, .output_until = YOKE_UNTIL_W, .gradient_until = YOKE_UNTIL_F,    \
-        .check = yokei_vocabulary_check, .output = output, .parameter = parameter, .bytes = bytes_of, \
-        .forward = forward, .backward_input = backward_input, .backward_weight = backward_weight,     \
-    }
-const struct yoke_layer_type yoke_layer_head = HEAD("head", struct yoke_gpt2_config);
-const struct yoke_layer_type yoke_layer_llama_head = HEAD("head", struct yoke_llama_config);
+#define HEAD(config_)                                                           \
+    YOKEI_LAYER_TYPE("head", config_, YOKE_UNTIL_W, YOKE_UNTIL_W, YOKE_UNTIL_F, \
+                     .check = yokei_vocabulary_check, .output = output, .backward_input = backward_input)
+const struct yoke_layer_type yoke_layer_gpt2_head = HEAD(yoke_gpt2_config);
+const struct yoke_layer_type yoke_layer_llama_head = HEAD(yoke_llama_config);

@@ -8,8 +8,8 @@
 /** The list of all layers. tests/unit/train_layers.c checks each of them. */
 /* clang-format off */
 #define YOKE_LAYERS(LAYER) \
-    LAYER(embedding) LAYER(attention) LAYER(mlp) LAYER(norm) LAYER(head) \
-    LAYER(llama_embedding) LAYER(llama_attention) LAYER(llama_mlp) LAYER(rmsnorm) LAYER(llama_head)
+    LAYER(gpt2_embedding) LAYER(gpt2_attention) LAYER(gpt2_mlp) LAYER(gpt2_norm) LAYER(gpt2_head) \
+    LAYER(llama_embedding) LAYER(llama_attention) LAYER(llama_mlp) LAYER(llama_norm) LAYER(llama_head)
 /* clang-format on */
 
 /**
@@ -34,6 +34,35 @@ yoke_status yokei_vocabulary_check(const yoke_layer *layer, const struct yoke_pl
         lay_out(layer, shape, NULL, &f, bytes);                                                          \
         return bytes[part];                                                                              \
     }
+
+/**
+ * The value of a layer's type. Its file defines `parameter`, `bytes_of`, `forward` and `backward_weight`. The
+ * fields that not every type has come at the end, such as `.check = check`.
+ */
+#define YOKEI_LAYER_TYPE(name_, config_, input, output, gradient, ...)                                     \
+    {                                                                                                      \
+        .size = sizeof(struct yoke_layer_type), .name = name_, .config_bytes = sizeof(struct config_),     \
+        .input_until = input, .output_until = output, .gradient_until = gradient, __VA_ARGS__,             \
+        .parameter = parameter, .bytes = bytes_of, .forward = forward, .backward_weight = backward_weight, \
+    }
+
+/**
+ * Define `parameter`, `backward_weight` and the type of a sub-layer of a model, such as yoke_layer_gpt2_mlp.
+ * Its file defines `sublayer_type`, `check`, `bytes_of`, `forward` and `backward_input`.
+ */
+#define YOKEI_SUBLAYER(model, kind)                                                                 \
+    static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,       \
+                          struct yoke_parameter *out)                                               \
+    {                                                                                               \
+        return yokei_##model##_parameter(&sublayer_type, layer, place, index, out);                 \
+    }                                                                                               \
+    static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call) \
+    {                                                                                               \
+        return yokei_##model##_backward_weight(&sublayer_type, layer, call);                        \
+    }                                                                                               \
+    const struct yoke_layer_type yoke_layer_##model##_##kind = YOKEI_LAYER_TYPE(                    \
+        #kind, yoke_##model##_config, YOKE_UNTIL_B, YOKE_UNTIL_F, YOKE_UNTIL_W, .check = check,     \
+        .backward_input = backward_input)
 
 /**
  * Describe a parameter. Its name is "<layer's name without its last word>.<suffix>", or the suffix alone if
@@ -96,6 +125,9 @@ yoke_status yokei_rows_all(const struct yoke_layer_call *call, const struct yoke
  */
 void *yokei_rows_partial(const struct yokei_rows *rows, void *target);
 yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yokei_rows *rows, void *target);
+/** Set rows [begin, end) of a part, which begin at `part`, to the residual x. They are own rows. */
+yoke_status yokei_rows_start(const struct yoke_layer_call *call, const struct yokei_rows *rows, int64_t begin,
+                             int64_t end, void *part);
 
 /* ---- dropout: it drops the same elements in every layout, and drops them again in the backward pass ---- */
 /** p while training, otherwise 0. */
@@ -180,8 +212,8 @@ yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call,
                                           int index, void *dweight);
 
 /*
- * ---- llama_block.c: half of a Llama block, y = x + out(body(in(norm(x)))), without biases; each layer has
- * its own body ----
+ * ---- llama_sublayer.c: a sub-layer of a Llama block, y = x + out(body(in(norm(x)))), without biases. A
+ * block has two sub-layers, attention and MLP. Each has its own body. ----
  */
 enum { YOKEI_LLAMA_MOST_IN = 3 };
 struct yokei_llama_in {
@@ -202,7 +234,7 @@ struct yokei_llama_type {
                      struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer, struct yoke_range *held);
 };
 /* Parameters, in order: the gain of the norm, the weights before the body, the weight after the body. */
-struct yokei_llama_half {
+struct yokei_llama_sublayer {
     const struct yokei_llama_type *type;
     struct yokei_rows rows;
     int64_t width, outer_width; /* features of inner and outer on this rank */
@@ -219,40 +251,43 @@ struct yokei_llama_half {
 };
 void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *layer,
                          const struct yoke_shape *shape, const struct yoke_layer_call *call,
-                         struct yokei_llama_half *half_out, size_t bytes[YOKE_N_PARTS]);
+                         struct yokei_llama_sublayer *sublayer_out, size_t bytes[YOKE_N_PARTS]);
 bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer,
                            const struct yoke_place *place, int index, struct yoke_parameter *out);
-yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
-yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct yokei_llama_half *half);
+yoke_status yokei_llama_enter(const struct yoke_layer_call *call,
+                              const struct yokei_llama_sublayer *sublayer);
+yoke_status yokei_llama_leave(const struct yoke_layer_call *call,
+                              const struct yokei_llama_sublayer *sublayer);
 yoke_status yokei_llama_backward_leave(const struct yoke_layer_call *call,
-                                       const struct yokei_llama_half *half, void *douter);
+                                       const struct yokei_llama_sublayer *sublayer, void *douter);
 yoke_status yokei_llama_backward_enter(const struct yoke_layer_call *call,
-                                       const struct yokei_llama_half *half);
-yoke_status yokei_llama_backward_weight(const struct yoke_layer_call *call,
-                                        const struct yokei_llama_half *half);
+                                       const struct yokei_llama_sublayer *sublayer);
+yoke_status yokei_llama_backward_weight(const struct yokei_llama_type *type, const yoke_layer *layer,
+                                        const struct yoke_layer_call *call);
 
 /*
- * ---- gpt2_block.c: half of a GPT-2 block, y = x + out(body(in(norm(x)))); each layer has its own body ----
+ * ---- gpt2_sublayer.c: a sub-layer of a GPT-2 block, y = x + out(body(in(norm(x)))). Attention and MLP each
+ * have their own body. ----
  */
 enum {
-    YOKEI_HALF_GAMMA,
-    YOKEI_HALF_BETA,
-    YOKEI_HALF_IN_WEIGHT,
-    YOKEI_HALF_IN_BIAS,
-    YOKEI_HALF_OUT_WEIGHT,
-    YOKEI_HALF_OUT_BIAS
+    YOKEI_GPT2_GAMMA,
+    YOKEI_GPT2_BETA,
+    YOKEI_GPT2_IN_WEIGHT,
+    YOKEI_GPT2_IN_BIAS,
+    YOKEI_GPT2_OUT_WEIGHT,
+    YOKEI_GPT2_OUT_BIAS
 };
-struct yokei_half_type {
+struct yokei_gpt2_type {
     const char *norm, *in, *out; /* names of the parameters, without ".weight" and ".bias" */
     int parts, outer; /* the body's input has `parts` times as many features as its output; its output has
                          outer * C features */
-    bool heads;       /* ranks that share the half get whole heads; otherwise they get single features */
+    bool heads;       /* ranks that share the sub-layer get whole heads; otherwise they get single features */
 };
 /*
- * A rank that shares the half holds its own features of inner and outer. `in` is divided by columns, `out` by
- * rows.
+ * A rank that shares the sub-layer holds its own features of inner and outer. `in` is divided by columns,
+ * `out` by rows.
  */
-struct yokei_half {
+struct yokei_gpt2_sublayer {
     struct yokei_norm norm; /* own rows */
     struct yokei_linear in, out;
     struct yokei_rows rows;
@@ -270,20 +305,23 @@ struct yokei_half {
  * The number of units that are divided among ranks. *width_out is the number of features of inner and outer
  * in one unit.
  */
-int64_t yokei_half_units(const struct yokei_half_type *type, const yoke_layer *layer, int64_t *width_out);
-/** Fill in the half. `bytes` starts at 0. What the body needs in addition is added after this call. */
-void yokei_half_lay_out(const struct yokei_half_type *type, const yoke_layer *layer,
+int64_t yokei_gpt2_units(const struct yokei_gpt2_type *type, const yoke_layer *layer, int64_t *width_out);
+/** Fill in the sub-layer. `bytes` starts at 0. What the body needs in addition is added after this call. */
+void yokei_gpt2_lay_out(const struct yokei_gpt2_type *type, const yoke_layer *layer,
                         const struct yoke_shape *shape, const struct yoke_layer_call *call,
-                        struct yokei_half *half_out, size_t bytes[YOKE_N_PARTS]);
-bool yokei_half_parameter(const struct yokei_half_type *type, const yoke_layer *layer,
+                        struct yokei_gpt2_sublayer *sublayer_out, size_t bytes[YOKE_N_PARTS]);
+bool yokei_gpt2_parameter(const struct yokei_gpt2_type *type, const yoke_layer *layer,
                           const struct yoke_place *place, int index, struct yoke_parameter *out);
 /** enter: inner = in(norm(x)); with `gelu` also outer = gelu(inner). leave: y = x + out(outer). */
-yoke_status yokei_half_enter(const struct yoke_layer_call *call, const struct yokei_half *half, bool gelu);
-yoke_status yokei_half_leave(const struct yoke_layer_call *call, const struct yokei_half *half);
+yoke_status yokei_gpt2_enter(const struct yoke_layer_call *call, const struct yokei_gpt2_sublayer *sublayer,
+                             bool gelu);
+yoke_status yokei_gpt2_leave(const struct yoke_layer_call *call, const struct yokei_gpt2_sublayer *sublayer);
 /** backward_leave: douter [N, out.in] from dy. The body then computes dinner. backward_enter: dln and dx. */
-yoke_status yokei_half_backward_leave(const struct yoke_layer_call *call, const struct yokei_half *half,
-                                      void *douter);
-yoke_status yokei_half_backward_enter(const struct yoke_layer_call *call, const struct yokei_half *half);
-yoke_status yokei_half_backward_weight(const struct yoke_layer_call *call, const struct yokei_half *half);
+yoke_status yokei_gpt2_backward_leave(const struct yoke_layer_call *call,
+                                      const struct yokei_gpt2_sublayer *sublayer, void *douter);
+yoke_status yokei_gpt2_backward_enter(const struct yoke_layer_call *call,
+                                      const struct yokei_gpt2_sublayer *sublayer);
+yoke_status yokei_gpt2_backward_weight(const struct yokei_gpt2_type *type, const yoke_layer *layer,
+                                       const struct yoke_layer_call *call);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The attention half of a Llama block: y = x + o(attention(rope(q), rope(k), v)), with q, k, v of norm(x) and
- * grouped query heads. q, k and v lie side by side in inner. One call rotates q and k in place, and they stay
- * rotated for B. B rotates their gradients back.
+ * The attention sub-layer of a Llama block: y = x + o(attention(rope(q), rope(k), v)), with q, k, v of
+ * norm(x) and grouped query heads. q, k and v lie side by side in inner. One call rotates q and k in place,
+ * and they stay rotated for B. B rotates their gradients back.
  */
 #include <math.h>
 #include "core/base/base.h"
@@ -47,11 +47,11 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place,
     *held = in[0].held;
 }
 
-static const struct yokei_llama_type half_type = { "input_layernorm", "self_attn.o_proj", 3, describe };
+static const struct yokei_llama_type sublayer_type = { "input_layernorm", "self_attn.o_proj", 3, describe };
 
 struct fields {
-    struct yokei_llama_half
-        half;             /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
+    struct yokei_llama_sublayer
+        sublayer;         /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
     int64_t D, H, Hkv;    /* channels of a head, and numbers of heads on this rank */
     int64_t first, group; /* index of its first query head, and the number of query heads per K/V head */
     void *lse;            /* stash from F to B: [B, H, T] */
@@ -62,26 +62,20 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
                     const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     const struct yoke_llama_config *c = layer->config;
-    yokei_llama_lay_out(&half_type, layer, shape, call, &f->half, bytes);
-    const struct yokei_llama_in *in = f->half.in;
+    yokei_llama_lay_out(&sublayer_type, layer, shape, call, &f->sublayer, bytes);
+    const struct yokei_llama_in *in = f->sublayer.in;
     f->D = head_dim(c);
     f->H = (in[0].used.end - in[0].used.begin) / f->D;
     f->Hkv = (in[1].used.end - in[1].used.begin) / f->D;
     f->first = in[0].used.begin / f->D;
     f->group = c->num_attention_heads / c->num_key_value_heads;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->half.rows.N * f->H,
+    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->sublayer.rows.N * f->H,
                              yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->half.rows.N * f->H * f->D,
+    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->sublayer.rows.N * f->H * f->D,
                              yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF
-
-static bool parameter(const yoke_layer *layer, const struct yoke_place *place, int index,
-                      struct yoke_parameter *out)
-{
-    return yokei_llama_parameter(&half_type, layer, place, index, out);
-}
 
 /*
  * The geometry and inputs of the attention, which both directions share. In the rows of inner, k begins at
@@ -91,18 +85,18 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, \
     .head_start = (f).first, .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)),              \
     .p = yokei_drop_p(s, (c)->attention_dropout), .key = yokei_drop_key(layer, call, "probabilities"),     \
-    .sample_start = call->pass->sample_offset, .q = (f).half.inner, .ldq = (f).half.width,                 \
-    .k = yoke_at((f).half.inner, k_), .ldk = (f).half.width, .v = yoke_at((f).half.inner, v_),             \
-    .ldv = (f).half.width, .o = (f).half.outer, .ldo = (f).half.outer_width, .lse = (f).lse
+    .sample_start = call->pass->sample_offset, .q = (f).sublayer.inner, .ldq = (f).sublayer.width,         \
+    .k = yoke_at((f).sublayer.inner, k_), .ldk = (f).sublayer.width, .v = yoke_at((f).sublayer.inner, v_), \
+    .ldv = (f).sublayer.width, .o = (f).sublayer.outer, .ldo = (f).sublayer.outer_width, .lse = (f).lse
 
 /* Rotate q and k, which lie side by side. With `inverse`, rotate their gradients back. */
 static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f,
                         void *qkv, bool inverse)
 {
     const struct yoke_llama_config *c = layer->config;
-    return YOKE_CALL(call, rope, .dtype = call->shape->dtype, .N = f->half.rows.N, .T = call->shape->T,
+    return YOKE_CALL(call, rope, .dtype = call->shape->dtype, .N = f->sublayer.rows.N, .T = call->shape->T,
                      .H = f->H + f->Hkv, .D = f->D, .pos_start = call->pass->token_offset,
-                     .theta = c->rope_theta, .inverse = inverse, .x = qkv, .ldx = f->half.width);
+                     .theta = c->rope_theta, .inverse = inverse, .x = qkv, .ldx = f->sublayer.width);
 }
 
 static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -113,10 +107,10 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     lay_out(layer, call->shape, call, &f, bytes);
     const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
                  v = k + (size_t)f.Hkv * head;
-    YOKE_TRY(yokei_llama_enter(call, &f.half));
-    YOKE_TRY(turn(layer, call, &f, f.half.inner, false));
+    YOKE_TRY(yokei_llama_enter(call, &f.sublayer));
+    YOKE_TRY(turn(layer, call, &f, f.sublayer.inner, false));
     YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f, k, v)));
-    return yokei_llama_leave(call, &f.half);
+    return yokei_llama_leave(call, &f.sublayer);
 }
 
 static yoke_status backward_input(const yoke_layer *layer, const struct yoke_layer_call *call)
@@ -127,21 +121,14 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     lay_out(layer, call->shape, call, &f, bytes);
     const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
                  v = k + (size_t)f.Hkv * head;
-    void *dqkv = f.half.dinner;
-    YOKE_TRY(yokei_llama_backward_leave(call, &f.half, f.d_o));
+    void *dqkv = f.sublayer.dinner;
+    YOKE_TRY(yokei_llama_backward_leave(call, &f.sublayer, f.d_o));
     YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f, k, v), .d_o = f.d_o,
-                       .lddo = f.half.outer_width, .dq = dqkv, .lddq = f.half.width, .dk = yoke_at(dqkv, k),
-                       .lddk = f.half.width, .dv = yoke_at(dqkv, v), .lddv = f.half.width));
+                       .lddo = f.sublayer.outer_width, .dq = dqkv, .lddq = f.sublayer.width,
+                       .dk = yoke_at(dqkv, k), .lddk = f.sublayer.width, .dv = yoke_at(dqkv, v),
+                       .lddv = f.sublayer.width));
     YOKE_TRY(turn(layer, call, &f, dqkv, true));
-    return yokei_llama_backward_enter(call, &f.half);
-}
-
-static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_layer_call *call)
-{
-    struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, call->shape, call, &f, bytes);
-    return yokei_llama_backward_weight(call, &f.half);
+    return yokei_llama_backward_enter(call, &f.sublayer);
 }
 
 static yoke_status check(const yoke_layer *layer, const struct yoke_place *place)
@@ -151,17 +138,4 @@ static yoke_status check(const yoke_layer *layer, const struct yoke_place *place
     return yokei_deal_check(layer, place, c->num_attention_heads, "heads");
 }
 
-const struct yoke_layer_type yoke_layer_llama_attention = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "attention",
-    .config_bytes = sizeof(struct yoke_llama_config),
-    .input_until = YOKE_UNTIL_B,
-    .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_W,
-    .check = check,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-};
+YOKEI_SUBLAYER(llama, attention);

@@ -124,6 +124,17 @@ yoke_status yokei_rows_sum(const struct yoke_layer_call *call, const struct yoke
                      .y = target);
 }
 
+yoke_status yokei_rows_start(const struct yoke_layer_call *call, const struct yokei_rows *r, int64_t begin,
+                             int64_t end, void *part)
+{
+    const int64_t n = (end - begin) * r->C;
+    const size_t narrow = yoke_dtype_bytes(call->shape->dtype);
+    const void *x = yoke_at(call->x, (size_t)((begin - r->own.begin) * r->C) * narrow);
+    return r->sum == call->shape->dtype
+               ? yoke_call_copy(call, part, x, (size_t)n * narrow)
+               : YOKE_CALL(call, cast, .from = call->shape->dtype, .to = r->sum, .n = n, .x = x, .y = part);
+}
+
 /* ---- dropout ---- */
 
 uint64_t yokei_drop_key(const yoke_layer *layer, const struct yoke_layer_call *call, const char *what)

@@ -92,15 +92,16 @@ yoke_status yoke_model_gpt2(const struct yoke_gpt2_config *config, yoke_model **
     int64_t C = config->n_embd;
     char name[64];
     YOKE_TRY(yoke_model_create(&model));
-    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_embedding, "embedding", 0, C, config), destroy_model);
+    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_gpt2_embedding, "embedding", 0, C, config),
+                  destroy_model);
     for (int64_t l = 0; l < config->n_layer; l++) {
         yokei_text(name, sizeof name, "h.%lld.attn", (long long)l);
-        YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_attention, name, C, C, config), destroy_model);
+        YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_gpt2_attention, name, C, C, config), destroy_model);
         yokei_text(name, sizeof name, "h.%lld.mlp", (long long)l);
-        YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_mlp, name, C, C, config), destroy_model);
+        YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_gpt2_mlp, name, C, C, config), destroy_model);
     }
-    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_norm, "ln_f", C, C, config), destroy_model);
-    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_head, "head", C, config->vocab_size, config),
+    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_gpt2_norm, "ln_f", C, C, config), destroy_model);
+    YOKE_TRY_GOTO(yoke_model_add(model, &yoke_layer_gpt2_head, "head", C, config->vocab_size, config),
                   destroy_model);
     model->before = 1;
     model->per_block = 2;

@@ -100,7 +100,7 @@ static yoke_status add_layers(yoke_model *model, const struct yoke_llama_config 
         yokei_text(name, sizeof name, "model.layers.%lld.mlp", (long long)l);
         YOKE_TRY(yoke_model_add(model, &yoke_layer_llama_mlp, name, C, C, config));
     }
-    YOKE_TRY(yoke_model_add(model, &yoke_layer_rmsnorm, "model.norm", C, C, config));
+    YOKE_TRY(yoke_model_add(model, &yoke_layer_llama_norm, "model.norm", C, C, config));
     return yoke_model_add(model, &yoke_layer_llama_head, "lm_head", C, config->vocab_size, config);
 }
 

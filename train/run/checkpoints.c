@@ -80,7 +80,7 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
 {
     const struct yokei_training *t = s->t;
     const yoke_trainer *trainer = s->trainer;
-    struct yokei_layout layout;
+    struct yokei_dealing dealing;
     struct yokei_manifest m = { .format = YOKEI_MANIFEST_FORMAT,
                                 .version = YOKEI_MANIFEST_VERSION,
                                 .step = step,
@@ -96,22 +96,22 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
                                 .replay = t->replay,
                                 .plan = t->plan };
     yokei_text(m.yoke, sizeof m.yoke, "%s", yoke_version());
-    YOKE_TRY(yokei_layout_create(s->trainer, &layout));
+    YOKE_TRY(yokei_dealing_create(s->trainer, &dealing));
     yokei_ranks_busy(&s->config, "writing a checkpoint");
     struct yokei_save what = { .dir = t->save,
                                .keep = t->keep,
                                .rank = s->rank,
-                               .items = layout.items,
-                               .n_items = layout.n_items,
+                               .items = dealing.items,
+                               .n_items = dealing.n_items,
                                .companions = &s->companions,
                                .manifest = &m,
-                               .context = &layout,
-                               .get = yokei_layout_get,
-                               .agree = yokei_layout_agree };
+                               .context = &dealing,
+                               .get = yokei_dealing_get,
+                               .agree = yokei_dealing_agree };
     yoke_status status = yokei_checkpoint_save(&what);
     memset(&m.plan, 0, sizeof m.plan); /* the run owns it */
     yokei_manifest_free(&m);
-    yokei_layout_free(&layout);
+    yokei_dealing_free(&dealing);
     return status;
 }
 

@@ -34,9 +34,9 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     for (int r = 0; r < n_ranks; r++)
         yokei_text(s->ranks[r].device, sizeof s->ranks[r].device, "%s",
                    yoke_device_info(device_of(w, r))->spec);
-    const yoke_status balanced = yokei_run_balance_planned(s);
+    const yoke_status divided = yokei_run_divide_planned(s);
     w->f->widths = s->widths; /* the forecast frees it, also after an error */
-    YOKE_TRY(balanced);
+    YOKE_TRY(divided);
     for (int r = 0; r < n_ranks; r++)
         if (!s->shares[r])
             return yoke_fail(
@@ -149,15 +149,15 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
                                     .recompute = recomputes };
     struct yokei_schedule schedule = { 0, NULL }, users = { 0, NULL };
     struct yokei_costs costs = { 0 };
-    struct yokei_timeline timeline = { 0 };
+    struct yokei_simulated simulated = { 0 };
     if (m->pipeline == 1) return YOKE_OK;
     /* the planner has refused unknown names */
     while (!w->config.schedule && strcmp(yokei_pipeline_names[shape.kind], w->f->schedule)) shape.kind++;
     yoke_status status = schedule_of(w, &shape, &users, &schedule);
     if (!status) status = yokei_costs_equal(m->pipeline, m->chunks, x->F, x->B, x->W, x->hop, &costs);
-    if (!status) status = yokei_simulate(&schedule, &costs, &timeline);
-    if (!status) w->f->bubble = timeline.bubble;
-    yokei_timeline_free(&timeline);
+    if (!status) status = yokei_simulate(&schedule, &costs, &simulated);
+    if (!status) w->f->bubble = simulated.bubble;
+    yokei_simulated_free(&simulated);
     yokei_costs_free(&costs);
     yokei_schedule_free(users.rank ? &users : &schedule);
     return status;

@@ -99,7 +99,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL,
                                "read different data: give all hosts the same files"));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
-    YOKE_TRY(yokei_run_balance(s));
+    YOKE_TRY(yokei_run_divide(s));
     if (s->rank < 0) return YOKE_OK;
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
@@ -120,7 +120,7 @@ static yoke_status set_up(struct yokei_run_state *s)
         YOKE_TRY(yokei_weights_load(s->trainer, yokei_plan_model(&t->plan), t->init));
     if (s->n_ranks > 1) YOKE_TRY(yokei_weights_compare(s->trainer));
     YOKE_TRY(yokei_run_check_save(s));
-    YOKE_TRY(yokei_run_begin_trace(s));
+    YOKE_TRY(yokei_run_begin_timeline(s));
     YOKE_TRY(yokei_run_find_companions(s));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
@@ -169,7 +169,7 @@ static yoke_status preempted(const struct yokei_run_state *s, int64_t step)
 }
 
 /*
- * Count a step for the balance that is reported at the end. All steps count except the first; if there is
+ * Count a step for the times that are reported at the end. All steps count except the first; if there is
  * only one step, it counts.
  */
 static void count_step(struct yokei_run_state *s, const struct yoke_step_result *step, bool is_second)
@@ -194,7 +194,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     bool stop = false;
     YOKE_TRY(read_batch(s));
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
-    if (s->tracer) yokei_tracer_before(s->tracer, n);
+    if (s->collector) yokei_collector_before(s->collector, n);
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets,
                                    s->seconds_before + yokei_seconds_since(s->begun_ns), &step));
     if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
@@ -205,7 +205,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     double rate = yokei_rate(p, n, permille);
     YOKE_TRY(note_progress(s, n, permille));
     YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
-    if (s->tracer) YOKE_TRY(yokei_tracer_behind(s->tracer, n));
+    if (s->collector) YOKE_TRY(yokei_collector_behind(s->collector, n));
     count_step(s, &step, n == s->first_step + 2);
     *over_out = is_over(p, t->replay, n, permille);
     for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
@@ -221,7 +221,7 @@ static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_t
     stop = stop && !*over_out;
     if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock)))
         YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
-    YOKE_TRY(yokei_run_trace(s, stop || *over_out));
+    YOKE_TRY(yokei_run_timeline(s, stop || *over_out));
     return stop ? preempted(s, n) : YOKE_OK;
 }
 
@@ -236,7 +236,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     result->seconds = yokei_seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
     if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
-    yokei_run_note_balance(s);
+    yokei_run_note_times(s);
     return write_plan(s);
 }
 
@@ -254,9 +254,9 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
     struct yokei_metrics *metrics = s->metrics;
     s->metrics = NULL;
     YOKE_TRY(yokei_metrics_close(metrics));
-    if (!s->tracer) return YOKE_OK;
-    if (yokei_tracer_summary(s->tracer)) result->trace = *yokei_tracer_summary(s->tracer);
-    return yokei_tracer_status(s->tracer);
+    if (!s->collector) return YOKE_OK;
+    if (yokei_collector_summary(s->collector)) result->timeline = *yokei_collector_summary(s->collector);
+    return yokei_collector_status(s->collector);
 }
 
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
@@ -266,7 +266,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     };
     struct yokei_run_state s = { .t = t };
     yoke_status status = run(&s, &result);
-    yokei_tracer_free(s.tracer);
+    yokei_collector_free(s.collector);
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;
     if (s.trainer) yokei_trainer_revoke(s.trainer, status);

@@ -38,11 +38,11 @@ struct yokei_training {
     bool tokens_are_llmc;
     /* tokenizer.json of the text or of the tokens, or its folder; NULL: each byte of the text is a token */
     const char *tokenizer;
-    double validation_share;           /* the part of the tokens that is for validation; 0: default */
-    int64_t validation_tokens;         /* the most tokens that a validation evaluates */
-    int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
-    int64_t micro_batch;               /* 0: the rank's whole share */
-    uint64_t memory_limit;             /* bytes; 0: the free memory of the device */
+    double validation_share;   /* the part of the tokens that is for validation; 0: default */
+    int64_t validation_tokens; /* the most tokens that a validation evaluates */
+    int64_t evaluate_every;    /* steps between evaluations; 0: only at the end */
+    int64_t micro_batch;       /* 0: the rank's whole share; with pipeline stages the share / (4 stages) */
+    uint64_t memory_limit;     /* bytes; 0: the free memory of the device */
     const char *init, *dump_gradients; /* NULL: not wanted */
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */
@@ -59,8 +59,8 @@ struct yokei_training {
     enum yokei_peak peak;
     double peak_flops;         /* operations per second of each device, for YOKEI_PEAK_GIVEN */
     enum yoke_overlap overlap; /* as struct yoke_trainer_config has it */
-    const char *trace;         /* file for a trace of some steps; NULL: none */
-    int64_t trace_steps;
+    const char *timeline;      /* file for a timeline of some steps; NULL: none */
+    int64_t timeline_steps;
     const char *run_dir; /* folder for plan.json and metrics.jsonl; NULL: they are not written */
     const char *prompt;
     int64_t sample_tokens; /* 0: no sample */
@@ -96,7 +96,7 @@ struct yokei_training_result {
     int64_t n_words;
     struct yoke_memory_report
         memory; /* this rank's memory; training.plan.memory has the memory of all ranks */
-    struct yokei_trace_summary trace; /* on rank 0; n_steps 0: no trace */
+    struct yokei_timeline_summary timeline; /* on rank 0; n_steps 0: no timeline */
 };
 
 /**
@@ -110,13 +110,13 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
 /* ---- shared by the files of a run ---- */
 
 /**
- * All ranks of the job, in the order in which they are placed on the mesh. Arrays are [n_ranks]. place.c
- * fills it.
+ * All ranks of the job, in the order in which they are placed on the mesh. Arrays are [n_ranks].
+ * place_ranks.c fills it.
  */
 struct yokei_run_job {
     yoke_comm *comm, *control; /* communicators of all ranks in that order: the ones in struct yokei_training,
                                   or `ordered` */
-    /* created by place.c; `ordered` has all ranks, `working` the ranks that are not left out; NULL: not
+    /* created by place_ranks.c; `ordered` has all ranks, `working` the ranks that are not left out; NULL: not
      * needed */
     yoke_comm *ordered[2], *working[2];
     yoke_comm *end; /* communicator of all ranks, on which they meet at the end if some ranks are left out */
@@ -161,10 +161,10 @@ struct yokei_run_state {
     double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
     double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the
                               model in a step */
-    struct yokei_tracer *tracer; /* NULL: no trace */
+    struct yokei_collector *collector; /* NULL: no timeline */
     bool chose_shares;
-    double *compute_sum,
-        step_sum; /* seconds of the steps that count for the balance: for each rank, and for the whole step */
+    double *compute_sum, step_sum; /* seconds of the steps that count for the times in the plan: for each
+                                      rank, and for the whole step */
     int64_t n_counted;
 };
 
@@ -183,7 +183,7 @@ void yokei_run_note(const struct yokei_run_state *s, const char *format, ...) YO
 /** Tell the user that something that takes long begins now; "": nothing is running. */
 void yokei_run_busy(const struct yokei_run_state *s, const char *text);
 
-/* place.c */
+/* place_ranks.c */
 /** At first all ranks work, in the job's order. */
 void yokei_run_begin_ranks(struct yokei_run_state *s);
 /** Lay the mesh over the ranks in the job's order. YOKE_ECONFIG. Local. */
@@ -205,10 +205,10 @@ yoke_status yokei_run_leave_out(struct yokei_run_state *s, bool *any_out);
  * failure as in any other wait. Collective.
  */
 yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine);
-/** Destroy the communicators that place.c created. Collective. */
+/** Destroy the communicators that place_ranks.c created. Collective. */
 void yokei_run_end_ranks(struct yokei_run_state *s);
 
-/* measure.c */
+/* measure_devices.c */
 /**
  * The time that one rank's device needs for the model's own layers at the run's micro-batch, while all ranks
  * measure at the same time. A rank that holds a part of each layer's tensors measures that part.
@@ -235,19 +235,19 @@ yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *
  * Write into the plan how long each rank computed in a step of the run, and how long a step took. Both are
  * means over all steps except the first.
  */
-void yokei_run_note_balance(struct yokei_run_state *s);
+void yokei_run_note_times(struct yokei_run_state *s);
 
-/* balance.c */
+/* divide_work.c */
 /**
  * Place the ranks, choose what t->plan leaves open, write the choice into the plan, and leave out the ranks
  * that get no sequences. Collective.
  */
-yoke_status yokei_run_balance(struct yokei_run_state *s);
+yoke_status yokei_run_divide(struct yokei_run_state *s);
 /**
  * The same without other ranks and without measurements. s->ranks [n_ranks] has the names of the devices.
  * Shares are those of the plan, or equal.
  */
-yoke_status yokei_run_balance_planned(struct yokei_run_state *s);
+yoke_status yokei_run_divide_planned(struct yokei_run_state *s);
 struct yoke_trainer_config yokei_run_trainer_config(const struct yokei_run_state *s);
 
 /* optimizer_shards.c */
@@ -259,7 +259,7 @@ yoke_status yokei_run_write_zero(struct yokei_plan *plan, const int64_t *shares,
 /** Write the trainer's shares of optimizer states into the plan in the same way, and tell the user. */
 yoke_status yokei_run_note_zero(struct yokei_run_state *s);
 
-/* rate.c */
+/* learning_rate.c */
 /**
  * How many thousandths of the run are over before `step` (counted from 1). `seconds` is rank 0's clock, for a
  * time budget.
@@ -296,7 +296,7 @@ bool yokei_run_save_is_due(const struct yokei_run_state *s, int64_t step, double
  */
 yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock, bool must);
 
-/* corpus.c */
+/* encode_text.c */
 /** Open the run's tokens (from a token file or a text), and its tokenizer if it has one. */
 yoke_status yokei_run_open_tokens(struct yokei_run_state *s, const struct yokei_tokens_config *config);
 /**
@@ -312,19 +312,19 @@ yoke_status yokei_run_validate(struct yokei_run_state *s, double *loss_out, int6
 /** Compute the baseline loss and the sample on rank 0, and write the requested files. */
 yoke_status yokei_run_finish(struct yokei_run_state *s, struct yokei_training_result *result);
 
-/* telemetry.c */
+/* peaks_and_timeline.c */
 /**
  * Measure every rank's peak speed and its work per step. With queued streams, measure also which parts a step
  * has. This function trains, so weights must be drawn after it. Collective.
  */
 yoke_status yokei_run_look(struct yokei_run_state *s);
-/** Create the tracer if a trace is wanted. Call it when the first step is known. */
-yoke_status yokei_run_begin_trace(struct yokei_run_state *s);
+/** Create the collector if a timeline is wanted. Call it when the first step is known. */
+yoke_status yokei_run_begin_timeline(struct yokei_run_state *s);
 /**
- * Collect and write the trace when all its steps are recorded. At the end of the run, write the steps that
+ * Collect and write the timeline when all its steps are recorded. At the end of the run, write the steps that
  * there are. Collective.
  */
-yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end);
+yoke_status yokei_run_timeline(struct yokei_run_state *s, bool is_end);
 
 /* report.c */
 /** Write each rank's memory into the plan, and show it to the user as a table. */

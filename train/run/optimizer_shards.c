@@ -5,16 +5,9 @@
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
-static bool are_equal(const int64_t *shares, int n)
-{
-    for (int d = 1; d < n; d++)
-        if (shares[d] != shares[0]) return false;
-    return true;
-}
-
 yoke_status yokei_run_write_zero(struct yokei_plan *p, const int64_t *shares, int n)
 {
-    const bool equal = are_equal(shares, n);
+    const bool equal = yokei_all_equal(shares, n);
     size_t at = 0;
     p->zero_shares[0] = 0;
     for (int d = 0; d < n && at < sizeof p->zero_shares; d++) {
@@ -42,7 +35,7 @@ yoke_status yokei_run_note_zero(struct yokei_run_state *s)
         yokei_run_note(s, "--zero 1: there is one replica, so nothing is divided");
     if (!p->zero || s->mesh.data == 1) return YOKE_OK;
     YOKE_TRY(yokei_run_write_zero(p, shares, s->mesh.data));
-    if (!s->zero_shares && !are_equal(shares, s->mesh.data))
+    if (!s->zero_shares && !yokei_all_equal(shares, s->mesh.data))
         yokei_run_note(s, "optimizer states are divided %s, by the memory that is free beside the rest",
                        p->zero_shares);
     return YOKE_OK;

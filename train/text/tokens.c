@@ -239,7 +239,6 @@ void yokei_tokens_close(struct yokei_tokens *tokens)
 
 const char *yokei_tokens_path(const struct yokei_tokens *tokens) { return tokens->path; }
 bool yokei_tokens_are_bytes(const struct yokei_tokens *tokens) { return tokens->are_bytes; }
-int64_t yokei_tokens_vocab(const struct yokei_tokens *tokens) { return tokens->vocab; }
 
 int64_t yokei_tokens_count(const struct yokei_tokens *tokens, enum yokei_tokens_part part)
 {

@@ -60,7 +60,6 @@ void yokei_tokens_close(struct yokei_tokens *tokens);
 const char *yokei_tokens_path(const struct yokei_tokens *tokens);
 /** Whether a token is a byte of text. Then losses are nats per byte, and samples can be written unchanged. */
 bool yokei_tokens_are_bytes(const struct yokei_tokens *tokens);
-int64_t yokei_tokens_vocab(const struct yokei_tokens *tokens);
 /** Number of tokens of a part. */
 int64_t yokei_tokens_count(const struct yokei_tokens *tokens, enum yokei_tokens_part part);
 /**

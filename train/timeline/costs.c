@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compare a trace with the simulator. The instructions of each stage of each replica are combined into the
+ * Compare a timeline with the simulator. The instructions of each stage of each replica are combined into the
  * actions of a schedule. The median times of the instructions become the costs of the actions. The schedule
  * is simulated with these costs. Then each instruction gets its part of its action's time.
  */
@@ -16,7 +16,7 @@ enum { NO_ACTION = -1 };
 
 /* A line of the schedule: stage s of replica d, as recorded by its first tensor rank. */
 struct line {
-    const struct yokei_trace_rank *rank;
+    const struct yokei_timeline_rank *rank;
     int *action;    /* [n] the action of each instruction in the line's list, or NO_ACTION */
     int *run;       /* [n] for a pass, the first instruction of its run of layers; for other instructions, the
                        instruction itself */
@@ -24,8 +24,8 @@ struct line {
 };
 
 struct work {
-    const struct yokei_trace *trace;
-    struct yokei_trace_simulation *out;
+    const struct yokei_timeline *timeline;
+    struct yokei_timeline_simulation *out;
     struct line *line;
     int n_lines, n_stages, n_replicas, n_chunks;
     double *samples; /* memory for computing a median */
@@ -47,7 +47,7 @@ static double median(struct work *w)
     return yokei_median(w->samples, n);
 }
 
-static const struct yokei_trace_span *at(const struct work *w, int line, int step, int n)
+static const struct yokei_timeline_span *at(const struct work *w, int line, int step, int n)
 {
     return &w->line[line].rank->span[(size_t)step * (size_t)w->line[line].rank->n + (size_t)n];
 }
@@ -57,7 +57,7 @@ static bool is_pass(int kind)
     return kind == YOKEI_FORWARD || kind == YOKEI_BACKWARD_INPUT || kind == YOKEI_BACKWARD_WEIGHT;
 }
 
-static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
+static enum yokei_action_kind action_of(const struct yokei_timeline_instruction *i)
 {
     switch (i->kind) {
     case YOKEI_FORWARD: return i->recomputes ? YOKEI_ACTION_R : YOKEI_ACTION_F;
@@ -82,7 +82,7 @@ static enum yokei_action_kind action_of(const struct yokei_trace_instruction *i)
 
 /* ---- instructions to actions ---- */
 
-static bool is_forward(const struct yokei_trace_instruction *i)
+static bool is_forward(const struct yokei_timeline_instruction *i)
 {
     return i->kind == YOKEI_FORWARD && !i->recomputes;
 }
@@ -91,14 +91,15 @@ static bool is_forward(const struct yokei_trace_instruction *i)
  * Whether two passes may belong to one run of a chunk's layers. A run is either forward, or backward with R,
  * B and W in any order.
  */
-static bool belong_together(const struct yokei_trace_instruction *a, const struct yokei_trace_instruction *b)
+static bool belong_together(const struct yokei_timeline_instruction *a,
+                            const struct yokei_timeline_instruction *b)
 {
     return is_forward(a) == is_forward(b) && a->micro_batch == b->micro_batch && a->chunk == b->chunk;
 }
 
 static yoke_status append(struct work *w, int line, int n, int *index_out)
 {
-    const struct yokei_trace_instruction *i = &w->line[line].rank->list[n];
+    const struct yokei_timeline_instruction *i = &w->line[line].rank->list[n];
     const enum yokei_action_kind kind = action_of(i);
     const int index = kind == YOKEI_ACTION_REDUCE          ? i->bucket
                       : yokei_action_has_micro_batch(kind) ? i->micro_batch
@@ -116,7 +117,7 @@ static yoke_status append(struct work *w, int line, int n, int *index_out)
  */
 static yoke_status append_run(struct work *w, int line, int from, int *end_out)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     int *action = w->line[line].action, of[YOKEI_N_ACTIONS], end = from;
     for (int k = 0; k < YOKEI_N_ACTIONS; k++) of[k] = NO_ACTION;
     while (end < r->n
@@ -144,7 +145,7 @@ static yoke_status append_run(struct work *w, int line, int from, int *end_out)
 
 static yoke_status append_line(struct work *w, int line)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     int step = NO_ACTION;
     YOKE_TRY(yokei_schedule_add_line(&w->out->schedule));
     for (int n = 0; n < r->n;) {
@@ -182,7 +183,7 @@ static void cost_of_passes(struct work *w, int line)
         double of[YOKEI_ACTION_R + 1];
         for (int kind = 0; kind <= YOKEI_ACTION_R; kind++) {
             for (int i = 0; i < list->n; i++)
-                for (int step = 0; step < w->trace->n_steps && (int)list->action[i].kind == kind
+                for (int step = 0; step < w->timeline->n_steps && (int)list->action[i].kind == kind
                                    && list->action[i].chunk == chunk;
                      step++)
                     add(w, took(w, line, step, i));
@@ -194,7 +195,7 @@ static void cost_of_passes(struct work *w, int line)
     }
 }
 
-static int find(const struct yokei_trace_rank *r, int kind, int bucket, int from)
+static int find(const struct yokei_timeline_rank *r, int kind, int bucket, int from)
 {
     while (from < r->n
            && !(r->list[from].kind == kind
@@ -205,9 +206,9 @@ static int find(const struct yokei_trace_rank *r, int kind, int bucket, int from
 
 static double own_median(struct work *w, int line, int kind)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     const int n = find(r, kind, -1, 0);
-    for (int step = 0; step < w->trace->n_steps && n < r->n; step++)
+    for (int step = 0; step < w->timeline->n_steps && n < r->n; step++)
         add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
     return median(w);
 }
@@ -218,12 +219,12 @@ static double own_median(struct work *w, int line, int kind)
  */
 static void cost_of_step(struct work *w, int line)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     const int agree = find(r, YOKEI_AGREE, -1, 0);
     struct yokei_step_costs *once = &w->out->costs.once[line];
     once->begin = own_median(w, line, YOKEI_ZERO);
     once->norms = own_median(w, line, YOKEI_NORMS) + own_median(w, line, YOKEI_REPLICATED);
-    for (int step = 0; step < w->trace->n_steps && agree < r->n; step++) {
+    for (int step = 0; step < w->timeline->n_steps && agree < r->n; step++) {
         double end = NAN;
         for (int n = agree + 1; n < r->n; n++)
             if (action_of(&r->list[n]) == YOKEI_ACTION_STEP) end = fmax(end, at(w, line, step, n)->end);
@@ -240,7 +241,7 @@ static double meeting(const struct work *w, int step, int first, int by, int end
 {
     double begin = -INFINITY, over = -INFINITY;
     for (int line = first; line < end; line += by) {
-        const struct yokei_trace_rank *r = w->line[line].rank;
+        const struct yokei_timeline_rank *r = w->line[line].rank;
         const int n = find(r, kind, bucket, 0);
         if (n == r->n || isnan(at(w, line, step, n)->begin)) continue;
         double own = at(w, line, step, n)->begin;
@@ -260,11 +261,11 @@ static double meeting(const struct work *w, int step, int first, int by, int end
  */
 static double early(struct work *w, int line, int n)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     int from = n;
     while (from > 0 && r->list[from].kind == YOKEI_REDUCE) from--;
     if (!is_pass(r->list[from].kind)) return 0;
-    for (int step = 0; step < w->trace->n_steps; step++) {
+    for (int step = 0; step < w->timeline->n_steps; step++) {
         double seconds = 0;
         for (int k = n; k < r->n
                         && (r->list[k].kind == YOKEI_REDUCE
@@ -278,23 +279,23 @@ static double early(struct work *w, int line, int n)
 
 static void cost_of_sums(struct work *w, int line)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     for (int n = find(r, YOKEI_REDUCE, -1, 0); n < r->n; n = find(r, YOKEI_REDUCE, -1, n + 1)) {
         const int bucket = r->list[n].bucket;
         struct yokei_sum_costs *sum = &w->out->costs.sum[line * w->out->costs.n_sums + bucket];
-        for (int step = 0; step < w->trace->n_steps; step++)
+        for (int step = 0; step < w->timeline->n_steps; step++)
             add(w, meeting(w, step, line % w->n_stages, w->n_stages, w->n_lines, YOKEI_REDUCE, bucket));
         sum->seconds = median(w);
         sum->early = early(w, line, n);
         /* If a sum has ended when its call returns, the call blocked the caller. */
-        for (int step = 0; step < w->trace->n_steps; step++)
+        for (int step = 0; step < w->timeline->n_steps; step++)
             w->out->costs.sums_block |= at(w, line, step, n)->end <= at(w, line, step, n)->returned;
     }
 }
 
 static void cost_of_meetings(struct work *w)
 {
-    const struct yokei_trace *t = w->trace;
+    const struct yokei_timeline *t = w->timeline;
     for (int step = 0; step < t->n_steps; step++) add(w, meeting(w, step, 0, 1, w->n_lines, YOKEI_AGREE, -1));
     w->out->costs.agree = median(w);
     for (int step = 0; step < t->n_steps; step++)
@@ -309,8 +310,8 @@ static void cost_of_meetings(struct work *w)
  */
 static void add_messages(struct work *w, int from, int to, int send, int receive)
 {
-    const struct yokei_trace_rank *a = w->line[from].rank, *b = w->line[to].rank;
-    for (int step = 0; step < w->trace->n_steps; step++) {
+    const struct yokei_timeline_rank *a = w->line[from].rank, *b = w->line[to].rank;
+    for (int step = 0; step < w->timeline->n_steps; step++) {
         double before = -INFINITY;
         for (int i = find(a, send, -1, 0), j = find(b, receive, -1, 0); i < a->n && j < b->n;
              i = find(a, send, -1, i + 1), j = find(b, receive, -1, j + 1)) {
@@ -347,7 +348,7 @@ static yoke_status make_costs(struct work *w)
     c->sum = calloc(lines * (size_t)c->n_sums + 1, sizeof *c->sum);
     c->once = calloc(lines, sizeof *c->once);
     if (!c->chunk || !c->hop || !c->sum || !c->once)
-        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for the costs of %d stages", w->n_lines);
+        return yoke_fail(YOKE_ENOMEM, "timeline: no host memory for the costs of %d stages", w->n_lines);
     for (int line = 0; line < w->n_lines; line++) {
         cost_of_passes(w, line);
         cost_of_step(w, line);
@@ -363,7 +364,7 @@ static yoke_status make_costs(struct work *w)
 static void make_medians(struct work *w, int line)
 {
     for (int n = 0; n < w->line[line].rank->n; n++) {
-        for (int step = 0; step < w->trace->n_steps; step++)
+        for (int step = 0; step < w->timeline->n_steps; step++)
             add(w, at(w, line, step, n)->end - at(w, line, step, n)->begin);
         w->line[line].median[n] = median(w);
     }
@@ -376,7 +377,7 @@ static void make_medians(struct work *w, int line)
 static void spread_pass(struct work *w, int line, int n)
 {
     const struct line *l = &w->line[line];
-    const struct yokei_span *of = w->out->timeline.stage[line].span;
+    const struct yokei_span *of = w->out->simulated.stage[line].span;
     double begin = INFINITY, end = -INFINITY, before = 0, all = 0;
     for (int k = 0; k < l->rank->n; k++) {
         if (l->run[k] != l->run[n] || l->action[k] == NO_ACTION) continue;
@@ -386,7 +387,7 @@ static void spread_pass(struct work *w, int line, int n)
         all += l->median[k];
     }
     const double scale = all > 0 ? (end - begin) / all : 0;
-    struct yokei_trace_span *out = &w->out->span[line][n];
+    struct yokei_timeline_span *out = &w->out->span[line][n];
     out->posted = out->begin = begin + before * scale;
     out->returned = out->end = out->begin + l->median[n] * scale;
 }
@@ -398,7 +399,7 @@ static void spread_pass(struct work *w, int line, int n)
 static void spread_step(struct work *w, int line, int n)
 {
     const struct line *l = &w->line[line];
-    const struct yokei_span *span = &w->out->timeline.stage[line].span[l->action[n]];
+    const struct yokei_span *span = &w->out->simulated.stage[line].span[l->action[n]];
     double before = 0, all = 0;
     for (int k = 0; k < w->line[line].rank->n; k++) {
         if (l->action[k] != l->action[n]) continue;
@@ -407,7 +408,7 @@ static void spread_step(struct work *w, int line, int n)
     }
     const double scale = all > 0 ? (span->end - span->start) / all : 0, begin = span->start + before * scale,
                  end = begin + l->median[n] * scale;
-    w->out->span[line][n] = (struct yokei_trace_span){ begin, begin, end, end };
+    w->out->span[line][n] = (struct yokei_timeline_span){ begin, begin, end, end };
 }
 
 /*
@@ -416,24 +417,24 @@ static void spread_step(struct work *w, int line, int n)
  */
 static void spread(struct work *w, int line)
 {
-    const struct yokei_trace_rank *r = w->line[line].rank;
+    const struct yokei_timeline_rank *r = w->line[line].rank;
     const struct line *l = &w->line[line];
     const double begin = w->out->costs.once[line].begin;
     double latest = begin;
     for (int n = 0; n < r->n; n++) {
-        struct yokei_trace_span *out = &w->out->span[line][n];
+        struct yokei_timeline_span *out = &w->out->span[line][n];
         if (is_pass(r->list[n].kind)) {
             spread_pass(w, line, n);
         } else if (action_of(&r->list[n]) == YOKEI_ACTION_STEP) {
             spread_step(w, line, n);
         } else if (l->action[n] != NO_ACTION) {
-            const struct yokei_span *span = &w->out->timeline.stage[line].span[l->action[n]];
-            *out = (struct yokei_trace_span){ span->start, span->start, span->end, span->end };
+            const struct yokei_span *span = &w->out->simulated.stage[line].span[l->action[n]];
+            *out = (struct yokei_timeline_span){ span->start, span->start, span->end, span->end };
         } else {
             *out = r->list[n].kind == YOKEI_ZERO
-                       ? (struct yokei_trace_span){ 0, 0, begin, begin }
-                       : (struct yokei_trace_span){ latest, latest, latest + l->median[n],
-                                                    latest + l->median[n] };
+                       ? (struct yokei_timeline_span){ 0, 0, begin, begin }
+                       : (struct yokei_timeline_span){ latest, latest, latest + l->median[n],
+                                                       latest + l->median[n] };
         }
         latest = fmax(latest, out->end);
     }
@@ -448,10 +449,10 @@ static void measured_step(const struct work *w, int step, double *seconds_out, d
 {
     double begin = INFINITY, end = -INFINITY, longest = 0, useful = 0;
     for (int line = 0; line < w->n_lines; line++) {
-        const struct yokei_trace_rank *r = w->line[line].rank;
+        const struct yokei_timeline_rank *r = w->line[line].rank;
         double first = INFINITY, last = -INFINITY;
         for (int n = 0; n < r->n; n++) {
-            const struct yokei_trace_span *s = at(w, line, step, n);
+            const struct yokei_timeline_span *s = at(w, line, step, n);
             if (isnan(s->posted)) continue;
             begin = fmin(begin, s->posted);
             end = fmax(end, s->end);
@@ -468,10 +469,10 @@ static void measured_step(const struct work *w, int step, double *seconds_out, d
 }
 
 /* Add up the computation and the communication of the busiest line. */
-static void add_up(struct work *w, struct yokei_trace_summary *out)
+static void add_up(struct work *w, struct yokei_timeline_summary *out)
 {
     for (int line = 0; line < w->n_lines; line++) {
-        const struct yokei_trace_rank *r = w->line[line].rank;
+        const struct yokei_timeline_rank *r = w->line[line].rank;
         const struct yokei_costs *c = &w->out->costs;
         double compute = c->once[line].begin + c->once[line].norms + c->once[line].step,
                communication = c->agree;
@@ -495,23 +496,23 @@ static void add_up(struct work *w, struct yokei_trace_summary *out)
 
 static void summarise(struct work *w)
 {
-    struct yokei_trace_summary *out = &w->out->summary;
+    struct yokei_timeline_summary *out = &w->out->summary;
     double seconds, bubble;
-    out->n_steps = w->trace->n_steps;
-    for (int step = 0; step < w->trace->n_steps; step++) {
+    out->n_steps = w->timeline->n_steps;
+    for (int step = 0; step < w->timeline->n_steps; step++) {
         measured_step(w, step, &seconds, &bubble);
         add(w, seconds);
     }
     out->measured = median(w);
-    for (int step = 0; step < w->trace->n_steps; step++) {
+    for (int step = 0; step < w->timeline->n_steps; step++) {
         measured_step(w, step, &seconds, &bubble);
         add(w, bubble);
     }
     out->bubble_measured = median(w);
-    out->simulated = w->out->timeline.total;
-    out->bubble_simulated = w->out->timeline.bubble;
-    for (int r = 0; r < w->trace->n_ranks; r++)
-        out->clock_error = fmax(out->clock_error, w->trace->rank[r].clock_error);
+    out->simulated = w->out->simulated.total;
+    out->bubble_simulated = w->out->simulated.bubble;
+    for (int r = 0; r < w->timeline->n_ranks; r++)
+        out->clock_error = fmax(out->clock_error, w->timeline->rank[r].clock_error);
     add_up(w, out);
 }
 
@@ -519,14 +520,14 @@ static void summarise(struct work *w)
 
 static yoke_status begin(struct work *w)
 {
-    const struct yokei_trace *t = w->trace;
+    const struct yokei_timeline *t = w->timeline;
     size_t most = 1;
     w->n_stages = t->mesh.pipeline, w->n_replicas = t->mesh.data, w->n_chunks = t->mesh.chunks;
     w->n_lines = w->n_stages * w->n_replicas;
     w->line = calloc((size_t)w->n_lines, sizeof *w->line);
     w->out->span = calloc((size_t)w->n_lines, sizeof *w->out->span);
     if (!w->line || !w->out->span)
-        return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d stages", w->n_lines);
+        return yoke_fail(YOKE_ENOMEM, "timeline: no host memory for %d stages", w->n_lines);
     w->out->n_lines = w->n_lines;
     for (int line = 0; line < w->n_lines; line++) {
         struct line *l = &w->line[line];
@@ -537,24 +538,24 @@ static yoke_status begin(struct work *w)
         l->median = calloc(n, sizeof *l->median);
         w->out->span[line] = calloc(n, sizeof *w->out->span[line]);
         if (!l->action || !l->run || !l->median || !w->out->span[line])
-            return yoke_fail(YOKE_ENOMEM, "trace: no host memory for %d instructions", l->rank->n);
+            return yoke_fail(YOKE_ENOMEM, "timeline: no host memory for %d instructions", l->rank->n);
         for (int i = 0; i < l->rank->n; i++) l->action[i] = NO_ACTION, l->run[i] = i;
         most += 2 * n * (size_t)t->n_steps;
     }
     w->samples = malloc(most * sizeof *w->samples);
-    return w->samples ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "trace: no host memory for %zu times", most);
+    return w->samples ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "timeline: no host memory for %zu times", most);
 }
 
-yoke_status yokei_trace_simulate(const struct yokei_trace *trace,
-                                 struct yokei_trace_simulation *simulation_out)
+yoke_status yokei_timeline_simulate(const struct yokei_timeline *timeline,
+                                    struct yokei_timeline_simulation *simulation_out)
 {
-    struct yokei_trace_simulation out = { 0 };
-    struct work w = { .trace = trace, .out = &out };
+    struct yokei_timeline_simulation out = { 0 };
+    struct work w = { .timeline = timeline, .out = &out };
     yoke_status status = begin(&w);
     for (int line = 0; line < w.n_lines && !status; line++) status = append_line(&w, line);
     for (int line = 0; line < w.n_lines && !status; line++) make_medians(&w, line);
     if (!status) status = make_costs(&w);
-    if (!status) status = yokei_simulate(&out.schedule, &out.costs, &out.timeline);
+    if (!status) status = yokei_simulate(&out.schedule, &out.costs, &out.simulated);
     for (int line = 0; line < w.n_lines && !status; line++) spread(&w, line);
     if (!status) summarise(&w);
     for (int line = 0; line < w.n_lines && w.line; line++) {
@@ -565,17 +566,17 @@ yoke_status yokei_trace_simulate(const struct yokei_trace *trace,
     free(w.line);
     free(w.samples);
     if (status)
-        yokei_trace_simulation_free(&out);
+        yokei_timeline_simulation_free(&out);
     else
         *simulation_out = out;
     return status;
 }
 
-void yokei_trace_simulation_free(struct yokei_trace_simulation *s)
+void yokei_timeline_simulation_free(struct yokei_timeline_simulation *s)
 {
     yokei_schedule_free(&s->schedule);
     yokei_costs_free(&s->costs);
-    yokei_timeline_free(&s->timeline);
+    yokei_simulated_free(&s->simulated);
     for (int line = 0; line < s->n_lines && s->span; line++) free(s->span[line]);
     free(s->span);
     memset(s, 0, sizeof *s);

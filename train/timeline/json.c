@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Write a trace in the trace-event format of chrome://tracing and Perfetto. It has one process per rank and
- * one track per stream, then the same for the simulated step. Times are in microseconds since the start of
- * the first traced step.
+ * Write a timeline in the trace-event format of chrome://tracing and Perfetto. It has one process per rank
+ * and one track per stream, then the same for the simulated step. Times are in microseconds since the start
+ * of the first collected step.
  */
 #include <jansson.h>
 #include <math.h>
@@ -16,8 +16,8 @@ static const char *const track_names[YOKEI_N_STREAMS] = { "computation",        
                                                           "sends of gradients",   "receives of gradients" };
 
 struct writer {
-    const struct yokei_trace *trace;
-    const struct yokei_trace_simulation *simulation;
+    const struct yokei_timeline *timeline;
+    const struct yokei_timeline_simulation *simulation;
     FILE *to;
     double origin; /* the second that is written as 0 */
     /* end of the last event on each track of the current process; events on a track do not overlap */
@@ -55,9 +55,9 @@ static void name_process(struct writer *w, int process, int order, const char *n
                 process, s + 1, track_names[s]);
 }
 
-static const char *layer_of(const struct writer *w, const struct yokei_trace_instruction *i)
+static const char *layer_of(const struct writer *w, const struct yokei_timeline_instruction *i)
 {
-    return i->layer >= 0 ? w->trace->layers[i->layer]->name : "";
+    return i->layer >= 0 ? w->timeline->layers[i->layer]->name : "";
 }
 
 static bool has_micro_batch(int kind)
@@ -67,7 +67,7 @@ static bool has_micro_batch(int kind)
 }
 
 /* "F h.0.mlp mb 3", "R ..." where it recomputes, "send activation mb 3", "reduce bucket 1", "step" */
-static void event_name(const struct writer *w, const struct yokei_trace_instruction *i, char *out,
+static void event_name(const struct writer *w, const struct yokei_timeline_instruction *i, char *out,
                        size_t bytes)
 {
     const char *kind = i->recomputes ? "R" : yokei_instruction_names[i->kind], *layer = layer_of(w, i);
@@ -83,8 +83,8 @@ static void event_name(const struct writer *w, const struct yokei_trace_instruct
  * The place of an instruction. If it would overlap the event before it on its track, it begins after that
  * event.
  */
-static struct place place_of(struct writer *w, int process, const struct yokei_trace_instruction *i,
-                             const struct yokei_trace_span *span)
+static struct place place_of(struct writer *w, int process, const struct yokei_timeline_instruction *i,
+                             const struct yokei_timeline_span *span)
 {
     struct place p = { process, i->stream + 1, fmax((span->begin - w->origin) * 1e6, 0),
                        fmax((span->end - w->origin) * 1e6, 0) };
@@ -94,7 +94,7 @@ static struct place place_of(struct writer *w, int process, const struct yokei_t
     return p;
 }
 
-static void instruction(struct writer *w, const struct place *p, const struct yokei_trace_instruction *i,
+static void instruction(struct writer *w, const struct place *p, const struct yokei_timeline_instruction *i,
                         int64_t step, const char *group)
 {
     char name[256];
@@ -126,10 +126,10 @@ static void arrow_end(struct writer *w, const struct place *p, bool begins, cons
  * arrow from the rank that sends the first of its rows.
  */
 static void message_arrow(struct writer *w, const struct place *p, int rank,
-                          const struct yokei_trace_instruction *i, const char *group, int64_t step)
+                          const struct yokei_timeline_instruction *i, const char *group, int64_t step)
 {
-    const struct yokei_mesh *m = &w->trace->mesh;
-    const struct yokei_trace_rank *r = &w->trace->rank[rank];
+    const struct yokei_mesh *m = &w->timeline->mesh;
+    const struct yokei_timeline_rank *r = &w->timeline->rank[rank];
     const bool sends = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_SEND_GRADIENT;
     const bool forward = i->kind == YOKEI_SEND_ACTIVATION || i->kind == YOKEI_RECEIVE_ACTIVATION;
     char id[96];
@@ -155,19 +155,19 @@ static void message_arrow(struct writer *w, const struct place *p, int rank,
  * Where ranks meet, write arrows from the rank that came last to the other ranks, because they waited for it.
  */
 static void meeting_arrow(struct writer *w, const struct place *p, int rank,
-                          const struct yokei_trace_instruction *i, int step)
+                          const struct yokei_timeline_instruction *i, int step)
 {
-    const struct yokei_trace *t = w->trace;
-    const struct yokei_trace_rank *r = &t->rank[rank];
+    const struct yokei_timeline *t = w->timeline;
+    const struct yokei_timeline_rank *r = &t->rank[rank];
     int last = -1, others = 0;
     double latest = -INFINITY;
     char id[96];
     if (i->kind != YOKEI_REDUCE && i->kind != YOKEI_AGREE) return;
     for (int q = 0; q < t->n_ranks; q++) {
-        const struct yokei_trace_rank *o = &t->rank[q];
+        const struct yokei_timeline_rank *o = &t->rank[q];
         if (i->kind == YOKEI_REDUCE && (o->s != r->s || o->t != r->t)) continue;
         for (int k = 0; k < o->n; k++) {
-            const double begin = yokei_trace_span_of(t, q, step, k)->begin;
+            const double begin = yokei_timeline_span_of(t, q, step, k)->begin;
             if (o->list[k].kind != i->kind || (i->kind == YOKEI_REDUCE && o->list[k].bucket != i->bucket)
                 || isnan(begin))
                 continue;
@@ -178,7 +178,7 @@ static void meeting_arrow(struct writer *w, const struct place *p, int rank,
     }
     if (last < 0 || !others) return;
     for (int q = 0; q < t->n_ranks; q++) {
-        const struct yokei_trace_rank *o = &t->rank[q];
+        const struct yokei_timeline_rank *o = &t->rank[q];
         if (q == last || (rank != last && q != rank)) continue;
         if (i->kind == YOKEI_REDUCE && (o->s != r->s || o->t != r->t)) continue;
         yokei_text(id, sizeof id, "%s:%d:%d:%d:%d:%d", i->kind == YOKEI_REDUCE ? "sum" : "agree", step, r->s,
@@ -198,8 +198,8 @@ static void memory(struct writer *w, const struct place *p, double bytes)
 
 static void measured_rank(struct writer *w, int rank)
 {
-    const struct yokei_trace *t = w->trace;
-    const struct yokei_trace_rank *r = &t->rank[rank];
+    const struct yokei_timeline *t = w->timeline;
+    const struct yokei_timeline_rank *r = &t->rank[rank];
     char name[256];
     double in_use = -1;
     yokei_text(name, sizeof name, "rank %d (host %s, device %s): replica %d, stage %d, tensor %d", rank,
@@ -208,7 +208,7 @@ static void measured_rank(struct writer *w, int rank)
     for (int s = 0; s < YOKEI_N_STREAMS; s++) w->free_at[s] = 0;
     for (int step = 0; step < t->n_steps; step++)
         for (int n = 0; n < r->n; n++) {
-            const struct yokei_trace_span *span = yokei_trace_span_of(t, rank, step, n);
+            const struct yokei_timeline_span *span = yokei_timeline_span_of(t, rank, step, n);
             if (isnan(span->posted)) continue;
             const struct place p = place_of(w, rank, &r->list[n], span);
             instruction(w, &p, &r->list[n], t->first_step + step, "measured");
@@ -225,8 +225,8 @@ static void measured_rank(struct writer *w, int rank)
  */
 static void simulated_rank(struct writer *w, int rank)
 {
-    const struct yokei_trace *t = w->trace;
-    const struct yokei_trace_rank *r = &t->rank[rank];
+    const struct yokei_timeline *t = w->timeline;
+    const struct yokei_timeline_rank *r = &t->rank[rank];
     const int line = r->d * t->mesh.pipeline + r->s, process = t->n_ranks + rank;
     char name[128];
     yokei_text(name, sizeof name, "simulated rank %d: replica %d, stage %d, tensor %d", rank, r->d, r->s,
@@ -234,7 +234,7 @@ static void simulated_rank(struct writer *w, int rank)
     name_process(w, process, process, name);
     for (int s = 0; s < YOKEI_N_STREAMS; s++) w->free_at[s] = 0;
     for (int n = 0; n < r->n && n < t->rank[yokei_mesh_rank(&t->mesh, r->d, r->s, 0)].n; n++) {
-        struct yokei_trace_span span = w->simulation->span[line][n];
+        struct yokei_timeline_span span = w->simulation->span[line][n];
         span.begin += w->origin, span.end += w->origin;
         const struct place p = place_of(w, process, &r->list[n], &span);
         instruction(w, &p, &r->list[n], t->first_step, "simulated");
@@ -244,8 +244,8 @@ static void simulated_rank(struct writer *w, int rank)
 
 static void metadata(struct writer *w)
 {
-    const struct yokei_trace *t = w->trace;
-    const struct yokei_trace_summary *s = &w->simulation->summary;
+    const struct yokei_timeline *t = w->timeline;
+    const struct yokei_timeline_summary *s = &w->simulation->summary;
     fprintf(
         w->to,
         "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"version\":\"%s\",\"first_step\":%lld,\"steps\":%d,\"measured_seconds\":%.9g,"
@@ -258,15 +258,15 @@ static void metadata(struct writer *w)
     fputs("]},\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"yoke\",\"pid\":0,\"tid\":0,\"args\":{}}", w->to);
 }
 
-void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation,
-                      FILE *to)
+void yokei_timeline_json(const struct yokei_timeline *timeline,
+                         const struct yokei_timeline_simulation *simulation, FILE *to)
 {
-    struct writer w = { .trace = trace, .simulation = simulation, .to = to, .origin = INFINITY };
-    for (int r = 0; r < trace->n_ranks; r++)
-        for (int n = 0; n < trace->rank[r].n * trace->n_steps; n++)
-            w.origin = fmin(w.origin, trace->rank[r].span[n].posted);
+    struct writer w = { .timeline = timeline, .simulation = simulation, .to = to, .origin = INFINITY };
+    for (int r = 0; r < timeline->n_ranks; r++)
+        for (int n = 0; n < timeline->rank[r].n * timeline->n_steps; n++)
+            w.origin = fmin(w.origin, timeline->rank[r].span[n].posted);
     metadata(&w);
-    for (int r = 0; r < trace->n_ranks; r++) measured_rank(&w, r);
-    for (int r = 0; r < trace->n_ranks; r++) simulated_rank(&w, r);
+    for (int r = 0; r < timeline->n_ranks; r++) measured_rank(&w, r);
+    for (int r = 0; r < timeline->n_ranks; r++) simulated_rank(&w, r);
     fputs("\n]}\n", to);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A trace of some steps of all ranks. It is collected on rank 0, compared with the simulator, and written for
- * chrome://tracing and Perfetto. timeline.c collects the trace, costs.c converts it into the simulator's
- * costs and simulates, and json.c writes the file.
+ * A timeline of some steps of all ranks. It is collected on rank 0, compared with the simulator, and written
+ * for chrome://tracing and Perfetto. timeline.c collects the timeline, costs.c converts it into the
+ * simulator's costs and simulates, and json.c writes the file.
  */
 #ifndef TRAIN_TIMELINE_TIMELINE_H
 #define TRAIN_TIMELINE_TIMELINE_H
@@ -12,22 +12,22 @@
 #include "parallel/simulate.h"
 
 /** An instruction of a rank's step program. */
-struct yokei_trace_instruction {
+struct yokei_timeline_instruction {
     int kind, layer, micro_batch, chunk, bucket, stream, recomputes;
     double flops, bytes; /* as its ops state them; for messages and sums, the data that they carry */
     double memory;       /* bytes of the rank's memory that are in use while it runs */
 };
-enum { YOKEI_TRACE_WORDS = 10 }; /* doubles in the message of one instruction */
+enum { YOKEI_TIMELINE_WORDS = 10 }; /* doubles in the message of one instruction */
 
 /**
- * Seconds of rank 0's clock since the trace's origin. `posted` is NaN if the instruction did not run in that
- * step.
+ * Seconds of rank 0's clock since the timeline's origin. `posted` is NaN if the instruction did not run in
+ * that step.
  */
-struct yokei_trace_span {
+struct yokei_timeline_span {
     double posted, begin, returned, end;
 };
 
-struct yokei_trace_rank {
+struct yokei_timeline_rank {
     char host[64], device[32];
     int d, s, t;
     /*
@@ -35,25 +35,25 @@ struct yokei_trace_rank {
      */
     double clock_offset, clock_error;
     int n;
-    struct yokei_trace_instruction *list;
-    struct yokei_trace_span *span; /* [n_steps][n] */
+    struct yokei_timeline_instruction *list;
+    struct yokei_timeline_span *span; /* [n_steps][n] */
 };
 
-struct yokei_trace {
+struct yokei_timeline {
     struct yokei_mesh mesh;
     int n_ranks, n_steps;
     int64_t first_step;
     const yoke_layer *const *layers;
-    struct yokei_trace_rank *rank;
+    struct yokei_timeline_rank *rank;
 };
-static inline struct yokei_trace_span *yokei_trace_span_of(const struct yokei_trace *t, int rank, int step,
-                                                           int n)
+static inline struct yokei_timeline_span *yokei_timeline_span_of(const struct yokei_timeline *t, int rank,
+                                                                 int step, int n)
 {
     return &t->rank[rank].span[(size_t)step * (size_t)t->rank[rank].n + (size_t)n];
 }
 
 /** The result of the comparison with the simulator. All values are medians over the steps. */
-struct yokei_trace_summary {
+struct yokei_timeline_summary {
     int n_steps;
     double measured, simulated; /* seconds of a step, from the first instruction of any rank to the last */
     double bubble_measured, bubble_simulated;
@@ -64,47 +64,47 @@ struct yokei_trace_summary {
     double clock_error; /* the largest of all ranks */
 };
 
-/** The simulated step of a trace. */
-struct yokei_trace_simulation {
+/** The simulated step of a timeline. */
+struct yokei_timeline_simulation {
     struct yokei_schedule schedule; /* one line per stage of each replica */
     struct yokei_costs costs;
-    struct yokei_timeline timeline;
-    struct yokei_trace_span *
+    struct yokei_simulated simulated;
+    struct yokei_timeline_span *
         *span; /* [lines][instructions of the line's first rank]; only begin and end are set */
     int n_lines;
-    struct yokei_trace_summary summary;
+    struct yokei_timeline_summary summary;
 };
-/** YOKE_ENOMEM; YOKE_ECONFIG if the trace does not follow a schedule. */
-yoke_status yokei_trace_simulate(const struct yokei_trace *trace,
-                                 struct yokei_trace_simulation *simulation_out);
-void yokei_trace_simulation_free(struct yokei_trace_simulation *simulation);
+/** YOKE_ENOMEM; YOKE_ECONFIG if the timeline does not follow a schedule. */
+yoke_status yokei_timeline_simulate(const struct yokei_timeline *timeline,
+                                    struct yokei_timeline_simulation *simulation_out);
+void yokei_timeline_simulation_free(struct yokei_timeline_simulation *simulation);
 
-/** Write the trace and the simulation as JSON text. */
-void yokei_trace_json(const struct yokei_trace *trace, const struct yokei_trace_simulation *simulation,
-                      FILE *to);
+/** Write the timeline and the simulation as JSON text. */
+void yokei_timeline_json(const struct yokei_timeline *timeline,
+                         const struct yokei_timeline_simulation *simulation, FILE *to);
 
-/* ---- collecting a trace during a run ---- */
-struct yokei_tracer; /* one per rank */
+/* ---- collecting a timeline during a run ---- */
+struct yokei_collector; /* one per rank */
 /**
- * Create the tracer of n_steps steps, beginning with first_step. Only rank 0 uses `path`, the file for the
- * trace.
+ * Create the collector of n_steps steps, beginning with first_step. Only rank 0 uses `path`, the file for the
+ * timeline.
  */
-yoke_status yokei_tracer_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer,
-                                struct yokei_tracer **tracer_out);
-void yokei_tracer_free(struct yokei_tracer *tracer);
+yoke_status yokei_collector_create(const char *path, int64_t first_step, int n_steps, yoke_trainer *trainer,
+                                   struct yokei_collector **collector_out);
+void yokei_collector_free(struct yokei_collector *collector);
 /** Call these functions before and after each step. */
-void yokei_tracer_before(struct yokei_tracer *tracer, int64_t step);
-yoke_status yokei_tracer_behind(struct yokei_tracer *tracer, int64_t step);
+void yokei_collector_before(struct yokei_collector *collector, int64_t step);
+yoke_status yokei_collector_behind(struct yokei_collector *collector, int64_t step);
 /** Whether all requested steps are recorded. */
-bool yokei_tracer_is_full(const struct yokei_tracer *tracer);
+bool yokei_collector_is_full(const struct yokei_collector *collector);
 /**
- * Collect the trace on rank 0, simulate, and write the file. Collective; call it once. An error that prevents
- * the file does not end the run. It is stored for yokei_tracer_status.
+ * Collect the timeline on rank 0, simulate, and write the file. Collective; call it once. An error that
+ * prevents the file does not end the run. It is stored for yokei_collector_status.
  */
-yoke_status yokei_tracer_finish(struct yokei_tracer *tracer);
+yoke_status yokei_collector_finish(struct yokei_collector *collector);
 /** Whether the file could be written. All ranks get the same answer. Collective. */
-yoke_status yokei_tracer_status(struct yokei_tracer *tracer);
-/** The summary on rank 0 after yokei_tracer_finish; NULL: there is none. */
-const struct yokei_trace_summary *yokei_tracer_summary(const struct yokei_tracer *tracer);
+yoke_status yokei_collector_status(struct yokei_collector *collector);
+/** The summary on rank 0 after yokei_collector_finish; NULL: there is none. */
+const struct yokei_timeline_summary *yokei_collector_summary(const struct yokei_collector *collector);
 
 #endif

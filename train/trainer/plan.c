@@ -168,81 +168,6 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     return status;
 }
 
-static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
-{
-    for (int k = 0; k < YOKEI_N_PIPELINES; k++) {
-        *kind_out = (enum yokei_pipeline_kind)k;
-        if (!strcmp(yokei_pipeline_names[k], name)) return YOKE_OK;
-    }
-    return yoke_fail(YOKE_ECONFIG,
-                     "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
-}
-
-/*
- * The first line of replica d in the user's schedule. The schedule has either the lines of one replica, which
- * all replicas use, or the lines of all replicas one after the other.
- */
-static int users_lines(const struct yokei_pipeline *shape, const struct yokei_schedule *users, int d)
-{
-    return users->n_ranks == shape->n_stages ? 0 : d * shape->n_stages;
-}
-
-/* The lines of replica d, either generated or from the user's schedule. They are checked. */
-static yoke_status replica_schedule(const struct yokei_pipeline *shape, const struct yokei_schedule *users,
-                                    int d, struct yokei_schedule *made_out)
-{
-    if (users->n_ranks)
-        return yokei_schedule_check_pipeline(
-            &(struct yokei_schedule){ shape->n_stages, users->rank + users_lines(shape, users, d) }, shape);
-    YOKE_TRY(yokei_schedule_pipeline(shape, made_out));
-    const yoke_status status = yokei_schedule_check_pipeline(made_out, shape);
-    if (status) yokei_schedule_free(made_out);
-    return status;
-}
-
-/*
- * Make the schedule, and find the line of this rank's stage. Every rank checks all replicas, so all ranks
- * refuse an error in any of them.
- */
-static yoke_status make_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
-                                 struct yokei_schedule *out, int *own_out)
-{
-    const struct yokei_mesh *m = &p->mesh;
-    struct yokei_pipeline shape = { .n_stages = m->pipeline,
-                                    .n_chunks = m->chunks,
-                                    .n_buckets = p->n_buckets,
-                                    .recompute = p->stage_recomputes,
-                                    .tied = p->has_tied };
-    struct yokei_schedule users = { 0, NULL };
-    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind
-                     : m->chunks > 1  ? "interleaved"
-                                      : "1f1b",
-                     &shape.kind));
-    if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
-    yoke_status status = YOKE_OK;
-    if (c->schedule && users.n_ranks != m->pipeline * m->data && users.n_ranks != m->pipeline)
-        status = yoke_fail(
-            YOKE_ECONFIG,
-            "the schedule has %d lines for %d stages in %d replicas: give one line per stage, or one per stage of each "
-            "replica, replica after replica",
-            users.n_ranks, m->pipeline, m->data);
-    for (int d = 0; d < m->data && !status; d++) {
-        struct yokei_schedule made = { 0, NULL };
-        shape.n_micro_batches = p->n_micro_batches[d];
-        status = replica_schedule(&shape, &users, d, &made);
-        if (!status && d == m->d)
-            *out = made;
-        else
-            yokei_schedule_free(&made);
-    }
-    *own_out = c->schedule ? users_lines(&shape, &users, m->d) + m->s : m->s;
-    if (c->schedule && !status)
-        *out = users;
-    else
-        yokei_schedule_free(&users);
-    return status;
-}
-
 /*
  * The bytes of a step's buffers with the job's segment length, on the rank of this tensor group that needs
  * most. Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue
@@ -294,7 +219,7 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     yoke_status status = YOKE_OK;
     struct yokei_schedule schedule = { 0, NULL };
     int own = 0;
-    YOKE_TRY_GOTO(make_schedule(c, p, &schedule, &own), free_schedule);
+    YOKE_TRY_GOTO(yokei_trainer_schedule(c, p, &schedule, &own), free_schedule);
     p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer,
                                        .n_layers = model->n_layers,
                                        .n_chunks = p->mesh.chunks,

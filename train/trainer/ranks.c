@@ -142,7 +142,7 @@ static struct facts facts_of(const char *algorithm)
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype,
                                       bool *in_order_out)
 {
-    struct yoke_comm_plan whole, slices;
+    struct yoke_comm_choice whole, slices;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
     YOKE_TRY(yoke_comm_explain(comm, "reduce_scatter", (size_t)longest, dtype, YOKE_SUM, &slices));
     *in_order_out = facts_of(whole.algorithm).in_rank_order && facts_of(slices.algorithm).in_rank_order;
@@ -171,9 +171,9 @@ yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *o
 
 yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
 {
-    struct yoke_comm_plan plan;
-    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &plan));
-    *stay_out = facts_of(plan.algorithm).reach == on_host;
+    struct yoke_comm_choice choice;
+    YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &choice));
+    *stay_out = facts_of(choice.algorithm).reach == on_host;
     return YOKE_OK;
 }
 
@@ -516,7 +516,7 @@ static yoke_status add_footprint(const struct yoke_comm_shape *like, int n_ranks
     struct yoke_comm_memory memory;
     shape.n_ranks = n_ranks, shape.n_sends = n_sends, shape.n_receives = n_receives;
     shape.is_staged = is_staged;
-    YOKE_TRY(yoke_comm_memory_plan(&shape, &memory));
+    YOKE_TRY(yoke_comm_shape_memory(&shape, &memory));
     sum[0] += memory.shared;
     sum[1] += memory.private_bytes;
     return YOKE_OK;

@@ -67,14 +67,12 @@ yoke_status yokei_trainer_record(yoke_trainer *t, const struct yokei_record **re
     return YOKE_OK;
 }
 
-static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) * 1e-9 : 0; }
-
 /* The time of the gradients' norms, which are the last measured part of the step. */
 static double norms_seconds(const struct yoke_trainer *t)
 {
     for (int n = 0; n < t->record.n; n++)
         if (t->plan.train.instruction[n].kind == YOKEI_NORMS)
-            return seconds(t->record.at[n].begin, t->record.at[n].end);
+            return yokei_seconds_between(t->record.at[n].begin, t->record.at[n].end);
     return 0;
 }
 
@@ -85,8 +83,8 @@ static double norms_seconds(const struct yoke_trainer *t)
  */
 static void derive(const struct yoke_trainer *t, struct yokei_step_times *out)
 {
-    const double passes = seconds(t->begun_ns, t->passed_ns),
-                 behind = seconds(t->passed_ns, t->fetched_ns) - t->norms_seconds;
+    const double passes = yokei_seconds_between(t->begun_ns, t->passed_ns),
+                 behind = yokei_seconds_between(t->passed_ns, t->fetched_ns) - t->norms_seconds;
     out->busy = YOKE_MIN(t->times.busy, passes);
     out->useful = YOKE_MIN(t->times.useful, passes);
     out->span = passes;

@@ -356,6 +356,14 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
 /** Sum the gradients of tied parameters over the stages that hold them, in order with `stream`. */
 yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
 
+/* ---- schedule.c ---- */
+/**
+ * Make the schedule, and find the line of this rank's stage. Every rank checks all replicas, so all ranks
+ * refuse an error in any of them.
+ */
+yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
+                                   struct yokei_schedule *schedule_out, int *own_out);
+
 /* ---- plan.c ---- */
 /** The place of rank t of stage s on the mesh. */
 struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,

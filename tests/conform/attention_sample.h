@@ -4,8 +4,8 @@
  * and single keys are computed in f64 and compared with the bounds of include/yoke/ops/attention.h.
  * tests/unit/attention_long and bench/attention use these functions.
  */
-#ifndef CONFORM_ATTENTION_SAMPLE_H
-#define CONFORM_ATTENTION_SAMPLE_H
+#ifndef TESTS_CONFORM_ATTENTION_SAMPLE_H
+#define TESTS_CONFORM_ATTENTION_SAMPLE_H
 
 #include <yoke/yoke.h>
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/run/choice.h"
+#include "train/run/division.h"
 #include "train/trainer/trainer.h"
 
 /* ---- given values ---- */
@@ -176,7 +176,7 @@ static yoke_status note_replicas(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
-yoke_status yokei_run_balance(struct yokei_run_state *s)
+yoke_status yokei_run_divide(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
     YOKE_TRY(check_size(s));
@@ -203,7 +203,7 @@ yoke_status yokei_run_balance(struct yokei_run_state *s)
     return note_replicas(s);
 }
 
-yoke_status yokei_run_balance_planned(struct yokei_run_state *s)
+yoke_status yokei_run_divide_planned(struct yokei_run_state *s)
 {
     const bool shares_are_given = s->t->plan.n_ranks > 0;
     YOKE_TRY(check_size(s));

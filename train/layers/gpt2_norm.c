@@ -57,16 +57,5 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     return yokei_norm_backward_weight(call, &norm, 0, 1);
 }
 
-const struct yoke_layer_type yoke_layer_norm = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "norm",
-    .config_bytes = sizeof(struct yoke_gpt2_config),
-    .input_until = YOKE_UNTIL_B,
-    .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_B,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-};
+const struct yoke_layer_type yoke_layer_gpt2_norm = YOKEI_LAYER_TYPE(
+    "norm", yoke_gpt2_config, YOKE_UNTIL_B, YOKE_UNTIL_F, YOKE_UNTIL_B, .backward_input = backward_input);

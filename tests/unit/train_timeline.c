@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run on one rank reports about itself: the trace of its steps, the metrics of each step, the work
+ * What a run on one rank reports about itself: the timeline of its steps, the metrics of each step, the work
  * that counts, and the peak speed of its device.
  */
 #include "tests/unit/tiny_run.h"
-#include "tests/unit/trace_check.h"
+#include "tests/unit/timeline_check.h"
 
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
@@ -28,11 +28,11 @@ static long preemptions(void)
     return usage.ru_nivcsw;
 }
 
-static void traces(void **state)
+static void timelines(void **state)
 {
     static const char *const devices[] = { "reference", "host", "opencl:0" };
     yoke_device *device;
-    struct trace_facts facts;
+    struct timeline_facts facts;
     (void)state;
     for (size_t d = 0; d < YOKE_COUNT(devices); d++) {
         if (yoke_device_open(devices[d], NULL, &device)) continue;
@@ -48,23 +48,23 @@ static void traces(void **state)
             if (trial) yokei_plan_free(&t.plan);
             t = training_of(device, 7);
             const long before = preemptions();
-            t.trace = in_folder("trace.json");
-            t.trace_steps = 3;
+            t.timeline = in_folder("trace.json");
+            t.timeline_steps = 3;
             assert_ok(yokei_training_run(&t, &result));
-            assert_true(result.trace.bubble_simulated >= 0 && result.trace.bubble_simulated < 1);
-            waited = result.trace.bubble_simulated >= 0.01;
+            assert_true(result.timeline.bubble_simulated >= 0 && result.timeline.bubble_simulated < 1);
+            waited = result.timeline.bubble_simulated >= 0.01;
             undisturbed = preemptions() == before;
         }
         if (waited && !undisturbed)
             print_message("# %s: every run was interrupted, so its bubble is not judged\n", devices[d]);
         assert_false(waited && undisturbed);
-        if (check_trace(t.trace, &facts)) fail_msg("%s", facts.problem);
+        if (check_timeline(t.timeline, &facts)) fail_msg("%s", facts.problem);
         assert_int_equal(facts.n_steps, 3);
         assert_int_equal(facts.n_processes, 2);
-        assert_true(result.trace.n_steps == 3 && result.trace.measured > 0 && result.trace.compute > 0
-                    && result.trace.clock_error == 0);
+        assert_true(result.timeline.n_steps == 3 && result.timeline.measured > 0
+                    && result.timeline.compute > 0 && result.timeline.clock_error == 0);
         /* Each micro-batch has its passes in each layer. */
-        assert_true(result.trace.simulated > 0 && result.trace.communication >= 0);
+        assert_true(result.timeline.simulated > 0 && result.timeline.communication >= 0);
         assert_true(facts.n_simulated >= 2 * (3 + 3 + 4));
         yokei_plan_free(&t.plan);
         assert_ok(yoke_device_close(device));
@@ -72,26 +72,26 @@ static void traces(void **state)
 }
 
 /*
- * A run that is shorter than the requested trace is traced as far as it goes. If a file cannot be written,
- * only the trace is lost.
+ * A run that is shorter than the requested timeline is collected as far as it goes. If a file cannot be
+ * written, only the timeline is lost.
  */
 static void short_runs_and_bad_files(void **state)
 {
     yoke_device *device;
-    struct trace_facts facts;
+    struct timeline_facts facts;
     struct yokei_training_result result;
     (void)state;
     assert_ok(yoke_device_open("host", NULL, &device));
     struct yokei_training t = training_of(device, 2);
-    t.trace = in_folder("short.json");
-    t.trace_steps = 5;
+    t.timeline = in_folder("short.json");
+    t.timeline_steps = 5;
     assert_ok(yokei_training_run(&t, &result));
-    if (check_trace(t.trace, &facts)) fail_msg("%s", facts.problem);
+    if (check_timeline(t.timeline, &facts)) fail_msg("%s", facts.problem);
     assert_int_equal(facts.n_steps, 2);
     yokei_plan_free(&t.plan);
 
     t = training_of(device, 4);
-    t.trace = in_folder("none/trace.json");
+    t.timeline = in_folder("none/trace.json");
     t.export_to = in_folder("weights");
     assert_fails(YOKE_EIO, "all else of the run is complete", yokei_training_run(&t, &result));
     assert_int_equal(access(in_folder("weights/model.safetensors"), R_OK), 0);
@@ -106,29 +106,29 @@ static void any_name_is_text(void **state)
     const yoke_layer odd = { .name = "a\"b\\c\n\x01", .type = NULL },
                      bad = { .name = "\xff\xfe", .type = NULL };
     const yoke_layer *layers[] = { &odd, &bad };
-    struct yokei_trace_instruction list[] = { { .kind = YOKEI_ZERO, .layer = -1 },
-                                              { .kind = YOKEI_FORWARD },
-                                              { .kind = YOKEI_FORWARD, .layer = 1 },
-                                              { .kind = YOKEI_BACKWARD_INPUT, .layer = 1 },
-                                              { .kind = YOKEI_BACKWARD_WEIGHT, .layer = 1 },
-                                              { .kind = YOKEI_BACKWARD_INPUT },
-                                              { .kind = YOKEI_BACKWARD_WEIGHT },
-                                              { .kind = YOKEI_NORMS, .layer = -1 },
-                                              { .kind = YOKEI_AGREE, .layer = -1 },
-                                              { .kind = YOKEI_STEP, .layer = -1 } };
+    struct yokei_timeline_instruction list[] = { { .kind = YOKEI_ZERO, .layer = -1 },
+                                                 { .kind = YOKEI_FORWARD },
+                                                 { .kind = YOKEI_FORWARD, .layer = 1 },
+                                                 { .kind = YOKEI_BACKWARD_INPUT, .layer = 1 },
+                                                 { .kind = YOKEI_BACKWARD_WEIGHT, .layer = 1 },
+                                                 { .kind = YOKEI_BACKWARD_INPUT },
+                                                 { .kind = YOKEI_BACKWARD_WEIGHT },
+                                                 { .kind = YOKEI_NORMS, .layer = -1 },
+                                                 { .kind = YOKEI_AGREE, .layer = -1 },
+                                                 { .kind = YOKEI_STEP, .layer = -1 } };
     enum { N = YOKE_COUNT(list) };
-    struct yokei_trace_span span[2 * N];
-    for (int i = 0; i < 2 * N; i++) span[i] = (struct yokei_trace_span){ i, i, i + 1, i + 1 };
-    span[2 * N - 1] = (struct yokei_trace_span){ NAN, NAN, NAN, NAN };
-    struct yokei_trace_rank rank = { .host = "h\"", .device = "d\\", .n = N, .list = list, .span = span };
-    const struct yokei_trace trace = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 },
-                                       .n_ranks = 1,
-                                       .n_steps = 2,
-                                       .first_step = 5,
-                                       .layers = layers,
-                                       .rank = &rank };
-    struct yokei_trace_simulation simulation;
-    assert_ok(yokei_trace_simulate(&trace, &simulation));
+    struct yokei_timeline_span span[2 * N];
+    for (int i = 0; i < 2 * N; i++) span[i] = (struct yokei_timeline_span){ i, i, i + 1, i + 1 };
+    span[2 * N - 1] = (struct yokei_timeline_span){ NAN, NAN, NAN, NAN };
+    struct yokei_timeline_rank rank = { .host = "h\"", .device = "d\\", .n = N, .list = list, .span = span };
+    const struct yokei_timeline timeline = { .mesh = { .data = 1, .pipeline = 1, .tensor = 1, .chunks = 1 },
+                                             .n_ranks = 1,
+                                             .n_steps = 2,
+                                             .first_step = 5,
+                                             .layers = layers,
+                                             .rank = &rank };
+    struct yokei_timeline_simulation simulation;
+    assert_ok(yokei_timeline_simulate(&timeline, &simulation));
     /*
      * zero, F F, B W B W, norms, agree, and the optimizer in the step that had it: 1 s each, one behind the
      * other
@@ -142,7 +142,7 @@ static void any_name_is_text(void **state)
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
-    yokei_trace_json(&trace, &simulation, to);
+    yokei_timeline_json(&timeline, &simulation, to);
     fclose(to);
     json_error_t error;
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
@@ -152,14 +152,14 @@ static void any_name_is_text(void **state)
     int n_odd = 0, n_all = 0;
     json_array_foreach(events, i, event)
     {
-        n_odd += strcmp(trace_word(json_object_get(event, "args"), "layer"), odd.name) == 0;
-        n_all += strcmp(trace_word(event, "cat"), "measured") == 0;
+        n_odd += strcmp(timeline_word(json_object_get(event, "args"), "layer"), odd.name) == 0;
+        n_all += strcmp(timeline_word(event, "cat"), "measured") == 0;
     }
     assert_int_equal(n_odd, 3 * 2 + 3);
     assert_int_equal(n_all, 2 * N - 1);
     json_decref(root);
     free(text);
-    yokei_trace_simulation_free(&simulation);
+    yokei_timeline_simulation_free(&simulation);
 }
 
 static void metrics_are_in_range(void **state)
@@ -178,18 +178,19 @@ static void metrics_are_in_range(void **state)
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) {
         json_t *row = json_loads(line, 0, NULL), *rank = json_array_get(json_object_get(row, "ranks"), 0);
-        const double mfu = trace_number(row, "mfu"), seconds = 64 / trace_number(row, "tokens_per_second");
-        assert_true(trace_number(row, "exposed_communication_seconds") == 0
-                    && trace_number(rank, "exposed_communication_seconds") == 0);
-        assert_true(trace_number(row, "bubble") >= 0 && trace_number(row, "bubble") < 1
-                    && trace_number(rank, "bubble") >= 0);
+        const double mfu = timeline_number(row, "mfu"),
+                     seconds = 64 / timeline_number(row, "tokens_per_second");
+        assert_true(timeline_number(row, "exposed_communication_seconds") == 0
+                    && timeline_number(rank, "exposed_communication_seconds") == 0);
+        assert_true(timeline_number(row, "bubble") >= 0 && timeline_number(row, "bubble") < 1
+                    && timeline_number(rank, "bubble") >= 0);
         /*
          * 6 P + 6 L h T per token, P without vectors and the embedding's look-up, attention for the scores
          * that count
          */
         const double flops = 64 * (6.0 * (12 * 16 * 16 + 256 * 16) + 12.0 * 16 * (16 + 1) / 2);
         assert_true(fabs(mfu * seconds * 1e15 / flops - 1) < 0.02);
-        assert_true(mfu == trace_number(rank, "mfu"));
+        assert_true(mfu == timeline_number(rank, "mfu"));
         json_decref(row);
         rows++;
     }
@@ -253,7 +254,7 @@ static void a_peak_is_a_speed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traces),
+        cmocka_unit_test(timelines),
         cmocka_unit_test(short_runs_and_bad_files),
         cmocka_unit_test(any_name_is_text),
         cmocka_unit_test(metrics_are_in_range),

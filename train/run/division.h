@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How the work of a run is divided: declarations shared by three files. balance.c knows which parts are
- * given, choice.c chooses the others, choice_text.c reports the choice.
+ * How the work of a run is divided: declarations shared by three files. divide_work.c knows which parts are
+ * given, division.c chooses the others, division_text.c reports the choice.
  */
-#ifndef TRAIN_RUN_CHOICE_H
-#define TRAIN_RUN_CHOICE_H
+#ifndef TRAIN_RUN_DIVISION_H
+#define TRAIN_RUN_DIVISION_H
 
 #include "train/run/loop.h"
 
@@ -14,7 +14,7 @@ struct yokei_given {
 };
 
 /** The data from which the division of the work is chosen, for all ranks that work. */
-struct yokei_choice {
+struct yokei_division {
     struct yokei_run_state *s;
     struct yokei_layer_times *times; /* [n_ranks] */
     double *part;                    /* [n_ranks] the rank's part of each layer's tensors */
@@ -27,14 +27,14 @@ struct yokei_choice {
     double step_seconds, sums_seconds;
 };
 
-/* ---- balance.c ---- */
+/* ---- divide_work.c ---- */
 /**
  * Parse the plan's blocks of each stage and its tensor shares into numbers of the run's state. YOKE_ECONFIG,
  * YOKE_ENOMEM.
  */
 yoke_status yokei_run_read_cuts(struct yokei_run_state *s);
 
-/* ---- choice.c ---- */
+/* ---- division.c ---- */
 /** The number of the model's blocks. A block is an attention layer and an MLP layer. */
 int yokei_run_n_blocks(const yoke_model *model);
 /** The blocks of one stage, cut in the same way as by yokei_mesh_chunks. */
@@ -47,13 +47,13 @@ bool yokei_run_is_open(const struct yokei_run_state *s, const struct yokei_given
  */
 yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given *given);
 
-/* ---- choice_text.c ---- */
+/* ---- division_text.c ---- */
 /**
  * Write the numbers with the character `between` between them. If `out` is too small, the text is empty,
  * which means equal numbers.
  */
 void yokei_run_numbers_text(const int64_t *list, int n, char between, char *out, size_t bytes);
-void yokei_run_write_choice(struct yokei_run_state *s, const struct yokei_choice *c);
-void yokei_run_tell_choice(const struct yokei_run_state *s, const struct yokei_choice *c);
+void yokei_run_write_division(struct yokei_run_state *s, const struct yokei_division *c);
+void yokei_run_tell_division(const struct yokei_run_state *s, const struct yokei_division *c);
 
 #endif

@@ -140,13 +140,6 @@ static yoke_status sample(struct probe *p)
     return status;
 }
 
-static double median(const double *values, int n)
-{
-    double sorted[MOST_SAMPLES];
-    memcpy(sorted, values, (size_t)n * sizeof *values);
-    return yokei_median(sorted, n);
-}
-
 /*
  * The median time of a normal step, divided among the parts as in all steps that were timed op by op. So a
  * pause during one op has little effect.
@@ -157,7 +150,8 @@ static struct yokei_layer_times times_of(const struct probe *p)
     for (int i = 0; i < p->n; i++)
         for (int k = 0; k < N_PARTS; k++) part[k] += p->part[k][i];
     for (int k = 0; k < STEP; k++) ops += part[k];
-    const double of_step = median(p->plain, p->n) / ops, each = of_step / (double)p->B;
+    double room[MOST_SAMPLES];
+    const double of_step = yokei_median_in(room, p->plain, p->n) / ops, each = of_step / (double)p->B;
     return (struct yokei_layer_times){ each * part[BEFORE], each * part[BLOCKS] / YOKE_MAX(p->n_blocks, 1),
                                        each * part[AFTER],
                                        of_step * (part[NORMS] + part[STEP])
@@ -279,7 +273,7 @@ yoke_status yokei_run_measure_sums(const struct yokei_run_state *s, const bool *
     return status;
 }
 
-void yokei_run_note_balance(struct yokei_run_state *s)
+void yokei_run_note_times(struct yokei_run_state *s)
 {
     struct yokei_plan *p = &s->t->plan;
     if (!s->n_counted) return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports of a run beside its loss: every device's peak and work, and a trace. */
+/* Reports of a run beside its loss: every device's peak and work, and a timeline. */
 #include <math.h>
 #include <stdlib.h>
 #include "core/base/base.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
-enum { FIRST_TRACED = 3 }; /* earlier steps warm up caches and the network's windows */
+enum { FIRST_COLLECTED = 3 }; /* earlier steps warm up caches and the network's windows */
 
 /*
  * All ranks measure at the same time, because the ranks of one host share its memory and, on a CPU, its clock
@@ -52,26 +52,27 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
         s->peaks[r] = all[r * SAID + PEAK];
         if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]))
             yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r,
-                           s->ranks[r].device, r == s->rank ? yoke_last_error() : "it says why with --log");
+                           s->ranks[r].device,
+                           r == s->rank ? yoke_last_error() : "it says why if YOKE_LOG=1 is set");
     }
     free(all);
     if (!status) status = look_at_step(s, some_queue);
     return status;
 }
 
-yoke_status yokei_run_begin_trace(struct yokei_run_state *s)
+yoke_status yokei_run_begin_timeline(struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
-    const int64_t wanted = YOKE_MAX(s->t->trace_steps, 1);
-    int64_t first = s->first_step + FIRST_TRACED;
-    if (!s->t->trace) return YOKE_OK;
-    /* If the run is short, its last steps are traced. */
+    const int64_t wanted = YOKE_MAX(s->t->timeline_steps, 1);
+    int64_t first = s->first_step + FIRST_COLLECTED;
+    if (!s->t->timeline) return YOKE_OK;
+    /* If the run is short, its last steps are collected. */
     if (p->budget_seconds <= 0) first = YOKE_MAX(YOKE_MIN(first, p->steps - wanted + 1), s->first_step + 1);
-    return yokei_tracer_create(s->t->trace, first, (int)wanted, s->trainer, &s->tracer);
+    return yokei_collector_create(s->t->timeline, first, (int)wanted, s->trainer, &s->collector);
 }
 
-yoke_status yokei_run_trace(struct yokei_run_state *s, bool is_end)
+yoke_status yokei_run_timeline(struct yokei_run_state *s, bool is_end)
 {
-    if (!s->tracer || (!is_end && !yokei_tracer_is_full(s->tracer))) return YOKE_OK;
-    return yokei_tracer_finish(s->tracer);
+    if (!s->collector || (!is_end && !yokei_collector_is_full(s->collector))) return YOKE_OK;
+    return yokei_collector_finish(s->collector);
 }

@@ -65,16 +65,5 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     return yokei_gradient_add(call, 0, f.dgamma, f.C);
 }
 
-const struct yoke_layer_type yoke_layer_rmsnorm = {
-    .size = sizeof(struct yoke_layer_type),
-    .name = "norm",
-    .config_bytes = sizeof(struct yoke_llama_config),
-    .input_until = YOKE_UNTIL_B,
-    .output_until = YOKE_UNTIL_F,
-    .gradient_until = YOKE_UNTIL_B,
-    .parameter = parameter,
-    .bytes = bytes_of,
-    .forward = forward,
-    .backward_input = backward_input,
-    .backward_weight = backward_weight,
-};
+const struct yoke_layer_type yoke_layer_llama_norm = YOKEI_LAYER_TYPE(
+    "norm", yoke_llama_config, YOKE_UNTIL_B, YOKE_UNTIL_F, YOKE_UNTIL_B, .backward_input = backward_input);

@@ -20,7 +20,7 @@ enum {
 enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
 enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10 };
 
-static void plan_chunks(struct yokei_op *op, size_t longest)
+static void choose_chunks(struct yokei_op *op, size_t longest)
 {
     const yoke_comm *comm = op->comm;
     const size_t bytes = YOKE_MAX(yoke_dtype_bytes(op->dtype), yoke_dtype_bytes(op->wire));
@@ -37,7 +37,7 @@ static void plan_chunks(struct yokei_op *op, size_t longest)
     op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_LANES);
 }
 
-static void plan_slices(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
+static void choose_slices(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
     const int size = op->comm->size;
     op->slices = op->slices_room;
@@ -70,7 +70,7 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
  * have the same size. Ranks that share a core must give it to each other. This costs as much as copying tens
  * of KiB, and the caches lose their data. So such ranks have fewer and longer stages.
  */
-static void plan_stages(struct yokei_op *op)
+static void choose_stages(struct yokei_op *op)
 {
     const size_t size = (size_t)op->comm->size, bytes = yoke_dtype_bytes(op->dtype);
     const bool whole = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE
@@ -117,7 +117,7 @@ static bool can_be_direct(const struct yokei_op *op)
     }
 }
 
-static void plan_shared(struct yokei_op *op)
+static void choose_shared(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     const bool own_cores = comm->n_on_host <= comm->n_cores;
@@ -137,7 +137,7 @@ static void plan_shared(struct yokei_op *op)
        ranks have announced where their buffers lie. */
     op->algorithm = comm->n_allocations && can_be_direct(op) ? &yokei_direct : &yokei_slices;
     op->before = uneven(op, comm->shares.shown, false);
-    plan_stages(op);
+    choose_stages(op);
 }
 
 /* ---- several hosts, some of whose ranks share memory ---- */
@@ -223,8 +223,8 @@ static size_t chunk_of_slices(struct yokei_op *op, size_t most, size_t columns, 
     return YOKE_MIN((most - 2 * op->unit) * op->before[columns] / widest, columns * most);
 }
 
-/* Plan the operation as a hierarchy. False: it cannot be one. */
-static bool plan_hierarchy(struct yokei_op *op)
+/* Choose the hierarchy. False: it cannot be one. */
+static bool choose_hierarchy(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     if (!may_be_hierarchical(op) || !choose_crossing(op)) return false;
@@ -257,7 +257,7 @@ static bool plan_hierarchy(struct yokei_op *op)
  * How all_reduce sums by messages. A named algorithm is used if it can run. An algorithm that needs shared
  * memory cannot run here.
  */
-static enum yokei_algorithm_id choose_sum_by_messages(const struct yokei_op *op)
+static enum yokei_algorithm_id sum_by_messages(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     const bool is_named = comm->forced_algorithm >= 0;
@@ -270,40 +270,40 @@ static enum yokei_algorithm_id choose_sum_by_messages(const struct yokei_op *op)
     return !is_named && op->count * yoke_dtype_bytes(op->wire) <= SMALL_BYTES ? YOKEI_DOUBLING : YOKEI_RING;
 }
 
-static void plan_sum_by_messages(struct yokei_op *op)
+static void choose_sum_by_messages(struct yokei_op *op)
 {
-    const enum yokei_algorithm_id id = choose_sum_by_messages(op);
+    const enum yokei_algorithm_id id = sum_by_messages(op);
     op->algorithm = yokei_algorithm(id);
     if (!op->algorithm->by_slices) {
-        plan_chunks(op, op->count);
+        choose_chunks(op, op->count);
         return;
     }
     op->before = uneven(op, op->comm->shares.plain, !yokei_algorithm_adds_in_rank_order(id));
-    plan_slices(op, NULL, NULL);
-    plan_chunks(op, yokei_longest_slice(op));
+    choose_slices(op, NULL, NULL);
+    choose_chunks(op, yokei_longest_slice(op));
 }
 
-static void plan_messages(struct yokei_op *op)
+static void choose_messages(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     switch (op->kind) {
-    case YOKEI_ALL_REDUCE: plan_sum_by_messages(op); return;
+    case YOKEI_ALL_REDUCE: choose_sum_by_messages(op); return;
     case YOKEI_REDUCE_SCATTER:
     case YOKEI_ALL_GATHER:
         op->algorithm = comm->reproducible && op->kind == YOKEI_REDUCE_SCATTER ? &yokei_exchange
                                                                                : &yokei_ring;
-        plan_chunks(op, yokei_longest_slice(op));
+        choose_chunks(op, yokei_longest_slice(op));
         return;
     case YOKEI_BROADCAST:
     case YOKEI_REDUCE:
         op->algorithm = &yokei_chain;
-        plan_chunks(op, op->count);
+        choose_chunks(op, op->count);
         return;
     case YOKEI_GATHER:
     case YOKEI_SCATTER:
     case YOKEI_ALL_TO_ALL:
         op->algorithm = &yokei_linear;
-        plan_chunks(op, yokei_longest_slice(op));
+        choose_chunks(op, yokei_longest_slice(op));
         /* In all_to_all_v the ranks know different longest slices. But both sides of a message must use
            the same lane. */
         if (op->send_slices != op->slices) {
@@ -325,7 +325,7 @@ static bool has_slices(enum yokei_kind kind)
            || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
 }
 
-void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
+void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
     const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER
                          || op->kind == YOKEI_REDUCE;
@@ -336,9 +336,9 @@ void yokei_plan(struct yokei_op *op, const size_t counts[], const size_t send_co
     op->lanes = op->comm->lane_list;
     op->slices = op->send_slices = NULL;
     op->before = NULL;
-    if (has_slices(op->kind)) plan_slices(op, counts, send_counts);
+    if (has_slices(op->kind)) choose_slices(op, counts, send_counts);
     if (may_share(op))
-        plan_shared(op);
-    else if (!plan_hierarchy(op))
-        plan_messages(op);
+        choose_shared(op);
+    else if (!choose_hierarchy(op))
+        choose_messages(op);
 }

@@ -2,7 +2,7 @@
 /* Write the chosen division of the work into the plan, and as lines for the user. */
 #include <string.h>
 #include "core/base/base.h"
-#include "train/run/choice.h"
+#include "train/run/division.h"
 
 /*
  * Write the numbers with `between` between them. If the field is too small, the text is empty, which means
@@ -26,7 +26,7 @@ void yokei_run_numbers_text(const int64_t *list, int n, char between, char *out,
 
 /* ---- the choice in the plan ---- */
 
-void yokei_run_write_choice(struct yokei_run_state *s, const struct yokei_choice *c)
+void yokei_run_write_division(struct yokei_run_state *s, const struct yokei_division *c)
 {
     struct yokei_plan *p = &s->t->plan;
     double sum = 0;
@@ -44,7 +44,7 @@ void yokei_run_write_choice(struct yokei_run_state *s, const struct yokei_choice
     p->predicted_step_seconds = c->step_seconds;
 }
 
-void yokei_run_tell_choice(const struct yokei_run_state *s, const struct yokei_choice *c)
+void yokei_run_tell_division(const struct yokei_run_state *s, const struct yokei_division *c)
 {
     const struct yokei_plan *p = &s->t->plan;
     char alone[128] = "", blocks[64] = "", tensors[64];

@@ -4,6 +4,7 @@
  * of gemm and attention.
  */
 #include "backends/gpu/families.h"
+#include "tests/unit/rtc.h"
 
 static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
 #define N_TYPES ((int)YOKE_COUNT(types))
@@ -50,7 +51,7 @@ static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *p
     return true;
 }
 
-bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
+bool gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
 {
     struct yokei_gpu_program program = { 0 };
     for (size_t f = 0; f < YOKE_COUNT(families); f++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choose the division of the work by the speed of each device on the model's own layers. balance.c has the
- * order of the steps.
+ * Choose the division of the work by the speed of each device on the model's own layers. divide_work.c has
+ * the order of the steps.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
 #include "parallel/balance.h"
-#include "train/run/choice.h"
+#include "train/run/division.h"
 #include "train/trainer/trainer.h"
 
 /*
@@ -43,7 +43,7 @@ int yokei_run_n_blocks(const yoke_model *m)
  * The number of elements of a replica's parameters on a stage with this number of blocks. A tied parameter
  * counts on the first and on the last stage.
  */
-static double elements_of(const struct yokei_choice *c, int stage, int64_t blocks)
+static double elements_of(const struct yokei_division *c, int stage, int64_t blocks)
 {
     const yoke_model *m = c->s->model;
     const int last = c->s->mesh.pipeline - 1;
@@ -104,7 +104,7 @@ static int widest(const struct yokei_run_state *s)
  * Divide the heads among ranks [first, first + groups * width). They share tensors in consecutive groups of
  * `width` ranks. All groups get the same division.
  */
-static void deal_heads(const struct yokei_choice *c, int first, int groups, int width, double *room,
+static void deal_heads(const struct yokei_division *c, int first, int groups, int width, double *room,
                        int64_t *heads)
 {
     const int n = groups * width;
@@ -116,15 +116,8 @@ static void deal_heads(const struct yokei_choice *c, int first, int groups, int 
                          1, heads);
 }
 
-static bool all_equal(const int64_t *list, int n)
-{
-    for (int i = 1; i < n; i++)
-        if (list[i] != list[0]) return false;
-    return true;
-}
-
 /* Choose one list of tensor shares for all stages, or one list per stage if stages have their own widths. */
-static yoke_status choose_tensor_shares(struct yokei_choice *c)
+static yoke_status choose_tensor_shares(struct yokei_division *c)
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
@@ -139,12 +132,12 @@ static yoke_status choose_tensor_shares(struct yokei_choice *c)
     if (!status && !s->widths) {
         n = s->mesh.tensor;
         deal_heads(c, 0, s->n_ranks / n, n, room, heads);
-        equal = all_equal(heads, n);
+        equal = yokei_all_equal(heads, n);
     }
     for (int stage = 0; stage < s->mesh.pipeline && s->widths && !status; stage++) {
         deal_heads(c, yokei_mesh_rank(&s->mesh, 0, stage, 0), s->mesh.data, s->widths[stage], room,
                    heads + n);
-        equal = equal && all_equal(heads + n, s->widths[stage]);
+        equal = equal && yokei_all_equal(heads + n, s->widths[stage]);
         n += s->widths[stage];
     }
     if (!equal) yokei_run_numbers_text(heads, n, ':', p->tensor_shares, sizeof p->tensor_shares);
@@ -154,7 +147,7 @@ static yoke_status choose_tensor_shares(struct yokei_choice *c)
 }
 
 /* Compute which part of its group's tensors each rank has. */
-static void note_parts(struct yokei_choice *c)
+static void note_parts(struct yokei_division *c)
 {
     const struct yokei_run_state *s = c->s;
     for (int r = 0; r < s->n_ranks; r++) {
@@ -168,7 +161,7 @@ static void note_parts(struct yokei_choice *c)
 }
 
 /* Seconds per sequence that rank r needs for the embedding and the head, if its stage has them. */
-static double ends_seconds(const struct yokei_choice *c, int r)
+static double ends_seconds(const struct yokei_division *c, int r)
 {
     const struct yokei_mesh at = yokei_mesh_at(&c->s->mesh, r);
     return c->part[r]
@@ -185,7 +178,7 @@ static double part_of_optimizer(const struct yokei_run_state *s)
  * Choose the blocks of the stages by the slowest rank of each stage, for a step in which the replicas have
  * equal shares.
  */
-static yoke_status choose_layers(struct yokei_choice *c)
+static yoke_status choose_layers(struct yokei_division *c)
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
@@ -224,7 +217,7 @@ int64_t yokei_run_blocks_of_stage(const struct yokei_run_state *s, int stage)
     return sum;
 }
 
-static void note_costs(struct yokei_choice *c)
+static void note_costs(struct yokei_division *c)
 {
     const struct yokei_run_state *s = c->s;
     for (int r = 0; r < s->n_ranks; r++) {
@@ -239,7 +232,7 @@ static void note_costs(struct yokei_choice *c)
 
 static yoke_status sums(void *context, const bool *used, double *seconds_out)
 {
-    struct yokei_choice *c = context;
+    struct yokei_division *c = context;
     double most = 0;
     for (int stage = 0; stage < c->s->mesh.pipeline; stage++)
         most = fmax(most, elements_of(c, stage, yokei_run_blocks_of_stage(c->s, stage))
@@ -251,7 +244,7 @@ static yoke_status sums(void *context, const bool *used, double *seconds_out)
  * While a pipeline fills and drains, every stage except the slowest works on one micro-batch, and no other
  * work overlaps with it.
  */
-static double fill_seconds(const struct yokei_choice *c, int d)
+static double fill_seconds(const struct yokei_division *c, int d)
 {
     const struct yokei_run_state *s = c->s;
     const double micro_batch = (double)yokei_mesh_micro_batch(&s->mesh, c->shares[d], s->t->micro_batch);
@@ -267,7 +260,7 @@ static double fill_seconds(const struct yokei_choice *c, int d)
                                                         : micro_batch / s->mesh.chunks);
 }
 
-static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given)
+static yoke_status choose_replicas(struct yokei_division *c, bool shares_are_given)
 {
     const struct yokei_run_state *s = c->s;
     const struct yokei_plan *p = &s->t->plan;
@@ -293,7 +286,7 @@ static yoke_status choose_replicas(struct yokei_choice *c, bool shares_are_given
 }
 
 /* Choose the cuts of tensors and layers by the measured times, without communication. */
-static yoke_status choose_cuts(struct yokei_choice *c, const struct yokei_given *given)
+static yoke_status choose_cuts(struct yokei_division *c, const struct yokei_given *given)
 {
     struct yokei_run_state *s = c->s;
     struct yokei_plan *p = &s->t->plan;
@@ -325,11 +318,11 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
 {
     const size_t n = (size_t)s->n_ranks, n_data = (size_t)s->mesh.data;
     double *const room = calloc(3 * n + 2 * n_data, sizeof *room);
-    struct yokei_choice c = { .s = s,
-                              .times = calloc(n, sizeof *c.times),
-                              .shares = calloc(n_data, sizeof *c.shares),
-                              .done = calloc(n, sizeof *c.done),
-                              .used = calloc(n_data, sizeof *c.used) };
+    struct yokei_division c = { .s = s,
+                                .times = calloc(n, sizeof *c.times),
+                                .shares = calloc(n_data, sizeof *c.shares),
+                                .done = calloc(n, sizeof *c.done),
+                                .used = calloc(n_data, sizeof *c.used) };
     const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
     yoke_status status = room && c.times && c.shares && c.done && c.used
                              ? YOKE_OK
@@ -342,8 +335,8 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
     }
     if (!status) {
         s->chose_shares = s->chose_shares || !given->shares;
-        yokei_run_write_choice(s, &c);
-        yokei_run_tell_choice(s, &c);
+        yokei_run_write_division(s, &c);
+        yokei_run_tell_division(s, &c);
     }
     free(room);
     free(c.times);

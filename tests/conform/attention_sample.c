@@ -3,7 +3,7 @@
  * Checks samples of a long attention. conform/attention.c derives the bounds; here they are applied to one
  * row or one key.
  */
-#include "conform/attention_sample.h"
+#include "tests/conform/attention_sample.h"
 #include "conform/trial.h"
 
 #include <stdlib.h>
