@@ -160,7 +160,8 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
     if (!e->since_ns) return found;
     /* Or it may have ended normally. A process that is gone does not tell how it ended. A launcher without
        agents ends all ranks if one did not end normally. */
-    const bool in_order = v->state == YOKEI_AGENT_DEAD && !v->signal && !v->exit_code;
+    const bool saved = file && atomic_load(&file->status) == YOKE_EPREEMPTED; /* all ranks end so, in order */
+    const bool in_order = v->state == YOKEI_AGENT_DEAD && !v->signal && (!v->exit_code || saved);
     if (!gone)
         found.weight = yokei_stopped_for_long(v, seen, !e->far) ? HALTED : FINE;
     else if ((in_order && may_leave) || seen < (in_order ? ORDER_GRACE : DEAD_GRACE) * MS)

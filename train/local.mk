@@ -129,11 +129,11 @@ tests_ranks_models_planted_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_mesh_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 8 tests/ranks/mesh' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 100 4 tests/ranks/models' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/mesh' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/models_planted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models_planted_heads' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -t 200 4 tests/ranks/parity' \
+	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
@@ -233,7 +233,7 @@ tests_ranks_timeline_check_SOURCES = tests/ranks/timeline_check.c tests/unit/tim
 tests_ranks_timeline_check_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_timeline_check_LDADD = $(JANSSON_LIBS) -lm
 YOKE_TESTS += tests/unit/train_timeline 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/timeline_command' \
-	'$(top_srcdir)/tests/ranks/run -t 60 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run -t 60 3 tests/ranks/beside'
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run 3 tests/ranks/beside'
 EXTRA_DIST += tests/ranks/timeline_command
 
 # Text to tokens, tokens to a model, the model to text.

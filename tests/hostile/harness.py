@@ -19,7 +19,7 @@ soak = bool(os.environ.get("YOKE_SOAK"))
 seed = int(os.environ.get("YOKE_TEST_SEED", "20260522"))
 golden = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden")
 workers = max(2, min(4, os.cpu_count() or 2))
-PATIENCE = 60 # seconds until a run counts as hung: the machine may be busy
+PATIENCE = 400 # seconds until a run counts as hung: the machine may be busy
 if os.environ.get("TEST_SANITIZE"):
     PATIENCE *= 4
 

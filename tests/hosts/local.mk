@@ -17,7 +17,7 @@ YOKE_TESTS += \
 	'$(WITH_HOSTS) --slots 4 2 -- $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}40' \
 	'$(WITH_HOSTS) 3 -- $(top_srcdir)/tests/ranks/run 6 tests/ranks/property $${YOKE_SOAK:+10}60' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/moves' \
-	'[ -z "$${YOKE_SOAK:-}" ] || $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
+	'soak $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'$(HARM_HOSTS) kill $${YOKE_SOAK:+10}6' \
@@ -29,7 +29,7 @@ YOKE_TESTS += \
 	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
-	'[ -z "$${YOKE_SOAK:-}" ] || $(WITH_HOSTS) 3 -- $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting' \
+	'soak $(WITH_HOSTS) 3 -- $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \

@@ -23,7 +23,7 @@
 
 #include "core/base/times.h"
 
-#define LIMIT_SECONDS 40.0
+#define LIMIT_SECONDS 200.0
 #define MAX_PORTS 64
 
 struct port {
@@ -305,7 +305,7 @@ static void judge_end(pid_t job, int err)
     } else {
         result(yokei_now() < until, "the job goes on", why);
     }
-    const double gone = yokei_now() + 5;
+    const double gone = yokei_now() + 60;
     while (left_over() && yokei_now() < gone) usleep(20000);
     result(yokei_now() < gone, "nothing is left", "processes are");
 }

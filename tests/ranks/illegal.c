@@ -215,7 +215,7 @@ static bool create(const struct trial *t, const char *name, struct place *p)
     config.no_shared = kinds[t->kind].no_shared;
     config.chunk_bytes = kinds[t->kind].chunk;
     config.stall_ms = t->how == GONE ? 10000 : t->sends ? 700 : 10000;
-    config.timeout_ms = t->how == GONE ? 1000 : t->sends ? 2000 : 30000;
+    config.timeout_ms = t->how == GONE ? 2000 : t->sends ? 2000 : 30000;
     config.name = name;
     *p = (struct place){ .size = ranks_size, .rank = ranks_rank };
     RANKS_TRY(yoke_comm_create(ranks_world, NULL, &config, &p->comm));
@@ -240,7 +240,7 @@ static int run_trial(struct trial *t)
                           : t->how == GONE        ? status == YOKE_ETIMEOUT
                                            : status == YOKE_EMISMATCH || (t->sends && status == YOKE_ETIMEOUT)
                                                  || (t->sends && t->how == EXCHANGED && !status);
-    const int ok = right && expected && (!status || named(t, status, text)) && seconds < 8;
+    const int ok = right && expected && (!status || named(t, status, text)) && seconds < ranks_limit(8);
     if (!ok)
         fprintf(
             stderr,

@@ -7,7 +7,7 @@
  */
 #include "tests/ranks/ranks.h"
 
-enum { LARGEST = 200000, STALL_MS = 400, TIMEOUT_MS = 1500, N_CALLS = 60 };
+enum { LARGEST = 200000, N_CALLS = 60 };
 
 static float send_buffer[LARGEST], recv_buffer[LARGEST];
 static int n_alarms;
@@ -94,19 +94,22 @@ struct fault {
     enum yoke_check check;
     bool harmless, once;    /* once: one random message; else all messages from a random one on */
     yoke_status one, other; /* errors with which it may end */
+    int stall_ms;           /* short where the ranks wait for the verdict */
 };
+enum { SOON = 500, NEVER = 60000 };
 static const struct fault faults[] = {
-    { "late by 5 ms, one in ten", "delay=0.1:5ms", YOKE_CHECK_HEADER, true, false, YOKE_OK, YOKE_OK },
-    { "late by 200 ms, half of the time to a verdict", "delay=1:200ms", YOKE_CHECK_HEADER, true, true,
-      YOKE_OK, YOKE_OK },
-    { "dropped", "drop=1", YOKE_CHECK_HEADER, false, true, YOKE_ETIMEOUT, YOKE_EDATA },
-    { "all dropped", "drop=1", YOKE_CHECK_HEADER, false, false, YOKE_ETIMEOUT, YOKE_ETIMEOUT },
-    { "doubled", "duplicate=1", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA },
-    { "changed in the header", "flip=1:header", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA },
+    { "late by 5 ms, one in ten", "delay=0.1:5ms", YOKE_CHECK_HEADER, true, false, YOKE_OK, YOKE_OK, NEVER },
+    { "late by 700 ms, a third of the time to a verdict", "delay=1:700ms", YOKE_CHECK_HEADER, true, true,
+      YOKE_OK, YOKE_OK, 2100 },
+    { "dropped", "drop=1", YOKE_CHECK_HEADER, false, true, YOKE_ETIMEOUT, YOKE_EDATA, SOON },
+    { "all dropped", "drop=1", YOKE_CHECK_HEADER, false, false, YOKE_ETIMEOUT, YOKE_ETIMEOUT, SOON },
+    { "doubled", "duplicate=1", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA, NEVER },
+    { "changed in the header", "flip=1:header", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA,
+      NEVER },
     { "changed in the data, with check full", "flip=1:payload", YOKE_CHECK_FULL, false, true, YOKE_EDATA,
-      YOKE_EDATA },
-    { "changed anywhere, with check full", "flip=0.05", YOKE_CHECK_FULL, false, false, YOKE_EDATA,
-      YOKE_EDATA },
+      YOKE_EDATA, NEVER },
+    { "changed anywhere, with check full", "flip=0.05", YOKE_CHECK_FULL, false, false, YOKE_EDATA, YOKE_EDATA,
+      NEVER },
 };
 
 static bool names_two_ranks(const char *text)
@@ -130,8 +133,8 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.no_shared = over_mpi;
     config.algorithm = "ring"; /* otherwise one host exchanges no messages */
-    config.stall_ms = STALL_MS;
-    config.timeout_ms = TIMEOUT_MS;
+    config.stall_ms = f->stall_ms;
+    config.timeout_ms = 3 * f->stall_ms;
     config.check = f->check;
     config.name = "inject";
     yoke_comm *comm;
@@ -147,7 +150,7 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
         status = call(comm, turn, &right);
     }
     const double seconds = (double)(yokei_now_ns() - begin) * 1e-9,
-                 limit = 1e-3 * (TIMEOUT_MS + STALL_MS) + 2;
+                 limit = ranks_limit(1e-3 * 4 * (f->stall_ms == NEVER ? SOON : f->stall_ms) + 2);
     char text[1024];
     snprintf(text, sizeof text, "%s", status ? yoke_last_error() : "");
     int ok = right && seconds < limit

@@ -72,7 +72,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/reductions 10000000' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
+	'soak $(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \

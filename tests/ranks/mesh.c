@@ -14,7 +14,7 @@ static const char layouts[] =
     "micro-batch=3 recompute=attention\n"
     "dp=2 micro-batch=2\n"
     "dp=2 micro-batch=2 recompute=full\n"
-    "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
+    "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=NN\n"
     "dp=2 shares=1:7 micro-batch=4\n"
     "dp=4 micro-batch=2\n"
     "dp=4 micro-batch=2 recompute=attention\n"
@@ -46,7 +46,7 @@ static const char layouts[] =
     "dp=2 pp=4 micro-batch=1 schedule=1f1b\n"
     "dp=2 pp=4 micro-batch=1 schedule=zb-h1 recompute=full\n"
     /* tensors */
-    "tp=2 micro-batch=4 precision=fp32,bf16,fp16 steps=20\n"
+    "tp=2 micro-batch=4 precision=fp32,bf16,fp16 steps=NN\n"
     "tp=2 micro-batch=4\n"
     "tp=2 micro-batch=4 recompute=full\n"
     "tp=2 micro-batch=4 sequence-parallel\n"
@@ -86,7 +86,7 @@ static const char layouts[] =
     "dp=2 pp=2 tp=2 micro-batch=1 schedule=zb-h1 recompute=attention shares=5:3 tensor-shares=3:1 precision=bf16,fp16\n"
     /* moments and masters divided over the replicas: the same bits as without ZeRO above */
     "dp=2 micro-batch=2 zero=1\n"
-    "dp=2 shares=5:3 micro-batch=2 zero=1 precision=fp32,bf16,fp16 steps=20\n"
+    "dp=2 shares=5:3 micro-batch=2 zero=1 precision=fp32,bf16,fp16 steps=NN\n"
     "dp=4 micro-batch=2 zero=1 recompute=full\n"
     "dp=2 pp=2 shares=5:3 micro-batch=2 schedule=zb-h1 zero=1 precision=fp32,fp16\n"
     "dp=4 pp=2 micro-batch=1 schedule=interleaved chunks=2 zero=1\n"
@@ -199,6 +199,6 @@ int main(void)
     if (status) printf("# rank %d: %s\n", ranks_rank, yoke_last_error());
     ranks_check(!status, "several pieces with one event");
     if (two != MPI_COMM_NULL) PMPI_Comm_free(&two);
-    ranks_check(check_layouts(layouts, "host", 3) >= 60, "at least 60 layouts");
+    ranks_check(check_layouts(soak_layouts(layouts), "host", 3) >= 60, "at least 60 layouts");
     return ranks_end();
 }

@@ -108,8 +108,9 @@ int main(void)
     const bool opencl = ranks_all(ranks_has_device("opencl:0"));
     ranks_check(ranks_size == 4, "there are 4 ranks");
     for (family = 0; family < N_FAMILIES && ranks_size == 4; family++) {
-        check_layouts(family == TIED ? tied : both, "host", 10);
-        if (opencl && family != TIED) check_layouts(mixed, ranks_rank == 1 ? "opencl:0" : "host", 10);
+        check_layouts(family == TIED ? tied : both, "host", soak_steps(10));
+        if (opencl && family != TIED)
+            check_layouts(mixed, ranks_rank == 1 ? "opencl:0" : "host", soak_steps(10));
     }
     return ranks_end();
 }

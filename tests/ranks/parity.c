@@ -12,11 +12,12 @@ static const struct {
     { { "host", "opencl:0", "host", "opencl:0" },
       "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
       "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
-      "from=1 precision=fp32,bf16,fp16 steps=20\n" /* one OpenCL device alone */
-      "from=1 precision=fp32,bf16,fp16 steps=20\n"
-      "from=1 recompute=full precision=bf16 steps=20\n"
+      "from=1 precision=fp32,bf16,fp16 steps=NN\n" /* one OpenCL device alone */
+      "from=1 precision=fp32,bf16,fp16 steps=NN\n"
+      "from=1 recompute=full precision=bf16 steps=NN\n"
       "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
-      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
+      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=NN\n"
+      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=NN\n"
       "dp=2 from=1 shares=1:7\n"
       "dp=3 from=0 shares=4:0:4\n" /* one rank has no sequences */
       "dp=4 shares=2:2:2:2 micro-batch=1 precision=fp32,bf16,fp16\n"
@@ -47,7 +48,8 @@ int main(void)
     if (!opencl && ranks_rank == 0) printf("# no OpenCL device: hosts stand in for it\n");
     for (size_t i = 0; i < YOKE_COUNT(mixes) && ranks_size == 4; i++) {
         const char *device = mixes[i].devices[ranks_rank];
-        check_layouts(mixes[i].layouts, opencl || strcmp(device, "opencl:0") ? device : "host", 3);
+        check_layouts(soak_layouts(mixes[i].layouts), opencl || strcmp(device, "opencl:0") ? device : "host",
+                      3);
     }
     ranks_check(ranks_size == 4, "there are 4 ranks");
     return ranks_end();

@@ -30,6 +30,19 @@ struct tried {
     int n;
 };
 
+/* The steps of tests that tell with 3 steps what they tell with `many`. `make soak` runs them all. */
+static inline int64_t soak_steps(int64_t many) { return getenv("YOKE_SOAK") ? many : 3; }
+
+/* A list of layouts in which steps=NN is steps=20 in `make soak`, and 3 steps elsewhere. */
+static inline const char *soak_layouts(const char *text)
+{
+    static char list[16384];
+    snprintf(list, sizeof list, "%s", text);
+    for (char *at = list; (at = strstr(at, "steps=NN"));)
+        memcpy(strstr(at, "NN"), getenv("YOKE_SOAK") ? "20" : "3 ", 2);
+    return list;
+}
+
 /*
  * Run all layouts of a list. A line without a precision runs in fp32, and a line without a number of steps
  * runs `steps` steps.

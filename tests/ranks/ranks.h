@@ -207,6 +207,13 @@ static inline void begin_drawing(const char *seed)
     ranks_state = ranks_state * 2654435761u + 88172645463325252ull;
 }
 
+/*
+ * The most seconds that a step may take that is promised to take `promised` at the most. Only `make soak`
+ * checks the promise itself. Elsewhere other programs may keep the processors busy, so the limit is one that
+ * only a wait without end exceeds.
+ */
+static inline double ranks_limit(double promised) { return getenv("YOKE_SOAK") ? promised : promised + 60; }
+
 /* If a call fails that the test needs, print where it failed, and return 0. */
 #define RANKS_TRY(x)                                                                          \
     do {                                                                                      \

@@ -13,6 +13,6 @@ int main(void)
     static const char *const options[] = { "--std=c++14",      "--fmad=false", "--prec-div=true",
                                            "--prec-sqrt=true", "--ftz=false",  NULL };
     static const struct rtc_compiler nvrtc = { "NVRTC", "nvrtc", libraries, YOKEI_GPU_CUDA,
-                                               targets, options, 7 };
+                                               targets, options, 17 };
     return rtc_main(&nvrtc);
 }

@@ -65,10 +65,23 @@ static void quote(const char *log, int lines)
     }
 }
 
+/* The families of which a program was compiled, for any target. */
+static struct {
+    const char *names[64];
+    int n;
+} compiled;
+
+static bool is_compiled(const char *family)
+{
+    for (int i = 0; i < compiled.n; i++)
+        if (!strcmp(compiled.names[i], family)) return true;
+    return false;
+}
+
 /** All programs of one family that this run samples; `index` is where it begins in the catalogue, and gets
- * where it ends. */
+ * where it ends. Without a program there is no line. */
 static void check_family(const struct rtc_compiler *compiler, const struct rtc_target *target, int *index,
-                         int sample, int number)
+                         int sample, int *number)
 {
     struct yokei_gpu_program program;
     gpu_catalog(*index, false, target->warp, &program);
@@ -94,7 +107,10 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
         free(log);
         yokei_gpu_source_free(&source);
     }
-    printf("%sok %d - %s: %s compiles for %s (%d programs, %.1f s)\n", bad ? "not " : "", number,
+    if (!n) return;
+    if (!is_compiled(family) && compiled.n < (int)YOKE_COUNT(compiled.names))
+        compiled.names[compiled.n++] = family;
+    printf("%sok %d - %s: %s compiles for %s (%d programs, %.1f s)\n", bad ? "not " : "", ++*number,
            compiler->name, family, target->name, n, 1e-9 * (double)(yokei_now_ns() - start));
     fflush(stdout);
 }
@@ -140,8 +156,14 @@ int rtc_main(const struct rtc_compiler *compiler)
     for (const struct rtc_target *target = compiler->targets; target->name; target++) {
         struct yokei_gpu_program program;
         for (int index = 0; gpu_catalog(index, false, target->warp, &program);)
-            check_family(compiler, target, &index, sample, ++number);
+            check_family(compiler, target, &index, sample, &number);
     }
+    struct yokei_gpu_program program;
+    bool all = true;
+    for (int index = 0; gpu_catalog(index, false, compiler->targets->warp, &program); index++)
+        all &= is_compiled(program.family);
+    printf("%sok %d - %s: programs of every family are compiled, for one target at least\n",
+           all ? "" : "not ", ++number, compiler->name);
     printf("1..%d\n", number);
     return 0;
 }
