@@ -303,7 +303,7 @@ static yoke_status choose_cuts(struct yokei_division *c, const struct yokei_give
     return YOKE_OK;
 }
 
-static yoke_status choose_all(struct yokei_choice *c, const struct yokei_given *given)
+static yoke_status choose_all(struct yokei_division *c, const struct yokei_given *given)
 {
     struct yokei_run_state *s = c->s;
     const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
