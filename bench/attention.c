@@ -28,8 +28,8 @@ static const struct row {
     const char *name;
     yoke_dtype dtype;
     int64_t B, T, H, Hkv;
-    bool alone; /* only this side, because PyTorch's T x T matrices would take more memory than a small
-                   machine has */
+    /* only this side, because PyTorch's T x T matrices would take more memory than a small machine has */
+    bool alone;
 } rows[] = {
     { "bf16 64", YOKE_BF16, 8, 64, 4, 4, false },
     { "bf16 256", YOKE_BF16, 4, 256, 12, 12, false },

@@ -16,8 +16,8 @@ enum quantity {
     TIMES_OPENMPI,   /* Open MPI's time divided by Yoke's, at least */
     TIMES_BESIDE,    /* elements per second divided by those of --beside, at least */
     SHARE_OF_LIMIT,  /* the limit's time divided by Yoke's, at least */
-    SHARE_OF_SLOWER, /* the larger of the limit's time and the time of --beside, divided by Yoke's, at least
-                      */
+    /* the larger of the limit's time and the time of --beside, divided by Yoke's, at least */
+    SHARE_OF_SLOWER,
     AT_MOST_US,      /* Yoke's time in microseconds, at most */
     US_OVER_OPENMPI, /* Yoke's time minus Open MPI's, in microseconds, at most */
     US_OVER_BESIDE,  /* Yoke's time minus that of --beside, in microseconds, at most */

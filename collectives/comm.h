@@ -69,8 +69,8 @@ struct yokei_hosts {
  * ranks work. 0: not measured.
  */
 struct yokei_costs {
-    double
-        sync_us; /* time until each rank has seen an announcement of every other rank through shared memory */
+    /* time until each rank has seen an announcement of every other rank through shared memory */
+    double sync_us;
     /* Bytes that a rank copies to shared memory, sums and copies from there, in 1e9 per second, while the
        data fits the caches. */
     double shared_gbps;
@@ -89,8 +89,8 @@ struct yokei_shares {
     enum yokei_shares_source { YOKEI_SHARES_EQUAL, YOKEI_SHARES_MEASURED, YOKEI_SHARES_GIVEN } source;
     uint32_t *of;    /* [size] the given shares, or the speeds */
     uint32_t *plain; /* [size + 1] the slices as given, or by the speeds alone */
-    uint32_t *shown; /* [size + 1] the slices by the speeds and by what else a rank does in the algorithm
-                        `slices` */
+    /* [size + 1] the slices by the speeds and by what else a rank does in the algorithm `slices` */
+    uint32_t *shown;
     /* [hosts.least + 1] the slices of the hierarchy's columns (hierarchy.c); all 0: no column would sum
        anything */
     uint32_t *columns;

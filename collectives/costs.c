@@ -202,8 +202,11 @@ static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_co
     }
     if (bytes >= NEAR_BYTES) {
         YOKE_TRY(try_again(comm, YOKEI_RING, data, bytes, left, 2, &us));
-    } else { /* After a pause a link may send a small amount of data at once, and then be slower. So time a
-                second call. */
+    } else {
+        /*
+         * After a pause a link may send a small amount of data at once, and then be slower. So time a second
+         * call.
+         */
         YOKE_TRY(time_sum(comm, YOKEI_RING, data, bytes, 1, &carried));
         us = fmax(us, carried);
     }

@@ -448,8 +448,8 @@ static bool comm_progress(yoke_comm *comm)
     bool moved = false, ended;
     if (!op || atomic_load_explicit(&comm->error, memory_order_relaxed)) return false;
     const yoke_status status = op_work(op, &moved, &ended);
-    if (status) { /* an error of a step itself, such as a copy that the driver refused, also fails the
-                     communicator */
+    /* an error of a step itself, such as a copy that the driver refused, also fails the communicator */
+    if (status) {
         if (!atomic_load(&comm->error))
             yokei_comm_fail(comm, status, comm->peers[comm->rank].info.world_rank,
                             "communicator \"%s\": %s on rank %d: %s", comm->name, yokei_kind_name(op->kind),

@@ -32,13 +32,13 @@ enum yokei_agent_state {
     YOKEI_AGENT_NONE,
     YOKEI_AGENT_ALIVE,
     YOKEI_AGENT_STOPPED,
-    YOKEI_AGENT_DEAD,   /* it ended, and its agent did not end it */
-    YOKEI_AGENT_ENDED,  /* its agent ended it, because it was told to, or because the launcher or yoke run was
-                           gone */
-    YOKEI_AGENT_LOST,   /* its agent was killed, and the rank ended with it; the agent's parent process writes
-                           this */
-    YOKEI_AGENT_SILENT, /* Never written. A reader on another host concludes it when the agent's beats stand
-                           still. */
+    YOKEI_AGENT_DEAD, /* it ended, and its agent did not end it */
+    /* its agent ended it, because it was told to, or because the launcher or yoke run was gone */
+    YOKEI_AGENT_ENDED,
+    /* its agent was killed, and the rank ended with it; the agent's parent process writes this */
+    YOKEI_AGENT_LOST,
+    /* Never written. A reader on another host concludes it when the agent's beats stand still. */
+    YOKEI_AGENT_SILENT,
 };
 
 /** The state of a rank, as the rank itself says. */
@@ -87,8 +87,8 @@ struct yokei_flight_file {
     int32_t rank;
     uint32_t spare;
     int64_t clock_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
-    uint64_t
-        host_id; /* yokei_host_id of the host that made the file, because two hosts may have the same name */
+    /* yokei_host_id of the host that made the file, because two hosts may have the same name */
+    uint64_t host_id;
     /* Written by the agent in one word, so that it changes as a whole: state | signal << 8 | exit code <<
        16 | pid << 32. */
     _Atomic uint64_t agent;
@@ -103,10 +103,10 @@ struct yokei_flight_file {
     _Atomic uint32_t finalizing;
     /* Written by the rank, before `state` leaves UNBORN: which rank it is. */
     char host[64];
-    uint64_t
-        nonce; /* A random number of the rank. A peer that reads the same number shares memory with it. */
-    uint64_t start_time; /* field 22 of /proc/PID/stat, which tells a process from a later one with the same
-                            number */
+    /* A random number of the rank. A peer that reads the same number shares memory with it. */
+    uint64_t nonce;
+    /* field 22 of /proc/PID/stat, which tells a process from a later one with the same number */
+    uint64_t start_time;
     int32_t pid, n_ranks;
     /*
      * For jobs without agents: the rank's witness (witness.c), a thread that sees which other rank of the

@@ -29,8 +29,8 @@ enum {
     /* Bytes of a stage per lane for the data that a rank shows its peers, and as much again for the data that
        it computed. */
     YOKEI_STAGE_BYTES = 256 << 10,
-    YOKEI_WIDE_LANES =
-        2, /* number of lanes if there are more ranks than cores: the same memory in fewer stages */
+    /* number of lanes if there are more ranks than cores: the same memory in fewer stages */
+    YOKEI_WIDE_LANES = 2,
     YOKEI_WIDE_STAGE_BYTES = YOKEI_STAGE_BYTES * YOKEI_CROSS_LANES / YOKEI_WIDE_LANES,
     YOKEI_ONESHOT_BYTES = 64 << 10, /* most bytes of a rank's data that it shows in one piece */
     YOKEI_INLINE_BYTES = 48,        /* bytes of data that lie beside the announcement */
@@ -39,10 +39,10 @@ enum {
 
 /** The call that a message belongs to. The receiver compares it with its own call, field by field. */
 struct yokei_header {
-    uint32_t magic;    /* also has the version of this format */
-    uint32_t comm;     /* uid of the communicator */
-    uint32_t sequence; /* number among the communicator's collectives, from 1; for send and recv, among the
-                          pair's messages */
+    uint32_t magic; /* also has the version of this format */
+    uint32_t comm;  /* uid of the communicator */
+    /* number among the communicator's collectives, from 1; for send and recv, among the pair's messages */
+    uint32_t sequence;
     uint8_t kind, dtype, reduction, algorithm;
     int32_t root;
     uint32_t counts_hash;

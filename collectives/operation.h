@@ -28,8 +28,8 @@ struct yokei_step {
     bool store_acc; /* the result also goes to the accumulator */
     bool own_first; /* own OP message instead of message OP own */
     bool finish;    /* The reduction ends in this step: divide for avg, and round to dtype. */
-    bool canonical; /* Several ranks compute this result, so NaN gets one bit pattern and all ranks get equal
-                       bits. */
+    /* Several ranks compute this result, so NaN gets one bit pattern and all ranks get equal bits. */
+    bool canonical;
     const struct yokei_header *header;
     /*
      * For steps through shared memory. First wait until counter `wait` of the first n_wait ranks of this host
@@ -147,23 +147,23 @@ struct yokei_op {
     enum yokei_kind kind;
     yoke_dtype dtype, wire; /* type of the caller's data, and of partial sums in messages */
     yoke_reduction reduction;
-    size_t count; /* number of elements: of the whole buffer (all_reduce, broadcast), else the sum of the
-                     slices */
+    /* number of elements: of the whole buffer (all_reduce, broadcast), else the sum of the slices */
+    size_t count;
     int root;
     const void *send;
     void *recv;
     size_t *slices; /* [size + 1] offsets of the ranks' slices in elements; NULL: the kind has no slices */
-    size_t *
-        send_slices; /* the same for the data to send, if that differs (all_to_all_v); else equal to slices */
+    /* the same for the data to send, if that differs (all_to_all_v); else equal to slices */
+    size_t *send_slices;
     size_t *slices_room; /* [2 (size + 1)], owned by the operation */
     size_t chunk;        /* most elements in a message */
     size_t n_rounds;
     const struct yokei_algorithm *algorithm;
-    uint32_t number;    /* number among the collectives through shared memory; 0: this one does not use shared
-                           memory */
-    uint32_t history;   /* hash of the communicator's calls, this one included */
-    size_t shown_bytes; /* for YOKEI_ONESHOT and for the hierarchy's leaders: the most bytes that each rank
-                           shows */
+    /* number among the collectives through shared memory; 0: this one does not use shared memory */
+    uint32_t number;
+    uint32_t history; /* hash of the communicator's calls, this one included */
+    /* for YOKEI_ONESHOT and for the hierarchy's leaders: the most bytes that each rank shows */
+    size_t shown_bytes;
     enum yokei_crossing crossing; /* for YOKEI_HIERARCHY */
     size_t unit; /* for YOKEI_HIERARCHY: slices of a chunk begin at multiples of this number of elements */
     /* Sums of the slices that the ranks, or the hierarchy's columns, divide among them: see
@@ -196,12 +196,12 @@ struct yokei_op {
     yoke_status status;
     struct yokei_flight_entry *entry;
     uint64_t begun_ns, progress_ns;
-    uint64_t network_ns; /* when the network was last seen to carry something, in a wait in which no step was
-                            done */
+    /* when the network was last seen to carry something, in a wait in which no step was done */
+    uint64_t network_ns;
     uint64_t probed_ns;
     bool warned;
-    int waits_for; /* rank of the communicator for which the lane that was last looked at waits:
-                      yokei_waits_for() */
+    /* rank of the communicator for which the lane that was last looked at waits: yokei_waits_for() */
+    int waits_for;
 };
 
 /* ---- operation.c: questions about an operation ---- */

@@ -19,8 +19,8 @@ enum yokei_fate {
     YOKEI_FATE_STOPPED, /* stopped by a signal or a debugger */
     YOKEI_FATE_ENDED,   /* ended normally */
     YOKEI_FATE_FAILED,  /* recorded an error */
-    YOKEI_FATE_DEAD,    /* ended by a signal or with a code, as its agent says, without an error of its own in
-                           the record */
+    /* ended by a signal or with a code, as its agent says, without an error of its own in the record */
+    YOKEI_FATE_DEAD,
     YOKEI_FATE_KILLED,  /* ended by its agent, because another rank failed or the launcher was gone */
     YOKEI_FATE_GONE,    /* its process is gone, and nothing says how it ended */
     YOKEI_FATE_UNKNOWN, /* it ran on another host, and no agent saw its end */

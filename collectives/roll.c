@@ -36,8 +36,8 @@ static struct {
     struct entry *of; /* [n] */
     int n, self, next_far;
     bool has_agents;
-    uint64_t stall_ns; /* how long the agent of a host must show no life, so that the host counts as down or
-                          cut off */
+    /* how long the agent of a host must show no life, so that the host counts as down or cut off */
+    uint64_t stall_ns;
     char folder[4096];
 } roll;
 

@@ -44,8 +44,8 @@ struct yokei_fold {
     int n_in, n_out, size; /* at least one input */
     const void *const *in;
     void *const *out; /* may be an input, at the same place */
-    unsigned
-        stream; /* Bit o: output o is stored past the caches. The last bit stands for all further outputs. */
+    /* Bit o: output o is stored past the caches. The last bit stands for all further outputs. */
+    unsigned stream;
     /* Bit o: other ranks read output o next. It is computed elsewhere and then copied there by whole cache
        lines. */
     unsigned shown;

@@ -34,8 +34,8 @@ enum { MOST_WATCHED = FUTEX_WAITV_MAX - 1 }; /* one place is for the bell */
 static struct {
     bool runs;
     pthread_t thread;
-    _Atomic uint32_t bell; /* a wake-up counter, which changes when there is one more rank to watch, or
-                              nothing more to do */
+    /* a wake-up counter, which changes when there is one more rank to watch, or nothing more to do */
+    _Atomic uint32_t bell;
     atomic_bool ends, said;
     const struct yokei_flight_file *_Atomic
         *ranks; /* [n_ranks] records of the watched ranks; NULL: not watched */

@@ -55,8 +55,8 @@ struct conform_line {
     int n_cases;       /* number of cases that ran */
     int n_not_offered; /* number of cases whose shape or type the op's `can` function declined */
     double ratio; /* greatest |got - wanted| / bound; infinity if NaN or infinity is in the wrong place */
-    double ulp; /* greatest distance in units in the last place (of the element, or of its tensor's root mean
-                   square) */
+    /* greatest distance in units in the last place (of the element, or of its tensor's root mean square) */
+    double ulp;
     uint64_t seed;
     /*
      * The first case that failed; if none failed, the case with the greatest ratio. The element is the one
@@ -64,8 +64,8 @@ struct conform_line {
      */
     char worst_case[128]; /* in words: "N 5 C 257 ld +3 nan" */
     int case_number;      /* from 1; 0: no case ran */
-    bool has_element; /* the fields from worst_output to `bound` describe an element; false if the op returned
-                         an error */
+    /* the fields from worst_output to `bound` describe an element; false if the op returned an error */
+    bool has_element;
     char worst_output[16];
     int64_t worst_index[3]; /* batch, row, column */
     double got, wanted, bound;

@@ -28,9 +28,9 @@ struct shape {
     enum flavour flavour;
     enum { PRESENT, IGNORED, ELSEWHERE } targets; /* the kind of every third target */
     bool lse_only, aliased;
-    double
-        others; /* backward: if not 0, lse belongs to this shard and others, which have this many columns */
-    int64_t P;  /* join: number of parts */
+    /* backward: if not 0, lse belongs to this shard and others, which have this many columns */
+    double others;
+    int64_t P; /* join: number of parts */
     /*
      * Join: if true, the parts are given. Otherwise they are made from P shards of the logits, and backward
      * follows.

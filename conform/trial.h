@@ -52,8 +52,8 @@ struct tensor {
     unsigned char *before, *after;
     void *memory;    /* the device's allocation */
     double *initial; /* [extent] exact values before the call, in the same layout as on the device */
-    double *
-        exact; /* [extent] the oracle's memory: first the exact inputs, after the call the oracle's results */
+    /* [extent] the oracle's memory: first the exact inputs, after the call the oracle's results */
+    double *exact;
     double *bound; /* [extent] largest allowed |got - exact|; the row fills it */
 };
 

@@ -143,8 +143,8 @@ struct yoke_device {
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
-    atomic_size_t
-        allocated; /* bytes that are allocated now, and the most that ever were (for memory reports) */
+    /* bytes that are allocated now, and the most that ever were (for memory reports) */
+    atomic_size_t allocated;
     atomic_size_t allocated_peak;
     struct yokei_tuning *tuning; /* the tuned variants, and the forced ones; see core/tune.c */
 };

@@ -51,8 +51,8 @@ static bool relu2_parameter(const yoke_layer *layer, const struct yoke_place *pl
                             struct yoke_parameter *out)
 {
     const struct relu2_config *c = layer->config;
-    (void)place; /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share
-                    this layer */
+    /* the weights are not divided among ranks; yoke_layer_check refuses ranks that would share this layer */
+    (void)place;
     if (index > 1) return false;
     *out = (struct yoke_parameter){ .size = sizeof *out,
                                     .n_dims = 2,

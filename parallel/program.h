@@ -27,14 +27,14 @@ enum yokei_instruction_kind {
     YOKEI_RECEIVE_ACTIVATION,
     YOKEI_SEND_GRADIENT, /* to the previous stage */
     YOKEI_RECEIVE_GRADIENT,
-    YOKEI_TIED,       /* sum the gradients of parameters that the first and the last stage share */
-    YOKEI_REPLICATED, /* for parameters that all ranks of a tensor group hold: make their gradients equal on
-                         these ranks */
-    YOKEI_REDUCE,     /* sum the gradients of a bucket over the replicas */
-    YOKEI_NORMS, /* sums of squares, and counts of non-finite elements, of the gradients in this rank's slices
-                  */
-    YOKEI_AGREE, /* exchange loss, norm, overflow and times between all ranks at the end of a step */
-    YOKEI_STEP,  /* AdamW on the part of a bucket whose moments this rank keeps */
+    YOKEI_TIED, /* sum the gradients of parameters that the first and the last stage share */
+    /* for parameters that all ranks of a tensor group hold: make their gradients equal on these ranks */
+    YOKEI_REPLICATED,
+    YOKEI_REDUCE, /* sum the gradients of a bucket over the replicas */
+    /* sums of squares, and counts of non-finite elements, of the gradients in this rank's slices */
+    YOKEI_NORMS,
+    YOKEI_AGREE,  /* exchange loss, norm, overflow and times between all ranks at the end of a step */
+    YOKEI_STEP,   /* AdamW on the part of a bucket whose moments this rank keeps */
     YOKEI_GATHER, /* all-gather the weights of a bucket from the replicas that updated them */
     YOKEI_N_INSTRUCTIONS
 };
@@ -76,11 +76,11 @@ struct yokei_instruction {
     int layer, micro_batch, chunk; /* for the calls of a layer */
     int bucket;                    /* for REDUCE, STEP and GATHER */
     enum yokei_stream stream;
-    int wait[YOKEI_N_STREAMS]; /* for each other stream: the event to wait for before the instruction; -1:
-                                  none */
-    int record;                /* the event to record after the instruction; -1: none */
-    bool recomputes;           /* the instruction is an R: a forward pass that only fills the stash again */
-    uint32_t fresh; /* bit p: W overwrites the gradient of the layer's parameter p instead of adding to it */
+    /* for each other stream: the event to wait for before the instruction; -1: none */
+    int wait[YOKEI_N_STREAMS];
+    int record;      /* the event to record after the instruction; -1: none */
+    bool recomputes; /* the instruction is an R: a forward pass that only fills the stash again */
+    uint32_t fresh;  /* bit p: W overwrites the gradient of the layer's parameter p instead of adding to it */
     int x, y, dy, dx, stash[YOKE_N_STASHES], workspace; /* indices of buffers; -1: none */
     int first_op, n_ops; /* the ops that the instruction issues, in program->planner.ops */
 };
@@ -161,8 +161,8 @@ struct yokei_job {
     yoke_device *device;
     struct yoke_place place;
     int64_t T;
-    int64_t n_sequences, micro_batch; /* sequences of this rank's share, and the largest number of sequences
-                                         in a micro-batch */
+    /* sequences of this rank's share, and the largest number of sequences in a micro-batch */
+    int64_t n_sequences, micro_batch;
 };
 
 /** The number of micro-batches in a share of n_sequences. */
@@ -217,8 +217,8 @@ struct yokei_machine {
     yoke_observer *observer;
     struct yoke_pass pass; /* the step's; the interpreter fills in micro-batch, chunk and sample */
     struct yokei_adamw adamw;
-    double slow; /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank
-                    sleeps */
+    /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank sleeps */
+    double slow;
     const struct yoke_tensor_group
         *tensor; /* the ranks that share the tensors of this rank's layers; NULL: none */
     /* operations that need other ranks; NULL: there are none */

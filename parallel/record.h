@@ -32,11 +32,11 @@ struct yokei_record {
 
 /** How one rank spent the time of a step, in seconds. */
 struct yokei_step_times {
-    double span;    /* from the begin of the rank's first pass to the end of its last pass */
-    double busy;    /* time in F, B, W and R */
-    double useful;  /* time in F, B and W */
-    double exposed; /* time without computation because of a message, a sum of gradients, or a collective
-                       inside a layer */
+    double span;   /* from the begin of the rank's first pass to the end of its last pass */
+    double busy;   /* time in F, B, W and R */
+    double useful; /* time in F, B and W */
+    /* time without computation because of a message, a sum of gradients, or a collective inside a layer */
+    double exposed;
 };
 
 yoke_status yokei_record_create(int n_instructions, bool eager, struct yokei_record *record_out);

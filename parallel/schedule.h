@@ -84,11 +84,11 @@ extern const char *const yokei_recompute_words[];
 struct yokei_pipeline {
     enum yokei_pipeline_kind kind;
     int n_stages;
-    int n_chunks; /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own
-                     schedule */
+    /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own schedule */
+    int n_chunks;
     int n_micro_batches;
-    const int *n_buckets; /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage;
-                             NULL: none */
+    /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage; NULL: none */
+    const int *n_buckets;
     /*
      * [n_stages] whether R fills the stash again before B. NULL: no stage; in a check: each stage may have R.
      */

@@ -21,16 +21,16 @@
  */
 struct yokei_chunk_costs {
     double F, B, W, R;
-    double until_b, until_w; /* memory that F leaves (or R, if there is one): the part that B frees, and the
-                                part that W frees */
-    double input;            /* if there is an R: memory that F leaves until W */
+    /* memory that F leaves (or R, if there is one): the part that B frees, and the part that W frees */
+    double until_b, until_w;
+    double input; /* if there is an R: memory that F leaves until W */
 };
 
 /** The link from a stage to the next one. Both directions have the same costs. */
 struct yokei_hop {
-    double latency;                 /* seconds; the latencies of several messages overlap */
-    double bytes, bytes_per_second; /* size of a message, and rate; the link carries one message at a time.
-                                       bytes 0: no time */
+    double latency; /* seconds; the latencies of several messages overlap */
+    /* size of a message, and rate; the link carries one message at a time. bytes 0: no time */
+    double bytes, bytes_per_second;
 };
 
 /** Costs of a line once per step, besides its passes, in seconds. */
@@ -63,9 +63,9 @@ struct yokei_costs {
     double agree;                  /* seconds that AGREE takes once all lines have reached it */
     /* A send begins when its receive is posted, and the next computation begins after the send's end. */
     bool waits_for_receiver;
-    bool receiver_takes; /* a send begins when its receive is posted, but computation does not wait for the
-                            send */
-    bool sums_block;     /* nothing is computed during a REDUCE */
+    /* a send begins when its receive is posted, but computation does not wait for the send */
+    bool receiver_takes;
+    bool sums_block; /* nothing is computed during a REDUCE */
 };
 
 struct yokei_span {

@@ -31,9 +31,9 @@ struct yokei_replicas {
      * slices.
      */
     const int64_t *shares;
-    bool divides;   /* moments and masters are divided (ZeRO-1); with one replica this has no effect */
-    bool is_tensor; /* ranks share tensors. Parameters that all of these ranks hold whole then have separate
-                       buckets */
+    bool divides; /* moments and masters are divided (ZeRO-1); with one replica this has no effect */
+    /* ranks share tensors. Parameters that all of these ranks hold whole then have separate buckets */
+    bool is_tensor;
     /*
      * [parameters] whether another stage holds the parameter, too. Then it has its own bucket. NULL: none
      * does.
@@ -55,10 +55,10 @@ struct yokei_slot {
     int bucket;
     int64_t at;            /* the index in the bucket of the shard's first element */
     struct yoke_range own; /* elements of the shard in this rank's slice of the bucket; whole blocks */
-    struct yoke_range
-        kept; /* elements whose moments, and master if there is one, this rank keeps: all, or `own` */
-    size_t gradient, weight; /* offsets of all elements; layers get `weight`: the 16-bit working copy, or else
-                                the weight itself */
+    /* elements whose moments, and master if there is one, this rank keeps: all, or `own` */
+    struct yoke_range kept;
+    /* offsets of all elements; layers get `weight`: the 16-bit working copy, or else the weight itself */
+    size_t gradient, weight;
     size_t master, moment1, moment2; /* offsets of the elements `kept` */
     /*
      * Offset of the pairs that grad_norm writes, one pair for each block of `own`; slots follow state->order.
@@ -76,8 +76,8 @@ struct yokei_bucket {
     bool has_copy;      /* the working weights are in 16 bits */
     bool is_shared;     /* the bucket has the same slices on ranks whose other buckets differ */
     int64_t norm_block; /* elements of a block of the norm */
-    bool sums_slices;   /* REDUCE leaves only this rank's slice of the sum (a reduce-scatter); else the whole
-                           sum */
+    /* REDUCE leaves only this rank's slice of the sum (a reduce-scatter); else the whole sum */
+    bool sums_slices;
     struct yoke_range own, kept;                       /* as in the slots, but in elements of the whole row */
     size_t *counts;                                    /* [replicas] number of elements of each slice */
     size_t gradient, weight, master, moment1, moment2; /* offsets in bytes */

@@ -101,8 +101,8 @@ struct yokei_gpu_device {
      * wide vectors
      */
     bool is_cpu;
-    int vector_floats; /* the vector width, in floats, that the device prefers; it decides which register tile
-                          fits */
+    /* the vector width, in floats, that the device prefers; it decides which register tile fits */
+    int vector_floats;
     int warp; /* number of lanes that can shuffle; 1: the lanes of a team exchange data in local memory */
     int compute_units;
     int max_group;      /* most work-items of a group */

@@ -25,8 +25,8 @@ enum {
      * position
      */
     KEYS = 64,
-    HALF =
-        32, /* queries or keys of half a block; a block on the edge leaves out the halves beyond the edge */
+    /* queries or keys of half a block; a block on the edge leaves out the halves beyond the edge */
+    HALF = 32,
 };
 
 #ifdef HOST_BF16

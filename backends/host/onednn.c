@@ -48,8 +48,8 @@ struct entry {
     bool used, busy;
     uint64_t last_use;
     bool optimised; /* not oneDNN's plain reference code */
-    dnnl_status_t
-        status; /* the status of making it; a failed entry is kept, so that the next call fails quickly */
+    /* the status of making it; a failed entry is kept, so that the next call fails quickly */
+    dnnl_status_t status;
     dnnl_primitive_t primitive;
     dnnl_memory_t memories[N_MEMORIES];
     size_t scratch_bytes;

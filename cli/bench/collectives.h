@@ -92,10 +92,10 @@ void bench_fill(const struct bench_case *c, enum bench_data data, char *send, ch
 void bench_fill_neutral(const struct bench_case *c, char *send, char *recv);
 
 struct bench_verdict {
-    uint64_t n_wrong; /* elements that are not exact, or further from float64 than their bound; a changed
-                         guard counts as one */
-    double max_ulp;   /* largest distance from the float64 result, in units in the last place of the type at
-                         that result */
+    /* elements that are not exact, or further from float64 than their bound; a changed guard counts as one */
+    uint64_t n_wrong;
+    /* largest distance from the float64 result, in units in the last place of the type at that result */
+    double max_ulp;
 };
 /** Compare the host copy of `recv` after the call with the right result. Add the differences to *verdict. */
 void bench_verify(const struct bench_case *c, enum bench_data data, const char *recv,

@@ -21,9 +21,8 @@ static yoke_status exchange(MPI_Comm comm, char *memory, size_t bytes, int left,
     code |= PMPI_Isend(out + bytes, (int)bytes, MPI_BYTE, left, 1, comm, &requests[3]);
     while (!code && !done) {
         code = PMPI_Testall(4, requests, &done, statuses);
-        if (!done)
-            sched_yield(); /* a rank that spins soon uses up its share of a core that other processes want too
-                            */
+        if (!done) /* a rank that spins soon uses up its share of a core that other processes want too */
+            sched_yield();
         if (!done && yokei_now_ns() > end)
             return yoke_fail(
                 YOKE_ETIMEOUT,

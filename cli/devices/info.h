@@ -11,9 +11,9 @@ extern const yoke_dtype cli_speed_types[CLI_N_SPEED_TYPES];
 /** Speeds of one device, measured in a child process. */
 struct cli_speed {
     double copy; /* bytes per second within the device, read and written bytes together; 0: not measured */
-    double to_device, to_host;      /* bytes per second */
-    double gemm[CLI_N_SPEED_TYPES]; /* operations per second, the best of the sizes tried; 0: `reason` says
-                                       why */
+    double to_device, to_host; /* bytes per second */
+    /* operations per second, the best of the sizes tried; 0: `reason` says why */
+    double gemm[CLI_N_SPEED_TYPES];
     int64_t gemm_size[CLI_N_SPEED_TYPES]; /* M = N = K of the best product */
     char reason[CLI_N_SPEED_TYPES][160];
     char error[256]; /* why nothing was measured */

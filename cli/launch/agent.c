@@ -90,8 +90,8 @@ static void become_rank(const struct cli_agent *agent, char **words, pid_t agent
     prepare_environment(agent);
     if (rank_end >= 0) dup2(rank_end, cli_agent_variable("PMI_FD", -1)); /* this copy stays open on exec */
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGTTOU, SIG_IGN); /* the rank's group is not the terminal's; with `stty tostop`, printing would
-                                 stop the rank */
+    /* the rank's group is not the terminal's; with `stty tostop`, printing would stop the rank */
+    signal(SIGTTOU, SIG_IGN);
     int fd = open("/dev/null", O_RDONLY);
     if (fd > 0) dup2(fd, 0), close(fd);
     if (strchr(words[0], '/')) {

@@ -18,8 +18,8 @@ struct cli_agent {
     int rank, size;             /* rank and number of ranks in the job */
     int local_rank, local_size; /* rank and number of ranks on this host */
     int supervisor;             /* pidfd of yoke run if it is on this host, else -1 */
-    int holder;   /* pipe that closes when the process that started the agent ends: the holder, or yoke run
-                     itself */
+    /* pipe that closes when the process that started the agent ends: the holder, or yoke run itself */
+    int holder;
     int proxy;    /* pidfd of the launcher's process on this host, which started the holder; else -1 */
     pid_t parent; /* process id of yoke run if it started the agent, else 0 */
     int pmi_fd;   /* the rank's connection if yoke run is the launcher; -1: PMI_FD tells, if it is set */

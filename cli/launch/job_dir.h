@@ -13,9 +13,9 @@ enum cli_command {
     CLI_COMMAND_NONE,
     CLI_COMMAND_SIGNAL, /* send `argument` to the rank */
     CLI_COMMAND_KILL,   /* end rank `argument` now; -1: every rank */
-    CLI_COMMAND_ABORT,  /* rank `argument` >> 8 has called MPI_Abort with the code `argument` & 255, and waits
-                           to be ended */
-    CLI_COMMAND_LEAVE,  /* every rank has ended: exit */
+    /* rank `argument` >> 8 has called MPI_Abort with the code `argument` & 255, and waits to be ended */
+    CLI_COMMAND_ABORT,
+    CLI_COMMAND_LEAVE, /* every rank has ended: exit */
 };
 
 /**

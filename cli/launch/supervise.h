@@ -20,8 +20,8 @@ struct cli_rank_watch {
     struct yokei_agent_verdict verdict;
     char host[64];
     char device[64]; /* "" if the ranks choose their devices */
-    bool here; /* on our host, with its record mapped; else the record is a copy that we read again and again
-                */
+    /* on our host, with its record mapped; else the record is a copy that we read again and again */
+    bool here;
     double read_at;           /* when the copy was read last */
     struct yokei_beats beats; /* signs of life of the agent on the other host */
     pid_t child;  /* process id of its agent, if the agent is our child and has not been waited for, else 0 */
@@ -33,12 +33,12 @@ struct cli_rank_watch {
     bool aborted; /* it called MPI_Abort, and its agent was told */
     bool strange; /* it sent something that is not PMI-1, and we printed a warning */
     bool killed;  /* ended by us, or by its agent */
-    bool abandoned; /* ended by its agent without an order of ours, because the launcher's processes on that
-                       host were gone */
-    bool stopped;   /* ended while it was stopped by verdict.signal */
-    bool forgiven;  /* the other ranks continued without it (yoke_comm_shrink) */
-    double awaited_at; /* since when it is stopped and other ranks are seen to wait for it inside MPI; 0: they
-                          do not wait */
+    /* ended by its agent without an order of ours, because the launcher's processes on that host were gone */
+    bool abandoned;
+    bool stopped;  /* ended while it was stopped by verdict.signal */
+    bool forgiven; /* the other ranks continued without it (yoke_comm_shrink) */
+    /* since when it is stopped and other ranks are seen to wait for it inside MPI; 0: they do not wait */
+    double awaited_at;
     double stopped_at; /* when we saw that it was stopped; 0: it is not stopped */
     double ended_when; /* when we saw that it had ended */
     bool told;         /* cli_tell_of was called for it */

@@ -59,8 +59,8 @@ enum cli_verb_bit {
     CLI_TUNE = 1 << 25,
     CLI_BENCH_KERNELS = 1 << 26,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that help texts do not list */
-    CLI_LIBRARY = 1 << 30, /* not an option: a variable that the libraries read; it is listed so that typing
-                              errors are found */
+    /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
+    CLI_LIBRARY = 1 << 30,
     CLI_EVERY = CLI_LIBRARY - 1,
 };
 
@@ -95,9 +95,9 @@ struct cli_option {
     const char *metavar; /* "N", "FILE"; NULL: derived from the type */
     const char *choices; /* allowed values of a CLI_CHOICE; if not NULL, also of each element of a CLI_LIST */
     double least, most;  /* limits of a number; both 0: no limits */
-    bool
-        no_key; /* no YAML key and no variable, because the option only means something on the command line */
-    bool rare;  /* shown only by --help-all */
+    /* no YAML key and no variable, because the option only means something on the command line */
+    bool no_key;
+    bool rare;         /* shown only by --help-all */
     const char *group; /* heading in --help */
     const char *old;   /* names in earlier versions, separated by commas; "-o" is a letter */
     /* name of another option; as in earlier versions, a value that is a choice of that option sets it */

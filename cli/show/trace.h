@@ -14,9 +14,9 @@
 /** Waiting times of a rank in the operations that can be compared between ranks. */
 struct cli_trace_share {
     int n_operations,
-        n_last;            /* operations that all ranks recorded; how many of them this rank entered last */
-    double waited, caused; /* seconds that it waited for the last rank; seconds that others waited for it when
-                              it was last */
+        n_last; /* operations that all ranks recorded; how many of them this rank entered last */
+    /* seconds that it waited for the last rank; seconds that others waited for it when it was last */
+    double waited, caused;
 };
 
 struct cli_trace {

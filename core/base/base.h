@@ -265,8 +265,8 @@ struct yokei_wait {
     enum yokei_wait_policy policy; /* the resolved policy, never AUTO */
     uint64_t n_idle;               /* unsuccessful polls since the last progress */
     uint64_t idle_since_ns;
-    uint64_t
-        alone_since_ns; /* time since which no yield has let another process run; 0: the last yield did */
+    /* time since which no yield has let another process run; 0: the last yield did */
+    uint64_t alone_since_ns;
 };
 /** AUTO becomes SPIN if every rank of the host has a core of its own, else YIELD. */
 void yokei_wait_init(struct yokei_wait *wait, enum yokei_wait_policy policy, int n_ranks_on_host,

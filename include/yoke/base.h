@@ -48,8 +48,8 @@ extern "C" {
 /** The result of a call. yoke_status_exit_code turns it into the exit code of the command, by one table. */
 typedef enum yoke_status {
     YOKE_OK = 0,
-    YOKE_EINVAL, /* an argument is wrong: a shape, a range, a NULL pointer, an alias, or the size of a struct
-                  */
+    /* an argument is wrong: a shape, a range, a NULL pointer, an alias, or the size of a struct */
+    YOKE_EINVAL,
     YOKE_EUNSUPPORTED, /* this device does not offer this type or shape; nothing was done */
     YOKE_ENOMEM,       /* host or device memory, or the stream's scratch, is too small */
     YOKE_EBUSY,        /* the object still has children, or work that has not ended; nothing was changed */
@@ -57,8 +57,8 @@ typedef enum yoke_status {
     YOKE_EBACKEND,     /* the vendor's driver or library reported an error; the error text quotes it */
     YOKE_ECOMPILE,     /* a device program did not compile; the error text quotes the compiler's log */
     YOKE_EIO,          /* a file could not be read or written, for example because the disk is full */
-    YOKE_EDATA, /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or
-                   doubled */
+    /* a data file or checkpoint is missing, truncated or corrupt; a message was damaged, lost or doubled */
+    YOKE_EDATA,
     YOKE_ECONFIG,    /* a configuration or plan is wrong */
     YOKE_EMISMATCH,  /* the ranks called different collectives, or have different configurations */
     YOKE_ETIMEOUT,   /* a rank made no progress, or did not call, within the stated time */

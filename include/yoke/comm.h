@@ -57,8 +57,8 @@ enum yoke_accum {
     YOKE_ACCUM_NATIVE,  /* each hop rounds to the data's type, so fewer bytes go on the wire */
 };
 enum yoke_reproducible {
-    YOKE_REPRODUCIBLE_RUN =
-        0, /* the same bits on all ranks, and in each run of the same program on the same machines */
+    /* the same bits on all ranks, and in each run of the same program on the same machines */
+    YOKE_REPRODUCIBLE_RUN = 0,
     /* Each element is ((x0 + x1) + x2) + ..., rounded once. Its bits do not depend on the count, the
        element's place, the chunks, the number of hosts or the devices. accum is then f32. */
     YOKE_REPRODUCIBLE_SHAPE,
@@ -67,9 +67,9 @@ enum yoke_check {
     /* Every message has a header of 64 bytes with its call, its number and a checksum of the header. Calls
        that differ are errors. So are messages that are lost, doubled, or damaged in the header. */
     YOKE_CHECK_HEADER = 0,
-    YOKE_CHECK_OFF,  /* no checks, for measurements */
-    YOKE_CHECK_FULL, /* The checksum covers the messages' data too. Use this if memory or networks are in
-                        doubt. */
+    YOKE_CHECK_OFF, /* no checks, for measurements */
+    /* The checksum covers the messages' data too. Use this if memory or networks are in doubt. */
+    YOKE_CHECK_FULL,
 };
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
 
@@ -88,16 +88,16 @@ struct yoke_comm_config {
        YOKE_NO_TIMEOUT it may take as long as it likes, whatever the variable says, and no warning comes.
        Then only a rank that died, was stopped or is stuck ends the wait. */
     int64_t timeout_ms;
-    int64_t
-        stall_ms; /* how long a rank inside a call may make no progress; default YOKE_STALL_MS, else 10000 */
+    /* how long a rank inside a call may make no progress; default YOKE_STALL_MS, else 10000 */
+    int64_t stall_ms;
     size_t chunk_bytes; /* bytes of a pipeline's chunk; default YOKE_CHUNK_BYTES, else chosen by size */
     /* Algorithm of all_reduce: a name from YOKE_ALGORITHMS that can be named, or "auto" (chosen by size).
        NULL: YOKE_ALGORITHM, else "auto". "hierarchy" has an effect if the ranks are on several hosts, and
        some of them share memory. Otherwise it counts as "auto". */
     const char *algorithm;
     enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, if set, overrides this field */
-    const char *costs; /* the cost model in the form of yoke_comm_explain; NULL: YOKE_COSTS, else measured at
-                          creation */
+    /* the cost model in the form of yoke_comm_explain; NULL: YOKE_COSTS, else measured at creation */
+    const char *costs;
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */
     bool no_shared; /* send messages over MPI also between ranks that could share memory; YOKE_NO_SHARED=1 */
     /* Shares of the ranks in the sums of long data, see "Shares of the ranks". NULL: YOKE_SUM_SHARES, else
@@ -248,10 +248,10 @@ struct yoke_comm_choice {
        memory. */
     double predicted_us;
     char why[384];
-    char costs[256];  /* the model, "sync_us=0.25,...", in the form that the configuration and YOKE_COSTS
-                         accept */
-    char shares[256]; /* the ranks' shares in the form that the configuration accepts; "": too long for this
-                         field */
+    /* the model, "sync_us=0.25,...", in the form that the configuration and YOKE_COSTS accept */
+    char costs[256];
+    /* the ranks' shares in the form that the configuration accepts; "": too long for this field */
+    char shares[256];
 };
 #define YOKE_COMM_CHOICE_INIT YOKE_SIZED(yoke_comm_choice)
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype,
@@ -278,10 +278,10 @@ struct yoke_comm_memory {
     /* This rank's part of the memory that the ranks of its host share, all of it allocated from the start.
        The rank also maps the other ranks' parts. */
     size_t shared;
-    size_t private_bytes; /* private memory: bookkeeping, buffers of messages over MPI, staging of device
-                             memory */
-    size_t reserved;      /* address space of buffers that nothing touches while the ranks share memory */
-    bool is_far;          /* some messages go over MPI */
+    /* private memory: bookkeeping, buffers of messages over MPI, staging of device memory */
+    size_t private_bytes;
+    size_t reserved; /* address space of buffers that nothing touches while the ranks share memory */
+    bool is_far;     /* some messages go over MPI */
 };
 #define YOKE_COMM_MEMORY_INIT YOKE_SIZED(yoke_comm_memory)
 /**

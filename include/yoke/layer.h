@@ -78,8 +78,8 @@ struct yoke_place {
     int tensor_rank, tensor_size; /* at most YOKE_MAX_TENSOR */
     /* [tensor_size] the proportions in which heads, features and vocabulary are divided; NULL: equal */
     const int64_t *tensor_shares;
-    bool sequence_parallel; /* x and y hold this rank's rows only (yoke_place_rows); otherwise all ranks hold
-                               all rows */
+    /* x and y hold this rank's rows only (yoke_place_rows); otherwise all ranks hold all rows */
+    bool sequence_parallel;
 };
 #define YOKE_PLACE_INIT YOKE_SIZED(yoke_place)
 /**
@@ -138,13 +138,13 @@ enum yoke_init { YOKE_INIT_ZEROS = 0, YOKE_INIT_ONES, YOKE_INIT_NORMAL };
 /** A parameter, as its layer declares it. */
 struct yoke_parameter {
     size_t size;
-    char name[96]; /* global and unique: "h.0.attn.c_attn.weight"; a name declared twice is one tied parameter
-                    */
+    /* global and unique: "h.0.attn.c_attn.weight"; a name declared twice is one tied parameter */
+    char name[96];
     int n_dims;
     int64_t shape[YOKE_MAX_DIMS]; /* logical shape: the shape of the whole parameter, as in a checkpoint */
     struct yoke_ranges shard[YOKE_MAX_DIMS]; /* the part that this rank holds; n = 0: the whole dimension */
-    uint32_t
-        replicated_axes; /* ranks along these axes hold the same elements (always includes YOKE_AXIS_DATA) */
+    /* ranks along these axes hold the same elements (always includes YOKE_AXIS_DATA) */
+    uint32_t replicated_axes;
     uint32_t partial_axes; /* gradients must be summed over these axes (always includes YOKE_AXIS_DATA) */
     enum yoke_init
         init;        /* elements are drawn one by one, keyed by (seed, name, index in the logical shape) */
@@ -183,24 +183,26 @@ struct yoke_layer_call {
     yoke_observer *observer; /* NULL if the ops only run; see YOKE_CALL */
     const struct yoke_pass *pass;
     const struct yoke_shape *shape;
-    const void *const *weights; /* in the order of declaration; matrices have shape->dtype, others are wide
-                                   (f32; f64 for f64 data) */
-    void *const *gradients;     /* wide; W adds to them (+=), except to the fresh ones; for W only */
-    uint32_t fresh; /* bit i: gradients[i] has no content yet, and W must write it; set only if parameter i
-                       `overwrites` */
+    /* in the order of declaration; matrices have shape->dtype, others are wide (f32; f64 for f64 data) */
+    const void *const *weights;
+    void *const *gradients; /* wide; W adds to them (+=), except to the fresh ones; for W only */
+    /* bit i: gradients[i] has no content yet, and W must write it; set only if parameter i `overwrites` */
+    uint32_t fresh;
     const int32_t *tokens;  /* [B*T], for layers that read them */
     const int32_t *targets; /* [B*T]; below 0: ignored */
     void *losses;           /* wide [B*T], written by the loss layer's F */
     /* [B*T, in]; NULL for a layer with in = 0. With sequence parallelism x, y, dy and dx hold this rank's
      * rows only */
     const void *x;
-    void *y; /* [B*T, out] (yoke_layer_output); read-only except in F, and in B of a layer whose output is the
-                model's */
+    /*
+     * [B*T, out] (yoke_layer_output); read-only except in F, and in B of a layer whose output is the model's
+     */
+    void *y;
     const void *dy;                         /* shape as y; NULL for the last layer */
     void *dx;                               /* shape as x */
     const struct yoke_tensor_group *tensor; /* NULL: this rank holds whole layers */
-    void *stash[YOKE_N_STASHES]; /* NULL where the part has 0 bytes; in YOKE_EVALUATE it lives only during the
-                                    call */
+    /* NULL where the part has 0 bytes; in YOKE_EVALUATE it lives only during the call */
+    void *stash[YOKE_N_STASHES];
     void *workspace;
 };
 #define YOKE_LAYER_CALL_INIT YOKE_SIZED(yoke_layer_call)
@@ -251,9 +253,9 @@ struct yoke_layer_type {
 struct yoke_layer {
     size_t size;
     const struct yoke_layer_type *type;
-    char name[64];   /* "h.0.mlp": prefix of its parameters' names; also used in messages and in the keys of
-                        random numbers */
-    int64_t in, out; /* features per position of x and y; 0: none */
+    /* "h.0.mlp": prefix of its parameters' names; also used in messages and in the keys of random numbers */
+    char name[64];
+    int64_t in, out;    /* features per position of x and y; 0: none */
     const void *config; /* a struct of the layer's type */
 };
 #define YOKE_LAYER_INIT YOKE_SIZED(yoke_layer)

@@ -64,8 +64,8 @@ struct yoke_gpt2_config {
     size_t size;
     int64_t n_layer, n_head, n_embd, n_positions, vocab_size;
     double layer_norm_epsilon; /* 1e-5 */
-    double initializer_range;  /* 0.02; projections into the residual stream are drawn with this / sqrt(2
-                                  n_layer) */
+    /* 0.02; projections into the residual stream are drawn with this / sqrt(2 n_layer) */
+    double initializer_range;
     /* dropout probabilities while training: for attention probabilities, for what is added to the
      * residual, and for embeddings */
     double attn_pdrop, resid_pdrop, embd_pdrop;
@@ -149,28 +149,31 @@ enum yoke_overlap { YOKE_OVERLAP_AUTO, YOKE_OVERLAP_ON, YOKE_OVERLAP_OFF };
 /** A field of zero means its default. */
 struct yoke_trainer_config {
     size_t size;
-    yoke_dtype precision;  /* YOKE_F32, YOKE_F16, YOKE_BF16; YOKE_F64 on the reference backend, for central
-                              differences */
-    int64_t batch;         /* sequences per step, of all ranks together; default 8 */
-    int64_t micro_batch;   /* the most sequences that go through the model at once; default: the rank's whole
-                              share, or with pipeline stages its share / (4 stages), at least 1 */
-    int64_t sequence;      /* tokens per sequence; must be set */
-    const int64_t *shares; /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as
-                              equal as possible */
-    size_t bucket_bytes;   /* gradients are summed in pieces of about this size; default 25 MiB */
+    /* YOKE_F32, YOKE_F16, YOKE_BF16; YOKE_F64 on the reference backend, for central differences */
+    yoke_dtype precision;
+    int64_t batch; /* sequences per step, of all ranks together; default 8 */
+    /*
+     * the most sequences that go through the model at once; default: the rank's whole share, or with pipeline
+     * stages its share / (4 stages), at least 1
+     */
+    int64_t micro_batch;
+    int64_t sequence; /* tokens per sequence; must be set */
+    /* sequences of each replica (each rank, without a mesh); sum: `batch`; default: as equal as possible */
+    const int64_t *shares;
+    size_t bucket_bytes; /* gradients are summed in pieces of about this size; default 25 MiB */
     uint64_t seed;
     double beta1, beta2; /* default 0.9, 0.95 */
     double eps;          /* default 1e-8 */
     double weight_decay; /* for matrices only */
     double clip;         /* largest allowed norm of the gradient; 0: no clipping */
     double loss_scale;   /* initial loss scale; default 2^16 in f16, otherwise 1 */
-    int64_t
-        scale_interval; /* steps without overflow after which the loss scale doubles (f16); default 2000 */
+    /* steps without overflow after which the loss scale doubles (f16); default 2000 */
+    int64_t scale_interval;
     /* the most bytes that the trainer may allocate on its device; default: the free bytes, into which all
      * ranks that use this memory must fit together */
     uint64_t memory_limit;
-    const char *schedule; /* a custom schedule as CSV: a line per stage, or per stage of each replica;
-                             default: pipeline_kind's */
+    /* a custom schedule as CSV: a line per stage, or per stage of each replica; default: pipeline_kind's */
+    const char *schedule;
     /*
      * The mesh: the number of ranks along each axis. 0 means 1; for `data` it means all ranks that remain.
      * Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
@@ -180,16 +183,16 @@ struct yoke_trainer_config {
     const char *pipeline_kind; /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
     /* [pipeline * chunks] blocks of layers of each virtual stage, in the model's order; default: equal */
     const int64_t *stage_blocks;
-    const int64_t *tensor_shares; /* [tensor] proportions in which heads, features and vocabulary are divided;
-                                     default: equal */
+    /* [tensor] proportions in which heads, features and vocabulary are divided; default: equal */
+    const int64_t *tensor_shares;
     /* [pipeline] ranks of each stage, instead of `tensor`, if stages have different numbers; NULL: all
      * stages have `tensor` ranks. tensor_shares then has the shares of all stages, one stage after the
      * other. Ranks are numbered stage by stage as above. */
     const int *stage_tensor;
-    bool sequence_parallel; /* each rank that shares tensors holds only its own rows between the divided
-                               products */
-    const char *recompute;  /* a word for all stages, or words for each, by commas: "none" (default),
-                               "attention", "full" */
+    /* each rank that shares tensors holds only its own rows between the divided products */
+    bool sequence_parallel;
+    /* a word for all stages, or words for each, by commas: "none" (default), "attention", "full" */
+    const char *recompute;
     /*
      * Each replica owns a slice of all gradients. 0: each replica keeps all moments and all f32 masters. 1:
      * each keeps only the moments and masters of its slice (ZeRO-1). The results have the same bits.
@@ -201,9 +204,9 @@ struct yoke_trainer_config {
     /* whether sums of gradients overlap with the backward pass, on devices whose streams run a call before
      * it returns (host) */
     enum yoke_overlap overlap;
-    yoke_comm *comm;    /* communicator over the device; NULL: this rank is alone */
-    yoke_comm *control; /* communicator over host memory with the same ranks, for the agreement at the end of
-                           a step */
+    yoke_comm *comm; /* communicator over the device; NULL: this rank is alone */
+    /* communicator over host memory with the same ranks, for the agreement at the end of a step */
+    yoke_comm *control;
 };
 #define YOKE_TRAINER_CONFIG_INIT YOKE_SIZED(yoke_trainer_config)
 
@@ -227,9 +230,9 @@ struct yoke_memory_report {
     size_t layer_workspace; /* workspace of the layer that is running */
     size_t unused;          /* gaps in which no buffer fits */
     /* Host memory in addition. If the host can access the device's memory, both are the same memory. */
-    size_t staging_shared; /* staging buffers that ranks of a host share, of all communicators of the run
-                              (config's two too) */
-    size_t staging;        /* this rank's own staging buffers of all communicators */
+    /* staging buffers that ranks of a host share, of all communicators of the run (config's two too) */
+    size_t staging_shared;
+    size_t staging; /* this rank's own staging buffers of all communicators */
     size_t host; /* losses and norms copied from the device, the programs, and the caller's batch of tokens */
 };
 #define YOKE_MEMORY_REPORT_INIT YOKE_SIZED(yoke_memory_report)

@@ -13,9 +13,9 @@ enum { MOST_BYTES = 4 << 20, MOST_RANKS = 64, IN_GROUP = 6, GUARD = 64, SHARES =
 
 struct place { /* a communicator, and this rank's place in it */
     yoke_comm *comm;
-    int size, rank;    /* rank -1: this rank is not in the communicator */
-    void *send, *recv; /* from yoke_comm_alloc, if the communicator has such memory; each serves one call of a
-                          group */
+    int size, rank; /* rank -1: this rank is not in the communicator */
+    /* from yoke_comm_alloc, if the communicator has such memory; each serves one call of a group */
+    void *send, *recv;
     yoke_stream *stream; /* the stream for the calls; NULL: the calls block */
     char name[64];
 };

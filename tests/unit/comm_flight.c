@@ -237,8 +237,8 @@ static void who_reports_is_not_to_blame(void **unused)
     struct yokei_blame blame;
     const int outside[] = { -1, -1, -1, -1 }, waits[] = { -1, 0, 0, 0 };
     const yoke_status statuses[] = { YOKE_ETIMEOUT, YOKE_ETIMEOUT, YOKE_EDEAD };
-    for (int kind = 0; kind < 3; kind++) { /* 0: the rank was late; it came, and got the error. 1 and 2: it
-                                              was stuck or stopped, and was ended */
+    /* 0: the rank was late; it came, and got the error. 1 and 2: it was stuck or stopped, and was ended */
+    for (int kind = 0; kind < 3; kind++) {
         set_scene(&s, waits, YOKEI_FATE_RUNNING);
         for (int r = 1; r < 4; r++) says(&s, r, statuses[kind], 0, 100 + (uint64_t)r);
         if (kind == 0)

@@ -241,8 +241,8 @@ static void limit(void **state)
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_true(is_there(oldest) && is_there(old) && is_there(young) && is_there(dead) && is_there(alive)
                 && is_there(written));
-    device->cache_bytes = 400000; /* so 360,000 bytes may stay: the file of the writer that died is removed
-                                     first, then the oldest file */
+    /* so 360,000 bytes may stay: the file of the writer that died is removed first, then the oldest file */
+    device->cache_bytes = 400000;
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
     assert_false(is_there(dead) || is_there(oldest));
     assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign)

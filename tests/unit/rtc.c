@@ -125,8 +125,8 @@ static void check_line(const struct rtc_compiler *compiler, int number)
     bool good = gpu_catalog(0, false, target->warp, &program)
                 && !yokei_gpu_source_make(&program, compiler->language, false, target->warp, false, &source);
     if (good) {
-        int line = 0; /* the line of the fault, which is added behind the text; the text's first line is the
-                         #line itself */
+        /* the line of the fault, which is added behind the text; the text's first line is the #line itself */
+        int line = 0;
         for (const char *c = source.text; *c; c++) line += *c == '\n';
         snprintf(place, sizeof place, "kernels/%s.yk", program.family);
         good = !compile(compiler, target, &source, "no_such_type fault;\n", &log) && log

@@ -199,8 +199,8 @@ struct pour {
     enum yoke_tensor_kind kind;
     int local;
     const struct yokei_tensor *tensor;
-    struct yoke_range
-        wanted; /* range of the part that this rank holds; replicas may keep only a slice of the moments */
+    /* range of the part that this rank holds; replicas may keep only a slice of the moments */
+    struct yoke_range wanted;
     float *piece;
     int64_t first, n; /* the destination of the piece, and the number of its elements so far */
     yoke_status status;

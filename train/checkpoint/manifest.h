@@ -19,8 +19,8 @@
 struct yokei_saved_file {
     char name[64]; /* in the checkpoint's folder */
     int64_t bytes;
-    char xxh3[20]; /* for a shard: hash of its header and the 8 bytes before it; for other files: hash of all
-                      bytes */
+    /* for a shard: hash of its header and the 8 bytes before it; for other files: hash of all bytes */
+    char xxh3[20];
 };
 struct yokei_saved_tensor {
     char name[128]; /* "h.0.ln_1.weight"; for moments "h.0.ln_1.weight.moment1" */

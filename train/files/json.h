@@ -13,8 +13,8 @@ enum yokei_json_type {
     YOKEI_JSON_I64,  /* int64_t; min..max */
     YOKEI_JSON_F64,  /* double; min..max; an integer is accepted */
     YOKEI_JSON_BOOL, /* bool */
-    YOKEI_JSON_TEXT, /* char[bytes] inside the struct; if `choices` is not NULL, only these texts are allowed
-                      */
+    /* char[bytes] inside the struct; if `choices` is not NULL, only these texts are allowed */
+    YOKEI_JSON_TEXT,
     YOKEI_JSON_STRING, /* char *: an allocated text of any length; NULL: none, written as "" */
     /* uint64_t; written as a decimal string, because many JSON readers keep numbers in doubles; strings and
      * numbers are read */

@@ -18,8 +18,8 @@ struct yokei_plan_rank {
     double share;        /* share of the measured speed, in (0, 1]; informative, because `samples` decides */
     int64_t samples;     /* sequences of each step's batch; 0: the rank is left out of the run */
     int64_t micro_batch; /* sequences of one pass through the model */
-    int64_t threads; /* host threads with which the rank computes; sums of a host device may depend on this
-                        number */
+    /* host threads with which the rank computes; sums of a host device may depend on this number */
+    int64_t threads;
     /* the rank as the job was started, because a plan lists ranks as they are placed on the mesh; -1:
      * unknown, same as here */
     int64_t job_rank;
@@ -56,19 +56,19 @@ struct yokei_plan {
      * replica.
      */
     int64_t data, pipeline, tensor, chunks;
-    char stage_tensor[256]; /* ranks of each stage, if stages have different numbers: "2,1"; "": all stages
-                               have `tensor` ranks */
-    char schedule[32];      /* a kind of schedule: "1f1b"; "": default */
-    char *schedule_text;    /* instead of `schedule`: the lines of the user's own schedule; NULL: none */
-    char layers[256];       /* blocks of each virtual stage: "3,5"; "": equal */
+    /* ranks of each stage, if stages have different numbers: "2,1"; "": all stages have `tensor` ranks */
+    char stage_tensor[256];
+    char schedule[32];   /* a kind of schedule: "1f1b"; "": default */
+    char *schedule_text; /* instead of `schedule`: the lines of the user's own schedule; NULL: none */
+    char layers[256];    /* blocks of each virtual stage: "3,5"; "": equal */
     char recompute[256];
     int64_t sequence_parallel; /* 0, 1 */
     char tensor_shares[256];   /* "3:1"; "": equal */
     int64_t zero;              /* 0 or 1; 1: optimizer states are divided over the replicas */
-    char zero_shares[2048]; /* the replicas' slices of these states: "3:1"; "": equal, or by free memory with
-                               zero 1 */
-    char balance[8];   /* how layers, tensor_shares and samples were chosen if not given: "auto", "equal"; "":
-                          unknown */
+    /* the replicas' slices of these states: "3:1"; "": equal, or by free memory with zero 1 */
+    char zero_shares[2048];
+    /* how layers, tensor_shares and samples were chosen if not given: "auto", "equal"; "": unknown */
+    char balance[8];
     char placement[8]; /* order of the ranks on the mesh: "host", "rank"; "": same as "rank" */
     double predicted_step_seconds, measured_step_seconds; /* seconds of a whole step; 0: unknown */
     /* The optimizer, and the length of the run: a number of steps, or a time budget. */

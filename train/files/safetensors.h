@@ -27,8 +27,8 @@ struct yokei_safetensors_writer;
 /** One tensor. In a reader, strings and data belong to the reader and live as long as it does. */
 struct yokei_tensor {
     const char *name;
-    yoke_dtype dtype; /* YOKE_N_DTYPES for types of the format that Yoke does not have: BOOL, I16, U16, U32,
-                         U64, F8_… */
+    /* YOKE_N_DTYPES for types of the format that Yoke does not have: BOOL, I16, U16, U32, U64, F8_… */
+    yoke_dtype dtype;
     const char *type; /* the type as the file spells it: "F32", "BF16", …; the writer ignores it */
     int n_dims;       /* 0 for a scalar */
     int64_t shape[YOKEI_TENSOR_MAX_DIMS];

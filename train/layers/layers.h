@@ -220,8 +220,8 @@ struct yokei_llama_in {
     const char *name;       /* name of the weight, without ".weight" */
     int64_t whole;          /* rows of the whole weight */
     struct yoke_range held; /* the rows that this rank holds */
-    struct yoke_range used; /* the rows that this rank computes: all that it holds, except for K/V heads that
-                               all ranks hold */
+    /* the rows that this rank computes: all that it holds, except for K/V heads that all ranks hold */
+    struct yoke_range used;
 };
 struct yokei_llama_type {
     const char *norm, *out; /* names of the parameters, without ".weight" */
@@ -279,9 +279,9 @@ enum {
 };
 struct yokei_gpt2_type {
     const char *norm, *in, *out; /* names of the parameters, without ".weight" and ".bias" */
-    int parts, outer; /* the body's input has `parts` times as many features as its output; its output has
-                         outer * C features */
-    bool heads;       /* ranks that share the sub-layer get whole heads; otherwise they get single features */
+    /* the body's input has `parts` times as many features as its output; its output has outer * C features */
+    int parts, outer;
+    bool heads; /* ranks that share the sub-layer get whole heads; otherwise they get single features */
 };
 /*
  * A rank that shares the sub-layer holds its own features of inner and outer. `in` is divided by columns,
@@ -297,9 +297,9 @@ struct yokei_gpt2_sublayer {
         *dy;   /* stash from B to W: the gradient of inner, and dy of all rows if it must be gathered */
     void *dln; /* workspace: the gradient of ln */
     const yoke_layer *layer;
-    float drop;    /* probability that an element of `out` is dropped before x is added; 0: none */
-    void *dropped; /* stash from B to W: dy of own rows after dropout, as `out` needs it; NULL: dy itself is
-                      used */
+    float drop; /* probability that an element of `out` is dropped before x is added; 0: none */
+    /* stash from B to W: dy of own rows after dropout, as `out` needs it; NULL: dy itself is used */
+    void *dropped;
 };
 /**
  * The number of units that are divided among ranks. *width_out is the number of features of inner and outer

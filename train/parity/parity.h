@@ -23,9 +23,9 @@ struct yokei_parity_layout {
     int line;                     /* line in the file */
     int64_t data, pipeline, chunks, micro_batch; /* 0: the trainer's default */
     int64_t tensor[YOKEI_PARITY_MOST], n_tensor; /* one number for all stages, or one number per stage */
-    int64_t from;  /* the layout's first rank; -1: the first rank from which on the devices are the same as
-                      from rank 0 on */
-    int64_t steps; /* 0: the steps of the configuration */
+    /* the layout's first rank; -1: the first rank from which on the devices are the same as from rank 0 on */
+    int64_t from;
+    int64_t steps;                                    /* 0: the steps of the configuration */
     char schedule[16], recompute[128], precision[32]; /* "": default; precisions are separated by commas */
     int64_t shares[YOKEI_PARITY_MOST], tensor_shares[YOKEI_PARITY_MOST], layers[YOKEI_PARITY_MOST];
     int64_t n_shares, n_tensor_shares, n_layers; /* 0: equal */

@@ -18,8 +18,8 @@ struct yokei_division {
     struct yokei_run_state *s;
     struct yokei_layer_times *times; /* [n_ranks] */
     double *part;                    /* [n_ranks] the rank's part of each layer's tensors */
-    double *seconds, *fixed; /* [n_ranks] seconds per sequence; seconds per step that do not depend on the
-                                number of sequences */
+    /* [n_ranks] seconds per sequence; seconds per step that do not depend on the number of sequences */
+    double *seconds, *fixed;
     double *cost, *replica_fixed; /* [mesh.data] the same for the slowest rank of each replica */
     int64_t *shares;              /* [mesh.data] */
     bool *done;                   /* [n_ranks] scratch memory */

@@ -16,9 +16,11 @@ struct yokei_forecast_rank {
     char layers[128]; /* names of the first and the last layer of each chunk: "embedding .. h.1.mlp" */
     int n_layers;
     int64_t n_elements; /* elements of the parameters that the rank holds */
-    double flops;       /* operations of its forward and backward passes in a step, as the ops count them,
-                           recomputation included */
-    double recomputed;  /* the part of `flops` that is recomputation */
+    /*
+     * operations of its forward and backward passes in a step, as the ops count them, recomputation included
+     */
+    double flops;
+    double recomputed; /* the part of `flops` that is recomputation */
 };
 struct yokei_forecast {
     int n_ranks;

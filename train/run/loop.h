@@ -86,16 +86,16 @@ struct yokei_training_result {
     int64_t saved_step; /* step of the newest checkpoint that was written; -1: none */
     double loss, validation_loss, baseline_loss; /* NaN: none */
     int64_t validation_tokens;
-    int64_t
-        validation_bytes; /* bytes that the validation tokens stand for; 0: unknown, or tokens are bytes */
+    /* bytes that the validation tokens stand for; 0: unknown, or tokens are bytes */
+    int64_t validation_bytes;
     double first_loss;
     bool bytes;   /* tokens are bytes, so losses are nats per byte */
     char *sample; /* on rank 0, to be freed with free(); NULL: none */
     size_t sample_bytes;
     double word_share; /* the share of the sample's words (of three letters or more) that occur in the text */
     int64_t n_words;
-    struct yoke_memory_report
-        memory; /* this rank's memory; training.plan.memory has the memory of all ranks */
+    /* this rank's memory; training.plan.memory has the memory of all ranks */
+    struct yoke_memory_report memory;
     struct yokei_timeline_summary timeline; /* on rank 0; n_steps 0: no timeline */
 };
 
@@ -114,8 +114,8 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
  * place_ranks.c fills it.
  */
 struct yokei_run_job {
-    yoke_comm *comm, *control; /* communicators of all ranks in that order: the ones in struct yokei_training,
-                                  or `ordered` */
+    /* communicators of all ranks in that order: the ones in struct yokei_training, or `ordered` */
+    yoke_comm *comm, *control;
     /* created by place_ranks.c; `ordered` has all ranks, `working` the ranks that are not left out; NULL: not
      * needed */
     yoke_comm *ordered[2], *working[2];
@@ -144,8 +144,8 @@ struct yokei_run_state {
     int *placed;               /* [n_ranks] index of each rank among the job's placed ranks, as in the plan */
     int64_t *shares, *threads; /* for each rank, the sequences of its replica and its host threads */
     int64_t *replica_shares;   /* [mesh.data] sequences of each replica */
-    int *widths; /* [mesh.pipeline] ranks of each stage, from the plan; NULL: all stages have the same number
-                  */
+    /* [mesh.pipeline] ranks of each stage, from the plan; NULL: all stages have the same number */
+    int *widths;
     int64_t *stage_blocks, *tensor_shares; /* from the plan; NULL: equal */
     int64_t *zero_shares;                  /* from the plan; NULL: equal, or by free memory */
     struct yokei_metrics *metrics;
@@ -159,12 +159,12 @@ struct yokei_run_state {
     int64_t saved_step;     /* step of the newest checkpoint; -1: none */
     double saved_clock;     /* the clock when the newest checkpoint was written */
     double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
-    double *peaks, *flops; /* each rank's peak operations per second (NaN: unknown), and its operations of the
-                              model in a step */
+    /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
+    double *peaks, *flops;
     struct yokei_collector *collector; /* NULL: no timeline */
     bool chose_shares;
-    double *compute_sum, step_sum; /* seconds of the steps that count for the times in the plan: for each
-                                      rank, and for the whole step */
+    /* seconds of the steps that count for the times in the plan: for each rank, and for the whole step */
+    double *compute_sum, step_sum;
     int64_t n_counted;
 };
 

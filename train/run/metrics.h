@@ -15,11 +15,11 @@ struct yokei_metrics_rank {
     double share;             /* the rank's share of this step's samples */
     double tokens_per_second; /* while the rank computes */
     double compute_seconds, wait_seconds;
-    double mfu;    /* model FLOPs of this rank / (seconds of the step * measured peak of its device) */
-    double bubble; /* idle fraction; the whole is the longest time that any rank needs from its first pass to
-                      its last */
-    double exposed_communication_seconds; /* seconds in which the rank computed nothing because of a message
-                                             or a sum */
+    double mfu; /* model FLOPs of this rank / (seconds of the step * measured peak of its device) */
+    /* idle fraction; the whole is the longest time that any rank needs from its first pass to its last */
+    double bubble;
+    /* seconds in which the rank computed nothing because of a message or a sum */
+    double exposed_communication_seconds;
 };
 struct yokei_metrics_row {
     int64_t step;           /* from 1 */

@@ -9,9 +9,9 @@
 
 /** How tokens are drawn. */
 struct yokei_sampling {
-    int64_t n;          /* the most tokens to draw */
-    double temperature; /* temperature, top_k and seed are as in yokei_sample_token; the first drawn token has
-                           position 0 */
+    int64_t n; /* the most tokens to draw */
+    /* temperature, top_k and seed are as in yokei_sample_token; the first drawn token has position 0 */
+    double temperature;
     int64_t top_k;
     uint64_t seed;
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text; such a token is not reported to `told` */

@@ -59,8 +59,8 @@ struct yokei_bpe_step {
     enum yokei_bpe_behavior behavior;
     bool invert; /* exchange the matches and the text between matches */
     bool prefix; /* put a space in front of a text that does not begin with one */
-    bool
-        spelled; /* the step comes after ByteLevel, so the pattern sees bytes as the vocabulary spells them */
+    /* the step comes after ByteLevel, so the pattern sees bytes as the vocabulary spells them */
+    bool spelled;
 };
 
 enum { YOKEI_BPE_CACHED_BYTES = 23, YOKEI_BPE_CACHED_IDS = 8, YOKEI_BPE_CACHE = 1 << 14 };

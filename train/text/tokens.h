@@ -25,9 +25,9 @@ enum yokei_tokens_part { YOKEI_TOKENS_TRAIN, YOKEI_TOKENS_VALIDATION, YOKEI_TOKE
 struct yokei_tokens_config {
     size_t size;
     enum yokei_tokens_format format;
-    int64_t vocab;           /* every token must be smaller; 0: 256 for text, no limit for llm.c files */
-    double validation_share; /* share of the tokens for validation, at the file's end; in (0, 0.5]; default
-                                0.05, negative: none */
+    int64_t vocab; /* every token must be smaller; 0: 256 for text, no limit for llm.c files */
+    /* share of the tokens for validation, at the file's end; in (0, 0.5]; default 0.05, negative: none */
+    double validation_share;
     bool no_scan; /* do not check all tokens at open (tokens are always checked when they are read) */
 };
 /* clang-format off */

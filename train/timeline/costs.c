@@ -17,9 +17,12 @@ enum { NO_ACTION = -1 };
 /* A line of the schedule: stage s of replica d, as recorded by its first tensor rank. */
 struct line {
     const struct yokei_timeline_rank *rank;
-    int *action;    /* [n] the action of each instruction in the line's list, or NO_ACTION */
-    int *run;       /* [n] for a pass, the first instruction of its run of layers; for other instructions, the
-                       instruction itself */
+    int *action; /* [n] the action of each instruction in the line's list, or NO_ACTION */
+    /*
+     * [n] for a pass, the first instruction of its run of layers; for other instructions, the instruction
+     * itself
+     */
+    int *run;
     double *median; /* [n] seconds from begin to end */
 };
 
@@ -72,11 +75,11 @@ static enum yokei_action_kind action_of(const struct yokei_timeline_instruction 
     case YOKEI_AGREE: return YOKEI_ACTION_AGREE;
     case YOKEI_STEP:
     case YOKEI_GATHER:
-        return YOKEI_ACTION_STEP; /* the steps of all buckets and the gathers of their weights are one action
-                                   */
+        /* the steps of all buckets and the gathers of their weights are one action */
+        return YOKEI_ACTION_STEP;
     default:
-        return YOKEI_N_ACTIONS; /* zeroing, norms, and the sums of replicated gradients are costs of the step
-                                 */
+        /* zeroing, norms, and the sums of replicated gradients are costs of the step */
+        return YOKEI_N_ACTIONS;
     }
 }
 

@@ -20,8 +20,8 @@ struct yokei_memory_rank {
     bool host_visible; /* the host can access the device's memory */
     uint64_t pool;     /* ranks with the same number allocate from the same memory */
     int64_t micro_batch;
-    size_t divided, undivided; /* bytes of moments and masters, if replicas divide them: this rank's part, and
-                                  the whole */
+    /* bytes of moments and masters, if replicas divide them: this rank's part, and the whole */
+    size_t divided, undivided;
 };
 
 /** The parts of a report in their order, for tables and files. The last row has no name. */

@@ -35,8 +35,8 @@ struct yokei_trainer_plan {
     int rank, n_ranks;
     struct yokei_mesh mesh;
     struct yoke_place place;
-    int *widths; /* [mesh.pipeline] ranks of each stage, as in the mesh; NULL: all stages have the same number
-                    of ranks */
+    /* [mesh.pipeline] ranks of each stage, as in the mesh; NULL: all stages have the same number of ranks */
+    int *widths;
     int n_tensor_shares;
     /* [mesh.tensor]; if stages have different widths, the shares of all stages one after the other; NULL:
      * equal */
@@ -104,8 +104,8 @@ struct yokei_memory_rank; /* memory.h */
 enum { YOKEI_SAID = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
 struct yoke_trainer {
-    struct yoke_trainer_config
-        config; /* defaults are filled in; shares and schedule are not used after creation */
+    /* defaults are filled in; shares and schedule are not used after creation */
+    struct yoke_trainer_config config;
     yoke_model *model;
     yoke_device *device;
     struct yokei_trainer_plan plan;
@@ -131,17 +131,17 @@ struct yoke_trainer {
     /* event of a call that is followed by another call on the same communicator; no thread waits for this
      * event */
     yoke_event *between;
-    bool *sums_in_order; /* [buckets] whether all_reduce gives the same bits as reduce_scatter; NULL: one
-                            replica */
-    bool ready;          /* a backward was run and its apply was not */
+    /* [buckets] whether all_reduce gives the same bits as reduce_scatter; NULL: one replica */
+    bool *sums_in_order;
+    bool ready;                /* a backward was run and its apply was not */
     atomic_bool asked_to_stop; /* to be sent at the next agreement */
     /* measurements of the step: timing.c */
     struct yokei_record record; /* times of the training program */
-    bool overlaps; /* sums of buckets overlap with the passes although streams run each call before it returns
-                    */
+    /* sums of buckets overlap with the passes although streams run each call before it returns */
+    bool overlaps;
     struct yoke_tensor_group timed; /* groups.tensor_group with time measurement */
-    struct yokei_step_times
-        times; /* times of the current step; with queued streams, of the last step that was synchronised */
+    /* times of the current step; with queued streams, of the last step that was synchronised */
+    struct yokei_step_times times;
     double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
     uint64_t passed_ns,
         fetched_ns; /* when the end of the last pass was observed, and when the gradients' norms arrived */
