@@ -132,7 +132,7 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
             /* If all ranks have heard that memory is missing, the trainer reports which memory it is and
                what would help. If this rank alone has too little, the others must hear of it. */
             if (status == YOKE_ENOMEM && yokei_ranks_alike()) {
-                yokei_run_note(s, "the devices could not be measured: %s", yoke_last_error());
+                yokei_run_note(s, "memory is too small to measure the devices, so their speeds do not count");
                 if (!given.shares) deal_equally(s);
             } else if (status) {
                 const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
