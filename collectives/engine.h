@@ -38,7 +38,7 @@ struct yokei_transport {
     /* Whether all messages of the lane are on their way without help from this rank. */
     yoke_status (*drained)(yoke_comm *comm, struct yokei_lane *lane, bool *drained_out);
 };
-extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport, yokei_inject_transport;
+extern const struct yokei_transport yokei_mpi_transport, yokei_shm_transport;
 
 /* ---- engine.c ---- */
 /** A new operation, from the communicator's list of free ones. YOKE_ENOMEM. The lock is held. */

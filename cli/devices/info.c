@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/devices/info.h"
+#include "cli/devices/verify.h"
 #include "core/base/base.h"
 
 #define MAX_REPORTS 16
@@ -156,22 +157,14 @@ static json_t *speed_json(const struct cli_speed *s)
     return out;
 }
 
-static json_t *types_json(uint32_t bits)
-{
-    json_t *list = json_array();
-    for (int t = 0; t < YOKE_N_DTYPES; t++)
-        if (bits & 1u << t) json_array_append_new(list, json_string(yoke_dtype_name((yoke_dtype)t)));
-    return list;
-}
-
 static json_t *device_json(const struct yoke_device_info *d, const struct cli_speed *s)
 {
     json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:b, s:o, s:o, s:s}", "spec", d->spec,
                             "backend", d->backend, "name", d->name, "driver", d->driver, "memory_bytes",
                             (json_int_t)d->memory_bytes, "max_alloc_bytes", (json_int_t)d->max_alloc_bytes,
                             "compute_units", d->compute_units, "host_visible", d->host_visible, "storage",
-                            types_json(d->storage), "arithmetic", types_json(d->arithmetic), "features",
-                            d->features);
+                            verify_types_json(d->storage), "arithmetic", verify_types_json(d->arithmetic),
+                            "features", d->features);
     struct cli_choices c;
     cli_choices_of(d->spec, &c);
     if (out)

@@ -44,6 +44,8 @@ yoke_status verify_sweep(struct verify *v);
  * takes over the reference to `lines`.
  */
 json_t *verify_json(const struct verify *v, yoke_status status, const char *error, json_t *lines);
+/** The names of the data types whose bits are set. `yoke info` prints them too. */
+json_t *verify_types_json(uint32_t bits);
 /** One line of the report. */
 json_t *verify_line_json(const struct conform_line *line);
 

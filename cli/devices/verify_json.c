@@ -114,7 +114,7 @@ static json_t *host(void)
     return out;
 }
 
-static json_t *types(uint32_t bits)
+json_t *verify_types_json(uint32_t bits)
 {
     json_t *list = json_array();
     for (int t = 0; t < YOKE_N_DTYPES; t++)
@@ -130,8 +130,8 @@ static json_t *device(const struct verify *v)
                      "opened", true, "backend", text(d->backend), "name", text(d->name), "driver",
                      text(d->driver), "memory_bytes", (json_int_t)d->memory_bytes, "max_alloc_bytes",
                      (json_int_t)d->max_alloc_bytes, "compute_units", d->compute_units, "host_visible",
-                     d->host_visible, "storage", types(d->storage), "arithmetic", types(d->arithmetic),
-                     "features", text(d->features));
+                     d->host_visible, "storage", verify_types_json(d->storage), "arithmetic",
+                     verify_types_json(d->arithmetic), "features", text(d->features));
 }
 
 /* The variables that change the behaviour of drivers, libraries and Yoke. */

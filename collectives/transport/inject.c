@@ -147,11 +147,6 @@ yoke_status yokei_inject_begin(yoke_comm *comm)
     return YOKE_OK;
 }
 
-void yokei_inject_wrap(yoke_comm *comm)
-{
-    for (int r = 0; r < comm->size && comm->inject; r++) comm->peers[r].transport = &yokei_inject_transport;
-}
-
 void yokei_inject_end(yoke_comm *comm)
 {
     if (!comm->inject) return;
@@ -264,5 +259,10 @@ static yoke_status inject_drained(yoke_comm *comm, struct yokei_lane *lane, bool
     return yokei_mpi_transport.drained(comm, lane, drained_out);
 }
 
-const struct yokei_transport yokei_inject_transport = { "inject",    inject_reserve, inject_post,
-                                                        inject_poll, inject_release, inject_drained };
+static const struct yokei_transport inject_transport = { "inject",    inject_reserve, inject_post,
+                                                         inject_poll, inject_release, inject_drained };
+
+void yokei_inject_wrap(yoke_comm *comm)
+{
+    for (int r = 0; r < comm->size && comm->inject; r++) comm->peers[r].transport = &inject_transport;
+}

@@ -4,6 +4,7 @@
  * and which checkpoint of a folder is used.
  */
 #include "tests/unit/folder.h"
+#include "tests/unit/config_write.h"
 #include "tests/unit/safetensors_save.h"
 
 #include <errno.h>
@@ -504,7 +505,7 @@ static void too_large_for_f16(void **state)
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
     assert_ok(save_safetensors(path, t, (size_t)yokei_gpt2_n_tensors(&tiny), NULL, 0));
     snprintf(path, sizeof path, "%s/config.json", dir);
-    assert_ok(yokei_model_write(path, yokei_model_of(&tiny, NULL)));
+    assert_ok(config_write(path, yokei_model_of(&tiny, NULL)));
     assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000",
                  yokei_model_convert(dir, in_folder("f16"), YOKE_F16, true));
     assert_int_not_equal(access(in_folder("f16"), F_OK), 0);

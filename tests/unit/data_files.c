@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hugging Face's config.json and names, plan.json, and metrics. */
 #include "tests/unit/data_test.h"
+#include "tests/unit/config_write.h"
 #include "tests/unit/plan_text.h"
 #include "tests/unit/safetensors_save.h"
 
@@ -34,12 +35,12 @@ static void hugging_face_config_is_read(void **state)
     assert_int_equal(config.vocab_size, 50257);
     assert_true(config.layer_norm_epsilon == 1e-5 && config.initializer_range == 0.02);
     config.layer_norm_epsilon = 1.0 / 3e4; /* written so that it reads back as the same bits */
-    assert_ok(yokei_model_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
+    assert_ok(config_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
     assert_ok(yokei_gpt2_config_read(in_folder("mine.json"), &again));
     assert_memory_equal(&config, &again, sizeof config);
     config.n_head = 7;
     assert_fails(YOKE_ECONFIG, "multiple of n_head",
-                 yokei_model_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
+                 config_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
 }
 
 /* All tensors of `config` with given values; `prefix` in front of the names. Returns how many; free the data.

@@ -4,6 +4,7 @@
  * shapes of tensors, and plans that contain a Llama.
  */
 #include "tests/unit/data_test.h"
+#include "tests/unit/config_write.h"
 #include "tests/unit/plan_text.h"
 #include "tests/unit/safetensors_save.h"
 
@@ -46,7 +47,7 @@ static void hugging_face_config_is_read(void **state)
     assert_int_equal(sum, 6738415616);
     config.llama = tiny;
     config.llama.rms_norm_eps = 1.0 / 3e4; /* written so that it reads back as the same bits */
-    assert_ok(yokei_model_write(in_folder("config.json"), yokei_model_of(NULL, &config.llama)));
+    assert_ok(config_write(in_folder("config.json"), yokei_model_of(NULL, &config.llama)));
     assert_ok(yokei_model_read(test_folder, &again));
     config.llama.head_dim = 2; /* said in the file */
     assert_memory_equal(&config.llama, &again.llama, sizeof tiny);

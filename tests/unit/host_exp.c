@@ -4,31 +4,13 @@
  * The default is every 251st float; the argument `all` tests every float (minutes). The pairs of vec.h must
  * load, round and store as single vectors do.
  */
+#include "tests/unit/host_isa.h"
 #include "tests/unit/test.h"
 
 #include "backends/host/normal.h"
 
 static uint32_t stride = 251;
 static const double u32 = 0x1p-24, eta32 = 0x1p-149;
-
-static bool runs_here(void)
-{
-#if defined(HOST_AVX512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#elif defined(HOST_AVX2)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return true;
-#endif
-}
-
-static float of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* Every `stride`th of the floats whose bits are in [from, to], in vectors; the last one repeats. */
 #define EACH_FLOAT(from, to, x, ...)                                                            \

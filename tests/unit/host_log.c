@@ -3,30 +3,12 @@
  * backends/host/log.h of one instruction set (HOST_ISA) must keep its bound for all floats. The default is
  * every 101st float; YOKE_SOAK=1 tests every float.
  */
+#include "tests/unit/host_isa.h"
 #include "tests/unit/test.h"
 
 #include "backends/host/log.h"
 
 #include <stdlib.h>
-
-static bool runs_here(void)
-{
-#if defined(HOST_AVX512)
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-           && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#elif defined(HOST_AVX2)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return true;
-#endif
-}
-
-static float of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* Bits from the least normal number to infinity. */
 static void within_its_bound(void **state)

@@ -128,17 +128,6 @@ yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei
     return status;
 }
 
-yoke_status yokei_model_write(const char *path, struct yokei_model model)
-{
-    const struct yokei_config_rest rest = { .dtype = YOKE_F32, .bos = -2, .eos = -2 };
-    char *text;
-    const yoke_status made = yokei_model_config_text(model, &rest, &text);
-    if (made) return yoke_fail_context(made, "%s", path);
-    const yoke_status status = yokei_file_write(path, text, strlen(text));
-    free(text);
-    return status;
-}
-
 yoke_status yokei_model_check(struct yokei_model model)
 {
     return model.llama ? yoke_llama_check(model.llama) : yoke_gpt2_check(model.gpt2);

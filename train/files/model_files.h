@@ -51,8 +51,6 @@ struct yokei_config_rest {
  */
 yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei_config_rest *rest,
                                     char **text_out);
-/** Write the same to a file, without a source: f32, without bos and eos. */
-yoke_status yokei_model_write(const char *path, struct yokei_model model);
 yoke_status yokei_model_check(struct yokei_model model);
 yoke_status yokei_model_create(struct yokei_model model, yoke_model **model_out);
 int64_t yokei_model_positions(struct yokei_model model);
