@@ -55,7 +55,7 @@ const struct cli_option cli_option_table[] = {
 
     /* ---- trace: cli/show/trace.c ---- */
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
-      .help = "text: a report for people. json: for programs. chrome: a time line for ui.perfetto.dev or "
+      .help = "text: a report for people. json: for programs. chrome: a timeline for ui.perfetto.dev or "
               "chrome://tracing" },
     { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .old = "to",
@@ -336,7 +336,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Peak FLOP/s of each device, for the mfu in metrics.jsonl. auto: measure each device for 0.3 "
               "s before the start, but not with --plan. off: report no mfu" },
     { "trace", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .metavar = "FILE",
-      .help = "Write a time line of some steps of all ranks, measured and simulated, for ui.perfetto.dev "
+      .help = "Write a timeline of some steps of all ranks, measured and simulated, for ui.perfetto.dev "
               "or chrome://tracing" },
     { "trace-steps", CLI_TRAIN, CLI_INT, .group = CLI_SEEN, .rare = true, .value = "3", .metavar = "N",
       .least = 1, .most = 1000,
