@@ -150,8 +150,9 @@ static void add_to(int events, int fd)
 /*
  * Whether the launcher's process on this host (the proxy) was gone before the holder.
  *
- * A proxy that ends closes the ranks' connections first. A rank that is starting MPI then exits with a code.
- * Only after that does the holder end. If the proxy lives longer than the holder, it is carrying out a rank's
+ * A proxy that ends closes the ranks' connections first, and only then does the holder end. The agent keeps
+ * the end of the connection from a rank that is starting MPI for HOLD_MS. Any other rank may meet it at once,
+ * and exit with a code. If the proxy lives longer than the holder, it is carrying out a rank's
  * abort inside MPI. Epoll reports the two ends in the order in which they came.
  */
 static bool proxy_went_first(const struct cli_agent *agent)
@@ -350,8 +351,8 @@ static bool obey(struct cli_agent *agent)
 static void sleep_until_news(struct cli_agent *agent, int events, int signals, int rank_fd)
 {
     struct epoll_event event;
-    const uint64_t until = yokei_now_ns()
-                           + TICK_MS * 1000000ull; /* a rank may send to its launcher without end */
+    /* This takes one tick at most, because a rank may send to its launcher without end. */
+    const uint64_t until = yokei_now_ns() + TICK_MS * 1000000ull;
     for (int wait = TICK_MS; (wait || yokei_now_ns() < until) && epoll_wait(events, &event, 1, wait) == 1;
          wait = 0) {
         const int fd = event.data.fd;

@@ -22,7 +22,7 @@ struct cli_agent {
     int holder;
     int proxy;    /* pidfd of the launcher's process on this host, which started the holder; else -1 */
     pid_t parent; /* process id of yoke run if it started the agent, else 0 */
-    int pmi_fd;   /* the rank's connection if yoke run is the launcher; -1: PMI_FD tells, if it is set */
+    int pmi_fd;   /* the agent's connection to yoke run if that is the launcher; -1: PMI_FD, if it is set */
     /* The fields from here on are the agent's own. */
     int launcher;             /* epoll on holder and proxy; tells in which order they ended */
     struct cli_pmi_relay pmi; /* what passes on what the rank and the launcher say to each other */

@@ -82,7 +82,7 @@ void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line)
         const struct cli_option *option = option_of(line, argv[0], arg, &value);
         if (!option) continue;
         if (option->type == CLI_FLAG) {
-            bool on = true;
+            bool on = false; /* a word that is neither yes nor no is refused later */
             if (!value) value = "yes";
             cli_boolean(value, &on);
             if (on && !strcmp(option->name, "help") && !line->help) line->help = 'h';

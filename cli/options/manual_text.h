@@ -5,7 +5,7 @@
  *
  * A text is a sequence of blocks:
  * - A line of capitals behind a blank line is a heading. The first heading is EXAMPLES, and the second is
- *   DESCRIPTION.
+ *   DESCRIPTION. The text of yoke(1) has no EXAMPLES.
  * - Lines that begin with two blanks are shown as they stand. They are commands and file contents.
  * - A line that begins with "- " begins an item of a list. Its other lines begin with two blanks.
  * - All other lines are a paragraph. A blank line ends a paragraph and a list.

@@ -170,7 +170,7 @@ const char *cli_list_item(const struct cli_options *options, const char *name, i
                           size_t bytes);
 /**
  * Whether the user set the option, and where its value comes from: "default", "job.yaml:3:7", "YOKE_BATCH",
- * "command line".
+ * "option --batch".
  */
 bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);

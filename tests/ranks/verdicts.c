@@ -10,27 +10,44 @@
 
 static float send_buffer[200000], recv_buffer[200000];
 static int n_warnings, n_events;
-static char
-    late_name[32]; /* the rank that the warnings are about; on a busy machine others may be late, too */
+/* the rank that the warnings are about; on a busy machine others may be late, too */
+static char late_name[32] = "nobody";
+static bool warnings_tell; /* a warning is an event that the late rank waits for */
+static char folder[256];   /* of the events' files; the ranks of all hosts see it */
 
-/* The file that says that `rank` has seen the current event. Ranks on all hosts see the same folder. */
+/* Rank 0 makes the folder. */
+static void make_folder(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/yoke-verdicts.XXXXXX", tmp ? tmp : "/tmp");
+    if (ranks_rank == 0 && !mkdtemp(folder)) folder[0] = '\0';
+    PMPI_Bcast(folder, sizeof folder, MPI_CHAR, 0, ranks_world);
+}
+
+/* The file that says that `rank` has seen the current event. */
 static void event_path(char *path, size_t bytes, int rank)
 {
-    static int first; /* the process number of rank 0, which no other job has at this time */
-    if (!first) {
-        first = (int)getpid();
-        PMPI_Bcast(&first, 1, MPI_INT, 0, ranks_world);
-    }
-    const char *tmp = getenv("TMPDIR");
-    snprintf(path, bytes, "%s/yoke-verdicts.%d.%d.%d", tmp ? tmp : "/tmp", first, n_events, rank);
+    snprintf(path, bytes, "%s/%d.%d", folder, n_events, rank);
+}
+
+/* Rank 0 removes the folder, with the files of events that nobody waited for. */
+static void remove_folder(void)
+{
+    char path[4200];
+    ranks_all(1);
+    if (ranks_rank) return;
+    for (; n_events > 0; n_events--)
+        for (int r = 0; r < ranks_size; r++) {
+            event_path(path, sizeof path, r);
+            unlink(path);
+        }
+    if (rmdir(folder)) fprintf(stderr, "# %s is left\n", folder);
 }
 
 /* Begin the next event. All ranks call this, outside other calls. */
 static void begin_event(void)
 {
-    char path[4200];
     n_events++;
-    event_path(path, sizeof path, 0);
     ranks_all(1);
 }
 
@@ -59,7 +76,7 @@ static void count_warnings(void *context, yoke_log_level level, const char *text
     (void)context;
     if (level != YOKE_LOG_WARN || !strstr(text, "is late") || !strstr(text, late_name)) return;
     n_warnings++;
-    tell();
+    if (warnings_tell) tell();
 }
 
 static yoke_status create(int64_t stall_ms, int64_t timeout_ms, yoke_comm **comm_out)
@@ -76,11 +93,12 @@ static yoke_status reduce(yoke_comm *comm, size_t count)
     return yoke_all_reduce(send_buffer, recv_buffer, count, YOKE_F32, YOKE_SUM, comm, NULL);
 }
 
-static void watch(int late)
+static void watch(int late, bool tells)
 {
     snprintf(late_name, sizeof late_name, "rank %d (", late);
     begin_event();
     n_warnings = 0;
+    warnings_tell = tells;
 }
 
 /*
@@ -92,9 +110,10 @@ static int late_is_waited_for(int late)
     yoke_comm *comm;
     RANKS_TRY(create(300, 120000, &comm));
     RANKS_TRY(yoke_barrier(comm, NULL));
-    watch(late);
+    watch(late, true);
     if (ranks_rank == late) wait_for_others();
     RANKS_TRY(reduce(comm, 100));
+    warnings_tell = false;
     const int ok = ranks_rank == late || n_warnings == 1;
     RANKS_TRY(yoke_comm_destroy(comm));
     return ok;
@@ -106,7 +125,7 @@ static int busy_is_no_warning(int late)
     yoke_comm *comm;
     RANKS_TRY(create(300, 120000, &comm));
     RANKS_TRY(yoke_barrier(comm, NULL));
-    watch(late);
+    watch(late, false);
     if (ranks_rank == late) RANKS_TRY(yoke_comm_busy(comm, "compiling"));
     ranks_all(1);
     if (ranks_rank == late) usleep(800000);
@@ -123,14 +142,14 @@ static int busy_is_no_warning(int late)
 static int late_is_not_stuck(int late)
 {
     char spec[64];
-    snprintf(spec, sizeof spec, "rank=%d,delay=1:200ms", late);
+    snprintf(spec, sizeof spec, "rank=%d,delay=1:600ms", late);
     setenv("YOKE_INJECT", spec, 1);
     setenv("YOKE_NO_SHARED", "1", 1);
     yoke_comm *comm;
-    RANKS_TRY(create(800, 120000, &comm));
+    RANKS_TRY(create(3000, 120000, &comm));
     unsetenv("YOKE_NO_SHARED");
     unsetenv("YOKE_INJECT");
-    if (ranks_rank == late) usleep(1300000);
+    if (ranks_rank == late) usleep(4000000);
     RANKS_TRY(reduce(comm, 100));
     RANKS_TRY(reduce(comm, 100));
     RANKS_TRY(yoke_comm_destroy(comm));
@@ -145,7 +164,7 @@ static int absent_is_named(int absent)
 {
     yoke_comm *comm;
     char who[32];
-    RANKS_TRY(create(50, 1200, &comm));
+    RANKS_TRY(create(300, 1200, &comm));
     RANKS_TRY(yoke_barrier(comm, NULL));
     begin_event();
     const uint64_t begin = yokei_now_ns();
@@ -215,6 +234,8 @@ int main(void)
     yoke_log_set(count_warnings, NULL, YOKE_LOG_WARN);
     char how[80] = "on one host";
     if (ranks_hosts()) snprintf(how, sizeof how, "on hosts %s", ranks_hosts());
+    make_folder();
+    ranks_check(folder[0] != '\0', "there is a folder for events, %s", how);
     ranks_check(late_is_waited_for(ranks_size - 1), "a late rank is waited for, with one warning, %s", how);
     ranks_check(busy_is_no_warning(1), "a rank that said it is busy is no reason for a warning, %s", how);
     for (int r = 0; r < ranks_size; r++)
@@ -225,5 +246,6 @@ int main(void)
     for (int r = 0; r < ranks_size; r++)
         ranks_check(abort_reaches_all(r), "an abort by another thread of rank %d ends all waits, %s", r, how);
     if (ranks_hosts()) ranks_check(ranks_only_records(), "nothing but records is in the run directories");
+    remove_folder();
     return ranks_end();
 }

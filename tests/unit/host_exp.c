@@ -161,8 +161,8 @@ static void pairs(void **state)
 int main(int argc, char **argv)
 {
     if (!runs_here()) {
-        printf("1..0 # SKIP this CPU lacks " HOST_TEXT(HOST_ISA) "\n");
-        return 77;
+        printf("ok 1 - " HOST_TEXT(HOST_ISA) " # SKIP this CPU does not have it\n1..1\n");
+        return 0;
     }
     if (argc > 1 && !strcmp(argv[1], "all")) stride = 1;
     const struct CMUnitTest tests[] = {

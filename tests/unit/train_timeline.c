@@ -41,10 +41,12 @@ static void timelines(void **state)
         /*
          * A single rank does not wait, so the simulated time must be the computing time. On a busy machine
          * the kernel may take the processor away between two passes. This looks like waiting, but is not.
-         * Such a run proves nothing, and the next run is tried.
+         * Such a run proves nothing, and the next run is tried. A thread that wakes late looks the same, and
+         * the kernel does not count it, so one run alone proves nothing either.
          */
-        bool waited = true, undisturbed = false;
-        for (int trial = 0; trial < 6 && waited && !undisturbed; trial++) {
+        bool waited = true;
+        int n_undisturbed = 0;
+        for (int trial = 0; trial < 8 && waited; trial++) {
             if (trial) yokei_plan_free(&t.plan);
             t = training_of(device, 7);
             const long before = preemptions();
@@ -53,11 +55,11 @@ static void timelines(void **state)
             assert_ok(yokei_training_run(&t, &result));
             assert_true(result.timeline.bubble_simulated >= 0 && result.timeline.bubble_simulated < 1);
             waited = result.timeline.bubble_simulated >= 0.01;
-            undisturbed = preemptions() == before;
+            n_undisturbed += preemptions() == before;
         }
-        if (waited && !undisturbed)
-            print_message("# %s: every run was interrupted, so its bubble is not judged\n", devices[d]);
-        assert_false(waited && undisturbed);
+        if (waited && n_undisturbed < 3)
+            print_message("# %s: the runs were interrupted, so the bubble is not judged\n", devices[d]);
+        assert_false(waited && n_undisturbed >= 3);
         if (check_timeline(t.timeline, &facts)) fail_msg("%s", facts.problem);
         assert_int_equal(facts.n_steps, 3);
         assert_int_equal(facts.n_processes, 2);
