@@ -230,7 +230,7 @@ static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
 
 yoke_status yokei_all_have_room(yoke_comm *comm, bool has_room, bool *any_out)
 {
-    /* any_out, or in ranks without memory a number that is the larger the lower the rank is */
+    /* 0 or 1: *any_out. Above 1: this rank has no memory. The lowest such rank has the largest number. */
     float word = has_room ? any_out && *any_out : (float)(1 + comm->size - comm->rank);
     YOKE_TRY(yokei_reduce_on_host(comm, &word, 1, YOKE_F32, YOKE_MAX));
     if (word > 1)

@@ -429,6 +429,7 @@ static yoke_status gather_sums(size_t first)
 static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
 {
     yoke_status first = YOKE_OK;
+    struct yokei_error text; /* of the first error; a failing communicator replaces the last error */
     bool is_own = false;
     for (size_t i = 0; i < group.n_calls; i++) {
         struct call *call = &group.calls[i];
@@ -444,15 +445,20 @@ static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
         call->op = NULL;
         if (status || first) {
             if (op) yokei_op_free(op);
-            if (first && is_own) yokei_give_up(comm, first);
+            if (first && is_own) {
+                yokei_error_restore(&text);
+                yokei_give_up(comm, first);
+            }
         } else {
             status = launch(op, call->stream);
             if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
         }
         if (!status || first) continue;
         first = status;
+        yokei_error_save(&text);
         is_own = !had_failed && comm->culprit == yokei_process.world_rank;
     }
+    if (first) yokei_error_restore(&text);
     return first;
 }
 
@@ -462,9 +468,12 @@ static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
  */
 static void discard_group(yoke_status status, bool is_own)
 {
+    struct yokei_error text; /* a failing communicator replaces the last error */
+    yokei_error_save(&text);
     for (size_t i = 0; i < group.n_calls; i++) {
         if (group.calls[i].op) yokei_op_free(group.calls[i].op);
         if (is_own) yokei_give_up(group.calls[i].comm, status);
+        yokei_error_restore(&text);
     }
 }
 

@@ -69,8 +69,8 @@ static yoke_status finish(const yoke_comm *comm, const char *name, MPI_Comm amon
 
 /*
  * All ranks hear whether each of them has the memory for the exchange. If one has not, all ranks fail. This
- * step itself needs no memory of Yoke. MPI may still use the words after an error, so each error takes a row
- * of its own.
+ * step itself needs no memory of Yoke. MPI may still use the words after an error, so each of the first 15
+ * errors takes a row of its own. Later errors share the last row.
  */
 static yoke_status can_all_meet(const yoke_comm *comm, const char *name, MPI_Comm mpi_comm, yoke_status mine)
 {

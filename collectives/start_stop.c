@@ -82,6 +82,8 @@ static yoke_status quieten(void)
     struct yokei_wait wait;
     struct yokei_handlers saved;
     yoke_status status = YOKE_OK;
+    /* This wait has no time limit, so the ranks must be watched. */
+    if (!yokei_roll_begin()) return yoke_fail(YOKE_ENOMEM, "yoke_mpi_stop: no memory for the list of ranks");
     yokei_wait_init(&wait, YOKEI_WAIT_YIELD, 1, 1);
     yokei_handlers_set(&saved, NULL);
     for (int round = 0; round < 2 && !status; round++) {

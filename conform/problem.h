@@ -31,7 +31,8 @@ struct conform_sizes {
     struct conform_size list[CONFORM_MAX_SIZES]; /* in ascending order; a name of NULL ends the list */
     /* A shape that takes too long to check is halved, dimension by dimension, to no less than this. */
     int least[CONFORM_MAX_DIMS];
-    bool sums; /* the op sums rows, so another variant gives other bits */
+    /* The op sums rows, and its lanes do so together. So another variant gives other bits. False for gemm. */
+    bool sums;
 };
 const struct conform_sizes *conform_sizes_of(enum yoke_op_id op);
 /** The types that an op's inputs may have, as a mask of bits (1u << dtype). */

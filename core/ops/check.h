@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The checks of arguments and the counts of work that all families of ops share. For each op `op`, the file
- * of its family has two functions static yoke_status op_check(const struct yoke_op_args *a, bool pointers)
+ * of its family has two functions
+ *     static yoke_status op_check(const struct yoke_op_args *a, bool pointers)
  *     static struct yokei_work op_work(const struct yoke_op_args *a)
  * YOKEI_OP(family, op) makes yoke_op() and yoke_op_can() from them. Both functions check the arguments and
  * then call the backend. yoke_op_can() takes flops and bytes from op_work, and the scratch from the backend.

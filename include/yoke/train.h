@@ -153,8 +153,8 @@ struct yoke_trainer_config {
     yoke_dtype precision;
     int64_t batch; /* sequences per step, of all ranks together; default 8 */
     /*
-     * the most sequences that go through the model at once; default: the rank's whole share, or with pipeline
-     * stages its share / (4 stages), at least 1
+     * the most sequences that go through the model at once; default: the rank's whole share; with pipeline
+     * stages the share divided by 4 times the number of stages, at least 1
      */
     int64_t micro_batch;
     int64_t sequence; /* tokens per sequence; must be set */

@@ -38,11 +38,11 @@ struct yokei_training {
     bool tokens_are_llmc;
     /* tokenizer.json of the text or of the tokens, or its folder; NULL: each byte of the text is a token */
     const char *tokenizer;
-    double validation_share;   /* the part of the tokens that is for validation; 0: default */
-    int64_t validation_tokens; /* the most tokens that a validation evaluates */
-    int64_t evaluate_every;    /* steps between evaluations; 0: only at the end */
-    int64_t micro_batch;       /* 0: the rank's whole share; with pipeline stages the share / (4 stages) */
-    uint64_t memory_limit;     /* bytes; 0: the free memory of the device */
+    double validation_share;           /* the part of the tokens that is for validation; 0: default */
+    int64_t validation_tokens;         /* the most tokens that a validation evaluates */
+    int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
+    int64_t micro_batch;               /* 0: the default that yoke_trainer_config (yoke/train.h) states */
+    uint64_t memory_limit;             /* bytes; 0: the free memory of the device */
     const char *init, *dump_gradients; /* NULL: not wanted */
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */

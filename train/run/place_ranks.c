@@ -42,10 +42,10 @@ static yoke_status gather_devices(struct yokei_run_state *s)
         return yokei_ranks_revoke(&c,
                                   yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
     yoke_status status = yokei_topology(&topology);
-    mine[TEXT] = YOKE_MIN(omp_get_max_threads(),
-                          topology.n_cores); /* the same number as in the host backend */
+    /* the same number as in the host backend */
+    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores);
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
-    if (!status) status = yokei_ranks_gather(&c, mine, WORDS, all);
+    status = status ? yokei_ranks_revoke(&c, status) : yokei_ranks_gather(&c, mine, WORDS, all);
     for (int r = 0; r < s->n_ranks && !status; r++) {
         memcpy(s->ranks[r].device, all + (size_t)r * WORDS, sizeof s->ranks[r].device);
         s->ranks[r].device[sizeof s->ranks[r].device - 1] = 0;
@@ -115,8 +115,12 @@ static yoke_status order_ranks(struct yokei_run_state *s)
     int *from = malloc((size_t)s->n_ranks * sizeof *from), place = 0;
     const struct yoke_trainer_config ranks = { .comm = s->comm, .control = s->control };
     bool moved = false;
-    YOKE_TRY(yokei_ranks_all_well(
-        &ranks, from ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks)));
+    yoke_status status = yokei_ranks_all_well(
+        &ranks, from ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
+    if (status) {
+        free(from);
+        return status;
+    }
     for (int r = 0; r < s->n_ranks; r++) {
         int at = r;
         for (; at > 0 && comes_before(s, r, from[at - 1]); at--) from[at] = from[at - 1];
@@ -126,7 +130,7 @@ static yoke_status order_ranks(struct yokei_run_state *s)
         if (from[i] == s->rank) place = i;
         moved = moved || from[i] != i;
     }
-    yoke_status status = moved ? reorder(s, from) : YOKE_OK;
+    status = moved ? reorder(s, from) : YOKE_OK;
     free(from);
     YOKE_TRY(yokei_ranks_all_well(&ranks, status));
     if (!moved) return YOKE_OK;

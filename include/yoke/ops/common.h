@@ -21,14 +21,14 @@
  *
  * The cost that yoke_f_can states (struct yoke_cost) has the same flops and bytes on every device:
  *  - flops is the number of arithmetic operations in the op's formula (Maths). Each + - * / counts one, and
- * so does each max, sqrt, exp and each rounding that the formula states. A sum of n numbers counts n. A value
- *    with a name (xhat) counts once, and a term without a name each time that it is written. If an op works
- * on each element, its operations per row are left out. gemm and attention count their products alone.
- *    Comparisons, indices and random numbers are not arithmetic.
+ *    so does each max, sqrt, exp and each rounding that the formula states. A sum of n numbers counts n. A
+ *    value with a name (xhat) counts once, and a term without a name each time that it is written. If an op
+ *    works on each element, its operations per row are left out. gemm and attention count their products
+ *    alone. Comparisons, indices and random numbers are not arithmetic.
  *  - bytes is the size of all operands. Each input is read once, and each output is written once. An output
- * that is accumulated (+=) counts twice, because it is read too.
+ *    that is accumulated (+=) counts twice, because it is read too.
  *  - An operand that may be NULL counts if its pointer is not NULL. If an op has several outputs, and all of
- * them may be NULL and are, then all of them count.
+ *    them may be NULL and are, then all of them count.
  *
  * Words and symbols in the comments of the ops:
  *  - "wide" is f64 for f64 data (reference backend only), and f32 for all other data.

@@ -79,8 +79,9 @@ YOKE_GEMM_OPS(YOKE_OP_DECLARE)
 
 /**
  * Measure the device's peak: the operations per second of its fastest square product (M = N = K) of `dtype`.
- * Each size runs once to warm up, then again for at least 0.1 s, and the fastest product counts. Sizes start
- * at 256 and double until one product takes 10 ms or its matrices take an eighth of the free memory.
+ * Each size runs once to warm up, then again at least three times and for at least 0.1 s. The fastest product
+ * counts. Sizes start at 256 and double until one product takes 10 ms, until the matrices of the next size
+ * would take more than an eighth of the free memory, or up to 16384.
  * *size_out is the size of the fastest product, or size_out is NULL. The call blocks.
  * Errors: YOKE_EUNSUPPORTED (type), YOKE_ENOMEM, and the errors of the device.
  */
