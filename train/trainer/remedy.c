@@ -19,8 +19,8 @@ struct remedy {
     const struct yokei_memory_run *run;
     struct yoke_trainer_config c; /* the configuration of the current step */
     int n_planned;                /* the number of ranks for this configuration */
-    double
-        *need; /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    double *need;
     bool *is_short;              /* [mesh.pipeline] whether a rank of the stage lacks memory */
     int64_t *blocks, n_blocks;   /* [mesh.pipeline * chunks] blocks of virtual stages; memory for the steps */
     char recompute[MOST_WORDS];  /* memory for the text of c.recompute */

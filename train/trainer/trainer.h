@@ -43,8 +43,8 @@ struct yokei_trainer_plan {
     int64_t *tensor_shares;
     struct yokei_chunk *chunk; /* [mesh.chunks] the layers of this rank */
     bool *held, *recomputed;   /* [n_layers] */
-    int64_t *shares,
-        *first; /* sequences of each replica, and the index of its first sequence in the global batch */
+    /* sequences of each replica, and the index of its first sequence in the global batch */
+    int64_t *shares, *first;
     int *n_micro_batches; /* [mesh.data] micro-batches of each replica */
     int64_t micro_batch;  /* sequences in a micro-batch of this rank's replica */
     int64_t *zero_shares; /* [mesh.data] the proportions in which buckets are cut into the replicas' slices */
@@ -56,8 +56,8 @@ struct yokei_trainer_plan {
     /* [parameters.n] whether the first and the last stage both hold it; whether the model has a tied
      * parameter */
     bool *tied, has_tied;
-    struct yokei_tie
-        *ties; /* [n_ties] used if these two stages have different widths; the same on all ranks */
+    /* [n_ties] used if these two stages have different widths; the same on all ranks */
+    struct yokei_tie *ties;
     int n_ties;
     struct yokei_tied_piece *tied_piece; /* [n_tied_pieces] the pieces of this rank, ordered by tie */
     int n_tied_pieces;
@@ -143,9 +143,9 @@ struct yoke_trainer {
     /* times of the current step; with queued streams, of the last step that was synchronised */
     struct yokei_step_times times;
     double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
-    uint64_t passed_ns,
-        fetched_ns; /* when the end of the last pass was observed, and when the gradients' norms arrived */
-    double slow;    /* YOKE_SLOW, a test aid; 1: no slowdown */
+    /* when the end of the last pass was observed, and when the gradients' norms arrived */
+    uint64_t passed_ns, fetched_ns;
+    double slow; /* YOKE_SLOW, a test aid; 1: no slowdown */
 };
 
 /* ---- timing.c ---- */
