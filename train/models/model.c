@@ -38,7 +38,7 @@ static bool get_parameter(const yoke_layer *layer, int i, struct yoke_parameter 
     return layer->type->parameter && i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, &whole, i, out);
 }
 
-/* Count the elements of a layer's parameters that no earlier layer declares. On failure nothing is counted. */
+/* Count the elements of a layer's parameters that no earlier layer declares; on failure, count nothing. */
 static yoke_status count_elements(yoke_model *model, const yoke_layer *layer)
 {
     char *added[YOKE_MAX_PARAMETERS];
