@@ -79,7 +79,7 @@ void yokei_header_transfer(yoke_comm *comm, struct yokei_transfer *transfer, uin
 static void call_text(const struct yokei_header *h, char *text, size_t bytes)
 {
     char what[64] = "", root[32] = "";
-    if (h->kind == YOKEI_ALL_REDUCE || h->kind == YOKEI_REDUCE_SCATTER || h->kind == YOKEI_REDUCE)
+    if (yokei_kind_reduces(h->kind))
         yokei_text(what, sizeof what, ", %s", yoke_reduction_name((yoke_reduction)h->reduction));
     if (h->root >= 0) yokei_text(root, sizeof root, ", root %d", h->root);
     if (h->kind == YOKEI_BARRIER || h->kind == YOKEI_DESTROY)

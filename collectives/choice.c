@@ -327,8 +327,7 @@ static bool has_slices(enum yokei_kind kind)
 
 void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
-    const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER
-                         || op->kind == YOKEI_REDUCE;
+    const bool reduces = yokei_reduces(op);
     op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->accum) : op->dtype;
     /* Round only once, however many hops there are. */
     if (reduces && op->comm->reproducible)

@@ -59,8 +59,7 @@ static double predict_messages(const struct yokei_op *op, const struct amounts *
     const double p = a->p, wide = (double)yoke_dtype_bytes(op->wire) / (double)yoke_dtype_bytes(op->dtype);
     double steps = p - 1, bytes = a->own * wide;
     if (op->algorithm->traffic) op->algorithm->traffic(op, a->all * wide, &steps, &bytes);
-    const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER
-                      || op->kind == YOKEI_REDUCE;
+    const bool sums = yokei_reduces(op);
     return steps * c->message_us + at_rate(bytes, c->message_gbps)
            + at_rate(sums ? 2 * a->own * wide : 0, c->sum_gbps);
 }
@@ -74,8 +73,7 @@ static double predict_hierarchy(const struct yokei_op *op, const struct amounts 
     const struct yokei_costs *c = &op->comm->costs;
     const double hosts = op->comm->hosts.n,
                  wide = (double)yoke_dtype_bytes(op->wire) / (double)yoke_dtype_bytes(op->dtype);
-    const bool sums = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER
-                      || op->kind == YOKEI_REDUCE;
+    const bool sums = yokei_reduces(op);
     double steps = hosts - 1, bytes = a->all * wide; /* chain */
     switch (op->crossing) {
     /* from all ranks of the host, the part for other hosts */
@@ -207,7 +205,7 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
             "%s: '%s' is none of all_reduce, reduce_scatter, all_gather, broadcast, reduce, all_to_all, gather, scatter, barrier",
             call, collective);
     YOKE_TRY(yokei_check_buffer(call, "buffer", comm, 0, dtype));
-    const bool reduces = kind == YOKEI_ALL_REDUCE || kind == YOKEI_REDUCE || kind == YOKEI_REDUCE_SCATTER;
+    const bool reduces = yokei_kind_reduces(kind);
     if (reduces) YOKE_TRY(yokei_check_reduction(call, dtype, reduction));
     const bool each = kind == YOKEI_REDUCE_SCATTER || kind == YOKEI_ALL_GATHER || kind == YOKEI_GATHER
                       || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;

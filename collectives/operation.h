@@ -220,11 +220,12 @@ size_t yokei_stage_bytes(const yoke_comm *comm);
  * the cache.
  */
 bool yokei_is_long(const struct yokei_op *op);
-/** Whether the operation sums, or takes the least or the greatest value. */
-static inline bool yokei_reduces(const struct yokei_op *op)
+/** Whether an operation of this kind sums, or takes the least or the greatest value. */
+static inline bool yokei_kind_reduces(enum yokei_kind kind)
 {
-    return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
+    return kind == YOKEI_ALL_REDUCE || kind == YOKEI_REDUCE || kind == YOKEI_REDUCE_SCATTER;
 }
+static inline bool yokei_reduces(const struct yokei_op *op) { return yokei_kind_reduces(op->kind); }
 /** Number of elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
 

@@ -20,8 +20,8 @@ enum { FAR_AT_ONCE = 4 };
 
 /* What is known of a rank of the job without a communicator. */
 struct entry {
-    const struct yokei_flight_file
-        *file; /* mapped, or a copy if the rank is on another host; NULL: not found */
+    /* mapped, or a copy if the rank is on another host; NULL: not found */
+    const struct yokei_flight_file *file;
     bool far;
     int pid; /* 0, or the process number that the rank has told */
     uint64_t nonce, start_time;

@@ -21,8 +21,8 @@
 struct meeting {
     yoke_comm *parent;  /* NULL: MPI's communicator */
     const int *members; /* [size] ranks of the parent */
-    struct yokei_process_set
-        *fresh; /* room for a process set; NULL: the set is there, or comes from parent */
+    /* room for a process set; NULL: the set is there, or comes from parent */
+    struct yokei_process_set *fresh;
     char *room; /* room for the data of all ranks that take part, and over MPI for this rank's data */
     struct yokei_peer_info *all; /* [width] what the ranks tell of themselves */
     char *mine, *sees;           /* [width], [width width] what this rank sees, and what all ranks see */

@@ -31,8 +31,8 @@ struct ranks {
 struct agreement {
     yoke_comm *comm; /* the old communicator */
     uint32_t number; /* number among its calls of yoke_comm_shrink */
-    struct yokei_shrink_post
-        *copies;      /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
+    /* [size] copies of the posts in files; NULL: the posts lie in shared memory */
+    struct yokei_shrink_post *copies;
     bool is_in_files; /* the posts lie in files */
     bool any_gone;    /* this rank has seen that a rank is gone */
     int winner;

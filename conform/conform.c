@@ -193,8 +193,8 @@ static bool compiles_at_run_time(const yoke_device *device)
     return strcmp(backend, "host") && strcmp(backend, "reference");
 }
 
-static const char chosen[] =
-    "(chosen)"; /* the line of the variant that the device chooses by shape, type and tuning file */
+/* the line of the variant that the device chooses by shape, type and tuning file */
+static const char chosen[] = "(chosen)";
 
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs

@@ -28,8 +28,8 @@ struct conform_options {
     uint64_t seed;       /* seed of the inputs; default 1 */
     bool full;           /* the full sweep: many more random shapes, and every variant in every type */
     int only_case;       /* run one case of each line, by its number from 1; 0: all */
-    const struct conform_line
-        *after; /* go on after this line, which counts as failed; for a line that killed its process */
+    /* go on after this line, which counts as failed; for a line that killed its process */
+    const struct conform_line *after;
     /* Called before each case, with op, type, variant, worst_case and case_number set; may be NULL. */
     conform_callback before_case;
     yoke_device *gradient_device; /* the device for conform_gradients; NULL: the reference device */

@@ -26,8 +26,8 @@ struct conform_size {
  * compile.
  */
 struct conform_sizes {
-    const char
-        *dims[CONFORM_MAX_DIMS + 1]; /* names of the dimensions, such as "N", "C"; NULL ends the list */
+    /* names of the dimensions, such as "N", "C"; NULL ends the list */
+    const char *dims[CONFORM_MAX_DIMS + 1];
     struct conform_size list[CONFORM_MAX_SIZES]; /* in ascending order; a name of NULL ends the list */
     /* A shape that takes too long to check is halved, dimension by dimension, to no less than this. */
     int least[CONFORM_MAX_DIMS];

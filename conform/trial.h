@@ -33,9 +33,8 @@ enum flavour {
 };
 
 /* Special values of tensor.bound. */
-#define BOUND_ANY \
-    (-1.0) /* the maths does not define the element (0 times infinity), so every value passes \
-            */
+/* The maths does not define the element (0 times infinity), so every value passes. */
+#define BOUND_ANY (-1.0)
 #define BOUND_NOT_FINITE (-2.0) /* NaN or infinity of either sign */
 
 struct tensor {

@@ -130,8 +130,8 @@ struct yokei_program {
     int n_buffers, buffer_capacity;
     struct yokei_buffer *buffer;
     int n_zeroed;
-    struct yokei_piece
-        *zeroed; /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
+    /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
+    struct yokei_piece *zeroed;
     int n_events;
     int agree;             /* index of AGREE; n if there is none */
     size_t bytes;          /* memory that all buffers need together, once they are placed */
@@ -148,8 +148,8 @@ struct yokei_job {
     const yoke_layer *const *layers;
     int n_layers;
     int n_chunks;
-    const struct yokei_chunk
-        *chunk;             /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
+    /* [n_chunks] this rank's chunks; if n_chunks is 0, all layers are one chunk */
+    const struct yokei_chunk *chunk;
     const bool *recomputed; /* [n_layers] whether R fills the layer's stash again; NULL: no layer's */
     /*
      * Number of layers whose stashes are filled again together, if R comes directly before B; 0: the whole
@@ -219,8 +219,8 @@ struct yokei_machine {
     struct yokei_adamw adamw;
     /* a test aid: if more than 1, a layer's calls take that many times as long, because the rank sleeps */
     double slow;
-    const struct yoke_tensor_group
-        *tensor; /* the ranks that share the tensors of this rank's layers; NULL: none */
+    /* the ranks that share the tensors of this rank's layers; NULL: none */
+    const struct yoke_tensor_group *tensor;
     /* operations that need other ranks; NULL: there are none */
     yoke_status (*reduce)(void *context, int bucket, yoke_stream *stream, yoke_event *done);
     yoke_status (*gather)(void *context, int bucket, yoke_stream *stream);

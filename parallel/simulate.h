@@ -73,9 +73,9 @@ struct yokei_span {
 };
 
 struct yokei_stage_times {
-    struct yokei_span
-        *span;          /* [actions of the stage]; the start of a receive is the time at which it is posted */
-    double first, last; /* begin of the first pass, and end of the last pass (F B W R) */
+    /* [actions of the stage]; the start of a receive is the time at which it is posted */
+    struct yokei_span *span;
+    double first, last;  /* begin of the first pass, and end of the last pass (F B W R) */
     double busy, useful; /* seconds in F B W R, and seconds in F B W */
     double idle;         /* 1 - busy / longest span of all stages */
     double peak;         /* most memory that the stage holds at once, in the unit of the costs */

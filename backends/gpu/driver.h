@@ -27,8 +27,8 @@ enum yokei_gpu_language { YOKEI_GPU_OPENCL, YOKEI_GPU_CUDA, YOKEI_GPU_HIP };
  * are NUL-terminated.
  */
 struct yokei_gpu_source {
-    const char
-        *name; /* "norm", for messages; the text's #line directive names backends/gpu/kernels/norm.yk */
+    /* "norm", for messages; the text's #line directive names backends/gpu/kernels/norm.yk */
+    const char *name;
     const char *prelude; /* the prelude of the language, then common.yk; it comes behind the options */
     const char *options; /* lines with "#define", one per option */
     const char *text;    /* the .yk file, behind a #line directive */

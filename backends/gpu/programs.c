@@ -19,8 +19,8 @@ struct entry {
     struct entry *next;
     struct yokei_gpu_program program;
     bool offsets;
-    pthread_mutex_t
-        lock;     /* held while the program is built, and while a kernel's arguments are set and launched */
+    /* held while the program is built, and while a kernel's arguments are set and launched */
+    pthread_mutex_t lock;
     void *handle; /* NULL until the program is built */
     /*
      * sets of kernels: those that this device launched, and those that the binary in the cache has compiled

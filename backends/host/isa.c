@@ -15,5 +15,8 @@ const struct host_isa HOST_NAME(host_isa) = {
 #ifdef HOST_BF16
     .bf16 = true,
 #endif
-    YOKE_FAMILIES(TABLE, ).gelu_rows = HOST_NAME(host_gelu_rows),
+    .gelu_rows = HOST_NAME(host_gelu_rows),
+    /* clang-format off */
+    YOKE_FAMILIES(TABLE, )
+    /* clang-format on */
 };

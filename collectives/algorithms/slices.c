@@ -201,8 +201,8 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         break;
     default: break;
     }
-    for (int i = 1; i < comm->size;
-         i++) /* each rank begins with another rank, so that they do not access the same stage */
+    /* each rank begins with another rank, so that they do not access the same stage */
+    for (int i = 1; i < comm->size; i++)
         take_from(op, lane, &c, (comm->rank + i) % comm->size, yokei_reduces(op));
     if (!yokei_reduces(op))
         take_own(op, lane, &c);

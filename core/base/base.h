@@ -13,6 +13,13 @@
 #define YOKE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define YOKE_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define YOKE_MAX(a, b) ((a) > (b) ? (a) : (b))
+/** Whether all n numbers are equal. */
+static inline bool yokei_all_equal(const int64_t *list, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (list[i] != list[0]) return false;
+    return true;
+}
 
 /* ---- status.c: more about errors than yoke/base.h has ---- */
 /** A saved copy of this thread's error text. Use it around calls whose failure is no error of the caller. */
@@ -299,14 +306,6 @@ static inline double yokei_seconds_between(uint64_t from, uint64_t to)
 static inline double yokei_seconds_since(uint64_t begun_ns)
 {
     return (double)(yokei_now_ns() - begun_ns) * 1e-9;
-}
-
-/** Whether all n numbers are equal. */
-static inline bool yokei_all_equal(const int64_t *list, int n)
-{
-    for (int i = 1; i < n; i++)
-        if (list[i] != list[0]) return false;
-    return true;
 }
 
 /* ---- limits ---- */

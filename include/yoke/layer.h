@@ -146,8 +146,8 @@ struct yoke_parameter {
     /* ranks along these axes hold the same elements (always includes YOKE_AXIS_DATA) */
     uint32_t replicated_axes;
     uint32_t partial_axes; /* gradients must be summed over these axes (always includes YOKE_AXIS_DATA) */
-    enum yoke_init
-        init;        /* elements are drawn one by one, keyed by (seed, name, index in the logical shape) */
+    /* elements are drawn one by one, keyed by (seed, name, index in the logical shape) */
+    enum yoke_init init;
     double init_std; /* standard deviation for YOKE_INIT_NORMAL */
     bool decay;      /* weight decay applies */
     bool matrix; /* has a 16-bit working copy in 16-bit precision; otherwise the layer gets the f32 master */

@@ -101,10 +101,10 @@ struct yokei_save {
     int rank;
     const struct yokei_save_item *items;
     int n_items;
-    const struct yokei_companions
-        *companions; /* rank 0: the companion files of the model; NULL: only config.json */
-    struct yokei_manifest
-        *manifest; /* complete except for files, tensors and checksums, which the save fills in on rank 0 */
+    /* rank 0: the companion files of the model; NULL: only config.json */
+    const struct yokei_companions *companions;
+    /* complete except for files, tensors and checksums, which the save fills in on rank 0 */
+    struct yokei_manifest *manifest;
     void *context;
     /**
      * Copy elements [first, first + n) of the whole tensor into `out`, n <= YOKEI_PIECE. For a spread tensor,

@@ -151,8 +151,8 @@ struct cut {
     yoke_trainer *trainer;
     enum yoke_tensor_kind kind;
     int local;
-    struct yoke_range
-        slice;        /* range of the part that this rank holds; no other rank contributes these elements */
+    /* range of the part that this rank holds; no other rank contributes these elements */
+    struct yoke_range slice;
     int64_t first, n; /* the requested window of the whole tensor */
     float *out;
     yoke_status status;

@@ -14,8 +14,8 @@ struct yokei_dealing {
     yoke_trainer *trainer;
     struct yokei_save_item *items; /* all parameters of the model, whichever rank holds them */
     int n_items;
-    float
-        *mine; /* buffer for one piece of this rank's part of a spread tensor; NULL if no tensor is spread */
+    /* buffer for one piece of this rank's part of a spread tensor; NULL if no tensor is spread */
+    float *mine;
 };
 
 /**

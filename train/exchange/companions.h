@@ -11,10 +11,10 @@
 /** Where the companions of a run come from. A NULL source is skipped. */
 struct yokei_companion_sources {
     const char *from; /* what the run starts from: a checkpoint, a folder, or a file of weights */
-    const char
-        *config; /* the config.json (or its folder) from which the model is made, if it is not in `from` */
-    const struct yokei_bpe
-        *bpe; /* the tokenizer of the run's text; its files are used instead of those in `from` */
+    /* the config.json (or its folder) from which the model is made, if it is not in `from` */
+    const char *config;
+    /* the tokenizer of the run's text; its files are used instead of those in `from` */
+    const struct yokei_bpe *bpe;
     struct yokei_model model;
 };
 /**

@@ -27,8 +27,8 @@ struct yokei_plan_rank {
      * the run; 0: unknown */
     double predicted_seconds, measured_seconds;
 };
-struct yokei_plan_progress { /* in a run with a time budget, `permille` of the budget were spent from this
-                                step on */
+/* in a run with a time budget, `permille` of the budget were spent from this step on */
+struct yokei_plan_progress {
     int64_t step, permille;
 };
 

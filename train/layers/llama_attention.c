@@ -50,8 +50,8 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place,
 static const struct yokei_llama_type sublayer_type = { "input_layernorm", "self_attn.o_proj", 3, describe };
 
 struct fields {
-    struct yokei_llama_sublayer
-        sublayer;         /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
+    /* inner: q, k, v [N, (H + 2 Hkv) D]; outer: the attention's output [N, H D] */
+    struct yokei_llama_sublayer sublayer;
     int64_t D, H, Hkv;    /* channels of a head, and numbers of heads on this rank */
     int64_t first, group; /* index of its first query head, and the number of query heads per K/V head */
     void *lse;            /* stash from F to B: [B, H, T] */

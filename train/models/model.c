@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model: a list of layers, each with its own copy of its configuration. */
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
@@ -20,6 +21,45 @@ yoke_status yoke_model_create(yoke_model **model_out)
     return YOKE_OK;
 }
 
+/* ---- the names of the parameters ---- */
+
+static int compare(const void *a, const void *b) { return strcmp(a, b); }
+
+static void forget(yoke_model *model, char *name)
+{
+    tdelete(name, &model->names, compare);
+    free(name);
+}
+
+/* Get parameter i of a layer, whole. False: it has no such parameter. */
+static bool get_parameter(const yoke_layer *layer, int i, struct yoke_parameter *out)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    return layer->type->parameter && i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, &whole, i, out);
+}
+
+/* Count the elements of a layer's parameters that no earlier layer declares; on failure, count nothing. */
+static yoke_status count_elements(yoke_model *model, const yoke_layer *layer)
+{
+    char *added[YOKE_MAX_PARAMETERS];
+    int64_t n_elements = 0;
+    int n = 0;
+    struct yoke_parameter p;
+    for (int i = 0; get_parameter(layer, i, &p); i++) {
+        if (tfind(p.name, &model->names, compare)) continue;
+        added[n] = strdup(p.name);
+        if (!added[n] || !tsearch(added[n], &model->names, compare)) {
+            free(added[n]);
+            while (n > 0) forget(model, added[--n]);
+            return yoke_fail(YOKE_ENOMEM, "yoke_model_add: no host memory");
+        }
+        n++;
+        n_elements += yokei_logical_count(&p);
+    }
+    model->n_elements += n_elements;
+    return YOKE_OK;
+}
+
 yoke_status yoke_model_destroy(yoke_model *model)
 {
     if (!model) return YOKE_OK;
@@ -31,6 +71,7 @@ yoke_status yoke_model_destroy(yoke_model *model)
         free((void *)(uintptr_t)model->layer[i]->config);
         free(model->layer[i]);
     }
+    while (model->names) forget(model, *(char **)model->names);
     free(model->layer);
     free(model);
     return YOKE_OK;
@@ -63,23 +104,6 @@ static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_
     return YOKE_OK;
 }
 
-/* Get parameter i of a layer, whole. False: it has no such parameter. */
-static bool get_parameter(const yoke_layer *layer, int i, struct yoke_parameter *out)
-{
-    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
-    return layer->type->parameter && i < YOKE_MAX_PARAMETERS && layer->type->parameter(layer, &whole, i, out);
-}
-
-/* Whether a layer of the model declares a parameter of this name. */
-static bool declares(const yoke_model *model, const char *name)
-{
-    struct yoke_parameter p;
-    for (int l = 0; l < model->n_layers; l++)
-        for (int i = 0; get_parameter(model->layer[l], i, &p); i++)
-            if (strcmp(p.name, name) == 0) return true;
-    return false;
-}
-
 yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type, const char *name,
                            int64_t in, int64_t out, const void *config)
 {
@@ -102,9 +126,7 @@ yoke_status yoke_model_add(yoke_model *model, const struct yoke_layer_type *type
     *layer = (yoke_layer){ .size = sizeof *layer, .type = type, .in = in, .out = out, .config = copy };
     yokei_text(layer->name, sizeof layer->name, "%s", name);
     if (type->check) YOKE_TRY_GOTO(type->check(layer, NULL), free_layer);
-    struct yoke_parameter p;
-    for (int i = 0; get_parameter(layer, i, &p); i++)
-        if (!declares(model, p.name)) model->n_elements += yokei_logical_count(&p);
+    YOKE_TRY_GOTO(count_elements(model, layer), free_layer);
     model->layer[model->n_layers++] = layer;
     return YOKE_OK;
 free_layer:

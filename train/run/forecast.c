@@ -183,11 +183,7 @@ static yoke_status judge(struct forecast *w)
 {
     struct yokei_forecast *f = w->f;
     int rank;
-    double *need = calloc((size_t)f->n_ranks, sizeof *need);
-    if (!need) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for %d ranks", f->n_ranks);
-    for (int r = 0; r < f->n_ranks; r++) need[r] = yokei_memory_need(&f->memory[r], &f->memory[r].report);
-    f->fits = yokei_memory_shortage(f->memory, need, f->n_ranks, &rank, NULL) <= 0;
-    free(need);
+    f->fits = yokei_memory_shortage(f->memory, NULL, f->n_ranks, &rank, NULL) <= 0;
     if (f->fits) return YOKE_OK;
     const struct yokei_memory_run run = { w->s.model, &w->config, &f->mesh, f->memory, f->n_ranks };
     yokei_memory_refuse(&run, ask_here, w);

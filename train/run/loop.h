@@ -30,9 +30,9 @@ struct yokei_training_progress {
 enum yokei_peak { YOKEI_PEAK_OFF, YOKEI_PEAK_MEASURED, YOKEI_PEAK_GIVEN };
 
 struct yokei_training {
-    struct yokei_plan
-        plan;    /* with ranks: a replay, or shares that the user chose; without ranks: shares are measured */
-    bool replay; /* the plan was read from a file, so its data, devices and progress are binding */
+    /* with ranks: a replay, or shares that the user chose; without ranks: shares are measured */
+    struct yokei_plan plan;
+    bool replay;           /* the plan was read from a file, so its data, devices and progress are binding */
     const char *plan_path; /* for messages of a replay */
     const char *tokens;    /* path of a text file, or of an llm.c .bin file */
     bool tokens_are_llmc;
@@ -47,8 +47,8 @@ struct yokei_training {
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */
     const char *model_file;
-    const char
-        *export_to; /* folder for model.safetensors and its companion files, written at the end; NULL: none */
+    /* folder for model.safetensors and its companion files, written at the end; NULL: none */
+    const char *export_to;
     const char *save;          /* folder for checkpoints, including one at the end; NULL: none */
     int64_t save_every;        /* steps between checkpoints; 0: not by steps */
     double save_every_seconds; /* seconds between checkpoints, by rank 0's clock; 0: not by time */

@@ -16,11 +16,11 @@ struct yokei_sampling {
     uint64_t seed;
     int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text; such a token is not reported to `told` */
     int n_stop;
-    const struct yokei_bpe
-        *bpe; /* ids that the tokenizer does not know are not drawn; NULL: all ids may be drawn */
+    /* ids that the tokenizer does not know are not drawn; NULL: all ids may be drawn */
+    const struct yokei_bpe *bpe;
     void *context;
-    yoke_status (*told)(void *context,
-                        int32_t token); /* called with each token as it is drawn; may be NULL */
+    /* called with each token as it is drawn; may be NULL */
+    yoke_status (*told)(void *context, int32_t token);
 };
 
 /**

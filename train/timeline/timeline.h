@@ -69,8 +69,8 @@ struct yokei_timeline_simulation {
     struct yokei_schedule schedule; /* one line per stage of each replica */
     struct yokei_costs costs;
     struct yokei_simulated simulated;
-    struct yokei_timeline_span *
-        *span; /* [lines][instructions of the line's first rank]; only begin and end are set */
+    /* [lines][instructions of the line's first rank]; only begin and end are set */
+    struct yokei_timeline_span **span;
     int n_lines;
     struct yokei_timeline_summary summary;
 };

@@ -141,20 +141,27 @@ double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke
     return (double)(report->total + (!rank->is_limited && rank->host_visible ? beside : 0));
 }
 
+static double need_of(const struct yokei_memory_rank *ranks, const double *need, int r)
+{
+    return need ? need[r] : yokei_memory_need(&ranks[r], &ranks[r].report);
+}
+
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
                              int *rank_out, double *needs_out)
 {
     double worst = -INFINITY;
     for (int r = 0; r < n_ranks; r++) {
-        double sum = need[r], have = (double)ranks[r].have, taken = (double)ranks[r].taken;
+        const double own = need_of(ranks, need, r);
+        double sum = own, have = (double)ranks[r].have, taken = (double)ranks[r].taken;
         bool is_most = true;
         for (int o = 0; o < n_ranks && !ranks[r].is_limited; o++) {
             if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
-            sum += need[o];
+            const double his = need_of(ranks, need, o);
+            sum += his;
             taken += (double)ranks[o].taken;
             have = fmin(have,
                         (double)ranks[o].have); /* the ranks measured their free memory at different times */
-            is_most = is_most && (need[o] < need[r] || (need[o] == need[r] && o > r));
+            is_most = is_most && (his < own || (his == own && o > r));
         }
         if (!is_most || !(sum - have - taken > worst)) continue;
         worst = sum - have - taken;

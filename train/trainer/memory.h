@@ -47,10 +47,10 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
 /** The bytes that would count against the rank's `have` if this were the rank's report. */
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report);
 /**
- * The number of bytes that the rank with the largest shortage lacks, if each rank r needs need[r]. If the
- * result is 0 or less, all ranks fit. *rank_out is that rank. Among ranks that share a memory, it is the rank
- * with the largest need. `needs_out` may be NULL. Otherwise *needs_out is the need of that rank, or of all
- * ranks that share its memory together.
+ * The number of bytes that the rank with the largest shortage lacks, if each rank r needs need[r]. If `need`
+ * is NULL, each rank needs what its report says. If the result is 0 or less, all ranks fit. *rank_out is that
+ * rank. Among ranks that share a memory, it is the rank with the largest need. `needs_out` may be NULL.
+ * Otherwise *needs_out is the need of that rank, or of all ranks that share its memory together.
  */
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
                              int *rank_out, double *needs_out);

@@ -14,9 +14,11 @@ void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n
 
 yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_status mine)
 {
+    yoke_comm *const all[] = { config->comm, config->control };
     struct yokei_error text;
     yokei_error_save(&text);
-    if (mine && config->control) yoke_comm_abort(config->control, text.text);
+    for (size_t i = 0; i < YOKE_COUNT(all) && mine; i++)
+        if (all[i]) yoke_comm_abort(all[i], text.text);
     yokei_error_restore(&text);
     return mine;
 }
@@ -53,10 +55,16 @@ yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t
     return status;
 }
 
-/* The error that all ranks have, by the last call of yokei_ranks_all_well in this thread. */
+/* The last error of this thread that all ranks have. A long text is cut. */
 static _Thread_local char shared_error[640];
 
 bool yokei_ranks_alike(void) { return shared_error[0] && strstr(yoke_last_error(), shared_error); }
+
+yoke_status yokei_ranks_share(yoke_status status)
+{
+    yokei_text(shared_error, sizeof shared_error, "%s", yoke_last_error());
+    return status;
+}
 
 yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine)
 {
@@ -78,8 +86,7 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
         memcpy(text, his + 1, sizeof text);
         text[sizeof text - 1] = 0;
         if (his[0] <= 0) continue;
-        status = yoke_fail((yoke_status)his[0], "rank %d: %s", r, text);
-        yokei_text(shared_error, sizeof shared_error, "%s", yoke_last_error());
+        status = yokei_ranks_share(yoke_fail((yoke_status)his[0], "rank %d: %s", r, text));
     }
     free(all);
     return status;
@@ -354,9 +361,7 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
     const int n_borders = m->pipeline == 1 ? 0 : m->pipeline - (m->chunks == 1);
     int widest = 0;
     memset(g, 0, sizeof *g);
-    /*
-     * for stage 0 the border with stage 1 is the first border, and the border with the last stage is the last
-     */
+    /* stage 0's border with stage 1 is the first border, and its border with the last stage is the last */
     g->earlier_is_next = m->s == 0;
     if (!all) return YOKE_OK;
     for (int s = 0; s < m->pipeline; s++) widest = YOKE_MAX(widest, yokei_mesh_width(m, s));
@@ -373,17 +378,12 @@ yoke_status yokei_groups_create(const struct yoke_trainer_config *config, const 
 }
 
 enum { N_GROUPS = 7 };
-
 /* List the communicators in the same order on all ranks: border by border, with the ties last. */
 static void list_groups(const struct yokei_groups *g, yoke_comm *list[N_GROUPS])
 {
-    yoke_comm *const *const first = g->earlier_is_next ? g->next : g->previous, *const *const second =
-                                                                                    g->earlier_is_next
-                                                                                        ? g->previous
-                                                                                        : g->next;
-    yoke_comm *const all[N_GROUPS] = {
-        g->data, g->tensor, first[0], first[1], second[0], second[1], g->tied
-    };
+    yoke_comm *const *const a = g->earlier_is_next ? g->next : g->previous;
+    yoke_comm *const *const b = g->earlier_is_next ? g->previous : g->next;
+    yoke_comm *const all[N_GROUPS] = { g->data, g->tensor, a[0], a[1], b[0], b[1], g->tied };
     memcpy(list, all, sizeof all);
 }
 
@@ -400,16 +400,14 @@ void yokei_groups_destroy(struct yokei_groups *g)
     memset(g, 0, sizeof *g);
 }
 
-bool yokei_groups_revoke(struct yokei_groups *g, const char *why)
+void yokei_groups_revoke(struct yokei_groups *g, const char *why)
 {
     yoke_comm *all[N_GROUPS];
-    bool any = false;
     list_groups(g, all);
     for (int i = 0; i < N_GROUPS; i++)
-        if (all[i]) any = !yoke_comm_abort(all[i], why);
+        if (all[i]) yoke_comm_abort(all[i], why);
     for (int i = 0; i < g->n_ties; i++)
-        if (g->ties[i]) any = !yoke_comm_abort(g->ties[i], why);
-    return any;
+        if (g->ties[i]) yoke_comm_abort(g->ties[i], why);
 }
 
 yoke_status yokei_groups_error(const struct yokei_groups *g, const struct yoke_trainer_config *config)

@@ -19,8 +19,8 @@ struct remedy {
     const struct yokei_memory_run *run;
     struct yoke_trainer_config c; /* the configuration of the current step */
     int n_planned;                /* the number of ranks for this configuration */
-    double
-        *need; /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    /* [n_ranks] bytes needed with the step before; at step 1, bytes needed by the original run */
+    double *need;
     bool *is_short;              /* [mesh.pipeline] whether a rank of the stage lacks memory */
     int64_t *blocks, n_blocks;   /* [mesh.pipeline * chunks] blocks of virtual stages; memory for the steps */
     char recompute[MOST_WORDS];  /* memory for the text of c.recompute */
@@ -270,7 +270,7 @@ static yoke_status begin(const struct yokei_memory_run *run, const double *need,
     r->need = malloc((size_t)run->n_ranks * sizeof *r->need);
     r->is_short = calloc((size_t)m->pipeline, sizeof *r->is_short);
     r->blocks = calloc((size_t)(m->pipeline * m->chunks), sizeof *r->blocks);
-    if (!r->need || !r->is_short || !r->blocks)
+    if (!need || !r->need || !r->is_short || !r->blocks)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
     bool any = false;
     for (int i = 0; i < run->n_ranks; i++)
@@ -346,17 +346,19 @@ static void say_need(const struct yokei_memory_run *run, int rank, double lacks,
 yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory_ask ask, void *context)
 {
     const size_t n = (size_t)run->n_ranks;
-    double *now = calloc(2 * n, sizeof *now), *need = now + n, lacks, sum = 0, least = INFINITY;
+    double *now = calloc(2 * n, sizeof *now), then = 0, sum = 0, least = INFINITY;
     struct remedy r = { 0 };
     int rank = 0;
     char problem[1024], what[sizeof r.what] = "";
-    if (!now) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", run->n_ranks);
-    for (size_t i = 0; i < n; i++) now[i] = yokei_memory_need(&run->ranks[i], &run->ranks[i].report);
-    lacks = yokei_memory_shortage(run->ranks, now, run->n_ranks, &rank, &sum);
+    const double lacks = yokei_memory_shortage(run->ranks, NULL, run->n_ranks, &rank, &sum);
     say_need(run, rank, lacks, sum, problem, sizeof problem);
-    yoke_status status = begin(run, now, &r);
-    if (!status) status = search(&r, ask, context, now, need, what, sizeof what, &least);
-    const double then = need[rank];
+    for (size_t i = 0; i < n && now; i++) now[i] = yokei_memory_need(&run->ranks[i], &run->ranks[i].report);
+    /* the ranks search together, so they begin only if all of them have the memory for it */
+    yoke_status status = yokei_ranks_all_well(run->config, begin(run, now, &r));
+    if (!status) {
+        status = search(&r, ask, context, now, now + n, what, sizeof what, &least);
+        then = now[n + (size_t)rank];
+    }
     free(r.need);
     free(r.is_short);
     free(r.blocks);
@@ -364,18 +366,20 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
     YOKE_TRY(status);
     const char *own = run->config->schedule ? ", without the schedule of your own" : "";
     if (least <= 0)
-        return yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what,
-                         own, rank, mib(then));
-    if (isinf(least))
-        return yoke_fail(
+        yoke_fail(YOKE_ENOMEM, "%s: %s%s: rank %d then needs %.1f MiB, and all fit", problem, what, own, rank,
+                  mib(then));
+    else if (isinf(least))
+        yoke_fail(
             YOKE_ENOMEM,
             "%s: no change that was tried can be planned. Take a smaller model, a shorter sequence, or devices with more memory",
             problem);
-    return yoke_fail(
-        YOKE_ENOMEM,
-        "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
-        "sequence, or devices with more memory",
-        problem, what, own, ceil(mib(least) * 10) / 10);
+    else
+        yoke_fail(
+            YOKE_ENOMEM,
+            "%s: nothing that was tried fits. Nearest comes: %s%s, which still lacks %.1f MiB. Take a smaller model, a shorter "
+            "sequence, or devices with more memory",
+            problem, what, own, ceil(mib(least) * 10) / 10);
+    return yokei_ranks_share(YOKE_ENOMEM);
 }
 
 /* ---- a run whose ranks have started ---- */
@@ -422,13 +426,8 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device,
                                const struct yoke_trainer_config *config,
                                const struct yokei_trainer_plan *plan, const struct yokei_memory_rank *ranks)
 {
-    double *need = calloc((size_t)plan->n_ranks, sizeof *need);
     int rank;
-    if (!need) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
-    for (int r = 0; r < plan->n_ranks; r++) need[r] = yokei_memory_need(&ranks[r], &ranks[r].report);
-    const double lacks = yokei_memory_shortage(ranks, need, plan->n_ranks, &rank, NULL);
-    free(need);
-    if (lacks <= 0) return YOKE_OK;
+    if (yokei_memory_shortage(ranks, NULL, plan->n_ranks, &rank, NULL) <= 0) return YOKE_OK;
     struct yoke_trainer_config c = *config;
     c.shares = plan->shares;
     const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks };

@@ -26,6 +26,18 @@ static yoke_status allocate(struct yoke_trainer *t)
     return YOKE_OK;
 }
 
+/* Prepare the steps. No call here waits for another rank. */
+static yoke_status begin(struct yoke_trainer *t)
+{
+    YOKE_TRY(yokei_timing_create(t));
+    YOKE_TRY(yokei_zero_begin(t));
+    t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
+    t->config.stage_tensor = NULL;
+    t->config.recompute = t->config.pipeline_kind = NULL;
+    YOKE_TRY(yoke_trainer_draw(t, t->config.seed));
+    return yokei_live_add(&yokei_objects, t, sizeof *t);
+}
+
 static void destroy(yoke_trainer *t)
 {
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
@@ -63,8 +75,9 @@ void yokei_trainer_revoke(yoke_trainer *t, yoke_status status)
     struct yokei_error text;
     if (!is_alone(status)) return;
     yokei_error_save(&text);
-    if (yokei_groups_revoke(&t->groups, text.text)) yokei_ranks_revoke(&t->config, status);
+    yokei_groups_revoke(&t->groups, text.text);
     yokei_error_restore(&text);
+    yokei_ranks_revoke(&t->config, status);
 }
 
 yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
@@ -84,7 +97,6 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
     status = t->memory ? yokei_memory_gather(&t->config, device, &t->plan, t->memory)
                        : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);
-    if (is_alone(status)) yokei_ranks_revoke(config, status);
     YOKE_TRY_GOTO(status, destroy_trainer);
     YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
     t->config.shares = NULL;
@@ -92,17 +104,13 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     YOKE_TRY_GOTO(yokei_ranks_all_well(&t->config, allocate(t)), destroy_trainer);
     if (t->plan.mesh.data < t->plan.n_ranks)
         YOKE_TRY_GOTO(yokei_groups_create(&t->config, &t->plan, &t->groups), destroy_trainer);
-    YOKE_TRY_GOTO(yokei_timing_create(t), destroy_trainer);
-    YOKE_TRY_GOTO(yokei_zero_begin(t), destroy_trainer);
-    t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
-    t->config.stage_tensor = NULL;
-    t->config.recompute = t->config.pipeline_kind = NULL;
-    YOKE_TRY_GOTO(yoke_trainer_draw(t, t->config.seed), destroy_trainer);
-    YOKE_TRY_GOTO(yokei_live_add(&yokei_objects, t, sizeof *t), destroy_trainer);
+    YOKE_TRY_GOTO(yokei_ranks_all_well(&t->config, begin(t)), destroy_trainer);
     *trainer_out = t;
     return YOKE_OK;
 destroy_trainer:
     yokei_trainer_revoke(t, status);
+    /* the trainer is in the list if only another rank failed */
+    yokei_live_remove(&yokei_objects, t, NULL, NULL);
     destroy(t);
     return status;
 free_trainer:

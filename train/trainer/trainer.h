@@ -43,8 +43,8 @@ struct yokei_trainer_plan {
     int64_t *tensor_shares;
     struct yokei_chunk *chunk; /* [mesh.chunks] the layers of this rank */
     bool *held, *recomputed;   /* [n_layers] */
-    int64_t *shares,
-        *first; /* sequences of each replica, and the index of its first sequence in the global batch */
+    /* sequences of each replica, and the index of its first sequence in the global batch */
+    int64_t *shares, *first;
     int *n_micro_batches; /* [mesh.data] micro-batches of each replica */
     int64_t micro_batch;  /* sequences in a micro-batch of this rank's replica */
     int64_t *zero_shares; /* [mesh.data] the proportions in which buckets are cut into the replicas' slices */
@@ -56,8 +56,8 @@ struct yokei_trainer_plan {
     /* [parameters.n] whether the first and the last stage both hold it; whether the model has a tied
      * parameter */
     bool *tied, has_tied;
-    struct yokei_tie
-        *ties; /* [n_ties] used if these two stages have different widths; the same on all ranks */
+    /* [n_ties] used if these two stages have different widths; the same on all ranks */
+    struct yokei_tie *ties;
     int n_ties;
     struct yokei_tied_piece *tied_piece; /* [n_tied_pieces] the pieces of this rank, ordered by tie */
     int n_tied_pieces;
@@ -143,9 +143,9 @@ struct yoke_trainer {
     /* times of the current step; with queued streams, of the last step that was synchronised */
     struct yokei_step_times times;
     double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
-    uint64_t passed_ns,
-        fetched_ns; /* when the end of the last pass was observed, and when the gradients' norms arrived */
-    double slow;    /* YOKE_SLOW, a test aid; 1: no slowdown */
+    /* when the end of the last pass was observed, and when the gradients' norms arrived */
+    uint64_t passed_ns, fetched_ns;
+    double slow; /* YOKE_SLOW, a test aid; 1: no slowdown */
 };
 
 /* ---- timing.c ---- */
@@ -185,9 +185,8 @@ yoke_status yokei_groups_footprint(const struct yoke_trainer_config *config,
                                    size_t *private_out);
 /** The bytes that the communicators of config have already allocated; 0: there are no communicators. */
 size_t yokei_ranks_taken(const struct yoke_trainer_config *config);
-/** Let the communicators of the groups fail with this reason. Returns whether there are any. Not collective.
- */
-bool yokei_groups_revoke(struct yokei_groups *groups, const char *why);
+/** Let the communicators of the groups fail with this reason. Not collective. */
+void yokei_groups_revoke(struct yokei_groups *groups, const char *why);
 /** The error of the first communicator that failed, among the groups and the trainer's own communicators. */
 yoke_status yokei_groups_error(const struct yokei_groups *groups, const struct yoke_trainer_config *config);
 /**
@@ -281,17 +280,24 @@ yoke_status yokei_ranks_group(bool begin);
  */
 yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_status mine);
 /**
- * For a rank that alone has YOKE_ENOMEM and is about to destroy its trainer. The destruction of the trainer's
- * communicators would wait for the other ranks. So these communicators and the control communicator fail.
+ * For a rank that alone has YOKE_ENOMEM and is about to destroy its trainer. The other ranks would wait for
+ * it, and so would the destruction of the trainer's communicators. So these communicators and those of its
+ * configuration fail. With any other status, and with an error that all ranks have, nothing is done.
  */
 void yokei_trainer_revoke(yoke_trainer *trainer, yoke_status status);
 /**
- * Whether the calling thread's last error came from yokei_ranks_all_well, so that all ranks have it.
+ * Whether all ranks have the calling thread's last error. It came from yokei_ranks_all_well or
+ * yokei_ranks_share.
  */
 bool yokei_ranks_alike(void);
 /**
+ * All ranks have the calling thread's last error, because they found it in the same numbers. Returns
+ * `status`. Not collective.
+ */
+yoke_status yokei_ranks_share(yoke_status status);
+/**
  * This rank alone has an error and will not take part in what the other ranks do next. Its last error is told
- * to them over the control communicator, which fails. Not collective. Returns `mine`, with its text.
+ * to them over the communicators of config, which fail. Not collective. Returns `mine`, with its text.
  */
 yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_status mine);
 /**
