@@ -174,7 +174,11 @@ static inline int ranks_end(void)
 {
     if (ranks_rank == 0) printf("1..%d\n", ranks_n_checks);
     fflush(stdout);
-    if (yoke_mpi_stop()) return 1;
+    if (yoke_mpi_stop()) {
+        fprintf(stderr, "# rank %d of %d: the end of the job: %s\n", ranks_rank, ranks_size,
+                yoke_last_error());
+        return 1;
+    }
     if (yokei_finalize_was_left()) return ranks_n_failed != 0;
     int finalised = 0;
     PMPI_Finalized(&finalised);
