@@ -222,6 +222,61 @@ static bool named(const char *op, char *const words[], int n)
     return false;
 }
 
+/** Fresh operands of one type on the device. give_back frees them. */
+static struct operands take(yoke_device *device, yoke_stream *stream, yoke_dtype d)
+{
+    return (struct operands){
+        .dtype = d,
+        .x = fresh(device, stream, d, N, 4),
+        .y = fresh(device, stream, d, N, 1),
+        .z = fresh(device, stream, d, N, 1),
+        .t = fresh(device, stream, d, N, 1),
+        .gamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+        .beta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+        .mean = fresh(device, stream, YOKE_F32, ROWS, 1),
+        .rstd = fresh(device, stream, YOKE_F32, ROWS, 1),
+        .dgamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+        .dbeta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
+        .w = fresh(device, stream, YOKE_F32, N, 1),
+        .m = fresh(device, stream, YOKE_F32, N, 1),
+        .v = fresh(device, stream, YOKE_F32, N, 0),
+        .g = fresh(device, stream, YOKE_F32, N, 1),
+        .out = fresh(device, stream, YOKE_F32, 2, 1),
+        .tokens = fresh(device, stream, YOKE_I32, N / 8, 255),
+    };
+}
+
+static void give_back(yoke_device *device, const struct operands *o)
+{
+    void *const all[] = { o->x,      o->y,     o->z, o->t, o->gamma, o->beta, o->mean, o->rstd,
+                          o->dgamma, o->dbeta, o->w, o->m, o->v,     o->g,    o->out,  o->tokens };
+    for (size_t i = 0; i < YOKE_COUNT(all); i++) check(yoke_free(device, all[i]), "free");
+}
+
+/** Measure operation `op` in turn with the triad, print the line and return whether the goal is met. */
+static bool measure(yoke_device *device, yoke_stream *stream, struct triad *limits, size_t op,
+                    struct operands *o)
+{
+    struct yoke_cost cost = { .size = sizeof cost };
+    double rate[N_REPEATS], limit[N_REPEATS];
+    ops[op].cost(device, o, &cost);
+    check(yoke_stream_reserve(stream, cost.scratch_bytes), "reserve");
+    ops[op].call(stream, o); /* compiles the kernel and touches the pages */
+    check(yoke_stream_sync(stream), "sync");
+    for (int r = 0; r < N_REPEATS; r++) {
+        limit[r] = triad(limits);
+        uint64_t start = yokei_now_ns();
+        ops[op].call(stream, o);
+        check(yoke_stream_sync(stream), "sync");
+        rate[r] = cost.bytes / (double)(yokei_now_ns() - start);
+    }
+    double speed = yokei_median(rate, N_REPEATS), most = yokei_median(limit, N_REPEATS);
+    bool met = speed >= GOAL * most;
+    printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f  %s\n", ops[op].name, yoke_dtype_name(o->dtype), speed,
+           speed / most, most, met ? "met" : "MISSED");
+    return met;
+}
+
 int main(int argc, char **argv)
 {
     yoke_device *device;
@@ -238,54 +293,16 @@ int main(int argc, char **argv)
            yoke_device_info(device)->name, ROWS, COLUMNS, n_threads, GOAL);
     static const yoke_dtype types[] = { YOKE_F32, YOKE_BF16, YOKE_F16 };
     for (size_t t = 0; t < YOKE_COUNT(types); t++) {
-        yoke_dtype d = types[t];
-        struct operands o = {
-            .dtype = d,
-            .x = fresh(device, stream, d, N, 4),
-            .y = fresh(device, stream, d, N, 1),
-            .z = fresh(device, stream, d, N, 1),
-            .t = fresh(device, stream, d, N, 1),
-            .gamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .beta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .mean = fresh(device, stream, YOKE_F32, ROWS, 1),
-            .rstd = fresh(device, stream, YOKE_F32, ROWS, 1),
-            .dgamma = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .dbeta = fresh(device, stream, YOKE_F32, COLUMNS, 1),
-            .w = fresh(device, stream, YOKE_F32, N, 1),
-            .m = fresh(device, stream, YOKE_F32, N, 1),
-            .v = fresh(device, stream, YOKE_F32, N, 0),
-            .g = fresh(device, stream, YOKE_F32, N, 1),
-            .out = fresh(device, stream, YOKE_F32, 2, 1),
-            .tokens = fresh(device, stream, YOKE_I32, N / 8, 255),
-        };
+        struct operands o = take(device, stream, types[t]);
         for (size_t i = 0; i < YOKE_COUNT(ops); i++) {
             if (argc > 3 && !named(ops[i].name, argv + 3, argc - 3)) continue;
-            struct yoke_cost cost = { .size = sizeof cost };
-            double rate[N_REPEATS], limit[N_REPEATS];
-            if (!conforms(device, ops[i].name, d)) {
-                printf("%-20s %-5s WRONG\n", ops[i].name, yoke_dtype_name(d));
+            if (!conforms(device, ops[i].name, types[t])) {
+                printf("%-20s %-5s WRONG\n", ops[i].name, yoke_dtype_name(types[t]));
                 continue;
             }
-            ops[i].cost(device, &o, &cost);
-            check(yoke_stream_reserve(stream, cost.scratch_bytes), "reserve");
-            ops[i].call(stream, &o); /* compiles the kernel and touches the pages */
-            check(yoke_stream_sync(stream), "sync");
-            for (int r = 0; r < N_REPEATS; r++) {
-                limit[r] = triad(&limits);
-                uint64_t start = yokei_now_ns();
-                ops[i].call(stream, &o);
-                check(yoke_stream_sync(stream), "sync");
-                rate[r] = cost.bytes / (double)(yokei_now_ns() - start);
-            }
-            double speed = yokei_median(rate, N_REPEATS), most = yokei_median(limit, N_REPEATS);
-            bool met = speed >= GOAL * most;
-            printf("%-20s %-5s %7.2f GB/s  %5.2f of %.2f  %s\n", ops[i].name, yoke_dtype_name(d), speed,
-                   speed / most, most, met ? "met" : "MISSED");
-            n_met += met, n_ops++;
+            n_met += measure(device, stream, &limits, i, &o), n_ops++;
         }
-        void *all[] = { o.x,      o.y,     o.z, o.t, o.gamma, o.beta, o.mean, o.rstd,
-                        o.dgamma, o.dbeta, o.w, o.m, o.v,     o.g,    o.out,  o.tokens };
-        for (size_t i = 0; i < YOKE_COUNT(all); i++) check(yoke_free(device, all[i]), "free");
+        give_back(device, &o);
     }
     check(yoke_stream_destroy(stream), "stream");
     check(yoke_device_close(device), "close");

@@ -398,6 +398,28 @@ static const struct shape {
     { 1024, 768, 3072, false, false }, { 2048, 256, 256, false, true },
 };
 
+/** oneDNN's product of the same operands: a primitive and its memory. */
+struct peer_gemm {
+    dnnl_primitive_t primitive;
+    dnnl_memory_t mem[3];
+};
+
+/** Whether oneDNN has such a product. Its output is b->expected[0]. */
+static bool peer_gemm_create(struct bench *b, const struct shape *s, yoke_dtype dtype, struct peer_gemm *p)
+{
+    const dnnl_data_type_t type = dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f32;
+    const dnnl_memory_desc_t A = matrix(type, s->M, s->K, s->trans_a),
+                             B = matrix(type, s->K, s->N, s->trans_b), C = matrix(type, s->M, s->N, false);
+    dnnl_matmul_desc_t desc;
+    dnnl_primitive_desc_t pd;
+    return !dnnl.matmul_desc_init(&desc, &A, &B, NULL, &C)
+           && !dnnl.primitive_desc_create(&pd, &desc, NULL, dnnl.engine, NULL)
+           && !dnnl.primitive_create(&p->primitive, pd)
+           && !dnnl.memory_create(&p->mem[0], &A, dnnl.engine, b->d.in[0])
+           && !dnnl.memory_create(&p->mem[1], &B, dnnl.engine, b->d.in[1])
+           && !dnnl.memory_create(&p->mem[2], &C, dnnl.engine, b->expected[0]);
+}
+
 static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtype, bool direct)
 {
     const struct yoke_gemm_args g = { .size = sizeof g,
@@ -419,26 +441,11 @@ static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtyp
     struct yoke_cost cost = { .size = sizeof cost };
     CHECK(yoke_gemm_can(b->host, &g, &cost));
     CHECK(yoke_stream_reserve(b->host_stream, cost.scratch_bytes));
-    const dnnl_data_type_t type = dtype == YOKE_BF16 ? dnnl_bf16 : dnnl_f32;
-    dnnl_primitive_t primitive = NULL;
-    dnnl_memory_t mem[3] = { NULL };
-    if (direct) {
-        const dnnl_memory_desc_t A = matrix(type, s->M, s->K, s->trans_a),
-                                 B = matrix(type, s->K, s->N, s->trans_b),
-                                 C = matrix(type, s->M, s->N, false);
-        dnnl_matmul_desc_t desc;
-        dnnl_primitive_desc_t pd;
-        if (dnnl.matmul_desc_init(&desc, &A, &B, NULL, &C)
-            || dnnl.primitive_desc_create(&pd, &desc, NULL, dnnl.engine, NULL)
-            || dnnl.primitive_create(&primitive, pd)
-            || dnnl.memory_create(&mem[0], &A, dnnl.engine, b->d.in[0])
-            || dnnl.memory_create(&mem[1], &B, dnnl.engine, b->d.in[1])
-            || dnnl.memory_create(&mem[2], &C, dnnl.engine, b->expected[0]))
-            direct = false;
-    }
-    const dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, mem[0] },
-                                     { DNNL_ARG_WEIGHTS, mem[1] },
-                                     { DNNL_ARG_DST, mem[2] } };
+    struct peer_gemm peer = { NULL };
+    direct = direct && peer_gemm_create(b, s, dtype, &peer);
+    const dnnl_exec_arg_t args[] = { { DNNL_ARG_SRC, peer.mem[0] },
+                                     { DNNL_ARG_WEIGHTS, peer.mem[1] },
+                                     { DNNL_ARG_DST, peer.mem[2] } };
     double mine[ROUNDS], theirs[ROUNDS] = { 0 }, ratio[ROUNDS] = { 0 };
     for (int i = -1; i < ROUNDS; i++) {
         double start = yokei_now();
@@ -447,7 +454,7 @@ static void measure_gemm(struct bench *b, const struct shape *s, yoke_dtype dtyp
         const double m = 2e-9 * cost.flops / (yokei_now() - start);
         start = yokei_now();
         for (int j = 0; direct && j < 2; j++)
-            if (dnnl.primitive_execute(primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream))
+            if (dnnl.primitive_execute(peer.primitive, dnnl.stream, 3, args) || dnnl.stream_wait(dnnl.stream))
                 exit(1);
         const double t = 2e-9 * cost.flops / (yokei_now() - start);
         if (i >= 0) mine[i] = m, theirs[i] = direct ? t : 0, ratio[i] = direct ? m / t : 0;

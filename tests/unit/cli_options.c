@@ -335,6 +335,12 @@ static void test_old_words(void **state)
     assert_string_equal(cli_text(options, "precision"), "f16");
     assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp8", NULL), YOKE_EINVAL);
     assert_says("choose from f32|bf16|f16");
+}
+
+/* Old keys of a file and old variables. */
+static void test_old_keys(void **state)
+{
+    (void)state;
     write_file("sizes: [8, 9]\noutput: csv\n");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
     assert_string_equal(cli_text(options, "size"), "8,9");
@@ -425,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_packing),
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_old_words),
+        cmocka_unit_test(test_old_keys),
         cmocka_unit_test(test_printable),
     };
     return cmocka_run_group_tests(tests, start, finish);

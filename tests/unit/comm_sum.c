@@ -124,67 +124,83 @@ static double wrapped(yoke_dtype dtype, double x)
     return x;
 }
 
+enum { ROOM = (MOST + 15) / 8 * 8 }; /* every row begins at a line, as the fastest paths want it */
+
+static void fill_operand(yoke_dtype dtype, void *p, size_t n)
+{
+    if (!is_whole_number(dtype)) {
+        fill(dtype, p, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        yokei_store(dtype, p, (int64_t)i, (double)(draw() % 11) - (dtype == YOKE_U8 ? 0 : 5));
+}
+
+/* What fold wants: element i of the operands, folded one by one from the left. */
+static double folded(yoke_dtype dtype, yoke_reduction op, int n_in, const void *const operands[], size_t i)
+{
+    const yoke_dtype compute = dtype == YOKE_F16 || dtype == YOKE_BF16 ? YOKE_F32 : dtype;
+    double r = yokei_load(dtype, operands[0], (int64_t)i);
+    for (int k = 1; k < n_in; k++) {
+        const double x = yokei_load(dtype, operands[k], (int64_t)i);
+        if (!is_whole_number(dtype))
+            r = scalar(op, compute, r, x);
+        else
+            r = wrapped(dtype, op == YOKE_PROD  ? r * x
+                               : op == YOKE_SUM ? r + x
+                               : op == YOKE_MIN ? fmin(r, x)
+                                                : fmax(r, x));
+    }
+    if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
+    return r;
+}
+
+/*
+ * Fold in two parts, split before operand `split`, and keep the first part unrounded in the wider type. The
+ * result must have the same bits as `want`.
+ */
+static void fold_in_two_parts(yoke_dtype dtype, yoke_reduction op, int n_in, const void *const operands[],
+                              size_t n, unsigned stream, int split, const double want[])
+{
+    static _Alignas(64) double part[ROOM], whole[ROOM];
+    const yoke_dtype compute = dtype == YOKE_F16 || dtype == YOKE_BF16 ? YOKE_F32 : dtype;
+    const void *rest[5] = { part };
+    for (int k = split; k < n_in; k++) rest[k - split + 1] = operands[k];
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op,
+                                     .dtype = dtype,
+                                     .wire = compute,
+                                     .partial = true,
+                                     .n_in = split,
+                                     .n_out = 1,
+                                     .size = n_in,
+                                     .in = operands,
+                                     .out = (void *[]){ part } });
+    yokei_fold(&(struct yokei_fold){ .n = n,
+                                     .reduction = op,
+                                     .dtype = dtype,
+                                     .wire = compute,
+                                     .n_wire = 1,
+                                     .n_in = n_in - split + 1,
+                                     .n_out = 1,
+                                     .size = n_in,
+                                     .in = rest,
+                                     .out = (void *[]){ whole },
+                                     .stream = stream });
+    for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
+}
+
 /* Several operands, folded from the left; `into` >= 0: the first output is that operand. */
 static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsigned stream, int into)
 {
-    enum { ROOM = (MOST + 15) / 8 * 8 }; /* every row begins at a line, as the fastest paths want it */
     static _Alignas(64) double in[5][ROOM], out[2][ROOM], want[ROOM];
-    const yoke_dtype compute = dtype == YOKE_F16 || dtype == YOKE_BF16 ? YOKE_F32 : dtype;
     /* Outputs off the vectors' borders too. */
     const size_t bytes = yoke_dtype_bytes(dtype), shift = draw() % 2 * (draw() % 3) * bytes;
     const void *operands[5];
-    for (int k = 0; k < n_in; k++) {
-        if (is_whole_number(dtype))
-            for (size_t i = 0; i < n; i++)
-                yokei_store(dtype, in[k], (int64_t)i, (double)(draw() % 11) - (dtype == YOKE_U8 ? 0 : 5));
-        else
-            fill(dtype, in[k], n);
-        operands[k] = in[k];
-    }
-    for (size_t i = 0; i < n; i++) {
-        double r = yokei_load(dtype, in[0], (int64_t)i);
-        for (int k = 1; k < n_in; k++) {
-            const double x = yokei_load(dtype, in[k], (int64_t)i);
-            if (!is_whole_number(dtype))
-                r = scalar(op, compute, r, x);
-            else
-                r = wrapped(dtype, op == YOKE_PROD  ? r * x
-                                   : op == YOKE_SUM ? r + x
-                                   : op == YOKE_MIN ? fmin(r, x)
-                                                    : fmax(r, x));
-        }
-        if (op == YOKE_AVG) r = compute == YOKE_F64 ? r / n_in : (double)((float)r / (float)n_in);
-        yokei_store(dtype, want, (int64_t)i, r);
-    }
-    /* Sum in two parts, and keep the first part unrounded in the wider type. The result must have the same
-     * bits. */
-    for (int split = 1; split < n_in; split++) {
-        static _Alignas(64) double part[ROOM], whole[ROOM];
-        const void *rest[5] = { part };
-        for (int k = split; k < n_in; k++) rest[k - split + 1] = in[k];
-        yokei_fold(&(struct yokei_fold){ .n = n,
-                                         .reduction = op,
-                                         .dtype = dtype,
-                                         .wire = compute,
-                                         .partial = true,
-                                         .n_in = split,
-                                         .n_out = 1,
-                                         .size = n_in,
-                                         .in = operands,
-                                         .out = (void *[]){ part } });
-        yokei_fold(&(struct yokei_fold){ .n = n,
-                                         .reduction = op,
-                                         .dtype = dtype,
-                                         .wire = compute,
-                                         .n_wire = 1,
-                                         .n_in = n_in - split + 1,
-                                         .n_out = 1,
-                                         .size = n_in,
-                                         .in = rest,
-                                         .out = (void *[]){ whole },
-                                         .stream = stream });
-        for (size_t i = 0; i < n; i++) assert_same(dtype, whole, want, i, "in two parts");
-    }
+    for (int k = 0; k < n_in; k++) fill_operand(dtype, in[k], n), operands[k] = in[k];
+    for (size_t i = 0; i < n; i++) yokei_store(dtype, want, (int64_t)i, folded(dtype, op, n_in, operands, i));
+    for (int split = 1; split < n_in; split++)
+        fold_in_two_parts(dtype, op, n_in, operands, n, stream, split, want);
     memset(out, 0x5a, sizeof out);
     const unsigned shown = draw() % 4;
     char *first = into >= 0 ? (char *)in[into] : (char *)out[0] + shift, *second = (char *)out[1] + shift;

@@ -144,7 +144,12 @@ static void tokenizers_of_sentencepiece(void **state)
                  yokei_bpe_parse("t.json", other, sizeof other - 1, &bpe));
     static const char broken[] = "\n{\n\"version\": ";
     assert_fails(YOKE_EDATA, "is not valid JSON", yokei_bpe_parse("t.json", broken, sizeof broken - 1, &bpe));
-    /* Folders that hold no tokenizer.json. */
+}
+
+static void folders_without_tokenizer_json(void **state)
+{
+    struct yokei_bpe *bpe = NULL;
+    (void)state;
     assert_fails(YOKE_ECONFIG, "the folder has no tokenizer.json, but: tokenizer.model",
                  yokei_bpe_open(folder_with("pieces", "tokenizer.model", "\n\x0e\n", 3), &bpe));
     assert_fails(YOKE_ECONFIG, "spiece.model",
@@ -165,6 +170,7 @@ int main(void)
         cmocka_unit_test(models_of_another_type),
         cmocka_unit_test(weights_in_another_format),
         cmocka_unit_test(tokenizers_of_sentencepiece),
+        cmocka_unit_test(folders_without_tokenizer_json),
     };
     return cmocka_run_group_tests_name("foreign files", tests, make_test_folder, remove_test_folder);
 }

@@ -189,6 +189,33 @@ static struct yokei_tuning_source source_now(void)
     return source;
 }
 
+/* After precedence has written the files: a named file has precedence over all; "off" names none. */
+static void named_files(void)
+{
+    char list[1400];
+    setenv("YOKE_TUNE_FILE", in_folder("tuning/host-c.tune"), 1);
+    assert_int_equal(source_now().kind, YOKEI_TUNING_GIVEN);
+    snprintf(list, sizeof list, "%s:%s", in_folder("tuning/host-c.tune"), in_folder("missing.tune"));
+    setenv("YOKE_TUNE_FILE", list, 1);
+    assert_non_null(strstr(source_now().file, "/host-c.tune"));
+    write_to(in_folder("other.tune"), "yoke-tune 1 opencl *\n");
+    snprintf(list, sizeof list, "%s:%s", in_folder("other.tune"), in_folder("tuning/host-c.tune"));
+    setenv("YOKE_TUNE_FILE", list, 1);
+    /* a file of another backend is for other ranks */
+    assert_non_null(strstr(source_now().file, "/host-c.tune"));
+    setenv("YOKE_TUNE_FILE", in_folder("other.tune"), 1);
+    assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
+    yoke_device *none = NULL;
+    setenv("YOKE_TUNE_FILE", in_folder("tuning/host-a.tune"), 1);
+    assert_fails(YOKE_ECONFIG, "made for host no such CPU", yoke_device_open("host", NULL, &none));
+    setenv("YOKE_TUNE_FILE", in_folder("missing.tune"), 1);
+    assert_fails(YOKE_ECONFIG, "missing.tune", yoke_device_open("host", NULL, &none));
+    setenv("YOKE_TUNE_FILE", "off", 1);
+    assert_int_equal(source_now().kind, YOKEI_TUNING_RULES);
+    setenv("YOKE_TUNE_FILE", "", 1);
+    assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
+}
+
 static void precedence(void **state)
 {
     (void)state;
@@ -231,30 +258,7 @@ static void precedence(void **state)
     write_to(user, "yoke-tune 1 host *\ngemm f32 zero default\n");
     assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
     assert_non_null(strstr(logged, "the tuning file is left out"));
-
-    /* a named file has precedence over all; "off" names none */
-    setenv("YOKE_TUNE_FILE", in_folder("tuning/host-c.tune"), 1);
-    assert_int_equal(source_now().kind, YOKEI_TUNING_GIVEN);
-    char list[1400];
-    snprintf(list, sizeof list, "%s:%s", in_folder("tuning/host-c.tune"), in_folder("missing.tune"));
-    setenv("YOKE_TUNE_FILE", list, 1);
-    assert_non_null(strstr(source_now().file, "/host-c.tune"));
-    write_to(in_folder("other.tune"), "yoke-tune 1 opencl *\n");
-    snprintf(list, sizeof list, "%s:%s", in_folder("other.tune"), in_folder("tuning/host-c.tune"));
-    setenv("YOKE_TUNE_FILE", list, 1);
-    /* a file of another backend is for other ranks */
-    assert_non_null(strstr(source_now().file, "/host-c.tune"));
-    setenv("YOKE_TUNE_FILE", in_folder("other.tune"), 1);
-    assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
-    yoke_device *none = NULL;
-    setenv("YOKE_TUNE_FILE", in_folder("tuning/host-a.tune"), 1);
-    assert_fails(YOKE_ECONFIG, "made for host no such CPU", yoke_device_open("host", NULL, &none));
-    setenv("YOKE_TUNE_FILE", in_folder("missing.tune"), 1);
-    assert_fails(YOKE_ECONFIG, "missing.tune", yoke_device_open("host", NULL, &none));
-    setenv("YOKE_TUNE_FILE", "off", 1);
-    assert_int_equal(source_now().kind, YOKEI_TUNING_RULES);
-    setenv("YOKE_TUNE_FILE", "", 1);
-    assert_int_equal(source_now().kind, YOKEI_TUNING_SHIPPED);
+    named_files();
     unsetenv("YOKE_TUNE_FILE");
 }
 
