@@ -1,6 +1,6 @@
 # Tests print TAP. Each folder's local.mk appends programs to check_PROGRAMS and commands to YOKE_TESTS;
-# tests/tap-run runs them side by side, and closes with "N passed, N failed". A command that begins with the word
-# alone runs while no other runs; one that begins with soak runs in `make soak` only.
+# tests/tap-run runs them side by side, and closes with "N passed, N failed". It explains the words alone, soak
+# and quiet, with which a command may begin.
 # A program without _SOURCES is made of the .c file of its own name.
 EXTRA_DIST += tests/tap-run tests/lsan.supp
 include tests/unit/local.mk

@@ -2,5 +2,4 @@
 EXTRA_DIST += tests/gpu/bundle tests/gpu/run tests/gpu/check
 check_PROGRAMS += tests/gpu/platforms
 tests_gpu_platforms_LDADD = -ldl
-# It runs make in the build folder.
-YOKE_TESTS += 'alone OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/gpu/check'
+YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/gpu/check'
