@@ -64,7 +64,7 @@ static size_t local_bytes(const struct blocks *b)
 static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
-    if (body->tile) return true;
+    if (body->tile) return !gpu->reserves_private; /* up to 17 KB per work-item */
     for (size_t i = 0; i < YOKE_COUNT(blocks); i++)
         if (local_bytes(&blocks[i]) > gpu->local_bytes) return false;
     return gpu->max_group >= TEAM_ITEMS;
@@ -102,7 +102,7 @@ static const struct body *choose(const yoke_device *device, enum yoke_op_id op, 
                                  double T)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
-    int otherwise = TILE4X4;
+    int otherwise = gpu->reserves_private ? TEAM : TILE4X4;
     if (gpu->is_cpu)
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
     else if (offered(&bodies[TEAM], gpu))

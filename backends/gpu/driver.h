@@ -108,6 +108,11 @@ struct yokei_gpu_device {
     int max_group;      /* most work-items of a group */
     size_t local_bytes; /* bytes of local (shared) memory of a group */
     char identity[768]; /* versions of the device, driver, platform and compiler; a part of the cache's key */
+    /*
+     * The driver reserves the private memory of a kernel for all work-items that can run at a time. Kernels
+     * whose work-items have large private arrays then take gigabytes of the device, and are not offered.
+     */
+    bool reserves_private;
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */
     bool late_binaries;
     struct yokei_gpu_programs *programs;

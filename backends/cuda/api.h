@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Declarations of the parts of the CUDA driver API and of NVRTC that Yoke uses. They replace cuda.h and nvrtc.h,
+ * so that no part of CUDA is needed to build Yoke.
+ *
+ * The names of the functions are those of the symbols in the libraries. cuda.h renames cuMemAlloc to
+ * cuMemAlloc_v2, for example, and the symbol cuMemAlloc has an older form with sizes of 32 bits.
+ * tests/unit/cuda_api checks these declarations against the toolkit's headers, where these are installed.
+ *
+ * Source: CUDA Driver API, docs.nvidia.com/cuda/cuda-driver-api; NVRTC, docs.nvidia.com/cuda/nvrtc.
+ */
+#ifndef BACKENDS_CUDA_API_H
+#define BACKENDS_CUDA_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int CUresult;
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef void (*CUhostFn)(void *argument);
+
+/* The numbers of the errors that Yoke tells apart. */
+enum {
+    CUDA_SUCCESS = 0,
+    CUDA_ERROR_INVALID_VALUE = 1,
+    CUDA_ERROR_OUT_OF_MEMORY = 2,
+    CUDA_ERROR_NOT_INITIALIZED = 3,
+    CUDA_ERROR_STUB_LIBRARY = 34,
+    CUDA_ERROR_NO_DEVICE = 100,
+    CUDA_ERROR_INVALID_DEVICE = 101,
+    CUDA_ERROR_INVALID_IMAGE = 200,
+    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
+    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+    CUDA_ERROR_CONTAINED = 226,
+    CUDA_ERROR_NOT_READY = 600,
+    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
+    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
+    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ERROR_ASSERT = 710,
+    CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+    CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
+    CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
+    CUDA_ERROR_INVALID_PC = 718,
+    CUDA_ERROR_LAUNCH_FAILED = 719,
+    CUDA_ERROR_SYSTEM_NOT_READY = 802,
+    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
+    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+    CUDA_ERROR_EXTERNAL_DEVICE = 911,
+    CUDA_ERROR_UNKNOWN = 999,
+};
+
+/* CUdevice_attribute, CUpointer_attribute, CUmemorytype, CUjit_option: ints in all calls */
+enum {
+    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
+    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
+    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
+    CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+    CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+
+    CU_COMPUTEMODE_PROHIBITED = 2,
+
+    CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+    CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+
+    CU_MEMORYTYPE_HOST = 1,
+    CU_MEMORYTYPE_DEVICE = 2,
+
+    CU_JIT_ERROR_LOG_BUFFER = 5,
+    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
+};
+
+/* Flags. */
+#define CU_STREAM_NON_BLOCKING 1u
+#define CU_EVENT_BLOCKING_SYNC 1u
+#define CU_EVENT_DISABLE_TIMING 2u
+#define CU_MEMHOSTALLOC_PORTABLE 1u
+#define CU_MEMHOSTALLOC_DEVICEMAP 2u
+#define CU_STREAM_WAIT_VALUE_GEQ 0u /* until (int32_t)(*address - value) >= 0 */
+#define CU_STREAM_WRITE_VALUE_DEFAULT \
+    0u /* what earlier work of the stream wrote is visible before the value is */
+
+/**
+ * All functions of libcuda.so.1 that Yoke calls: F(result, name, parameters). The newest are
+ * cuStreamWaitValue32_v2 and cuStreamWriteValue32_v2, of CUDA 11.7.
+ */
+/* clang-format off */
+#define YOKEI_CUDA_FUNCTIONS(F)                                                                              \
+    F(CUresult, cuInit, (unsigned flags))                                                                    \
+    F(CUresult, cuDriverGetVersion, (int *version))                                                          \
+    F(CUresult, cuGetErrorName, (CUresult error, const char **name))                                         \
+    F(CUresult, cuGetErrorString, (CUresult error, const char **text))                                       \
+    F(CUresult, cuDeviceGetCount, (int *count))                                                              \
+    F(CUresult, cuDeviceGet, (CUdevice *device, int ordinal))                                                \
+    F(CUresult, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                   \
+    F(CUresult, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                       \
+    F(CUresult, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                          \
+    F(CUresult, cuDeviceGetPCIBusId, (char *text, int bytes, CUdevice device))                               \
+    F(CUresult, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                            \
+    F(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                             \
+    F(CUresult, cuCtxPushCurrent_v2, (CUcontext context))                                                    \
+    F(CUresult, cuCtxPopCurrent_v2, (CUcontext * context))                                                   \
+    F(CUresult, cuCtxGetDevice, (CUdevice * device))                                                         \
+    F(CUresult, cuMemGetInfo_v2, (size_t *free_bytes, size_t *total))                                        \
+    F(CUresult, cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))                                        \
+    F(CUresult, cuMemFree_v2, (CUdeviceptr address))                                                         \
+    F(CUresult, cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))                              \
+    F(CUresult, cuMemFreeHost, (void *address))                                                              \
+    F(CUresult, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *host, unsigned flags))           \
+    F(CUresult, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr address))                    \
+    F(CUresult, cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr address))           \
+    F(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))     \
+    F(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))           \
+    F(CUresult, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))     \
+    F(CUresult, cuMemsetD8Async, (CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream))        \
+    F(CUresult, cuStreamCreate, (CUstream * stream, unsigned flags))                                         \
+    F(CUresult, cuStreamDestroy_v2, (CUstream stream))                                                       \
+    F(CUresult, cuStreamGetCtx, (CUstream stream, CUcontext *context))                                       \
+    F(CUresult, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                         \
+    F(CUresult, cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags))   \
+    F(CUresult, cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags))  \
+    F(CUresult, cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *argument))                      \
+    F(CUresult, cuEventCreate, (CUevent * event, unsigned flags))                                            \
+    F(CUresult, cuEventDestroy_v2, (CUevent event))                                                          \
+    F(CUresult, cuEventRecord, (CUevent event, CUstream stream))                                             \
+    F(CUresult, cuEventQuery, (CUevent event))                                                               \
+    F(CUresult, cuEventSynchronize, (CUevent event))                                                         \
+    F(CUresult, cuModuleLoadDataEx,                                                                          \
+      (CUmodule * module, const void *image, unsigned n_options, int *options, void **values))               \
+    F(CUresult, cuModuleUnload, (CUmodule module))                                                           \
+    F(CUresult, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))             \
+    F(CUresult, cuLaunchKernel,                                                                              \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,             \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,        \
+       void **extra))
+
+typedef int nvrtcResult;
+typedef struct _nvrtcProgram *nvrtcProgram;
+enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6 };
+
+/** All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of 11.2. */
+#define YOKEI_NVRTC_FUNCTIONS(F)                                                                             \
+    F(nvrtcResult, nvrtcVersion, (int *major, int *minor))                                                   \
+    F(const char *, nvrtcGetErrorString, (nvrtcResult error))                                                \
+    F(nvrtcResult, nvrtcGetNumSupportedArchs, (int *n))                                                      \
+    F(nvrtcResult, nvrtcGetSupportedArchs, (int *architectures))                                             \
+    F(nvrtcResult, nvrtcCreateProgram,                                                                       \
+      (nvrtcProgram * program, const char *text, const char *name, int n_headers,                            \
+       const char *const *headers, const char *const *header_names))                                         \
+    F(nvrtcResult, nvrtcCompileProgram, (nvrtcProgram program, int n_options, const char *const *options))   \
+    F(nvrtcResult, nvrtcGetProgramLogSize, (nvrtcProgram program, size_t *bytes))                            \
+    F(nvrtcResult, nvrtcGetProgramLog, (nvrtcProgram program, char *log))                                    \
+    F(nvrtcResult, nvrtcGetPTXSize, (nvrtcProgram program, size_t *bytes))                                   \
+    F(nvrtcResult, nvrtcGetPTX, (nvrtcProgram program, char *ptx))                                           \
+    F(nvrtcResult, nvrtcGetCUBINSize, (nvrtcProgram program, size_t *bytes))                                 \
+    F(nvrtcResult, nvrtcGetCUBIN, (nvrtcProgram program, char *cubin))                                       \
+    F(nvrtcResult, nvrtcDestroyProgram, (nvrtcProgram * program))
+/* clang-format on */
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * CUDA devices. A device uses the primary context, which it shares with the CUDA runtime and with PyTorch in the
+ * same process. The context is retained, and its flags stay as they are. Each call makes the context current
+ * and then restores the thread's own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+#include "backends/gpu/families.h"
+
+static int attribute(const struct cuda_library *cu, CUdevice id, int what)
+{
+    int value = 0;
+    return cu->cuDeviceGetAttribute(&value, what, id) ? 0 : value;
+}
+
+static int capability(const struct cuda_library *cu, CUdevice id)
+{
+    return 10 * attribute(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+           + attribute(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+}
+
+static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id, int index,
+                     struct yoke_device_info *info)
+{
+    char name[100] = "?";
+    size_t bytes = 0;
+    const int cc = capability(cu, id);
+    memset(info, 0, sizeof *info);
+    info->size = sizeof *info;
+    info->index = index;
+    cu->cuDeviceGetName(name, sizeof name, id);
+    cu->cuDeviceTotalMem_v2(&bytes, id);
+    yokei_text(info->backend, sizeof info->backend, "cuda");
+    yokei_text(info->spec, sizeof info->spec, "cuda:%d", index);
+    yokei_text(info->name, sizeof info->name, "%s%s", name,
+               cu->emulated && !strstr(name, "emulated") ? " (emulated)" : "");
+    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d, NVRTC %d.%d (%s)",
+               cu->emulated ? "emulated " : "", cu->version / 1000, cu->version % 1000 / 10, nvrtc->major,
+               nvrtc->minor, nvrtc->path);
+    info->memory_bytes = info->max_alloc_bytes = bytes;
+    info->compute_units = attribute(cu, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;
+    info->arithmetic = 1u << YOKE_F32 | 1u << YOKE_F64 | (cc >= 53 ? 1u << YOKE_F16 : 0)
+                       | (cc >= 80 ? 1u << YOKE_BF16 : 0);
+    yokei_text(info->features, sizeof info->features, "gpu sm_%d warp=%d group=%d local=%dKiB%s%s%s", cc,
+               attribute(cu, id, CU_DEVICE_ATTRIBUTE_WARP_SIZE),
+               attribute(cu, id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK),
+               attribute(cu, id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK) >> 10,
+               strstr(name, " MIG ") ? " mig" : "",
+               attribute(cu, id, CU_DEVICE_ATTRIBUTE_INTEGRATED) ? " integrated" : "",
+               cu->emulated ? " emulated" : "");
+}
+
+static void list_devices(const struct cuda_library *cu, struct yoke_probe *out)
+{
+    int n = 0;
+    CUdevice id;
+    CUresult error = cu->cuDeviceGetCount(&n);
+    if (error || !n) {
+        yokei_cuda_explain(error ? error : CUDA_ERROR_NO_DEVICE, out->reason, sizeof out->reason);
+        return;
+    }
+    const struct cuda_nvrtc *nvrtc = yokei_cuda_nvrtc(cu->version, out->reason, sizeof out->reason);
+    if (!nvrtc) return;
+    out->n_devices = YOKE_MIN(n, YOKE_MAX_DEVICES);
+    for (int i = 0; i < out->n_devices; i++)
+        if (!cu->cuDeviceGet(&id, i)) describe(cu, nvrtc, id, i, &out->devices[i]);
+}
+
+/*
+ * The devices that this process found when it opened its first device. A child process that it forks for a
+ * later probe cannot use CUDA, so the child answers with this list.
+ */
+static struct yoke_probe known;
+static atomic_bool is_known;
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void keep_list(const struct cuda_library *cu)
+{
+    pthread_mutex_lock(&known_lock);
+    if (!atomic_load(&is_known)) {
+        list_devices(cu, &known);
+        atomic_store(&is_known, true);
+    }
+    pthread_mutex_unlock(&known_lock);
+}
+
+static void probe(struct yoke_probe *out)
+{
+    memset(out, 0, sizeof *out);
+    if (yokei_cuda_is_forked() && atomic_load(&is_known)) {
+        *out = known;
+        return;
+    }
+    const struct cuda_library *cu = yokei_cuda_library(out->reason, sizeof out->reason);
+    if (cu) list_devices(cu, out);
+}
+
+yoke_status yokei_cuda_enter(const yoke_device *device)
+{
+    const struct cuda_device *dev = cuda_device(device);
+    if (atomic_load(&dev->is_dead)) return yoke_fail(YOKE_EBACKEND, "%s", dev->dead);
+    const CUresult error = dev->cu->cuCtxPushCurrent_v2(dev->context);
+    return error ? yokei_cuda_fail(device, "cuCtxPushCurrent", error) : YOKE_OK;
+}
+
+void yokei_cuda_leave(const yoke_device *device)
+{
+    CUcontext context;
+    cuda_device(device)->cu->cuCtxPopCurrent_v2(&context);
+}
+
+static yoke_status find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
+{
+    int n = 0;
+    char reason[256];
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const CUresult error = cu->cuDeviceGetCount(&n);
+    if (error || !n) {
+        yokei_cuda_explain(error ? error : CUDA_ERROR_NO_DEVICE, reason, sizeof reason);
+        return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
+    }
+    if (index < n && !cu->cuDeviceGet(id_out, index)) return YOKE_OK;
+    return yoke_fail(YOKE_ENODEV, "cuda:%d: there %s cuda:0%s%d%s%s", index, n > 1 ? "are only" : "is only",
+                     n > 1 ? " to cuda:" : ", index ", n - 1, visible ? "; CUDA_VISIBLE_DEVICES=" : "",
+                     visible ? visible : "");
+}
+
+/** Find the device of a foreign context, and the index of the device in Yoke's list. */
+static yoke_status find_native(const struct cuda_library *cu, const struct yoke_native *native,
+                               CUdevice *id_out, int *index_out)
+{
+    CUcontext context;
+    CUdevice id;
+    int n = 0;
+    if (!native->context)
+        return yoke_fail(YOKE_EINVAL, "cuda: wrapping a device needs native.context (CUcontext)");
+    CUresult error = cu->cuCtxPushCurrent_v2(native->context);
+    if (!error) {
+        error = cu->cuCtxGetDevice(id_out);
+        cu->cuCtxPopCurrent_v2(&context);
+    }
+    if (error)
+        return yoke_fail(YOKE_EINVAL, "cuda: native.context is no CUDA context: %s (%d)",
+                         yokei_cuda_error_name(cu, error), error);
+    if ((CUdevice)(intptr_t)native->device != *id_out)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "cuda: native.device is %d, but the context is of CUdevice %d; set (void *)(intptr_t)device",
+            (int)(intptr_t)native->device, *id_out);
+    cu->cuDeviceGetCount(&n);
+    for (*index_out = n - 1; *index_out > 0; --*index_out)
+        if (!cu->cuDeviceGet(&id, *index_out) && id == *id_out) break;
+    return YOKE_OK;
+}
+
+static void set_identity(struct cuda_device *dev, const struct yoke_device_info *info)
+{
+    char architecture[48] = "";
+    yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->cu->emulated, architecture, sizeof architecture);
+    /* the number at the end changes with the options of the compiler in program.c */
+    yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s|%d|%s|%d|%d.%d|%d|1", info->name, dev->cc,
+               architecture, dev->cu->version, dev->nvrtc->major, dev->nvrtc->minor, dev->cu->emulated);
+}
+
+static void close_device(yoke_device *device)
+{
+    struct cuda_device *dev = cuda_device(device);
+    yokei_gpu_programs_destroy(device);
+    if (dev->context) {
+        const bool entered = !yokei_cuda_enter(device);
+        yokei_cuda_words_destroy(device);
+        if (entered) yokei_cuda_leave(device);
+        if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
+    }
+    pthread_mutex_destroy(&dev->lock);
+    pthread_mutex_destroy(&dev->owned.lock);
+    pthread_mutex_destroy(&dev->foreign.lock);
+    free(dev);
+    device->impl = NULL;
+}
+
+static yoke_status open_context(yoke_device *device, const struct yoke_native *native)
+{
+    struct cuda_device *dev = cuda_device(device);
+    if (native) {
+        dev->context = native->context;
+        dev->is_foreign = true;
+    } else {
+        const CUresult error = dev->cu->cuDevicePrimaryCtxRetain(&dev->context, dev->id);
+        if (error
+            && attribute(dev->cu, dev->id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
+            return yoke_fail(
+                YOKE_ENODEV,
+                "%s: the device's compute mode is 'prohibited'; nvidia-smi -c DEFAULT changes it",
+                device->info.spec);
+        if (error) return yokei_cuda_fail(device, "cuDevicePrimaryCtxRetain", error);
+    }
+    YOKE_TRY(yokei_cuda_enter(device));
+    const yoke_status status = yokei_cuda_words_create(device);
+    yokei_cuda_leave(device);
+    return status;
+}
+
+static void fill_properties(yoke_device *device)
+{
+    struct cuda_device *dev = cuda_device(device);
+    const struct cuda_library *cu = dev->cu;
+    const int axes[] = { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+                         CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
+    for (int i = 0; i < 3; i++) dev->most_groups[i] = attribute(cu, dev->id, axes[i]);
+    dev->cc = capability(cu, dev->id);
+    dev->gpu.driver = &yokei_cuda_driver;
+    dev->gpu.vector_floats = 1;
+    dev->gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    dev->gpu.compute_units = device->info.compute_units;
+    dev->gpu.max_group = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    dev->gpu.local_bytes = (size_t)attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    dev->gpu.reserves_private = true;
+    pthread_mutex_init(&dev->lock, NULL);
+    pthread_mutex_init(&dev->owned.lock, NULL);
+    pthread_mutex_init(&dev->foreign.lock, NULL);
+    set_identity(dev, &device->info);
+}
+
+static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
+{
+    char reason[256], option[48];
+    CUdevice id = 0;
+    const struct cuda_library *cu = yokei_cuda_library(reason, sizeof reason);
+    if (!cu) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
+    YOKE_TRY(native ? find_native(cu, native, &id, &index) : find_by_index(cu, index, &id));
+    const struct cuda_nvrtc *nvrtc = yokei_cuda_nvrtc(cu->version, reason, sizeof reason);
+    if (!nvrtc) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
+    const int cc = capability(cu, id);
+    if (!yokei_cuda_architecture(nvrtc, cc, false, option, sizeof option))
+        return yoke_fail(
+            YOKE_ENODEV,
+            "cuda:%d: NVRTC %d.%d (%s) supports only devices newer than this one of %d.%d; install "
+            "NVRTC 12: pip install nvidia-cuda-nvrtc-cu12",
+            index, nvrtc->major, nvrtc->minor, nvrtc->path, cc / 10, cc % 10);
+    struct cuda_device *dev = calloc(1, sizeof *dev);
+    if (!dev) return yoke_fail(YOKE_ENOMEM, "cuda:%d: no host memory", index);
+    device->impl = dev;
+    dev->cu = cu;
+    dev->nvrtc = nvrtc;
+    dev->id = id;
+    keep_list(cu);
+    describe(cu, nvrtc, id, index, &device->info);
+    fill_properties(device);
+    yoke_status status = open_context(device, native);
+    if (!status) status = yokei_gpu_programs_create(device);
+    if (status) close_device(device);
+    return status;
+}
+
+static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+{
+    size_t left = 0, total = 0;
+    YOKE_TRY(yokei_cuda_enter(device));
+    const CUresult error = cuda_device(device)->cu->cuMemGetInfo_v2(&left, &total);
+    const yoke_status status = error ? yokei_cuda_fail(device, "cuMemGetInfo", error) : YOKE_OK;
+    yokei_cuda_leave(device);
+    *free_out = left;
+    *total_out = total;
+    return status;
+}
+
+static const struct yoke_device_ops device_ops = { open_device, close_device, memory,
+                                                   yokei_gpu_variant_name };
+
+const struct yoke_backend yokei_backend_cuda = {
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "cuda",
+    .summary = "NVIDIA GPUs by the CUDA driver: kernels compiled at run time by NVRTC",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &yokei_cuda_memory_ops,
+    .stream = &yokei_cuda_stream_ops,
+    YOKE_TABLES(yokei_gpu_)
+};

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Loading of libcuda at run time, its initialisation, and the reasons why there is no device. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/cuda/cuda.h"
+
+static struct cuda_library library;
+static bool library_open;
+static char library_reason[256];
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static pid_t library_process;
+
+const char *yokei_cuda_emulation(void)
+{
+    const char *text = getenv("YOKE_EMULATE");
+    return text && !strncmp(text, "cuda:", 5) ? text + 5 : NULL;
+}
+
+/** Whether a text is a compute capability, such as "9.0". */
+static bool is_capability(const char *text)
+{
+    int major, minor, n = 0;
+    return sscanf(text, "%2d.%1d%n", &major, &minor, &n) == 2 && !text[n] && major > 0 && minor >= 0;
+}
+
+void yokei_cuda_driver_file(char *path, size_t bytes)
+{
+    const char *given = getenv("YOKE_DATA_DIR");
+    Dl_info here;
+    char built[1024] = "";
+    if (!yokei_cuda_emulation()) {
+        yokei_text(path, bytes, "libcuda.so.1");
+        return;
+    }
+    if (given && *given) {
+        yokei_text(path, bytes, "%s/emulate/cuda/libcuda.so.1", given);
+        return;
+    }
+    yokei_text(path, bytes, "%s/emulate/cuda/libcuda.so.1", YOKE_PKGLIBDIR);
+    /* The path contains libtool's own folder, so this library runs from the build tree and is not installed. */
+    if (!dladdr((void *)(uintptr_t)&yokei_cuda_driver_file, &here) || !here.dli_fname) return;
+    const char *end = strstr(here.dli_fname, ".libs/");
+    if (!end) return;
+    yokei_text(built, sizeof built, "%.*semulate/cuda/.libs/libcuda.so.1", (int)(end - here.dli_fname),
+               here.dli_fname);
+    if (!access(built, R_OK)) yokei_text(path, bytes, "%s", built);
+}
+
+/** Whether one of /dev/nvidia* exists. `closed` gets the first one that this user may not open, or "". */
+static bool has_device_files(char *closed, size_t bytes)
+{
+    static const char *const files[] = { "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm" };
+    bool any = false;
+    closed[0] = '\0';
+    for (size_t i = 0; i < YOKE_COUNT(files); i++) {
+        if (access(files[i], F_OK)) continue;
+        any = true;
+        if (!closed[0] && access(files[i], R_OK | W_OK)) yokei_text(closed, bytes, "%s", files[i]);
+    }
+    return any;
+}
+
+static void explain_no_device(char *reason, size_t bytes)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    char closed[64];
+    const bool any = has_device_files(closed, sizeof closed);
+    if (visible)
+        yokei_text(
+            reason, bytes,
+            "CUDA_VISIBLE_DEVICES='%.60s' hides all devices; unset it, or name a device of nvidia-smi -L",
+            visible);
+    else if (closed[0])
+        yokei_text(reason, bytes,
+                   "this user may not open %s; join the group of the file, or ask for its permissions",
+                   closed);
+    else if (!any)
+        yokei_text(
+            reason, bytes,
+            "there is no /dev/nvidia*: no NVIDIA GPU, or its kernel module is not loaded (modprobe nvidia); "
+            "a container needs --gpus all");
+    else
+        yokei_text(reason, bytes,
+                   "the NVIDIA driver finds no device; see nvidia-smi. A GPU in MIG mode needs an instance "
+                   "(nvidia-smi mig -cgi ... -C)");
+}
+
+void yokei_cuda_explain(CUresult error, char *reason, size_t bytes)
+{
+    switch (error) {
+    case CUDA_ERROR_NO_DEVICE: explain_no_device(reason, bytes); return;
+    case CUDA_ERROR_STUB_LIBRARY:
+        yokei_text(
+            reason, bytes,
+            "%.80s is the toolkit's stub, not a driver; take its folder 'stubs' out of LD_LIBRARY_PATH and "
+            "install the NVIDIA driver",
+            library.path);
+        return;
+    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+        yokei_text(
+            reason, bytes,
+            "libcuda.so.1 and the NVIDIA kernel module have different versions; reboot, or load the new module");
+        return;
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+        yokei_text(
+            reason, bytes,
+            "the forward-compatibility libcuda.so.1 does not work with this GPU; take the folder 'compat' out "
+            "of LD_LIBRARY_PATH");
+        return;
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        yokei_text(reason, bytes, "the GPUs are not ready; start NVIDIA's fabric manager and see nvidia-smi");
+        return;
+    default: break;
+    }
+    char closed[64];
+    const char *name = yokei_cuda_error_name(&library, error);
+    if (has_device_files(closed, sizeof closed) && closed[0])
+        yokei_text(reason, bytes,
+                   "cuInit failed: %s (%d), and this user may not open %s; ask for its permissions", name,
+                   error, closed);
+    else
+        yokei_text(
+            reason, bytes,
+            "cuInit failed: %s (%d); see whether nvidia-smi works and whether the module nvidia_uvm is loaded",
+            name, error);
+}
+
+static void explain_no_library(const char *why)
+{
+    if (strstr(why, "has no symbol"))
+        yokei_text(library_reason, sizeof library_reason,
+                   "the NVIDIA driver is too old: %.110s; install driver 515 (CUDA 11.7) or newer", why);
+    else if (yokei_cuda_emulation())
+        yokei_text(library_reason, sizeof library_reason,
+                   "YOKE_EMULATE is set, but the stand-in driver does not load: %.160s", why);
+    else
+        yokei_text(
+            library_reason, sizeof library_reason,
+            "no NVIDIA driver: %.100s; install the driver (nvidia-smi must work); a container needs --gpus all",
+            why);
+}
+
+static bool load_library(void)
+{
+/* clang-format off */
+#define SYMBOL(result, name, parameters) { #name, &library.name },
+    /* clang-format on */
+    static const struct yokei_symbol symbols[] = { YOKEI_CUDA_FUNCTIONS(SYMBOL) };
+#undef SYMBOL
+    char why[512];
+    yokei_cuda_driver_file(library.path, sizeof library.path);
+    const char *const names[] = { library.path, NULL };
+    library.emulated = yokei_cuda_emulation() != NULL;
+    if (library.emulated && !is_capability(yokei_cuda_emulation())) {
+        yokei_text(library_reason, sizeof library_reason,
+                   "YOKE_EMULATE is '%.40s'; behind cuda: stands a compute capability, such as cuda:9.0",
+                   getenv("YOKE_EMULATE"));
+        return false;
+    }
+    if (yokei_dl_open(names, symbols, YOKE_COUNT(symbols), why, sizeof why)) {
+        const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault };
+        if (library.emulated) yokei_dl_open(names, &fault, 1, why, sizeof why);
+        return true;
+    }
+    explain_no_library(why);
+    return false;
+}
+
+static void open_library(void)
+{
+    if (!load_library()) return;
+    const CUresult error = library.cuInit(0);
+    library_process = getpid();
+    if (error)
+        yokei_cuda_explain(error, library_reason, sizeof library_reason);
+    else if (library.cuDriverGetVersion(&library.version))
+        yokei_text(library_reason, sizeof library_reason, "cuDriverGetVersion failed");
+    else
+        library_open = true;
+}
+
+bool yokei_cuda_is_forked(void) { return library_process && library_process != getpid(); }
+
+const struct cuda_library *yokei_cuda_library(char *reason, size_t bytes)
+{
+    pthread_once(&library_once, open_library);
+    if (library_open && yokei_cuda_is_forked()) {
+        yokei_text(
+            reason, bytes,
+            "process %d used CUDA and then forked this process, where CUDA cannot work; start the process by "
+            "exec, or fork before the first device is opened",
+            (int)library_process);
+        return NULL;
+    }
+    if (!library_open) yokei_text(reason, bytes, "%s", library_reason);
+    return library_open ? &library : NULL;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Streams are queues of the driver that do not wait for its default stream. A yoke_stream has one queue, so its
+ * work runs in order; the work of several streams overlaps. Waits of the host sleep in the driver: a wait that
+ * spins would take a core from the host's own ranks.
+ */
+#include <stdlib.h>
+
+#include "backends/cuda/cuda.h"
+#include "backends/gpu/staging.h"
+
+yoke_status yokei_cuda_mark(yoke_stream *stream)
+{
+    struct cuda_stream *s = cuda_stream(stream);
+    if (s->marked) return YOKE_OK;
+    const CUresult error = cuda_device(stream->device)
+                               ->cu->cuStreamWriteValue32_v2(s->queue, s->done.at, atomic_load(&s->group),
+                                                             CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (error) return yokei_cuda_fail(stream->device, "cuStreamWriteValue32", error);
+    s->marked = true;
+    return YOKE_OK;
+}
+
+yoke_status yokei_cuda_command(yoke_stream *stream)
+{
+    struct cuda_stream *s = cuda_stream(stream);
+    const uint32_t group = atomic_load(&s->group);
+    if (!s->marked && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == stream->last_op) return YOKE_OK;
+    YOKE_TRY(yokei_cuda_mark(stream));
+    atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], stream->last_op);
+    atomic_store(&s->group, group + 1);
+    s->marked = false;
+    return YOKE_OK;
+}
+
+/** Free what the stream has. The context is current, unless it is lost. */
+static void release(yoke_device *device, struct cuda_stream *s)
+{
+    struct cuda_device *dev = cuda_device(device);
+    pthread_mutex_lock(&dev->lock);
+    for (struct cuda_stream **at = &dev->streams; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+    pthread_mutex_unlock(&dev->lock);
+    if (s->queue && !s->is_foreign) dev->cu->cuStreamDestroy_v2(s->queue);
+    if (s->synced) dev->cu->cuEventDestroy_v2(s->synced);
+    if (s->slot) dev->cu->cuMemFreeHost(s->slot);
+    if (s->done.host) yokei_cuda_word_give(device, s->done);
+    free(s);
+}
+
+static yoke_status open_queue(yoke_device *device, const struct yoke_native *native, struct cuda_stream *s)
+{
+    const struct cuda_device *dev = cuda_device(device);
+    CUcontext context = NULL;
+    if (!native) {
+        const CUresult error = dev->cu->cuStreamCreate(&s->queue, CU_STREAM_NON_BLOCKING);
+        return error ? yokei_cuda_fail(device, "cuStreamCreate", error) : YOKE_OK;
+    }
+    s->queue = native->queue;
+    s->is_foreign = true;
+    const CUresult error = dev->cu->cuStreamGetCtx(s->queue, &context);
+    if (error) return yokei_cuda_fail(device, "cuStreamGetCtx", error);
+    if (context != dev->context)
+        return yoke_fail(YOKE_EINVAL,
+                         "%s: the stream to wrap is of another context; open the device by "
+                         "yoke_device_wrap on it",
+                         device->info.spec);
+    return YOKE_OK;
+}
+
+static yoke_status open_stream(yoke_device *device, const struct yoke_native *native, struct cuda_stream *s)
+{
+    struct cuda_device *dev = cuda_device(device);
+    YOKE_TRY(open_queue(device, native, s));
+    CUresult error = dev->cu->cuEventCreate(&s->synced, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    if (error) return yokei_cuda_fail(device, "cuEventCreate", error);
+    /* now and not at the first copy, because an allocation may wait for other streams */
+    error = dev->cu->cuMemHostAlloc(&s->slot, YOKEI_GPU_SLOT_BYTES, CU_MEMHOSTALLOC_PORTABLE);
+    if (error) return yokei_cuda_fail(device, "cuMemHostAlloc of 2 MiB for copies", error);
+    YOKE_TRY(yokei_cuda_word_take(device, &s->done));
+    atomic_store(&s->group, atomic_load(s->done.host));
+    s->marked = true;
+    pthread_mutex_lock(&dev->lock);
+    s->next = dev->streams;
+    dev->streams = s;
+    pthread_mutex_unlock(&dev->lock);
+    return YOKE_OK;
+}
+
+static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+{
+    YOKE_TRY(yokei_cuda_enter(stream->device));
+    struct cuda_stream *s = calloc(1, sizeof *s);
+    yoke_status status = s ? open_stream(stream->device, native, s)
+                           : yoke_fail(YOKE_ENOMEM, "%s: no host memory for a stream",
+                                       stream->device->info.spec);
+    if (status && s) release(stream->device, s);
+    if (!status) stream->impl = s;
+    yokei_cuda_leave(stream->device);
+    return status;
+}
+
+/** Wait until the queue has ended its work. The context is current. */
+static yoke_status wait_for_queue(yoke_stream *stream)
+{
+    const struct cuda_library *cu = cuda_device(stream->device)->cu;
+    const struct cuda_stream *s = cuda_stream(stream);
+    YOKE_TRY(yokei_cuda_mark(stream));
+    CUresult error = cu->cuEventRecord(s->synced, s->queue);
+    if (error) return yokei_cuda_fail(stream->device, "cuEventRecord", error);
+    error = cu->cuEventSynchronize(s->synced);
+    return error ? yokei_cuda_fail(stream->device, "cuEventSynchronize", error) : YOKE_OK;
+}
+
+static void destroy(yoke_stream *stream)
+{
+    struct yokei_error saved;
+    yokei_error_save(&saved);
+    const bool entered = !yokei_cuda_enter(stream->device);
+    if (entered) (void)wait_for_queue(stream); /* the caller has seen the error already */
+    release(stream->device, cuda_stream(stream));
+    if (entered) yokei_cuda_leave(stream->device);
+    yokei_error_restore(&saved);
+}
+
+static yoke_status sync_stream(yoke_stream *stream)
+{
+    YOKE_TRY(yokei_cuda_enter(stream->device));
+    const yoke_status status = wait_for_queue(stream);
+    yokei_cuda_leave(stream->device);
+    return status;
+}
+
+/** The driver hands work to the device at once, so this only reports an error of earlier work. */
+static yoke_status flush(yoke_stream *stream)
+{
+    YOKE_TRY(yokei_cuda_enter(stream->device));
+    yokei_cuda_leave(stream->device);
+    return YOKE_OK;
+}
+
+/* ---- copies ---- */
+
+static yoke_status call_host(yoke_stream *stream, void (*function)(void *), void *argument)
+{
+    const CUresult error =
+        cuda_device(stream->device)->cu->cuLaunchHostFunc(cuda_stream(stream)->queue, function, argument);
+    return error ? yokei_cuda_fail(stream->device, "cuLaunchHostFunc", error) : YOKE_OK;
+}
+
+/** The driver refuses an address that is no memory of its own at once. */
+static yoke_status copied(const yoke_stream *stream, const char *call, CUresult error, const void *target,
+                          const void *source)
+{
+    if (error == CUDA_ERROR_INVALID_VALUE)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "%s: a copy from %p to %p: the device's side is no memory of this device, or ends too early",
+            stream->device->info.spec, source, target);
+    return error ? yokei_cuda_fail(stream->device, call, error) : YOKE_OK;
+}
+
+static yoke_status to_device(yoke_stream *stream, void *target, const void *source, size_t bytes)
+{
+    const CUresult error = cuda_device(stream->device)
+                               ->cu->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)target, source, bytes,
+                                                          cuda_stream(stream)->queue);
+    return copied(stream, "cuMemcpyHtoDAsync", error, target, source);
+}
+
+static yoke_status to_host(yoke_stream *stream, void *target, const void *source, size_t bytes)
+{
+    const CUresult error = cuda_device(stream->device)
+                               ->cu->cuMemcpyDtoHAsync_v2(target, (CUdeviceptr)(uintptr_t)source, bytes,
+                                                          cuda_stream(stream)->queue);
+    return copied(stream, "cuMemcpyDtoHAsync", error, target, source);
+}
+
+/** Whether the device can read and write this host memory by itself. */
+static bool is_pinned(const struct cuda_device *dev, const void *host)
+{
+    int type = 0;
+    return !dev->cu->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                           (CUdeviceptr)(uintptr_t)host)
+           && type == CU_MEMORYTYPE_HOST;
+}
+
+static yoke_status issue_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                              size_t bytes)
+{
+    const struct cuda_device *dev = cuda_device(stream->device);
+    const struct yokei_gpu_staging staging = { cuda_stream(stream)->slot, call_host, to_device, to_host };
+    YOKE_TRY(yokei_cuda_command(stream));
+    if (kind == YOKE_COPY_ON_DEVICE) {
+        const CUresult error = dev->cu->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)target,
+                                                             (CUdeviceptr)(uintptr_t)source, bytes,
+                                                             cuda_stream(stream)->queue);
+        return copied(stream, "cuMemcpyDtoDAsync", error, target, source);
+    }
+    if (!is_pinned(dev, kind == YOKE_COPY_TO_DEVICE ? source : target))
+        return yokei_gpu_stage(stream, &staging, kind, target, source, bytes);
+    return kind == YOKE_COPY_TO_DEVICE ? to_device(stream, target, source, bytes)
+                                       : to_host(stream, target, source, bytes);
+}
+
+static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                        size_t bytes)
+{
+    YOKE_TRY(yokei_cuda_enter(stream->device));
+    const yoke_status status = issue_copy(stream, kind, target, source, bytes);
+    yokei_cuda_leave(stream->device);
+    return status;
+}
+
+static yoke_status issue_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    YOKE_TRY(yokei_cuda_command(stream));
+    const CUresult error = cuda_device(stream->device)
+                               ->cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)target, byte, bytes,
+                                                     cuda_stream(stream)->queue);
+    if (error == CUDA_ERROR_INVALID_VALUE)
+        return yoke_fail(YOKE_EINVAL, "%s: a fill of %zu bytes at %p, which is no memory of this device",
+                         stream->device->info.spec, bytes, target);
+    return error ? yokei_cuda_fail(stream->device, "cuMemsetD8Async", error) : YOKE_OK;
+}
+
+static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    YOKE_TRY(yokei_cuda_enter(stream->device));
+    const yoke_status status = issue_fill(stream, target, byte, bytes);
+    yokei_cuda_leave(stream->device);
+    return status;
+}
+
+const struct yoke_stream_ops yokei_cuda_stream_ops = {
+    .create = create,
+    .destroy = destroy,
+    .sync = sync_stream,
+    .flush = flush,
+    .copy = copy,
+    .fill = fill,
+    .event_create = yokei_cuda_event_create,
+    .event_destroy = yokei_cuda_event_destroy,
+    .event_record = yokei_cuda_event_record,
+    .event_arm = yokei_cuda_event_arm,
+    .event_signal = yokei_cuda_event_signal,
+    .event_query = yokei_cuda_event_query,
+    .event_wait = yokei_cuda_event_wait,
+};
