@@ -112,6 +112,25 @@ static void warn_of_unknown_variables(void)
     }
 }
 
+/*
+ * --emulate: the libraries and the processes that this one starts read the variable. It is set before the first
+ * device is opened.
+ */
+static yoke_status set_emulation(const struct cli_verb *verb, const struct cli_options *options)
+{
+    int major, minor, n = 0;
+    if (!cli_option_find(verb->bit, "emulate")) return YOKE_OK;
+    const char *text = cli_text(options, "emulate");
+    if (!text || !*text) return YOKE_OK;
+    if (sscanf(text, "cuda:%2d.%1d%n", &major, &minor, &n) != 2 || text[n] || major < 1 || minor < 0)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "--emulate is '%s'; it must be cuda: and a compute capability, such as cuda:9.0 for the GPU H100",
+            text);
+    setenv("YOKE_EMULATE", text, 1);
+    return YOKE_OK;
+}
+
 /* End with a status. This is the only place that prints an error. Returns the exit code. */
 static int ended(yoke_status status, bool silent)
 {
@@ -151,6 +170,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
                                    .device = getenv("YOKE_DEVICE"),
                                    .run_dir = getenv("YOKE_RUN_DIR") };
     yoke_status status = cli_options_of_line(line, &options);
+    if (!status) status = set_emulation(verb, options);
     if (!status) {
         context.options = options;
         status = verb->run(&context);
@@ -166,6 +186,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     struct cli_context context = { 0 };
     bool heard;
     yoke_status status = cli_job_start(line, &context, &options, &heard);
+    if (!status) status = set_emulation(verb, options);
     if (!status) {
         context.device = getenv("YOKE_DEVICE");
         context.run_dir = getenv("YOKE_RUN_DIR");

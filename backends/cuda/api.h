@@ -15,7 +15,63 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int CUresult;
+/* The errors that Yoke tells apart, and other constants: X(name, value). */
+/* clang-format off */
+#define YOKEI_CUDA_VALUES(X)                                                                                 \
+    X(CUDA_SUCCESS, 0)                                                                                       \
+    X(CUDA_ERROR_INVALID_VALUE, 1)                                                                           \
+    X(CUDA_ERROR_OUT_OF_MEMORY, 2)                                                                           \
+    X(CUDA_ERROR_STUB_LIBRARY, 34)                                                                           \
+    X(CUDA_ERROR_NO_DEVICE, 100)                                                                             \
+    X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                         \
+    X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                     \
+    X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                                                                     \
+    X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                                                  \
+    X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                               \
+    X(CUDA_ERROR_NOT_READY, 600)                                                                             \
+    X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                                       \
+    X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                                        \
+    X(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709)                                                                  \
+    X(CUDA_ERROR_ASSERT, 710)                                                                                \
+    X(CUDA_ERROR_HARDWARE_STACK_ERROR, 714)                                                                  \
+    X(CUDA_ERROR_ILLEGAL_INSTRUCTION, 715)                                                                   \
+    X(CUDA_ERROR_MISALIGNED_ADDRESS, 716)                                                                    \
+    X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)                                                                 \
+    X(CUDA_ERROR_INVALID_PC, 718)                                                                            \
+    X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                                         \
+    X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                                                                      \
+    X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                                \
+    X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804)                                                        \
+    X(CUDA_ERROR_EXTERNAL_DEVICE, 911)                                                                       \
+    X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                          \
+    X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 5)                                                                 \
+    X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                 \
+    X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 7)                                                                 \
+    X(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 8)                                                    \
+    X(CU_DEVICE_ATTRIBUTE_WARP_SIZE, 10)                                                                     \
+    X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                          \
+    X(CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                                                    \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, 20)                                                                  \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                      \
+    X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                                      \
+    X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                          \
+    X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                                       \
+    X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                   \
+    X(CU_MEMORYTYPE_HOST, 1)                                                                                 \
+    X(CU_MEMORYTYPE_DEVICE, 2)                                                                               \
+    X(CU_JIT_ERROR_LOG_BUFFER, 5)                                                                            \
+    X(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, 6)                                                                 \
+    X(CU_STREAM_NON_BLOCKING, 1)                                                                             \
+    X(CU_EVENT_BLOCKING_SYNC, 1)                                                                             \
+    X(CU_EVENT_DISABLE_TIMING, 2)                                                                            \
+    X(CU_STREAM_WAIT_VALUE_GEQ, 0) /* until (int32_t)(*address - value) >= 0 */                              \
+    X(CU_STREAM_WRITE_VALUE_DEFAULT, 0) /* the stream's earlier writes are visible before the value is */    \
+    X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                           \
+    X(CU_MEMHOSTALLOC_DEVICEMAP, 2)
+/* clang-format on */
+
+/* The test of this header includes cuda.h and nvrtc.h first, and defines this macro. */
+#ifndef YOKEI_CUDA_API_LISTS
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
@@ -24,76 +80,15 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef void (*CUhostFn)(void *argument);
-
-/* The numbers of the errors that Yoke tells apart. */
+typedef struct _nvrtcProgram *nvrtcProgram;
+/* Enumerations of NVIDIA's. They are passed as an int is, and ints may have values that are not in the list. */
+typedef int CUresult, CUdevice_attribute, CUpointer_attribute, CUjit_option, nvrtcResult;
 enum {
-    CUDA_SUCCESS = 0,
-    CUDA_ERROR_INVALID_VALUE = 1,
-    CUDA_ERROR_OUT_OF_MEMORY = 2,
-    CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_STUB_LIBRARY = 34,
-    CUDA_ERROR_NO_DEVICE = 100,
-    CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_INVALID_IMAGE = 200,
-    CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
-    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
-    CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
-    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
-    CUDA_ERROR_CONTAINED = 226,
-    CUDA_ERROR_NOT_READY = 600,
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-    CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
-    CUDA_ERROR_ASSERT = 710,
-    CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
-    CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
-    CUDA_ERROR_MISALIGNED_ADDRESS = 716,
-    CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
-    CUDA_ERROR_INVALID_PC = 718,
-    CUDA_ERROR_LAUNCH_FAILED = 719,
-    CUDA_ERROR_SYSTEM_NOT_READY = 802,
-    CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
-    CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
-    CUDA_ERROR_EXTERNAL_DEVICE = 911,
-    CUDA_ERROR_UNKNOWN = 999,
+#define YOKEI_CUDA_VALUE(name, value) name = value,
+    YOKEI_CUDA_VALUES(YOKEI_CUDA_VALUE)
+#undef YOKEI_CUDA_VALUE
 };
-
-/* CUdevice_attribute, CUpointer_attribute, CUmemorytype, CUjit_option: ints in all calls */
-enum {
-    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
-    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X = 5,
-    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
-    CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
-    CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8,
-    CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
-    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    CU_DEVICE_ATTRIBUTE_INTEGRATED = 18,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_MODE = 20,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
-
-    CU_COMPUTEMODE_PROHIBITED = 2,
-
-    CU_POINTER_ATTRIBUTE_CONTEXT = 1,
-    CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
-
-    CU_MEMORYTYPE_HOST = 1,
-    CU_MEMORYTYPE_DEVICE = 2,
-
-    CU_JIT_ERROR_LOG_BUFFER = 5,
-    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
-};
-
-/* Flags. */
-#define CU_STREAM_NON_BLOCKING 1u
-#define CU_EVENT_BLOCKING_SYNC 1u
-#define CU_EVENT_DISABLE_TIMING 2u
-#define CU_MEMHOSTALLOC_PORTABLE 1u
-#define CU_MEMHOSTALLOC_DEVICEMAP 2u
-#define CU_STREAM_WAIT_VALUE_GEQ 0u /* until (int32_t)(*address - value) >= 0 */
-#define CU_STREAM_WRITE_VALUE_DEFAULT \
-    0u /* what earlier work of the stream wrote is visible before the value is */
+#endif
 
 /**
  * All functions of libcuda.so.1 that Yoke calls: F(result, name, parameters). The newest are
@@ -109,7 +104,7 @@ enum {
     F(CUresult, cuDeviceGet, (CUdevice *device, int ordinal))                                                \
     F(CUresult, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                   \
     F(CUresult, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                       \
-    F(CUresult, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                          \
+    F(CUresult, cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device))           \
     F(CUresult, cuDeviceGetPCIBusId, (char *text, int bytes, CUdevice device))                               \
     F(CUresult, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                            \
     F(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                             \
@@ -122,7 +117,7 @@ enum {
     F(CUresult, cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))                              \
     F(CUresult, cuMemFreeHost, (void *address))                                                              \
     F(CUresult, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *host, unsigned flags))           \
-    F(CUresult, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr address))                    \
+    F(CUresult, cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr address))    \
     F(CUresult, cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr address))           \
     F(CUresult, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))     \
     F(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))           \
@@ -141,17 +136,13 @@ enum {
     F(CUresult, cuEventQuery, (CUevent event))                                                               \
     F(CUresult, cuEventSynchronize, (CUevent event))                                                         \
     F(CUresult, cuModuleLoadDataEx,                                                                          \
-      (CUmodule * module, const void *image, unsigned n_options, int *options, void **values))               \
+      (CUmodule * module, const void *image, unsigned n_options, CUjit_option *options, void **values))      \
     F(CUresult, cuModuleUnload, (CUmodule module))                                                           \
     F(CUresult, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))             \
     F(CUresult, cuLaunchKernel,                                                                              \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,             \
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,        \
        void **extra))
-
-typedef int nvrtcResult;
-typedef struct _nvrtcProgram *nvrtcProgram;
-enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_COMPILATION = 6 };
 
 /** All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of 11.2. */
 #define YOKEI_NVRTC_FUNCTIONS(F)                                                                             \

@@ -4,3 +4,14 @@ libyoke_la_SOURCES += \
 	backends/cuda/device.c backends/cuda/memory.c backends/cuda/words.c backends/cuda/stream.c \
 	backends/cuda/event.c backends/cuda/program.c
 EXTRA_DIST += backends/cuda/README.md
+
+# Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.
+EXTRA_DIST += tests/unit/cuda_api tests/unit/cuda_api_check.h
+YOKE_TESTS += '$(top_srcdir)/tests/unit/cuda_api'
+cuda_tests = tests/unit/cuda_library tests/unit/gpu_staging
+check_PROGRAMS += $(cuda_tests)
+YOKE_TESTS += $(cuda_tests)
+tests_unit_cuda_library_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_cuda_library_LDADD = $(UNIT_LDADD)
+tests_unit_gpu_staging_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gpu_staging_LDADD = $(UNIT_LDADD)

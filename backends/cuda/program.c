@@ -121,7 +121,7 @@ static yoke_status load_ptx(const yoke_device *device, const char *ptx, CUmodule
 {
     const struct cuda_device *dev = cuda_device(device);
     char log[2048] = "";
-    int options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
+    CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
     void *values[] = { log, (void *)(uintptr_t)(sizeof log - 1) };
     const CUresult error = dev->cu->cuModuleLoadDataEx(module_out, ptx, YOKE_COUNT(options), options, values);
     return error ? ptx_refused(device, error, log) : YOKE_OK;

@@ -304,6 +304,21 @@ static void check_opencl(struct list *list)
             "try clinfo; reinstall the driver, or apt-get install pocl-opencl-icd for the CPU");
 }
 
+static void check_cuda(struct list *list)
+{
+    const struct yoke_backend_report *r = report_of(list, "cuda");
+    if (!r)
+        add(list, "cuda", CLI_SKIP, "this build has no CUDA backend");
+    else if (r->n_devices)
+        add(list, "cuda", CLI_PASS, "%d device%s; %s", r->n_devices, r->n_devices == 1 ? "" : "s",
+            r->devices[0].driver);
+    else if (access("/dev/nvidiactl", F_OK))
+        add(list, "cuda", CLI_SKIP, "no NVIDIA GPU's device files on this machine");
+    else
+        fix(add(list, "cuda", CLI_WARN, "there is an NVIDIA GPU, but no device: %s", r->reason),
+            "see nvidia-smi, and the reason above");
+}
+
 /* Look for device files that exist but that this user may not open. */
 static void check_permissions(struct list *list)
 {
@@ -399,6 +414,7 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
     check_cores(&list);
     check_binding(&list);
     check_opencl(&list);
+    check_cuda(&list);
     check_permissions(&list);
     check_devices(&list);
     check_cache(&list);

@@ -75,8 +75,6 @@ static void print_speed(const struct cli_speed *s)
 static const struct {
     const char *name, *reason;
 } planned[] = {
-    { "cuda",
-      "this version has no CUDA backend; the device kernels compile for it (NVRTC, in the tests). An NVIDIA GPU whose driver offers OpenCL is opencl:N" },
     { "hip",
       "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
 };

@@ -124,6 +124,11 @@ const struct cli_option cli_option_table[] = {
     { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT,
       .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
       .help = "Device to use, as yoke info lists it: host, opencl:0, opencl:1, reference" },
+    { "emulate", CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN, CLI_TEXT, .rare = true,
+      .group = CLI_MODEL, .metavar = "cuda:X.Y",
+      .help = "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
+              "CPU, slowly, as a GPU of compute capability X.Y would. The emulated device is the first one "
+              "of the backend cuda. The numbers are real, the speed is not" },
     { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD",
       .help = "Test only this operation, such as layernorm_backward, or this family of operations, such as "
               "norm. Default: all" },
