@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the stand-in driver share. One lock protects everything but the bytes of device memory. A
+ * function of the driver interface takes the lock with emulate_enter or emulate_enter_plain, and gives it back
+ * with emulate_leave. All functions below are called with the lock held, unless their comment says otherwise.
+ */
+#ifndef EMULATE_CUDA_DRIVER_H
+#define EMULATE_CUDA_DRIVER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "emulate/cuda/api.h"
+#include "emulate/cuda/emulate.h"
+#include "emulate/cuda/ptx.h"
+
+#define MOST_DEVICES 16
+
+/* ---- settings.c: the environment ---- */
+enum failure { FAIL_MEMORY, FAIL_ADDRESS, FAIL_TIMEOUT, FAIL_ECC, FAIL_LOST, N_FAILURES };
+
+struct settings {
+    int capability; /* 90 for 9.0 */
+    int devices;
+    uint64_t memory; /* bytes of each device */
+    int multiprocessors;
+    uint64_t seed;
+    uint32_t delay_us;     /* the longest random delay before a command; 0: none */
+    int newest_ptx;        /* 87 for PTX 8.7; 0: any */
+    uint64_t instructions; /* the most that the threads of one block execute together; 0: no limit */
+    int n_visible;         /* of CUDA_VISIBLE_DEVICES; -1: not set */
+    int visible[MOST_DEVICES];
+    uint64_t fail_at[N_FAILURES]; /* from 1; 0: never */
+};
+extern struct settings emulate_settings;
+
+/* Read the environment. On an error print one line to stderr and return a CUresult. */
+CUresult emulate_settings_read(void);
+/* Count one event of this kind. true if YOKE_EMULATE_FAIL asks for the failure at this count. */
+bool emulate_fails(enum failure failure);
+/* A number that depends on the seed, a and b alone. */
+uint64_t emulate_random(uint64_t a, uint64_t b);
+
+/* ---- device.c ---- */
+struct device_model {
+    int capability;
+    int multiprocessors;
+    int shared_per_multiprocessor, shared_most; /* bytes; shared_most is the most that a block can ask for */
+    int threads_per_multiprocessor, blocks_per_multiprocessor;
+    int l2_bytes, bus_bits, clock_khz, memory_clock_khz;
+};
+/* The model of a capability; an unknown one gets the newest that is not newer. */
+const struct device_model *emulate_model(int capability);
+extern bool emulate_ready; /* cuInit has succeeded in this process */
+
+/* ---- memory.c ---- */
+struct block { /* an allocation */
+    struct block *next;
+    uint64_t first, end; /* with the red zones */
+    uint64_t address, bytes;
+    unsigned long long id;
+};
+
+struct zone { /* a range of addresses, for one device or for pinned host memory */
+    uint64_t begin, end, cursor;
+    struct block *blocks; /* in the order of addresses */
+};
+
+/* ---- context.c ---- */
+enum kind { KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION };
+struct object { /* the beginning of everything that a handle names */
+    enum kind kind;
+    struct object *next;
+    struct CUctx_st *context;
+};
+
+struct CUctx_st { /* the primary context of a device, and the device */
+    int ordinal;
+    int references;
+    unsigned flags;
+    bool active;
+    bool ending;        /* waits for values in memory end now */
+    volatile bool stop; /* running kernels end now */
+    CUresult lost;      /* the error that each later call returns; CUDA_SUCCESS: none */
+    struct CUstream_st *legacy;
+    struct CUstream_st *streams; /* all, also the legacy stream and destroyed ones with commands left */
+    int n_threads;
+    unsigned long long n_streams;
+
+    struct zone zone;
+    struct ptx_memory memory; /* state and touched are NULL before the first retain */
+    struct ptx_limits limits;
+    uint64_t small_bytes, large_bytes, module_bytes, local_bytes;
+};
+extern struct CUctx_st emulate_contexts[MOST_DEVICES];
+
+/* Take the lock if the driver is initialised. */
+CUresult emulate_enter_plain(void);
+/* Take the lock if there is a current context, and its device has not failed. */
+CUresult emulate_enter(struct CUctx_st **context_out);
+/* Give the lock back. Returns `result`. */
+CUresult emulate_leave(CUresult result);
+void emulate_lock(void);
+void emulate_unlock(void);
+/* Sleep until something has completed, or for at most `most_us` microseconds where it is not 0. */
+void emulate_wait_progress(uint32_t most_us);
+/* Sleep until a stream's thread has work. */
+void emulate_wait_work(pthread_cond_t *work);
+/* Wake all that sleep in emulate_wait_progress. */
+void emulate_progress(void);
+/* This thread runs a function of cuLaunchHostFunc, which may not call the driver. */
+void emulate_set_in_callback(bool inside);
+
+void emulate_object_add(struct object *object, enum kind kind, struct CUctx_st *context);
+void emulate_object_remove(struct object *object);
+/* Is this a handle of this kind? It may be any pointer. */
+bool emulate_object_is(const void *handle, enum kind kind);
+/* Any object of a context, of this kind; NULL: none. */
+struct object *emulate_object_any(const struct CUctx_st *context, enum kind kind);
+/* Call `visit` for each object of the context. `visit` may remove no object. */
+void emulate_objects(const struct CUctx_st *context, void (*visit)(struct object *));
+/* The context is lost: each later call returns `error`. `text` says why, and is printed. */
+void emulate_lose(struct CUctx_st *context, CUresult error, const char *text);
+
+/* ---- memory.c ---- */
+/* Reserve the addresses of all devices. */
+CUresult emulate_memory_reserve(void);
+/* Make the states of a device, at its first retain. */
+CUresult emulate_memory_open(struct CUctx_st *context);
+/* Free all memory of a device. */
+void emulate_memory_close(struct CUctx_st *context);
+uint64_t emulate_memory_used(const struct CUctx_st *context);
+struct block *emulate_block_of(const struct zone *zone, uint64_t address);
+/* The context in whose memory this address lies; NULL: it is no device memory. */
+struct CUctx_st *emulate_context_of(uint64_t address);
+extern struct zone emulate_host_zone; /* pinned memory */
+extern unsigned char *emulate_data;   /* the bytes of the address a are emulate_data[a - emulate_base] */
+extern uint64_t emulate_base, emulate_bytes;
+/* Has [memory, memory + bytes) been registered, or is it pinned? */
+bool emulate_is_pinned(const void *memory, size_t bytes);
+struct block *emulate_zone_take(struct zone *zone, uint64_t bytes, uint64_t align, uint64_t red);
+void emulate_zone_give(struct zone *zone, struct block *block);
+/* For all devices: pinned memory is defined, or it is outside again. */
+void emulate_host_state(const struct block *block, enum ptx_byte state);
+/* Undo the second mapping of registered memory. */
+void emulate_window_close(struct block *window);
+/* The pinned memory of cuMemHostRegister that begins here; 0: none, else its address for kernels, or 1 without. */
+uint64_t emulate_registered(const void *memory);
+
+/* ---- stream.c ---- */
+struct mark { /* a point in a stream: one call of cuEventRecord */
+    int references;
+    bool done;
+    struct timespec time;
+};
+struct mark *emulate_mark_keep(struct mark *mark);
+void emulate_mark_drop(struct mark *mark);
+
+struct CUevent_st {
+    struct object object;
+    unsigned flags;
+    struct mark *last; /* of the newest cuEventRecord; NULL: never recorded */
+};
+
+struct place { /* bytes that a copy reads or writes */
+    unsigned char *data;
+    unsigned char *state; /* NULL: host memory, all of it is defined */
+    uint64_t address;
+};
+
+struct launch {
+    struct CUfunc_st *function;
+    uint32_t grid[3], block[3], shared_bytes;
+};
+
+struct command {
+    struct command *next;
+    struct CUstream_st *stream;
+    uint64_t sequence;
+    /* Called without the lock. An error loses the context; `text` says why. NULL: nothing to do. */
+    CUresult (*run)(struct command *command, char *text, size_t text_bytes);
+    void (*drop)(struct command *command); /* called at the end, with the lock; may be NULL */
+    struct after {
+        struct CUstream_st *stream;
+        uint64_t sequence;
+    } * after; /* what must have completed in other streams */
+    int n_after;
+    struct mark *wait, *set;
+    CUresult injected; /* a failure that YOKE_EMULATE_FAIL asks for */
+    void *owned;       /* freed at the end */
+    struct place to, from;
+    size_t bytes;
+    uint32_t value;
+    unsigned value_bytes, flags;
+    CUhostFn function;
+    void *user_data;
+    struct launch launch;
+};
+
+struct CUstream_st {
+    struct object object;
+    struct CUstream_st *next; /* in the context */
+    unsigned long long number;
+    unsigned flags;
+    int references; /* of commands in other streams, and of callers that wait */
+    bool destroyed, has_thread;
+    uint64_t submitted, completed; /* sequence numbers */
+    struct command *first, **last;
+    pthread_cond_t work;
+};
+
+/* The stream of a handle: NULL and CU_STREAM_LEGACY are the context's legacy stream. */
+CUresult emulate_stream_of(struct CUctx_st *context, CUstream handle, struct CUstream_st **stream_out);
+CUresult emulate_stream_new(struct CUctx_st *context, unsigned flags, struct CUstream_st **stream_out);
+/* A command with the fields zero; NULL without memory. */
+struct command *emulate_command_new(void);
+/* Queue a command. The stream frees it, also if this function fails. */
+CUresult emulate_submit(struct CUstream_st *stream, struct command *command);
+/* Sleep until the stream has completed what was submitted so far, then return the context's error, if any. */
+CUresult emulate_stream_wait(struct CUstream_st *stream);
+/* Sleep until all streams of the context have; blocking: only those that are ordered with the legacy stream. */
+CUresult emulate_context_wait(struct CUctx_st *context, bool blocking);
+/* End all threads of a context and free its streams. */
+void emulate_streams_end(struct CUctx_st *context);
+
+/* ---- copy.c ---- */
+/* Where `bytes` bytes lie that a caller names by a device address. */
+CUresult emulate_place(CUdeviceptr address, size_t bytes, bool device_only, struct place *place_out);
+/* The first byte that is not allocated or that is forbidden; `bytes` if there is none. */
+size_t emulate_first_bad(const unsigned char *state, size_t bytes);
+
+/* ---- module.c ---- */
+struct tally { /* the counts of all kernels of one name */
+    struct tally *next;
+    uint64_t launches;
+    struct ptx_counts counts;
+    char name[];
+};
+struct CUmod_st {
+    struct object object;
+    struct ptx_module *parsed;
+    struct CUfunc_st *functions; /* those that were asked for */
+    int references;              /* of launches, and one until it is unloaded */
+    int ptx_version;
+    uint64_t bytes;
+};
+struct CUfunc_st {
+    struct object object;
+    struct CUfunc_st *next; /* of the module */
+    struct CUmod_st *module;
+    const struct ptx_kernel *kernel;
+    struct ptx_kernel_info info;
+    int dynamic_shared;
+    struct tally *tally;
+};
+/* Add the counts of one launch. */
+void emulate_tally_add(struct tally *tally, const struct ptx_counts *counts);
+/* Give a reference back; the last one frees the module and its functions. */
+void emulate_module_put(struct CUmod_st *module);
+/* The most dynamic shared memory that a launch of the function may ask for. */
+int emulate_dynamic_most(const struct CUfunc_st *function);
+/* Unload all modules of a context. */
+void emulate_modules_end(struct CUctx_st *context);
+
+/* ---- names.c ---- */
+const char *emulate_error_name(CUresult error); /* NULL: unknown */
+
+/* ---- report.c ---- */
+/* Print one line to the file YOKE_EMULATE_LOG, else to stderr. Needs no lock. */
+void emulate_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+bool emulate_log_is_set(void);
+void emulate_keep_fault(const char *text);
+/* The name of an address for messages. Takes the lock itself. The result belongs to the thread. */
+const char *emulate_name_of(void *context, uint64_t address);
+/* Forget the names in a range. */
+void emulate_names_remove(uint64_t address, uint64_t bytes);
+/* A block was freed: its addresses are named so for a while. */
+void emulate_remember_freed(const struct block *block);
+/* Print what a program did not free. */
+void emulate_report_leaks(struct CUctx_st *context);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the stand-in driver offers beyond the CUDA driver interface. NVIDIA's library does not have these
+ * functions, so a caller looks them up by dlsym and goes on without them.
+ */
+#ifndef EMULATE_CUDA_EMULATE_H
+#define EMULATE_CUDA_EMULATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptx_counts;
+struct CUstream_st;
+
+/** What a program may do with bytes of an allocation from now on. */
+enum yoke_emulate_state {
+    YOKE_EMULATE_UNDEFINED = 1, /* it may write them; a read before the first write is a fault */
+    YOKE_EMULATE_DEFINED = 2,   /* it may read and write them */
+    YOKE_EMULATE_FORBIDDEN = 3, /* each access is a fault */
+};
+
+/**
+ * Set the state of `bytes` bytes of device memory at once. The caller has waited for the commands that touch
+ * these bytes. The bytes must lie in one allocation. Returns a CUresult.
+ */
+int yoke_emulate_annotate(uint64_t address, size_t bytes, int state);
+/** The same in the order of a stream's commands: the state changes after all commands that came before. */
+int yoke_emulate_annotate_async(uint64_t address, size_t bytes, int state, struct CUstream_st *stream);
+
+/**
+ * Name a range of device memory in the texts of faults, such as "layer 3, dx". The text is copied. The newest
+ * name that contains an address counts. NULL or "" removes the names that lie in the range. Freeing memory also
+ * removes its names. Returns a CUresult.
+ */
+int yoke_emulate_name(uint64_t address, size_t bytes, const char *name);
+
+/**
+ * The text of the last fault of this process, or "". The text belongs to the library, and is valid until the
+ * calling thread calls this function again.
+ */
+const char *yoke_emulate_last_fault(void);
+
+/**
+ * The sums of the counts of all finished launches of the kernels with this name; NULL: of all kernels. Returns
+ * the number of these launches.
+ */
+uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The names of errors, and the functions by name. */
+#include <string.h>
+
+#include "emulate/cuda/driver.h"
+
+static const struct error_text {
+    int value;
+    const char *name, *text;
+} errors[] = {
+#define ROW(name, value, text) { value, #name, text },
+    EMULATE_ERRORS(ROW)
+#undef ROW
+};
+
+static const struct error_text *find(CUresult error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (errors[i].value == error) return &errors[i];
+    return NULL;
+}
+
+const char *emulate_error_name(CUresult error)
+{
+    const struct error_text *found = find(error);
+    return found ? found->name : NULL;
+}
+
+CUresult cuGetErrorName(CUresult error, const char **name_out)
+{
+    if (!name_out) return CUDA_ERROR_INVALID_VALUE;
+    const struct error_text *found = find(error);
+    *name_out = found ? found->name : NULL;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuGetErrorString(CUresult error, const char **text_out)
+{
+    if (!text_out) return CUDA_ERROR_INVALID_VALUE;
+    const struct error_text *found = find(error);
+    *text_out = found ? found->text : NULL;
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+static const struct call {
+    const char *name;
+    int version;
+    void (*function)(void);
+} calls[] = {
+#define ROW(name, version, symbol) { #name, version, (void (*)(void))symbol },
+    EMULATE_CALLS(ROW)
+#undef ROW
+};
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **function_out, int cuda_version, cuuint64_t flags,
+                             CUdriverProcAddressQueryResult *status_out)
+{
+    int newest;
+    cuDriverGetVersion(&newest);
+    if (!symbol || !function_out || flags > 2 || cuda_version > newest) return CUDA_ERROR_INVALID_VALUE;
+    CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    *function_out = NULL;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (strcmp(calls[i].name, symbol) != 0) continue;
+        if (calls[i].version <= cuda_version) {
+            status = CU_GET_PROC_ADDRESS_SUCCESS;
+            memcpy(function_out, &calls[i].function, sizeof *function_out);
+        } else if (status != CU_GET_PROC_ADDRESS_SUCCESS) {
+            status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+        }
+    }
+    if (status_out) *status_out = status;
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream is a thread that runs a queue of commands. The thread starts with the first command. A command may
+ * wait for commands of other streams. The numbers of commands in a stream count up, so that "the stream has
+ * completed number 7" says enough.
+ *
+ * The legacy stream follows CUDA's rules: its commands wait for all earlier commands of the blocking streams of
+ * the context, and later commands of those wait for it. (CUDA Driver API, "Stream synchronization behavior")
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulate/cuda/driver.h"
+
+struct mark *emulate_mark_keep(struct mark *mark)
+{
+    if (mark) mark->references++;
+    return mark;
+}
+
+void emulate_mark_drop(struct mark *mark)
+{
+    if (mark && --mark->references == 0) free(mark);
+}
+
+struct command *emulate_command_new(void) { return calloc(1, sizeof(struct command)); }
+
+/* Free a stream that nobody can refer to any more. */
+static void stream_put(struct CUstream_st *stream)
+{
+    if (!stream->destroyed || stream->has_thread || stream->references || stream->first) return;
+    struct CUctx_st *context = stream->object.context;
+    struct CUstream_st **at = &context->streams;
+    while (*at != stream) at = &(*at)->next;
+    *at = stream->next;
+    pthread_cond_destroy(&stream->work);
+    free(stream);
+}
+
+static void command_free(struct command *command)
+{
+    if (command->drop) command->drop(command);
+    for (int i = 0; i < command->n_after; i++) {
+        command->after[i].stream->references--;
+        stream_put(command->after[i].stream);
+    }
+    emulate_mark_drop(command->wait);
+    emulate_mark_drop(command->set);
+    free(command->after);
+    free(command->owned);
+    free(command);
+}
+
+static bool may_run(const struct command *command)
+{
+    for (int i = 0; i < command->n_after; i++)
+        if (command->after[i].stream->completed < command->after[i].sequence) return false;
+    return !command->wait || command->wait->done;
+}
+
+static void delay(const struct command *command)
+{
+    if (!emulate_settings.delay_us) return;
+    const uint64_t random = emulate_random(
+        command->stream->number << 8 | (unsigned)command->stream->object.context->ordinal, command->sequence);
+    const uint64_t us = random % (emulate_settings.delay_us + 1ull);
+    const struct timespec time = { .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000 };
+    nanosleep(&time, NULL);
+}
+
+/* Run one command; called and left with the lock. */
+static void execute(struct CUstream_st *stream, struct command *command)
+{
+    struct CUctx_st *context = stream->object.context;
+    while (!may_run(command)) emulate_wait_progress(0);
+    if (!context->lost) {
+        char text[1200] = "";
+        emulate_unlock();
+        delay(command);
+        CUresult error = command->injected;
+        if (error)
+            snprintf(text, sizeof text, "a failure that YOKE_EMULATE_FAIL asks for");
+        else if (command->run)
+            error = command->run(command, text, sizeof text);
+        emulate_lock();
+        if (error) emulate_lose(context, error, text);
+    }
+    if (command->set) {
+        command->set->done = true;
+        clock_gettime(CLOCK_MONOTONIC, &command->set->time);
+    }
+    stream->completed = command->sequence;
+    stream->first = command->next;
+    if (!stream->first) stream->last = &stream->first;
+    command_free(command);
+    emulate_progress();
+}
+
+static void *stream_thread(void *argument)
+{
+    struct CUstream_st *stream = argument;
+    struct CUctx_st *context = stream->object.context;
+    emulate_lock();
+    while (stream->first || !stream->destroyed) {
+        if (stream->first)
+            execute(stream, stream->first);
+        else
+            emulate_wait_work(&stream->work);
+    }
+    stream->has_thread = false;
+    stream_put(stream);
+    context->n_threads--;
+    emulate_progress();
+    emulate_unlock();
+    return NULL;
+}
+
+static CUresult start_thread(struct CUstream_st *stream)
+{
+    if (stream->has_thread) return CUDA_SUCCESS;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    sigset_t all, before; /* signals are for the program's own threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    const int error = pthread_create(&thread, &attributes, stream_thread, stream);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (error) {
+        emulate_print("the thread of a stream did not start: %s", strerror(error));
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    stream->has_thread = true;
+    stream->object.context->n_threads++;
+    return CUDA_SUCCESS;
+}
+
+static bool follows_legacy(const struct CUstream_st *stream)
+{
+    return !(stream->flags & CU_STREAM_NON_BLOCKING);
+}
+
+/* The rules of the legacy stream: what the command must come after. */
+static CUresult find_after(struct CUstream_st *stream, struct command *command)
+{
+    struct CUctx_st *context = stream->object.context;
+    int n = 0;
+    for (struct CUstream_st *s = context->streams; s; s = s->next) n++;
+    struct after *after = n ? calloc((size_t)n, sizeof *after) : NULL;
+    if (n && !after) return CUDA_ERROR_OUT_OF_MEMORY;
+    command->after = after;
+    for (struct CUstream_st *s = context->streams; s && follows_legacy(stream); s = s->next) {
+        const bool ordered = stream == context->legacy ? follows_legacy(s) : s == context->legacy;
+        if (!ordered || s == stream || s->completed >= s->submitted) continue;
+        s->references++;
+        after[command->n_after++] = (struct after){ .stream = s, .sequence = s->submitted };
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult emulate_submit(struct CUstream_st *stream, struct command *command)
+{
+    CUresult result = start_thread(stream);
+    if (!result) result = find_after(stream, command);
+    if (result) {
+        command_free(command);
+        return result;
+    }
+    command->stream = stream;
+    command->sequence = ++stream->submitted;
+    *stream->last = command;
+    stream->last = &command->next;
+    pthread_cond_signal(&stream->work);
+    return CUDA_SUCCESS;
+}
+
+static void wait_for(struct CUstream_st *stream, uint64_t sequence)
+{
+    stream->references++;
+    while (stream->completed < sequence) emulate_wait_progress(0);
+    stream->references--;
+    stream_put(stream);
+}
+
+CUresult emulate_stream_wait(struct CUstream_st *stream)
+{
+    struct CUctx_st *context = stream->object.context;
+    wait_for(stream, stream->submitted);
+    return context->lost;
+}
+
+CUresult emulate_context_wait(struct CUctx_st *context, bool blocking)
+{
+    /* Other threads may submit more while this thread sleeps; only what came before is waited for. */
+    int n = 0;
+    for (struct CUstream_st *s = context->streams; s; s = s->next) n++;
+    struct after *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all) return CUDA_ERROR_OUT_OF_MEMORY;
+    n = 0;
+    for (struct CUstream_st *s = context->streams; s; s = s->next) {
+        if (blocking && !follows_legacy(s)) continue;
+        all[n++] = (struct after){ .stream = s, .sequence = s->submitted };
+        s->references++;
+    }
+    for (int i = 0; i < n; i++) {
+        wait_for(all[i].stream, all[i].sequence);
+        all[i].stream->references--;
+        stream_put(all[i].stream);
+    }
+    free(all);
+    return context->lost;
+}
+
+CUresult emulate_stream_new(struct CUctx_st *context, unsigned flags, struct CUstream_st **stream_out)
+{
+    struct CUstream_st *stream = calloc(1, sizeof *stream);
+    if (!stream) return CUDA_ERROR_OUT_OF_MEMORY;
+    pthread_cond_init(&stream->work, NULL);
+    stream->object.context = context;
+    stream->flags = flags;
+    stream->number = context->n_streams++;
+    stream->last = &stream->first;
+    stream->next = context->streams;
+    context->streams = stream;
+    *stream_out = stream;
+    return CUDA_SUCCESS;
+}
+
+void emulate_streams_end(struct CUctx_st *context)
+{
+    for (struct CUstream_st *s = context->streams; s; s = s->next) {
+        s->destroyed = true;
+        /* Keep the memory of a stream whose handle is not destroyed until the leaks are reported. */
+        s->references++;
+        pthread_cond_signal(&s->work);
+    }
+    while (context->n_threads) emulate_wait_progress(0);
+    for (struct CUstream_st *s = context->streams, *next; s; s = next) {
+        next = s->next;
+        pthread_cond_destroy(&s->work);
+        if (!emulate_object_is(s, KIND_STREAM)) free(s);
+    }
+    context->streams = NULL;
+}
+
+CUresult emulate_stream_of(struct CUctx_st *context, CUstream handle, struct CUstream_st **stream_out)
+{
+    if (!handle || handle == CU_STREAM_LEGACY) {
+        *stream_out = context->legacy;
+        return CUDA_SUCCESS;
+    }
+    if (handle == CU_STREAM_PER_THREAD) return CUDA_ERROR_NOT_SUPPORTED;
+    if (!emulate_object_is(handle, KIND_STREAM)) return CUDA_ERROR_INVALID_HANDLE;
+    *stream_out = handle;
+    return CUDA_SUCCESS;
+}
+
+/* ---- the functions ---- */
+
+CUresult cuStreamCreateWithPriority(CUstream *stream_out, unsigned int flags, int priority)
+{
+    (void)priority; /* a value outside the range counts as the nearest one, and priorities promise nothing */
+    struct CUctx_st *context;
+    CUresult result = emulate_enter(&context);
+    if (result) return result;
+    if (!stream_out || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    result = emulate_stream_new(context, flags, stream_out);
+    if (!result) emulate_object_add(&(*stream_out)->object, KIND_STREAM, context);
+    return emulate_leave(result);
+}
+
+CUresult cuStreamCreate(CUstream *stream_out, unsigned int flags)
+{
+    return cuStreamCreateWithPriority(stream_out, flags, 0);
+}
+
+/* The start of the functions below: a stream, and the lock of a context that is not lost. */
+static CUresult enter(CUstream handle, struct CUctx_st **context_out, struct CUstream_st **stream_out)
+{
+    CUresult result = emulate_enter(context_out);
+    if (result) return result;
+    result = emulate_stream_of(*context_out, handle, stream_out);
+    if (result) return emulate_leave(result);
+    *context_out = (*stream_out)->object.context;
+    return (*context_out)->lost ? emulate_leave((*context_out)->lost) : CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy_v2(CUstream handle)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    if (stream == context->legacy) return emulate_leave(CUDA_ERROR_INVALID_HANDLE);
+    /* The commands that wait still run; the last of them frees the stream. */
+    emulate_object_remove(&stream->object);
+    stream->destroyed = true;
+    pthread_cond_signal(&stream->work);
+    stream_put(stream);
+    return emulate_leave(CUDA_SUCCESS);
+}
+
+CUresult cuStreamSynchronize(CUstream handle)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    return emulate_leave(stream == context->legacy ? emulate_context_wait(context, true)
+                                                   : emulate_stream_wait(stream));
+}
+
+CUresult cuStreamQuery(CUstream handle)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    bool ready = stream->completed >= stream->submitted;
+    if (stream == context->legacy)
+        for (struct CUstream_st *s = context->streams; s; s = s->next)
+            ready = ready && (!follows_legacy(s) || s->completed >= s->submitted);
+    return emulate_leave(ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+}
+
+CUresult cuStreamGetCtx(CUstream handle, CUcontext *context_out)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    if (context_out) *context_out = context;
+    return emulate_leave(context_out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags_out)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    if (flags_out) *flags_out = stream->flags;
+    return emulate_leave(flags_out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
+static CUresult call_host(struct command *command, char *text, size_t text_bytes)
+{
+    (void)text, (void)text_bytes;
+    emulate_set_in_callback(true);
+    command->function(command->user_data);
+    emulate_set_in_callback(false);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *user_data)
+{
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    const CUresult result = enter(handle, &context, &stream);
+    if (result) return result;
+    struct command *command = function ? emulate_command_new() : NULL;
+    if (!command) return emulate_leave(function ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE);
+    command->run = call_host;
+    command->function = function;
+    command->user_data = user_data;
+    return emulate_leave(emulate_submit(stream, command));
+}
