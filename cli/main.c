@@ -113,8 +113,8 @@ static void warn_of_unknown_variables(void)
 }
 
 /*
- * --emulate: the libraries and the processes that this one starts read the variable. It is set before the first
- * device is opened.
+ * --emulate: the libraries and the processes that this one starts read the variable. It is set before the
+ * first device is opened.
  */
 static yoke_status set_emulation(const struct cli_verb *verb, const struct cli_options *options)
 {

@@ -15,6 +15,7 @@ extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yo
 #pragma weak yokei_backend_cuda
 #pragma weak yokei_backend_null
 
+/* clang-format off */
 static const struct yoke_backend *const backends[] = {
     &yokei_backend_host,
     &yokei_backend_opencl,
@@ -22,6 +23,7 @@ static const struct yoke_backend *const backends[] = {
     &yokei_backend_reference,
     &yokei_backend_null,
 };
+/* clang-format on */
 
 const struct yoke_backend *yokei_backend_at(int index)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Declarations of the parts of the CUDA driver API and of NVRTC that Yoke uses. They replace cuda.h and nvrtc.h,
- * so that no part of CUDA is needed to build Yoke.
+ * Declarations of the parts of the CUDA driver API and of NVRTC that Yoke uses. They replace cuda.h and
+ * nvrtc.h, so that no part of CUDA is needed to build Yoke.
  *
  * The names of the functions are those of the symbols in the libraries. cuda.h renames cuMemAlloc to
  * cuMemAlloc_v2, for example, and the symbol cuMemAlloc has an older form with sizes of 32 bits.
@@ -81,7 +81,9 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef void (*CUhostFn)(void *argument);
 typedef struct _nvrtcProgram *nvrtcProgram;
-/* Enumerations of NVIDIA's. They are passed as an int is, and ints may have values that are not in the list. */
+/*
+ * Enumerations of NVIDIA's. They are passed as an int is, and ints may have values that are not in the list.
+ */
 typedef int CUresult, CUdevice_attribute, CUpointer_attribute, CUjit_option, nvrtcResult;
 enum {
 #define YOKEI_CUDA_VALUE(name, value) name = value,
@@ -144,7 +146,10 @@ enum {
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,        \
        void **extra))
 
-/** All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of 11.2. */
+/**
+ * All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of
+ * 11.2.
+ */
 #define YOKEI_NVRTC_FUNCTIONS(F)                                                                             \
     F(nvrtcResult, nvrtcVersion, (int *major, int *minor))                                                   \
     F(const char *, nvrtcGetErrorString, (nvrtcResult error))                                                \

@@ -45,8 +45,8 @@ struct cuda_nvrtc {
 };
 /**
  * NVRTC, which is opened once per process. Of the versions that are installed, the newest one whose major
- * version the driver (`driver_version`) knows is taken, else the newest of all. NULL if there is none, with the
- * cause and the fix in `reason`.
+ * version the driver (`driver_version`) knows is taken, else the newest of all. NULL if there is none, with
+ * the cause and the fix in `reason`.
  */
 const struct cuda_nvrtc *yokei_cuda_nvrtc(int driver_version, char *reason, size_t bytes);
 /**

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * CUDA devices. A device uses the primary context, which it shares with the CUDA runtime and with PyTorch in the
- * same process. The context is retained, and its flags stay as they are. Each call makes the context current
- * and then restores the thread's own.
+ * CUDA devices. A device uses the primary context, which it shares with the CUDA runtime and with PyTorch in
+ * the same process. The context is retained, and its flags stay as they are. Each call makes the context
+ * current and then restores the thread's own.
  */
 #include <stdlib.h>
 #include <string.h>

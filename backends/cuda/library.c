@@ -41,7 +41,9 @@ void yokei_cuda_driver_file(char *path, size_t bytes)
         return;
     }
     yokei_text(path, bytes, "%s/emulate/cuda/libcuda.so.1", YOKE_PKGLIBDIR);
-    /* The path contains libtool's own folder, so this library runs from the build tree and is not installed. */
+    /*
+     * The path contains libtool's own folder, so this library runs from the build tree and is not installed.
+     */
     if (!dladdr((void *)(uintptr_t)&yokei_cuda_driver_file, &here) || !here.dli_fname) return;
     const char *end = strstr(here.dli_fname, ".libs/");
     if (!end) return;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Device memory: cuMemAlloc. The addresses are those of the device, so pointer arithmetic on them is legal. */
+/**
+ * Device memory: cuMemAlloc. The addresses are those of the device, so pointer arithmetic on them is legal.
+ */
 #include <stdlib.h>
 
 #include "backends/cuda/cuda.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * NVRTC, the compiler of CUDA C++. The library is looked for in the CUDA toolkit, on the loader's path, and in
- * the folders of Python packages (pip install nvidia-cuda-nvrtc).
+ * NVRTC, the compiler of CUDA C++. The library is looked for in the CUDA toolkit, on the loader's path, and
+ * in the folders of Python packages (pip install nvidia-cuda-nvrtc).
  */
 #include <glob.h>
 #include <stdio.h>

@@ -281,7 +281,10 @@ static yoke_status launch(yoke_stream *stream, void *function, const struct yoke
 {
     void *parameters[YOKEI_GPU_MAX_ARGS];
     YOKE_TRY(check_grid(stream, grid));
-    /* all members of the union begin at its address, and the driver reads as many bytes as the kernel's type has */
+    /*
+     * all members of the union begin at its address, and the driver reads as many bytes as the kernel's type
+     * has
+     */
     for (int i = 0; i < n_args; i++) parameters[i] = (void *)(uintptr_t)&args[i].value;
     YOKE_TRY(yokei_cuda_enter(stream->device));
     const yoke_status status = issue(stream, function, grid, parameters);

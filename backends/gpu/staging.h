@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Copies between a device and host memory that the device cannot read by itself (pageable memory), for drivers
- * whose queues can call a function of the host (CUDA, HIP).
+ * Copies between a device and host memory that the device cannot read by itself (pageable memory), for
+ * drivers whose queues can call a function of the host (CUDA, HIP).
  *
  * A driver's own asynchronous copy of pageable memory may wait, inside the call, for all earlier work of the
- * queue. A caller whose queue waits for an event that the same caller signals later would wait for ever. So the
- * data goes through a slot of pinned memory, in pieces. To the device, the queue calls the host, which copies a
- * piece into the slot; then the device reads the slot. To the host, it is the other way round. All of this is
- * issued at once and runs in the queue's order, so one slot is enough: it is not written before the piece in it
- * has been taken. No call waits, and the host memory is read and written exactly where the copy stands in the
- * queue's order.
+ * queue. A caller whose queue waits for an event that the same caller signals later would wait for ever. So
+ * the data goes through a slot of pinned memory, in pieces. To the device, the queue calls the host, which
+ * copies a piece into the slot; then the device reads the slot. To the host, it is the other way round. All
+ * of this is issued at once and runs in the queue's order, so one slot is enough: it is not written before
+ * the piece in it has been taken. No call waits, and the host memory is read and written exactly where the
+ * copy stands in the queue's order.
  *
- * The function that the queue calls only copies at most a slot of memory. It never waits, and calls nothing of
- * the driver, which CUDA and HIP forbid there.
+ * The function that the queue calls only copies at most a slot of memory. It never waits, and calls nothing
+ * of the driver, which CUDA and HIP forbid there.
  */
 #ifndef BACKENDS_GPU_STAGING_H
 #define BACKENDS_GPU_STAGING_H

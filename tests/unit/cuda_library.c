@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parts of the CUDA backend that need no device: the names of the driver's functions, where the libraries
- * are looked for, the architecture that is compiled for, the reasons why there is no device, and the format of
- * a program's binary.
+ * are looked for, the architecture that is compiled for, the reasons why there is no device, and the format
+ * of a program's binary.
  */
 #include "tests/unit/test.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams, events, memory and errors of the CUDA backend, on the stand-in driver. These tests launch no kernel.
+ * Streams, events, memory and errors of the CUDA backend, on the stand-in driver. These tests launch no
+ * kernel.
  */
 #include "tests/unit/cuda_test.h"
 
@@ -64,9 +65,9 @@ static void copies(void **state)
 }
 
 /*
- * A stream that waits for a host-armed event holds everything behind it back, and no call waits. Another stream
- * goes on meanwhile. The copy reads the host memory in the stream's order, so it sees what was written before
- * the signal.
+ * A stream that waits for a host-armed event holds everything behind it back, and no call waits. Another
+ * stream goes on meanwhile. The copy reads the host memory in the stream's order, so it sees what was written
+ * before the signal.
  */
 static void armed(void **state)
 {
@@ -284,7 +285,9 @@ static void wrapping(void **state)
     assert_ok(yoke_device_close(plain));
 }
 
-/* A child process of one that has a device open cannot use CUDA, and says so. Its probe answers all the same. */
+/*
+ * A child process of one that has a device open cannot use CUDA, and says so. Its probe answers all the same.
+ */
 static void forked(void **state)
 {
     (void)state;
