@@ -78,6 +78,7 @@ struct cuda_device {
     CUdevice id;
     CUcontext context;
     bool is_foreign;           /* the caller owns the context */
+    bool ptx_only;             /* nothing executes machine code, because the driver is the stand-in */
     int cc;                    /* compute capability: 90 is 9.0 */
     int64_t most_groups[3];    /* largest grid */
     struct yokei_live owned;   /* allocations of cuMemAlloc */

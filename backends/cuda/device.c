@@ -160,7 +160,7 @@ static yoke_status find_native(const struct cuda_library *cu, const struct yoke_
 static void set_identity(struct cuda_device *dev, const struct yoke_device_info *info)
 {
     char architecture[48] = "";
-    yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->cu->emulated, architecture, sizeof architecture);
+    yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->ptx_only, architecture, sizeof architecture);
     /* the number at the end changes with the options of the compiler in program.c */
     yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s|%d|%s|%d|%d.%d|%d|1", info->name, dev->cc,
                architecture, dev->cu->version, dev->nvrtc->major, dev->nvrtc->minor, dev->cu->emulated);
@@ -213,6 +213,7 @@ static void fill_properties(yoke_device *device)
                          CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
     for (int i = 0; i < 3; i++) dev->most_groups[i] = attribute(cu, dev->id, axes[i]);
     dev->cc = capability(cu, dev->id);
+    dev->ptx_only = cu->emulated;
     dev->gpu.driver = &yokei_cuda_driver;
     dev->gpu.vector_floats = 1;
     dev->gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);

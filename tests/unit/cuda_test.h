@@ -16,14 +16,16 @@
 #include "backends/cuda/cuda.h"
 
 /** Open cuda:0, or return NULL where NVRTC is not installed. */
-static inline yoke_device *cuda_open(void)
+static inline yoke_device *cuda_open_with(const struct yoke_device_config *config)
 {
     yoke_device *device = NULL;
-    const yoke_status status = yoke_device_open("cuda:0", NULL, &device);
+    const yoke_status status = yoke_device_open("cuda:0", config, &device);
     if (status == YOKE_ENODEV && strstr(yoke_last_error(), "NVRTC")) return NULL;
     assert_ok(status);
     return device;
 }
+
+static inline yoke_device *cuda_open(void) { return cuda_open_with(NULL); }
 
 /** Open the device `device`, or skip the test. */
 #define CUDA_OPEN(device)                                    \
