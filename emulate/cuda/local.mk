@@ -1,11 +1,46 @@
-# emulate/cuda: a stand-in for NVIDIA's libcuda.so.1. It lies in a folder of its own, where no loader looks.
+# emulate/cuda: a stand-in for NVIDIA's libcuda.so.1, and the executor of PTX that runs its kernels. The library lies in a folder
+# of its own, where no loader looks.
 emulate_cudadir = $(pkglibdir)/emulate/cuda
 emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda.la
-emulate_cuda_libcuda_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h emulate/cuda/ptx.h \
+emulate_cuda_libcuda_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
 	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
 	emulate/cuda/launch.c emulate/cuda/report.c
-emulate_cuda_libcuda_la_LIBADD = -lpthread -lm
-# The threads of streams must not lose their code when a program closes the library.
+emulate_cuda_libcuda_la_LIBADD = libemulate-ptx.la -lpthread
+# nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
-EXTRA_DIST += emulate/cuda/README.md
+EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
+emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_order
+check_PROGRAMS += $(emulate_tests)
+YOKE_TESTS += $(emulate_tests) $(top_srcdir)/tests/unit/emulate_header
+tests_unit_emulate_cuda_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_cuda_LDADD = $(CMOCKA_LIBS) -lpthread
+tests_unit_emulate_cuda_order_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_cuda_order_LDADD = $(CMOCKA_LIBS) -lpthread
+
+# The executor of PTX.
+noinst_LTLIBRARIES += libemulate-ptx.la
+libemulate_ptx_la_SOURCES = emulate/cuda/ptx.h emulate/cuda/ptx_code.h emulate/cuda/ptx_ops.h emulate/cuda/ptx_parse.h \
+	emulate/cuda/ptx_token.c emulate/cuda/ptx_names.c emulate/cuda/ptx_lines.c emulate/cuda/ptx_parse.c \
+	emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
+	emulate/cuda/ptx_cvt.c
+libemulate_ptx_la_CPPFLAGS = $(AM_CPPFLAGS)
+libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la -lm
+
+# The part that runs the instructions is compiled for each instruction set of the host.
+ptx_executor = emulate/cuda/ptx_run.h emulate/cuda/ptx_alu.c emulate/cuda/ptx_block.c emulate/cuda/ptx_wait.c \
+	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c
+# No instruction traps, and nobody reads the flags of exceptions, so comparisons may become vectors.
+ptx_executor_flags = $(AM_CFLAGS) -fno-trapping-math
+noinst_LTLIBRARIES += libemulate-ptx-generic.la
+libemulate_ptx_generic_la_SOURCES = $(ptx_executor)
+libemulate_ptx_generic_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_ISA=generic
+libemulate_ptx_generic_la_CFLAGS = $(ptx_executor_flags)
+if HOST_X86
+noinst_LTLIBRARIES += libemulate-ptx-avx2.la
+libemulate_ptx_avx2_la_SOURCES = $(ptx_executor)
+libemulate_ptx_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_ISA=avx2
+libemulate_ptx_avx2_la_CFLAGS = $(ptx_executor_flags) -mavx2 -mfma
+libemulate_ptx_la_CPPFLAGS += -DPTX_HAS_AVX2
+libemulate_ptx_la_LIBADD += libemulate-ptx-avx2.la
+endif

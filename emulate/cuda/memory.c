@@ -229,8 +229,9 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
         count_block(context, bytes, false);
         return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
-    set_state(context, block->first, block->end, PTX_FORBIDDEN);
+    set_state(context, block->first, block->address, PTX_FORBIDDEN);
     set_state(context, block->address, block->address + bytes, PTX_UNDEFINED);
+    set_state(context, block->address + bytes, block->end, PTX_FORBIDDEN);
     *address_out = block->address;
     return emulate_leave(CUDA_SUCCESS);
 }
@@ -239,7 +240,10 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
 static void free_block(struct CUctx_st *context, struct block *block)
 {
     count_block(context, block->bytes, false);
-    set_state(context, block->first, block->end, PTX_OUTSIDE);
+    /* emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are PTX_OUTSIDE. */
+    const uint64_t edge = 2 * PAGE, bytes = block->end - block->first;
+    set_state(context, block->first, block->first + (bytes < edge ? bytes : edge), PTX_OUTSIDE);
+    set_state(context, block->end - (bytes < edge ? bytes : edge), block->end, PTX_OUTSIDE);
     emulate_names_remove(block->first, block->end - block->first);
     emulate_remember_freed(block);
     emulate_zone_give(&context->zone, block);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "emulate/cuda/driver.h"
 
@@ -15,8 +16,8 @@ static const char *const failure_names[N_FAILURES] = { "out-of-memory", "illegal
 
 static bool refuse(const char *variable, const char *value, const char *wanted)
 {
-    fprintf(stderr, "yoke: the stand-in CUDA driver cannot read %s=%s. The value must be %s.\n", variable,
-            value, wanted);
+    dprintf(STDERR_FILENO, "yoke: the stand-in CUDA driver cannot read %s=%s. The value must be %s.\n",
+            variable, value, wanted);
     return false;
 }
 
@@ -119,7 +120,7 @@ CUresult emulate_settings_read(void)
     memset(counts, 0, sizeof counts);
     const char *what = getenv("YOKE_EMULATE");
     if (!what) {
-        fprintf(stderr,
+        dprintf(STDERR_FILENO,
                 "yoke: this libcuda.so.1 is Yoke's stand-in CUDA driver, which has devices only where "
                 "YOKE_EMULATE=cuda:9.0 is set (9.0 is the compute capability)\n");
         return CUDA_ERROR_NO_DEVICE;

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shared and local memory.
+ *
+ * Races in shared memory. The shadow has an entry per piece (see ptx_kernel.shared_shift): who wrote it and who
+ * read it since the last barrier of the block. The entry has 1 bit that says whether the piece was ever written,
+ * 22 bits each for the writer and the reader, and 19 bits for the number of barriers before. A writer or reader
+ * has a bit that says that there is one, 5 bits for the warp, 6 for the lane, and 10 for the number of
+ * bar.warp.sync that the warp had executed.
+ *
+ * Lanes of one warp race too, because a GPU may run them one after another. Only bar.warp.sync orders them: a
+ * shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle Functions"). A barrier
+ * of the block with a number of threads counts as a barrier of all, so it may hide a race, but invents none.
+ */
+#include "emulate/cuda/ptx_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TAG_BITS = 22, WEPOCH_BITS = 10, LANE_BITS = 6, EPOCH_SHIFT = 1 + 2 * TAG_BITS };
+#define TAG_MASK (((uint64_t)1 << TAG_BITS) - 1)
+#define SEVERAL_WARPS TAG_MASK
+#define EPOCH_MASK (((uint64_t)1 << (64 - EPOCH_SHIFT)) - 1)
+#define LANE_FIELD ((((uint64_t)1 << LANE_BITS) - 1) << WEPOCH_BITS)
+#define WEPOCH_FIELD (((uint64_t)1 << WEPOCH_BITS) - 1)
+enum { SEVERAL_LANES = 32, ATOMIC_LANES = 33 }; /* in place of a lane */
+
+static uint64_t tag_of(const struct ptx_warp *warp, uint64_t lane)
+{
+    return (uint64_t)1 << (TAG_BITS - 1) | (uint64_t)warp->index << (WEPOCH_BITS + LANE_BITS)
+           | lane << WEPOCH_BITS | (warp->epoch & WEPOCH_FIELD);
+}
+
+/* Whether `old`, which is not 0, is the same lane as `me`, or a lane of its warp before a bar.warp.sync. */
+static bool before(uint64_t old, uint64_t me)
+{
+    if (old == me) return true;
+    const uint64_t differs = old ^ me;
+    if (differs & ~(LANE_FIELD | WEPOCH_FIELD)) return false; /* another warp */
+    return !(differs & LANE_FIELD) || differs & WEPOCH_FIELD;
+}
+
+/* The reader of a piece after `me` has read it, too. */
+static uint64_t joint_reader(uint64_t old, uint64_t me)
+{
+    if (!old || before(old, me)) return me;
+    if ((old ^ me) & ~(LANE_FIELD | WEPOCH_FIELD)) return SEVERAL_WARPS;
+    return (me & ~LANE_FIELD) | (uint64_t)SEVERAL_LANES << WEPOCH_BITS;
+}
+
+/* ---- errors ---- */
+
+static const char *verb_of(const struct ptx_instruction *I)
+{
+    return I->kind == PTX_LOAD ? "reads" : I->kind == PTX_STORE ? "writes" : "changes";
+}
+
+static bool bad(struct ptx_state *s, const struct ptx_access *access, int lane, enum ptx_error error,
+                const char *space, const char *what)
+{
+    s->fault->address = access->addresses[lane];
+    return ptx_fault_at(s, access->warp, lane, access->I, error, "%s %u bytes at %llu of %s memory %s",
+                        verb_of(access->I), access->bytes * access->I->vector,
+                        (unsigned long long)access->addresses[lane], space, what);
+}
+
+static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t other,
+                     bool wrote)
+{
+    const uint64_t warp = other >> (WEPOCH_BITS + LANE_BITS) & 31;
+    const uint64_t of = (other & LANE_FIELD) >> WEPOCH_BITS;
+    char thread[48], what[200] = "that other threads read";
+    if (other != SEVERAL_WARPS && of < PTX_LANES) {
+        const struct ptx_warp *w = &s->warps[warp];
+        snprintf(what, sizeof what, "that %s %s", ptx_thread_text(s, w, (int)of, thread),
+                 wrote ? "wrote" : "read");
+    } else if (wrote) {
+        snprintf(what, sizeof what, "that a thread changed by an atomic");
+    }
+    const bool same_warp = other != SEVERAL_WARPS && warp == access->warp->index;
+    const size_t length = strlen(what);
+    snprintf(what + length, sizeof what - length, ", with no barrier %sbetween them",
+             same_warp ? "and no __syncwarp() " : "");
+    return bad(s, access, lane, PTX_SHARED_RACE, "shared", what);
+}
+
+/* ---- shared memory ---- */
+
+/* A thread's access to one piece. */
+static bool note(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t me, uint64_t *entry)
+{
+    const uint64_t epoch = s->epoch & EPOCH_MASK, old = *entry;
+    const bool fresh = old >> EPOCH_SHIFT != epoch;
+    const uint64_t writer = fresh ? 0 : old >> (1 + TAG_BITS) & TAG_MASK;
+    const uint64_t reader = fresh ? 0 : old >> 1 & TAG_MASK;
+    const enum ptx_kind kind = (enum ptx_kind)access->I->kind;
+    if (kind != PTX_STORE && !(old & 1))
+        return bad(s, access, lane, PTX_UNINITIALISED, "shared", "that were never written");
+    if (access->I->synchronises && kind != PTX_ATOM) {
+        *entry |= 1;
+        return true;
+    }
+    const bool is_atomic = kind == PTX_ATOM;
+    const bool met_atomic = (writer & LANE_FIELD) >> WEPOCH_BITS == ATOMIC_LANES;
+    if (writer && !(is_atomic && met_atomic) && !before(writer, me))
+        return bad_race(s, access, lane, writer, true);
+    if (kind != PTX_LOAD && reader && !before(reader, me)) return bad_race(s, access, lane, reader, false);
+    uint64_t now_writer = writer, now_reader = 0;
+    if (kind == PTX_LOAD)
+        now_reader = joint_reader(reader, me);
+    else
+        now_writer = is_atomic ? tag_of(access->warp, ATOMIC_LANES) : me;
+    *entry = epoch << EPOCH_SHIFT | now_writer << (1 + TAG_BITS) | now_reader << 1 | 1;
+    return true;
+}
+
+/*
+ * What an entry is after several warps have read it and nobody wrote it. Further reads change nothing, and most
+ * reads of a matrix product are of this kind.
+ */
+static uint64_t quiet_entry(const struct ptx_state *s)
+{
+    return (s->epoch & EPOCH_MASK) << EPOCH_SHIFT | SEVERAL_WARPS << 1 | 1;
+}
+
+static bool check_shared(struct ptx_state *s, const struct ptx_access *access)
+{
+    const uint32_t bytes = access->bytes * access->I->vector, shift = s->kernel->shared_shift;
+    const uint64_t limit = s->shared_bytes;
+    const uint64_t tag = tag_of(access->warp, 0), quiet = quiet_entry(s);
+    const bool is_load = access->I->kind == PTX_LOAD;
+    for (uint32_t left = access->lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const uint64_t at = access->addresses[lane];
+        if (at >= limit || limit - at < bytes)
+            return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "shared", "outside the memory of the block");
+        if (at & (bytes - 1))
+            return bad(s, access, lane, PTX_MISALIGNED, "shared",
+                       "at an address that is no multiple of the size");
+        uint64_t *entry = &s->shadow[at >> shift];
+        const uint64_t me = tag | (uint64_t)lane << WEPOCH_BITS;
+        for (uint32_t i = 0; i < bytes >> shift; i++)
+            if (!(is_load && entry[i] == quiet) && !note(s, access, lane, me, &entry[i])) return false;
+    }
+    return true;
+}
+
+/*
+ * The passes beyond the first that 32 banks of 4 bytes need. Elements of 8 bytes are moved for half a warp at a
+ * time, elements of 16 bytes for a quarter.
+ */
+static uint64_t conflicts_of(const struct ptx_access *access)
+{
+    const uint32_t bytes = access->bytes * access->I->vector;
+    const int group = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8, words = bytes <= 4 ? 1 : (int)bytes / 4;
+    uint64_t conflicts = 0;
+    for (int begin = 0; begin < PTX_LANES; begin += group) {
+        uint32_t seen[128], passes[32] = { 0 }, most = 1, last = ~(uint32_t)0;
+        int n = 0;
+        for (int l = begin; l < begin + group; l++) {
+            if (!(access->lanes >> l & 1)) continue;
+            for (int i = 0; i < words; i++) {
+                const uint32_t word = (uint32_t)(access->addresses[l] >> 2) + (uint32_t)i;
+                if (word == last) continue;
+                last = word;
+                bool is_new = true;
+                for (int j = 0; j < n; j++) is_new &= seen[j] != word;
+                if (!is_new) continue;
+                seen[n++] = word;
+                if (++passes[word & 31] > most) most = passes[word & 31];
+            }
+        }
+        conflicts += most - 1;
+    }
+    return conflicts;
+}
+
+bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access)
+{
+    const struct ptx_instruction *I = access->I;
+    char *const bases[2] = { access->warp->registers, s->constants };
+    if (s->launch->counts) {
+        s->counts.shared_accesses++;
+        s->counts.bank_conflicts += conflicts_of(access);
+    }
+    if (!check_shared(s, access)) return false;
+    union ptx_slot *slot = ptx_at(bases, I->d[0]);
+    if (I->kind != PTX_ATOM && I->vector == 1 && access->bytes == 4 && !I->wide) {
+        for (uint32_t left = access->lanes; left; left &= left - 1) {
+            const int lane = __builtin_ctz(left);
+            unsigned char *data = s->shared + access->addresses[lane];
+            if (I->kind == PTX_LOAD)
+                memcpy(&slot->w[lane], data, 4);
+            else
+                memcpy(data, &slot->w[lane], 4);
+        }
+        return true;
+    }
+    for (uint32_t left = access->lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        ptx_move(I, bases, lane, access->bytes, s->shared + access->addresses[lane]);
+    }
+    return true;
+}
+
+/* ---- local memory ---- */
+
+static bool check_local(struct ptx_state *s, const struct ptx_access *access, int lane)
+{
+    const uint32_t bytes = access->bytes * access->I->vector, limit = s->kernel->local_bytes;
+    const uint64_t at = access->addresses[lane];
+    if (at >= limit || limit - at < bytes)
+        return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "local", "outside the memory of the thread");
+    if (at & (bytes - 1))
+        return bad(s, access, lane, PTX_MISALIGNED, "local", "at an address that is no multiple of the size");
+    for (uint32_t i = 0; i < bytes; i++) {
+        uint32_t *defined = &access->warp->local_defined[at + i];
+        if (access->I->kind == PTX_STORE)
+            *defined |= (uint32_t)1 << lane;
+        else if (!(*defined >> lane & 1))
+            return bad(s, access, lane, PTX_UNINITIALISED, "local", "that were never written");
+    }
+    return true;
+}
+
+/* All lanes at the same address, in words: the word of the lanes lies as their registers do. */
+static bool same_local(const struct ptx_state *s, const struct ptx_access *access)
+{
+    const struct ptx_instruction *I = access->I;
+    struct ptx_warp *warp = access->warp;
+    const uint32_t bytes = 4 * I->vector;
+    const uint64_t at = access->addresses[__builtin_ctz(access->lanes)];
+    uint64_t differs = 0;
+    if (access->bytes != 4 || I->wide || I->kind == PTX_ATOM) return false;
+    for (int l = 0; l < PTX_LANES; l++) differs |= access->lanes >> l & 1 ? access->addresses[l] ^ at : 0;
+    if (differs || at >= s->kernel->local_bytes || s->kernel->local_bytes - at < bytes || at & (bytes - 1))
+        return false;
+    uint32_t defined = PTX_ALL_LANES, *bits = &warp->local_defined[at];
+    for (uint32_t i = 0; i < bytes; i++) defined &= bits[i];
+    if (I->kind == PTX_LOAD && access->lanes & ~defined) return false;
+    for (uint32_t i = 0; i < bytes && I->kind == PTX_STORE; i++) bits[i] |= access->lanes;
+    char *const bases[2] = { warp->registers, s->constants };
+    for (int i = 0; i < I->vector; i++) {
+        uint32_t *row = (uint32_t *)(void *)warp->local + (at / 4 + (uint64_t)i) * PTX_LANES;
+        uint32_t *slot = ((union ptx_slot *)ptx_at(bases, I->d[i]))->w;
+        const uint32_t *from = I->kind == PTX_LOAD ? row : slot;
+        uint32_t *to = I->kind == PTX_LOAD ? slot : row;
+        const uint32_t lanes = access->lanes;
+        if (lanes == PTX_ALL_LANES)
+            memcpy(to, from, 4 * PTX_LANES);
+        else
+            PTX_EACH_LANE to[l] = lanes >> l & 1 ? from[l] : to[l];
+    }
+    return true;
+}
+
+bool ptx_access_local(struct ptx_state *s, struct ptx_access *access)
+{
+    const struct ptx_instruction *I = access->I;
+    struct ptx_warp *warp = access->warp;
+    char *const bases[2] = { warp->registers, s->constants };
+    if (same_local(s, access)) return true;
+    for (uint32_t left = access->lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        unsigned char bytes[16];
+        const uint64_t at = access->addresses[lane];
+        const uint32_t n = access->bytes * I->vector;
+        if (!check_local(s, access, lane)) return false;
+        for (uint32_t i = 0; i < n; i++)
+            bytes[i] = warp->local[((at + i) / 4 * PTX_LANES + (uint64_t)lane) * 4 + (at + i) % 4];
+        ptx_move(I, bases, lane, access->bytes, bytes);
+        for (uint32_t i = 0; i < n; i++)
+            warp->local[((at + i) / 4 * PTX_LANES + (uint64_t)lane) * 4 + (at + i) % 4] = bytes[i];
+    }
+    return true;
+}
