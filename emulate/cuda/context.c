@@ -153,7 +153,10 @@ static CUresult device_of(CUdevice device, struct CUctx_st **context_out)
 {
     const CUresult result = emulate_enter_plain();
     if (result) return result;
-    if (device < 0 || device >= emulate_settings.n_visible) return emulate_leave(CUDA_ERROR_INVALID_DEVICE);
+    if (device < 0 || device >= emulate_settings.n_visible) {
+        emulate_unlock();
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
     *context_out = &emulate_contexts[device];
     return CUDA_SUCCESS;
 }

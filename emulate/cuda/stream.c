@@ -208,9 +208,10 @@ CUresult emulate_context_wait(struct CUctx_st *context, bool blocking)
         s->references++;
     }
     for (int i = 0; i < n; i++) {
-        wait_for(all[i].stream, all[i].sequence);
-        all[i].stream->references--;
-        stream_put(all[i].stream);
+        struct CUstream_st *s = all[i].stream;
+        while (s->completed < all[i].sequence) emulate_wait_progress(0);
+        s->references--;
+        stream_put(s);
     }
     free(all);
     return context->lost;
