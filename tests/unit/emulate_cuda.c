@@ -535,7 +535,7 @@ static void test_memory(void **state)
 {
     (void)state;
     run_case("YOKE_EMULATE_MEMORY=1G", memory);
-    run_case("YOKE_EMULATE_MEMORY=32M", memory_again);
+    run_case("YOKE_EMULATE_MEMORY=8M", memory_again);
     run_case("", copies);
     run_case("", pinned);
 }
