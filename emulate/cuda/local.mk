@@ -44,3 +44,4 @@ libemulate_ptx_avx2_la_CFLAGS = $(ptx_executor_flags) -mavx2 -mfma
 libemulate_ptx_la_CPPFLAGS += -DPTX_HAS_AVX2
 libemulate_ptx_la_LIBADD += libemulate-ptx-avx2.la
 endif
+include emulate/cuda/tests.mk
