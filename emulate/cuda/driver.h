@@ -60,6 +60,7 @@ struct block { /* an allocation */
     uint64_t first, end; /* with the red zones */
     uint64_t address, bytes;
     unsigned long long id;
+    const struct CUctx_st *owner; /* of pinned memory: the context that was current */
 };
 
 struct zone { /* a range of addresses, for one device or for pinned host memory */

@@ -262,9 +262,23 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     return emulate_leave(CUDA_SUCCESS);
 }
 
+/* Make it addresses again that nobody may touch. */
+static void free_pinned(struct block *block)
+{
+    mmap((void *)(uintptr_t)block->address, round_up(block->bytes, PAGE), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    emulate_host_state(block, PTX_OUTSIDE);
+    emulate_remember_freed(block);
+    emulate_zone_give(&emulate_host_zone, block);
+}
+
 void emulate_memory_close(struct CUctx_st *context)
 {
     while (context->zone.blocks) free_block(context, context->zone.blocks);
+    for (struct block *block = emulate_host_zone.blocks, *next; block; block = next) {
+        next = block->next;
+        if (block->owner == context) free_pinned(block);
+    }
     context->local_bytes = 0;
 }
 
@@ -300,6 +314,7 @@ CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
         return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     emulate_host_state(block, PTX_DEFINED);
+    block->owner = context;
     *memory_out = at;
     return emulate_leave(CUDA_SUCCESS);
 }
@@ -311,13 +326,8 @@ CUresult cuMemFreeHost(void *memory)
     if (result) return result;
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     struct block *block = emulate_block_of(&emulate_host_zone, address);
-    if (!block || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    /* Back to an address that nobody may touch. */
-    mmap(memory, round_up(block->bytes, PAGE), PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    emulate_host_state(block, PTX_OUTSIDE);
-    emulate_remember_freed(block);
-    emulate_zone_give(&emulate_host_zone, block);
+    if (!block || !block->owner || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    free_pinned(block);
     return emulate_leave(CUDA_SUCCESS);
 }
 

@@ -494,8 +494,10 @@ static void leave_things(void)
     CUdeviceptr p, q;
     CUstream stream;
     CUevent event;
+    void *pinned;
     OK(cu.cuMemAlloc_v2(&p, 1234));
     OK(cu.cuMemAlloc_v2(&q, 4321));
+    OK(cu.cuMemHostAlloc(&pinned, 777, 0));
     OK(cu.name(p, 1234, "weights"));
     OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     OK(cu.cuMemsetD8Async(p, 0, 1, stream));
@@ -621,7 +623,8 @@ static void test_leaks(void **state)
     assert_non_null(strstr(text, "not destroyed: a module"));
     int lines = 0;
     for (const char *c = text; *c; c++) lines += *c == '\n';
-    assert_int_equal(lines, 4);
+    assert_non_null(strstr(text, "not freed: 777 bytes of pinned memory"));
+    assert_int_equal(lines, 5);
 }
 
 int main(void)
