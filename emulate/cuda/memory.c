@@ -4,10 +4,10 @@
  *
  *   emulate_base | pinned host memory | device 0 | device 1 | ...
  *
- * Nothing is mapped at the addresses of devices, so a host that follows such a pointer is stopped by SIGSEGV.
- * The bytes lie in a file without a name (memfd), which is mapped once more at emulate_data. Pinned memory is
- * mapped at both places. The addresses of a device are four times as many as its bytes, and an allocation takes
- * the next free ones, so that freed addresses stay unused for long.
+ * Nothing is mapped at the addresses of devices, so a host that follows such a pointer is stopped by
+ * SIGSEGV. The bytes lie in a file without a name (memfd), which is mapped once more at emulate_data.
+ * Pinned memory is mapped at both places. The addresses of a device are four times as many as its bytes,
+ * and an allocation takes the next free ones, so that freed addresses stay unused for long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -240,7 +240,10 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
 static void free_block(struct CUctx_st *context, struct block *block)
 {
     count_block(context, block->bytes, false);
-    /* emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are PTX_OUTSIDE. */
+    /*
+     * emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are
+     * PTX_OUTSIDE.
+     */
     const uint64_t edge = 2 * PAGE, bytes = block->end - block->first;
     set_state(context, block->first, block->first + (bytes < edge ? bytes : edge), PTX_OUTSIDE);
     set_state(context, block->end - (bytes < edge ? bytes : edge), block->end, PTX_OUTSIDE);

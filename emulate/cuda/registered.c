@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuMemHostRegister pins memory that the program owns. Copies need nothing for this. For kernels the same pages
- * must also appear among the addresses of pinned memory (memory.c). This works for whole pages that are mapped
- * as shared memory: mremap maps them a second time. Other memory is pinned for copies alone, and
+ * cuMemHostRegister pins memory that the program owns. Copies need nothing for this. For kernels the same
+ * pages must also appear among the addresses of pinned memory (memory.c). This works for whole pages that
+ * are mapped as shared memory: mremap maps them a second time. Other memory is pinned for copies alone, and
  * cuMemHostGetDevicePointer refuses it.
  */
 #include <stdlib.h>

@@ -4,8 +4,9 @@
  * wait for commands of other streams. The numbers of commands in a stream count up, so that "the stream has
  * completed number 7" says enough.
  *
- * The legacy stream follows CUDA's rules: its commands wait for all earlier commands of the blocking streams of
- * the context, and later commands of those wait for it. (CUDA Driver API, "Stream synchronization behavior")
+ * The legacy stream follows CUDA's rules: its commands wait for all earlier commands of the blocking
+ * streams of the context, and later commands of those wait for it. (CUDA Driver API, "Stream
+ * synchronization behavior")
  */
 #include <errno.h>
 #include <signal.h>

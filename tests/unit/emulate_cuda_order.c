@@ -155,8 +155,8 @@ static void wait_for_go(void *data)
 static void stream_calls(void)
 {
     CUcontext context = start(0), got;
-    CUstream stream, other;
-    CUevent event, second, untimed;
+    CUstream stream;
+    CUevent event, second;
     unsigned flags;
     float elapsed;
     int least, greatest;
@@ -165,7 +165,6 @@ static void stream_calls(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamCreate(&stream, 2));
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamCreate(NULL, 0));
     OK(cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest));
-    OK(cu.cuStreamCreate(&other, 0));
     OK(cu.cuStreamGetFlags(stream, &flags));
     OK(cu.cuStreamGetCtx(stream, &got));
     CHECK(flags == CU_STREAM_NON_BLOCKING && got == context);
@@ -173,7 +172,6 @@ static void stream_calls(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuEventCreate(&event, CU_EVENT_INTERPROCESS));
     OK(cu.cuEventCreate(&event, 0));
     OK(cu.cuEventCreate(&second, CU_EVENT_BLOCKING_SYNC));
-    OK(cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
     /* An event that was never recorded is complete, but has no time. */
     OK(cu.cuEventQuery(event));
     OK(cu.cuEventSynchronize(event));
@@ -182,6 +180,19 @@ static void stream_calls(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamWaitEvent(stream, event, 7));
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuEventRecord((CUevent)stream, stream));
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuStreamQuery((CUstream)event));
+}
+
+static void stream_holds(void)
+{
+    start(0);
+    CUstream stream, other;
+    CUevent event, second, untimed;
+    float elapsed;
+    OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cu.cuStreamCreate(&other, 0));
+    OK(cu.cuEventCreate(&event, 0));
+    OK(cu.cuEventCreate(&second, CU_EVENT_BLOCKING_SYNC));
+    OK(cu.cuEventCreate(&untimed, CU_EVENT_DISABLE_TIMING));
     /* The stream is held by a function of the host. */
     OK(cu.cuEventRecord(event, stream));
     OK(cu.cuEventSynchronize(event));
@@ -265,7 +276,10 @@ static void values(void)
     OK(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-/* A copy from pinned memory reads it when its turn comes; a copy from other memory has read it at the call. */
+/*
+ * A copy from pinned memory reads it when its turn comes; a copy from other memory has read it at the
+ * call.
+ */
 static void sources(void)
 {
     start(0);
@@ -383,6 +397,7 @@ static void test_streams(void **state)
 {
     (void)state;
     run_case("", stream_calls);
+    run_case("", stream_holds);
     run_case("YOKE_EMULATE_DELAY_US=300", values);
     run_case("", sources);
     run_case("YOKE_EMULATE_DEVICES=2", two_devices);
