@@ -70,6 +70,9 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
     const uint64_t warp = other >> (WEPOCH_BITS + LANE_BITS) & 31;
     const uint64_t of = (other & LANE_FIELD) >> WEPOCH_BITS;
     char thread[48], what[200] = "that other threads read";
+    /* lanes that read the same piece are looked at together; the writer itself is not at fault */
+    for (int l = 0; l < PTX_LANES && warp == access->warp->index && of == (uint64_t)lane; l++)
+        if (l != lane && access->lanes >> l & 1 && access->addresses[l] == access->addresses[lane]) lane = l;
     if (other != SEVERAL_WARPS && of < PTX_LANES) {
         const struct ptx_warp *w = &s->warps[warp];
         snprintf(what, sizeof what, "that %s %s", ptx_thread_text(s, w, (int)of, thread),
