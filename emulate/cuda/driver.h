@@ -147,11 +147,6 @@ void emulate_zone_give(struct zone *zone, struct block *block);
 void emulate_host_state(const struct block *block, enum ptx_byte state);
 /* Undo the second mapping of registered memory. */
 void emulate_window_close(struct block *window);
-/*
- * The pinned memory of cuMemHostRegister that begins here; 0: none, else its address for kernels, or 1
- * without.
- */
-uint64_t emulate_registered(const void *memory);
 
 /* ---- stream.c ---- */
 struct mark { /* a point in a stream: one call of cuEventRecord */

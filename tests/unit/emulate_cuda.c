@@ -257,6 +257,8 @@ static void pinned(void)
     uint32_t own[4] = { 1, 2, 3, 4 };
     OK(cu.cuMemHostRegister_v2(own, sizeof own, 0));
     GIVES(CUDA_ERROR_NOT_SUPPORTED, cu.cuMemHostGetDevicePointer_v2(&p, own, 0));
+    OK(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)(uintptr_t)(own + 2)));
+    CHECK(type == CU_MEMORYTYPE_HOST);
     OK(cu.cuMemHostUnregister(own));
     OK(add_one(function, (CUdeviceptr)(uintptr_t)host, 1, NULL));
     GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuCtxSynchronize());

@@ -375,6 +375,48 @@ static void sleeps(void)
     CHECK((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec < 10000000);
 }
 
+/* Several threads of the host, each with a stream and memory of its own. */
+static CUcontext shared_context;
+static CUfunction shared_kernel;
+
+static void *host_thread(void *argument)
+{
+    const uint32_t number = *(const uint32_t *)argument;
+    OK(cu.cuCtxPushCurrent_v2(shared_context));
+    for (uint32_t i = 0; i < 25; i++) {
+        CUstream stream;
+        CUevent event;
+        CUdeviceptr p;
+        uint32_t words[N], back[N];
+        for (uint32_t j = 0; j < N; j++) words[j] = number * 1000 + i + j;
+        OK(cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        OK(cu.cuEventCreate(&event, 0));
+        OK(cu.cuMemAlloc_v2(&p, sizeof words));
+        OK(cu.cuMemcpyHtoDAsync_v2(p, words, sizeof words, stream));
+        OK(add_one(shared_kernel, p, N, stream));
+        OK(cu.cuEventRecord(event, stream));
+        OK(cu.cuEventSynchronize(event));
+        OK(cu.cuMemcpyDtoHAsync_v2(back, p, sizeof back, stream));
+        for (uint32_t j = 0; j < N; j++) CHECK(back[j] == words[j] + 1);
+        OK(cu.cuMemFree_v2(p));
+        OK(cu.cuEventDestroy_v2(event));
+        OK(cu.cuStreamDestroy_v2(stream));
+    }
+    return NULL;
+}
+
+static void many_threads(void)
+{
+    shared_context = start(0);
+    shared_kernel = kernel("add_one");
+    pthread_t threads[4];
+    uint32_t numbers[4] = { 1, 2, 3, 4 };
+    for (int i = 0; i < 4; i++) CHECK(!pthread_create(&threads[i], NULL, host_thread, &numbers[i]));
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    CHECK(cu.counts("add_one", NULL) == 100);
+    OK(cu.cuDevicePrimaryCtxRelease_v2(0));
+}
+
 /* Two processes use the device at the same time. */
 static void two_processes(void)
 {
@@ -404,6 +446,7 @@ static void test_streams(void **state)
     run_case("", fault_while_waiting);
     run_case("", sleeps);
     run_case("", two_processes);
+    run_case("", many_threads);
 }
 
 int main(void)
