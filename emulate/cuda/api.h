@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The part of NVIDIA's driver interface that the stand-in driver has, as CUDA 12 and 13 declare it. Names are the
- * literal symbols of libcuda.so.1, such as cuMemAlloc_v2. The header needs no CUDA toolkit. A test includes
- * cuda.h before this header, and then the compiler compares each prototype and each value with NVIDIA's.
+ * The part of NVIDIA's driver interface that the stand-in driver has, as CUDA 12 and 13 declare it. Names
+ * are the literal symbols of libcuda.so.1, such as cuMemAlloc_v2. The header needs no CUDA toolkit. A test
+ * includes cuda.h before this header, and then the compiler compares each prototype and each value with
+ * NVIDIA's.
  *
  * Source: CUDA Driver API reference, docs.nvidia.com/cuda/cuda-driver-api.
  */
@@ -111,7 +112,10 @@ enum {
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
-/* An enum of NVIDIA's interface is passed as an int is; ours are ints, so that a value beyond the enum can be refused. */
+/*
+ * An enum of NVIDIA's interface is passed as an int is; ours are ints, so that a value beyond the enum
+ * can be refused.
+ */
 typedef int CUresult, CUdevice_attribute, CUpointer_attribute, CUfunction_attribute, CUjit_option;
 typedef int CUdriverProcAddressQueryResult;
 typedef uint32_t cuuint32_t;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies and fills. The state of bytes travels with them: a copy of bytes that were never written gives bytes
- * that were never written. In host memory there are no states, so such bytes arrive as 0xff there, which is NaN
- * in every floating-point type.
+ * Copies and fills. The state of bytes travels with them: a copy of bytes that were never written gives
+ * bytes that were never written. In host memory there are no states, so such bytes arrive as 0xff there,
+ * which is NaN in every floating-point type.
  *
- * What a copy of pageable memory promises is in CUDA Driver API, "API synchronization behavior": such memory is
- * read before the call returns, and has been written when the call returns.
+ * What a copy of pageable memory promises is in CUDA Driver API, "API synchronization behavior": such
+ * memory is read before the call returns, and has been written when the call returns.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,10 @@
 
 size_t emulate_first_bad(const unsigned char *state, size_t bytes)
 {
-    /* PTX_UNDEFINED is 1 and PTX_DEFINED is 2; of these two numbers exactly one of the two lowest bits is set. */
+    /*
+     * PTX_UNDEFINED is 1 and PTX_DEFINED is 2; of these two numbers exactly one of the two lowest bits
+     * is set.
+     */
     unsigned bad = 0;
     for (size_t i = 0; i < bytes; i++) bad |= ~(state[i] ^ (unsigned)state[i] >> 1) & 1;
     if (!bad) return bytes;

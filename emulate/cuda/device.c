@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The devices and their properties. Sources of the numbers: CUDA C++ Programming Guide, "Compute Capabilities",
- * and the data sheets of the products that the table names.
+ * The devices and their properties. Sources of the numbers: CUDA C++ Programming Guide, "Compute
+ * Capabilities", and the data sheets of the products that the table names.
  */
 #include <stdio.h>
 #include <string.h>
@@ -138,7 +138,10 @@ struct attribute {
     int number, value;
 };
 
-/* The attributes that are the same for all devices; those up to the last one of CUDA 13.0 that no table has are 0. */
+/*
+ * The attributes that are the same for all devices; those up to the last one of CUDA 13.0 that no table
+ * has are 0.
+ */
 enum { LAST_ATTRIBUTE = 147 };
 // clang-format off
 static const struct attribute fixed[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the stand-in driver share. One lock protects everything but the bytes of device memory. A
- * function of the driver interface takes the lock with emulate_enter or emulate_enter_plain, and gives it back
- * with emulate_leave. All functions below are called with the lock held, unless their comment says otherwise.
+ * What the files of the stand-in driver share. One lock protects everything but the bytes of device memory.
+ * A function of the driver interface takes the lock with emulate_enter or emulate_enter_plain, and gives it
+ * back with emulate_leave. All functions below are called with the lock held, unless their comment says
+ * otherwise.
  */
 #ifndef EMULATE_CUDA_DRIVER_H
 #define EMULATE_CUDA_DRIVER_H
@@ -60,6 +61,7 @@ struct block { /* an allocation */
     uint64_t first, end; /* with the red zones */
     uint64_t address, bytes;
     unsigned long long id;
+    const struct CUctx_st *owner; /* of pinned memory: the context that was current */
 };
 
 struct zone { /* a range of addresses, for one device or for pinned host memory */
@@ -145,8 +147,6 @@ void emulate_zone_give(struct zone *zone, struct block *block);
 void emulate_host_state(const struct block *block, enum ptx_byte state);
 /* Undo the second mapping of registered memory. */
 void emulate_window_close(struct block *window);
-/* The pinned memory of cuMemHostRegister that begins here; 0: none, else its address for kernels, or 1 without. */
-uint64_t emulate_registered(const void *memory);
 
 /* ---- stream.c ---- */
 struct mark { /* a point in a stream: one call of cuEventRecord */
@@ -219,7 +219,10 @@ struct command *emulate_command_new(void);
 CUresult emulate_submit(struct CUstream_st *stream, struct command *command);
 /* Sleep until the stream has completed what was submitted so far, then return the context's error, if any. */
 CUresult emulate_stream_wait(struct CUstream_st *stream);
-/* Sleep until all streams of the context have; blocking: only those that are ordered with the legacy stream. */
+/*
+ * Sleep until all streams of the context have; blocking: only those that are ordered with the legacy
+ * stream.
+ */
 CUresult emulate_context_wait(struct CUctx_st *context, bool blocking);
 /* End all threads of a context and free its streams. */
 void emulate_streams_end(struct CUctx_st *context);

@@ -28,9 +28,9 @@ int yoke_emulate_annotate(uint64_t address, size_t bytes, int state);
 int yoke_emulate_annotate_async(uint64_t address, size_t bytes, int state, struct CUstream_st *stream);
 
 /**
- * Name a range of device memory in the texts of faults, such as "layer 3, dx". The text is copied. The newest
- * name that contains an address counts. NULL or "" removes the names that lie in the range. Freeing memory also
- * removes its names. Returns a CUresult.
+ * Name a range of device memory in the texts of faults, such as "layer 3, dx". The text is copied. The
+ * newest name that contains an address counts. NULL or "" removes the names that lie in the range. Freeing
+ * memory also removes its names. Returns a CUresult.
  */
 int yoke_emulate_name(uint64_t address, size_t bytes, const char *name);
 
@@ -41,8 +41,8 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *name);
 const char *yoke_emulate_last_fault(void);
 
 /**
- * The sums of the counts of all finished launches of the kernels with this name; NULL: of all kernels. Returns
- * the number of these launches.
+ * The sums of the counts of all finished launches of the kernels with this name; NULL: of all kernels.
+ * Returns the number of these launches.
  */
 uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
 

@@ -10,11 +10,13 @@ emulate_cuda_libcuda_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
-emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_order
+emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order
 check_PROGRAMS += $(emulate_tests)
 YOKE_TESTS += $(emulate_tests) $(top_srcdir)/tests/unit/emulate_header
 tests_unit_emulate_cuda_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_LDADD = $(CMOCKA_LIBS) -lpthread
+tests_unit_emulate_cuda_faults_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_cuda_faults_LDADD = $(CMOCKA_LIBS) -lpthread
 tests_unit_emulate_cuda_order_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_order_LDADD = $(CMOCKA_LIBS) -lpthread
 
@@ -44,3 +46,4 @@ libemulate_ptx_avx2_la_CFLAGS = $(ptx_executor_flags) -mavx2 -mfma
 libemulate_ptx_la_CPPFLAGS += -DPTX_HAS_AVX2
 libemulate_ptx_la_LIBADD += libemulate-ptx-avx2.la
 endif
+include emulate/cuda/tests.mk

@@ -4,10 +4,10 @@
  *
  *   emulate_base | pinned host memory | device 0 | device 1 | ...
  *
- * Nothing is mapped at the addresses of devices, so a host that follows such a pointer is stopped by SIGSEGV.
- * The bytes lie in a file without a name (memfd), which is mapped once more at emulate_data. Pinned memory is
- * mapped at both places. The addresses of a device are four times as many as its bytes, and an allocation takes
- * the next free ones, so that freed addresses stay unused for long.
+ * Nothing is mapped at the addresses of devices, so a host that follows such a pointer is stopped by
+ * SIGSEGV. The bytes lie in a file without a name (memfd), which is mapped once more at emulate_data.
+ * Pinned memory is mapped at both places. The addresses of a device are four times as many as its bytes,
+ * and an allocation takes the next free ones, so that freed addresses stay unused for long.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -240,7 +240,10 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
 static void free_block(struct CUctx_st *context, struct block *block)
 {
     count_block(context, block->bytes, false);
-    /* emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are PTX_OUTSIDE. */
+    /*
+     * emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are
+     * PTX_OUTSIDE.
+     */
     const uint64_t edge = 2 * PAGE, bytes = block->end - block->first;
     set_state(context, block->first, block->first + (bytes < edge ? bytes : edge), PTX_OUTSIDE);
     set_state(context, block->end - (bytes < edge ? bytes : edge), block->end, PTX_OUTSIDE);
@@ -262,9 +265,23 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     return emulate_leave(CUDA_SUCCESS);
 }
 
+/* Make it addresses again that nobody may touch. */
+static void free_pinned(struct block *block)
+{
+    mmap((void *)(uintptr_t)block->address, round_up(block->bytes, PAGE), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    emulate_host_state(block, PTX_OUTSIDE);
+    emulate_remember_freed(block);
+    emulate_zone_give(&emulate_host_zone, block);
+}
+
 void emulate_memory_close(struct CUctx_st *context)
 {
     while (context->zone.blocks) free_block(context, context->zone.blocks);
+    for (struct block *block = emulate_host_zone.blocks, *next; block; block = next) {
+        next = block->next;
+        if (block->owner == context) free_pinned(block);
+    }
     context->local_bytes = 0;
 }
 
@@ -300,6 +317,7 @@ CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
         return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     emulate_host_state(block, PTX_DEFINED);
+    block->owner = context;
     *memory_out = at;
     return emulate_leave(CUDA_SUCCESS);
 }
@@ -311,13 +329,8 @@ CUresult cuMemFreeHost(void *memory)
     if (result) return result;
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     struct block *block = emulate_block_of(&emulate_host_zone, address);
-    if (!block || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    /* Back to an address that nobody may touch. */
-    mmap(memory, round_up(block->bytes, PAGE), PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    emulate_host_state(block, PTX_OUTSIDE);
-    emulate_remember_freed(block);
-    emulate_zone_give(&emulate_host_zone, block);
+    if (!block || !block->owner || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    free_pinned(block);
     return emulate_leave(CUDA_SUCCESS);
 }
 

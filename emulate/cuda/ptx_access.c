@@ -238,6 +238,48 @@ static bool one_lane(struct ptx_state *s, const struct ptx_access *access, int l
     return true;
 }
 
+/*
+ * Lanes at addresses without an order, for loads and stores of one element. It does the lanes that have nothing
+ * unusual, and returns the others.
+ */
+static inline uint32_t scattered(struct ptx_state *s, const struct ptx_access *access, uint32_t bytes)
+{
+    const struct ptx_memory *memory = s->launch->memory;
+    const struct ptx_instruction *I = access->I;
+    const uint32_t shift = s->kernel->global_shift, pieces = bytes >> shift;
+    const bool is_load = I->kind == PTX_LOAD;
+    const uint64_t base = memory->base, end = memory->bytes - bytes,
+                   all = 0x0202020202020202u >> (64 - 8 * bytes);
+    const uint64_t launch = s->launch_number << LAUNCH_SHIFT, me = s->block_number;
+    const uint64_t known = is_load ? launch | me : launch | me << BLOCK_BITS;
+    char *const bases[2] = { access->warp->registers, s->constants };
+    uint32_t *slot = ((union ptx_slot *)ptx_at(bases, I->d[0]))->w;
+    uint32_t unusual = 0;
+    if (memory->bytes < bytes) return access->lanes;
+    for (uint32_t left = access->lanes; left; left &= left - 1) {
+        const int lane = __builtin_ctz(left);
+        const uint64_t at = access->addresses[lane] - base;
+        uint64_t state = 0;
+        if (at <= end && !((at + base) & (bytes - 1))) memcpy(&state, memory->state + at, bytes);
+        bool good = state == all;
+        uint64_t *entry = &memory->touched[good ? at >> shift : 0];
+        for (uint32_t i = 0; good && i < pieces; i++)
+            if (entry[i] != known)
+                good = is_load ? note_read(&entry[i], 1, s->launch_number, me)
+                               : note_write(&entry[i], 1, s->launch_number, me);
+        if (!good) {
+            unusual |= (uint32_t)1 << lane;
+        } else if (is_load) {
+            uint32_t word = 0;
+            memcpy(&word, memory->data + at, bytes);
+            slot[lane] = word;
+        } else {
+            memcpy(memory->data + at, &slot[lane], bytes);
+        }
+    }
+    return unusual;
+}
+
 /* ---- neighbouring lanes at neighbouring addresses ---- */
 
 /* Copy elements between memory and registers of 32 bits, with zeros in the upper half of 16-bit elements. */
@@ -308,21 +350,25 @@ static bool row(struct ptx_state *s, const struct ptx_access *access)
 
 /* ---- counts ---- */
 
+/* An access of a lane has at most 16 bytes and is aligned, so it lies in one sector. */
 static uint64_t sectors_of(const struct ptx_access *access)
 {
-    const uint32_t bytes = access->bytes * access->I->vector; /* at most 16, aligned: always in one sector */
-    uint64_t seen[PTX_LANES], last = ~(uint64_t)0;
-    int n = 0;
-    (void)bytes;
-    for (int l = 0; l < PTX_LANES; l++) {
-        const uint64_t sector = access->addresses[l] >> 5;
-        if (!(access->lanes >> l & 1) || sector == last) continue;
-        last = sector;
-        bool is_new = true;
-        for (int i = 0; i < n; i++) is_new &= seen[i] != sector;
-        if (is_new) seen[n++] = sector;
+    uint64_t seen[PTX_LANES], last = 0, n = 0;
+    bool rises = true;
+    for (uint32_t left = access->lanes; left; left &= left - 1) {
+        const uint64_t sector = access->addresses[__builtin_ctz(left)] >> 5;
+        if (n > 0 && sector == last) continue;
+        rises &= n == 0 || sector > last;
+        last = seen[n++] = sector;
     }
-    return (uint64_t)n;
+    if (rises) return n;
+    uint64_t different = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t again = 0;
+        for (uint64_t j = 0; j < i; j++) again |= seen[j] == seen[i];
+        different += !again;
+    }
+    return different;
 }
 
 static void count(struct ptx_state *s, const struct ptx_access *access)
@@ -344,7 +390,15 @@ bool ptx_access_global(struct ptx_state *s, struct ptx_access *access)
 {
     if (s->launch->counts) count(s, access);
     if (row(s, access)) return true;
-    for (uint32_t left = access->lanes; left; left &= left - 1)
+    const struct ptx_instruction *I = access->I;
+    uint32_t left = access->lanes;
+    if (I->kind != PTX_ATOM && I->vector == 1 && !I->wide && !I->synchronises) {
+        if (access->bytes == 4)
+            left = scattered(s, access, 4);
+        else if (access->bytes == 2 && I->type == PTX_U16)
+            left = scattered(s, access, 2);
+    }
+    for (; left; left &= left - 1)
         if (!one_lane(s, access, __builtin_ctz(left))) return false;
     return true;
 }

@@ -70,6 +70,9 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
     const uint64_t warp = other >> (WEPOCH_BITS + LANE_BITS) & 31;
     const uint64_t of = (other & LANE_FIELD) >> WEPOCH_BITS;
     char thread[48], what[200] = "that other threads read";
+    /* lanes that read the same piece are looked at together; the writer itself is not at fault */
+    for (int l = 0; l < PTX_LANES && warp == access->warp->index && of == (uint64_t)lane; l++)
+        if (l != lane && access->lanes >> l & 1 && access->addresses[l] == access->addresses[lane]) lane = l;
     if (other != SEVERAL_WARPS && of < PTX_LANES) {
         const struct ptx_warp *w = &s->warps[warp];
         snprintf(what, sizeof what, "that %s %s", ptx_thread_text(s, w, (int)of, thread),
@@ -123,24 +126,45 @@ static uint64_t quiet_entry(const struct ptx_state *s)
     return (s->epoch & EPOCH_MASK) << EPOCH_SHIFT | SEVERAL_WARPS << 1 | 1;
 }
 
-static bool check_shared(struct ptx_state *s, const struct ptx_access *access)
+static bool check_lane(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t me)
 {
     const uint32_t bytes = access->bytes * access->I->vector, shift = s->kernel->shared_shift;
-    const uint64_t limit = s->shared_bytes;
+    const uint64_t at = access->addresses[lane];
+    if (at >= s->shared_bytes || s->shared_bytes - at < bytes)
+        return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "shared", "outside the memory of the block");
+    if (at & (bytes - 1))
+        return bad(s, access, lane, PTX_MISALIGNED, "shared",
+                   "at an address that is no multiple of the size");
+    for (uint32_t i = 0; i < bytes >> shift; i++)
+        if (!note(s, access, lane, me, &s->shadow[(at >> shift) + i])) return false;
+    return true;
+}
+
+/* Whether a load of one piece changes nothing in the shadow. */
+static bool is_quiet(const struct ptx_state *s, const struct ptx_access *access, uint64_t at, uint64_t quiet)
+{
+    const uint32_t shift = s->kernel->shared_shift;
+    return at < s->shared_bytes && access->bytes >> shift == 1 && !(at & (access->bytes - 1))
+           && s->shadow[at >> shift] == quiet;
+}
+
+static bool check_shared(struct ptx_state *s, const struct ptx_access *access)
+{
     const uint64_t tag = tag_of(access->warp, 0), quiet = quiet_entry(s);
-    const bool is_load = access->I->kind == PTX_LOAD;
-    for (uint32_t left = access->lanes; left; left &= left - 1) {
+    const bool is_load = access->I->kind == PTX_LOAD, may_be_quiet = is_load && access->I->vector == 1;
+    for (uint32_t left = access->lanes; left;) {
         const int lane = __builtin_ctz(left);
         const uint64_t at = access->addresses[lane];
-        if (at >= limit || limit - at < bytes)
-            return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "shared", "outside the memory of the block");
-        if (at & (bytes - 1))
-            return bad(s, access, lane, PTX_MISALIGNED, "shared",
-                       "at an address that is no multiple of the size");
-        uint64_t *entry = &s->shadow[at >> shift];
-        const uint64_t me = tag | (uint64_t)lane << WEPOCH_BITS;
-        for (uint32_t i = 0; i < bytes >> shift; i++)
-            if (!(is_load && entry[i] == quiet) && !note(s, access, lane, me, &entry[i])) return false;
+        uint64_t me = tag | (uint64_t)lane << WEPOCH_BITS;
+        left &= left - 1;
+        /* neighbours that read the same piece are looked at once */
+        while (is_load && left && access->addresses[__builtin_ctz(left)] == at) {
+            me = tag | (uint64_t)SEVERAL_LANES << WEPOCH_BITS;
+            left &= left - 1;
+        }
+        if (may_be_quiet && is_quiet(s, access, at, quiet)) continue;
+        /* an error names one lane, so each lane is looked at alone where several are at fault together */
+        if (!check_lane(s, access, lane, me)) return false;
     }
     return true;
 }
@@ -149,30 +173,59 @@ static bool check_shared(struct ptx_state *s, const struct ptx_access *access)
  * The passes beyond the first that 32 banks of 4 bytes need. Elements of 8 bytes are moved for half a warp at a
  * time, elements of 16 bytes for a quarter.
  */
+static uint64_t conflicts_in(const struct ptx_access *access, int begin, int end, int words)
+{
+    uint32_t seen[128], passes[32] = { 0 }, most = 1;
+    int n = 0;
+    for (int l = begin; l < end; l++) {
+        if (!(access->lanes >> l & 1)) continue;
+        for (int i = 0; i < words; i++) {
+            const uint32_t word = (uint32_t)(access->addresses[l] >> 2) + (uint32_t)i;
+            bool is_new = true;
+            for (int j = 0; j < n; j++) is_new &= seen[j] != word;
+            if (!is_new) continue;
+            seen[n++] = word;
+            if (++passes[word & 31] > most) most = passes[word & 31];
+        }
+    }
+    return most - 1;
+}
+
+/* Whether no bank has two different words. This is so in most accesses of one word per lane. */
+static bool is_free_of_conflicts(const struct ptx_access *access)
+{
+    uint32_t of_bank[32], last = ~(uint32_t)0, other = 0;
+    memset(of_bank, 0xff, sizeof of_bank);
+    for (int l = 0; l < PTX_LANES; l++) {
+        const uint32_t word = (uint32_t)(access->addresses[l] >> 2);
+        if (word == last || !(access->lanes >> l & 1)) continue;
+        last = word;
+        uint32_t *bank = &of_bank[word & 31];
+        other |= *bank != word && *bank != ~(uint32_t)0;
+        *bank = word;
+    }
+    return !other;
+}
+
 static uint64_t conflicts_of(const struct ptx_access *access)
 {
     const uint32_t bytes = access->bytes * access->I->vector;
     const int group = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8, words = bytes <= 4 ? 1 : (int)bytes / 4;
     uint64_t conflicts = 0;
-    for (int begin = 0; begin < PTX_LANES; begin += group) {
-        uint32_t seen[128], passes[32] = { 0 }, most = 1, last = ~(uint32_t)0;
-        int n = 0;
-        for (int l = begin; l < begin + group; l++) {
-            if (!(access->lanes >> l & 1)) continue;
-            for (int i = 0; i < words; i++) {
-                const uint32_t word = (uint32_t)(access->addresses[l] >> 2) + (uint32_t)i;
-                if (word == last) continue;
-                last = word;
-                bool is_new = true;
-                for (int j = 0; j < n; j++) is_new &= seen[j] != word;
-                if (!is_new) continue;
-                seen[n++] = word;
-                if (++passes[word & 31] > most) most = passes[word & 31];
-            }
-        }
-        conflicts += most - 1;
-    }
+    if (words == 1 && is_free_of_conflicts(access)) return 0;
+    for (int begin = 0; begin < PTX_LANES; begin += group)
+        conflicts += conflicts_in(access, begin, begin + group, words);
     return conflicts;
+}
+
+/* Words between shared memory and the registers of all lanes, whose addresses are good. */
+static void move_words(const struct ptx_access *access, unsigned char *shared, uint32_t *slot)
+{
+    const uint64_t *at = access->addresses;
+    if (access->I->kind == PTX_LOAD)
+        for (int l = 0; l < PTX_LANES; l++) memcpy(&slot[l], shared + at[l], 4);
+    else
+        for (int l = 0; l < PTX_LANES; l++) memcpy(shared + at[l], &slot[l], 4);
 }
 
 bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access)
@@ -185,7 +238,12 @@ bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access)
     }
     if (!check_shared(s, access)) return false;
     union ptx_slot *slot = ptx_at(bases, I->d[0]);
-    if (I->kind != PTX_ATOM && I->vector == 1 && access->bytes == 4 && !I->wide) {
+    const bool words = I->kind != PTX_ATOM && I->vector == 1 && access->bytes == 4 && !I->wide;
+    if (words && access->lanes == PTX_ALL_LANES) {
+        move_words(access, s->shared, slot->w);
+        return true;
+    }
+    if (words) {
         for (uint32_t left = access->lanes; left; left &= left - 1) {
             const int lane = __builtin_ctz(left);
             unsigned char *data = s->shared + access->addresses[lane];

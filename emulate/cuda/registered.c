@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuMemHostRegister pins memory that the program owns. Copies need nothing for this. For kernels the same pages
- * must also appear among the addresses of pinned memory (memory.c). This works for whole pages that are mapped
- * as shared memory: mremap maps them a second time. Other memory is pinned for copies alone, and
+ * cuMemHostRegister pins memory that the program owns. Copies need nothing for this. For kernels the same
+ * pages must also appear among the addresses of pinned memory (memory.c). This works for whole pages that
+ * are mapped as shared memory: mremap maps them a second time. Other memory is pinned for copies alone, and
  * cuMemHostGetDevicePointer refuses it.
  */
 #include <stdlib.h>
@@ -27,13 +27,18 @@ bool emulate_is_pinned(const void *memory, size_t bytes)
     return false;
 }
 
-uint64_t emulate_registered(const void *memory)
+static const struct registered *find(const void *memory)
 {
     const unsigned char *at = memory;
-    for (const struct registered *r = list; r; r = r->next)
-        if (at >= r->memory && at < r->memory + r->bytes)
-            return r->window ? r->window->address + (uint64_t)(at - r->memory) : 1;
-    return 0;
+    const struct registered *r = list;
+    while (r && (at < r->memory || at >= r->memory + r->bytes)) r = r->next;
+    return r;
+}
+
+/* The address for kernels; 0: there is none. */
+static CUdeviceptr window_address(const struct registered *r, const void *memory)
+{
+    return r->window ? r->window->address + (uint64_t)((const unsigned char *)memory - r->memory) : 0;
 }
 
 static struct block *open_window(void *memory, size_t bytes)
@@ -95,12 +100,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address_out, void *memory, un
     if (result) return result;
     if (!address_out || !memory || flags) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     const uint64_t address = (uint64_t)(uintptr_t)memory;
-    const uint64_t window = emulate_registered(memory);
+    const struct registered *found = find(memory);
     if (emulate_block_of(&emulate_host_zone, address)) {
         *address_out = address;
-    } else if (window > 1) {
-        *address_out = window;
-    } else if (window) {
+    } else if (found && found->window) {
+        *address_out = window_address(found, memory);
+    } else if (found) {
         emulate_print(
             "cuMemHostGetDevicePointer: kernels of the stand-in driver see registered memory only where "
             "it is whole pages of a shared mapping; use cuMemHostAlloc");
@@ -142,8 +147,17 @@ CUresult cuPointerGetAttribute(void *value_out, CUpointer_attribute attribute, C
     struct CUctx_st *context;
     const CUresult result = emulate_enter(&context);
     if (result) return result;
+    if (!value_out) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     struct CUctx_st *owner = emulate_context_of(address);
     const struct block *block = emulate_block_of(owner ? &owner->zone : &emulate_host_zone, address);
-    if (!value_out || !block) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    return emulate_leave(describe(attribute, address, owner, block, value_out));
+    if (block) return emulate_leave(describe(attribute, address, owner, block, value_out));
+    const void *memory = (const void *)(uintptr_t)address;
+    const struct registered *found = find(memory);
+    if (!found) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    if (attribute == CU_POINTER_ATTRIBUTE_DEVICE_POINTER) {
+        *(CUdeviceptr *)value_out = window_address(found, memory);
+        return emulate_leave(found->window ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+    }
+    const struct block own = { .address = (uint64_t)(uintptr_t)found->memory, .bytes = found->bytes };
+    return emulate_leave(describe(attribute, address, NULL, &own, value_out));
 }

@@ -218,5 +218,9 @@ void emulate_report_leaks(struct CUctx_st *context)
                       (unsigned long long)b->bytes, (unsigned long long)b->address, b->id, name ? ", " : "",
                       name ? name->text : "");
     }
+    for (const struct block *b = emulate_host_zone.blocks; b; b = b->next)
+        if (b->owner == context)
+            emulate_print("cuda:%d: not freed: %llu bytes of pinned memory at 0x%llx", context->ordinal,
+                          (unsigned long long)b->bytes, (unsigned long long)b->address);
     emulate_objects(context, report_object);
 }

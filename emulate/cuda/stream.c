@@ -4,8 +4,9 @@
  * wait for commands of other streams. The numbers of commands in a stream count up, so that "the stream has
  * completed number 7" says enough.
  *
- * The legacy stream follows CUDA's rules: its commands wait for all earlier commands of the blocking streams of
- * the context, and later commands of those wait for it. (CUDA Driver API, "Stream synchronization behavior")
+ * The legacy stream follows CUDA's rules: its commands wait for all earlier commands of the blocking
+ * streams of the context, and later commands of those wait for it. (CUDA Driver API, "Stream
+ * synchronization behavior")
  */
 #include <errno.h>
 #include <signal.h>
@@ -149,12 +150,13 @@ static bool follows_legacy(const struct CUstream_st *stream)
 static CUresult find_after(struct CUstream_st *stream, struct command *command)
 {
     struct CUctx_st *context = stream->object.context;
-    int n = 0;
+    if (!follows_legacy(stream)) return CUDA_SUCCESS;
+    size_t n = 0;
     for (struct CUstream_st *s = context->streams; s; s = s->next) n++;
-    struct after *after = n ? calloc((size_t)n, sizeof *after) : NULL;
-    if (n && !after) return CUDA_ERROR_OUT_OF_MEMORY;
+    struct after *after = calloc(n, sizeof *after);
+    if (!after) return CUDA_ERROR_OUT_OF_MEMORY;
     command->after = after;
-    for (struct CUstream_st *s = context->streams; s && follows_legacy(stream); s = s->next) {
+    for (struct CUstream_st *s = context->streams; s; s = s->next) {
         const bool ordered = stream == context->legacy ? follows_legacy(s) : s == context->legacy;
         if (!ordered || s == stream || s->completed >= s->submitted) continue;
         s->references++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests of the stand-in CUDA driver. The driver reads the environment once, so each case runs in a process
- * of its own, which opens the library from the build folder.
+ * For tests of the stand-in CUDA driver. The driver reads the environment once, so each case runs in a
+ * process of its own, which opens the library from the build folder.
  */
 #ifndef TESTS_UNIT_EMULATE_CUDA_H
 #define TESTS_UNIT_EMULATE_CUDA_H
@@ -87,8 +87,8 @@ static inline void load_library(void)
 }
 
 /*
- * Run `body` in a child process with these variables ("NAME=VALUE NAME=VALUE"). Returns the status of waitpid.
- * Without YOKE_EMULATE_LOG the messages go to /dev/null.
+ * Run `body` in a child process with these variables ("NAME=VALUE NAME=VALUE"). Returns the status of
+ * waitpid. Without YOKE_EMULATE_LOG the messages go to /dev/null.
  */
 static inline int run_status(const char *variables, void (*body)(void))
 {

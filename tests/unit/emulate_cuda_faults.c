@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stand-in CUDA driver: faults, which end what the context can do, and failures that are asked for. */
+#include "tests/unit/emulate_cuda.h"
+
+#include <signal.h>
+
+static CUdeviceptr fault_words;
+static CUfunction fault_kernel;
+
+static void fault_start(void)
+{
+    start(0);
+    const uint32_t words[64] = { 0 };
+    fault_kernel = kernel("add_one");
+    OK(cu.cuMemAlloc_v2(&fault_words, sizeof words));
+    OK(cu.cuMemcpyHtoD_v2(fault_words, words, sizeof words));
+    OK(cu.name(fault_words + 128, 128, "layer 3, dx"));
+}
+
+static void check_lost(CUresult error, const char *text)
+{
+    GIVES(error, cu.cuCtxSynchronize());
+    CUdeviceptr p;
+    CUstream stream;
+    size_t bytes;
+    GIVES(error, cu.cuMemAlloc_v2(&p, 4));
+    GIVES(error, cu.cuMemFree_v2(fault_words));
+    GIVES(error, cu.cuStreamCreate(&stream, 0));
+    GIVES(error, cu.cuStreamSynchronize(NULL));
+    GIVES(error, add_one(fault_kernel, fault_words, 1, NULL));
+    GIVES(error, cu.cuMemGetInfo_v2(&bytes, &bytes));
+    if (!strstr(cu.last_fault(), text)) printf("# '%s' has no '%s'\n", cu.last_fault(), text);
+    CHECK(strstr(cu.last_fault(), text));
+    cu.cuDevicePrimaryCtxRelease_v2(0);
+    CUcontext context;
+    GIVES(error, cu.cuDevicePrimaryCtxRetain(&context, 0));
+}
+
+static void fault_overrun(void)
+{
+    fault_start();
+    OK(add_one(fault_kernel, fault_words, 65, NULL));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "0 bytes behind the end of the 256 bytes");
+}
+
+static void fault_misaligned(void)
+{
+    fault_start();
+    OK(add_one(fault_kernel, fault_words + 2, 1, NULL));
+    check_lost(CUDA_ERROR_MISALIGNED_ADDRESS, "add_one");
+}
+
+static void fault_undefined(void)
+{
+    fault_start();
+    OK(cu.annotate(fault_words + 132, 4, YOKE_EMULATE_UNDEFINED));
+    OK(add_one(fault_kernel, fault_words, 64, NULL));
+    check_lost(CUDA_ERROR_LAUNCH_FAILED, "layer 3, dx + 4");
+}
+
+static void fault_freed(void)
+{
+    fault_start();
+    OK(cu.cuMemFree_v2(fault_words));
+    OK(add_one(fault_kernel, fault_words, 1, NULL));
+    GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuCtxSynchronize());
+    CHECK(strstr(cu.last_fault(), "that were freed"));
+}
+
+static void fault_forbidden(void)
+{
+    fault_start();
+    OK(cu.annotate_async(fault_words, 4, YOKE_EMULATE_FORBIDDEN, NULL));
+    OK(cu.cuMemsetD8Async(fault_words + 4, 1, 4, NULL));
+    OK(cu.annotate_async(fault_words, 4, YOKE_EMULATE_UNDEFINED, NULL));
+    OK(cu.cuMemsetD8Async(fault_words, 1, 8, NULL));
+    OK(cu.cuCtxSynchronize());
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.annotate(fault_words, 257, YOKE_EMULATE_UNDEFINED));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.annotate(fault_words, 4, 0));
+    OK(cu.annotate(fault_words + 200, 1, YOKE_EMULATE_FORBIDDEN));
+    char back[256];
+    GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuMemcpyDtoH_v2(back, fault_words, 256));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "layer 3, dx + 72");
+}
+
+static void fault_timeout(void)
+{
+    fault_start();
+    OK(cu.cuLaunchKernel(kernel("spin"), 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    check_lost(CUDA_ERROR_LAUNCH_TIMEOUT, "spin");
+}
+
+static void no_memory_twice(void)
+{
+    fault_start(); /* the first allocation */
+    CUdeviceptr p;
+    GIVES(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&p, 4));
+    OK(cu.cuMemAlloc_v2(&p, 4));
+}
+
+static void injected_address(void)
+{
+    fault_start();
+    OK(add_one(fault_kernel, fault_words, 1, NULL));
+    OK(cu.cuCtxSynchronize());
+    OK(add_one(fault_kernel, fault_words, 1, NULL));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "YOKE_EMULATE_FAIL");
+}
+
+static void injected_timeout(void)
+{
+    fault_start();
+    OK(add_one(fault_kernel, fault_words, 1, NULL));
+    check_lost(CUDA_ERROR_LAUNCH_TIMEOUT, "YOKE_EMULATE_FAIL");
+}
+
+static void injected_ecc(void)
+{
+    fault_start(); /* one copy */
+    OK(cu.cuMemsetD8Async(fault_words, 0, 1, NULL));
+    check_lost(CUDA_ERROR_ECC_UNCORRECTABLE, "YOKE_EMULATE_FAIL");
+}
+
+static void injected_lost(void)
+{
+    start(0);
+    OK(cu.cuCtxSynchronize());
+    check_lost(CUDA_ERROR_UNKNOWN, "device-lost");
+}
+
+static void follow_pointer(void)
+{
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer would catch it */
+    fault_start();
+    *(volatile char *)(uintptr_t)fault_words = 1;
+}
+
+/* ---- the tests ---- */
+
+static void test_faults(void **state)
+{
+    (void)state;
+    run_case("", fault_overrun);
+    run_case("", fault_misaligned);
+    run_case("", fault_undefined);
+    run_case("", fault_freed);
+    run_case("", fault_forbidden);
+    run_case("YOKE_EMULATE_INSTRUCTIONS=100000", fault_timeout);
+    const int status = run_status("", follow_pointer);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+static void test_injected(void **state)
+{
+    (void)state;
+    run_case("YOKE_EMULATE_FAIL=out-of-memory@2,ecc@100", no_memory_twice);
+    run_case("YOKE_EMULATE_FAIL=illegal-address@2", injected_address);
+    run_case("YOKE_EMULATE_FAIL=launch-timeout@1", injected_timeout);
+    run_case("YOKE_EMULATE_FAIL=ecc@2", injected_ecc);
+    run_case("YOKE_EMULATE_FAIL=device-lost@2", injected_lost);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_injected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
