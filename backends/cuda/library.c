@@ -37,18 +37,18 @@ void yokei_cuda_driver_file(char *path, size_t bytes)
         return;
     }
     if (given && *given) {
-        yokei_text(path, bytes, "%s/emulate/cuda/libcuda.so.1", given);
+        yokei_text(path, bytes, "%s/emulate/cuda/libcuda-emulated.so.1", given);
         return;
     }
-    yokei_text(path, bytes, "%s/emulate/cuda/libcuda.so.1", YOKE_PKGLIBDIR);
+    yokei_text(path, bytes, "%s/emulate/cuda/libcuda-emulated.so.1", YOKE_PKGLIBDIR);
     /*
      * The path contains libtool's own folder, so this library runs from the build tree and is not installed.
      */
     if (!dladdr((void *)(uintptr_t)&yokei_cuda_driver_file, &here) || !here.dli_fname) return;
     const char *end = strstr(here.dli_fname, ".libs/");
     if (!end) return;
-    yokei_text(built, sizeof built, "%.*semulate/cuda/.libs/libcuda.so.1", (int)(end - here.dli_fname),
-               here.dli_fname);
+    yokei_text(built, sizeof built, "%.*semulate/cuda/.libs/libcuda-emulated.so.1",
+               (int)(end - here.dli_fname), here.dli_fname);
     if (!access(built, R_OK)) yokei_text(path, bytes, "%s", built);
 }
 

@@ -135,7 +135,7 @@ static const char *reason_with(const char *target)
     char path[4096];
     yokei_text(path, sizeof path, "%s/emulate/cuda", test_folder);
     assert_ok(yokei_make_folder(path));
-    yokei_text(path, sizeof path, "%s/emulate/cuda/libcuda.so.1", test_folder);
+    yokei_text(path, sizeof path, "%s/emulate/cuda/libcuda-emulated.so.1", test_folder);
     unlink(path);
     assert_int_equal(symlink(target, path), 0);
     return reason();
