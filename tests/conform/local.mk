@@ -8,6 +8,10 @@ YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients
 	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
 	"tests/conform/conform opencl:0 gemm" "tests/conform/conform opencl:0 attention" \
 	"tests/conform/conform opencl:0 norm act embed loss optim cast elementwise rope"
+# On the stand-in CUDA driver; each skips where NVRTC is not installed.
+YOKE_TESTS += "YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
+	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 attention" \
+	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 norm act embed loss optim cast elementwise rope"
 check_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
