@@ -107,7 +107,6 @@ enum {
     F(CUresult, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                   \
     F(CUresult, cuDeviceTotalMem_v2, (size_t *bytes, CUdevice device))                                       \
     F(CUresult, cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device))           \
-    F(CUresult, cuDeviceGetPCIBusId, (char *text, int bytes, CUdevice device))                               \
     F(CUresult, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                            \
     F(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                             \
     F(CUresult, cuCtxPushCurrent_v2, (CUcontext context))                                                    \
