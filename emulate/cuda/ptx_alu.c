@@ -140,8 +140,8 @@ static inline uint64_t reverse(uint64_t a)
         union ptx_slot *D = ptx_at(bases, I->d[0]);                                         \
         const union ptx_slot *A = ptx_at(bases, I->a), *B = ptx_at(bases, I->b);            \
         const union ptx_slot *C = ptx_at(bases, I->c), *E = ptx_at(bases, I->e);            \
-        const uint32_t predicate = C->w[0];                                                 \
-        (void)B, (void)E, (void)predicate;                                                  \
+        const uint32_t predicate = *(const uint32_t *)ptx_at(bases, I->c);                  \
+        (void)B, (void)C, (void)E, (void)predicate;                                         \
         if (lanes == PTX_ALL_LANES) {                                                       \
             PTX_EACH_LANE D->field[l] = (expression);                                       \
         } else {                                                                            \
