@@ -28,12 +28,13 @@ enum ptx_byte {
  * may share the memory; the caller orders what must be ordered.
  */
 struct ptx_memory {
-    uint64_t base, bytes;
+    uint64_t base, bytes; /* base: a multiple of 256, below 2^60 */
     unsigned char *data;
     unsigned char *state; /* enum ptx_byte of each byte */
     /*
      * The last launch that touched each byte, for races between the blocks of a launch; ptx_run alone uses it.
-     * The caller provides 8 bytes per byte of memory, zero at the start.
+     * The caller provides 8 bytes per byte of memory, zero at the start. A launch uses only the entries that
+     * lie before bytes / (the least bytes of an access of its kernel), a quarter of them if this is a float.
      */
     uint64_t *touched;
     /* A name for an address in messages ("layer 3, dx"), or NULL. May be NULL. */
@@ -112,14 +113,19 @@ bool ptx_kernel_parameter(const struct ptx_kernel *kernel, int index, uint32_t *
 
 /** Counts of one launch, or of several: ptx_run adds to them. */
 struct ptx_counts {
-    uint64_t instructions;      /* of threads: an instruction that 32 threads execute counts 32 times */
+    /* of threads: an instruction that 32 threads execute counts 32 times, and not where its guard is false */
+    uint64_t instructions;
     uint64_t warp_instructions; /* of warps: the same instruction counts once per fragment of a warp */
     uint64_t bytes_loaded, bytes_stored; /* of global memory, as the threads asked for them */
     uint64_t sectors_loaded,
         sectors_stored; /* 32-byte sectors that the accesses of each warp instruction touch */
     uint64_t shared_accesses,
-        bank_conflicts; /* warp instructions; passes beyond the first, with 32 banks of 4 bytes */
-    uint64_t barriers;
+        /*
+         * warp instructions; passes beyond the first, with 32 banks of 4 bytes. Accesses of 8 bytes are passes of
+         * half a warp, accesses of 16 bytes passes of a quarter.
+         */
+        bank_conflicts;
+    uint64_t barriers; /* of blocks, each time that one opens */
 };
 
 struct ptx_launch {
@@ -134,7 +140,16 @@ struct ptx_launch {
     struct ptx_counts *counts;  /* may be NULL */
     const volatile bool *stop;  /* when it becomes true the launch ends with PTX_TIMEOUT; may be NULL */
 };
-/** Run a kernel to its end on the calling thread. On an error memory is as far as the kernel came. */
+/**
+ * Run a kernel to its end on the calling thread. On an error memory is as far as the kernel came.
+ *
+ * The blocks run one after another, and a warp runs until it waits, so a kernel that spins until another block or
+ * warp has written a flag does not end: set most_instructions or stop.
+ *
+ * Races in shared memory are also found between lanes of one warp. Only bar.warp.sync (__syncwarp) and barriers of
+ * the block order them; shuffles and votes do not (CUDA C++ Programming Guide, "Warp Shuffle Functions"). Behind an
+ * atomic of shared memory a plain access needs a barrier.
+ */
 enum ptx_error ptx_run(const struct ptx_launch *launch, struct ptx_fault *fault);
 
 #endif

@@ -14,7 +14,11 @@
 
 enum { BLOCK_BITS = 17, LAUNCH_SHIFT = 2 * BLOCK_BITS };
 #define SEVERAL (((uint64_t)1 << BLOCK_BITS) - 1) /* of readers */
-#define ATOMICS (SEVERAL - 1)                     /* in place of the writer */
+/*
+ * In place of the writer: atomics of several blocks. In place of the reader: the writer has changed the piece by
+ * atomics alone.
+ */
+#define ATOMICS (SEVERAL - 1)
 #define LOW_BITS (((uint64_t)1 << LAUNCH_SHIFT) - 1)
 
 /* ---- addresses ---- */
@@ -95,10 +99,20 @@ static bool all_usable(const unsigned char *state, uint64_t n)
 
 /* ---- races between blocks ---- */
 
+/* Whether this block, and no other, has already read all n pieces, and nobody wrote them. */
+static bool is_known(const uint64_t *entries, uint64_t n, uint64_t launch, uint64_t me)
+{
+    const uint64_t known = launch << LAUNCH_SHIFT | me;
+    uint64_t differs = 0;
+    for (uint64_t i = 0; i < n; i++) differs |= entries[i] ^ known;
+    return !differs;
+}
+
 /* Note a read of n pieces. Returns false if another block wrote one of them. */
 static bool note_read(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t me)
 {
     uint64_t race = 0;
+    if (is_known(entries, n, launch, me)) return true;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t old = entries[i] >> LAUNCH_SHIFT == launch ? entries[i] & LOW_BITS : 0;
         const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
@@ -116,7 +130,9 @@ static bool note_write(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t 
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t old = entries[i] >> LAUNCH_SHIFT == launch ? entries[i] & LOW_BITS : 0;
         const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
-        race |= (uint64_t)(writer != 0 && writer != me) | (uint64_t)(reader != 0 && reader != me);
+        const bool own_atomics = writer == me && reader == ATOMICS;
+        race |= (uint64_t)(writer != 0 && writer != me)
+                | (uint64_t)(reader != 0 && reader != me && !own_atomics);
     }
     if (race) return false;
     for (uint64_t i = 0; i < n; i++) entries[i] = launch << LAUNCH_SHIFT | me << BLOCK_BITS;
@@ -124,17 +140,21 @@ static bool note_write(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t 
 }
 
 /*
- * An atomic may meet atomics of all blocks, and what the own block read or wrote before. Afterwards only
- * atomics may touch the piece, because they have no order.
+ * An atomic may meet atomics of all blocks, and what the own block read or wrote before. It does not forget the
+ * latter, because they race with atomics of other blocks.
  */
-static bool note_atomic(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t me)
+static bool note_atomic(uint64_t *entry, uint64_t launch, uint64_t me)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t old = entries[i] >> LAUNCH_SHIFT == launch ? entries[i] & LOW_BITS : 0;
-        const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
-        if ((writer != 0 && writer != me && writer != ATOMICS) || (reader != 0 && reader != me)) return false;
-        entries[i] = launch << LAUNCH_SHIFT | ATOMICS << BLOCK_BITS;
-    }
+    const uint64_t old = *entry >> LAUNCH_SHIFT == launch ? *entry & LOW_BITS : 0;
+    const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
+    uint64_t now = me << BLOCK_BITS | me;
+    if (writer == ATOMICS || (reader == ATOMICS && writer != me))
+        now = ATOMICS << BLOCK_BITS;
+    else if (reader == ATOMICS || old == 0)
+        now = me << BLOCK_BITS | ATOMICS;
+    else if ((writer != 0 && writer != me) || (reader != 0 && reader != me))
+        return false;
+    *entry = launch << LAUNCH_SHIFT | now;
     return true;
 }
 
@@ -209,7 +229,7 @@ static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int 
         const uint64_t old = *entry;
         /* ordered accesses, such as those of a flag, do not race with atomics, and are not noted */
         const bool is_plain = !access->I->synchronises;
-        const bool good = access->I->kind == PTX_ATOM   ? note_atomic(entry, 1, launch, me)
+        const bool good = access->I->kind == PTX_ATOM   ? note_atomic(entry, launch, me)
                           : !is_plain                   ? true
                           : access->I->kind == PTX_LOAD ? note_read(entry, 1, launch, me)
                                                         : note_write(entry, 1, launch, me);

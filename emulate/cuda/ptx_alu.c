@@ -126,11 +126,15 @@ static inline uint32_t table_of_3(uint32_t a, uint32_t b, uint32_t c, uint32_t t
     return d;
 }
 
+/* Swap halves, then the halves of those, down to single bits. */
 static inline uint64_t reverse(uint64_t a)
 {
-    uint64_t d = 0;
-    for (int i = 0; i < 64; i++) d |= (a >> i & 1) << (63 - i);
-    return d;
+    a = a >> 32 | a << 32;
+    a = (a >> 16 & 0x0000ffff0000ffff) | (a & 0x0000ffff0000ffff) << 16;
+    a = (a >> 8 & 0x00ff00ff00ff00ff) | (a & 0x00ff00ff00ff00ff) << 8;
+    a = (a >> 4 & 0x0f0f0f0f0f0f0f0f) | (a & 0x0f0f0f0f0f0f0f0f) << 4;
+    a = (a >> 2 & 0x3333333333333333) | (a & 0x3333333333333333) << 2;
+    return (a >> 1 & 0x5555555555555555) | (a & 0x5555555555555555) << 1;
 }
 
 #define P(C) (predicate >> l & 1)
@@ -140,8 +144,8 @@ static inline uint64_t reverse(uint64_t a)
         union ptx_slot *D = ptx_at(bases, I->d[0]);                                         \
         const union ptx_slot *A = ptx_at(bases, I->a), *B = ptx_at(bases, I->b);            \
         const union ptx_slot *C = ptx_at(bases, I->c), *E = ptx_at(bases, I->e);            \
-        const uint32_t predicate = C->w[0];                                                 \
-        (void)B, (void)E, (void)predicate;                                                  \
+        const uint32_t predicate = *(const uint32_t *)ptx_at(bases, I->c);                  \
+        (void)B, (void)C, (void)E, (void)predicate;                                         \
         if (lanes == PTX_ALL_LANES) {                                                       \
             PTX_EACH_LANE D->field[l] = (expression);                                       \
         } else {                                                                            \

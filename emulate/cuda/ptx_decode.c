@@ -293,7 +293,10 @@ bool ptx_instruction(struct ptx_parser *p)
     }
     if (!read_opcode(p, &s)) return false;
     while (!ptx_is(&p->token, ";")) {
-        if (s.n == PTX_OPERANDS || !p->token.length)
+        if (!p->token.length)
+            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "the text ends inside instruction '%.*s'",
+                                   s.opcode.length, s.opcode.text);
+        if (s.n == PTX_OPERANDS)
             return ptx_parse_error(p, PTX_SYNTAX, s.opcode.line, "instruction '%.*s' has too many operands",
                                    s.opcode.length, s.opcode.text);
         if (!read_operand(p, &s.operand[s.n++])) return false;

@@ -150,7 +150,9 @@ bool ptx_decode_atom(struct ptx_parser *p, const struct ptx_statement *s, struct
         if (what < 0 && (what = INDEX_OF(w, names)) >= 0) continue;
         if (!space_of(w, I) && INDEX_OF(w, ignored) < 0) return ptx_unknown(p, s, w);
     }
-    if (what < 0 || I->space == PTX_LOCAL || !atom_has(what, type) || (is_red && what >= PTX_A_EXCH))
+    const bool is_bits = *s->word[s->n_words - 1].text == 'b', wants_bits = what >= PTX_A_AND;
+    if (what < 0 || I->space == PTX_LOCAL || is_bits != wants_bits || !atom_has(what, type)
+        || (is_red && what >= PTX_A_EXCH))
         return ptx_unknown(p, s, NULL);
     I->mode = (uint8_t)what;
     I->type = (uint8_t)type;

@@ -27,7 +27,6 @@
 
 /* The lanes of a loop are independent, because registers are equal or do not overlap. */
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* a few rare instructions stay scalar */
 #define PTX_EACH_LANE _Pragma("clang loop vectorize(assume_safety)") for (int l = 0; l < PTX_LANES; l++)
 #else
 #define PTX_EACH_LANE _Pragma("GCC ivdep") for (int l = 0; l < PTX_LANES; l++)

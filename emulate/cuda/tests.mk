@@ -1,8 +1,20 @@
 # The executor of PTX: hand-written texts, and Yoke's kernels where NVRTC is installed.
 ptx_world = tests/unit/ptx_world.c tests/unit/ptx_world.h
-ptx_programs = tests/unit/ptx_kernels
+ptx_programs = tests/unit/ptx_ops tests/unit/ptx_text tests/unit/ptx_control tests/unit/ptx_checks tests/unit/ptx_kernels
 check_PROGRAMS += $(ptx_programs)
 YOKE_TESTS += $(ptx_programs)
+tests_unit_ptx_ops_SOURCES = tests/unit/ptx_ops.c $(ptx_world)
+tests_unit_ptx_ops_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_ptx_ops_LDADD = libemulate-ptx.la $(CMOCKA_LIBS) -lm
+tests_unit_ptx_text_SOURCES = tests/unit/ptx_text.c $(ptx_world)
+tests_unit_ptx_text_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_ptx_text_LDADD = libemulate-ptx.la $(CMOCKA_LIBS)
+tests_unit_ptx_control_SOURCES = tests/unit/ptx_control.c $(ptx_world)
+tests_unit_ptx_control_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_ptx_control_LDADD = libemulate-ptx.la $(CMOCKA_LIBS)
+tests_unit_ptx_checks_SOURCES = tests/unit/ptx_checks.c $(ptx_world)
+tests_unit_ptx_checks_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_ptx_checks_LDADD = libemulate-ptx.la $(CMOCKA_LIBS)
 tests_unit_ptx_kernels_SOURCES = tests/unit/ptx_kernels.c tests/unit/gpu_catalog.c tests/unit/rtc.h $(ptx_world)
-tests_unit_ptx_kernels_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_ptx_kernels_LDADD = libemulate-ptx.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_ptx_kernels_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_ptx_kernels_LDADD = libemulate-ptx.la $(UNIT_LDADD)

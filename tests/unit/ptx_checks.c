@@ -180,8 +180,16 @@ static void test_races(void **state)
           2, 32, PTX_OK, 0, 0, 0, "" },
         { "red.global.add.u32 [%rd1], 1;\natom.global.max.s32 %r3, [%rd1], 7;\n", 9, 32, PTX_OK, 0, 0, 0,
           "" },
-        { "red.global.add.u32 [%rd1], 1;\nld.global.u32 %r3, [%rd1];\n", 2, 32, PTX_GLOBAL_RACE, 1, -1, 0,
-          "changed by an atomic in the same launch" },
+        { "red.global.add.u32 [%rd1], 1;\nld.global.u32 %r3, [%rd1];\n", 2, 32, PTX_GLOBAL_RACE, -1, -1, 0,
+          "in the same launch" },
+        /* a block may read and write what only its own atomics have changed */
+        { "mul.wide.u32 %rd7, %r2, 128;\nadd.s64 %rd1, %rd1, %rd7;\nred.global.add.u32 [%rd1], 1;\n"
+          "ld.global.u32 %r3, [%rd1];\nred.global.add.u32 [%rd1], 1;\nst.global.u32 [%rd1], %r3;\n",
+          2, 32, PTX_OK, 0, 0, 0, "" },
+        { "setp.eq.u32 %p1, %r2, 1;\n@%p1 st.global.u32 [%rd1], 5;\nred.global.add.u32 [%rd1], 1;\n", 2, 32,
+          PTX_GLOBAL_RACE, -1, -1, 0, "in the same launch" },
+        { "red.global.add.u32 [%rd1], 1;\nsetp.eq.u32 %p1, %r2, 1;\n@%p1 st.global.u32 [%rd1], 5;\n", 2, 32,
+          PTX_GLOBAL_RACE, -1, -1, 0, "in the same launch" },
         /* two blocks write neighbouring halves of a word */
         { "cvt.u16.u32 %h1, %r2;\nmul.wide.u32 %rd7, %r2, 2;\nadd.s64 %rd2, %rd2, %rd7;\nst.global.u16 [%rd2], %h1;\n",
           2, 1, PTX_OK, 0, 0, 0, "" },
