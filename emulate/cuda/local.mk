@@ -1,14 +1,16 @@
 # emulate/cuda: a stand-in for NVIDIA's libcuda.so.1, and the executor of PTX that runs its kernels. The library lies in a folder
 # of its own, where no loader looks.
+# The library is not called libcuda.so.1. NVRTC opens that name itself, and then the loader would give NVRTC the
+# stand-in, which is loaded already. NVRTC calls functions that only NVIDIA's library has.
 emulate_cudadir = $(pkglibdir)/emulate/cuda
-emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda.la
-emulate_cuda_libcuda_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
+emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda-emulated.la
+emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
 	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
 	emulate/cuda/launch.c emulate/cuda/report.c
-emulate_cuda_libcuda_la_LIBADD = libemulate-ptx.la -lpthread
+emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
-emulate_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
+emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
 emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order
 check_PROGRAMS += $(emulate_tests)

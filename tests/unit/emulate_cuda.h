@@ -68,7 +68,7 @@ static inline void *load_symbol(void *library, const char *name)
 static inline void load_library(void)
 {
     const char *path = getenv("YOKE_EMULATE_LIBRARY");
-    void *library = dlopen(path ? path : "emulate/cuda/.libs/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void *library = dlopen(path ? path : "emulate/cuda/.libs/libcuda-emulated.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) printf("# %s\n", dlerror());
     CHECK(library);
 #define LOAD(name, version, symbol)               \
