@@ -120,9 +120,8 @@ CUresult emulate_settings_read(void)
     memset(counts, 0, sizeof counts);
     const char *what = getenv("YOKE_EMULATE");
     if (!what) {
-        dprintf(STDERR_FILENO,
-                "yoke: this libcuda.so.1 is Yoke's stand-in CUDA driver, which has devices only where "
-                "YOKE_EMULATE=cuda:9.0 is set (9.0 is the compute capability)\n");
+        dprintf(STDERR_FILENO, "yoke: this library is Yoke's stand-in CUDA driver. It has devices only where "
+                               "YOKE_EMULATE=cuda:9.0 is set (9.0 is the compute capability)\n");
         return CUDA_ERROR_NO_DEVICE;
     }
     if (strncmp(what, "cuda:", 5) != 0 || !read_version(what + 5, &s->capability)) {

@@ -67,6 +67,50 @@ static void fault_freed(void)
     CHECK(strstr(cu.last_fault(), "that were freed"));
 }
 
+/* The same in the middle of a large allocation, whose pages the driver gives back. */
+static void fault_freed_large(void)
+{
+    fault_start();
+    CUdeviceptr p;
+    OK(cu.cuMemAlloc_v2(&p, 1 << 20));
+    OK(cu.cuMemsetD8Async(p, 0, 1 << 20, NULL));
+    OK(cu.cuCtxSynchronize());
+    OK(cu.cuMemFree_v2(p));
+    OK(add_one(fault_kernel, p + 500000, 1, NULL));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "byte 500000 of the 1048576 bytes");
+}
+
+/* A command that waits for its turn while its memory is freed. */
+static bool go;
+
+static void wait_for_go(void *data)
+{
+    (void)data;
+    while (!__atomic_load_n(&go, __ATOMIC_ACQUIRE)) usleep(1000);
+}
+
+static void fault_freed_early(void)
+{
+    fault_start();
+    OK(cu.cuLaunchHostFunc(NULL, wait_for_go, NULL));
+    OK(cu.cuMemsetD8Async(fault_words, 0, 4, NULL));
+    OK(cu.cuMemFree_v2(fault_words));
+    __atomic_store_n(&go, true, __ATOMIC_RELEASE);
+    GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuCtxSynchronize());
+    CHECK(strstr(cu.last_fault(), "not allocated"));
+}
+
+static void fault_annotate(void)
+{
+    fault_start();
+    OK(cu.cuLaunchHostFunc(NULL, wait_for_go, NULL));
+    OK(cu.annotate_async(fault_words, 4, YOKE_EMULATE_DEFINED, NULL));
+    OK(cu.cuMemFree_v2(fault_words));
+    __atomic_store_n(&go, true, __ATOMIC_RELEASE);
+    GIVES(CUDA_ERROR_ILLEGAL_ADDRESS, cu.cuCtxSynchronize());
+    CHECK(strstr(cu.last_fault(), "yoke_emulate_annotate"));
+}
+
 static void fault_forbidden(void)
 {
     fault_start();
@@ -144,6 +188,9 @@ static void test_faults(void **state)
     run_case("", fault_misaligned);
     run_case("", fault_undefined);
     run_case("", fault_freed);
+    run_case("", fault_freed_large);
+    run_case("", fault_freed_early);
+    run_case("", fault_annotate);
     run_case("", fault_forbidden);
     run_case("YOKE_EMULATE_INSTRUCTIONS=100000", fault_timeout);
     const int status = run_status("", follow_pointer);

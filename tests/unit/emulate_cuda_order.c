@@ -5,6 +5,7 @@
  */
 #include "tests/unit/emulate_cuda.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <time.h>
 
@@ -182,8 +183,25 @@ static void stream_calls(void)
     GIVES(CUDA_ERROR_INVALID_HANDLE, cu.cuStreamQuery((CUstream)event));
 }
 
+static int count_threads(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/task");
+    CHECK(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));) n += entry->d_name[0] != '.';
+    closedir(folder);
+    return n;
+}
+
+static void *end_at_once(void *argument) { return argument; }
+
 static void stream_holds(void)
 {
+    /* A sanitizer starts a thread of its own with the first thread. */
+    pthread_t thread;
+    CHECK(!pthread_create(&thread, NULL, end_at_once, NULL));
+    pthread_join(thread, NULL);
+    const int threads = count_threads();
     start(0);
     CUstream stream, other;
     CUevent event, second, untimed;
@@ -230,7 +248,11 @@ static void stream_holds(void)
         OK(cu.cuEventRecord(event, stream));
         OK(cu.cuStreamDestroy_v2(stream));
     }
+    OK(cu.cuStreamCreate(&stream, 0));
+    OK(cu.cuEventRecord(event, stream));
     OK(cu.cuDevicePrimaryCtxRelease_v2(0));
+    /* The threads end with the context. */
+    while (count_threads() > threads) usleep(1000);
 }
 
 static void *set_value(void *word)
