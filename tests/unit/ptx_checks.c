@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each fault that the PTX executor finds is planted once, and must be named with its line, block and thread. */
+/*
+ * Each fault that the PTX executor finds is planted once, and must be named with its line, block and
+ * thread.
+ */
 #include "tests/unit/ptx_world.h"
 
 #include <stdlib.h>
@@ -171,7 +174,14 @@ static void test_races(void **state)
           1, 64, PTX_OK, 0, 0, 0, "" },
         { "st.shared.u32 [%rd5], 0;\nbar.sync 0;\nred.shared.add.u32 [%rd4], 1;\nld.shared.u32 %r4, [%rd4];\n",
           1, 64, PTX_SHARED_RACE, 3, 0, -1, "that a thread changed by an atomic" },
-        /* blocks */
+    };
+    CHECK_ALL(planted);
+}
+
+static void test_block_races(void **state)
+{
+    (void)state;
+    static const struct planted planted[] = {
         { "st.global.u32 [%rd2], %r1;\n", 2, 32, PTX_GLOBAL_RACE, 0, -1, 0, "wrote in the same launch" },
         { "ld.global.u32 %r3, [%rd1];\nsetp.eq.u32 %p1, %r2, 1;\n@%p1 st.global.u32 [%rd1], %r1;\n", 2, 32,
           PTX_GLOBAL_RACE, -1, -1, 0, "in the same launch" },
@@ -350,10 +360,11 @@ static void test_endless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_global), cmocka_unit_test(test_shared_and_local),
-        cmocka_unit_test(test_races),  cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_others), cmocka_unit_test(test_forbidden),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_endless)
+        cmocka_unit_test(test_global),    cmocka_unit_test(test_shared_and_local),
+        cmocka_unit_test(test_races),     cmocka_unit_test(test_block_races),
+        cmocka_unit_test(test_waiting),   cmocka_unit_test(test_others),
+        cmocka_unit_test(test_forbidden), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_endless)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Yoke's own kernels in the PTX executor, as NVRTC compiles them. NVRTC needs no GPU. Without NVRTC the tests
- * are skipped.
+ * Yoke's own kernels in the PTX executor, as NVRTC compiles them. NVRTC needs no GPU. Without NVRTC the
+ * tests are skipped.
  */
 #include "backends/gpu/families.h"
 #include "tests/unit/ptx_world.h"
