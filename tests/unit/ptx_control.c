@@ -314,7 +314,7 @@ static void test_order(void **state)
     (void)state;
     struct outcome o;
     uint32_t first[64];
-    int different = 0;
+    int different = 0, jumps = 0;
     /* each block takes the next number */
     static const char body[] = "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %ctaid.x;\nadd.s32 %r1, %r1, 1;\n"
                                "atom.global.add.u32 %r0, [%rd1], 1;\n" STORE;
@@ -328,8 +328,10 @@ static void test_order(void **state)
         }
         if (seed == 1) memcpy(first, o.out, sizeof first);
         different += memcmp(first, o.out, sizeof first) != 0;
+        for (int i = 1; i < 60; i++) jumps += o.out[1 + i] != (o.out[i] + 1) % 60;
     }
     assert_true(different >= 3);
+    assert_true(jumps > 60); /* the order is no rotation */
     run_body(&o, body, 60, 1, 1);
     assert_memory_equal(first, o.out, sizeof first);
 }
