@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Executes PTX, the assembly language that NVRTC emits. This is the part of the stand-in CUDA driver that knows
- * no driver: it parses a text, and runs a kernel of it on memory that the caller describes. On the way it
- * checks what a GPU does not check: bounds, alignment, reads of undefined bytes, races, and barriers that not
- * all threads reach.
+ * Executes PTX, the assembly language that NVRTC emits. This is the part of the stand-in CUDA driver that
+ * knows no driver: it parses a text, and runs a kernel of it on memory that the caller describes. On the
+ * way it checks what a GPU does not check: bounds, alignment, reads of undefined bytes, races, and
+ * barriers that not all threads reach.
  *
- * Semantics: PTX ISA 9.0, docs.nvidia.com/cuda/parallel-thread-execution. What the parser does not know is an
- * error that names it.
+ * Semantics: PTX ISA 9.0, docs.nvidia.com/cuda/parallel-thread-execution. What the parser does not know is
+ * an error that names it.
  */
 #ifndef EMULATE_CUDA_PTX_H
 #define EMULATE_CUDA_PTX_H
@@ -20,21 +20,22 @@ enum ptx_byte {
     PTX_OUTSIDE,   /* belongs to no allocation */
     PTX_UNDEFINED, /* may be written; a read is an error */
     PTX_DEFINED,   /* may be read and written */
-    PTX_FORBIDDEN, /* belongs to an allocation, but may not be touched: a red zone, or a tensor that has ended */
+    PTX_FORBIDDEN, /* in an allocation, but not to be touched: a red zone, or a tensor that has ended */
 };
 
 /**
- * The global memory of a device. The address a of a kernel is the byte data[a - base]. All threads of the process
- * may share the memory; the caller orders what must be ordered.
+ * The global memory of a device. The address a of a kernel is the byte data[a - base]. All threads of the
+ * process may share the memory; the caller orders what must be ordered.
  */
 struct ptx_memory {
     uint64_t base, bytes; /* base: a multiple of 256, below 2^60 */
     unsigned char *data;
     unsigned char *state; /* enum ptx_byte of each byte */
     /*
-     * The last launch that touched each byte, for races between the blocks of a launch; ptx_run alone uses it.
-     * The caller provides 8 bytes per byte of memory, zero at the start. A launch uses only the entries that
-     * lie before bytes / (the least bytes of an access of its kernel), a quarter of them if this is a float.
+     * The last launch that touched each byte, for races between the blocks of a launch; ptx_run alone uses
+     * it. The caller provides 8 bytes per byte of memory, zero at the start. A launch uses only the
+     * entries that lie before bytes / (the least bytes of an access of its kernel), a quarter of them if
+     * this is a float.
      */
     uint64_t *touched;
     /* A name for an address in messages ("layer 3, dx"), or NULL. May be NULL. */
@@ -86,8 +87,8 @@ struct ptx_module;
 struct ptx_kernel;
 
 /**
- * Parse a PTX text, which need not be NUL-terminated. Returns PTX_OK, or an error with fault->text, ptx_line
- * and no module. The caller destroys the module.
+ * Parse a PTX text, which need not be NUL-terminated. Returns PTX_OK, or an error with fault->text,
+ * ptx_line and no module. The caller destroys the module.
  */
 enum ptx_error ptx_parse(const char *text, size_t bytes, struct ptx_module **module_out,
                          struct ptx_fault *fault);
@@ -113,7 +114,9 @@ bool ptx_kernel_parameter(const struct ptx_kernel *kernel, int index, uint32_t *
 
 /** Counts of one launch, or of several: ptx_run adds to them. */
 struct ptx_counts {
-    /* of threads: an instruction that 32 threads execute counts 32 times, and not where its guard is false */
+    /*
+     * of threads: an instruction that 32 threads execute counts 32 times, and not where its guard is false
+     */
     uint64_t instructions;
     uint64_t warp_instructions; /* of warps: the same instruction counts once per fragment of a warp */
     uint64_t bytes_loaded, bytes_stored; /* of global memory, as the threads asked for them */
@@ -121,8 +124,8 @@ struct ptx_counts {
         sectors_stored; /* 32-byte sectors that the accesses of each warp instruction touch */
     uint64_t shared_accesses,
         /*
-         * warp instructions; passes beyond the first, with 32 banks of 4 bytes. Accesses of 8 bytes are passes of
-         * half a warp, accesses of 16 bytes passes of a quarter.
+         * warp instructions; passes beyond the first, with 32 banks of 4 bytes. Accesses of 8 bytes are
+         * passes of half a warp, accesses of 16 bytes passes of a quarter.
          */
         bank_conflicts;
     uint64_t barriers; /* of blocks, each time that one opens */
@@ -143,12 +146,12 @@ struct ptx_launch {
 /**
  * Run a kernel to its end on the calling thread. On an error memory is as far as the kernel came.
  *
- * The blocks run one after another, and a warp runs until it waits, so a kernel that spins until another block or
- * warp has written a flag does not end: set most_instructions or stop.
+ * The blocks run one after another, and a warp runs until it waits, so a kernel that spins until another
+ * block or warp has written a flag does not end: set most_instructions or stop.
  *
- * Races in shared memory are also found between lanes of one warp. Only bar.warp.sync (__syncwarp) and barriers of
- * the block order them; shuffles and votes do not (CUDA C++ Programming Guide, "Warp Shuffle Functions"). Behind an
- * atomic of shared memory a plain access needs a barrier.
+ * Races in shared memory are also found between lanes of one warp. Only bar.warp.sync (__syncwarp) and
+ * barriers of the block order them; shuffles and votes do not (CUDA C++ Programming Guide, "Warp Shuffle
+ * Functions"). Behind an atomic of shared memory a plain access needs a barrier.
  */
 enum ptx_error ptx_run(const struct ptx_launch *launch, struct ptx_fault *fault);
 

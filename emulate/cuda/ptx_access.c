@@ -3,9 +3,10 @@
  * Loads, stores and atomics of global memory, and the choice of the memory for generic addresses.
  *
  * Races between blocks. ptx_memory.touched has an entry per piece of memory (see ptx_kernel.global_shift):
- * 30 bits with the number of the launch, 17 bits with the block that wrote the piece in this launch, 17 bits
- * with the block that read it. Of several readers only that they are several is known. Blocks have their number
- * modulo 131069, so a race between two blocks of a huge grid may be missed, but none is invented.
+ * 30 bits with the number of the launch, 17 bits with the block that wrote the piece in this launch, 17
+ * bits with the block that read it. Of several readers only that they are several is known. Blocks have
+ * their number modulo 131069, so a race between two blocks of a huge grid may be missed, but none is
+ * invented.
  */
 #include "emulate/cuda/ptx_run.h"
 
@@ -15,8 +16,8 @@
 enum { BLOCK_BITS = 17, LAUNCH_SHIFT = 2 * BLOCK_BITS };
 #define SEVERAL (((uint64_t)1 << BLOCK_BITS) - 1) /* of readers */
 /*
- * In place of the writer: atomics of several blocks. In place of the reader: the writer has changed the piece by
- * atomics alone.
+ * In place of the writer: atomics of several blocks. In place of the reader: the writer has changed the
+ * piece by atomics alone.
  */
 #define ATOMICS (SEVERAL - 1)
 #define LOW_BITS (((uint64_t)1 << LAUNCH_SHIFT) - 1)
@@ -117,7 +118,7 @@ static bool note_read(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t m
         const uint64_t old = entries[i] >> LAUNCH_SHIFT == launch ? entries[i] & LOW_BITS : 0;
         const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
         race |= (uint64_t)(writer != 0) & (uint64_t)(writer != me);
-        const uint64_t now = reader == 0 || reader == me ? me : SEVERAL;
+        const uint64_t now = reader == 0 || reader == me || reader == ATOMICS ? me : SEVERAL;
         entries[i] = launch << LAUNCH_SHIFT | writer << BLOCK_BITS | now;
     }
     return !race;
@@ -140,8 +141,8 @@ static bool note_write(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t 
 }
 
 /*
- * An atomic may meet atomics of all blocks, and what the own block read or wrote before. It does not forget the
- * latter, because they race with atomics of other blocks.
+ * An atomic may meet atomics of all blocks, and what the own block read or wrote before. It does not
+ * forget the latter, because they race with atomics of other blocks.
  */
 static bool note_atomic(uint64_t *entry, uint64_t launch, uint64_t me)
 {
@@ -259,8 +260,8 @@ static bool one_lane(struct ptx_state *s, const struct ptx_access *access, int l
 }
 
 /*
- * Lanes at addresses without an order, for loads and stores of one element. It does the lanes that have nothing
- * unusual, and returns the others.
+ * Lanes at addresses without an order, for loads and stores of one element. It does the lanes that have
+ * nothing unusual, and returns the others.
  */
 static inline uint32_t scattered(struct ptx_state *s, const struct ptx_access *access, uint32_t bytes)
 {
@@ -302,7 +303,9 @@ static inline uint32_t scattered(struct ptx_state *s, const struct ptx_access *a
 
 /* ---- neighbouring lanes at neighbouring addresses ---- */
 
-/* Copy elements between memory and registers of 32 bits, with zeros in the upper half of 16-bit elements. */
+/*
+ * Copy elements between memory and registers of 32 bits, with zeros in the upper half of 16-bit elements.
+ */
 static bool copy_row(const struct ptx_instruction *I, union ptx_slot *slot, uint32_t bytes,
                      unsigned char *data, int first, int n)
 {
@@ -334,8 +337,9 @@ static bool copy_row(const struct ptx_instruction *I, union ptx_slot *slot, uint
 }
 
 /*
- * A load or store of a row: active lanes without gaps, each at its neighbour's address plus the size. Returns
- * false, with nothing done, where anything is unusual. Then the lanes are looked at one after another.
+ * A load or store of a row: active lanes without gaps, each at its neighbour's address plus the size.
+ * Returns false, with nothing done, where anything is unusual. Then the lanes are looked at one after
+ * another.
  */
 static bool row(struct ptx_state *s, const struct ptx_access *access)
 {

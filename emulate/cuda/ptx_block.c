@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the warps of a block. A warp is a few fragments: lanes that are at the same instruction. The fragment
- * with the lowest instruction runs, and fragments that meet become one. A loop lies in front of what follows
- * it, so lanes that leave a loop early wait for the others at the first instruction that they share.
+ * Runs the warps of a block. A warp is a few fragments: lanes that are at the same instruction. The
+ * fragment with the lowest instruction runs, and fragments that meet become one. A loop lies in front of
+ * what follows it, so lanes that leave a loop early wait for the others at the first instruction that they
+ * share.
  */
 #include "emulate/cuda/ptx_run.h"
 

@@ -9,8 +9,8 @@ enum { PTX_LANES = 32, PTX_VECTOR = 4 };
 #define PTX_ALL_LANES 0xffffffffu
 
 /**
- * One register in all lanes of a warp. A register of 16 bits uses the lower half of w[], and the upper half is
- * 0. A predicate is one word with a bit per lane, and does not use this union.
+ * One register in all lanes of a warp. A register of 16 bits uses the lower half of w[], and the upper
+ * half is 0. A predicate is one word with a bit per lane, and does not use this union.
  */
 union ptx_slot {
     uint32_t w[PTX_LANES];
@@ -21,8 +21,8 @@ union ptx_slot {
 };
 
 /**
- * Where an operand lies: a byte offset into the registers of the warp, or, with bit 0 set, into the constants
- * of the kernel, which all warps share. Offsets are multiples of 4.
+ * Where an operand lies: a byte offset into the registers of the warp, or, with bit 0 set, into the
+ * constants of the kernel, which all warps share. Offsets are multiples of 4.
  */
 typedef uint32_t ptx_operand;
 enum { PTX_CONSTANT = 1 };
@@ -208,8 +208,8 @@ struct ptx_module {
 };
 
 /**
- * Compose fault->text and return `error`. `where` may be NULL; then fault has already all that is known about
- * the place.
+ * Compose fault->text and return `error`. `where` may be NULL; then fault has already all that is known
+ * about the place.
  */
 enum ptx_error ptx_fail(struct ptx_fault *fault, enum ptx_error error, const struct ptx_kernel *kernel,
                         const struct ptx_instruction *where, const char *format, ...)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instructions that compute in each lane alone. OP(name, text, signature, field, expression): `text` has the
- * spellings, divided by spaces. The signature has one letter per operand, the destination first: h, w, q for
- * registers of 16, 32 and 64 bits, f for 32 bits with a constant that is a float, p for a predicate, i for a
- * constant. The expression computes lane l of D->field from the operands A, B, C and E; P(C) is predicate C.
- * Without an include guard, because several tables are made from this list.
+ * The instructions that compute in each lane alone. OP(name, text, signature, field, expression): `text`
+ * has the spellings, divided by spaces. The signature has one letter per operand, the destination first:
+ * h, w, q for registers of 16, 32 and 64 bits, f for 32 bits with a constant that is a float, p for a
+ * predicate, i for a constant. The expression computes lane l of D->field from the operands A, B, C and E;
+ * P(C) is predicate C. Without an include guard, because several tables are made from this list.
  */
 /* clang-format off */
 /* f32 */

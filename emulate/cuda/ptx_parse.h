@@ -5,7 +5,9 @@
 
 #include "emulate/cuda/ptx_code.h"
 
-/** A piece of the text: a word of letters, digits and "_$%.", one other character, or a string in quotes. */
+/**
+ * A piece of the text: a word of letters, digits and "_$%.", one other character, or a string in quotes.
+ */
 struct ptx_token {
     const char *text;
     int length; /* 0 at the end of the text */

@@ -115,8 +115,8 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
 }
 
 /*
- * Block number start + i * step modulo n. A step without a common divisor with n gives each block once, with no
- * table for a huge grid.
+ * Block number start + i * step modulo n. A step without a common divisor with n gives each block once,
+ * with no table for a huge grid.
  */
 static void draw_order(uint64_t seed, uint64_t n, uint64_t *start, uint64_t *step)
 {

@@ -115,7 +115,9 @@ bool ptx_resume(struct ptx_state *s, struct ptx_warp *warp);
 bool ptx_stalled(struct ptx_state *s);
 
 /* ---- ptx_fault.c ---- */
-/** A fault of one thread. The text gets the thread and the block before `format`, and the line behind it. */
+/**
+ * A fault of one thread. The text gets the thread and the block before `format`, and the line behind it.
+ */
 bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, const struct ptx_instruction *I,
                   enum ptx_error error, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /** "thread (3,0,0)" */

@@ -2,15 +2,16 @@
 /*
  * Shared and local memory.
  *
- * Races in shared memory. The shadow has an entry per piece (see ptx_kernel.shared_shift): who wrote it and who
- * read it since the last barrier of the block. The entry has 1 bit that says whether the piece was ever written,
- * 22 bits each for the writer and the reader, and 19 bits for the number of barriers before. A writer or reader
- * has a bit that says that there is one, 5 bits for the warp, 6 for the lane, and 10 for the number of
- * bar.warp.sync that the warp had executed.
+ * Races in shared memory. The shadow has an entry per piece (see ptx_kernel.shared_shift): who wrote it
+ * and who read it since the last barrier of the block. The entry has 1 bit that says whether the piece was
+ * ever written, 22 bits each for the writer and the reader, and 19 bits for the number of barriers before.
+ * A writer or reader has a bit that says that there is one, 5 bits for the warp, 6 for the lane, and 10
+ * for the number of bar.warp.sync that the warp had executed.
  *
- * Lanes of one warp race too, because a GPU may run them one after another. Only bar.warp.sync orders them: a
- * shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle Functions"). A barrier
- * of the block with a number of threads counts as a barrier of all, so it may hide a race, but invents none.
+ * Lanes of one warp race too, because a GPU may run them one after another. Only bar.warp.sync orders
+ * them: a shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle
+ * Functions"). A barrier of the block with a number of threads counts as a barrier of all, so it may hide
+ * a race, but invents none.
  */
 #include "emulate/cuda/ptx_run.h"
 
@@ -118,8 +119,8 @@ static bool note(struct ptx_state *s, const struct ptx_access *access, int lane,
 }
 
 /*
- * What an entry is after several warps have read it and nobody wrote it. Further reads change nothing, and most
- * reads of a matrix product are of this kind.
+ * What an entry is after several warps have read it and nobody wrote it. Further reads change nothing, and
+ * most reads of a matrix product are of this kind.
  */
 static uint64_t quiet_entry(const struct ptx_state *s)
 {
@@ -170,8 +171,8 @@ static bool check_shared(struct ptx_state *s, const struct ptx_access *access)
 }
 
 /*
- * The passes beyond the first that 32 banks of 4 bytes need. Elements of 8 bytes are moved for half a warp at a
- * time, elements of 16 bytes for a quarter.
+ * The passes beyond the first that 32 banks of 4 bytes need. Elements of 8 bytes are moved for half a warp
+ * at a time, elements of 16 bytes for a quarter.
  */
 static uint64_t conflicts_in(const struct ptx_access *access, int begin, int end, int words)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where threads wait for each other: barriers of a block, barriers of a warp, shuffles and votes. Lanes that
- * have arrived stand in warp->parked, one entry per instruction.
+ * Where threads wait for each other: barriers of a block, barriers of a warp, shuffles and votes. Lanes
+ * that have arrived stand in warp->parked, one entry per instruction.
  *
- * A barrier of a block without a number of threads needs all threads that the block began with, at the same
- * instruction (PTX ISA, "bar": the threads in the CTA). A shuffle needs the lanes of its mask that have not
- * ended.
+ * A barrier of a block without a number of threads needs all threads that the block began with, at the
+ * same instruction (PTX ISA, "bar": the threads in the CTA). A shuffle needs the lanes of its mask that
+ * have not ended.
  */
 #include "emulate/cuda/ptx_run.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each fault that the PTX executor finds is planted once, and must be named with its line, block and thread. */
+/*
+ * Each fault that the PTX executor finds is planted once, and must be named with its line, block and
+ * thread.
+ */
 #include "tests/unit/ptx_world.h"
 
 #include <stdlib.h>
@@ -171,7 +174,14 @@ static void test_races(void **state)
           1, 64, PTX_OK, 0, 0, 0, "" },
         { "st.shared.u32 [%rd5], 0;\nbar.sync 0;\nred.shared.add.u32 [%rd4], 1;\nld.shared.u32 %r4, [%rd4];\n",
           1, 64, PTX_SHARED_RACE, 3, 0, -1, "that a thread changed by an atomic" },
-        /* blocks */
+    };
+    CHECK_ALL(planted);
+}
+
+static void test_block_races(void **state)
+{
+    (void)state;
+    static const struct planted planted[] = {
         { "st.global.u32 [%rd2], %r1;\n", 2, 32, PTX_GLOBAL_RACE, 0, -1, 0, "wrote in the same launch" },
         { "ld.global.u32 %r3, [%rd1];\nsetp.eq.u32 %p1, %r2, 1;\n@%p1 st.global.u32 [%rd1], %r1;\n", 2, 32,
           PTX_GLOBAL_RACE, -1, -1, 0, "in the same launch" },
@@ -253,29 +263,50 @@ static void test_others(void **state)
     CHECK_ALL(planted);
 }
 
+static void run_loads(struct ptx_world *w, uint64_t in)
+{
+    char *text = ptx_world_text(".param .u64 in, .param .u64 out",
+                                REGISTERS "ld.global.u32 %r3, [%rd1];\nret;");
+    struct ptx_module *module = ptx_world_parse(w, text);
+    ptx_world_run(w, ptx_module_kernel(module, "k"), (const uint32_t[]){ 1, 1, 1 },
+                  (const uint32_t[]){ 32, 1, 1 }, ARGUMENTS(ARGUMENT_Q(in), ARGUMENT_Q(in)));
+    ptx_module_destroy(module);
+    free(text);
+}
+
 static void test_forbidden(void **state)
 {
     (void)state;
     struct ptx_world w;
     ptx_world_open(&w, 1 << 14);
-    memset(w.memory.state + 256 + 12, PTX_FORBIDDEN, 4); /* in `in`, which is the first allocation */
-    static const struct planted read = {
-        "ld.global.u32 %r3, [%rd1];\n", 1, 32, PTX_OUT_OF_BOUNDS, 0, 0, 3, ""
-    };
-    char body[4096];
-    snprintf(body, sizeof body, "%s%s", REGISTERS, read.body);
-    char *text = ptx_world_text(".param .u64 in, .param .u64 out", body);
-    struct ptx_module *module = ptx_world_parse(&w, text);
     const uint64_t in = ptx_world_new(&w, 128, NULL);
     memset(w.memory.state + (in - w.memory.base), PTX_DEFINED, 128);
     w.memory.state[in - w.memory.base + 13] = PTX_FORBIDDEN;
-    ptx_world_run(&w, ptx_module_kernel(module, "k"), (const uint32_t[]){ 1, 1, 1 },
-                  (const uint32_t[]){ 32, 1, 1 }, ARGUMENTS(ARGUMENT_Q(in), ARGUMENT_Q(in)));
+    run_loads(&w, in);
     assert_fault(&w, PTX_OUT_OF_BOUNDS, "thread (3,0,0) of block (0,0,0) reads 4 bytes at");
     assert_fault(&w, PTX_OUT_OF_BOUNDS, "that may not be touched");
     assert_true(w.fault.address == in + 12);
-    ptx_module_destroy(module);
-    free(text);
+    ptx_world_close(&w);
+}
+
+/* An allocation may end where the memory ends, and a row of lanes may go beyond. */
+static void test_last_bytes(void **state)
+{
+    (void)state;
+    struct ptx_world w;
+    ptx_world_open(&w, 1 << 14);
+    memset(w.memory.state + w.memory.bytes - 64, PTX_DEFINED, 64);
+    run_loads(&w, w.memory.base + w.memory.bytes - 64);
+    assert_fault(&w, PTX_OUT_OF_BOUNDS,
+                 "thread (16,0,0) of block (0,0,0) reads 4 bytes at 0x700000004000 outside");
+    run_loads(&w, w.memory.base - 64);
+    assert_fault(&w, PTX_OUT_OF_BOUNDS,
+                 "thread (0,0,0) of block (0,0,0) reads 4 bytes at 0x6fffffffffc0 outside");
+    run_loads(&w, ~(uint64_t)63);
+    assert_fault(&w, PTX_OUT_OF_BOUNDS, "reads 4 bytes at 0xffffffffffffffc0 outside");
+    memset(w.memory.state + w.memory.bytes - 128, PTX_DEFINED, 64);
+    run_loads(&w, w.memory.base + w.memory.bytes - 128);
+    assert_good(&w);
     ptx_world_close(&w);
 }
 
@@ -350,10 +381,11 @@ static void test_endless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_global), cmocka_unit_test(test_shared_and_local),
-        cmocka_unit_test(test_races),  cmocka_unit_test(test_waiting),
-        cmocka_unit_test(test_others), cmocka_unit_test(test_forbidden),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_endless)
+        cmocka_unit_test(test_global),    cmocka_unit_test(test_shared_and_local),
+        cmocka_unit_test(test_races),     cmocka_unit_test(test_block_races),
+        cmocka_unit_test(test_waiting),   cmocka_unit_test(test_others),
+        cmocka_unit_test(test_forbidden), cmocka_unit_test(test_last_bytes),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_endless)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

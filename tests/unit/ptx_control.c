@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches, loops, barriers, shuffles, votes, atomics and vectors of memory, and what the executor counts. */
+/*
+ * Branches, loops, barriers, shuffles, votes, atomics and vectors of memory, and what the executor counts.
+ */
 #include "tests/unit/ptx_world.h"
 
 #include <stdlib.h>
@@ -14,8 +16,8 @@ struct outcome {
 };
 
 /*
- * Run a body, which has the address of an input of 1024 words (word i is i) in parameter `in`, and that of an
- * output of 1024 words, all 0, in `out`.
+ * Run a body, which has the address of an input of 1024 words (word i is i) in parameter `in`, and that of
+ * an output of 1024 words, all 0, in `out`.
  */
 static void run_body(struct outcome *o, const char *body, uint32_t blocks, uint32_t threads, uint64_t seed)
 {
@@ -55,7 +57,10 @@ static void test_branches(void **state)
         1, 32, 1);
     for (uint32_t i = 0; i < 32; i++) assert_int_equal(o.out[i], (i < 10 ? 200 : 100) + i);
     assert_int_equal(o.w.counts.warp_instructions, 7 + STORE_LENGTH);
-    /* 3 before, 2 * 22 and 10 in the branches (the branch itself is executed by those that take it), 1 behind */
+    /*
+     * 3 before, 2 * 22 and 10 in the branches (the branch itself is executed by those that take it), 1
+     * behind
+     */
     assert_int_equal(o.w.counts.instructions, 2 * 32 + 10 + 2 * 22 + 10 + 32 + 32 * STORE_LENGTH);
 
     /* nested */
@@ -309,7 +314,7 @@ static void test_order(void **state)
     (void)state;
     struct outcome o;
     uint32_t first[64];
-    int different = 0;
+    int different = 0, jumps = 0;
     /* each block takes the next number */
     static const char body[] = "ld.param.u64 %rd1, [out];\nmov.u32 %r1, %ctaid.x;\nadd.s32 %r1, %r1, 1;\n"
                                "atom.global.add.u32 %r0, [%rd1], 1;\n" STORE;
@@ -323,8 +328,10 @@ static void test_order(void **state)
         }
         if (seed == 1) memcpy(first, o.out, sizeof first);
         different += memcmp(first, o.out, sizeof first) != 0;
+        for (int i = 1; i < 60; i++) jumps += o.out[1 + i] != (o.out[i] + 1) % 60;
     }
     assert_true(different >= 3);
+    assert_true(jumps > 60); /* the order is no rotation */
     run_body(&o, body, 60, 1, 1);
     assert_memory_equal(first, o.out, sizeof first);
 }

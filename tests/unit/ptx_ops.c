@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each instruction that computes in a lane alone, with edge cases, against results in C. A text is run by one
- * warp: lane l reads word (or double word) l of each of three inputs, and writes word l of the output.
+ * Each instruction that computes in a lane alone, with edge cases, against results in C. A text is run by
+ * one warp: lane l reads word (or double word) l of each of three inputs, and writes word l of the output.
  */
 #include "tests/unit/ptx_world.h"
 
@@ -303,7 +303,10 @@ static void test_ops(void **state)
 
 /* ---- instructions with constants, predicates or several destinations ---- */
 
-/* Run statements in which %r1 and %r2 (as floats %f1 and %f2) are the lane's inputs, and %r0 is the result. */
+/*
+ * Run statements in which %r1 and %r2 (as floats %f1 and %f2) are the lane's inputs, and %r0 is the
+ * result.
+ */
 struct body {
     const char *kinds, *text;
     uint64_t (*compute)(uint64_t a, uint64_t b, uint64_t c);

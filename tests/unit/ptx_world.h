@@ -42,7 +42,9 @@ float ptx_float_of(uint32_t bits);
 
 void ptx_world_open(struct ptx_world *w, size_t bytes);
 void ptx_world_close(struct ptx_world *w);
-/** Allocate bytes behind a gap. `content` may be NULL; then the bytes are undefined. Returns the address. */
+/**
+ * Allocate bytes behind a gap. `content` may be NULL; then the bytes are undefined. Returns the address.
+ */
 uint64_t ptx_world_new(struct ptx_world *w, size_t bytes, const void *content);
 void *ptx_world_at(const struct ptx_world *w, uint64_t address);
 
