@@ -113,7 +113,9 @@ void cli_end_the_rest(struct cli_job *job, double since_failure)
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed) continue;
         bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        const double given = is_blind(rank)      ? BLIND_SECONDS
+        /* The agent ends a rank that called MPI_Abort. If we did, the rank would not count as the culprit. */
+        const double given = rank->aborted       ? job->grace
+                             : is_blind(rank)    ? BLIND_SECONDS
                              : is_outsider(rank) ? OUTSIDER_SECONDS
                                                  : job->grace;
         if (stopped || since_failure > YOKE_MIN(given, job->grace)) kill_rank(job, r);

@@ -283,6 +283,10 @@ static yoke_status launch_failed(const struct cli_job *job)
             YOKE_EDEAD,
             "the launcher's process beside rank %d (host %s) was killed, and the rank ended with it", left,
             job->ranks[left].host);
+    char where[4200];
+    if (!job->launcher)
+        return yoke_fail(YOKE_EDEAD, "the ranks were ended, and nothing says which of them failed first%s",
+                         kept(job, where, sizeof where));
     return yoke_fail(YOKE_EDEAD, "the launcher (pid %d) ended before its ranks%s%s", job->launcher,
                      job->launcher_signal ? ", by signal " : "",
                      job->launcher_signal ? strsignal(job->launcher_signal) : "");

@@ -3,10 +3,10 @@
  * A training step must not allocate memory, neither in the trainer nor in the ops. This program replaces
  * malloc and similar functions, and counts the calls of all threads between two marks. The first steps may
  * allocate, because primitives are made, threads start, and arenas grow.
- * When oneDNN executes a matrix product, it allocates three small C++ objects. On a CPU without AVX-512 its f32
- * product also allocates a page-aligned buffer in each call. The test recognises both by their caller: the
- * objects must be small, and the buffer must be aligned to a page. If a step made primitives, the test would
- * fail, because then oneDNN also allocates memory with other alignments.
+ * When oneDNN executes a matrix product, it allocates three small C++ objects. On a CPU without AVX-512 its
+ * f32 product also allocates a page-aligned buffer in each call. The test recognises both by their caller:
+ * the objects must be small, and the buffer must be aligned to a page. If a step made primitives, the test
+ * would fail, because then oneDNN also allocates memory with other alignments.
  */
 #include "tests/unit/test.h"
 
