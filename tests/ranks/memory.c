@@ -252,7 +252,7 @@ static void check_all(void)
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline");
     setenv("YOKE_OPENCL_ADDRESS", "buffer", 1);
     /*
-     * PoCL compiles a kernel when the kernel is first launched, and copies of the same device wait for this. On
+     * PoCL compiles a kernel when the kernel is first launched, and copies of the device wait for this. On
      * a busy machine a compilation may take longer than stall_ms.
      */
     setenv("YOKE_STALL_MS", "100000", 1);
