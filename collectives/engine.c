@@ -87,13 +87,13 @@ static void waits_for(struct yokei_op *op, int rank)
     atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
 }
 
-/* The operation waits for no rank, but for its own device. */
+/* The operation waits for no rank, but for copies of its own device. */
 static void waits_for_device(struct yokei_op *op)
 {
-    if (op->waits_for < 0) return;
-    op->waits_for = -1;
-    atomic_store_explicit(&op->entry->waits_for, -1, memory_order_relaxed);
-    atomic_store_explicit(&yokei_process.flight->waits_for, -1, memory_order_relaxed);
+    if (op->waits_for == YOKEI_WAITS_FOR_DEVICE) return;
+    op->waits_for = YOKEI_WAITS_FOR_DEVICE;
+    atomic_store_explicit(&op->entry->waits_for, YOKEI_WAITS_FOR_DEVICE, memory_order_relaxed);
+    atomic_store_explicit(&yokei_process.flight->waits_for, YOKEI_WAITS_FOR_DEVICE, memory_order_relaxed);
 }
 
 static void record_begin(struct yokei_op *op)
@@ -297,7 +297,10 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
         if (!lane->checked) YOKE_TRY(check_message(op, lane, message, bytes));
     }
     YOKE_TRY(staging_ready(op, lane, &ready));
-    if (!ready) return YOKE_OK;
+    if (!ready) {
+        waits_for_device(op);
+        return YOKE_OK;
+    }
     if (step->to >= 0) {
         YOKE_TRY(comm->peers[step->to].transport->reserve(comm, lane, step->to, &room));
         if (!room) {
@@ -335,7 +338,10 @@ static yoke_status lane_finish(struct yokei_op *op, struct yokei_lane *lane, boo
     yoke_comm *comm = op->comm;
     if (op->staged) {
         YOKE_TRY(yokei_stage_store_ready(comm, lane, done_out));
-        if (!*done_out) return YOKE_OK;
+        if (!*done_out) {
+            waits_for_device(op);
+            return YOKE_OK;
+        }
     }
     YOKE_TRY(yokei_mpi_transport.drained(comm, lane, done_out));
     if (!*done_out) op->waits_for = lane->undrained;

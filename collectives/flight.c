@@ -346,6 +346,7 @@ static void describe_inside(const struct yokei_flight_file *file, bool here, cha
     age_text(here, ", last step ", atomic_load(&file->progress_ns), " ago", age, sizeof age);
     int waits_for = atomic_load(&file->waits_for);
     if (waits_for >= 0) yokei_text(waits, sizeof waits, ", waiting for rank %d", waits_for);
+    if (waits_for == YOKEI_WAITS_FOR_DEVICE) yokei_text(waits, sizeof waits, ", waiting for its device");
     yokei_text(text_out, bytes, "in %s #%u of \"%.31s\", step %u%s%s",
                yokei_kind_name(atomic_load(&file->kind)), atomic_load(&file->sequence), file->comm_name,
                atomic_load(&file->step), waits, age);

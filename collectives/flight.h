@@ -56,6 +56,12 @@ enum yokei_rank_state {
 /** How far the program's own MPI_Finalize is. LEFT: it did not return, and the process was ended. */
 enum yokei_finalizing { YOKEI_FINALIZE_NONE, YOKEI_FINALIZE_CALLED, YOKEI_FINALIZE_LEFT };
 
+/** What a rank waits for in a collective, if it does not wait for another rank. */
+enum yokei_waits_for {
+    YOKEI_WAITS_FOR_NONE = -1,
+    YOKEI_WAITS_FOR_DEVICE = -2, /* copies from or to the memory of its own device */
+};
+
 /** A communicator that the rank was in. Entries name it by `uid`, and name ranks by their numbers in it. */
 struct yokei_flight_comm {
     uint32_t uid;
@@ -76,7 +82,7 @@ struct yokei_flight_entry {
     uint8_t kind, dtype, reduction, algorithm;
     uint32_t status;           /* yoke_status at the operation's end */
     _Atomic uint32_t state;    /* 0 empty, 1 in flight, 2 ended */
-    _Atomic int32_t waits_for; /* the rank of the job for which it waited last; -1: none */
+    _Atomic int32_t waits_for; /* the rank of the job for which it waited last, or enum yokei_waits_for */
 };
 _Static_assert(sizeof(struct yokei_flight_entry) == 64, "an entry is one line of the cache");
 
@@ -125,8 +131,9 @@ struct yokei_flight_file {
     _Atomic uint32_t n_comms;
     struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
     /* Written by the rank: what it is doing. */
-    _Atomic uint32_t state;    /* enum yokei_rank_state */
-    _Atomic int32_t waits_for; /* the rank of the job for which it waits in a collective; -1: none */
+    _Atomic uint32_t state; /* enum yokei_rank_state */
+    /* the rank of the job for which it waits in a collective, or enum yokei_waits_for */
+    _Atomic int32_t waits_for;
     _Atomic uint32_t comm, sequence, kind, step;
     _Atomic uint64_t heartbeat_ns; /* when it last looked after its collectives */
     _Atomic uint64_t

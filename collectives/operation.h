@@ -200,7 +200,7 @@ struct yokei_op {
     uint64_t network_ns;
     uint64_t probed_ns;
     bool warned;
-    /* rank of the communicator for which the lane that was last looked at waits: yokei_waits_for() */
+    /* rank of the communicator for which the lane that was last looked at waits, or enum yokei_waits_for */
     int waits_for;
 };
 

@@ -7,7 +7,8 @@
  *   stopped  the agent, or /proc, says that the process is stopped; a verdict after one second, in which it
  *            may be continued
  *   silent   the rank's agent, on another host, has given no sign of life for stall_ms
- *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for stall_ms
+ *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for
+ *            stall_ms, or for timeout_ms if the rank waits for its own device
  *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms
  * A rank that reaches a verdict tells all other ranks, so that all name the same rank.
  */
@@ -335,6 +336,20 @@ static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
 }
 
 /*
+ * Whether a rank that is in the call waits for copies of its own device. The device may have other work
+ * first, or may be compiling, so the rank gets timeout_ms and not only stall_ms.
+ */
+static bool waits_for_device(yoke_comm *comm, const struct yokei_op *op, int rank, uint64_t now)
+{
+    const struct yokei_peer *peer = &comm->peers[rank];
+    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
+    if (rank == comm->rank) return op->waits_for == YOKEI_WAITS_FOR_DEVICE;
+    if (!peer->flight && peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS)
+        return peer->view_waits_for == YOKEI_WAITS_FOR_DEVICE;
+    return file && atomic_load(&file->waits_for) == YOKEI_WAITS_FOR_DEVICE;
+}
+
+/*
  * For how long a rank was seen to make no step and no use of the network. Time in which this rank did not
  * look does not count, because then this rank itself stood still.
  */
@@ -426,9 +441,11 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     char what[256], who[192], here[160], did[600];
     if (inside || rank == comm->rank) {
-        if (seen + COMPARE_AFTER * MS < stall || carries) return;
-        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (stall_ms %lld)", (double)seen * 1e-9,
-                   (long long)comm->stall_ms);
+        const bool at_device = waits_for_device(comm, op, rank, now);
+        if (seen + COMPARE_AFTER * MS < (at_device ? timeout : stall) || carries) return;
+        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (%s %lld)", (double)seen * 1e-9,
+                   at_device ? "it waits for its device; timeout_ms" : "stall_ms",
+                   (long long)(at_device ? comm->timeout_ms : comm->stall_ms));
         blame(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
     }
@@ -451,7 +468,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64_t now)
 {
     struct yokei_flight_file *file = yokei_process.flight;
-    const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : -1;
+    const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : op->waits_for;
     atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, now, memory_order_relaxed);
     atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns),

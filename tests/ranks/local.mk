@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
 check_PROGRAMS += $(ranks_programs)
@@ -46,6 +46,8 @@ tests_ranks_room_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_room_LDADD = $(RANKS_LDADD)
 tests_ranks_victim_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_victim_LDADD = $(RANKS_LDADD)
+tests_ranks_slow_device_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_slow_device_LDADD = $(RANKS_LDADD)
 tests_ranks_devices_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_devices_LDADD = $(RANKS_LDADD)
 tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
@@ -116,6 +118,8 @@ YOKE_TESTS += \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_SUM_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices opencl:0' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/slow_device' \
+	'$(top_srcdir)/tests/ranks/run -a -H ab 2 tests/ranks/slow_device' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}100 - opencl:0 host reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}150 - opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/property $${YOKE_SOAK:+10}80 - opencl:0 host' \

@@ -251,11 +251,6 @@ static void check_all(void)
     j.pp = 4;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline");
     setenv("YOKE_OPENCL_ADDRESS", "buffer", 1);
-    /*
-     * PoCL compiles a kernel when the kernel is first launched, and copies of the device wait for this. On
-     * a busy machine a compilation may take longer than stall_ms.
-     */
-    setenv("YOKE_STALL_MS", "100000", 1);
     ranks_check(!staging(&j, ranks_size, "opencl:0"), "staging of device memory that the host does not see");
     ranks_check(!exact(&j, ranks_size, "opencl:0"), "and its prediction is exact");
     unsetenv("YOKE_OPENCL_ADDRESS");
