@@ -8,7 +8,8 @@
  *            may be continued
  *   silent   the rank's agent, on another host, has given no sign of life for stall_ms
  *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for
- *            stall_ms, or for timeout_ms if the rank waits for its own device
+ *            stall_ms, or for timeout_ms if the rank waits for its own device, or for a rank of another
+ *            communicator
  *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms
  * A rank that reaches a verdict tells all other ranks, so that all name the same rank.
  */
@@ -23,7 +24,7 @@
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50,
                       PROBE_AFTER = 100, PROBE_EVERY = 500, DEAD_GRACE = 10, AWAY = 200,
-                      FOREIGN_FAILURE_AFTER = 200, BROKEN_GRACE = 2000, LOOK_COUNTS_FOR = 100, FAR_AFTER = 20,
+                      FOREIGN_FAILURE_AFTER = 1000, BROKEN_GRACE = 2000, LOOK_COUNTS_FOR = 100, FAR_AFTER = 20,
                       FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000,
                       BEAT_GRACE = 1000;
 /* how many records of ranks on other hosts are looked at together, besides the rank that is waited for */
@@ -31,11 +32,11 @@ enum { FAR_AT_ONCE = 4 };
 
 /* ---- failing ---- */
 
-static void record_failure(const yoke_comm *comm, yoke_status status)
+void yokei_record_failure(const yoke_comm *comm)
 {
     struct yokei_flight_file *file = yokei_process.flight;
     memcpy(file->error, comm->error_text, sizeof file->error);
-    atomic_store(&file->status, (uint32_t)status);
+    atomic_store(&file->status, (uint32_t)atomic_load(&comm->error));
     atomic_store(&file->culprit, comm->culprit);
     atomic_store(&file->comm, comm->uid);
     atomic_store(&file->heartbeat_ns, yokei_now_ns());
@@ -67,7 +68,7 @@ static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const ch
     yokei_process.faulted = true;
     atomic_store(&comm->error, status);
     yokei_end_all(comm);
-    record_failure(comm, status);
+    yokei_record_failure(comm);
     yoke_log(YOKE_LOG_ERROR, "%s", text);
 }
 
@@ -308,45 +309,43 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     return blame(comm, op, YOKE_EDEAD, rank, how);
 }
 
-/*
- * The rank for which a rank waits, as far as this rank can see. -1: it waits for none, or is not in this
- * communicator's call.
- */
-static int waits_for(yoke_comm *comm, int rank, uint64_t now, bool *inside_out)
+/* What a rank does in this communicator, as far as this rank can see. */
+struct wait {
+    bool inside;        /* it is in a call */
+    int next;           /* the rank of this communicator for which it waits; -1: none */
+    const char *excuse; /* the reason why it may stand for timeout_ms, and not only for stall_ms; or NULL */
+};
+
+/* The device may have other work first, or may be compiling. */
+static const char at_device[] = "it waits for its device";
+/* The ranks of that communicator judge the rank for which it waits, which may only be late. */
+static const char elsewhere[] = "it waits for a rank of another communicator";
+
+static struct wait wait_of(yoke_comm *comm, int rank, uint64_t now)
 {
     const struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
-    *inside_out = false;
+    struct wait w = { false, -1, NULL };
     if (!peer->flight && peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS) {
-        *inside_out = peer->view_state == YOKEI_RANK_INSIDE;
-        return *inside_out ? peer->view_waits_for : -1;
+        w.inside = peer->view_state == YOKEI_RANK_INSIDE;
+        if (w.inside) w.next = YOKE_MAX(peer->view_waits_for, -1);
+        if (w.inside && peer->view_waits_for == YOKEI_WAITS_FOR_DEVICE) w.excuse = at_device;
+        return w;
     }
     /* It does not answer. A record of another host counts only for this very call, because the record may
        be a little old. */
-    if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return -1;
+    if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return w;
     if (!peer->flight
         && (atomic_load(&file->comm) != comm->uid
             || atomic_load(&file->sequence) != comm->queue->header.sequence))
-        return -1;
-    *inside_out = true;
+        return w;
+    w.inside = true;
     const int world = atomic_load(&file->waits_for);
-    for (int r = 0; r < comm->size; r++)
-        if (world >= 0 && comm->peers[r].info.world_rank == world) return r;
-    return -1;
-}
-
-/*
- * Whether a rank that is in the call waits for copies of its own device. The device may have other work
- * first, or may be compiling, so the rank gets timeout_ms and not only stall_ms.
- */
-static bool waits_for_device(yoke_comm *comm, const struct yokei_op *op, int rank, uint64_t now)
-{
-    const struct yokei_peer *peer = &comm->peers[rank];
-    const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
-    if (rank == comm->rank) return op->waits_for == YOKEI_WAITS_FOR_DEVICE;
-    if (!peer->flight && peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS)
-        return peer->view_waits_for == YOKEI_WAITS_FOR_DEVICE;
-    return file && atomic_load(&file->waits_for) == YOKEI_WAITS_FOR_DEVICE;
+    for (int r = 0; r < comm->size && w.next < 0; r++)
+        if (world >= 0 && comm->peers[r].info.world_rank == world) w.next = r;
+    if (world == YOKEI_WAITS_FOR_DEVICE) w.excuse = at_device;
+    if (world >= 0 && w.next < 0) w.excuse = elsewhere;
+    return w;
 }
 
 /*
@@ -376,13 +375,14 @@ static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
  * Follow the chain of waits to its end. *stands_out is how long no rank of the chain has moved. In a circle
  * the end is the rank for which this rank waits.
  */
-static int chain_end(yoke_comm *comm, int from, uint64_t now, bool *inside_out, uint64_t *stands_out)
+static int chain_end(yoke_comm *comm, int from, uint64_t now, struct wait *wait_out, uint64_t *stands_out)
 {
     int at = from;
     *stands_out = UINT64_MAX;
     for (int hops = 0; hops < comm->size; hops++) {
-        const int next = waits_for(comm, at, now, inside_out);
+        *wait_out = wait_of(comm, at, now);
         *stands_out = YOKE_MIN(*stands_out, stands_for(comm, at, now));
+        const int next = wait_out->next;
         if (next < 0 || next == at || next >= comm->size) return at;
         if (next == comm->rank) return from;
         at = next;
@@ -428,10 +428,10 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
 static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->stall_ms * MS;
-    bool inside = false;
     if (idle < COMPARE_AFTER * MS) return;
+    struct wait wait = { true, -1, op->waits_for == YOKEI_WAITS_FOR_DEVICE ? at_device : NULL };
     uint64_t seen = 0;
-    const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &inside, &seen) : comm->rank;
+    const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &wait, &seen) : comm->rank;
     if (rank == comm->rank) seen = stands_for(comm, rank, now);
     const uint64_t timeout = (uint64_t)comm->timeout_ms * MS; /* may be shorter than `stall` */
     /* A slow network that carries data delays nobody. This holds until timeout_ms, in which a late rank
@@ -440,12 +440,11 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     if (idle < YOKE_MIN(stall, timeout) || (!carries && judge_lost(comm, op, idle))) return;
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     char what[256], who[192], here[160], did[600];
-    if (inside || rank == comm->rank) {
-        const bool at_device = waits_for_device(comm, op, rank, now);
-        if (seen + COMPARE_AFTER * MS < (at_device ? timeout : stall) || carries) return;
-        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (%s %lld)", (double)seen * 1e-9,
-                   at_device ? "it waits for its device; timeout_ms" : "stall_ms",
-                   (long long)(at_device ? comm->timeout_ms : comm->stall_ms));
+    if (wait.inside) {
+        if (seen + COMPARE_AFTER * MS < (wait.excuse ? timeout : stall) || carries) return;
+        yokei_text(what, sizeof what, "is stuck: no step for %.1f s (%s%s %lld)", (double)seen * 1e-9,
+                   wait.excuse ? wait.excuse : "stall_ms", wait.excuse ? "; timeout_ms" : "",
+                   (long long)(wait.excuse ? comm->timeout_ms : comm->stall_ms));
         blame(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
     }

@@ -251,16 +251,9 @@ static void check_all(void)
     j.pp = 4;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline");
     setenv("YOKE_OPENCL_ADDRESS", "buffer", 1);
-    /*
-     * PoCL compiles a kernel when the kernel is first launched. On a busy machine this may take longer than
-     * stall_ms. The stage after the next one then calls the next one stuck, because that waits in another
-     * communicator.
-     */
-    setenv("YOKE_STALL_MS", "100000", 1);
     ranks_check(!staging(&j, ranks_size, "opencl:0"), "staging of device memory that the host does not see");
     ranks_check(!exact(&j, ranks_size, "opencl:0"), "and its prediction is exact");
     unsetenv("YOKE_OPENCL_ADDRESS");
-    unsetenv("YOKE_STALL_MS");
     j.pp = 2, j.tp = 2;
     ranks_check(!staging(&j, ranks_size, "host"), "staging of a pipeline of divided tensors");
     for (int cut = 0; cut < 2; cut++) {

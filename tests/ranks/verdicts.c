@@ -157,6 +157,30 @@ static int late_is_not_stuck(int late)
 }
 
 /*
+ * A pipeline of three ranks with a communicator for each neighbouring pair. The first rank comes late. The
+ * second waits for it, and the third waits for the second, for longer than stall_ms. The second is not stuck,
+ * although the third sees it inside a call and cannot see for whom it waits.
+ */
+static int late_elsewhere_is_not_stuck(void)
+{
+    yoke_comm *comm, *first, *second;
+    const int rank = ranks_rank;
+    RANKS_TRY(create(300, 120000, &comm));
+    RANKS_TRY(yoke_comm_split(comm, rank < 2 ? 0 : -1, 0, NULL, &first));
+    RANKS_TRY(yoke_comm_split(comm, rank == 1 || rank == 2 ? 0 : -1, 0, NULL, &second));
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    if (rank == 0) usleep(1500000);
+    if (rank == 0) RANKS_TRY(yoke_send(send_buffer, 100, YOKE_F32, 1, first, NULL));
+    if (rank == 1) RANKS_TRY(yoke_recv(recv_buffer, 100, YOKE_F32, 0, first, NULL));
+    if (rank == 1) RANKS_TRY(yoke_send(send_buffer, 100, YOKE_F32, 1, second, NULL));
+    if (rank == 2) RANKS_TRY(yoke_recv(recv_buffer, 100, YOKE_F32, 0, second, NULL));
+    RANKS_TRY(yoke_comm_destroy(first));
+    RANKS_TRY(yoke_comm_destroy(second));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    return 1;
+}
+
+/*
  * A rank does not come until all others have returned. All others must name it. The rank itself learns of
  * the error when it comes, at the latest by its next call.
  */
@@ -241,6 +265,8 @@ int main(void)
     for (int r = 0; r < ranks_size; r++)
         ranks_check(late_is_not_stuck(r), "rank %d comes late and is slow then: it is not called stuck, %s",
                     r, how);
+    ranks_check(late_elsewhere_is_not_stuck(),
+                "a rank that waits in another communicator for a late rank is not stuck, %s", how);
     for (int r = 0; r < ranks_size; r += 2)
         ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
     for (int r = 0; r < ranks_size; r++)
