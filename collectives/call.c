@@ -46,7 +46,7 @@ static yoke_status collective(const char *call, const struct request *r, yoke_co
     if (status) status = yokei_give_up(comm, status);
     pthread_mutex_unlock(&yokei_process.lock);
     if (!status) status = r->done ? yokei_issue_at_once(op, r->done) : yokei_issue(op, stream);
-    return status ? yokei_refuse(yoke_fail_context(status, "%s", call)) : YOKE_OK;
+    return status ? yokei_refuse(comm, yoke_fail_context(status, "%s", call)) : YOKE_OK;
 }
 
 /* ---- the calls ---- */
@@ -352,7 +352,7 @@ yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void
 {
     static const char call[] = "yoke_all_to_all_v";
     if (!send_counts || !recv_counts)
-        return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: send_counts or recv_counts is NULL", call));
+        return yokei_refuse(comm, yoke_fail(YOKE_EINVAL, "%s: send_counts or recv_counts is NULL", call));
     return all_to_all(call, send, (struct slices){ .counts = send_counts }, recv,
                       (struct slices){ .counts = recv_counts }, dtype, comm, stream);
 }

@@ -16,12 +16,16 @@ yoke_status yokei_check_overlap(const char *call, const void *send, size_t send_
 yoke_status yokei_check_peer(const char *call, const yoke_comm *comm, int peer, const char *what);
 
 /* ---- group.c ---- */
-/** If a call inside a group is refused, the whole group fails at its end. Returns status. */
-yoke_status yokei_refuse(yoke_status status);
-#define CHECK(x)                                               \
-    do {                                                       \
-        const yoke_status check_status_ = (x);                 \
-        if (check_status_) return yokei_refuse(check_status_); \
+/**
+ * A call cannot be made. Inside a group, the whole group fails at its end. If the communicator has failed, only
+ * the calls on this communicator are dropped. `comm` may be NULL. Returns status.
+ */
+yoke_status yokei_refuse(yoke_comm *comm, yoke_status status);
+/** Refuse the call on the function's `comm` if x fails. */
+#define CHECK(x)                                                     \
+    do {                                                             \
+        const yoke_status check_status_ = (x);                       \
+        if (check_status_) return yokei_refuse(comm, check_status_); \
     } while (0)
 /**
  * Work in place if the host sees the device's memory. Otherwise the collective is staged: its data goes

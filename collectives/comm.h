@@ -42,6 +42,7 @@ struct yokei_peer {
     uint64_t far_ns;          /* when that copy was read */
     struct yokei_beats beats; /* the beats of the rank's agent on the other host */
     uint64_t suspect_ns;      /* since when the rank looks stopped or dead; 0: it does not */
+    uint64_t failed_ns;       /* since when its record says that it failed; 0: it does not */
     char suspect_state;
     /* The rank's last answer to a probe, if it is on another host. */
     uint64_t view_ns;

@@ -20,7 +20,11 @@ static _Thread_local struct {
     int depth;
     struct call *calls;
     size_t n_calls, n_room;
-    yoke_status status; /* error of the first call that was refused */
+    yoke_status refused; /* error of the first call whose arguments are wrong: no call will be launched */
+    /* The first communicator that has failed. The calls on the other communicators are launched. */
+    yoke_comm *failed;
+    yoke_status status;      /* its error, */
+    struct yokei_error text; /* and the text of the error */
 } group;
 
 static yoke_status group_add(const struct call *call)
@@ -38,10 +42,22 @@ static yoke_status group_add(const struct call *call)
     return YOKE_OK;
 }
 
-/* If a call inside a group is refused, the whole group fails at its end. */
-yoke_status yokei_refuse(yoke_status status)
+/* Note that a communicator of the group has failed. The last error says how. */
+static void note_failed(yoke_comm *comm, yoke_status status)
 {
-    if (group.depth && !group.status) group.status = status;
+    if (group.failed) return;
+    group.failed = comm;
+    group.status = status;
+    yokei_error_save(&group.text);
+}
+
+yoke_status yokei_refuse(yoke_comm *comm, yoke_status status)
+{
+    if (!group.depth) return status;
+    if (comm && atomic_load(&comm->error))
+        note_failed(comm, status);
+    else if (!group.refused)
+        group.refused = status;
     return status;
 }
 
@@ -236,7 +252,7 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
     YOKE_TRY(check_pair(call, &transfer, comm, stream));
     if (group.depth)
         return yokei_refuse(
-            group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream }));
+            comm, group_add(&(struct call){ .transfer = transfer, .comm = comm, .stream = stream }));
     struct yokei_transfer *owned;
     YOKE_TRY(own_pairs(comm, &transfer, 1, &owned));
     struct yokei_op *op;
@@ -250,8 +266,8 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
 yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done)
 {
     if (group.depth)
-        return yokei_refuse(
-            yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over", call));
+        return yokei_refuse(NULL, yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over",
+                                            call));
     if (!done || !comm || !comm->device)
         return yoke_fail(YOKE_EINVAL, "%s: needs an event, and a communicator over the event's device", call);
     return YOKE_OK;
@@ -319,7 +335,7 @@ static yoke_status pieces_at_once(const char *call, bool is_send, const struct y
                                   yoke_dtype dtype, yoke_comm *comm, yoke_event *done)
 {
     if (n < 1 || !pieces)
-        return yokei_refuse(yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
+        return yokei_refuse(comm, yoke_fail(YOKE_EINVAL, "%s: %d pieces: give at least one", call, n));
     YOKE_TRY(yokei_check_at_once(call, comm, done));
     struct yokei_transfer *transfers = calloc((size_t)n, sizeof *transfers);
     if (!transfers) return yokei_give_up_outside(comm, yoke_fail(YOKE_ENOMEM, "no memory for %d pieces", n));
@@ -422,44 +438,31 @@ static yoke_status gather_sums(size_t first)
 }
 
 /*
- * Launch the collected calls. waiting[] lists the blocking operations. After an error the remaining calls are
- * not launched. If the error is this rank's own, the communicators of these calls fail too, because their
- * other ranks wait for this rank. The lock is held.
+ * Launch the collected calls. waiting[] lists the blocking operations. Calls on a communicator that has failed
+ * are dropped, because they fail on all of its ranks. All other calls are launched. A rank may hear of the
+ * failure before its group or after it, and what it does on the other communicators must not depend on that.
+ * The lock is held.
  */
-static yoke_status launch_group(struct yokei_op *waiting[], int *n_waiting_out)
+static void launch_group(struct yokei_op *waiting[], int *n_waiting_out)
 {
-    yoke_status first = YOKE_OK;
-    struct yokei_error text; /* of the first error; a failing communicator replaces the last error */
-    bool is_own = false;
     for (size_t i = 0; i < group.n_calls; i++) {
         struct call *call = &group.calls[i];
         if (!call->comm) continue;
-        yoke_comm *comm = call->comm;
-        yoke_status status = YOKE_OK;
-        const bool had_failed = atomic_load(&comm->error);
-        if (!call->op && !first)
+        yoke_status status = yokei_sticky(call->comm);
+        if (!status && !call->op)
             status = gather_transfers(i, &call->op);
-        else if (!first && yokei_may_fuse(call->op))
+        else if (!status && yokei_may_fuse(call->op))
             status = gather_sums(i);
         struct yokei_op *op = call->op;
         call->op = NULL;
-        if (status || first) {
-            if (op) yokei_op_free(op);
-            if (first && is_own) {
-                yokei_error_restore(&text);
-                yokei_give_up(comm, first);
-            }
-        } else {
+        if (!status) {
             status = launch(op, call->stream);
             if (!status && !op->is_async) waiting[(*n_waiting_out)++] = op;
+        } else if (op) {
+            yokei_op_free(op);
         }
-        if (!status || first) continue;
-        first = status;
-        yokei_error_save(&text);
-        is_own = !had_failed && comm->culprit == yokei_process.world_rank;
+        if (status) note_failed(call->comm, status);
     }
-    if (first) yokei_error_restore(&text);
-    return first;
 }
 
 /*
@@ -472,17 +475,30 @@ static void discard_group(yoke_status status, bool is_own)
     yokei_error_save(&text);
     for (size_t i = 0; i < group.n_calls; i++) {
         if (group.calls[i].op) yokei_op_free(group.calls[i].op);
-        if (is_own) yokei_give_up(group.calls[i].comm, status);
+        if (is_own && group.calls[i].comm) yokei_give_up(group.calls[i].comm, status);
         yokei_error_restore(&text);
     }
 }
 
-/* Whether this rank's record names this rank as the cause of its last failure. */
-static bool has_given_up(void)
+/*
+ * Forget the collected calls. Returns the error of the first communicator that had failed before its calls
+ * were launched. If a communicator has failed, this rank's record says so again, because the calls that were
+ * launched afterwards have replaced that.
+ */
+static yoke_status close_group(void)
 {
-    const struct yokei_flight_file *file = yokei_process.flight;
-    return file && atomic_load(&file->state) == YOKEI_RANK_FAILED
-           && atomic_load(&file->culprit) == yokei_process.world_rank;
+    const yoke_status status = group.failed ? group.status : YOKE_OK;
+    yoke_comm *failed = group.failed;
+    for (size_t i = 0; i < group.n_calls && !failed; i++)
+        if (group.calls[i].comm && atomic_load(&group.calls[i].comm->error)) failed = group.calls[i].comm;
+    if (failed) yokei_record_failure(failed);
+    if (status) yokei_error_restore(&group.text);
+    free(group.calls);
+    group.calls = NULL;
+    group.n_calls = group.n_room = 0;
+    group.failed = NULL;
+    group.refused = YOKE_OK;
+    return status;
 }
 
 yoke_status yoke_group_end(void)
@@ -491,21 +507,18 @@ yoke_status yoke_group_end(void)
     if (--group.depth) return YOKE_OK;
     struct yokei_op **waiting = malloc((group.n_calls + 1) * sizeof *waiting);
     int n_waiting = 0;
-    yoke_status status = group.status;
+    yoke_status status = group.refused;
     if (status) yoke_fail(status, "yoke_group_end: a call of the group was refused, so none was issued");
     if (!waiting) status = yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu calls", group.n_calls);
     if (!status) status = check_group_streams();
     pthread_mutex_lock(&yokei_process.lock);
     if (status)
-        discard_group(status, !waiting || has_given_up());
+        discard_group(status, !waiting);
     else
-        status = launch_group(waiting, &n_waiting);
+        launch_group(waiting, &n_waiting);
     pthread_mutex_unlock(&yokei_process.lock);
     const yoke_status waited = yokei_wait_for(waiting, n_waiting);
     free(waiting);
-    free(group.calls);
-    group.calls = NULL;
-    group.n_calls = group.n_room = 0;
-    group.status = YOKE_OK;
-    return status ? status : waited;
+    const yoke_status failed = close_group();
+    return status ? status : failed ? failed : waited;
 }

@@ -277,8 +277,11 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     if (!file) return false;
     /* The peer failed in another communicator, and has done nothing since. It will not come here any more,
        unless it is about to leave that communicator for this one. */
-    if (atomic_load_explicit(&file->state, memory_order_acquire) == YOKEI_RANK_FAILED
-        && now - op->progress_ns > FOREIGN_FAILURE_AFTER * MS
+    if (atomic_load_explicit(&file->state, memory_order_acquire) != YOKEI_RANK_FAILED)
+        peer->failed_ns = 0;
+    else if (!peer->failed_ns)
+        peer->failed_ns = now;
+    if (peer->failed_ns && now - YOKE_MAX(peer->failed_ns, op->progress_ns) > FOREIGN_FAILURE_AFTER * MS
         && !(comm->shrunk_from && atomic_load(&file->comm) == comm->shrunk_from))
         return take_over(comm, rank);
     struct yokei_agent_verdict verdict = yokei_flight_agent(file);
@@ -506,7 +509,8 @@ void yokei_watch(yoke_comm *comm)
     if (!op->begun || now - comm->watched_ns < WATCH_EVERY * MS) return;
     /* This rank itself may have been stopped, together with others. So their state counts only from now
        on. */
-    for (int r = 0; r < comm->size && now - comm->watched_ns > AWAY * MS; r++) comm->peers[r].suspect_ns = 0;
+    for (int r = 0; r < comm->size && now - comm->watched_ns > AWAY * MS; r++)
+        comm->peers[r].suspect_ns = comm->peers[r].failed_ns = 0;
     comm->watched_ns = now;
     if (op->moved) op->progress_ns = now;
     op->moved = false;

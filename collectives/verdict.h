@@ -21,6 +21,8 @@ yoke_status yokei_comm_fail(yoke_comm *comm, yoke_status status, int culprit, co
 yoke_status yokei_give_up(yoke_comm *comm, yoke_status status);
 /** The same. The lock is not held. */
 yoke_status yokei_give_up_outside(yoke_comm *comm, yoke_status status);
+/** Write into this rank's record that the communicator has failed, and why. */
+void yokei_record_failure(const yoke_comm *comm);
 /** Tell the other ranks now, if the thread that failed the communicator could not. The lock is held. */
 void yokei_tell_late(yoke_comm *comm);
 /**

@@ -413,6 +413,9 @@ yoke_status yoke_iall_gather_v(const void *send, void *recv, const size_t counts
  * Calls on any communicator between start and end are collected, and then run together. Small sums (up to 16
  * KiB) that follow each other, on one communicator and of one type and one reduction, run as one collective.
  * They count as one call where calls are numbered.
+ * If a communicator of the group has failed, yoke_group_end returns its error. The calls on the other
+ * communicators still run, and their results are there. If a call's arguments are wrong, no call of the group
+ * runs.
  */
 yoke_status yoke_group_start(void);
 yoke_status yoke_group_end(void);

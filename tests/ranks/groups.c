@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Groups of calls whose small sums run as one: their results, beside other calls and other communicators; the
- * call numbers that they take; and differences between the ranks in their parts.
+ * call numbers that they take; differences between the ranks in their parts; and a communicator that failed.
  */
+#include <unistd.h>
+
 #include "tests/ranks/ranks.h"
 
 enum { CALLS = 300, ROOM = 6000 };
@@ -112,6 +114,45 @@ static int other_parts(bool no_shared)
     return ok;
 }
 
+/*
+ * One of a group's two communicators has failed. Odd ranks know this before their group; the other ranks may
+ * hear of it before the group, in the group, or after it. The calls on the other communicator still run on all
+ * ranks.
+ */
+static int beside_a_failed_one(bool no_shared)
+{
+    const int right = (ranks_rank + 1) % ranks_size, left = (ranks_rank + ranks_size - 1) % ranks_size;
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    config.no_shared = no_shared;
+    yoke_comm *failed = NULL, *works = NULL;
+    RANKS_TRY(yoke_comm_create(ranks_world, NULL, &config, &failed));
+    RANKS_TRY(yoke_comm_create(ranks_world, NULL, &config, &works));
+    RANKS_TRY(yoke_barrier(works, NULL));
+    if (ranks_rank == 0) yoke_comm_abort(failed, "on purpose");
+    while (ranks_rank % 2 && !yoke_comm_error(failed)) usleep(1000);
+    int ok = 1;
+    for (int i = 0; i < 3; i++) {
+        float x[3] = { 1, 1, 1 }, lost = 1;
+        int32_t sent = ranks_rank, got = -1;
+        RANKS_TRY(yoke_group_start());
+        RANKS_TRY(yoke_all_reduce(&x[0], &x[0], 1, YOKE_F32, YOKE_SUM, works, NULL));
+        yoke_all_reduce(&lost, &lost, 1, YOKE_F32, YOKE_SUM, failed, NULL);
+        RANKS_TRY(yoke_all_reduce(&x[1], &x[1], 1, YOKE_F32, YOKE_SUM, works, NULL));
+        yoke_send(&sent, 1, YOKE_I32, right, failed, NULL);
+        RANKS_TRY(yoke_send(&sent, 1, YOKE_I32, right, works, NULL));
+        RANKS_TRY(yoke_recv(&got, 1, YOKE_I32, left, works, NULL));
+        RANKS_TRY(yoke_all_reduce(&x[2], &x[2], 1, YOKE_F32, YOKE_PROD, works, NULL));
+        const yoke_status status = yoke_group_end();
+        const float sum = (float)ranks_size;
+        ok = ok && status == YOKE_EABORTED && strstr(yoke_last_error(), "on purpose");
+        ok = ok && x[0] == sum && x[1] == sum && x[2] == 1 && got == left;
+    }
+    RANKS_TRY(yoke_barrier(works, NULL));
+    RANKS_TRY(yoke_comm_destroy(works));
+    yoke_comm_destroy(failed);
+    return ok;
+}
+
 static int with_stream(const char *spec)
 {
     yoke_device *device = NULL;
@@ -167,6 +208,8 @@ int main(void)
     ranks_check(one_number(), "small sums of a group are one call");
     ranks_check(other_parts(false), "other parts of the same total are found, shared memory");
     ranks_check(other_parts(true), "other parts of the same total are found, messages");
+    ranks_check(beside_a_failed_one(false), "calls run beside a communicator that failed, shared memory");
+    ranks_check(beside_a_failed_one(true), "calls run beside a communicator that failed, messages");
     for (int i = 0; i < CALLS; i++) free(in.data[i]), free(in.wide[i]), free(out.data[i]), free(out.wide[i]);
     return ranks_end();
 }
