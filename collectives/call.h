@@ -17,8 +17,8 @@ yoke_status yokei_check_peer(const char *call, const yoke_comm *comm, int peer, 
 
 /* ---- group.c ---- */
 /**
- * A call cannot be made. Inside a group, the whole group fails at its end. If the communicator has failed, only
- * the calls on this communicator are dropped. `comm` may be NULL. Returns status.
+ * A call cannot be made. Inside a group, the whole group fails at its end. If the communicator has failed,
+ * only the calls on this communicator are dropped. `comm` may be NULL. Returns status.
  */
 yoke_status yokei_refuse(yoke_comm *comm, yoke_status status);
 /** Refuse the call on the function's `comm` if x fails. */

@@ -438,9 +438,9 @@ static yoke_status gather_sums(size_t first)
 }
 
 /*
- * Launch the collected calls. waiting[] lists the blocking operations. Calls on a communicator that has failed
- * are dropped, because they fail on all of its ranks. All other calls are launched. A rank may hear of the
- * failure before its group or after it, and what it does on the other communicators must not depend on that.
+ * Launch the collected calls. waiting[] lists the blocking operations. Calls on a communicator that has
+ * failed are dropped, because they fail on all of its ranks. All other calls are launched. A rank may hear of
+ * the failure before its group or after it, and its calls on the other communicators must not depend on that.
  * The lock is held.
  */
 static void launch_group(struct yokei_op *waiting[], int *n_waiting_out)

@@ -24,9 +24,9 @@
 static const uint64_t MS = 1000000;
 static const uint64_t WATCH_EVERY = 2, COMPARE_AFTER = 10, PROC_AFTER = 50, PROC_EVERY = 50,
                       PROBE_AFTER = 100, PROBE_EVERY = 500, DEAD_GRACE = 10, AWAY = 200,
-                      FOREIGN_FAILURE_AFTER = 1000, BROKEN_GRACE = 2000, LOOK_COUNTS_FOR = 100, FAR_AFTER = 20,
-                      FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000, PUBLISH_EVERY = 1000,
-                      BEAT_GRACE = 1000;
+                      FOREIGN_FAILURE_AFTER = 1000, BROKEN_GRACE = 2000, LOOK_COUNTS_FOR = 100,
+                      FAR_AFTER = 20, FAR_EVERY = 50, NETWORK_AFTER = 100, PUBLISH_AFTER = 1000,
+                      PUBLISH_EVERY = 1000, BEAT_GRACE = 1000;
 /* how many records of ranks on other hosts are looked at together, besides the rank that is waited for */
 enum { FAR_AT_ONCE = 4 };
 

@@ -116,8 +116,8 @@ static int other_parts(bool no_shared)
 
 /*
  * One of a group's two communicators has failed. Odd ranks know this before their group; the other ranks may
- * hear of it before the group, in the group, or after it. The calls on the other communicator still run on all
- * ranks.
+ * hear of it before the group, in the group, or after it. The calls on the other communicator still run on
+ * all ranks.
  */
 static int beside_a_failed_one(bool no_shared)
 {
