@@ -107,14 +107,15 @@ static bool is_refusal(CUresult error)
 static yoke_status ptx_refused(const yoke_device *device, CUresult error, const char *log)
 {
     const struct cuda_device *dev = cuda_device(device);
+    char package[48];
     if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return yoke_fail_context(yokei_cuda_fail(device, "loading PTX", error), "%s", log);
     return yoke_fail(
         YOKE_EBACKEND,
         "%s: the driver knows CUDA %d.%d and does not take programs of NVRTC %d.%d (%s). Install a newer "
-        "driver, or an NVRTC of CUDA %d: pip install nvidia-cuda-nvrtc-cu%d",
+        "driver, or an NVRTC that is not newer than the driver's CUDA: pip install %s",
         device->info.spec, dev->cu->version / 1000, dev->cu->version % 1000 / 10, dev->nvrtc->major,
-        dev->nvrtc->minor, dev->nvrtc->path, dev->cu->version / 1000, dev->cu->version / 1000);
+        dev->nvrtc->minor, dev->nvrtc->path, yokei_cuda_nvrtc_package(dev->cu->version, package));
 }
 
 static yoke_status load_ptx(const yoke_device *device, const char *ptx, CUmodule *module_out)
