@@ -250,13 +250,14 @@ static void release_kernel(yoke_device *device, void *function)
 static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_grid *grid)
 {
     const struct cuda_device *dev = cuda_device(stream->device);
-    for (int i = 0; i < 3; i++)
-        if (grid->groups[i] > dev->most_groups[i])
+    for (int i = 0; i < 3; i++) {
+        const long long groups = grid->groups[i], most = dev->most_groups[i];
+        if (groups > most)
             return yoke_fail(
                 YOKE_EUNSUPPORTED,
                 "%s: %s needs %lld groups in dimension %c, and the device has at most %lld: divide the call",
-                stream->device->info.spec, stream->last_op, (long long)grid->groups[i], "xyz"[i],
-                (long long)dev -> most_groups[i]);
+                stream->device->info.spec, stream->last_op, groups, "xyz"[i], most);
+    }
     if (grid->group > dev->gpu.max_group)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "%s: %s needs groups of %d threads, and the device has at most %d",
