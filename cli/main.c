@@ -118,11 +118,10 @@ static void warn_of_unknown_variables(void)
  */
 static yoke_status set_emulation(const struct cli_verb *verb, const struct cli_options *options)
 {
-    int major, minor, n = 0;
     if (!cli_option_find(verb->bit, "emulate")) return YOKE_OK;
     const char *text = cli_text(options, "emulate");
     if (!text || !*text) return YOKE_OK;
-    if (sscanf(text, "cuda:%2d.%1d%n", &major, &minor, &n) != 2 || text[n] || major < 1 || minor < 0)
+    if (!yokei_is_emulation(text))
         return yoke_fail(
             YOKE_EINVAL,
             "--emulate is '%s'; it must be cuda: and a compute capability, such as cuda:9.0 for the GPU H100",

@@ -35,7 +35,7 @@ yoke_status yokei_op_new(yoke_comm *comm, enum yokei_kind kind, struct yokei_op 
     op->comm = comm;
     op->kind = kind;
     op->root = -1;
-    op->waits_for = -1;
+    op->waits_for = YOKEI_WAITS_FOR_NONE;
     *op_out = op;
     return YOKE_OK;
 }
@@ -117,7 +117,7 @@ static void record_begin(struct yokei_op *op)
     entry->reduction = h->reduction;
     entry->algorithm = h->algorithm;
     entry->status = 0;
-    atomic_store_explicit(&entry->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&entry->waits_for, YOKEI_WAITS_FOR_NONE, memory_order_relaxed);
     atomic_store_explicit(&entry->state, 1, memory_order_release);
     atomic_store_explicit(&file->n_operations, number + 1, memory_order_release);
     op->entry = entry;
@@ -126,7 +126,7 @@ static void record_begin(struct yokei_op *op)
     atomic_store_explicit(&file->sequence, h->sequence, memory_order_relaxed);
     atomic_store_explicit(&file->kind, op->kind, memory_order_relaxed);
     atomic_store_explicit(&file->step, 0, memory_order_relaxed);
-    atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&file->waits_for, YOKEI_WAITS_FOR_NONE, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, op->begun_ns, memory_order_relaxed);
     atomic_store_explicit(&file->progress_ns, op->begun_ns, memory_order_relaxed);
     /* A rank that failed and goes on with another communicator does not count as failed any more. */
@@ -142,7 +142,7 @@ static void record_end(struct yokei_op *op)
         op->entry->status = (uint32_t)op->status;
         atomic_store_explicit(&op->entry->state, 2, memory_order_release);
     }
-    atomic_store_explicit(&file->waits_for, -1, memory_order_relaxed);
+    atomic_store_explicit(&file->waits_for, YOKEI_WAITS_FOR_NONE, memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, yokei_now_ns(), memory_order_relaxed);
     if (atomic_load_explicit(&file->state, memory_order_relaxed) == YOKEI_RANK_INSIDE)
         atomic_store_explicit(&file->state, YOKEI_RANK_OUTSIDE, memory_order_release);

@@ -77,7 +77,7 @@ static yoke_status map_for_writing(int fd, const char *name, int rank, struct yo
         file->rank = rank;
         file->clock_offset_ns = clock_offset();
         file->host_id = yokei_host_id();
-        atomic_store(&file->waits_for, -1);
+        atomic_store(&file->waits_for, YOKEI_WAITS_FOR_NONE);
         atomic_store(&file->culprit, -1);
         atomic_store(&file->first_gone, -1);
         atomic_store(&file->magic, YOKEI_FLIGHT_MAGIC);

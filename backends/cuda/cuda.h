@@ -55,6 +55,11 @@ const struct cuda_nvrtc *yokei_cuda_nvrtc(int driver_version, char *reason, size
  */
 int yokei_cuda_nvrtc_folders(char *folders[], int capacity);
 /**
+ * The package that `pip install` gets to have an NVRTC that is not newer than CUDA `version` (12040 is 12.4),
+ * in quotes for the shell. Returns `text`.
+ */
+const char *yokei_cuda_nvrtc_package(int version, char text[48]);
+/**
  * The architecture option for a device of compute capability `cc` (90 is 9.0), such as
  * "--gpu-architecture=sm_90". If NVRTC does not know the device, the option is compute_ and the highest
  * architecture below it. Returns false if NVRTC supports only newer devices.

@@ -229,7 +229,7 @@ static void fill_properties(yoke_device *device)
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
-    char reason[256], option[48];
+    char reason[256], option[48], package[48];
     CUdevice id = 0;
     const struct cuda_library *cu = yokei_cuda_library(reason, sizeof reason);
     if (!cu) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
@@ -241,8 +241,9 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
         return yoke_fail(
             YOKE_ENODEV,
             "cuda:%d: NVRTC %d.%d (%s) supports only devices newer than this one of %d.%d; install "
-            "NVRTC 12: pip install nvidia-cuda-nvrtc-cu12",
-            index, nvrtc->major, nvrtc->minor, nvrtc->path, cc / 10, cc % 10);
+            "an older NVRTC: pip install %s",
+            index, nvrtc->major, nvrtc->minor, nvrtc->path, cc / 10, cc % 10,
+            yokei_cuda_nvrtc_package(YOKE_MIN(cu->version, 12090), package));
     struct cuda_device *dev = calloc(1, sizeof *dev);
     if (!dev) return yoke_fail(YOKE_ENOMEM, "cuda:%d: no host memory", index);
     device->impl = dev;

@@ -20,13 +20,6 @@ const char *yokei_cuda_emulation(void)
     return text && !strncmp(text, "cuda:", 5) ? text + 5 : NULL;
 }
 
-/** Whether a text is a compute capability, such as "9.0". */
-static bool is_capability(const char *text)
-{
-    int major, minor, n = 0;
-    return sscanf(text, "%2d.%1d%n", &major, &minor, &n) == 2 && !text[n] && major > 0 && minor >= 0;
-}
-
 void yokei_cuda_driver_file(char *path, size_t bytes)
 {
     const char *given = getenv("YOKE_DATA_DIR");
@@ -157,7 +150,7 @@ static bool load_library(void)
     yokei_cuda_driver_file(library.path, sizeof library.path);
     const char *const names[] = { library.path, NULL };
     library.emulated = yokei_cuda_emulation() != NULL;
-    if (library.emulated && !is_capability(yokei_cuda_emulation())) {
+    if (library.emulated && !yokei_is_emulation(getenv("YOKE_EMULATE"))) {
         yokei_text(library_reason, sizeof library_reason,
                    "YOKE_EMULATE is '%.40s'; behind cuda: stands a compute capability, such as cuda:9.0",
                    getenv("YOKE_EMULATE"));

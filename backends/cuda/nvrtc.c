@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * NVRTC, the compiler of CUDA C++. The library is looked for in the CUDA toolkit, on the loader's path, and
- * in the folders of Python packages (pip install nvidia-cuda-nvrtc).
+ * in the folders of Python packages (see yokei_cuda_nvrtc_package).
  */
 #include <glob.h>
 #include <stdio.h>
@@ -102,9 +102,26 @@ static bool open_any(char *const folders[], int n, int driver_major, bool newer,
     return false;
 }
 
+const char *yokei_cuda_nvrtc_package(int version, char text[48])
+{
+    enum { BYTES = 48 };
+    const int major = version / 1000, minor = version % 1000 / 10;
+    /*
+     * NVIDIA's name for CUDA 13 has no number. Its package with -cu13 holds nothing. For CUDA 11 and 12 the
+     * newest package up to this version is asked for, because some versions, such as 12.7, have no package.
+     */
+    if (major > names[0].major)
+        yokei_text(text, BYTES, "'nvidia-cuda-nvrtc==%d.*'", names[0].major);
+    else if (major == 13)
+        yokei_text(text, BYTES, "'nvidia-cuda-nvrtc==13.%d.*'", minor);
+    else
+        yokei_text(text, BYTES, "'nvidia-cuda-nvrtc-cu%d<%d.%d'", major, major, minor + 1);
+    return text;
+}
+
 static void open_nvrtc(int driver_version)
 {
-    char *folders[64], why[512] = "";
+    char *folders[64], why[512] = "", package[48];
     const int n = yokei_cuda_nvrtc_folders(folders, YOKE_COUNT(folders)), major = driver_version / 1000;
     nvrtc_open = open_any(folders, n, major, false, why, sizeof why)
                  || open_any(folders, n, major, true, why, sizeof why);
@@ -113,8 +130,8 @@ static void open_nvrtc(int driver_version)
         yokei_text(
             nvrtc_reason, sizeof nvrtc_reason,
             "NVRTC, which compiles the kernels, is not found (%.60s): set CUDA_HOME to a CUDA toolkit, or "
-            "pip install nvidia-cuda-nvrtc%s",
-            why, major >= 13 ? "" : "-cu12");
+            "pip install %s",
+            why, yokei_cuda_nvrtc_package(driver_version, package));
 }
 
 const struct cuda_nvrtc *yokei_cuda_nvrtc(int driver_version, char *reason, size_t bytes)

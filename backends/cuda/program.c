@@ -107,14 +107,15 @@ static bool is_refusal(CUresult error)
 static yoke_status ptx_refused(const yoke_device *device, CUresult error, const char *log)
 {
     const struct cuda_device *dev = cuda_device(device);
+    char package[48];
     if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return yoke_fail_context(yokei_cuda_fail(device, "loading PTX", error), "%s", log);
     return yoke_fail(
         YOKE_EBACKEND,
         "%s: the driver knows CUDA %d.%d and does not take programs of NVRTC %d.%d (%s). Install a newer "
-        "driver, or an NVRTC of CUDA %d: pip install nvidia-cuda-nvrtc-cu%d",
+        "driver, or an NVRTC that is not newer than the driver's CUDA: pip install %s",
         device->info.spec, dev->cu->version / 1000, dev->cu->version % 1000 / 10, dev->nvrtc->major,
-        dev->nvrtc->minor, dev->nvrtc->path, dev->cu->version / 1000, dev->cu->version / 1000);
+        dev->nvrtc->minor, dev->nvrtc->path, yokei_cuda_nvrtc_package(dev->cu->version, package));
 }
 
 static yoke_status load_ptx(const yoke_device *device, const char *ptx, CUmodule *module_out)
@@ -249,13 +250,14 @@ static void release_kernel(yoke_device *device, void *function)
 static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_grid *grid)
 {
     const struct cuda_device *dev = cuda_device(stream->device);
-    for (int i = 0; i < 3; i++)
-        if (grid->groups[i] > dev->most_groups[i])
+    for (int i = 0; i < 3; i++) {
+        const long long groups = grid->groups[i], most = dev->most_groups[i];
+        if (groups > most)
             return yoke_fail(
                 YOKE_EUNSUPPORTED,
                 "%s: %s needs %lld groups in dimension %c, and the device has at most %lld: divide the call",
-                stream->device->info.spec, stream->last_op, (long long)grid->groups[i], "xyz"[i],
-                (long long)dev -> most_groups[i]);
+                stream->device->info.spec, stream->last_op, groups, "xyz"[i], most);
+    }
     if (grid->group > dev->gpu.max_group)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "%s: %s needs groups of %d threads, and the device has at most %d",

@@ -332,6 +332,8 @@ bool yokei_pocl_cache_elsewhere(void);
 /* ---- text.c ---- */
 /** snprintf that always terminates the text, and cuts it silently. For names and reasons of fixed size. */
 void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
+/** Whether a text is a value of YOKE_EMULATE: "cuda:" and a compute capability, such as "cuda:9.0". */
+bool yokei_is_emulation(const char *text);
 /**
  * Find the entry of `names` (NULL-terminated) with the least edit distance to `word`, for "did you mean".
  * NULL if no entry is near.

@@ -3,6 +3,7 @@
 #include "core/base/base.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -13,6 +14,13 @@ void yokei_text(char *target, size_t bytes, const char *format, ...)
     va_start(args, format);
     if (vsnprintf(target, bytes, format, args) < 0) target[0] = 0;
     va_end(args);
+}
+
+bool yokei_is_emulation(const char *text)
+{
+    char major[3], minor[2];
+    int n = 0;
+    return sscanf(text, "cuda:%2[0-9].%1[0-9]%n", major, minor, &n) == 2 && !text[n] && atoi(major) > 0;
 }
 
 /*

@@ -161,11 +161,6 @@ static bool note_atomic(uint64_t *entry, uint64_t launch, uint64_t me)
 
 /* ---- errors ---- */
 
-static const char *verb_of(const struct ptx_instruction *I)
-{
-    return I->kind == PTX_LOAD ? "reads" : I->kind == PTX_STORE ? "writes" : "changes";
-}
-
 /* " (layer 3, dx)", or nothing */
 static const char *name_of(const struct ptx_memory *memory, uint64_t address, char text[160])
 {
@@ -182,7 +177,7 @@ static bool bad_global(struct ptx_state *s, const struct ptx_access *access, int
     const uint64_t address = access->addresses[lane];
     s->fault->address = address;
     return ptx_fault_at(s, access->warp, lane, access->I, error, "%s %u bytes at 0x%llx%s %s",
-                        verb_of(access->I), access->bytes * access->I->vector, (unsigned long long)address,
+                        ptx_verb(access->I), access->bytes * access->I->vector, (unsigned long long)address,
                         name_of(s->launch->memory, address, name), what);
 }
 

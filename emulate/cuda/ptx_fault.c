@@ -113,3 +113,8 @@ bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, co
              ptx_thread_text(s, warp, lane, thread), s->block[0], s->block[1], s->block[2], what);
     return false;
 }
+
+const char *ptx_verb(const struct ptx_instruction *I)
+{
+    return I->kind == PTX_LOAD ? "reads" : I->kind == PTX_STORE ? "writes" : "changes";
+}

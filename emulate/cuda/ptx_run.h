@@ -122,6 +122,8 @@ bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, co
                   enum ptx_error error, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /** "thread (3,0,0)" */
 const char *ptx_thread_text(const struct ptx_state *s, const struct ptx_warp *warp, int lane, char text[48]);
+/** What an instruction does with memory: "reads", "writes" or "changes". */
+const char *ptx_verb(const struct ptx_instruction *I);
 
 /** Run one block from its first instruction to its end. */
 bool ptx_block_run(struct ptx_state *s);

@@ -51,17 +51,12 @@ static uint64_t joint_reader(uint64_t old, uint64_t me)
 
 /* ---- errors ---- */
 
-static const char *verb_of(const struct ptx_instruction *I)
-{
-    return I->kind == PTX_LOAD ? "reads" : I->kind == PTX_STORE ? "writes" : "changes";
-}
-
 static bool bad(struct ptx_state *s, const struct ptx_access *access, int lane, enum ptx_error error,
                 const char *space, const char *what)
 {
     s->fault->address = access->addresses[lane];
     return ptx_fault_at(s, access->warp, lane, access->I, error, "%s %u bytes at %llu of %s memory %s",
-                        verb_of(access->I), access->bytes * access->I->vector,
+                        ptx_verb(access->I), access->bytes * access->I->vector,
                         (unsigned long long)access->addresses[lane], space, what);
 }
 

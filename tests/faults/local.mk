@@ -34,9 +34,9 @@ YOKE_TESTS += \
 	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}1" \
 	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim agent 1" \
 	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim supervisor 1" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+1}6" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+1}2" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+1}2" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \
 	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 2" \
-	"SURVIVOR_HOSTS=aabbab $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+1}4" \
-	"SURVIVOR_HOSTS=abcdef $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+1}2"
+	"SURVIVOR_HOSTS=aabbab $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}4" \
+	"SURVIVOR_HOSTS=abcdef $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}2"

@@ -20,8 +20,8 @@ YOKE_TESTS += \
 	'soak $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'quiet $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
-	'$(HARM_HOSTS) kill $${YOKE_SOAK:+2}6' \
-	'$(HARM_HOSTS) stop $${YOKE_SOAK:+2}2' \
+	'$(HARM_HOSTS) kill $${YOKE_SOAK:+10}6' \
+	'$(HARM_HOSTS) stop $${YOKE_SOAK:+10}2' \
 	'$(HARM_HOSTS) agent $${YOKE_SOAK:+1}2' \
 	'$(HARM_HOSTS) holder $${YOKE_SOAK:+1}1' \
 	'$(HARM_HOSTS) proxy $${YOKE_SOAK:+1}1' \
@@ -32,10 +32,10 @@ YOKE_TESTS += \
 	'quiet soak $(WITH_HOSTS) 3 -- $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+1}4' \
-	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+1}3' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+1}1' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) exit $${YOKE_SOAK:+1}1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \
+	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+10}3' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+10}1' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) exit $${YOKE_SOAK:+10}1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) abort 1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 3 -- $(SHRINK) host 1' \

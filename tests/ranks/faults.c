@@ -180,7 +180,7 @@ static void trial(const char *kind, const char *load, int signal, double limit)
 
 int main(int argc, char **argv)
 {
-    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 25 : 1;
+    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 100 : 1;
     seed = getenv("YOKE_SEED") ? strtoull(getenv("YOKE_SEED"), NULL, 10) : yokei_now_ns();
     printf("# YOKE_SEED=%llu\n", (unsigned long long)seed);
     const char *sanitizers = getenv("TEST_SANITIZE");

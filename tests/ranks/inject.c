@@ -178,7 +178,7 @@ static int refused(const char *variable, const char *text)
 int main(int argc, char **argv)
 {
     ranks_start();
-    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 20 : 2;
+    const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 50 : 2;
     begin_drawing(argc > 2 ? argv[2] : NULL);
     yoke_log_set(count_alarms, NULL, YOKE_LOG_WARN);
     for (int over_mpi = ranks_hosts() != NULL; over_mpi < 2; over_mpi++)

@@ -99,10 +99,10 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
-	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+1}2' \
-	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+1}1' \
-	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+1}2' \
-	'$(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares $${YOKE_SOAK:+1}1' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+10}1' \
+	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -a 1 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 5 tests/ranks/groups' \
@@ -131,11 +131,11 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/inject' \
-	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+1}20' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+1}20' \
-	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+1}10' \
-	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+10}8' \
-	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+1}15' \
+	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
+	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+100}8' \
+	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory' \
 	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/no_memory' \

@@ -102,6 +102,17 @@ static void nearest_names(void **state)
     assert_null(yokei_nearest("", names + 4));
 }
 
+static void emulation(void **state)
+{
+    (void)state;
+    static const char *const good[] = { "cuda:9.0", "cuda:12.1", "cuda:7.5" }, *const bad[] = {
+        "",          "cuda",      "cuda:",     "cuda:9",    "cuda:0.9", "cuda:9.x",  "cuda:9.00",
+        "cuda: 9.0", "cuda:-9.0", "cuda:+9.0", "cuda:9.0 ", "hip:9.0",  "cuda:100.0"
+    };
+    for (size_t i = 0; i < YOKE_COUNT(good); i++) assert_true(yokei_is_emulation(good[i]));
+    for (size_t i = 0; i < YOKE_COUNT(bad); i++) assert_false(yokei_is_emulation(bad[i]));
+}
+
 static void topology_and_binding(void **state)
 {
     (void)state;
@@ -189,6 +200,7 @@ int main(void)
         cmocka_unit_test(the_log),
         cmocka_unit_test(libraries),
         cmocka_unit_test(nearest_names),
+        cmocka_unit_test(emulation),
         cmocka_unit_test(topology_and_binding),
         cmocka_unit_test(test_bind_range),
         cmocka_unit_test(waiting_backs_off),

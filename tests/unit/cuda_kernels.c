@@ -167,6 +167,7 @@ static const char *older(void)
     if (!yokei_cuda_nvrtc(13000, reason, sizeof reason)) return "skip: no NVRTC";
     WANT(yoke_device_open("cuda:0", NULL, &device) == YOKE_ENODEV);
     WANT(strstr(yoke_last_error(), "supports only devices newer than this one of 3.0"));
+    WANT(strstr(yoke_last_error(), "pip install 'nvidia-cuda-nvrtc-cu12<"));
     return NULL;
 }
 
@@ -176,7 +177,7 @@ static const char *old_driver(void)
     if (!device) return "skip: no NVRTC";
     WANT(!computes(device, 5));
     WANT(strstr(yoke_last_error(), "does not take programs of NVRTC"));
-    WANT(strstr(yoke_last_error(), "pip install nvidia-cuda-nvrtc"));
+    WANT(strstr(yoke_last_error(), "pip install 'nvidia-cuda-nvrtc"));
     return NULL;
 }
 

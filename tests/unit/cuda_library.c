@@ -70,6 +70,22 @@ static void architectures(void **state)
     }
 }
 
+static void packages(void **state)
+{
+    static const struct {
+        int version;
+        const char *package;
+    } rows[] = {
+        { 11080, "'nvidia-cuda-nvrtc-cu11<11.9'" },  { 12000, "'nvidia-cuda-nvrtc-cu12<12.1'" },
+        { 12090, "'nvidia-cuda-nvrtc-cu12<12.10'" }, { 13000, "'nvidia-cuda-nvrtc==13.0.*'" },
+        { 13020, "'nvidia-cuda-nvrtc==13.2.*'" },    { 14010, "'nvidia-cuda-nvrtc==13.*'" },
+    };
+    char text[48];
+    (void)state;
+    for (size_t i = 0; i < YOKE_COUNT(rows); i++)
+        assert_string_equal(yokei_cuda_nvrtc_package(rows[i].version, text), rows[i].package);
+}
+
 static int find(char *const list[], int n, const char *folder)
 {
     for (int i = 0; i < n; i++)
@@ -227,8 +243,9 @@ static void blobs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(symbols), cmocka_unit_test(architectures), cmocka_unit_test(folders),
-        cmocka_unit_test(reasons), cmocka_unit_test(explanations),  cmocka_unit_test(blobs),
+        cmocka_unit_test(symbols), cmocka_unit_test(architectures), cmocka_unit_test(packages),
+        cmocka_unit_test(folders), cmocka_unit_test(reasons),       cmocka_unit_test(explanations),
+        cmocka_unit_test(blobs),
     };
     unsetenv("YOKE_EMULATE");
     return cmocka_run_group_tests_name("cuda_library", tests, make_test_folder, remove_test_folder);
