@@ -116,7 +116,7 @@ static void fill_state(const yoke_comm *comm, struct yokei_control *message)
     const struct yokei_op *op = comm->queue;
     message->origin = comm->rank;
     message->state = op ? YOKEI_RANK_INSIDE : YOKEI_RANK_OUTSIDE;
-    message->waits_for = op ? op->waits_for : -1;
+    message->waits_for = op ? op->waits_for : YOKEI_WAITS_FOR_NONE;
     message->moved_ns = op ? YOKE_MAX(op->progress_ns, op->network_ns) : 0;
     if (op)
         message->header = op->header;
