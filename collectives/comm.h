@@ -137,7 +137,8 @@ struct yokei_process {
     pthread_t thread;
     pthread_cond_t wake;
     bool thread_runs, thread_ends;
-    int n_async; /* operations that the progress thread looks after */
+    int n_async;          /* operations that the progress thread looks after */
+    atomic_int n_blocked; /* threads that wait in a call until their operations have ended */
 };
 extern struct yokei_process yokei_process;
 
@@ -210,7 +211,8 @@ struct yoke_comm {
     int next_far;                /* the rank whose record on another host is looked at next */
     uint64_t published_ns;       /* when this rank's record was last sent to the other hosts */
     uint32_t n_polls;
-    bool watch_soon; /* the thread that waits for this communicator sleeps between two looks */
+    bool watch_soon;      /* the thread that waits for this communicator sleeps between two looks */
+    atomic_int n_awaited; /* operations for whose end a thread waits in a call */
 };
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */

@@ -84,7 +84,8 @@ static void waits_for(struct yokei_op *op, int rank)
     if (op->waits_for == rank) return;
     op->waits_for = rank;
     atomic_store_explicit(&op->entry->waits_for, peer->info.world_rank, memory_order_relaxed);
-    atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
+    if (yokei_shows_wait(op->comm))
+        atomic_store_explicit(&yokei_process.flight->waits_for, peer->info.world_rank, memory_order_relaxed);
 }
 
 /* The operation waits for no rank, but for copies of its own device. */
@@ -93,7 +94,8 @@ static void waits_for_device(struct yokei_op *op)
     if (op->waits_for == YOKEI_WAITS_FOR_DEVICE) return;
     op->waits_for = YOKEI_WAITS_FOR_DEVICE;
     atomic_store_explicit(&op->entry->waits_for, YOKEI_WAITS_FOR_DEVICE, memory_order_relaxed);
-    atomic_store_explicit(&yokei_process.flight->waits_for, YOKEI_WAITS_FOR_DEVICE, memory_order_relaxed);
+    if (yokei_shows_wait(op->comm))
+        atomic_store_explicit(&yokei_process.flight->waits_for, YOKEI_WAITS_FOR_DEVICE, memory_order_relaxed);
 }
 
 static void record_begin(struct yokei_op *op)

@@ -51,6 +51,15 @@ yoke_status yokei_submit(struct yokei_op *op);
 bool yokei_progress(void);
 /** End every operation of the communicator with its sticky error. The lock is held. */
 void yokei_end_all(yoke_comm *comm);
+/**
+ * Whether the rank's record may say what this communicator's operation waits for. While a thread is blocked
+ * in a call, the record says what that call waits for.
+ */
+static inline bool yokei_shows_wait(const yoke_comm *comm)
+{
+    return !atomic_load_explicit(&yokei_process.n_blocked, memory_order_relaxed)
+           || atomic_load_explicit(&comm->n_awaited, memory_order_relaxed);
+}
 /** The communicator's sticky error, which is also written to the thread's error text. */
 yoke_status yokei_sticky(yoke_comm *comm);
 

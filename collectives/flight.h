@@ -91,8 +91,8 @@ struct yokei_flight_file {
     _Atomic uint64_t magic;
     uint32_t bytes, n_entries;
     int32_t rank;
-    uint32_t spare;
-    int64_t clock_offset_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+    _Atomic uint32_t n_blocked; /* written by the rank: how many of its threads wait in a call */
+    int64_t clock_offset_ns;    /* CLOCK_REALTIME - CLOCK_MONOTONIC */
     /* yokei_host_id of the host that made the file, because two hosts may have the same name */
     uint64_t host_id;
     /* Written by the agent in one word, so that it changes as a whole: state | signal << 8 | exit code <<
@@ -132,7 +132,8 @@ struct yokei_flight_file {
     struct yokei_flight_comm comms[YOKEI_FLIGHT_COMMS];
     /* Written by the rank: what it is doing. */
     _Atomic uint32_t state; /* enum yokei_rank_state */
-    /* the rank of the job for which it waits in a collective, or enum yokei_waits_for */
+    /* The rank of the job for which it waits in a collective, or enum yokei_waits_for. If a thread waits in a
+       call, this is the wait of that call. */
     _Atomic int32_t waits_for;
     _Atomic uint32_t comm, sequence, kind, step;
     _Atomic uint64_t heartbeat_ns; /* when it last looked after its collectives */

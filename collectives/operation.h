@@ -199,6 +199,8 @@ struct yokei_op {
     /* when the network was last seen to carry something, in a wait in which no step was done */
     uint64_t network_ns;
     uint64_t probed_ns;
+    uint64_t
+        lost_ns; /* since when the rank that is waited for was seen to have done its part; 0: it has not */
     bool warned;
     /* rank of the communicator for which the lane that was last looked at waits, or enum yokei_waits_for */
     int waits_for;

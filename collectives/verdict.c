@@ -7,10 +7,11 @@
  *   stopped  the agent, or /proc, says that the process is stopped; a verdict after one second, in which it
  *            may be continued
  *   silent   the rank's agent, on another host, has given no sign of life for stall_ms
- *   stuck    the rank is in the call, and neither it nor the ranks that it waits for made a step for
- *            stall_ms, or for timeout_ms if the rank waits for its own device, or for a rank of another
- *            communicator
- *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms
+ *   stuck    the rank is in the call, or a thread of it is blocked in another call, and neither it nor the
+ *            ranks that it waits for made a step for stall_ms, or for timeout_ms if the rank waits for its
+ *            own device, or for a rank of another communicator
+ *   late     the rank lives, but has not called; a warning after stall_ms, an error after timeout_ms. It may
+ *            have other transfers in flight, which run beside its threads
  * A rank that reaches a verdict tells all other ranks, so that all name the same rank.
  */
 #include <stdio.h>
@@ -312,9 +313,10 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
     return blame(comm, op, YOKE_EDEAD, rank, how);
 }
 
-/* What a rank does in this communicator, as far as this rank can see. */
+/* What a rank does, as far as this rank can see. */
 struct wait {
-    bool inside;        /* it is in a call */
+    bool inside; /* it is in a call of this communicator, or a thread of it is blocked in another call */
+    bool is_elsewhere;  /* that other call is on another communicator */
     int next;           /* the rank of this communicator for which it waits; -1: none */
     const char *excuse; /* the reason why it may stand for timeout_ms, and not only for stall_ms; or NULL */
 };
@@ -324,31 +326,58 @@ static const char at_device[] = "it waits for its device";
 /* The ranks of that communicator judge the rank for which it waits, which may only be late. */
 static const char elsewhere[] = "it waits for a rank of another communicator";
 
-static struct wait wait_of(yoke_comm *comm, int rank, uint64_t now)
+static const struct wait not_inside = { .next = -1 };
+
+/* A wait inside a call for a rank of the job, or for what enum yokei_waits_for says. */
+static struct wait wait_for(const yoke_comm *comm, bool is_elsewhere, int world)
+{
+    struct wait w = { true, is_elsewhere, -1, NULL };
+    for (int r = 0; r < comm->size && world >= 0 && w.next < 0; r++)
+        if (comm->peers[r].info.world_rank == world) w.next = r;
+    if (world == YOKEI_WAITS_FOR_DEVICE) w.excuse = at_device;
+    if (world >= 0 && w.next < 0) w.excuse = elsewhere;
+    return w;
+}
+
+/* The operation of this communicator that a rank of this host has in flight. NULL: none. */
+static const struct yokei_flight_entry *in_flight(const yoke_comm *comm, const struct yokei_flight_file *file)
+{
+    const uint64_t n = atomic_load_explicit(&file->n_operations, memory_order_acquire);
+    for (uint64_t back = 1; back <= n && back <= YOKEI_RECENT; back++) {
+        const struct yokei_flight_entry *e = &file->entries[(n - back) % YOKEI_FLIGHT_ENTRIES];
+        if (atomic_load_explicit(&e->state, memory_order_acquire) == 1 && e->comm == comm->uid) return e;
+    }
+    return NULL;
+}
+
+/* What a rank of this host does, by its record. */
+static struct wait wait_here(const yoke_comm *comm, const struct yokei_flight_file *file, bool is_elsewhere)
+{
+    /* A communicator runs its calls one after another. So a rank with a call in flight makes no other. */
+    const struct yokei_flight_entry *e = is_elsewhere ? NULL : in_flight(comm, file);
+    if (e) return wait_for(comm, false, atomic_load(&e->waits_for));
+    /* Transfers on other communicators may run beside the rank's threads. Then it may still call. */
+    const bool is_blocked = atomic_load(&file->n_blocked) && atomic_load(&file->state) == YOKEI_RANK_INSIDE;
+    return is_blocked ? wait_for(comm, true, atomic_load(&file->waits_for)) : not_inside;
+}
+
+/* is_elsewhere: the rank is waited for on another communicator, so calls on this one do not matter. */
+static struct wait wait_of(yoke_comm *comm, int rank, bool is_elsewhere, uint64_t now)
 {
     const struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
-    struct wait w = { false, -1, NULL };
-    if (!peer->flight && peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS) {
-        w.inside = peer->view_state == YOKEI_RANK_INSIDE;
+    if (peer->flight) return wait_here(comm, file, is_elsewhere);
+    if (peer->view_ns && now - peer->view_ns <= 4 * PROBE_EVERY * MS) {
+        struct wait w = { peer->view_state == YOKEI_RANK_INSIDE, false, -1, NULL };
         if (w.inside) w.next = YOKE_MAX(peer->view_waits_for, -1);
         if (w.inside && peer->view_waits_for == YOKEI_WAITS_FOR_DEVICE) w.excuse = at_device;
         return w;
     }
-    /* It does not answer. A record of another host counts only for this very call, because the record may
-       be a little old. */
-    if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE) return w;
-    if (!peer->flight
-        && (atomic_load(&file->comm) != comm->uid
-            || atomic_load(&file->sequence) != comm->queue->header.sequence))
-        return w;
-    w.inside = true;
-    const int world = atomic_load(&file->waits_for);
-    for (int r = 0; r < comm->size && w.next < 0; r++)
-        if (world >= 0 && comm->peers[r].info.world_rank == world) w.next = r;
-    if (world == YOKEI_WAITS_FOR_DEVICE) w.excuse = at_device;
-    if (world >= 0 && w.next < 0) w.excuse = elsewhere;
-    return w;
+    /* It does not answer. Its record may be a little old, so it counts only for this very call. */
+    if (!file || atomic_load(&file->state) != YOKEI_RANK_INSIDE || atomic_load(&file->comm) != comm->uid
+        || atomic_load(&file->sequence) != comm->queue->header.sequence)
+        return not_inside;
+    return wait_for(comm, false, atomic_load(&file->waits_for));
 }
 
 /*
@@ -376,20 +405,30 @@ static uint64_t stands_for(yoke_comm *comm, int rank, uint64_t now)
 
 /*
  * Follow the chain of waits to its end. *stands_out is how long no rank of the chain has moved. In a circle
- * the end is the rank for which this rank waits.
+ * the end is the rank for which this rank waits. But if a rank waits on another communicator for this rank,
+ * and no thread of this rank is blocked, the end is this rank itself, which may still make that call.
  */
 static int chain_end(yoke_comm *comm, int from, uint64_t now, struct wait *wait_out, uint64_t *stands_out)
 {
     int at = from;
+    struct wait of_from = not_inside;
+    bool is_elsewhere = false;
     *stands_out = UINT64_MAX;
     for (int hops = 0; hops < comm->size; hops++) {
-        *wait_out = wait_of(comm, at, now);
+        *wait_out = wait_of(comm, at, is_elsewhere, now);
         *stands_out = YOKE_MIN(*stands_out, stands_for(comm, at, now));
+        if (at == from) of_from = *wait_out;
         const int next = wait_out->next;
+        is_elsewhere |= wait_out->is_elsewhere;
         if (next < 0 || next == at || next >= comm->size) return at;
-        if (next == comm->rank) return from;
+        if (next == comm->rank && is_elsewhere && !atomic_load(&yokei_process.n_blocked)) {
+            *wait_out = not_inside;
+            return next;
+        }
+        if (next == comm->rank) break;
         at = next;
     }
+    *wait_out = of_from;
     return from;
 }
 
@@ -398,10 +437,16 @@ static int chain_end(yoke_comm *comm, int from, uint64_t now, struct wait *wait_
  * that rank can push it. It does push while it is inside another call of this communicator. In shared memory
  * there is nothing to push.
  */
-static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t idle)
+static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const int rank = op->waits_for;
-    if (rank < 0 || !yokei_has_done(comm, rank, op->header.sequence)) return false;
+    if (rank < 0 || !yokei_has_done(comm, rank, op->header.sequence)) {
+        op->lost_ns = 0;
+        return false;
+    }
+    /* The rank may have come late, and its messages may still be on their way. */
+    if (!op->lost_ns || op->lost_ns < op->progress_ns) op->lost_ns = now;
+    const uint64_t idle = now - op->lost_ns;
     const struct yokei_peer *peer = &comm->peers[rank];
     const struct yokei_flight_file *file = peer->flight ? peer->flight : peer->far;
     const bool inside = (file && atomic_load(&file->state) == YOKEI_RANK_INSIDE
@@ -432,7 +477,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->stall_ms * MS;
     if (idle < COMPARE_AFTER * MS) return;
-    struct wait wait = { true, -1, op->waits_for == YOKEI_WAITS_FOR_DEVICE ? at_device : NULL };
+    struct wait wait = { true, false, -1, op->waits_for == YOKEI_WAITS_FOR_DEVICE ? at_device : NULL };
     uint64_t seen = 0;
     const int rank = op->waits_for >= 0 ? chain_end(comm, op->waits_for, now, &wait, &seen) : comm->rank;
     if (rank == comm->rank) seen = stands_for(comm, rank, now);
@@ -440,7 +485,7 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
     /* A slow network that carries data delays nobody. This holds until timeout_ms, in which a late rank
        would have to call. */
     const bool carries = op->network_ns && now - op->network_ns < stall && idle < timeout;
-    if (idle < YOKE_MIN(stall, timeout) || (!carries && judge_lost(comm, op, idle))) return;
+    if (idle < YOKE_MIN(stall, timeout) || (!carries && judge_lost(comm, op, now))) return;
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, now);
     char what[256], who[192], here[160], did[600];
     if (wait.inside) {
@@ -471,7 +516,9 @@ static void record_wait(const yoke_comm *comm, const struct yokei_op *op, uint64
 {
     struct yokei_flight_file *file = yokei_process.flight;
     const int rank = op->waits_for >= 0 ? comm->peers[op->waits_for].info.world_rank : op->waits_for;
-    atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
+    if (yokei_shows_wait(comm)) atomic_store_explicit(&file->waits_for, rank, memory_order_relaxed);
+    atomic_store_explicit(&file->n_blocked, (uint32_t)atomic_load(&yokei_process.n_blocked),
+                          memory_order_relaxed);
     atomic_store_explicit(&file->heartbeat_ns, now, memory_order_relaxed);
     atomic_store_explicit(&file->progress_ns, YOKE_MAX(op->progress_ns, op->network_ns),
                           memory_order_relaxed);

@@ -92,6 +92,9 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
     struct waiter waiter = { .wait = ops[0]->comm->wait };
+    atomic_fetch_add_explicit(&process->n_blocked, 1, memory_order_relaxed);
+    for (int i = 0; i < n_ops; i++)
+        atomic_fetch_add_explicit(&ops[i]->comm->n_awaited, 1, memory_order_relaxed);
     /* Threads of the device's driver may do the copies on the core that would spin. If many copies are on
        their way, waiting a little longer costs nothing. */
     for (int i = 0; i < n_ops; i++)
@@ -119,10 +122,12 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
     yoke_status status = YOKE_OK;
     for (int i = 0; i < n_ops; i++) {
         ops[i]->comm->watch_soon = false;
+        atomic_fetch_sub_explicit(&ops[i]->comm->n_awaited, 1, memory_order_relaxed);
         if (ops[i]->status && !status) status = yokei_sticky(ops[i]->comm);
         if (ops[i]->status) yokei_tell_late(ops[i]->comm);
         yokei_op_free(ops[i]);
     }
+    atomic_fetch_sub_explicit(&process->n_blocked, 1, memory_order_relaxed);
     pthread_mutex_unlock(&process->lock);
     return status;
 }

@@ -181,6 +181,42 @@ static int late_elsewhere_is_not_stuck(void)
 }
 
 /*
+ * Rank 0 begins to receive from rank 1 beside its own work. After this work it sends to rank 1 on another
+ * communicator. Rank 1 waits for that for longer than stall_ms, before it sends what rank 0 receives. Each of
+ * them waits for the other meanwhile, but rank 0 is not stuck. It is late.
+ */
+static int receiving_beside_work_is_not_stuck(void)
+{
+    yoke_device *device;
+    yoke_comm *comm, *back;
+    yoke_event *done;
+    struct yoke_comm_config c = YOKE_COMM_CONFIG_INIT;
+    c.stall_ms = 300, c.timeout_ms = 120000, c.name = "verdicts";
+    bool complete = false;
+    RANKS_TRY(yoke_device_open("host", NULL, &device));
+    RANKS_TRY(yoke_comm_create(ranks_world, device, &c, &comm));
+    c.name = "back";
+    RANKS_TRY(yoke_comm_split(comm, 0, ranks_rank, &c, &back));
+    RANKS_TRY(yoke_event_create(device, &done));
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    if (ranks_rank == 0) {
+        RANKS_TRY(yoke_irecv(recv_buffer, 100, YOKE_F32, 1, back, done));
+        usleep(1500000);
+        RANKS_TRY(yoke_send(send_buffer, 100, YOKE_F32, 1, comm, NULL));
+        while (!complete) RANKS_TRY(yoke_event_query(done, &complete));
+    } else if (ranks_rank == 1) {
+        RANKS_TRY(yoke_recv(recv_buffer, 100, YOKE_F32, 0, comm, NULL));
+        RANKS_TRY(yoke_send(send_buffer, 100, YOKE_F32, 0, back, NULL));
+    }
+    RANKS_TRY(yoke_barrier(comm, NULL));
+    RANKS_TRY(yoke_event_destroy(done));
+    RANKS_TRY(yoke_comm_destroy(back));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    RANKS_TRY(yoke_device_close(device));
+    return 1;
+}
+
+/*
  * A rank does not come until all others have returned. All others must name it. The rank itself learns of
  * the error when it comes, at the latest by its next call.
  */
@@ -267,6 +303,8 @@ int main(void)
                     r, how);
     ranks_check(late_elsewhere_is_not_stuck(),
                 "a rank that waits in another communicator for a late rank is not stuck, %s", how);
+    ranks_check(receiving_beside_work_is_not_stuck(), "a rank that receives beside its work is not stuck, %s",
+                how);
     for (int r = 0; r < ranks_size; r += 2)
         ranks_check(absent_is_named(r), "rank %d does not call and is named by all, %s", r, how);
     for (int r = 0; r < ranks_size; r++)
