@@ -68,7 +68,7 @@ static void put_all(FILE *to, const struct bits *bits, const struct verify *v)
     fputs(FIRST_LINE, to);
     yokei_text(text, sizeof text, "%s, built by %s", yoke_version(), compiler);
     put_header(to, "yoke", text);
-    yokei_text(text, sizeof text, "%s %s", info->spec, info->name);
+    yokei_text(text, sizeof text, "%s %s, %d compute units", info->spec, info->name, info->compute_units);
     put_header(to, "device", text);
     put_header(to, "driver", info->driver);
     put_header(to, "features", info->features);
