@@ -40,8 +40,8 @@ static yoke_status issue_to_device(struct trial *t)
     return YOKE_OK;
 }
 
-/* Also after a failure nothing of the run is still active at the end, because its memory is freed next. */
-static yoke_status run_device(struct trial *t)
+/* Nothing of the run may be active at the end, because its memory is freed next. */
+yoke_status trial_run_device(struct trial *t)
 {
     char error[4096];
     const yoke_status status = issue_to_device(t);
@@ -184,7 +184,7 @@ static const struct tensor *writer_of(const struct trial *t, int id)
     return NULL;
 }
 
-static bool inside(const struct tensor *x, int64_t element)
+bool tensor_has(const struct tensor *x, int64_t element)
 {
     if (element < 0 || element >= x->extent) return false;
     /* Results never overlap, because the stride is at least one matrix. */
@@ -204,7 +204,7 @@ static void check_untouched(const struct trial *t, struct finding *f)
             if (x->before[i] == x->after[i]) continue;
             const int64_t offset = (int64_t)i - (int64_t)x->lead_bytes;
             const int64_t element = offset >= 0 ? offset / bytes : -1 - (-1 - offset) / bytes;
-            if (writer && inside(writer, element)) continue;
+            if (writer && tensor_has(writer, element)) continue;
             *f = (struct finding){ .ratio = INFINITY, .ulp = f->ulp, .output = x->name, .reason = "" };
             yokei_text(f->reason, sizeof f->reason, "%s: element %lld, outside the result, was overwritten%s",
                        x->name, (long long)element, writer ? "" : " (an input)");
@@ -227,7 +227,7 @@ static void name_changed_element(const struct trial *t, int id, const unsigned c
     for (int64_t i = 0; x && i < x->extent; i++) {
         const int64_t element_bytes = (int64_t)yoke_dtype_bytes(x->dtype),
                       offset = (int64_t)at->lead_bytes + i * element_bytes;
-        if (!inside(x, i) || !memcmp(first + offset, at->after + offset, (size_t)element_bytes)) continue;
+        if (!tensor_has(x, i) || !memcmp(first + offset, at->after + offset, (size_t)element_bytes)) continue;
         const int64_t in_batch = x->stride ? i % x->stride : i;
         f->output = x->name;
         f->has_element = true;
@@ -254,7 +254,7 @@ static yoke_status check_repeatable(struct trial *t, struct finding *f)
         }
         memcpy(first[id], x->after, x->image_bytes);
     }
-    YOKE_TRY_GOTO(run_device(t), free_images);
+    YOKE_TRY_GOTO(trial_run_device(t), free_images);
     for (int id = 0; id < CONFORM_MAX_TENSORS && !f->reason[0]; id++) {
         const struct tensor *x = &t->tensor[id];
         if (!x->memory || !memcmp(first[id], x->after, x->image_bytes)) continue;
@@ -277,7 +277,7 @@ yoke_status trial_run(struct trial *t, struct finding *out)
     YOKE_TRY_GOTO(t->row->call(t, &t->device, &cost), release_tensors);
     YOKE_TRY_GOTO(yoke_stream_reserve(t->device.stream, cost.scratch_bytes), release_tensors);
     YOKE_TRY_GOTO(run_oracle(t), release_tensors);
-    YOKE_TRY_GOTO(run_device(t), release_tensors);
+    YOKE_TRY_GOTO(trial_run_device(t), release_tensors);
     t->row->bound(t);
     compare(t, &f);
     check_untouched(t, &f);

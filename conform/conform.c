@@ -122,6 +122,19 @@ static bool is_behind_us(struct run *run, const struct conform_line *line, enum 
     return true;
 }
 
+static yoke_status hash_case(struct run *run, const struct conform_line *line)
+{
+    struct conform_bits bits = { .size = sizeof bits,
+                                 .op = line->op,
+                                 .dtype = line->dtype,
+                                 .variant = line->variant,
+                                 .case_number = run->trial.index + 1,
+                                 .words = run->trial.words };
+    YOKE_TRY(trial_bits(&run->trial, &bits.inputs, &bits.results));
+    run->options.bits(run->context, &bits);
+    return YOKE_OK;
+}
+
 static void run_case(struct run *run, struct conform_line *line, yoke_status *status_out)
 {
     struct trial *t = &run->trial;
@@ -131,7 +144,7 @@ static void run_case(struct run *run, struct conform_line *line, yoke_status *st
         now.case_number = t->index + 1;
         run->options.before_case(run->context, &now);
     }
-    const yoke_status status = *status_out = trial_run(t, &f);
+    const yoke_status status = *status_out = run->options.bits ? hash_case(run, line) : trial_run(t, &f);
     if (status == YOKE_EUNSUPPORTED) line->n_not_offered++;
     if (status == YOKE_EUNSUPPORTED || status == YOKE_ENOMEM) return;
     if (status) {
@@ -197,6 +210,20 @@ static bool compiles_at_run_time(const yoke_device *device)
 static const char chosen[] = "(chosen)";
 
 /*
+ * Force every op that has this variant to it, or free them again. A case may call several ops, such as
+ * xent_join with the ops that make its parts, and all of them belong to the line's variant.
+ */
+static yoke_status force_variant(yoke_device *device, const char *variant, bool on)
+{
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        const char *const name = yokei_op_names[op], *has = NULL;
+        for (int i = 0; (has = yoke_variant_name(device, name, i)) && strcmp(has, variant);) i++;
+        if (has) YOKE_TRY(yoke_variant_force(device, name, on ? variant : NULL));
+    }
+    return YOKE_OK;
+}
+
+/*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
  * type only the first variant runs that is offered. If an op sums no rows, its lanes (threads of a warp)
@@ -220,9 +247,9 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
         } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
             leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
         } else {
-            YOKE_TRY(yoke_variant_force(device, name, variant));
+            YOKE_TRY(force_variant(device, variant, true));
             const yoke_status status = run_line(run, op, variant, &verdict);
-            YOKE_TRY(yoke_variant_force(device, name, NULL));
+            YOKE_TRY(force_variant(device, variant, false));
             YOKE_TRY(status);
         }
     }

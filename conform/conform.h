@@ -19,6 +19,20 @@ struct conform_line;
 /** Called once for each line of results, in order. `line` is valid only during the call. */
 typedef void (*conform_callback)(void *context, const struct conform_line *line);
 
+/** The hashes of one case, see conform_options.bits. */
+struct conform_bits {
+    size_t size;
+    const char *op;
+    yoke_dtype dtype;
+    const char *variant; /* "" if the op has no variants */
+    int case_number;     /* from 1 */
+    const char *words;   /* the case in words: "N 5 C 257 ld +3 nan" */
+    uint64_t inputs;     /* hash of all that the op can read */
+    uint64_t results;    /* hash of the results' elements. All NaN count as equal */
+};
+/** Called once for each case that ran, in order. `bits` is valid only during the call. */
+typedef void (*conform_bits_callback)(void *context, const struct conform_bits *bits);
+
 /** The tests to run. In every field zero means the default. */
 struct conform_options {
     size_t size;
@@ -32,6 +46,11 @@ struct conform_options {
     const struct conform_line *after;
     /* Called before each case, with op, type, variant, worst_case and case_number set; may be NULL. */
     conform_callback before_case;
+    /*
+     * If this is set, each case runs once, and nothing is compared with the reference. The callback gets the
+     * hashes of the case. A line then passes if no op returned an error.
+     */
+    conform_bits_callback bits;
     yoke_device *gradient_device; /* the device for conform_gradients; NULL: the reference device */
 };
 /* clang-format off */

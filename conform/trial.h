@@ -203,6 +203,18 @@ struct finding {
  */
 yoke_status trial_run(struct trial *t, struct finding *out);
 /**
+ * Set up the trial, run it on the device once, and hash its inputs and its results. The hashes do not depend
+ * on where the tensors lie. YOKE_EUNSUPPORTED: the device does not offer the case.
+ */
+yoke_status trial_bits(struct trial *t, uint64_t *inputs_out, uint64_t *results_out);
+/**
+ * Copy the tensors to the device, issue the call, copy them back into `after`, and wait. After a failure too,
+ * nothing of the run is still active.
+ */
+yoke_status trial_run_device(struct trial *t);
+/** Whether an element between the first and the last one belongs to the tensor, and not to its padding. */
+bool tensor_has(const struct tensor *x, int64_t element);
+/**
  * Allocate the tensors' memory on the device. trial_release frees this memory and all that setup has
  * allocated.
  */

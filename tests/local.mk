@@ -5,6 +5,7 @@
 EXTRA_DIST += tests/tap-run tests/lsan.supp
 include tests/unit/local.mk
 include tests/conform/local.mk
+include tests/bits/local.mk
 if WITH_MPI
 include tests/ranks/local.mk
 include tests/faults/local.mk

@@ -96,12 +96,13 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
                                      int64_t n, int64_t element_bytes);
 
 /**
- * Divide rows among teams for sums over rows. There are few teams, at most yokei_gpu_partial_teams, because
- * each team leaves a row of sums in scratch.
+ * Divide rows among teams for sums over rows. Each team leaves a row of sums in scratch, and the teams' sums
+ * are added in order. So the division decides the bits of the result. It depends on the number of rows and on
+ * the program's variant alone, never on the device.
  */
-struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device,
-                                             const struct yokei_gpu_program *program, int64_t N);
-int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N);
+struct yokei_gpu_rows yokei_gpu_partial_rows(const struct yokei_gpu_program *program, int64_t N);
+/** The most teams that yokei_gpu_partial_rows makes of N rows. */
+int64_t yokei_gpu_partial_teams(const struct yokei_gpu_program *program, int64_t N);
 
 /**
  * For ops that do the same to each of n elements. Launch the kernel of `family` that has the op's name. The

@@ -8,6 +8,12 @@
 #define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
 YOKE_NORM_OPS(FUNCTIONS)
 
+static struct yokei_gpu_program program_of(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype,
+                                           int64_t N, int64_t C)
+{
+    return yokei_gpu_team_program(device, op, "norm", dtype, YOKE_F32, (double)N * (double)C);
+}
+
 static yoke_status gpu_layernorm_forward_can(const yoke_device *device,
                                              const struct yoke_layernorm_forward_args *args,
                                              size_t *scratch_bytes_out)
@@ -21,8 +27,7 @@ static yoke_status forward(yoke_stream *stream, enum yoke_op_id op,
                            const struct yoke_layernorm_forward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, "norm", args->dtype,
-                                                              YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = program_of(stream->device, op, args->dtype, args->N, args->C);
     struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
                                                 args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "layernorm_forward", rows.groups, 1, 1,
@@ -63,9 +68,9 @@ static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yok
 }
 
 /** The bytes of the teams' sums for dgamma and dbeta. */
-static size_t partial_bytes(const yoke_device *device, int64_t N, int64_t C, int sums)
+static size_t partial_bytes(const struct yokei_gpu_program *program, int64_t N, int64_t C, int sums)
 {
-    return (size_t)yokei_gpu_partial_teams(device, N) * (size_t)sums * (size_t)C * sizeof(float);
+    return (size_t)yokei_gpu_partial_teams(program, N) * (size_t)sums * (size_t)C * sizeof(float);
 }
 
 static yoke_status gpu_layernorm_backward_can(const yoke_device *device,
@@ -73,7 +78,9 @@ static yoke_status gpu_layernorm_backward_can(const yoke_device *device,
                                               size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
-    *scratch_bytes_out = partial_bytes(device, args->N, args->C, 2);
+    const struct yokei_gpu_program program = program_of(device, YOKE_OP_layernorm_backward, args->dtype,
+                                                        args->N, args->C);
+    *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 2);
     return YOKE_OK;
 }
 
@@ -81,14 +88,13 @@ static yoke_status backward(yoke_stream *stream, enum yoke_op_id op,
                             const struct yoke_layernorm_backward_args *args)
 {
     YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, "norm", args->dtype,
-                                                              YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = program_of(stream->device, op, args->dtype, args->N, args->C);
     void *partial = NULL;
     struct yokei_gpu_rows rows;
     if (args->dgamma) {
-        YOKE_TRY(yokei_scratch(
-            stream, op, partial_bytes(stream->device, args->N, args->C, args->mean ? 2 : 1), &partial));
-        rows = yokei_gpu_partial_rows(stream->device, &program, args->N);
+        YOKE_TRY(yokei_scratch(stream, op, partial_bytes(&program, args->N, args->C, args->mean ? 2 : 1),
+                               &partial));
+        rows = yokei_gpu_partial_rows(&program, args->N);
     } else {
         rows = yokei_gpu_rows(stream->device, &program, args->N,
                               args->C * (int64_t)yoke_dtype_bytes(args->dtype));
@@ -117,7 +123,9 @@ static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device,
                                             size_t *scratch_bytes_out)
 {
     YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_backward, args->dtype));
-    *scratch_bytes_out = partial_bytes(device, args->N, args->C, 1);
+    const struct yokei_gpu_program program = program_of(device, YOKE_OP_rmsnorm_backward, args->dtype,
+                                                        args->N, args->C);
+    *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 1);
     return YOKE_OK;
 }
 

@@ -99,16 +99,22 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
     return spread(program, n, per_team);
 }
 
-int64_t yokei_gpu_partial_teams(const yoke_device *device, int64_t N)
+/*
+ * A team of one lane is for CPUs: with fewer rows to a team, the work of adding the teams' sums is no longer
+ * small beside the work on the rows. A larger team is for GPUs, which need hundreds of teams.
+ * docs/decisions/kernels.md has the measurement.
+ */
+enum { PARTIAL_TEAMS = 512, ROWS_OF_A_LANE = 64 };
+
+int64_t yokei_gpu_partial_teams(const struct yokei_gpu_program *program, int64_t N)
 {
-    const struct yokei_gpu_device *gpu = yokei_gpu(device);
-    return YOKE_MIN(N, gpu->is_cpu ? 8 * (int64_t)gpu->compute_units : 512);
+    const int64_t least = program->L == 1 ? ROWS_OF_A_LANE : 1;
+    return YOKE_MIN((N + least - 1) / least, PARTIAL_TEAMS);
 }
 
-struct yokei_gpu_rows yokei_gpu_partial_rows(const yoke_device *device,
-                                             const struct yokei_gpu_program *program, int64_t N)
+struct yokei_gpu_rows yokei_gpu_partial_rows(const struct yokei_gpu_program *program, int64_t N)
 {
-    int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(device, N));
+    int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(program, N));
     return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
 }
 

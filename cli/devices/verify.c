@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/devices/bits.h"
 #include "cli/devices/verify.h"
 #include "core/base/base.h"
 
@@ -16,7 +17,13 @@ struct printer {
     bool json;
     json_t *lines;
     int n;
+    struct bits bits; /* of this device, with --bits or --against */
 };
+
+static void keep_bits(void *context, const struct conform_bits *bits)
+{
+    bits_add(&((struct printer *)context)->bits, bits);
+}
 
 static void one(void *context, const struct conform_line *line)
 {
@@ -26,7 +33,12 @@ static void one(void *context, const struct conform_line *line)
         json_t *o = verify_line_json(line);
         if (o) json_array_append_new(p->lines, o);
     } else if (line->verdict != CONFORM_LEFT_OUT) {
-        conform_text(line, text, sizeof text);
+        if (p->verify->bits && line->verdict == CONFORM_PASS)
+            yokei_text(text, sizeof text, "%s %s %s%s%s: %d cases hashed", line->op,
+                       yoke_dtype_name(line->dtype), line->variant, line->variant[0] ? " " : "", line->device,
+                       line->n_cases);
+        else
+            conform_text(line, text, sizeof text);
         cli_progress("%s", ""); /* clears the line of progress */
         fprintf(p->to, "%s\n", text);
         fflush(p->to);
@@ -74,7 +86,8 @@ static void print_summary(FILE *to, const struct verify *v)
 {
     const struct conform_summary *s = &v->summary;
     if (v->first.op) print_first(to, v);
-    fprintf(to, "%d passed, %d failed, %d skipped, %d cases", s->n_pass, s->n_fail, s->n_skip, s->n_cases);
+    fprintf(to, "%d %s, %d failed, %d skipped, %d cases", s->n_pass, v->bits ? "hashed" : "passed", s->n_fail,
+            s->n_skip, s->n_cases);
     if (s->n_left_out)
         fprintf(to, "; %d of a variant in one more type left out (--full runs them)", s->n_left_out);
     fputc('\n', to);
@@ -94,6 +107,8 @@ static struct verify request(const struct cli_context *context, struct printer *
     v.options.seed = (uint64_t)cli_int(o, "seed");
     v.options.only_case = (int)cli_int(o, "case");
     v.options.full = cli_flag(o, "full");
+    if (cli_text(o, "bits") || cli_text(o, "against")) v.bits = keep_bits;
+    printer->bits.seed = v.options.seed ? v.options.seed : 1;
     return v;
 }
 
@@ -129,8 +144,30 @@ static yoke_status report(const struct verify *v, struct printer *p, yoke_status
     return failed ? yoke_fail(YOKE_EIO, "yoke verify: cannot write the report") : YOKE_OK;
 }
 
+/* Write the file of --bits, and compare with the file of --against. */
+static yoke_status finish_bits(const struct cli_context *context, const struct verify *v, struct printer *p,
+                               const struct bits *against)
+{
+    const char *path = cli_text(context->options, "bits"), *other = cli_text(context->options, "against");
+    if (path) YOKE_TRY(bits_write(&p->bits, v, path));
+    return other ? bits_compare(p->to, v, &p->bits, other, against) : YOKE_OK;
+}
+
+/* Read the file of --against, before a sweep that may take minutes. */
+static yoke_status read_against(const struct cli_context *context, struct bits *against_out)
+{
+    const char *other = cli_text(context->options, "against");
+    if ((other || cli_text(context->options, "bits")) && cli_flag(context->options, "json"))
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke verify: --json is for comparisons with the reference; leave it out "
+                         "with --bits and --against");
+    return other ? bits_read(other, against_out) : YOKE_OK;
+}
+
 static yoke_status verify_to(const struct cli_context *context, FILE *to)
 {
+    struct bits against = { .n = 0 };
+    YOKE_TRY(read_against(context, &against));
     struct printer printer = { .to = to, .json = cli_flag(context->options, "json"), .lines = json_array() };
     struct verify v = request(context, &printer);
     printer.verify = &v;
@@ -139,7 +176,11 @@ static yoke_status verify_to(const struct cli_context *context, FILE *to)
     if (!status) status = judge(&v);
     char error[4096];
     yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
-    const yoke_status printed = report(&v, &printer, status);
+    yoke_status printed = report(&v, &printer, status);
+    /* The hashes of the ops that did run are worth keeping, also if another op failed. */
+    if (!printed && v.bits && printer.bits.n) printed = finish_bits(context, &v, &printer, &against);
+    bits_free(&printer.bits);
+    bits_free(&against);
     json_decref(printer.lines);
     return printed && !status ? printed : status ? yoke_fail(status, "%s", error) : YOKE_OK;
 }

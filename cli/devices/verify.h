@@ -24,7 +24,8 @@ struct verify {
     /* called in each child when the device is open; NULL: nothing is called. Tests plant errors here. */
     void (*opened)(yoke_device *device);
     conform_callback callback;
-    void *context;
+    conform_bits_callback bits; /* if set, each case is hashed and not compared, see conform_options.bits */
+    void *context;              /* of both callbacks */
     struct verify_device device;
     struct conform_summary summary;
     struct conform_line

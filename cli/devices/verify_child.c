@@ -15,7 +15,7 @@
 #include "cli/devices/verify.h"
 #include "core/base/base.h"
 
-enum kind { OPENED, CASE, LINE, END };
+enum kind { OPENED, CASE, BITS, LINE, END };
 
 /* The head of a message that the child writes into the pipe. Its body follows. */
 struct head {
@@ -30,6 +30,11 @@ struct head {
 struct line_body {
     struct conform_line line;
     char op[48], variant[64], device[32];
+};
+
+struct bits_body {
+    struct conform_bits bits;
+    char op[48], variant[64], words[128];
 };
 
 struct end_body {
@@ -74,17 +79,28 @@ static void on_line(void *context, const struct conform_line *line)
     tell_line(*(int *)context, LINE, line);
 }
 
+static void on_bits(void *context, const struct conform_bits *bits)
+{
+    struct bits_body body = { .bits = *bits };
+    yokei_text(body.op, sizeof body.op, "%s", bits->op);
+    yokei_text(body.variant, sizeof body.variant, "%s", bits->variant);
+    yokei_text(body.words, sizeof body.words, "%s", bits->words);
+    tell(*(int *)context, BITS, &body, sizeof body);
+}
+
 static yoke_status work(const struct verify *v, int to, struct conform_summary *summary)
 {
     struct conform_options options = v->options;
     yoke_device *device;
     options.before_case = on_case;
+    if (v->bits) options.bits = on_bits;
     YOKE_TRY(yoke_device_open(v->spec, NULL, &device));
     struct verify_device opened = { .is_open = true, .info = *yoke_device_info(device) };
     opened.tuning = *yokei_tuning_source(device);
     tell(to, OPENED, &opened, sizeof opened);
     if (v->opened) v->opened(device);
-    const bool reference = !strcmp(opened.info.backend, "reference");
+    /* The reference has nothing to be compared with, but its results can be hashed. */
+    const bool reference = !strcmp(opened.info.backend, "reference") && !v->bits;
     if (reference) options.gradient_device = device;
     yoke_status status = (reference ? conform_gradients(&options, on_line, &to, summary)
                                     : conform_run(device, &options, on_line, &to, summary));
@@ -139,7 +155,7 @@ static void bind_texts(struct line_body *body)
     body->line.device = body->device;
 }
 
-static void take(struct verify *v, struct heard *heard, const struct head *head, const void *body)
+static void take(struct verify *v, struct heard *heard, const struct head *head, void *body)
 {
     switch (head->kind) {
     case OPENED: memcpy(&v->device, body, sizeof v->device); return;
@@ -147,6 +163,12 @@ static void take(struct verify *v, struct heard *heard, const struct head *head,
         memcpy(&heard->end, body, sizeof heard->end);
         heard->ended = true;
         return;
+    case BITS: {
+        struct bits_body *b = body;
+        b->bits.op = b->op, b->bits.variant = b->variant, b->bits.words = b->words;
+        v->bits(v->context, &b->bits);
+        return;
+    }
     case CASE:
     case LINE:
         memcpy(&heard->at, body, sizeof heard->at);
@@ -182,6 +204,7 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
     union {
         struct verify_device opened;
         struct line_body line;
+        struct bits_body bits;
         struct end_body end;
     } body;
     for (;;) {

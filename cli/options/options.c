@@ -140,6 +140,12 @@ const struct cli_option cli_option_table[] = {
       .help = "Test only the case with this number. The report prints the numbers. Default: all cases" },
     { "full", CLI_VERIFY, CLI_FLAG,
       .help = "Test more shapes, and every variant in every type. This takes minutes" },
+    { "bits", CLI_VERIFY, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help = "Do not compare with the reference. Write a hash of the results of each case into this text "
+              "file, so that two devices can be compared bit by bit" },
+    { "against", CLI_VERIFY, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help = "Compare the hashes of this device with those of a file that --bits has written, perhaps on "
+              "another machine, and name the first operation that differs" },
     { "hang-seconds", CLI_VERIFY, CLI_TIME, .value = "300s", .metavar = "TIME", .least = 1, .most = 86400,
       .help = "A case that takes longer than this counts as hung, also while its program is compiled" },
     { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE, CLI_INT, .group = CLI_MODEL,

@@ -16,6 +16,10 @@ check_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform
+check_PROGRAMS += tests/unit/conform_bits
+tests_unit_conform_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_conform_bits_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
+YOKE_TESTS += tests/unit/conform_bits
 
 check_PROGRAMS += tests/unit/attention_long
 tests_unit_attention_long_SOURCES = tests/unit/attention_long.c tests/conform/attention_sample.h tests/conform/attention_sample.c

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The hashes of a device's results (yoke verify --bits): the text file that holds them, and the comparison of
+ * two devices. The file has header lines that begin with "# ", and then a line for each case:
+ *   layernorm_backward f32 l1w16 5 0123456789abcdef fedcba9876543210 N 512 C 96
+ * op, type, variant (- if the op has none), case, hash of the inputs, hash of the results, the case in words.
+ * The lines are in the order of `yoke verify`.
+ */
+#ifndef CLI_DEVICES_BITS_H
+#define CLI_DEVICES_BITS_H
+
+#include "cli/devices/verify.h"
+
+struct bits_line {
+    char op[48], dtype[8], variant[64], words[128];
+    int case_number;
+    uint64_t inputs, results;
+};
+
+/** The hashes of one device. It begins as zeros, and ends with bits_free. */
+struct bits {
+    char device[256]; /* device and driver, in words */
+    uint64_t seed;
+    struct bits_line *lines;
+    int n, capacity;
+    bool lacks_memory; /* a line could not be added */
+};
+
+/** Add a case. */
+void bits_add(struct bits *bits, const struct conform_bits *from);
+void bits_free(struct bits *bits);
+/** Write the file. `full`: the cases are those of the full sweep. */
+yoke_status bits_write(const struct bits *bits, const struct verify *v, const char *path);
+/** Read a file. YOKE_EDATA if it is missing or is none that bits_write has written. */
+yoke_status bits_read(const char *path, struct bits *bits_out);
+/**
+ * Compare the hashes of this device with those of the file `path`, and print the first case that differs, how
+ * many cases differ, and how many only one of the two has. Errors: YOKE_ENUMERIC if results differ,
+ * YOKE_EDATA if the two have other inputs, YOKE_EUNSUPPORTED if they have no case in common.
+ */
+yoke_status bits_compare(FILE *to, const struct verify *v, const struct bits *here, const char *path,
+                         const struct bits *there);
+
+#endif
