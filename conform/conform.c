@@ -196,10 +196,34 @@ static bool compiles_at_run_time(const yoke_device *device)
 /* the line of the variant that the device chooses by shape, type and tuning file */
 static const char chosen[] = "(chosen)";
 
+/* Whether a name that a user gave is this variant. It may have an algorithm behind a colon. */
+static bool is_variant(const char *wanted, const char *variant)
+{
+    const size_t n = strlen(variant);
+    return !strncmp(wanted, variant, n) && (!wanted[n] || wanted[n] == ':');
+}
+
+static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    const struct yoke_device_ops *ops = device->backend->device;
+    return ops->facts && ops->facts(device, op, index) & YOKEI_VARIANT_LIBRARY;
+}
+
+static yoke_status run_forced(struct run *run, enum yoke_op_id op, const char *variant,
+                              enum conform_verdict *verdict_out)
+{
+    yoke_device *device = run->trial.device.device;
+    YOKE_TRY(yoke_variant_force(device, yokei_op_names[op], variant));
+    const yoke_status status = run_line(run, op, variant, verdict_out);
+    YOKE_TRY(yoke_variant_force(device, yokei_op_names[op], NULL));
+    return status;
+}
+
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
- * type only the first variant runs that is offered. If an op sums no rows, its lanes (threads of a warp)
+ * type only the first variant runs that is offered. A library compiles nothing, so its variants run in every
+ * type, and the first of the others runs too. If an op sums no rows, its lanes (threads of a warp)
  * compute nothing together. 64 lanes then do the same as 32 lanes, so only 32 are run.
  */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
@@ -214,16 +238,17 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
     const char *variant;
     int n = 0;
     for (; (variant = yoke_variant_name(device, name, n)); n++) {
-        if (wanted && strcmp(wanted, variant)) continue;
-        if (first_only && verdict != CONFORM_SKIP) {
+        if (wanted && !is_variant(wanted, variant)) continue;
+        if (wanted) variant = wanted; /* the name may have an algorithm behind it */
+        if (is_library(device, op, n)) {
+            enum conform_verdict its_own = CONFORM_SKIP;
+            YOKE_TRY(run_forced(run, op, variant, &its_own));
+        } else if (first_only && verdict != CONFORM_SKIP) {
             leave_out(run, op, variant, "in this type another variant is run, and this one in f32");
         } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
             leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
         } else {
-            YOKE_TRY(yoke_variant_force(device, name, variant));
-            const yoke_status status = run_line(run, op, variant, &verdict);
-            YOKE_TRY(yoke_variant_force(device, name, NULL));
-            YOKE_TRY(status);
+            YOKE_TRY(run_forced(run, op, variant, &verdict));
         }
     }
     if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);
