@@ -9,7 +9,7 @@ EXTRA_DIST += backends/cuda/README.md
 # Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.
 EXTRA_DIST += tests/unit/cuda_api tests/unit/cuda_api_check.h tests/unit/cublaslt_api_check.h tests/unit/cuda_test.h
 YOKE_TESTS += '$(top_srcdir)/tests/unit/cuda_api'
-cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_kernels tests/unit/gpu_staging
+cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_kernels tests/unit/cuda_cublaslt tests/unit/gpu_staging
 check_PROGRAMS += $(cuda_tests)
 YOKE_TESTS += $(cuda_tests)
 tests_unit_cuda_library_CFLAGS = $(UNIT_CFLAGS)
@@ -20,3 +20,5 @@ tests_unit_cuda_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_stream_LDADD = $(UNIT_LDADD)
 tests_unit_cuda_kernels_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_kernels_LDADD = $(UNIT_LDADD)
+tests_unit_cuda_cublaslt_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_cuda_cublaslt_LDADD = $(UNIT_LDADD)
