@@ -72,10 +72,12 @@ static const struct shape shapes[] = {
     { 5, 0, 7, 1, false, true, 1, 1, YOKE_EPILOGUE_NONE },
     { 6, 7, 0, 1, false, false, PLAIN, .pad = 2 },
     { 6, 7, 0, 2, false, true, 1, 0.5f, YOKE_EPILOGUE_BIAS },
-    /* the largest errors of sums that are cut off */
-    { 3, 5, 1000, 1, false, true, 1, 0, YOKE_EPILOGUE_NONE, .wide = true, .tiny = true },
     { 34, 35, 36, 1, false, true, PLAIN, .pad = 1, .flavour = WIDE },
+    /* the largest errors of sums that are cut off. Rows with even numbers have aligned addresses. */
+    { 3, 5, 1000, 1, false, true, 1, 0, YOKE_EPILOGUE_NONE, .wide = true, .tiny = true },
     { 34, 35, 36, 1, false, false, PLAIN, .pad = 1, .flavour = SUBNORMAL },
+    /* wholly aligned, as matrix units need it */
+    { 32, 64, 48, 2, false, true, 1, 0, YOKE_EPILOGUE_BIAS_GELU, .aux = true },
     { 34, 35, 36, 1, true, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1, .flavour = ZEROS },
     { 34, 35, 36, 1, false, true, PLAIN, .pad = 1, .flavour = NANS },
     { 34, 35, 36, 1, false, false, 1, 0, YOKE_EPILOGUE_BIAS, .pad = 1, .flavour = INFS },
