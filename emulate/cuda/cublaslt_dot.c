@@ -55,11 +55,24 @@ static float add_block(float sum, const float *a, const float *b, int n)
     return cut((double)total * unit);
 }
 
+/* Sums that round to nearest: 16 of them side by side, so that they are computed in vectors. */
+static float add_rounded(const float *a, const float *b, int64_t n)
+{
+    enum { SIDE = 16 };
+    float sums[SIDE] = { 0 }, sum = 0;
+    int64_t i = 0;
+    for (; i + SIDE <= n; i += SIDE)
+        for (int j = 0; j < SIDE; j++) sums[j] += a[i + j] * b[i + j];
+    for (int j = 0; j < SIDE; j++) sum += sums[j];
+    for (; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
 float lt_dot(const float *a, const float *b, int64_t n, int block)
 {
     float sum = 0;
     if (!block)
-        for (int64_t i = 0; i < n; i++) sum = fmaf(a[i], b[i], sum);
+        sum = add_rounded(a, b, n);
     else
         for (int64_t i = 0; i < n; i += block)
             sum = add_block(sum, a + i, b + i, (int)(n - i < block ? n - i : block));
