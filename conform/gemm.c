@@ -6,13 +6,12 @@
  * then passes at most K - 1 additions in any order, the factor alpha, the addition of beta C0, and the
  * addition of the bias:
  *   E = gamma(K+4) (|alpha| |A||B| + |beta C0| + |bias|)
- * C is rounded once to its type.
- * Matrix units (tensor cores) add a block of b products and the sum at a time, with b >= 4. They shift all b + 1
- * terms to the greatest exponent, cut off what is below the last bit of f32, and cut off the total too. Each
- * cut loses less than 2 u32 times the greatest term or the total, and both are at most |A||B|. There are K +
- * ceil(K / b) cuts of terms (a cut of 0 loses nothing) and ceil(K / b) cuts of totals, together at most 1.5 K +
- * 2. The library may keep up to ceil(K / b) sums apart, and add them by as many additions that round to the
- * nearest. With the 4 roundings of alpha, beta and bias this is
+ * C is rounded once to its type. Matrix units (tensor cores) add a block of b products and the sum at a time,
+ * with b >= 4. They shift all b + 1 terms to the greatest exponent, cut off what is below the last bit of
+ * f32, and cut off the total too. Each cut loses less than 2 u32 times the greatest term or the total, and
+ * both are at most |A||B|. There are K + ceil(K / b) cuts of terms (a cut of 0 loses nothing) and ceil(K / b)
+ * cuts of totals, together at most 1.5 K + 2. The library may keep up to ceil(K / b) sums apart, and add them
+ * by as many additions that round to the nearest. With the 4 roundings of alpha, beta and bias this is
  *   E = gamma(2 (1.5 K + 2) + K / 4 + 1 + 4) (...) = gamma(3.25 K + 9) (|alpha| |A||B| + |beta C0| + |bias|)
  * Only 16-bit products of variants with YOKEI_VARIANT_CUTS have this bound. A unit that keeps more bits, or
  * rounds, stays within it.

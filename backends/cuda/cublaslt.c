@@ -68,8 +68,8 @@ const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, c
 }
 
 /*
- * Variables by which a user lets the library shorten the inputs of f32 products. Yoke's f32 is f32, so its own
- * kernels run then.
+ * Variables by which a user lets the library shorten the inputs of f32 products. Yoke's f32 is f32, so its
+ * own kernels run then.
  */
 static void look_for_short_f32(char *reason, size_t bytes)
 {

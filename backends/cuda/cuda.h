@@ -37,8 +37,8 @@ void yokei_cuda_explain(CUresult error, char *reason, size_t bytes);
 
 /* ---- folders.c: where the toolkit's libraries are ---- */
 /**
- * The folders in which NVRTC and cuBLASLt are looked for, in order. "" is the loader's own path. Returns their
- * number. Each entry is allocated with malloc. The caller frees the entries.
+ * The folders in which NVRTC and cuBLASLt are looked for, in order. "" is the loader's own path. Returns
+ * their number. Each entry is allocated with malloc. The caller frees the entries.
  */
 int yokei_cuda_folders(char *folders[], int capacity);
 /** A name of a library, and the major version of CUDA that it stands for. */

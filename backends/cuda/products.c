@@ -4,8 +4,8 @@
  * library's heuristic ranks its algorithms, and Yoke takes the first one that keeps Yoke's contract. A tuning
  * file may name another one by its fields. In both cases the algorithm is made from its fields alone.
  *
- * cuBLASLt stores matrices by columns. A matrix of Yoke, stored by rows, is its transpose there. So the library
- * computes C^T = op(B)^T op(A)^T: its first operand is Yoke's B, and its second is Yoke's A.
+ * cuBLASLt stores matrices by columns. A matrix of Yoke, stored by rows, is its transpose there. So the
+ * library computes C^T = op(B)^T op(A)^T: its first operand is Yoke's B, and its second is Yoke's A.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -91,13 +91,15 @@ struct yokei_gpu_driver {
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
 
 /**
- * A vendor's library of matrix products, such as cuBLASLt. gemm_library.c calls it with products whose epilogue
- * is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS if the result is f32. M, N and K are not 0. `variant` is an
- * index of `names`, and `detail` stands behind the variant's name ("": nothing).
+ * A vendor's library of matrix products, such as cuBLASLt. gemm_library.c calls it with products whose
+ * epilogue is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS if the result is f32. M, N and K are not 0. `variant`
+ * is an index of `names`, and `detail` stands behind the variant's name ("": nothing).
  */
 struct yokei_gpu_products {
     const char *const *names; /* the variants of gemm, ended by NULL */
-    /* YOKE_EUNSUPPORTED with the reason, or the bytes of scratch memory. Pointers that are NULL are aligned. */
+    /*
+     * YOKE_EUNSUPPORTED with the reason, or the bytes of scratch memory. Pointers that are NULL are aligned.
+     */
     yoke_status (*can)(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
                        const char *detail, size_t *workspace_bytes_out);
     yoke_status (*run)(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,

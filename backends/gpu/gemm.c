@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Matrix products on kernel-launching devices: the choice between a vendor's library (gemm_library.c) and the
- * bodies (Yoke's own algorithms), the division of the product, and the launches. A team is a set of work-items that work together, and a lane is one of them.
+ * bodies (Yoke's own algorithms), the division of the product, and the launches. A team is a set of
+ * work-items that work together, and a lane is one of them.
  *
  *  - tile: both operands are packed into panels in scratch. The packing undoes transposes, widens 16-bit
  *    types to f32, and fills the edges with zeros. Then each team of one lane multiplies panels, with MR x NR

@@ -16,7 +16,9 @@ enum {
 };
 int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args);
 
-/** Whether the device's library multiplies this, and the scratch memory that it needs. M, N and K are not 0. */
+/**
+ * Whether the device's library multiplies this, and the scratch memory that it needs. M, N and K are not 0.
+ */
 yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
                                   const char *detail, size_t *scratch_bytes_out);
 yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,

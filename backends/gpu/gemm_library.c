@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32. All
- * other epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would compute
- * GELU by another formula. Such a product is left in f32, so that C is rounded once.
+ * other epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would
+ * compute GELU by another formula. Such a product is left in f32, so that C is rounded once.
  */
 #include "backends/gpu/gemm.h"
 

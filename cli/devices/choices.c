@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tuning file applies to a device, and which library multiplies matrices, for yoke info. The device must be opened to find out, so a child
- * process does it.
+ * Which tuning file applies to a device, and which library multiplies matrices, for yoke info. The device
+ * must be opened to find out, so a child process does it.
  */
 #include <string.h>
 

@@ -217,7 +217,8 @@ struct lt_arithmetic {
 struct lt_arithmetic lt_algo_arithmetic(const cublasLtMatmulAlgo_t *algo);
 /*
  * One element: the sum of the products of a[i] and b[i]. `block` products at a time are added with the sum as
- * matrix units do it: all are shifted to the greatest exponent, and cut off. 0: each sum is rounded to nearest.
+ * matrix units do it: all are shifted to the greatest exponent, and cut off. 0: each sum is rounded to
+ * nearest.
  */
 float lt_dot(const float *a, const float *b, int64_t n, int block);
 

@@ -241,7 +241,9 @@ struct lt_arithmetic lt_algo_arithmetic(const cublasLtMatmulAlgo_t *algo)
 
 /* ---- the heuristic ---- */
 
-/* Whether a preference allows an algorithm for a product; `aligned` is the least alignment of the addresses. */
+/*
+ * Whether a preference allows an algorithm for a product; `aligned` is the least alignment of the addresses.
+ */
 static bool suits(const struct lt_product *p, const struct lt_preference *pref,
                   const cublasLtMatmulAlgo_t *algo, size_t aligned, size_t *workspace_out)
 {

@@ -248,7 +248,9 @@ static const char *with_old_library(void)
     return runs_own(device, "has no symbol cublasLtCreate");
 }
 
-/* The first call of the heuristic fails. The product it was for is Yoke's own from then on; others are not. */
+/*
+ * The first call of the heuristic fails. The product it was for is Yoke's own from then on; others are not.
+ */
 static const char *unsupported_shape(void)
 {
     OPEN(device);
