@@ -31,7 +31,7 @@ struct entry {
     struct key key;
     uint64_t hash, last_use;
     bool used;
-    char reason[200]; /* why the library does not multiply this; "": it does */
+    char reason[320]; /* why the library does not multiply this; "": it does */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t first, second, result; /* the library's A and B, and its C and D */
     cublasLtMatmulAlgo_t algo;
