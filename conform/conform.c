@@ -209,6 +209,19 @@ static bool compiles_at_run_time(const yoke_device *device)
 /* the line of the variant that the device chooses by shape, type and tuning file */
 static const char chosen[] = "(chosen)";
 
+/* Whether a name that a user gave is this variant. It may have an algorithm behind a colon. */
+static bool is_variant(const char *wanted, const char *variant)
+{
+    const size_t n = strlen(variant);
+    return !strncmp(wanted, variant, n) && (!wanted[n] || wanted[n] == ':');
+}
+
+static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    const struct yoke_device_ops *ops = device->backend->device;
+    return ops->facts && ops->facts(device, op, index) & YOKEI_VARIANT_LIBRARY;
+}
+
 /*
  * Force every op that has this variant to it, or free them again. A case may call several ops, such as
  * xent_join with the ops that make its parts, and all of them belong to the line's variant.
@@ -217,16 +230,27 @@ static yoke_status force_variant(yoke_device *device, const char *variant, bool 
 {
     for (int op = 0; op < YOKE_N_OPS; op++) {
         const char *const name = yokei_op_names[op], *has = NULL;
-        for (int i = 0; (has = yoke_variant_name(device, name, i)) && strcmp(has, variant);) i++;
+        for (int i = 0; (has = yoke_variant_name(device, name, i)) && !is_variant(variant, has);) i++;
         if (has) YOKE_TRY(yoke_variant_force(device, name, on ? variant : NULL));
     }
     return YOKE_OK;
 }
 
+static yoke_status run_forced(struct run *run, enum yoke_op_id op, const char *variant,
+                              enum conform_verdict *verdict_out)
+{
+    yoke_device *device = run->trial.device.device;
+    YOKE_TRY(force_variant(device, variant, true));
+    const yoke_status status = run_line(run, op, variant, verdict_out);
+    YOKE_TRY(force_variant(device, variant, false));
+    return status;
+}
+
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
- * type only the first variant runs that is offered. If an op sums no rows, its lanes (threads of a warp)
+ * type only the first variant runs that is offered. A library compiles nothing, so its variants run in every
+ * type, and the first of the others runs too. If an op sums no rows, its lanes (threads of a warp)
  * compute nothing together. 64 lanes then do the same as 32 lanes, so only 32 are run.
  */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
@@ -241,16 +265,17 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
     const char *variant;
     int n = 0;
     for (; (variant = yoke_variant_name(device, name, n)); n++) {
-        if (wanted && strcmp(wanted, variant)) continue;
-        if (first_only && verdict != CONFORM_SKIP) {
+        if (wanted && !is_variant(wanted, variant)) continue;
+        if (wanted) variant = wanted; /* the name may have an algorithm behind it */
+        if (is_library(device, op, n)) {
+            enum conform_verdict its_own = CONFORM_SKIP;
+            YOKE_TRY(run_forced(run, op, variant, &its_own));
+        } else if (first_only && verdict != CONFORM_SKIP) {
             leave_out(run, op, variant, "in this type another variant is run, and this one in f32");
         } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
             leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
         } else {
-            YOKE_TRY(force_variant(device, variant, true));
-            const yoke_status status = run_line(run, op, variant, &verdict);
-            YOKE_TRY(force_variant(device, variant, false));
-            YOKE_TRY(status);
+            YOKE_TRY(run_forced(run, op, variant, &verdict));
         }
     }
     if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);

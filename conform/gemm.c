@@ -6,7 +6,15 @@
  * then passes at most K - 1 additions in any order, the factor alpha, the addition of beta C0, and the
  * addition of the bias:
  *   E = gamma(K+4) (|alpha| |A||B| + |beta C0| + |bias|)
- * C is rounded once to its type.
+ * C is rounded once to its type. Matrix units (tensor cores) add a block of b products and the sum at a time,
+ * with b >= 4. They shift all b + 1 terms to the greatest exponent, cut off what is below the last bit of
+ * f32, and cut off the total too. Each cut loses less than 2 u32 times the greatest term or the total, and
+ * both are at most |A||B|. There are K + ceil(K / b) cuts of terms (a cut of 0 loses nothing) and ceil(K / b)
+ * cuts of totals, together at most 1.5 K + 2. The library may keep up to ceil(K / b) sums apart, and add them
+ * by as many additions that round to the nearest. With the 4 roundings of alpha, beta and bias this is
+ *   E = gamma(2 (1.5 K + 2) + K / 4 + 1 + 4) (...) = gamma(3.25 K + 9) (|alpha| |A||B| + |beta C0| + |bias|)
+ * Only 16-bit products of variants with YOKEI_VARIANT_CUTS have this bound. A unit that keeps more bits, or
+ * rounds, stays within it.
  * Through GELU: with aux, the device's own rounded pre-activation is known. So C is compared with gelu(aux),
  * with the bound of conform/act.c. Without aux, C is compared with the range of GELU over pre +- (E + u
  * (|pre| + E)).
@@ -27,6 +35,7 @@ struct shape {
     int64_t pad;
     enum flavour flavour;
     enum { SHARE_NONE, SHARE_A, SHARE_B } share; /* all batches share this operand: its stride is 0 */
+    bool tiny; /* one term of a sum is 1, and the others are a little less than the last bit of 1 */
 };
 
 #define PLAIN 1, 0, YOKE_EPILOGUE_NONE, false, false
@@ -63,7 +72,11 @@ static const struct shape shapes[] = {
     { 6, 7, 0, 1, false, false, PLAIN, .pad = 2 },
     { 6, 7, 0, 2, false, true, 1, 0.5f, YOKE_EPILOGUE_BIAS },
     { 34, 35, 36, 1, false, true, PLAIN, .pad = 1, .flavour = WIDE },
+    /* the largest errors of sums that are cut off. Rows with even numbers have aligned addresses. */
+    { 3, 5, 1000, 1, false, true, 1, 0, YOKE_EPILOGUE_NONE, .wide = true, .tiny = true },
     { 34, 35, 36, 1, false, false, PLAIN, .pad = 1, .flavour = SUBNORMAL },
+    /* wholly aligned, as matrix units need it */
+    { 32, 64, 48, 2, false, true, 1, 0, YOKE_EPILOGUE_BIAS_GELU, .aux = true },
     { 34, 35, 36, 1, true, false, 1, 1, YOKE_EPILOGUE_NONE, .pad = 1, .flavour = ZEROS },
     { 34, 35, 36, 1, false, true, PLAIN, .pad = 1, .flavour = NANS },
     { 34, 35, 36, 1, false, false, 1, 0, YOKE_EPILOGUE_BIAS, .pad = 1, .flavour = INFS },
@@ -117,6 +130,18 @@ static void setup_operand(struct trial *t, int id, const char *name, int64_t row
     trial_batch(t, id, name, IN, t->dtype, batch, rows, cols, ld, shared ? 0 : rows * ld + 2 * pad);
 }
 
+/* Every sum is 1 + (K - 1) 2^-23 (1 - 2^-7). A sum that is cut off after each addition stays 1. */
+static void fill_tiny(struct trial *t, const struct shape *s)
+{
+    for (int64_t k = 0; k < s->K; k++) {
+        for (int64_t m = 0; m < s->M; m++)
+            trial_set(t, A, (s->ta ? k * t->tensor[A].ld + m : m * t->tensor[A].ld + k),
+                      k ? 0x1p-12 * 127 / 128 : 1);
+        for (int64_t n = 0; n < s->N; n++)
+            trial_set(t, B, (s->tb ? n * t->tensor[B].ld + k : k * t->tensor[B].ld + n), k ? 0x1p-11 : 1);
+    }
+}
+
 static void gemm_setup(struct trial *t)
 {
     const struct shape s = shape_of(t);
@@ -129,6 +154,7 @@ static void gemm_setup(struct trial *t)
     trial_flavoured(t, A, 1, 30);
     trial_flavoured(t, B, 1, 30);
     if (s.flavour == SUBNORMAL) trial_fill(t, B, 1); /* the product of two subnormals would be 0 */
+    if (s.tiny) fill_tiny(t, &s);
     if (s.beta != 0) trial_fill(t, C, 1);
     if (s.epilogue != YOKE_EPILOGUE_NONE) {
         trial_vector(t, BIAS, "bias", IN, yoke_dtype_wide(t->dtype), s.N);
@@ -143,10 +169,10 @@ static void gemm_setup(struct trial *t)
                  s.share == SHARE_A   ? " one a"
                  : s.share == SHARE_B ? " one b"
                                       : "");
-    trial_describe(t, "M %d N %d K %d %c%c%s a %g b %g%s%s%s pad %d", (int)s.M, (int)s.N, (int)s.K,
+    trial_describe(t, "M %d N %d K %d %c%c%s a %g b %g%s%s%s%s pad %d", (int)s.M, (int)s.N, (int)s.K,
                    s.ta ? 'T' : 'N', s.tb ? 'T' : 'N', batch, (double)s.alpha, (double)s.beta,
                    epilogues[s.epilogue], t->tensor[AUX].present ? "+aux" : "", s.wide ? " wide" : "",
-                   (int)s.pad);
+                   s.tiny ? " tiny" : "", (int)s.pad);
 }
 
 static yoke_status gemm_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
@@ -168,6 +194,14 @@ struct product {
     double value, error;
 };
 
+/* The number of roundings by u32 in the bound of a sum of K products. */
+static double roundings(const struct trial *t, int64_t K)
+{
+    const bool cuts = (t->dtype == YOKE_F16 || t->dtype == YOKE_BF16)
+                      && yokei_variant_facts(t->device.device, YOKE_OP_gemm) & YOKEI_VARIANT_CUTS;
+    return cuts ? 3.25 * (double)K + 9 : (double)K + 4;
+}
+
 static struct product product_of(const struct trial *t, const struct shape *s, int64_t i, int64_t m,
                                  int64_t n)
 {
@@ -186,7 +220,7 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
     const double old = s->beta != 0 ? s->beta * c->initial[i * c->stride + m * c->ld + n] : 0;
     const double bias = s->epilogue != YOKE_EPILOGUE_NONE ? t->tensor[BIAS].exact[n] : 0;
     return (struct product){ alpha * value + old + bias,
-                             gamma32((double)s->K + 4) * (fabs(alpha) * size + fabs(old) + fabs(bias))
+                             gamma32(roundings(t, s->K)) * (fabs(alpha) * size + fabs(old) + fabs(bias))
                                  + fabs(alpha) * lost + 3 * eta32 };
 }
 

@@ -92,7 +92,29 @@ struct yoke_device_ops {
      * no op has variants.
      */
     const char *(*variant)(const yoke_device *device, enum yoke_op_id op, int index);
+    /* What is known about this variant: YOKEI_VARIANT_* flags. If this slot is NULL, nothing is. */
+    unsigned (*facts)(const yoke_device *device, enum yoke_op_id op, int index);
+    /*
+     * Whether `detail` may stand behind the name of this variant and a colon, as in "cublaslt:algo=1,...". If
+     * this slot is NULL, no detail may.
+     */
+    bool (*detail)(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);
+    /*
+     * The algorithm that the library chose for the last call of this op, in the form of a detail. "" if no
+     * library ran. NULL: no variant has algorithms.
+     */
+    void (*algorithm)(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
+    /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
+    void (*products)(const yoke_device *device, char *text, size_t bytes);
 };
+
+/* A vendor's library runs this variant, so no program is compiled for it. */
+#define YOKEI_VARIANT_LIBRARY 1u
+/*
+ * With 16-bit inputs, this variant adds by matrix units that cut sums off instead of rounding them to the
+ * nearest number. Its products have an error bound of their own (include/yoke/ops/gemm.h).
+ */
+#define YOKEI_VARIANT_CUTS 2u
 
 struct yoke_memory_ops {
     yoke_status (*alloc)(yoke_device *device, size_t bytes, void **address_out);
@@ -180,6 +202,13 @@ int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtyp
                   int otherwise);
 /** Whether yoke_variant_force is in effect. The call then runs by the forced variant, or is refused. */
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
+/** The detail that the chosen or forced variant has behind its name, or "". Arguments as above. */
+const char *yokei_variant_detail(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                                 double edge);
+/** A backend calls this function if another variant runs than yokei_variant_at has answered. */
+void yokei_variant_ran(const yoke_device *device, enum yoke_op_id op, int variant);
+/** What is known about the variant by which the op's last call ran: YOKEI_VARIANT_* flags. */
+unsigned yokei_variant_facts(const yoke_device *device, enum yoke_op_id op);
 /** Size and edge of a matrix product. */
 #define YOKEI_GEMM_SIZE(a) ((double)(a)->M * (double)(a)->N * (double)(a)->K * (double)(a)->batch)
 #define YOKEI_GEMM_EDGE(a) ((double)YOKE_MIN((a)->M, YOKE_MIN((a)->N, (a)->K)))

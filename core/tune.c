@@ -43,8 +43,9 @@ static bool is_closer(const struct yokei_choice *a, const struct yokei_choice *b
     return a->edge != b->edge ? a->edge > b->edge : a->size > b->size;
 }
 
-static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype, double size,
-                  double edge, int otherwise)
+/* The line that applies to a call, or NULL. */
+static const struct yokei_choice *closest(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype,
+                                          double size, double edge)
 {
     const struct yokei_choice *best = NULL;
     for (size_t i = 0; i < t->n; i++) {
@@ -53,6 +54,13 @@ static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype d
                            && c->edge <= edge;
         if (holds && is_closer(c, best)) best = c;
     }
+    return best;
+}
+
+static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype, double size,
+                  double edge, int otherwise)
+{
+    const struct yokei_choice *best = closest(t, op, dtype, size, edge);
     return best && best->variant != YOKEI_BY_RULE ? best->variant : otherwise;
 }
 
@@ -70,6 +78,34 @@ int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype d
 int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise)
 {
     return yokei_variant_at(device, op, dtype, size, 0, otherwise);
+}
+
+const char *yokei_variant_detail(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
+                                 double edge)
+{
+    const struct yokei_tuning *t = device->tuning;
+    if (t->forced[op] >= 0) return t->forced_detail[op];
+    const struct yokei_choice *best = closest(t, op, dtype, size, edge);
+    return best ? best->detail : "";
+}
+
+void yokei_variant_ran(const yoke_device *device, enum yoke_op_id op, int variant)
+{
+    atomic_store_explicit(&device->tuning->asked[op].variant, variant, memory_order_relaxed);
+}
+
+unsigned yokei_variant_facts(const yoke_device *device, enum yoke_op_id op)
+{
+    const int variant = atomic_load(&device->tuning->asked[op].variant);
+    const struct yoke_device_ops *ops = device->backend->device;
+    return variant < 0 || !ops->facts ? 0 : ops->facts(device, op, variant);
+}
+
+void yokei_algorithm_used(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (yokei_variant_facts(device, op) & YOKEI_VARIANT_LIBRARY && device->backend->device->algorithm)
+        device->backend->device->algorithm(device, op, text, bytes);
 }
 
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op)
@@ -105,6 +141,8 @@ yoke_status yoke_variant_force(yoke_device *device, const char *op, const char *
             return yoke_fail(YOKE_EINVAL, "yoke_variant_force: device %s has no variant '%s' of %s",
                              device->info.spec, variant, op);
     }
+    const char *colon = variant ? strchr(variant, ':') : NULL;
+    yokei_text(device->tuning->forced_detail[id], YOKEI_DETAIL_BYTES, "%s", colon ? colon + 1 : "");
     device->tuning->forced[id] = v;
     return YOKE_OK;
 }

@@ -12,6 +12,9 @@
 
 enum { YOKEI_TUNING_VERSION = 1 };
 
+/* The most bytes of what stands behind the name of a variant and a colon. */
+enum { YOKEI_DETAIL_BYTES = 128 };
+
 /**
  * One line of a file. From this size on (and this edge, see yokei_variant_at), ops of this type run by this
  * variant.
@@ -20,7 +23,8 @@ struct yokei_choice {
     enum yoke_op_id op;
     int dtype; /* -1: any type */
     double size, edge;
-    int variant; /* YOKEI_BY_RULE: the built-in rule chooses, as without a file */
+    int variant;                     /* YOKEI_BY_RULE: the built-in rule chooses, as without a file */
+    char detail[YOKEI_DETAIL_BYTES]; /* the algorithm of a library, or "" */
 };
 enum { YOKEI_BY_RULE = -1 };
 
@@ -41,6 +45,7 @@ struct yokei_tuning_source {
 
 struct yokei_tuning {
     int forced[YOKE_N_OPS]; /* -1: not forced */
+    char forced_detail[YOKE_N_OPS][YOKEI_DETAIL_BYTES];
     struct yokei_tuning_source source;
     size_t n;
     struct yokei_choice *choices;
@@ -74,9 +79,13 @@ const struct yokei_tuning_source *yokei_tuning_source(const yoke_device *device)
  */
 const char *yokei_variant_used(const yoke_device *device, enum yoke_op_id op, double *size_out,
                                double *edge_out);
+/** The algorithm of the library that ran the op's last call, in the form of a detail; "" if none did. */
+void yokei_algorithm_used(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
 
 /* ---- tune_file.c ---- */
-/** The index of the variant, or -1. */
+/**
+ * The index of the variant, or -1. The name may have a detail behind a colon, if the device accepts it there.
+ */
 int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const char *name);
 /** The id of the op, or -1. */
 int yokei_op_named(const char *name);

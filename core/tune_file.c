@@ -5,7 +5,7 @@
  *   yoke-tune 1 <backend> <pattern of the device's name>
  *   match <name|driver|features> <pattern>               all must match; patterns as of file names: * ? [a-z]
  *   made <Yoke's version> <hash of the variants' names> <driver>
- *   <op> <dtype or *> <least size>[,<least edge>] <variant or default>
+ *   <op> <dtype or *> <least size>[,<least edge>] <variant, variant:algorithm or default>
  *
  * yokei_variant_at says what "size" and "edge" are for each op. If several lines apply to a call, a line that
  * names the type has priority, then the line with the greatest edge, then the line with the greatest size.
@@ -31,9 +31,13 @@ int yokei_op_named(const char *name)
 int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const char *name)
 {
     if (!device->backend->device->variant) return -1;
-    const char *v;
-    for (int i = 0; (v = device->backend->device->variant(device, op, i)); i++)
-        if (!strcmp(v, name)) return i;
+    const struct yoke_device_ops *ops = device->backend->device;
+    const char *v, *colon = strchr(name, ':');
+    const size_t n = colon ? (size_t)(colon - name) : strlen(name);
+    if (colon && (!ops->detail || strlen(colon + 1) >= YOKEI_DETAIL_BYTES)) return -1;
+    for (int i = 0; (v = ops->variant(device, op, i)); i++)
+        if (strlen(v) == n && !strncmp(v, name, n))
+            return !colon || ops->detail(device, op, i, colon + 1) ? i : -1;
     return -1;
 }
 
@@ -145,9 +149,9 @@ static bool parse_measure(const char *text, double *size_out, double *edge_out)
 static yoke_status parse_choice(const struct reader *r, const char *text)
 {
     struct yokei_tuning *t = r->tuning;
-    char op[64], dtype[16], measure[64], variant[64], more[2];
+    char op[64], dtype[16], measure[64], variant[64 + YOKEI_DETAIL_BYTES], more[2];
     struct yokei_choice c = { .variant = YOKEI_BY_RULE, .dtype = -1 };
-    if (sscanf(text, "%63s %15s %63s %63s %1s", op, dtype, measure, variant, more) != 4
+    if (sscanf(text, "%63s %15s %63s %191s %1s", op, dtype, measure, variant, more) != 4
         || !parse_measure(measure, &c.size, &c.edge))
         return yoke_fail(YOKE_ECONFIG, "%s:%d: a line is 'op dtype least-size[,least-edge] variant'", r->file,
                          r->line);
@@ -167,6 +171,8 @@ static yoke_status parse_choice(const struct reader *r, const char *text)
                              r->file, r->line, r->device->info.spec, variant, op);
         t->source.n_skipped++; /* from this size on the built-in rule applies, not the line before */
     }
+    const char *colon = c.variant < 0 ? NULL : strchr(variant, ':');
+    if (colon) yokei_text(c.detail, sizeof c.detail, "%s", colon + 1);
     struct yokei_choice *grown = realloc(t->choices, (t->n + 1) * sizeof *grown);
     if (!grown) return yoke_fail(YOKE_ENOMEM, "%s: no memory", r->file);
     t->choices = grown;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The CUDA driver: the declarations that its files share. libcuda and libnvrtc are opened at run time, and no
- * symbol of them is linked.
+ * The CUDA driver: the declarations that its files share. libcuda, libnvrtc and libcublasLt are opened at run
+ * time, and no symbol of them is linked.
  */
 #ifndef BACKENDS_CUDA_CUDA_H
 #define BACKENDS_CUDA_CUDA_H
 
 #include "backends/cuda/api.h"
+#include "backends/cuda/cublaslt_api.h"
 #include "backends/gpu/driver.h"
 
 /* ---- library.c: libcuda.so.1 ---- */
@@ -34,6 +35,26 @@ void yokei_cuda_driver_file(char *path, size_t bytes);
 /** The line that explains why cuInit or cuDeviceGetCount failed on this machine. */
 void yokei_cuda_explain(CUresult error, char *reason, size_t bytes);
 
+/* ---- folders.c: where the toolkit's libraries are ---- */
+/**
+ * The folders in which NVRTC and cuBLASLt are looked for, in order. "" is the loader's own path. Returns
+ * their number. Each entry is allocated with malloc. The caller frees the entries.
+ */
+int yokei_cuda_folders(char *folders[], int capacity);
+/** A name of a library, and the major version of CUDA that it stands for. */
+struct cuda_file {
+    const char *name;
+    int major;
+};
+/** Open the library `name` in `folder` ("": by the loader). If this fails, `why` says why. */
+typedef bool cuda_open_file(const char *folder, const char *name, char *why, size_t bytes);
+/**
+ * Call `open` for the files in all folders until one succeeds. The files begin with the newest. Those whose
+ * major version the driver knows come first. If none opens, `why` says why the most telling one failed.
+ */
+bool yokei_cuda_open_newest(const struct cuda_file files[], int n_files, int driver_major,
+                            cuda_open_file *open, char *why, size_t bytes);
+
 /* ---- nvrtc.c: the compiler ---- */
 #define CUDA_MAX_ARCHITECTURES 64
 struct cuda_nvrtc {
@@ -50,11 +71,6 @@ struct cuda_nvrtc {
  */
 const struct cuda_nvrtc *yokei_cuda_nvrtc(int driver_version, char *reason, size_t bytes);
 /**
- * The folders in which NVRTC is looked for, in order. "" is the loader's own path. Returns their number. Each
- * entry is allocated with malloc. The caller frees the entries.
- */
-int yokei_cuda_nvrtc_folders(char *folders[], int capacity);
-/**
  * The package that `pip install` gets to have an NVRTC that is not newer than CUDA `version` (12040 is 12.4),
  * in quotes for the shell. Returns `text`.
  */
@@ -66,6 +82,58 @@ const char *yokei_cuda_nvrtc_package(int version, char text[48]);
  */
 bool yokei_cuda_architecture(const struct cuda_nvrtc *nvrtc, int cc, bool ptx_only, char *option,
                              size_t bytes);
+
+/* ---- cublaslt.c: the library of matrix products ---- */
+struct cuda_cublaslt {
+#define CUBLASLT_SLOT(result, name, parameters) result(*name) parameters;
+    YOKEI_CUBLASLT_FUNCTIONS(CUBLASLT_SLOT)
+    char version_text[24]; /* "13.1.0" */
+    char path[1024];
+};
+/**
+ * cuBLASLt, which is opened once per process. Its version is chosen as that of NVRTC. If the driver is the
+ * stand-in, only the stand-in's own cuBLASLt is taken. NULL if there is none, with the reason.
+ */
+const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, char *reason, size_t bytes);
+/**
+ * Make the handle of an opened device, or write to dev->lt_reason why matrix products are Yoke's own. The
+ * context is current. This function never fails, because a device works without the library.
+ */
+void yokei_cuda_cublaslt_attach(yoke_device *device);
+/** Release the handle and what belongs to it. The context is current, unless it is lost (`entered` false). */
+void yokei_cuda_cublaslt_detach(yoke_device *device, bool entered);
+/** For `yoke info`: the library, its version and its file, or why there is none. */
+void yokei_cuda_cublaslt_text(const yoke_device *device, char *text, size_t bytes);
+
+/* ---- products.c: the products of cuBLASLt ---- */
+struct cuda_products; /* the algorithms that were chosen, by product */
+struct cuda_products *yokei_cuda_products_create(void);
+void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_products *products);
+extern const struct yokei_gpu_products yokei_cuda_products;
+
+/* ---- algorithm.c: the fields of an algorithm of cuBLASLt ---- */
+/** Everything that describes an algorithm. The numbers are those of NVIDIA's enumerations. */
+struct cuda_algorithm {
+    uint32_t algo, tile, stages, splitk, reduction, swizzle, custom, inner, cluster;
+};
+/** Write the fields as "algo=1,tile=2,...". yokei_cuda_algorithm_parse reads this form, in this order. */
+void yokei_cuda_algorithm_text(const struct cuda_algorithm *fields, char *text, size_t bytes);
+bool yokei_cuda_algorithm_parse(const char *text, struct cuda_algorithm *fields_out);
+/** The fields of an algorithm of the library. */
+cublasStatus_t yokei_cuda_algorithm_read(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
+                                         struct cuda_algorithm *fields_out);
+/** The algorithm that has these fields, for products of this type. The library has not checked it yet. */
+cublasStatus_t yokei_cuda_algorithm_make(const struct cuda_cublaslt *lt, cublasLtHandle_t handle,
+                                         const struct cuda_algorithm *fields, cudaDataType_t in,
+                                         cudaDataType_t out, cublasLtMatmulAlgo_t *algo_out);
+/** The implementations that keep Yoke's contract for inputs of this type: CUBLASLT_NUMERICAL_IMPL_FLAGS_*. */
+uint64_t yokei_cuda_algorithm_flags(yoke_dtype dtype);
+/**
+ * NULL if an algorithm computes as docs/NUMERICS.md says: sums in f32, partial sums in f32, the same bits in
+ * every run. Otherwise the reason why Yoke does not use it.
+ */
+const char *yokei_cuda_algorithm_refused(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
+                                         const struct cuda_algorithm *fields, yoke_dtype dtype);
 
 /* ---- the objects ---- */
 
@@ -80,6 +148,11 @@ struct cuda_device {
     struct yokei_gpu_device gpu; /* the first member, see driver.h */
     const struct cuda_library *cu;
     const struct cuda_nvrtc *nvrtc;
+    const struct cuda_cublaslt *lt; /* NULL: gpu.products is NULL too, and lt_reason says why */
+    cublasLtHandle_t lt_handle;
+    struct cuda_products *products;
+    char lt_reason[256];
+    char f32_reason[256]; /* why the library may not multiply f32; "": it may */
     CUdevice id;
     CUcontext context;
     bool is_foreign;           /* the caller owns the context */

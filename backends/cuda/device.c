@@ -25,8 +25,9 @@ static int capability(const struct cuda_library *cu, CUdevice id)
 static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id, int index,
                      struct yoke_device_info *info)
 {
-    char name[100] = "?";
+    char name[100] = "?", library[40] = "", reason[256];
     size_t bytes = 0;
+    const struct cuda_cublaslt *lt = yokei_cuda_cublaslt(cu, reason, sizeof reason);
     const int cc = capability(cu, id);
     memset(info, 0, sizeof *info);
     info->size = sizeof *info;
@@ -37,9 +38,10 @@ static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvr
     yokei_text(info->spec, sizeof info->spec, "cuda:%d", index);
     yokei_text(info->name, sizeof info->name, "%s%s", name,
                cu->emulated && !strstr(name, "emulated") ? " (emulated)" : "");
-    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d, NVRTC %d.%d (%s)",
-               cu->emulated ? "emulated " : "", cu->version / 1000, cu->version % 1000 / 10, nvrtc->major,
-               nvrtc->minor, nvrtc->path);
+    if (lt) yokei_text(library, sizeof library, ", cuBLASLt %s", lt->version_text);
+    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d%s, NVRTC %d.%d (%s)",
+               cu->emulated ? "emulated " : "", cu->version / 1000, cu->version % 1000 / 10, library,
+               nvrtc->major, nvrtc->minor, nvrtc->path);
     info->memory_bytes = info->max_alloc_bytes = bytes;
     info->compute_units = attribute(cu, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;
@@ -172,6 +174,7 @@ static void close_device(yoke_device *device)
     yokei_gpu_programs_destroy(device);
     if (dev->context) {
         const bool entered = !yokei_cuda_enter(device);
+        yokei_cuda_cublaslt_detach(device, entered);
         yokei_cuda_words_destroy(device);
         if (entered) yokei_cuda_leave(device);
         if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
@@ -201,6 +204,7 @@ static yoke_status open_context(yoke_device *device, const struct yoke_native *n
     }
     YOKE_TRY(yokei_cuda_enter(device));
     const yoke_status status = yokei_cuda_words_create(device);
+    if (!status) yokei_cuda_cublaslt_attach(device);
     yokei_cuda_leave(device);
     return status;
 }
@@ -271,8 +275,16 @@ static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_
     return status;
 }
 
-static const struct yoke_device_ops device_ops = { open_device, close_device, memory,
-                                                   yokei_gpu_variant_name };
+static const struct yoke_device_ops device_ops = {
+    .open = open_device,
+    .close = close_device,
+    .memory = memory,
+    .variant = yokei_gpu_variant_name,
+    .facts = yokei_gpu_variant_facts,
+    .detail = yokei_gpu_variant_detail,
+    .algorithm = yokei_gpu_algorithm,
+    .products = yokei_cuda_cublaslt_text,
+};
 
 const struct yoke_backend yokei_backend_cuda = {
     .abi = YOKE_BACKEND_ABI,

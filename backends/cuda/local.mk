@@ -2,13 +2,14 @@
 libyoke_la_SOURCES += \
 	backends/cuda/api.h backends/cuda/cuda.h backends/cuda/library.c backends/cuda/nvrtc.c backends/cuda/error.c \
 	backends/cuda/device.c backends/cuda/memory.c backends/cuda/words.c backends/cuda/stream.c \
-	backends/cuda/event.c backends/cuda/program.c
+	backends/cuda/event.c backends/cuda/program.c backends/cuda/folders.c backends/cuda/cublaslt_api.h \
+	backends/cuda/cublaslt.c backends/cuda/algorithm.c backends/cuda/products.c
 EXTRA_DIST += backends/cuda/README.md
 
 # Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.
-EXTRA_DIST += tests/unit/cuda_api tests/unit/cuda_api_check.h tests/unit/cuda_test.h
+EXTRA_DIST += tests/unit/cuda_api tests/unit/cuda_api_check.h tests/unit/cublaslt_api_check.h tests/unit/cuda_test.h
 YOKE_TESTS += '$(top_srcdir)/tests/unit/cuda_api'
-cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_kernels tests/unit/gpu_staging
+cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_kernels tests/unit/cuda_cublaslt tests/unit/gpu_staging
 check_PROGRAMS += $(cuda_tests)
 YOKE_TESTS += $(cuda_tests)
 tests_unit_cuda_library_CFLAGS = $(UNIT_CFLAGS)
@@ -19,3 +20,5 @@ tests_unit_cuda_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_stream_LDADD = $(UNIT_LDADD)
 tests_unit_cuda_kernels_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_kernels_LDADD = $(UNIT_LDADD)
+tests_unit_cuda_cublaslt_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_cuda_cublaslt_LDADD = $(UNIT_LDADD)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * NVRTC, the compiler of CUDA C++. The library is looked for in the CUDA toolkit, on the loader's path, and
- * in the folders of Python packages (see yokei_cuda_nvrtc_package).
+ * NVRTC, the compiler of CUDA C++. The library is looked for in the folders of folders.c. The Python package
+ * is that of yokei_cuda_nvrtc_package.
  */
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,63 +14,9 @@ static bool nvrtc_open;
 static char nvrtc_reason[256];
 static pthread_mutex_t nvrtc_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The list of folders, while it is made. */
-struct folders {
-    char **list;
-    int n, capacity;
-};
-
-static void add(struct folders *folders, const char *folder)
-{
-    for (int i = 0; i < folders->n; i++)
-        if (!strcmp(folders->list[i], folder)) return;
-    if (folders->n == folders->capacity) return;
-    char *copy = strdup(folder);
-    if (copy) folders->list[folders->n++] = copy;
-}
-
-/** Add the folders that match `tail` under `base`, such as the lib folders of all NVIDIA packages. */
-static void add_matches(struct folders *folders, const char *base, const char *tail)
-{
-    char pattern[2048];
-    glob_t found;
-    if (!base || !*base) return;
-    yokei_text(pattern, sizeof pattern, "%s%s", base, tail);
-    if (!glob(pattern, GLOB_ONLYDIR, NULL, &found))
-        for (size_t i = found.gl_pathc; i-- > 0;) /* cuda-13.0 comes before cuda-12.4 */
-            add(folders, found.gl_pathv[i]);
-    globfree(&found);
-}
-
-int yokei_cuda_nvrtc_folders(char *list[], int capacity)
-{
-    static const char packages[] = "/lib/python3*/site-packages/nvidia/*/lib";
-    static const char debian[] = "/lib/python3*/dist-packages/nvidia/*/lib";
-    struct folders folders = { list, 0, capacity };
-    add_matches(&folders, getenv("CUDA_HOME"), "/lib64");
-    add_matches(&folders, getenv("CUDA_PATH"), "/lib64");
-    add(&folders, "");
-    add_matches(&folders, "/usr/local", "/cuda*/lib64");
-    add_matches(&folders, getenv("VIRTUAL_ENV"), packages);
-    add_matches(&folders, getenv("CONDA_PREFIX"), "/lib");
-    add_matches(&folders, getenv("CONDA_PREFIX"), packages);
-    if (getenv("HOME")) {
-        char local[1024];
-        yokei_text(local, sizeof local, "%s/.local", getenv("HOME"));
-        add_matches(&folders, local, packages);
-    }
-    add_matches(&folders, "/usr/local", packages);
-    add_matches(&folders, "/usr/local", debian);
-    add_matches(&folders, "/usr", packages);
-    add_matches(&folders, "/usr/lib/python3", "/dist-packages/nvidia/*/lib");
-    return folders.n;
-}
-
-/* The names of the library, the newest version first, and the major versions that they stand for. */
-static const struct {
-    const char *name;
-    int major;
-} names[] = { { "libnvrtc.so.13", 13 }, { "libnvrtc.so.12", 12 }, { "libnvrtc.so.11.2", 11 } };
+static const struct cuda_file names[] = { { "libnvrtc.so.13", 13 },
+                                          { "libnvrtc.so.12", 12 },
+                                          { "libnvrtc.so.11.2", 11 } };
 
 /** Open one library file. If it lacks a symbol, it is not taken. */
 static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
@@ -90,15 +35,6 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
         && !nvrtc.nvrtcGetSupportedArchs(nvrtc.architectures))
         return true;
     yokei_text(why, bytes, "%s does not say which architectures it supports", nvrtc.path);
-    return false;
-}
-
-/** Try all folders for the versions that are known to the driver, or for those that are newer. */
-static bool open_any(char *const folders[], int n, int driver_major, bool newer, char *why, size_t bytes)
-{
-    for (size_t i = 0; i < YOKE_COUNT(names); i++)
-        for (int f = 0; f < n && (names[i].major > driver_major) == newer; f++)
-            if (open_file(folders[f], names[i].name, why, bytes)) return true;
     return false;
 }
 
@@ -121,11 +57,9 @@ const char *yokei_cuda_nvrtc_package(int version, char text[48])
 
 static void open_nvrtc(int driver_version)
 {
-    char *folders[64], why[512] = "", package[48];
-    const int n = yokei_cuda_nvrtc_folders(folders, YOKE_COUNT(folders)), major = driver_version / 1000;
-    nvrtc_open = open_any(folders, n, major, false, why, sizeof why)
-                 || open_any(folders, n, major, true, why, sizeof why);
-    for (int i = 0; i < n; i++) free(folders[i]);
+    char why[512] = "", package[48];
+    nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_file, why,
+                                        sizeof why);
     if (!nvrtc_open)
         yokei_text(
             nvrtc_reason, sizeof nvrtc_reason,

@@ -91,6 +91,25 @@ struct yokei_gpu_driver {
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
 
 /**
+ * A vendor's library of matrix products, such as cuBLASLt. gemm_library.c calls it with products whose
+ * epilogue is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS if the result is f32. M, N and K are not 0. `variant`
+ * is an index of `names`, and `detail` stands behind the variant's name ("": nothing).
+ */
+struct yokei_gpu_products {
+    const char *const *names; /* the variants of gemm, ended by NULL */
+    /*
+     * YOKE_EUNSUPPORTED with the reason, or the bytes of scratch memory. Pointers that are NULL are aligned.
+     */
+    yoke_status (*can)(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                       const char *detail, size_t *workspace_bytes_out);
+    yoke_status (*run)(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
+                       const char *detail, void *workspace);
+    bool (*detail)(const char *detail);
+    /* The algorithm of the last call of `can` or `run` that succeeded, in the form of a detail. */
+    void (*algorithm)(const yoke_device *device, char *text, size_t bytes);
+};
+
+/**
  * The shared part of every kernel-launching device. It is the first member of the struct that device->impl
  * points to.
  */
@@ -116,6 +135,7 @@ struct yokei_gpu_device {
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */
     bool late_binaries;
     struct yokei_gpu_programs *programs;
+    const struct yokei_gpu_products *products; /* NULL: no library multiplies matrices */
 };
 
 static inline struct yokei_gpu_device *yokei_gpu(const yoke_device *device) { return device->impl; }
@@ -127,8 +147,11 @@ static inline struct yokei_gpu_device *yokei_gpu(const yoke_device *device) { re
 yoke_status yokei_gpu_programs_create(yoke_device *device);
 void yokei_gpu_programs_destroy(yoke_device *device);
 
-/** The function for the driver's slot yoke_device_ops.variant. */
+/** The functions for the driver's slots in struct yoke_device_ops. */
 const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index);
+unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index);
+bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);
+void yokei_gpu_algorithm(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
 
 /* ---- cache.c: compiled binaries on disk, in device->cache_dir ---- */
 

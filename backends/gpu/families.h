@@ -14,6 +14,8 @@ yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_b
 
 /* gemm.c and attention.c name their own variants: the name of variant `index`, or NULL past the last one. */
 const char *yokei_gpu_gemm_variant(const yoke_device *device, int index);
+/* Whether this variant of gemm is a vendor's library. */
+bool yokei_gpu_gemm_is_library(const yoke_device *device, int index);
 const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index);
 
 /*

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products on kernel-launching devices: the choice of the body (the algorithm), the division of the
- * product, and the launches. A team is a set of work-items that work together, and a lane is one of them.
+ * Matrix products on kernel-launching devices: the choice between a vendor's library (gemm_library.c) and the
+ * bodies (Yoke's own algorithms), the division of the product, and the launches. A team is a set of
+ * work-items that work together, and a lane is one of them.
  *
  *  - tile: both operands are packed into panels in scratch. The packing undoes transposes, widens 16-bit
  *    types to f32, and fills the edges with zeros. Then each team of one lane multiplies panels, with MR x NR
@@ -12,7 +13,7 @@
  *  - team: the work-items of a group share blocks of A and B in local memory. Each work-item has TM x TN sums
  *    in registers. For GPUs.
  */
-#include "backends/gpu/families.h"
+#include "backends/gpu/gemm.h"
 
 /**
  * One way to run a product. MR, NV: a tile has MR rows and NV vectors of W elements. panels: the most panels
@@ -58,11 +59,24 @@ static int index_of(const yoke_device *device, int body)
     return index;
 }
 
+/* The library's variants come before the bodies. */
+static int n_of_library(const yoke_device *device)
+{
+    const struct yokei_gpu_products *products = yokei_gpu(device)->products;
+    int n = 0;
+    while (products && products->names[n]) n++;
+    return n;
+}
+
 const char *yokei_gpu_gemm_variant(const yoke_device *device, int index)
 {
-    const struct body *body = body_at(device, index);
+    const int n = n_of_library(device);
+    if (index < n) return yokei_gpu(device)->products->names[index];
+    const struct body *body = body_at(device, index - n);
     return body ? body->name : NULL;
 }
+
+bool yokei_gpu_gemm_is_library(const yoke_device *device, int index) { return index < n_of_library(device); }
 
 /*
  * Whether to pack each panel once, with one more launch. Measured on PoCL. If columns of an f32 A are 4 KiB
@@ -74,23 +88,57 @@ static bool pack_once(const struct yoke_gemm_args *args)
     return columns || YOKE_MIN(YOKE_MIN(args->M, args->N), args->K) >= 1536;
 }
 
-static const struct body *choose(const yoke_device *device, const struct yoke_gemm_args *args)
+/* The body that the built-in rule chooses. */
+static int body_by_rule(const yoke_device *device, const struct yoke_gemm_args *args)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
-    int otherwise = TILE4X4;
-    if (gpu->is_cpu) {
-        otherwise = gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
-    } else {
-        /* A large block reads less data. A small block gives every compute unit something to do. */
-        int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
-        if (offered(&bodies[TEAM64], gpu)) otherwise = TEAM64;
-        if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) otherwise = TEAM128;
-    }
-    const int index = index_of(device, otherwise);
-    const struct body *body = body_at(device,
-                                      yokei_variant_at(device, YOKE_OP_gemm, args->dtype,
-                                                       YOKEI_GEMM_SIZE(args), YOKEI_GEMM_EDGE(args), index));
-    return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
+    if (gpu->is_cpu) return gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
+    /* A large block reads less data. A small block gives every compute unit something to do. */
+    const int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
+    if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) return TEAM128;
+    return offered(&bodies[TEAM64], gpu) ? TEAM64 : TILE4X4;
+}
+
+/** How a product runs: by a body, or, if `body` is NULL, by this variant of the library. */
+struct choice {
+    const struct body *body;
+    int variant;
+    const char *detail;
+};
+
+static bool library_offers(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                           const char *detail)
+{
+    struct yokei_error saved;
+    size_t bytes;
+    yokei_error_save(&saved);
+    const bool offers = !yokei_gpu_library_can(device, args, variant, detail, &bytes);
+    if (!offers && detail[0])
+        yoke_log(YOKE_LOG_INFO, "%s: %s; another algorithm runs", device->info.spec, yoke_last_error());
+    yokei_error_restore(&saved);
+    return offers;
+}
+
+/* There is nothing to multiply, so the bodies only run the epilogue. */
+static bool is_empty(const struct yoke_gemm_args *args) { return !args->M || !args->N || !args->K; }
+
+static struct choice choose(const yoke_device *device, const struct yoke_gemm_args *args)
+{
+    const int n = n_of_library(device), rule = body_by_rule(device, args), own = n + index_of(device, rule);
+    const double size = YOKEI_GEMM_SIZE(args), edge = YOKEI_GEMM_EDGE(args);
+    const bool usable = n > 0 && !is_empty(args), library = usable && library_offers(device, args, 0, "");
+    int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, size, edge, library ? 0 : own);
+    const char *detail = n ? yokei_variant_detail(device, YOKE_OP_gemm, args->dtype, size, edge) : "";
+    const bool forced = yokei_variant_is_forced(device, YOKE_OP_gemm);
+    if (variant < n && !usable) variant = own;
+    if (variant < n && !forced && (variant || detail[0]) && !library_offers(device, args, variant, detail))
+        variant = 0, detail = ""; /* a tuning file chose this algorithm for products like this one */
+    if (variant < n && !forced && !variant && !detail[0] && !library) variant = own;
+    yokei_variant_ran(device, YOKE_OP_gemm, variant);
+    if (variant < n) return (struct choice){ NULL, variant, detail };
+    const struct body *body = body_at(device, variant - n);
+    /* a tuning file may name a body that this device lacks */
+    return (struct choice){ body ? body : &bodies[rule], variant, "" };
 }
 
 static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, yoke_dtype out_dtype)
@@ -128,13 +176,12 @@ bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_p
         }
         index -= (int)YOKE_COUNT(types);
     }
-    return false;
+    if (is_cpu || index >= (int)YOKE_COUNT(types)) return false;
+    *program_out = yokei_gpu_finish_program(types[index][0], types[index][1]);
+    return true;
 }
 
 /* ---- how a tiled product is cut so that its panels fit a bounded scratch ---- */
-
-/* The flags of the epilogue, with the same values as in gemm.yk. */
-enum { HAS_BETA = 1, HAS_BIAS = 2, HAS_GELU = 4, HAS_AUX = 8, FIRST = 16, LAST = 32 };
 
 /**
  * The extents of one piece, and the floats of its panels. If there are several pieces along K, `part` holds
@@ -220,10 +267,12 @@ static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, 
                        ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
 }
 
-static int32_t flags_of(const struct yoke_gemm_args *args)
+int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
 {
-    return (args->beta != 0 ? HAS_BETA : 0) | (args->epilogue != YOKE_EPILOGUE_NONE ? HAS_BIAS : 0)
-           | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? HAS_GELU | (args->aux ? HAS_AUX : 0) : 0);
+    const int32_t gelu = YOKEI_GEMM_HAS_GELU | (args->aux ? YOKEI_GEMM_HAS_AUX : 0);
+    return (args->beta != 0 ? YOKEI_GEMM_HAS_BETA : 0)
+           | (args->epilogue != YOKE_EPILOGUE_NONE ? YOKEI_GEMM_HAS_BIAS : 0)
+           | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? gelu : 0);
 }
 
 static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
@@ -241,8 +290,8 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
     int64_t teams = (panels_m + per_team - 1) / per_team * panels_n;
     int64_t offset_c = piece->batch * args->stride_c + piece->m * args->ldc + piece->n;
     int64_t offset_aux = piece->batch * args->stride_aux + piece->m * args->ldaux + piece->n;
-    int32_t flags = flags_of(args) | (piece->k == 0 ? FIRST : 0)
-                    | (piece->k + piece->K == args->K ? LAST : 0);
+    int32_t flags = yokei_gpu_gemm_flags(args) | (piece->k == 0 ? YOKEI_GEMM_FIRST : 0)
+                    | (piece->k + piece->K == args->K ? YOKEI_GEMM_LAST : 0);
     return yokei_gpu_launch(
         stream, &program, "gemm_tile", (teams + program.G - 1) / program.G, 1, piece->n_batch,
         YOKEI_GPU_ARGS(ARG_P(scratch), ARG_L(args->stride_a ? cut->a_floats : 0),
@@ -336,7 +385,7 @@ static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *a
                            ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N),
                            ARG_L(args->K), ARG_I((int32_t)cut.rows), ARG_I((int32_t)cut.panels),
                            ARG_I((int32_t)cut.depth), ARG_F(args->alpha), ARG_F(args->beta),
-                           ARG_I(flags_of(args)), ARG_I(trans))));
+                           ARG_I(yokei_gpu_gemm_flags(args)), ARG_I(trans))));
     }
     return YOKE_OK;
 }
@@ -345,7 +394,7 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
     int64_t blocks_m = (args->M + body->BM - 1) / body->BM, blocks_n = (args->N + body->BN - 1) / body->BN;
-    int32_t flags = flags_of(args) | FIRST | LAST;
+    int32_t flags = yokei_gpu_gemm_flags(args) | YOKEI_GEMM_FIRST | YOKEI_GEMM_LAST;
     for (int64_t batch = 0; batch < args->batch;) {
         int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
         YOKE_TRY(yokei_gpu_launch(
@@ -374,9 +423,14 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm: output in %s from %s, only %s and f32 are offered",
                          yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype),
                          yoke_dtype_name(args->dtype));
-    const struct body *body = choose(device, args);
-    if (body->tile && !body->panels) {
-        struct cut cut = cut_product(body, args);
+    struct yoke_gemm_args plain = *args; /* the answer does not depend on addresses */
+    plain.a = plain.b = plain.bias = NULL;
+    plain.c = NULL;
+    const struct choice choice = choose(device, &plain);
+    if (!choice.body)
+        return yokei_gpu_library_can(device, &plain, choice.variant, choice.detail, scratch_bytes_out);
+    if (choice.body->tile && !choice.body->panels) {
+        struct cut cut = cut_product(choice.body, args);
         *scratch_bytes_out = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
     }
     return YOKE_OK;
@@ -385,7 +439,9 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
 static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
 {
     if (args->M == 0 || args->N == 0) return YOKE_OK;
-    const struct body *body = choose(stream->device, args);
+    const struct choice choice = choose(stream->device, args);
+    const struct body *body = choice.body;
+    if (!body) return yokei_gpu_library_run(stream, args, choice.variant, choice.detail);
     if (body->panels) return run_block(stream, args, body);
     return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);
 }

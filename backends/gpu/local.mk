@@ -5,7 +5,7 @@ libyoke_la_SOURCES += \
 	backends/gpu/staging.h backends/gpu/staging.c backends/gpu/blob.h backends/gpu/blob.c \
 	backends/gpu/norm.c backends/gpu/act.c backends/gpu/embed.c backends/gpu/loss.c backends/gpu/optim.c \
 	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/rope.c backends/gpu/bias.c \
-	backends/gpu/gemm.c backends/gpu/attention.c
+	backends/gpu/gemm.h backends/gpu/gemm.c backends/gpu/gemm_library.c backends/gpu/attention.c
 
 # Device texts, embedded as strings; a new family adds its file here.
 YK_PRELUDES = backends/gpu/prelude/opencl.yk backends/gpu/prelude/cuda.yk backends/gpu/prelude/hip.yk \

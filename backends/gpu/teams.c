@@ -30,6 +30,28 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
     }
 }
 
+static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    return op == YOKE_OP_gemm && yokei_gpu_gemm_is_library(device, index);
+}
+
+unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index)
+{
+    return is_library(device, op, index) ? YOKEI_VARIANT_LIBRARY | YOKEI_VARIANT_CUTS : 0;
+}
+
+bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail)
+{
+    return is_library(device, op, index) && yokei_gpu(device)->products->detail(detail);
+}
+
+void yokei_gpu_algorithm(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    if (op == YOKE_OP_gemm && yokei_gpu(device)->products)
+        yokei_gpu(device)->products->algorithm(device, text, bytes);
+}
+
 /* The number of teams of L lanes in a group, on this kind of device. */
 static int teams_per_group(bool is_cpu, int warp, int L)
 {

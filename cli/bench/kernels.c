@@ -115,6 +115,7 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
     yoke_status status = admit(b, problem, &row, &in);
     if (!status && in) status = measure(b, problem, &row);
     if (!status && in) row.variant = yokei_variant_used(b->device, op, &asked, &edge);
+    if (!status && in) yokei_algorithm_used(b->device, op, row.algorithm, sizeof row.algorithm);
     conform_problem_close(problem);
     cli_progress("%s", "");
     if (status)

@@ -7,6 +7,7 @@
 #define CLI_BENCH_KERNELS_H
 
 #include "cli/bench/sides.h"
+#include "core/tune.h"
 
 /** The speeds that operations of a device are compared with. A triad is the loop a = b + 3 c over arrays. */
 struct bench_peaks {
@@ -48,7 +49,8 @@ struct bench_kernel_row {
     yoke_dtype dtype;
     const struct conform_size *size;
     const char *variant; /* the variant (implementation) that ran; "" if the operation has no variants */
-    double seconds;      /* median; 0: no speed */
+    char algorithm[YOKEI_DETAIL_BYTES]; /* of the library that ran, as a tuning file names it; or "" */
+    double seconds;                     /* median; 0: no speed */
     double least, most;
     double flops, bytes; /* operations and bytes of one call, as the operation's `can` function states them */
     double limit;        /* seconds; no implementation can be faster; 0: not known */

@@ -21,6 +21,7 @@ static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[r->op], "dtype",
                           yoke_dtype_name(r->dtype), "size", r->size->name, "dims", dims, "variant",
                           r->variant);
+    if (r->algorithm[0]) json_object_set_new(o, "algorithm", json_string(r->algorithm));
     if (r->seconds > 0) {
         json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "seconds", r->seconds,
                                             "least", r->least, "most", r->most, "flop_per_s",

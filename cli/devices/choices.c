@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tuning file applies to a device, for yoke info. The device must be opened to find out, so a child
- * process does it.
+ * Which tuning file applies to a device, and which library multiplies matrices, for yoke info. The device
+ * must be opened to find out, so a child process does it.
  */
 #include <string.h>
 
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
 #include "core/base/base.h"
+#include "core/backend.h"
 #include "core/tune.h"
 
 #define LIMIT_SECONDS 20.0
@@ -54,6 +55,8 @@ static void work(const void *argument, void *result)
     out->n_choices = s->n_choices;
     out->n_skipped = s->n_skipped;
     out->other_variants = s->other_variants;
+    if (device->backend->device->products)
+        device->backend->device->products(device, out->products, sizeof out->products);
 }
 
 void cli_choices_of(const char *spec, struct cli_choices *out)

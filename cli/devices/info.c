@@ -121,6 +121,7 @@ static void print_device(const struct yoke_device_info *d, const struct cli_spee
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
     if (d->features[0]) printf("             %s\n", d->features);
     cli_choices_of(d->spec, &choices);
+    if (choices.products[0]) printf("             %s\n", choices.products);
     printf("             variants by %s\n", choices.text);
     if (s) print_speed(s);
 }
@@ -171,6 +172,7 @@ static json_t *device_json(const struct yoke_device_info *d, const struct cli_sp
                                        : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file",
                                                    c.file, "made", c.made, "choices", c.n_choices, "skipped",
                                                    c.n_skipped, "other_variants", c.other_variants));
+    if (out && c.products[0]) json_object_set_new(out, "products", json_string(c.products));
     if (out) json_object_set_new(out, "host_cpu", json_boolean(is_host_cpu(d)));
     if (out && s) json_object_set_new(out, "speed", speed_json(s));
     return out ? out : json_pack("{s:s, s:s}", "spec", d->spec, "error", "the driver's texts are not UTF-8");

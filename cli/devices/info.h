@@ -21,7 +21,8 @@ struct cli_speed {
 void cli_measure_device(const char *spec, struct cli_speed *out);
 /**
  * Which tuning file applies to a device, in words and for scripts. A tuning file chooses among the
- * implementations of operations. A child process finds out which file applies.
+ * implementations of operations. A child process finds out which file applies, and which library multiplies
+ * matrices.
  */
 struct cli_choices {
     char text[1400]; /* "shipped /…/opencl-cpu.tune, 12 lines" */
@@ -29,6 +30,7 @@ struct cli_choices {
     char file[1024], made[256];
     int n_choices, n_skipped;
     bool other_variants;
+    char products[1400]; /* the library of matrix products, or why there is none; "": no line about it */
     char error[256];
 };
 void cli_choices_of(const char *spec, struct cli_choices *out);

@@ -125,20 +125,40 @@ static void comment(const struct tune_matrix *m, int s, FILE *to)
         comma = ",";
     }
     fputc('\n', to);
+    for (int v = 0; v < m->n_variants; v++)
+        if (m->cell[s][v].algorithm[0]) fprintf(to, "#   %s:%s\n", m->variants[v], m->cell[s][v].algorithm);
+}
+
+/*
+ * The choice for the class of size s, as a line names it. If a library ran all sizes of the class by one
+ * algorithm, the line names this algorithm, so that it stays the same with another version of the library.
+ */
+static void name_choice(const struct tune_matrix *m, int s, char *out, size_t bytes)
+{
+    const int v = m->chosen[s];
+    const char *algorithm = v < 0 ? "" : m->cell[s][v].algorithm;
+    for (int i = 0; i < m->n_sizes && v >= 0; i++)
+        if (m->point[i].offered && same_class(m, s, i) && strcmp(algorithm, m->cell[i][v].algorithm) != 0)
+            algorithm = "";
+    yokei_text(out, bytes, "%s%s%s", v < 0 ? "default" : m->variants[v], *algorithm ? ":" : "", algorithm);
 }
 
 int tune_write(const struct tune_matrix *m, FILE *to)
 {
     const struct steps steps = steps_of(m);
-    int n = 0, before = YOKEI_BY_RULE; /* the choice just below the class, at the same edge */
-    int first = YOKEI_BY_RULE;         /* the choice for the least size of the next lower edge */
-    bool uniform = true;               /* one choice holds for all sizes of the next lower edge */
+    char names[CONFORM_MAX_SIZES][64 + YOKEI_DETAIL_BYTES];
+    const char *before = "default"; /* the choice just below the class, at the same edge */
+    const char *first = "default";  /* the choice for the least size of the next lower edge */
+    bool uniform = true;            /* one choice holds for all sizes of the next lower edge */
+    int n = 0;
     for (int s = 0; s < m->n_sizes; s++)
         if (m->point[s].offered) comment(m, s, to);
     for (int i = 0; i < steps.n; i++) {
-        const int s = steps.at[i], below = i ? steps.at[i - 1] : -1, chosen = m->chosen[s];
+        const int s = steps.at[i], below = i ? steps.at[i - 1] : -1;
+        const char *chosen = names[i];
         const bool new_edge = below >= 0 && class_edge(m, below) != class_edge(m, s);
         double edge = 0, size = 0;
+        name_choice(m, s, names[i], sizeof names[i]);
         for (int j = i; j > 0 && edge == 0; j--) /* finds the next lower edge that was measured */
             if (class_edge(m, steps.at[j - 1]) != class_edge(m, s))
                 edge = between(class_edge(m, steps.at[j - 1]), class_edge(m, s));
@@ -147,21 +167,20 @@ int tune_write(const struct tune_matrix *m, FILE *to)
          * A new edge begins at size 0. No line is needed if all sizes of the next lower edge have the same
          * choice.
          */
-        const bool silent = new_edge ? uniform && first == chosen : before == chosen;
+        const bool silent = new_edge ? uniform && !strcmp(first, chosen) : !strcmp(before, chosen);
         if (!silent) {
             char measure[64];
             if (edge > 0)
                 yokei_text(measure, sizeof measure, "%.4g,%.4g", size, edge);
             else
                 yokei_text(measure, sizeof measure, "%.4g", size);
-            fprintf(to, "%s %s %s %s\n", yokei_op_names[m->op], yoke_dtype_name(m->dtype), measure,
-                    chosen < 0 ? "default" : m->variants[chosen]);
+            fprintf(to, "%s %s %s %s\n", yokei_op_names[m->op], yoke_dtype_name(m->dtype), measure, chosen);
             n++;
         }
         if (i == 0 || new_edge)
             first = chosen, uniform = true;
         else
-            uniform &= chosen == first;
+            uniform &= !strcmp(chosen, first);
         before = chosen;
     }
     return n;

@@ -85,6 +85,7 @@ static yoke_status look_at_variant(struct tune_matrix *m, int s, int v, struct r
     YOKE_TRY(ready(r, &offered));
     if (!offered) return YOKE_OK; /* the verdict is TUNE_ABSENT already */
     const yoke_status status = look(r, &row->seconds);
+    yokei_algorithm_used(r->device, m->op, row->algorithm, sizeof row->algorithm);
     if (status == YOKE_ENOMEM) return status;
     row->verdict = !status && row->seconds <= HOPELESS * m->point[s].seconds ? TUNE_KEPT_OUT : TUNE_SLOW;
     if (!status) return YOKE_OK;

@@ -58,6 +58,7 @@ static void collect(struct tuner *t, const struct tune_matrix *m)
                                   "variant", row->variant, "verdict", tune_verdict_name(row->verdict));
             if (row->seconds > 0) json_object_set_new(o, "seconds", json_real(row->seconds));
             if (row->ratio > 0) json_object_set_new(o, "times_default", json_real(row->ratio));
+            if (row->algorithm[0]) json_object_set_new(o, "algorithm", json_string(row->algorithm));
             if (row->why[0]) json_object_set_new(o, "reason", json_string(row->why));
             json_array_append_new(t->rows, o);
         }

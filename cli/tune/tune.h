@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cli/bench/sides.h"
+#include "core/tune.h"
 
 /*
  * A variant replaces the default variant if three things hold. The speeds are relative to the default.
@@ -44,6 +45,7 @@ struct tune_row {
     double ratio;   /* median over rounds of the speed relative to the default; 0: not measured */
     double best;    /* the same by the best rounds */
     char why[200];  /* the reason for TUNE_REFUSED */
+    char algorithm[YOKEI_DETAIL_BYTES]; /* of the library that this variant calls, or "" */
 };
 
 /** All variants of one operation and type at all sizes. */

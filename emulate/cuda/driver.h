@@ -19,7 +19,17 @@
 #define MOST_DEVICES 16
 
 /* ---- settings.c: the environment ---- */
-enum failure { FAIL_MEMORY, FAIL_ADDRESS, FAIL_TIMEOUT, FAIL_ECC, FAIL_LOST, N_FAILURES };
+enum failure {
+    FAIL_MEMORY,
+    FAIL_ADDRESS,
+    FAIL_TIMEOUT,
+    FAIL_ECC,
+    FAIL_LOST,
+    FAIL_LT_CREATE,
+    FAIL_LT_HEURISTIC,
+    FAIL_LT_MATMUL,
+    N_FAILURES
+};
 
 struct settings {
     int capability; /* 90 for 9.0 */
@@ -196,6 +206,11 @@ struct command {
     CUhostFn function;
     void *user_data;
     struct launch launch;
+    struct foreign { /* work of a library, see emulate.h */
+        int (*run)(void *user, char *text, size_t text_bytes);
+        void (*release)(void *user);
+        struct tally *tally;
+    } foreign;
 };
 
 struct CUstream_st {
@@ -257,6 +272,8 @@ struct CUfunc_st {
     int dynamic_shared;
     struct tally *tally;
 };
+/* The counts of all kernels of this name; NULL without memory. */
+struct tally *emulate_tally_of(const char *name);
 /* Add the counts of one launch. */
 void emulate_tally_add(struct tally *tally, const struct ptx_counts *counts);
 /* Give a reference back; the last one frees the module and its functions. */

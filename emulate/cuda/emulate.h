@@ -46,4 +46,28 @@ const char *yoke_emulate_last_fault(void);
  */
 uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
 
+/*
+ * The functions below are for stand-ins of NVIDIA's libraries. These have no kernels in PTX, and do their
+ * work as functions of the host.
+ */
+
+/**
+ * Queue work in the order of a stream's commands. `run` does the work, in the stream's thread, and may call
+ * yoke_emulate_bytes and no function of the driver. It returns 0, or a CUresult with a text; then the context
+ * is lost. `release` is called at the end in any case, also if this function fails. The work counts as a
+ * launch of a kernel with this name. Returns a CUresult.
+ */
+int yoke_emulate_enqueue(struct CUstream_st *stream, const char *name,
+                         int (*run)(void *user, char *text, size_t text_bytes), void (*release)(void *user),
+                         void *user);
+/**
+ * For `run`: where the bytes of device memory lie in the host's memory. If `writes` is 0, all bytes must have
+ * been written before; otherwise they count as written from now on. NULL if the work may not touch them so;
+ * then the text says why. `what` names the access, such as "cublasLtMatmul: A".
+ */
+void *yoke_emulate_bytes(uint64_t address, size_t bytes, int writes, const char *what, char *text,
+                         size_t text_bytes);
+/** Count one event of this kind. Not 0 if YOKE_EMULATE_FAIL asks for this failure now. */
+int yoke_emulate_fails(const char *failure);
+
 #endif

@@ -7,10 +7,17 @@ emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda-emulated.la
 emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
 	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
-	emulate/cuda/launch.c emulate/cuda/report.c
+	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c
 emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
+
+# A stand-in for cuBLASLt in the same folder. It finds the driver's functions when it is used, so it is not linked with it.
+emulate_cuda_LTLIBRARIES += emulate/cuda/libcublasLt-emulated.la
+emulate_cuda_libcublasLt_emulated_la_SOURCES = emulate/cuda/cublaslt.h emulate/cuda/cublaslt_objects.c \
+	emulate/cuda/cublaslt_algo.c emulate/cuda/cublaslt_run.c emulate/cuda/cublaslt_dot.c
+emulate_cuda_libcublasLt_emulated_la_LIBADD = -lpthread -ldl -lm
+emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' -Wl,-z,nodelete
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
 emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order
 check_PROGRAMS += $(emulate_tests)

@@ -10,7 +10,7 @@ enum { STATIC_SHARED = 48 * 1024, LAST_JIT_OPTION = 34 };
 
 static struct tally *tallies;
 
-static struct tally *tally_of(const char *name)
+struct tally *emulate_tally_of(const char *name)
 {
     struct tally *tally = tallies;
     while (tally && strcmp(tally->name, name) != 0) tally = tally->next;
@@ -245,7 +245,7 @@ CUresult cuModuleGetFunction(CUfunction *function_out, CUmodule module, const ch
     while (function && function->kernel != kernel) function = function->next;
     if (!function) {
         function = calloc(1, sizeof *function);
-        struct tally *tally = function ? tally_of(name) : NULL;
+        struct tally *tally = function ? emulate_tally_of(name) : NULL;
         if (!tally) {
             free(function);
             return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);

@@ -11,8 +11,10 @@
 struct settings emulate_settings;
 static uint64_t counts[N_FAILURES];
 
-static const char *const failure_names[N_FAILURES] = { "out-of-memory", "illegal-address", "launch-timeout",
-                                                       "ecc", "device-lost" };
+static const char *const failure_names[N_FAILURES] = { "out-of-memory",      "illegal-address",
+                                                       "launch-timeout",     "ecc",
+                                                       "device-lost",        "cublaslt-create",
+                                                       "cublaslt-heuristic", "cublaslt-matmul" };
 
 static bool refuse(const char *variable, const char *value, const char *wanted)
 {
@@ -92,8 +94,8 @@ static bool read_failures(void)
         if (*at++ != ',') break;
     }
     return refuse("YOKE_EMULATE_FAIL", text,
-                  "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc or "
-                  "device-lost, and N counts from 1");
+                  "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc, "
+                  "device-lost, cublaslt-create, cublaslt-heuristic or cublaslt-matmul, and N counts from 1");
 }
 
 /* As NVIDIA's driver: devices in this order, up to the first one that does not exist. */
@@ -147,6 +149,16 @@ CUresult emulate_settings_read(void)
     s->multiprocessors = (int)multiprocessors;
     read_visible();
     return CUDA_SUCCESS;
+}
+
+int yoke_emulate_fails(const char *failure)
+{
+    int fails = 0;
+    emulate_lock();
+    for (int i = 0; i < N_FAILURES; i++)
+        if (!strcmp(failure, failure_names[i])) fails = emulate_fails((enum failure)i);
+    emulate_unlock();
+    return fails;
 }
 
 bool emulate_fails(enum failure failure) { return ++counts[failure] == emulate_settings.fail_at[failure]; }

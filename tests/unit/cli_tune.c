@@ -162,6 +162,35 @@ static void margins(void **state)
 }
 
 /*
+ * A line names the algorithm of a library if all sizes of the class ran by it. Two classes with different
+ * algorithms have a line each, although the variant is the same.
+ */
+static void algorithms_of_a_library(void **state)
+{
+    (void)state;
+    static struct tune_matrix m;
+    static const struct measured points[] = { { 1e3, 8, 2 }, { 1e3, 8, 2 }, { 1e5, 8, 2 }, { 1e7, 8, 2 } };
+    static const char *const algorithms[] = { "algo=1", "algo=1", "algo=2", "algo=3" };
+    char *text = NULL;
+    size_t bytes;
+    for (int differs = 0; differs < 2; differs++) {
+        matrix(&m, YOKE_OP_gemm, points, 4);
+        m.variants[1] = "library";
+        for (int s = 0; s < 4; s++)
+            yokei_text(m.cell[s][1].algorithm, YOKEI_DETAIL_BYTES, "%s", algorithms[s]);
+        if (differs) yokei_text(m.cell[1][1].algorithm, YOKEI_DETAIL_BYTES, "algo=9");
+        tune_choose(&m);
+        FILE *to = open_memstream(&text, &bytes);
+        assert_int_equal(tune_write(&m, to), 3);
+        fclose(to);
+        assert_non_null(strstr(text, differs ? "\ngemm f32 0 library\n" : "\ngemm f32 0 library:algo=1\n"));
+        assert_non_null(strstr(text, " library:algo=2\ngemm f32 1e+06 library:algo=3\n"));
+        assert_non_null(strstr(text, differs ? "\n#   library:algo=9\n" : "\n#   library:algo=1\n"));
+        free(text);
+    }
+}
+
+/*
  * Whatever variant wins at each point, the file that is written and read again must give the chosen variant
  * for every measured point.
  */
@@ -274,8 +303,11 @@ static void every_op_has_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_variant_is_refused), cmocka_unit_test(margins),
-        cmocka_unit_test(written_and_read),           cmocka_unit_test(in_turn),
+        cmocka_unit_test(a_wrong_variant_is_refused),
+        cmocka_unit_test(margins),
+        cmocka_unit_test(algorithms_of_a_library),
+        cmocka_unit_test(written_and_read),
+        cmocka_unit_test(in_turn),
         cmocka_unit_test(every_op_has_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

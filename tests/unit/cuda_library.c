@@ -109,7 +109,7 @@ static void folders(void **state)
     yokei_text(path, sizeof path, "%s/venv", test_folder);
     setenv("VIRTUAL_ENV", path, 1);
     unsetenv("CONDA_PREFIX");
-    int n = yokei_cuda_nvrtc_folders(list, YOKE_COUNT(list));
+    int n = yokei_cuda_folders(list, YOKE_COUNT(list));
     assert_true(n >= 3);
     assert_string_equal(list[0], toolkit);
     assert_string_equal(list[1], ""); /* CUDA_PATH is the same folder, which is listed once */
@@ -118,10 +118,10 @@ static void folders(void **state)
     unsetenv("CUDA_HOME");
     unsetenv("CUDA_PATH");
     unsetenv("VIRTUAL_ENV");
-    n = yokei_cuda_nvrtc_folders(list, YOKE_COUNT(list));
+    n = yokei_cuda_folders(list, YOKE_COUNT(list));
     assert_true(find(list, n, toolkit) < 0 && find(list, n, package) < 0 && find(list, n, "") == 0);
     for (int i = 0; i < n; i++) free(list[i]);
-    n = yokei_cuda_nvrtc_folders(list, 1);
+    n = yokei_cuda_folders(list, 1);
     assert_int_equal(n, 1);
     free(list[0]);
 }

@@ -36,10 +36,10 @@ enum yoke_epilogue {
  *         read. If K = 0, C = epilogue(beta * C).
  * Writes: C, aux. No output may alias an input. C is read if beta != 0.
  * Errors: YOKE_EINVAL (shape, ld, null, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch)
- * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|).
- *         With bf16 input, eta includes 2^-126 |alpha| (sum |a| + sum |b| + K), because matrix units flush
- *         subnormals. The same bound holds for aux. With GELU, the bound of C is that of gelu (act.h) applied
- *         to aux.
+ * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|). Tensor
+ *         cores have gamma(3.25 K + 9), because they cut sums off. With bf16 input, eta includes 2^-126
+ *         |alpha| (sum |a| + sum |b| + K), because matrix units flush subnormals. The same bound holds for
+ *         aux. With GELU, the bound of C is that of gelu (act.h) applied to aux.
  */
 struct yoke_gemm_args {
     size_t size;

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32. All
+ * other epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would
+ * compute GELU by another formula. Such a product is left in f32, so that C is rounded once.
+ */
+#include "backends/gpu/gemm.h"
+
+/* The most bytes of products in f32 that wait in scratch memory for the epilogue. */
+#define PART_BYTES ((int64_t)64 << 20)
+/* Rows of a piece are a multiple of this number, so that the addresses of pieces stay aligned. */
+#define ROWS 128
+/* The library's workspace begins at a multiple of this number of bytes. */
+#define WORKSPACE_ALIGNMENT 256
+
+/** How a product is divided: `rows` rows at a time, by the library and then by Yoke's epilogue. */
+struct division {
+    int64_t rows;
+    bool finish;       /* Yoke's own epilogue follows */
+    bool in_scratch;   /* the library writes to scratch memory, and not to C */
+    size_t part_bytes; /* the product in scratch memory */
+};
+
+static struct division divide(const struct yoke_gemm_args *args)
+{
+    struct division d = { .rows = args->M };
+    const bool wide = args->out_dtype == YOKE_F32;
+    d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU || (args->epilogue == YOKE_EPILOGUE_BIAS && !wide);
+    d.in_scratch = d.finish && !wide;
+    if (d.in_scratch) {
+        const int64_t row_bytes = args->N * args->batch * (int64_t)sizeof(float);
+        d.rows = YOKE_MIN(args->M, YOKE_MAX(1, PART_BYTES / row_bytes / ROWS) * ROWS);
+        d.part_bytes = (size_t)((d.rows * row_bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT
+                                * WORKSPACE_ALIGNMENT);
+    }
+    return d;
+}
+
+static const void *element(const void *base, int64_t elements, yoke_dtype dtype)
+{
+    return base ? (const char *)base + elements * (int64_t)yoke_dtype_bytes(dtype) : NULL;
+}
+
+/** What the library computes of the rows [m, m + rows). */
+static struct yoke_gemm_args piece_of(const struct yoke_gemm_args *args, const struct division *d, int64_t m,
+                                      void *part)
+{
+    struct yoke_gemm_args p = *args;
+    p.M = YOKE_MIN(d->rows, args->M - m);
+    p.a = element(args->a, args->trans_a ? m : m * args->lda, args->dtype);
+    p.c = (void *)(uintptr_t)element(args->c, m * args->ldc, args->out_dtype);
+    p.aux = NULL;
+    p.epilogue = args->epilogue != YOKE_EPILOGUE_NONE && !d->in_scratch ? YOKE_EPILOGUE_BIAS
+                                                                        : YOKE_EPILOGUE_NONE;
+    if (!d->in_scratch) return p;
+    p.out_dtype = YOKE_F32;
+    p.beta = 0;
+    p.c = part;
+    p.ldc = args->N;
+    p.stride_c = p.M * args->N;
+    return p;
+}
+
+yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                                  const char *detail, size_t *scratch_bytes_out)
+{
+    const struct yokei_gpu_products *products = yokei_gpu(device)->products;
+    const struct division d = divide(args);
+    size_t workspace = 0, most = 0;
+    for (int64_t m = 0; m < args->M; m += d.rows) {
+        /* all pieces but the last are equal */
+        if (m && m + d.rows < args->M) continue;
+        const struct yoke_gemm_args piece = piece_of(args, &d, m, NULL);
+        YOKE_TRY(products->can(device, &piece, variant, detail, &workspace));
+        most = YOKE_MAX(most, workspace);
+    }
+    *scratch_bytes_out = d.part_bytes + most;
+    return YOKE_OK;
+}
+
+struct yokei_gpu_program yokei_gpu_finish_program(yoke_dtype dtype, yoke_dtype out_dtype)
+{
+    return (struct yokei_gpu_program){ .family = "gemm",
+                                       .dtype = dtype,
+                                       .out_dtype = out_dtype,
+                                       .L = 32,
+                                       .W = 1,
+                                       .G = 8,
+                                       .defines = { { "YK_FINISH", 1 } } };
+}
+
+/* The epilogue of the rows from m on. `sums` is the product of the library. */
+static yoke_status finish(yoke_stream *stream, const struct yoke_gemm_args *args, const struct division *d,
+                          const struct yoke_gemm_args *piece, int64_t m)
+{
+    const struct yokei_gpu_program program = yokei_gpu_finish_program(args->dtype, args->out_dtype);
+    const int64_t threads = program.L * program.G, across = (args->N + threads - 1) / threads;
+    int32_t flags = yokei_gpu_gemm_flags(args);
+    /* the library has already done this much */
+    if (!d->in_scratch) flags &= ~(YOKEI_GEMM_HAS_BETA | YOKEI_GEMM_HAS_BIAS);
+    for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
+        n_batch = YOKE_MIN(args->batch - batch, 32768);
+        const int64_t c = batch * args->stride_c + m * args->ldc,
+                      aux = batch * args->stride_aux + m * args->ldaux;
+        YOKE_TRY(yokei_gpu_launch(
+            stream, &program, "gemm_finish", piece->M * across, 1, n_batch,
+            YOKEI_GPU_ARGS(ARG_P(element(piece->c, batch * piece->stride_c, YOKE_F32)), ARG_L(piece->ldc),
+                           ARG_L(piece->stride_c), ARG_P(element(args->c, c, args->out_dtype)),
+                           ARG_L(args->ldc), ARG_L(args->stride_c), ARG_P(args->bias),
+                           ARG_P(element(args->aux, aux, args->out_dtype)), ARG_L(args->ldaux),
+                           ARG_L(args->stride_aux), ARG_L(args->N), ARG_F(args->beta), ARG_I(flags))));
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
+                                  const char *detail)
+{
+    const struct yokei_gpu_products *products = yokei_gpu(stream->device)->products;
+    const struct division d = divide(args);
+    struct yoke_gemm_args plain = *args; /* without addresses, as yoke_gemm_can sees it */
+    size_t bytes;
+    void *scratch;
+    plain.a = plain.b = plain.bias = NULL;
+    plain.c = NULL;
+    YOKE_TRY(yokei_gpu_library_can(stream->device, &plain, variant, detail, &bytes));
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, bytes, &scratch));
+    for (int64_t m = 0; m < args->M; m += d.rows) {
+        const struct yoke_gemm_args piece = piece_of(args, &d, m, scratch);
+        void *workspace = bytes > d.part_bytes ? (char *)scratch + d.part_bytes : NULL;
+        YOKE_TRY(products->run(stream, &piece, variant, detail, workspace));
+        if (d.finish) YOKE_TRY(finish(stream, args, &d, &piece, m));
+    }
+    return YOKE_OK;
+}
