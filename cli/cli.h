@@ -59,6 +59,7 @@ yoke_status cli_rank(const struct cli_context *context);
 yoke_status cli_info(const struct cli_context *context);
 yoke_status cli_verify(const struct cli_context *context);
 yoke_status cli_tune(const struct cli_context *context);
+yoke_status cli_compile(const struct cli_context *context);
 yoke_status cli_bench_kernels(const struct cli_context *context);
 yoke_status cli_bench_gemm(const struct cli_context *context);
 yoke_status cli_bench_collectives(const struct cli_context *context);

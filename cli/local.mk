@@ -17,7 +17,7 @@ yoke_SOURCES += \
 	cli/bench/rival_clblast.c cli/bench/rivals.c cli/bench/sides.c cli/bench/sides.h cli/bench/triad.c \
 	cli/bench/triad.h
 yoke_SOURCES += \
-	cli/tune/choose.c cli/tune/measure.c cli/tune/tune.c cli/tune/tune.h
+	cli/tune/choose.c cli/tune/compile.c cli/tune/measure.c cli/tune/tune.c cli/tune/tune.h
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 if WITH_MPI
 yoke_SOURCES += \
@@ -46,7 +46,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/bench-allreduce.txt cli/options/manual/bench-collectives.txt \
 	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
-	cli/options/manual/ckpt-verify.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
+	cli/options/manual/ckpt-verify.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
 	cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
 	cli/options/manual/rank.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
@@ -74,7 +74,7 @@ cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
-YOKE_MAN_PAGES += cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
+YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
 YOKE_MAN_PAGES += cli/man/yoke-sample.1 cli/man/yoke-tokenize.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions

@@ -79,6 +79,22 @@ struct yoke_probe {
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };
 
+/**
+ * Compilation ahead of time (core/ahead.c): the programs to make for one kind of device, and what was done.
+ */
+struct yokei_ahead {
+    const char *spec;   /* the kind of device, such as "cuda:sm_90" */
+    const char *folder; /* it is made if it does not exist */
+    int driver_version; /* the newest CUDA version of the nodes' driver: 12040 is 12.4; 0: any */
+    bool op[YOKE_N_OPS];
+    bool dtype[YOKE_N_DTYPES]; /* only programs all of whose types are selected */
+    /* Called before each program, with the name of its family. May be NULL. */
+    void (*progress)(const struct yokei_ahead *ahead, const char *family);
+    int n_programs, n_compiled, n_there; /* selected, compiled now, and already in the folder */
+    uint64_t bytes;                      /* of all of them */
+    char compiler[256];                  /* version and path */
+};
+
 struct yoke_device_ops {
     /*
      * Fill device->info and device->impl. `native` is NULL, or the objects that the caller gave to
@@ -106,6 +122,12 @@ struct yoke_device_ops {
     void (*algorithm)(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
     /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
     void (*products)(const yoke_device *device, char *text, size_t bytes);
+    /*
+     * Compile programs for devices of the kind `target`, the text of the spec behind the colon, such as
+     * "sm_90". The device need not exist. `device` is not open: it has only its backend, its spec and its
+     * folder. NULL: the backend has no programs that can be compiled ahead of time.
+     */
+    yoke_status (*ahead)(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 };
 
 /* A vendor's library runs this variant, so no program is compiled for it. */
@@ -160,8 +182,8 @@ struct yoke_device {
     const struct yoke_backend *backend;
     void *impl;
     struct yoke_device_info info;
-    char cache_dir[512];           /* "" when caching is off */
-    uint64_t cache_bytes;          /* the most bytes that cache_dir may hold */
+    char cache_dir[2048];          /* folders, separated by colons; "" when caching is off */
+    uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
@@ -186,6 +208,12 @@ struct yoke_event {
 };
 
 /* ---- services of core for backends ---- */
+
+/** Write the folders of compiled programs that a device with this configuration uses, see yoke/device.h. */
+yoke_status yokei_cache_folders(const struct yoke_device_config *config, char *folders, size_t bytes);
+/** Compile programs ahead of time, without a device. Errors: as yoke_device_open, YOKE_EINVAL, YOKE_ECOMPILE,
+ * YOKE_EIO. */
+yoke_status yokei_ahead_compile(struct yokei_ahead *ahead);
 
 /**
  * The index of the variant that runs `op`. It is the forced variant, else the tuned one for this type, size

@@ -48,16 +48,22 @@ static yoke_status parse_spec(const char *spec, const struct yoke_backend **back
     return YOKE_OK;
 }
 
-static void choose_cache_dir(yoke_device *device, const struct yoke_device_config *config)
+yoke_status yokei_cache_folders(const struct yoke_device_config *config, char *folders, size_t bytes)
 {
-    const char *dir = config && config->cache_dir ? config->cache_dir : getenv("YOKE_CACHE_DIR");
-    const char *base;
-    if (dir)
-        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s", dir);
+    const char *list = config && config->cache_dir ? config->cache_dir : getenv("YOKE_CACHE_DIR"), *base;
+    folders[0] = '\0';
+    if (list && strlen(list) >= bytes)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: %zu characters; the folders of compiled programs have at most %zu",
+                         config && config->cache_dir ? "cache_dir" : "YOKE_CACHE_DIR", strlen(list),
+                         bytes - 1);
+    if (list)
+        yokei_text(folders, bytes, "%s", list);
     else if ((base = getenv("XDG_CACHE_HOME")) && *base)
-        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s/yoke", base);
+        yokei_text(folders, bytes, "%s/yoke", base);
     else if ((base = getenv("HOME")) && *base)
-        yokei_text(device->cache_dir, sizeof device->cache_dir, "%s/.cache/yoke", base);
+        yokei_text(folders, bytes, "%s/.cache/yoke", base);
+    return YOKE_OK;
 }
 
 #define USUAL_CACHE_BYTES ((uint64_t)1 << 30)
@@ -93,8 +99,8 @@ static yoke_status open_device(const struct yoke_backend *backend, int index,
     pthread_mutex_init(&device->allocations.lock, NULL);
     device->info.size = sizeof device->info;
     device->n_threads = config ? config->n_threads : 0;
-    choose_cache_dir(device, config);
     yoke_status status;
+    YOKE_TRY_GOTO(yokei_cache_folders(config, device->cache_dir, sizeof device->cache_dir), free_device);
     YOKE_TRY_GOTO(choose_cache_bytes(device, config), free_device);
     YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
     YOKE_TRY_GOTO(yokei_tuning_create(device, config ? config->tune_file : NULL), close_device);

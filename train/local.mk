@@ -136,9 +136,10 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
+	$(top_srcdir)/tests/ranks/emulated_command \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/no_memory_command ./yoke'
-EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command
+EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command
 
 # What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
 check_PROGRAMS += tests/ranks/memory

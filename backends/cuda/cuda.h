@@ -65,7 +65,8 @@ struct cuda_nvrtc {
     int n_architectures, architectures[CUDA_MAX_ARCHITECTURES]; /* 75, 80, ..., as NVRTC lists them */
 };
 /**
- * NVRTC, which is opened once per process. Of the versions that are installed, the newest one whose major
+ * NVRTC, which is opened once per process: the library that YOKE_NVRTC names, or none for "off". Else, of the
+ * versions that are installed, the newest one whose major
  * version the driver (`driver_version`) knows is taken, else the newest of all. NULL if there is none, with
  * the cause and the fix in `reason`.
  */
@@ -134,6 +135,17 @@ uint64_t yokei_cuda_algorithm_flags(yoke_dtype dtype);
  */
 const char *yokei_cuda_algorithm_refused(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
                                          const struct cuda_algorithm *fields, yoke_dtype dtype);
+/* ---- compile.c ---- */
+/* What decides a program's binary besides its text and its maker: the options of the compiler in compile.c.
+ * Change the number when these options change. */
+#define CUDA_IDENTITY "cuda|2"
+yoke_status yokei_cuda_compile(const yoke_device *device, const struct yokei_gpu_source *source,
+                               void **blob_out, size_t *bytes_out);
+void yokei_cuda_maker(const yoke_device *device, char *text, size_t bytes);
+int yokei_cuda_suits(const yoke_device *device, const char *text);
+/** Whether binaries of this maker run on devices of compute capability *cc, an int. */
+bool yokei_cuda_maker_runs(const void *cc, const char *text);
+yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 
 /* ---- the objects ---- */
 
@@ -145,9 +157,9 @@ struct cuda_word {
 struct cuda_words; /* blocks of words, in words.c */
 
 struct cuda_device {
-    struct yokei_gpu_device gpu; /* the first member, see driver.h */
-    const struct cuda_library *cu;
-    const struct cuda_nvrtc *nvrtc;
+    struct yokei_gpu_device gpu;    /* the first member, see driver.h */
+    const struct cuda_library *cu;  /* NULL if the device only compiles */
+    const struct cuda_nvrtc *nvrtc; /* NULL: there is none, and all programs come from the cache */
     const struct cuda_cublaslt *lt; /* NULL: gpu.products is NULL too, and lt_reason says why */
     cublasLtHandle_t lt_handle;
     struct cuda_products *products;

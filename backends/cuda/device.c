@@ -22,10 +22,12 @@ static int capability(const struct cuda_library *cu, CUdevice id)
            + attribute(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
+/** Describe a device. `nvrtc` is NULL if its programs come from the cache only. */
 static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id, int index,
                      struct yoke_device_info *info)
 {
     char name[100] = "?", library[40] = "", reason[256];
+    char compiler[1100] = "no NVRTC, compiled programs only";
     size_t bytes = 0;
     const struct cuda_cublaslt *lt = yokei_cuda_cublaslt(cu, reason, sizeof reason);
     const int cc = capability(cu, id);
@@ -39,9 +41,10 @@ static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvr
     yokei_text(info->name, sizeof info->name, "%s%s", name,
                cu->emulated && !strstr(name, "emulated") ? " (emulated)" : "");
     if (lt) yokei_text(library, sizeof library, ", cuBLASLt %s", lt->version_text);
-    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d%s, NVRTC %d.%d (%s)",
-               cu->emulated ? "emulated " : "", cu->version / 1000, cu->version % 1000 / 10, library,
-               nvrtc->major, nvrtc->minor, nvrtc->path);
+    if (nvrtc)
+        yokei_text(compiler, sizeof compiler, "NVRTC %d.%d (%s)", nvrtc->major, nvrtc->minor, nvrtc->path);
+    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d%s, %s", cu->emulated ? "emulated " : "",
+               cu->version / 1000, cu->version % 1000 / 10, library, compiler);
     info->memory_bytes = info->max_alloc_bytes = bytes;
     info->compute_units = attribute(cu, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;
@@ -56,7 +59,14 @@ static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvr
                cu->emulated ? " emulated" : "");
 }
 
-static void list_devices(const struct cuda_library *cu, struct yoke_probe *out)
+/** Whether the folders have programs that a device of this compute capability runs. */
+static bool has_programs(const char *folders, int cc)
+{
+    return yokei_gpu_cache_has(folders, yokei_cuda_driver.name, yokei_cuda_maker_runs, &cc);
+}
+
+/** List the devices that NVRTC, or a program in one of these folders, makes usable. */
+static void list_devices(const struct cuda_library *cu, const char *folders, struct yoke_probe *out)
 {
     int n = 0;
     CUdevice id;
@@ -66,9 +76,13 @@ static void list_devices(const struct cuda_library *cu, struct yoke_probe *out)
         return;
     }
     const struct cuda_nvrtc *nvrtc = yokei_cuda_nvrtc(cu->version, out->reason, sizeof out->reason);
-    if (!nvrtc) return;
-    out->n_devices = YOKE_MIN(n, YOKE_MAX_DEVICES);
-    for (int i = 0; i < out->n_devices; i++)
+    bool usable = nvrtc != NULL;
+    n = YOKE_MIN(n, YOKE_MAX_DEVICES);
+    for (int i = 0; i < n && !usable; i++)
+        usable = !cu->cuDeviceGet(&id, i) && has_programs(folders, capability(cu, id));
+    if (!usable) return;
+    out->n_devices = n;
+    for (int i = 0; i < n; i++)
         if (!cu->cuDeviceGet(&id, i)) describe(cu, nvrtc, id, i, &out->devices[i]);
 }
 
@@ -80,11 +94,11 @@ static struct yoke_probe known;
 static atomic_bool is_known;
 static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void keep_list(const struct cuda_library *cu)
+static void keep_list(const struct cuda_library *cu, const char *folders)
 {
     pthread_mutex_lock(&known_lock);
     if (!atomic_load(&is_known)) {
-        list_devices(cu, &known);
+        list_devices(cu, folders, &known);
         atomic_store(&is_known, true);
     }
     pthread_mutex_unlock(&known_lock);
@@ -97,8 +111,9 @@ static void probe(struct yoke_probe *out)
         *out = known;
         return;
     }
+    char folders[sizeof((yoke_device *)0)->cache_dir];
     const struct cuda_library *cu = yokei_cuda_library(out->reason, sizeof out->reason);
-    if (cu) list_devices(cu, out);
+    if (cu) list_devices(cu, yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
 }
 
 yoke_status yokei_cuda_enter(const yoke_device *device)
@@ -157,15 +172,6 @@ static yoke_status find_native(const struct cuda_library *cu, const struct yoke_
     for (*index_out = n - 1; *index_out > 0; --*index_out)
         if (!cu->cuDeviceGet(&id, *index_out) && id == *id_out) break;
     return YOKE_OK;
-}
-
-static void set_identity(struct cuda_device *dev, const struct yoke_device_info *info)
-{
-    char architecture[48] = "";
-    yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->ptx_only, architecture, sizeof architecture);
-    /* the number at the end changes with the options of the compiler in program.c */
-    yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s|%d|%s|%d|%d.%d|%d|1", info->name, dev->cc,
-               architecture, dev->cu->version, dev->nvrtc->major, dev->nvrtc->minor, dev->cu->emulated);
 }
 
 static void close_device(yoke_device *device)
@@ -228,7 +234,8 @@ static void fill_properties(yoke_device *device)
     pthread_mutex_init(&dev->lock, NULL);
     pthread_mutex_init(&dev->owned.lock, NULL);
     pthread_mutex_init(&dev->foreign.lock, NULL);
-    set_identity(dev, &device->info);
+    yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s", CUDA_IDENTITY);
+    yokei_text(dev->gpu.ahead, sizeof dev->gpu.ahead, "cuda:sm_%d", dev->cc);
 }
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
@@ -239,9 +246,13 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     if (!cu) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
     YOKE_TRY(native ? find_native(cu, native, &id, &index) : find_by_index(cu, index, &id));
     const struct cuda_nvrtc *nvrtc = yokei_cuda_nvrtc(cu->version, reason, sizeof reason);
-    if (!nvrtc) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
     const int cc = capability(cu, id);
-    if (!yokei_cuda_architecture(nvrtc, cc, false, option, sizeof option))
+    if (!nvrtc && !has_programs(device->cache_dir, cc))
+        return yoke_fail(YOKE_ENODEV,
+                         "cuda:%d: %s. Or let YOKE_CACHE_DIR name a folder that `yoke compile --device "
+                         "cuda:sm_%d -o FOLDER` has filled elsewhere",
+                         index, reason, cc);
+    if (nvrtc && !yokei_cuda_architecture(nvrtc, cc, false, option, sizeof option))
         return yoke_fail(
             YOKE_ENODEV,
             "cuda:%d: NVRTC %d.%d (%s) supports only devices newer than this one of %d.%d; install "
@@ -254,7 +265,8 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     dev->cu = cu;
     dev->nvrtc = nvrtc;
     dev->id = id;
-    keep_list(cu);
+    if (!nvrtc) yokei_text(dev->gpu.no_compiler, sizeof dev->gpu.no_compiler, "%s", reason);
+    keep_list(cu, device->cache_dir);
     describe(cu, nvrtc, id, index, &device->info);
     fill_properties(device);
     yoke_status status = open_context(device, native);
@@ -284,6 +296,7 @@ static const struct yoke_device_ops device_ops = {
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
     .products = yokei_cuda_cublaslt_text,
+    .ahead = yokei_cuda_ahead,
 };
 
 const struct yoke_backend yokei_backend_cuda = {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * NVRTC, the compiler of CUDA C++. The library is looked for in the folders of folders.c. The Python package
- * is that of yokei_cuda_nvrtc_package.
+/**
+ * NVRTC, the compiler of CUDA C++. YOKE_NVRTC names the library. Without YOKE_NVRTC it is looked for in the
+ * folders of folders.c. The Python package is that of yokei_cuda_nvrtc_package.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,21 @@ static const struct cuda_file names[] = { { "libnvrtc.so.13", 13 },
                                           { "libnvrtc.so.12", 12 },
                                           { "libnvrtc.so.11.2", 11 } };
 
+/*
+ * NVRTC opens libnvrtc-builtins by its name alone, which the loader does not find in the folder of a Python
+ * package. If the library is loaded already, the loader takes it. Without success NVRTC itself says what is
+ * missing.
+ */
+static void load_builtins(void)
+{
+    char path[1100];
+    const char *slash = strrchr(nvrtc.path, '/');
+    if (!slash) return;
+    yokei_text(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(slash - nvrtc.path), nvrtc.path,
+               nvrtc.major, nvrtc.minor);
+    dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
 /** Open one library file. If it lacks a symbol, it is not taken. */
 static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
 {
@@ -32,8 +49,10 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
     if (!nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor)
         && !nvrtc.nvrtcGetNumSupportedArchs(&nvrtc.n_architectures) && nvrtc.n_architectures > 0
         && nvrtc.n_architectures <= CUDA_MAX_ARCHITECTURES
-        && !nvrtc.nvrtcGetSupportedArchs(nvrtc.architectures))
+        && !nvrtc.nvrtcGetSupportedArchs(nvrtc.architectures)) {
+        load_builtins();
         return true;
+    }
     yokei_text(why, bytes, "%s does not say which architectures it supports", nvrtc.path);
     return false;
 }
@@ -55,9 +74,26 @@ const char *yokei_cuda_nvrtc_package(int version, char text[48])
     return text;
 }
 
+/** Whether YOKE_NVRTC decides, and then open the library that it names. */
+static bool open_given(void)
+{
+    const char *given = getenv("YOKE_NVRTC");
+    char why[512] = "";
+    if (!given || !*given) return false;
+    nvrtc_open = strcmp(given, "off") != 0 && open_file("", given, why, sizeof why);
+    if (!strcmp(given, "off"))
+        yokei_text(nvrtc_reason, sizeof nvrtc_reason,
+                   "YOKE_NVRTC=off turns NVRTC off, which compiles the kernels: unset YOKE_NVRTC");
+    else
+        yokei_text(nvrtc_reason, sizeof nvrtc_reason,
+                   "YOKE_NVRTC names no NVRTC that can be used: %.160s; name a libnvrtc.so", why);
+    return true;
+}
+
 static void open_nvrtc(int driver_version)
 {
     char why[512] = "", package[48];
+    if (open_given()) return;
     nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_file, why,
                                         sizeof why);
     if (!nvrtc_open)

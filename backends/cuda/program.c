@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Programs, kernels and launches in CUDA. NVRTC compiles a program to machine code (cubin) and to PTX. */
+/** Programs, kernels and launches in CUDA. compile.c makes the binaries that are loaded here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,89 +11,6 @@ struct cuda_program {
     void *blob; /* machine code and PTX, see blob.h */
     size_t bytes;
 };
-
-/* ---- compilation ---- */
-
-static yoke_status nvrtc_fail(const yoke_device *device, const char *call, nvrtcResult error)
-{
-    return yoke_fail(YOKE_EBACKEND, "%s: %s failed: %s (%d)", device->info.spec, call,
-                     cuda_device(device)->nvrtc->nvrtcGetErrorString(error), error);
-}
-
-static yoke_status compile_failure(const yoke_device *device, nvrtcProgram program, const char *name,
-                                   nvrtcResult error)
-{
-    const struct cuda_nvrtc *nvrtc = cuda_device(device)->nvrtc;
-    size_t bytes = 0;
-    nvrtc->nvrtcGetProgramLogSize(program, &bytes);
-    char *log = calloc(1, bytes + 1);
-    if (log && bytes) nvrtc->nvrtcGetProgramLog(program, log);
-    yoke_status status = yoke_fail(YOKE_ECOMPILE, "%s: program %s does not compile: %s\n%s",
-                                   device->info.spec, name, nvrtc->nvrtcGetErrorString(error),
-                                   log ? log : "");
-    free(log);
-    return status;
-}
-
-/** Get one part of a compiled program, allocated with malloc. 0 bytes: the compiler made no such part. */
-static yoke_status get_part(const yoke_device *device, nvrtcProgram program,
-                            nvrtcResult (*get_size)(nvrtcProgram, size_t *),
-                            nvrtcResult (*get)(nvrtcProgram, char *), struct yokei_gpu_part *part_out)
-{
-    size_t bytes = 0;
-    nvrtcResult error = get_size(program, &bytes);
-    *part_out = (struct yokei_gpu_part){ NULL, 0 };
-    if (error) return nvrtc_fail(device, "getting the size of a compiled program", error);
-    if (!bytes) return YOKE_OK;
-    char *data = malloc(bytes);
-    if (!data) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a program", device->info.spec);
-    error = get(program, data);
-    if (error) {
-        free(data);
-        return nvrtc_fail(device, "getting a compiled program", error);
-    }
-    *part_out = (struct yokei_gpu_part){ data, bytes };
-    return YOKE_OK;
-}
-
-static yoke_status get_blob(const yoke_device *device, nvrtcProgram compiled, bool machine_code,
-                            struct cuda_program *program)
-{
-    const struct cuda_nvrtc *nvrtc = cuda_device(device)->nvrtc;
-    struct yokei_gpu_part parts[YOKEI_GPU_BLOB_PARTS] = { { NULL, 0 } };
-    yoke_status status = YOKE_OK;
-    if (machine_code)
-        status = get_part(device, compiled, nvrtc->nvrtcGetCUBINSize, nvrtc->nvrtcGetCUBIN,
-                          &parts[YOKEI_GPU_MACHINE_CODE]);
-    if (!status)
-        status = get_part(device, compiled, nvrtc->nvrtcGetPTXSize, nvrtc->nvrtcGetPTX,
-                          &parts[YOKEI_GPU_INTERMEDIATE]);
-    if (!status) status = yokei_gpu_blob_make(parts, &program->blob, &program->bytes);
-    for (int i = 0; i < YOKEI_GPU_BLOB_PARTS; i++) free((void *)(uintptr_t)parts[i].data);
-    return status;
-}
-
-static yoke_status compile(const yoke_device *device, const struct yokei_gpu_source *source, const char *text,
-                           struct cuda_program *program)
-{
-    const struct cuda_device *dev = cuda_device(device);
-    char architecture[48];
-    if (!yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->ptx_only, architecture, sizeof architecture))
-        return yoke_fail(YOKE_EBACKEND, "%s: NVRTC %d.%d has no architecture for a device of %d.%d",
-                         device->info.spec, dev->nvrtc->major, dev->nvrtc->minor, dev->cc / 10, dev->cc % 10);
-    /* IEEE arithmetic, as the error bounds of the operations need it; no product is contracted with a sum */
-    const char *const options[] = { architecture,       "--std=c++14", "--fmad=false", "--prec-div=true",
-                                    "--prec-sqrt=true", "--ftz=false", "-lineinfo" };
-    nvrtcProgram compiled = NULL;
-    nvrtcResult error = dev->nvrtc->nvrtcCreateProgram(&compiled, text, source->name, 0, NULL, NULL);
-    if (error) return nvrtc_fail(device, "nvrtcCreateProgram", error);
-    error = dev->nvrtc->nvrtcCompileProgram(compiled, YOKE_COUNT(options), options);
-    const yoke_status status = error ? compile_failure(device, compiled, source->name, error)
-                                     : get_blob(device, compiled, strstr(architecture, "=sm_") != NULL,
-                                                program);
-    dev->nvrtc->nvrtcDestroyProgram(&compiled);
-    return status;
-}
 
 /* ---- loading ---- */
 
@@ -110,6 +27,13 @@ static yoke_status ptx_refused(const yoke_device *device, CUresult error, const 
     char package[48];
     if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
         return yoke_fail_context(yokei_cuda_fail(device, "loading PTX", error), "%s", log);
+    if (!dev->nvrtc)
+        return yoke_fail(
+            YOKE_EBACKEND,
+            "%s: the driver knows CUDA %d.%d and does not take this program, which a newer NVRTC has compiled. "
+            "Install a newer driver, or make the programs by yoke compile --driver %d.%d",
+            device->info.spec, dev->cu->version / 1000, dev->cu->version % 1000 / 10, dev->cu->version / 1000,
+            dev->cu->version % 1000 / 10);
     return yoke_fail(
         YOKE_EBACKEND,
         "%s: the driver knows CUDA %d.%d and does not take programs of NVRTC %d.%d (%s). Install a newer "
@@ -140,11 +64,13 @@ static yoke_status load_module(const yoke_device *device, struct cuda_program *p
         if (!error) return YOKE_OK;
         if (!is_refusal(error) || !ptx->bytes)
             return yokei_cuda_fail(device, "loading a program's machine code", error);
+        char compiler[32] = "another compiler";
+        if (dev->nvrtc)
+            yokei_text(compiler, sizeof compiler, "NVRTC %d.%d", dev->nvrtc->major, dev->nvrtc->minor);
         if (!atomic_exchange(&dev->said_ptx, true))
             yoke_log(YOKE_LOG_INFO,
-                     "%s: the driver refuses machine code of NVRTC %d.%d (%s); it compiles the PTX instead",
-                     device->info.spec, dev->nvrtc->major, dev->nvrtc->minor,
-                     yokei_cuda_error_name(dev->cu, error));
+                     "%s: the driver refuses machine code of %s (%s); it compiles the PTX instead",
+                     device->info.spec, compiler, yokei_cuda_error_name(dev->cu, error));
     }
     if (!ptx->bytes || ((const char *)ptx->data)[ptx->bytes - 1])
         return yoke_fail(YOKE_EBACKEND, "%s: a program's binary has no PTX", device->info.spec);
@@ -174,20 +100,9 @@ static yoke_status finish(struct cuda_program *program, yoke_status status, void
 
 static yoke_status build(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
 {
-    const size_t n[] = { strlen(source->options), strlen(source->prelude), strlen(source->text) };
     struct cuda_program *program = calloc(1, sizeof *program);
-    char *text = malloc(n[0] + n[1] + n[2] + 1);
-    yoke_status status = YOKE_OK;
-    if (!program || !text) {
-        free(program);
-        free(text);
-        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a program", device->info.spec);
-    }
-    memcpy(text, source->options, n[0]);
-    memcpy(text + n[0], source->prelude, n[1]);
-    memcpy(text + n[0] + n[1], source->text, n[2] + 1);
-    status = compile(device, source, text, program);
-    free(text);
+    if (!program) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a program", device->info.spec);
+    yoke_status status = yokei_cuda_compile(device, source, &program->blob, &program->bytes);
     if (!status) status = load_program(device, program);
     return finish(program, status, program_out);
 }
@@ -304,4 +219,7 @@ const struct yokei_gpu_driver yokei_cuda_driver = {
     .kernel = kernel,
     .release_kernel = release_kernel,
     .launch = launch,
+    .maker = yokei_cuda_maker,
+    .suits = yokei_cuda_suits,
+    .compile = yokei_cuda_compile,
 };

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Compiled programs on disk. The name of a file is its key, so it does not matter which process wrote it. A
- * file is written under a temporary name and then renamed, so it exists whole or not at all. If it is damaged
- * nevertheless, its checksum shows this, and the file is removed. The modification time of a file is the time
- * of its last use.
+ * Compiled programs on disk. device->cache_dir lists folders. The first one is the cache of this user. The
+ * others have programs that `yoke compile` has made. Nothing here changes them.
+ *
+ * The name of a file is <driver>-<key>.bin, or <driver>-<key>-<maker>.bin where compilers make different
+ * binaries of one program. So it does not matter which process wrote a file. A file is written under a
+ * temporary name and then renamed, so it exists whole or not at all. If it is damaged nevertheless, its
+ * checksum shows this, and the file is removed from the first folder. The modification time of a file of the
+ * first folder is the time of its last use.
  */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +22,7 @@
 
 #include "backends/gpu/driver.h"
 
-#define FORMAT 2
+#define FORMAT 3
 #define MAX_BYTES ((size_t)256 << 20)
 
 struct header {
@@ -26,6 +31,7 @@ struct header {
     char key[32];
     uint64_t bytes, checksum; /* bytes and checksum of the data behind the header */
     uint64_t kernels;         /* set of the program's kernels that the binary has compiled; see programs.c */
+    char maker[YOKEI_GPU_MAKER];
 };
 
 static uint64_t hash_string(const char *text, uint64_t seed) { return yokei_hash(text, strlen(text), seed); }
@@ -46,58 +52,155 @@ struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device,
     return key;
 }
 
-/* The path of an entry: cache_dir/<driver>-<key>.bin, or "" if caching is off. */
-static void cache_path(const yoke_device *device, const struct yokei_gpu_cache_key *key, char *path,
-                       size_t bytes)
+/* ---- folders and names ---- */
+
+/** Folder `index` of a list with colons. False past the last one. An empty name stands for no folder. */
+static bool folder_at(const char *list, int index, char *out, size_t bytes)
 {
-    if (device->cache_dir[0])
-        yokei_text(path, bytes, "%s/%s-%s.bin", device->cache_dir, yokei_gpu(device)->driver->name,
-                   key->text);
-    else
-        path[0] = '\0';
+    for (; index > 0; index--) {
+        list += strcspn(list, ":");
+        if (!*list++) return false;
+    }
+    yokei_text(out, bytes, "%.*s", (int)strcspn(list, ":"), list);
+    return true;
 }
 
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key,
-                             const char *why)
+/** What the device's own compiler makes; "" if it has none, or if its driver has no makers. */
+static void own_maker(const yoke_device *device, char maker[YOKEI_GPU_MAKER])
 {
-    char path[640];
-    cache_path(device, key, path, sizeof path);
-    yoke_log(YOKE_LOG_WARN, "%s: discarding the cached program %s: %s; it is compiled again",
-             device->info.spec, path, why);
-    if (unlink(path)) yoke_log(YOKE_LOG_WARN, "%s: cannot remove %s", device->info.spec, path);
+    maker[0] = '\0';
+    if (yokei_gpu(device)->driver->maker) yokei_gpu(device)->driver->maker(device, maker, YOKEI_GPU_MAKER);
+}
+
+static void entry_name(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *maker,
+                       char *name, size_t bytes)
+{
+    yokei_text(name, bytes, "%s-%s%s%s.bin", yokei_gpu(device)->driver->name, key->text, *maker ? "-" : "",
+               maker);
+}
+
+/*
+ * The maker in the name of an entry of this driver and, if `key` is not NULL, of this program. False: it is
+ * another file.
+ */
+static bool parse_name(const char *name, const char *driver, const char *key, char maker[YOKEI_GPU_MAKER])
+{
+    const size_t n = strlen(driver);
+    if (strncmp(name, driver, n) != 0 || name[n] != '-') return false;
+    const char *at = name + n + 1;
+    if (key && strncmp(at, key, 32) != 0) return false;
+    for (int i = 0; i < 32; i++, at++)
+        if (!isxdigit((unsigned char)*at)) return false;
+    const size_t length = strlen(at);
+    if (*at != '-' || length < 6 || strcmp(at + length - 4, ".bin") != 0) return false;
+    yokei_text(maker, YOKEI_GPU_MAKER, "%.*s", (int)(length - 5), at + 1);
+    return strlen(maker) == length - 5;
+}
+
+bool yokei_gpu_cache_has(const char *folders, const char *driver,
+                         bool (*usable)(const void *context, const char *maker), const void *context)
+{
+    char folder[YOKEI_GPU_PATH], maker[YOKEI_GPU_MAKER];
+    bool found = false;
+    for (int i = 0; !found && folder_at(folders, i, folder, sizeof folder); i++) {
+        DIR *dir = *folder ? opendir(folder) : NULL;
+        if (!dir) continue;
+        for (struct dirent *e; !found && (e = readdir(dir));)
+            found = parse_name(e->d_name, driver, NULL, maker) && usable(context, maker);
+        closedir(dir);
+    }
+    return found;
+}
+
+/* ---- entries ---- */
+
+/** Insert an entry behind those that suit the device better, or as well. */
+static void insert(struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED], int *n,
+                   const struct yokei_gpu_cached *entry)
+{
+    int at = *n;
+    while (at > 0 && list[at - 1].rank < entry->rank) at--;
+    if (at == YOKEI_GPU_MAX_CACHED) return;
+    const int moved = YOKE_MIN(*n, YOKEI_GPU_MAX_CACHED - 1) - at;
+    memmove(&list[at + 1], &list[at], (size_t)moved * sizeof *list);
+    list[at] = *entry;
+    *n = at + moved + 1;
+}
+
+/** Add the entries that other compilers have made of the program. */
+static void scan(const yoke_device *device, const struct yokei_gpu_cache_key *key, const char *folder,
+                 bool is_first, struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED], int *n)
+{
+    const struct yokei_gpu_driver *driver = yokei_gpu(device)->driver;
+    DIR *dir = *folder ? opendir(folder) : NULL;
+    if (!dir) return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        struct yokei_gpu_cached entry = { .is_first = is_first };
+        if (!parse_name(e->d_name, driver->name, key->text, entry.maker)) continue;
+        entry.rank = driver->suits(device, entry.maker);
+        yokei_text(entry.path, sizeof entry.path, "%s/%s", folder, e->d_name);
+        if (entry.rank) insert(list, n, &entry);
+    }
+    closedir(dir);
+}
+
+int yokei_gpu_cache_find(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                         struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED])
+{
+    char folder[YOKEI_GPU_PATH], name[YOKEI_GPU_MAKER + 80];
+    struct yokei_gpu_cached entry = { .rank = INT_MAX };
+    int n = 0;
+    own_maker(device, entry.maker);
+    const bool by_name = entry.maker[0] || !yokei_gpu(device)->driver->suits;
+    entry_name(device, key, entry.maker, name, sizeof name);
+    for (int i = 0; by_name && folder_at(device->cache_dir, i, folder, sizeof folder); i++) {
+        yokei_text(entry.path, sizeof entry.path, "%s/%s", folder, name);
+        entry.is_first = i == 0;
+        if (*folder && !access(entry.path, R_OK)) insert(list, &n, &entry);
+    }
+    if (n || !yokei_gpu(device)->driver->suits) return n;
+    /* What another version left in the user's own folder is not used by a device that can compile. */
+    for (int i = by_name; folder_at(device->cache_dir, i, folder, sizeof folder); i++)
+        scan(device, key, folder, i == 0, list, &n);
+    return n;
+}
+
+void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cached *entry, const char *why)
+{
+    const bool removed = entry->is_first && !unlink(entry->path);
+    yoke_log(YOKE_LOG_WARN, "%s: %s the cached program %s: %s", device->info.spec,
+             removed ? "discarding" : "not using", entry->path, why);
 }
 
 /** What is wrong with a file's content, or NULL if nothing is. */
-static const char *damage(const struct header *header, size_t bytes, const struct yokei_gpu_cache_key *key)
+static const char *damage(const struct header *header, size_t bytes, const struct yokei_gpu_cache_key *key,
+                          const char *maker)
 {
     if (bytes < sizeof *header) return "shorter than its header";
     if (memcmp(header->magic, "YOKEPRG", 8) != 0) return "wrong magic";
-    if (header->format != FORMAT || header->header_bytes != sizeof *header) return "another format";
+    if (header->format != FORMAT || header->header_bytes != sizeof *header)
+        return "another format, of another version of Yoke";
     if (memcmp(header->key, key->text, 32) != 0) return "another program's key";
+    if (strncmp(header->maker, maker, sizeof header->maker) != 0)
+        return "made for another device, or by another compiler, than its name says";
     if (header->bytes != bytes - sizeof *header) return "truncated";
     if (header->checksum != yokei_hash(header + 1, header->bytes, FORMAT)) return "wrong checksum";
     return NULL;
 }
 
-yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+yoke_status yokei_gpu_cache_read(const struct yokei_gpu_cache_key *key, const struct yokei_gpu_cached *entry,
                                  void **binary_out, size_t *bytes_out, uint64_t *kernels_out)
 {
-    char path[640];
-    cache_path(device, key, path, sizeof path);
-    if (!path[0] || access(path, R_OK)) return YOKE_ENODEV;
     void *data;
     size_t bytes;
-    if (yokei_file_read(path, MAX_BYTES, &data, &bytes)) {
-        yokei_gpu_cache_discard(device, key, yoke_last_error());
-        return YOKE_ENODEV;
-    }
-    const char *why = damage(data, bytes, key);
+    YOKE_TRY(yokei_file_read(entry->path, MAX_BYTES, &data, &bytes));
+    const char *why = damage(data, bytes, key, entry->maker);
     if (why) {
         free(data);
-        yokei_gpu_cache_discard(device, key, why);
-        return YOKE_ENODEV;
+        return yoke_fail(YOKE_EDATA, "%s", why);
     }
-    utimensat(AT_FDCWD, path, NULL, 0); /* this fails without harm if only others may write to the folder */
+    /* this fails without harm if only others may write to the folder */
+    if (entry->is_first) utimensat(AT_FDCWD, entry->path, NULL, 0);
     *kernels_out = ((struct header *)data)->kernels;
     *bytes_out = bytes - sizeof(struct header);
     memmove(data, (char *)data + sizeof(struct header), *bytes_out);
@@ -108,14 +211,15 @@ yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_g
 /* ---- the folder's limit ---- */
 
 struct file {
-    char name[80];
+    char name[80 + YOKEI_GPU_MAKER];
     off_t bytes;
     struct timespec used;
 };
 
 /*
- * Whether a name is "opencl-<32 hex digits>.bin", or this name with ".tmp.<process>" behind it. A process
- * that is killed while it writes leaves a file with the second kind of name.
+ * Whether a name is "opencl-<32 hex digits>.bin" or "cuda-<32 hex digits>-<maker>.bin", or such a name with
+ * ".tmp.<process>" behind it. A process that is killed while it writes leaves a file with the last kind of
+ * name.
  */
 static bool is_ours(const char *name, bool *temporary_out)
 {
@@ -124,8 +228,10 @@ static bool is_ours(const char *name, bool *temporary_out)
     const char *at = name + word + 1;
     for (int i = 0; i < 32; i++, at++)
         if (!isxdigit((unsigned char)*at)) return false;
-    *temporary_out = strncmp(at, ".bin.tmp.", 9) == 0;
-    return *temporary_out || strcmp(at, ".bin") == 0;
+    const char *end = *at == '-' ? strstr(at, ".bin") : at;
+    if (!end) return false;
+    *temporary_out = strncmp(end, ".bin.tmp.", 9) == 0;
+    return *temporary_out || strcmp(end, ".bin") == 0;
 }
 
 static int by_use(const void *x, const void *y)
@@ -171,9 +277,9 @@ static int list_files(DIR *folder, const char *kept, struct file **files_out, of
  * every write has to remove files. If another process has used or removed a file since the folder was read,
  * the file is left alone. A process that has a removed file open keeps its content.
  */
-static void trim(const yoke_device *device, const char *kept)
+static void trim(const yoke_device *device, const char *path, const char *kept)
 {
-    DIR *folder = opendir(device->cache_dir);
+    DIR *folder = opendir(path);
     if (!folder) return;
     struct file *files;
     off_t total = 0;
@@ -192,8 +298,7 @@ static void trim(const yoke_device *device, const char *kept)
             if (!unlinkat(dirfd(folder), files[i].name, 0)) {
                 total -= files[i].bytes;
                 yoke_log(YOKE_LOG_DEBUG, "%s: removed %s/%s: more than %llu bytes of compiled programs",
-                         device->info.spec, device->cache_dir, files[i].name,
-                         (unsigned long long)device->cache_bytes);
+                         device->info.spec, path, files[i].name, (unsigned long long)device->cache_bytes);
             }
         }
     }
@@ -201,25 +306,40 @@ static void trim(const yoke_device *device, const char *kept)
     closedir(folder);
 }
 
-void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key,
-                           const void *binary, size_t bytes, uint64_t kernels)
+yoke_status yokei_gpu_cache_store(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                                  const void *binary, size_t bytes, uint64_t kernels, size_t *stored_out)
 {
-    char path[640];
-    cache_path(device, key, path, sizeof path);
-    struct header *header = path[0] && bytes < MAX_BYTES - sizeof *header ? malloc(sizeof *header + bytes)
-                                                                          : NULL;
-    if (!header) return;
+    char folder[YOKEI_GPU_PATH], path[YOKEI_GPU_PATH], name[YOKEI_GPU_MAKER + 80];
+    *stored_out = 0;
+    folder_at(device->cache_dir, 0, folder, sizeof folder);
+    if (!*folder || bytes >= MAX_BYTES - sizeof(struct header)) return YOKE_OK;
+    struct header *header = malloc(sizeof *header + bytes);
+    if (!header) return yoke_fail(YOKE_ENOMEM, "no memory for a program of %zu bytes", bytes);
     *header = (struct header){ .magic = "YOKEPRG",
                                .format = FORMAT,
                                .header_bytes = sizeof *header,
                                .bytes = bytes,
                                .kernels = kernels };
     memcpy(header->key, key->text, sizeof header->key);
+    own_maker(device, header->maker);
+    entry_name(device, key, header->maker, name, sizeof name);
+    yokei_text(path, sizeof path, "%s/%s", folder, name);
     header->checksum = yokei_hash(binary, bytes, FORMAT);
     memcpy(header + 1, binary, bytes);
-    yoke_status status = yokei_make_folder(device->cache_dir);
+    yoke_status status = yokei_make_folder(folder);
     if (!status) status = yokei_file_write(path, header, sizeof *header + bytes);
-    if (status) yoke_log(YOKE_LOG_WARN, "%s: program not cached: %s", device->info.spec, yoke_last_error());
     free(header);
-    if (!status) trim(device, strrchr(path, '/') + 1);
+    if (status) return status;
+    trim(device, folder, name);
+    *stored_out = sizeof *header + bytes;
+    return YOKE_OK;
+}
+
+void yokei_gpu_cache_write(yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
+                           size_t bytes, uint64_t kernels)
+{
+    size_t stored;
+    if (yokei_gpu_cache_store(device, key, binary, bytes, kernels, &stored)
+        && !atomic_exchange(&yokei_gpu(device)->said_not_cached, true))
+        yoke_log(YOKE_LOG_WARN, "%s: programs are not cached: %s", device->info.spec, yoke_last_error());
 }

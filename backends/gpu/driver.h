@@ -86,6 +86,23 @@ struct yokei_gpu_driver {
      * NULL: never.
      */
     bool (*offsets)(const yoke_device *device, const struct yokei_gpu_arg *args, int n_args);
+
+    /*
+     * The next three are NULL for a driver whose binaries run only on the very device and driver that made
+     * them. The identity in struct yokei_gpu_device then names both.
+     *
+     * Write what this device's own compiler makes, such as "sm_90-nvrtc13.0", or "" if it has no compiler.
+     * The text is a part of a file name.
+     */
+    void (*maker)(const yoke_device *device, char *text, size_t bytes);
+    /*
+     * How well binaries of this maker suit the device. 0: they do not run, or the device's own compiler makes
+     * better ones. A binary with a greater number is tried before the others.
+     */
+    int (*suits)(const yoke_device *device, const char *maker);
+    /* Compile a program without loading it. The binary is allocated with malloc. */
+    yoke_status (*compile)(const yoke_device *device, const struct yokei_gpu_source *source,
+                           void **binary_out, size_t *bytes_out);
 };
 
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
@@ -126,7 +143,14 @@ struct yokei_gpu_device {
     int compute_units;
     int max_group;      /* most work-items of a group */
     size_t local_bytes; /* bytes of local (shared) memory of a group */
-    char identity[768]; /* versions of the device, driver, platform and compiler; a part of the cache's key */
+    /*
+     * a part of the cache's key: all that decides what a program becomes, except the program itself and its
+     * maker. It has the versions of device, driver, platform and compiler if the driver has no makers.
+     */
+    char identity[768];
+    /* Why programs cannot be compiled here, and the fix. "": they can be compiled. */
+    char no_compiler[512];
+    char ahead[48]; /* how `yoke compile --device` calls devices of this kind, such as "cuda:sm_90" */
     /*
      * The driver reserves the private memory of a kernel for all work-items that can run at a time. Kernels
      * whose work-items have large private arrays then take gigabytes of the device, and are not offered.
@@ -134,6 +158,7 @@ struct yokei_gpu_device {
     bool reserves_private;
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */
     bool late_binaries;
+    atomic_bool said_not_cached; /* the line about programs that cannot be written to the cache was logged */
     struct yokei_gpu_programs *programs;
     const struct yokei_gpu_products *products; /* NULL: no library multiplies matrices */
 };
@@ -153,7 +178,11 @@ unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, 
 bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);
 void yokei_gpu_algorithm(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
 
-/* ---- cache.c: compiled binaries on disk, in device->cache_dir ---- */
+/* ---- cache.c: compiled binaries on disk, in the folders of device->cache_dir ---- */
+
+/* Bytes of a path of the cache, and of the text of a maker (see struct yokei_gpu_driver). */
+#define YOKEI_GPU_PATH 2304
+#define YOKEI_GPU_MAKER 48
 
 /**
  * The key of a program in the cache: a hash of its strings and of the device's identity, as 32 hexadecimal
@@ -164,24 +193,43 @@ struct yokei_gpu_cache_key {
 };
 struct yokei_gpu_cache_key yokei_gpu_cache_key(const yoke_device *device,
                                                const struct yokei_gpu_source *source);
+
+/** An entry of the cache: a file with a binary of a program. */
+struct yokei_gpu_cached {
+    char path[YOKEI_GPU_PATH], maker[YOKEI_GPU_MAKER];
+    int rank;      /* how well it suits the device */
+    bool is_first; /* it is in the first folder, where it may be changed and removed */
+};
+#define YOKEI_GPU_MAX_CACHED 8
+/** List the entries of a program, the most suitable one first. Returns their number. */
+int yokei_gpu_cache_find(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                         struct yokei_gpu_cached list_out[YOKEI_GPU_MAX_CACHED]);
 /**
- * Read an entry, and mark it as the one used last. If the entry is absent or damaged, the status is
- * YOKE_ENODEV, which must not be shown as an error. A damaged entry is removed, with a line in the log.
- * `kernels` is the value that was written with the entry: the set of the kernels that its binary has
- * compiled.
+ * Read an entry, and mark it as the one used last. `kernels` is the value that was written with the entry:
+ * the set of the kernels that its binary has compiled. Fails with the reason if the entry is damaged.
  */
-yoke_status yokei_gpu_cache_read(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+yoke_status yokei_gpu_cache_read(const struct yokei_gpu_cache_key *key, const struct yokei_gpu_cached *entry,
                                  void **binary_out, size_t *bytes_out, uint64_t *kernels_out);
-/**
- * Write an entry. While the folder holds more than device->cache_bytes, the entries that were not used for
- * the longest time are removed. Failures are logged and ignored, because a cache may always be missing.
- * Several processes may call this function at the same time.
- */
-void yokei_gpu_cache_write(const yoke_device *device, const struct yokei_gpu_cache_key *key,
-                           const void *binary, size_t bytes, uint64_t kernels);
-/** Remove an entry that the vendor's loader refused. */
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+/** Remove an entry that is damaged, or that the vendor's loader refused, if it may be removed. */
+void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cached *entry,
                              const char *why);
+/**
+ * Write an entry to the first folder, for the device's own maker. While the folder holds more than
+ * device->cache_bytes, the entries that were not used for the longest time are removed. Several processes may
+ * call this function at the same time. `stored` gets the bytes of the file, or 0 if caching is off.
+ */
+yoke_status yokei_gpu_cache_store(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                                  const void *binary, size_t bytes, uint64_t kernels, size_t *stored_out);
+/** The same. The first failure is logged, and all are ignored, because a cache may always be missing. */
+void yokei_gpu_cache_write(yoke_device *device, const struct yokei_gpu_cache_key *key, const void *binary,
+                           size_t bytes, uint64_t kernels);
+/** Whether one of these folders has an entry of this driver whose maker is usable. */
+bool yokei_gpu_cache_has(const char *folders, const char *driver,
+                         bool (*usable)(const void *context, const char *maker), const void *context);
+
+/* ---- ahead.c: yoke compile ---- */
+/** Compile the selected programs for a device that only compiles, and write them to the first folder. */
+yoke_status yokei_gpu_ahead(yoke_device *device, struct yokei_ahead *ahead);
 
 /** The number of programs that this device compiled, and the number that it loaded from disk. */
 struct yokei_gpu_counts {

@@ -20,9 +20,22 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_
 
 /*
  * All programs of gemm.c and attention.c: program `index` for this kind of device. Returns false past the
- * last one. tests/unit/gpu_catalog.c has the programs of the other families.
+ * last one.
  */
 bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
+
+/* ---- catalog.c ---- */
+/**
+ * Program `index` of all families for this kind of device. Returns false past the last one. A device may
+ * refuse some of these programs, see yokei_gpu_offers.
+ */
+bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
+/** Whether one of the device's variants uses this program of the catalogue. */
+bool yokei_gpu_offers(const struct yokei_gpu_device *gpu, const struct yokei_gpu_program *program);
+/** Whether an op launches kernels of this program. */
+bool yokei_gpu_program_serves(const struct yokei_gpu_program *program, enum yoke_op_id op);
+/** Whether this type is one of those that the program reads or writes as storage of its tensors. */
+bool yokei_gpu_program_has_type(const struct yokei_gpu_program *program, yoke_dtype dtype);
 
 #endif

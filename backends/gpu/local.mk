@@ -2,6 +2,7 @@
 libyoke_la_SOURCES += \
 	backends/gpu/driver.h backends/gpu/launch.h backends/gpu/families.h backends/gpu/texts.h \
 	backends/gpu/source.c backends/gpu/programs.c backends/gpu/cache.c backends/gpu/teams.c \
+	backends/gpu/catalog.c backends/gpu/ahead.c \
 	backends/gpu/staging.h backends/gpu/staging.c backends/gpu/blob.h backends/gpu/blob.c \
 	backends/gpu/norm.c backends/gpu/act.c backends/gpu/embed.c backends/gpu/loss.c backends/gpu/optim.c \
 	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/rope.c backends/gpu/bias.c \

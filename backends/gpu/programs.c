@@ -156,28 +156,67 @@ static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_prog
     return entry;
 }
 
-/** Load a program from the cache on disk, or else compile it and put it there. The entry's lock is held. */
-static yoke_status build(yoke_device *device, struct entry *entry)
+/** Load a program from the cache on disk. Returns the number of entries that were there and did not load. */
+static int load_cached(yoke_device *device, struct entry *entry, struct yokei_gpu_cached *refused_out)
+{
+    struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED];
+    const int n = yokei_gpu_cache_find(device, &entry->key, list);
+    for (int i = 0; i < n; i++) {
+        void *binary = NULL;
+        size_t bytes = 0;
+        yoke_status status = yokei_gpu_cache_read(&entry->key, &list[i], &binary, &bytes, &entry->cached);
+        if (!status) {
+            status = yokei_gpu(device)->driver->load(device, binary, bytes, &entry->handle);
+            free(binary);
+        }
+        if (!status) {
+            count(device, 0, 1);
+            yoke_log(YOKE_LOG_DEBUG, "%s: loaded %s", device->info.spec, list[i].path);
+            return 0;
+        }
+        yokei_gpu_cache_discard(device, &list[i], yoke_last_error());
+        entry->cached = 0;
+        *refused_out = list[i];
+    }
+    return n;
+}
+
+/** The error of a program that no cache has, on a machine without a compiler. */
+static yoke_status missing(const yoke_device *device, const struct yokei_gpu_program *program, const char *op,
+                           int n_refused, const struct yokei_gpu_cached *refused)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(device);
+    char damaged[YOKEI_GPU_PATH + 80] = "";
+    if (n_refused)
+        yokei_text(damaged, sizeof damaged, " in a form that can be used (%s was refused)", refused->path);
+    return yoke_fail(
+        YOKE_ECOMPILE,
+        "%s: %s needs the program %s (%s, L=%d W=%d G=%d), which is not among the compiled programs of this "
+        "version of Yoke in %s%s. `yoke compile --device %s --op %s -o FOLDER` makes it on a machine with "
+        "NVRTC; then put FOLDER into YOKE_CACHE_DIR. Or compile here: %s",
+        device->info.spec, op ? op : program->family, program->family, yoke_dtype_name(program->dtype),
+        program->L, program->W, program->G, device->cache_dir, damaged, gpu->ahead, op ? op : program->family,
+        gpu->no_compiler);
+}
+
+/**
+ * Load a program from the cache on disk, or else compile it and put it there. The entry's lock is held. `op`
+ * is for the text of an error.
+ */
+static yoke_status build(yoke_device *device, struct entry *entry, const char *op)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     const struct yokei_gpu_driver *driver = gpu->driver;
     struct yokei_gpu_source source;
+    struct yokei_gpu_cached refused;
     YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets,
                                    &source));
     entry->key = yokei_gpu_cache_key(device, &source);
-    void *binary = NULL;
-    size_t bytes = 0;
-    if (yokei_gpu_cache_read(device, &entry->key, &binary, &bytes, &entry->cached) == YOKE_OK) {
-        if (driver->load(device, binary, bytes, &entry->handle) == YOKE_OK) {
-            count(device, 0, 1);
-        } else {
-            yokei_gpu_cache_discard(device, &entry->key, yoke_last_error());
-            entry->cached = 0;
-        }
-        free(binary);
-    }
+    const int n_refused = load_cached(device, entry, &refused);
     yoke_status status = YOKE_OK;
-    if (!entry->handle) {
+    if (!entry->handle && gpu->no_compiler[0]) {
+        status = missing(device, &entry->program, op, n_refused, &refused);
+    } else if (!entry->handle) {
         uint64_t start = yokei_now_ns();
         status = driver->build(device, &source, &entry->handle);
         if (status == YOKE_OK) {
@@ -239,7 +278,7 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     struct yokei_gpu_grid grid = { { x, y, z }, program->G * program->L };
     struct kernel *found = NULL;
     pthread_mutex_lock(&entry->lock);
-    yoke_status status = entry->handle ? YOKE_OK : build(device, entry);
+    yoke_status status = entry->handle ? YOKE_OK : build(device, entry, stream->last_op);
     if (!status) status = find_kernel(device, entry, kernel, &found);
     if (!status) status = driver->launch(stream, found->handle, &grid, args, n_args);
     if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);

@@ -11,6 +11,7 @@
 #include "cli/bench/kernels.h"
 #include "cli/threads.h"
 #include "core/base/base.h"
+#include "core/base/emulated.h"
 #include "core/tune.h"
 
 struct bench {
@@ -172,6 +173,8 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
     else
         cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
+    if (yokei_is_emulated(yoke_device_info(b.device)->features))
+        cli_warn("%s is emulated: the times of this table say nothing about a GPU", b.table.device);
     yoke_status status = bench_device(&b, threads);
     yoke_device_close(b.device);
     if (status) return status;

@@ -373,6 +373,7 @@ static void check_cache(struct list *list)
         yokei_text(folder, sizeof folder, "%s/yoke", xdg);
     else if (home && *home)
         yokei_text(folder, sizeof folder, "%s/.cache/yoke", home);
+    folder[strcspn(folder, ":")] = '\0'; /* the others are only read */
     if (!*folder || yokei_make_folder(folder) || access(folder, W_OK | X_OK))
         fix(add(list, "cache", CLI_WARN, "compiled kernels cannot be kept%s%s: each start compiles them anew",
                 *folder ? " in " : "", folder),

@@ -124,6 +124,17 @@ const struct cli_option cli_option_table[] = {
     { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT,
       .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
       .help = "Device to use, as yoke info lists it: host, opencl:0, opencl:1, reference" },
+    { "device", CLI_COMPILE, CLI_LIST, .metavar = "cuda:sm_XY,...",
+      .help = "Compile for GPUs of these architectures, such as cuda:sm_80,cuda:sm_90. yoke info prints the "
+              "architecture of a GPU. Required" },
+    { "output", CLI_COMPILE, CLI_TEXT, 'o', .no_key = true, .metavar = "FOLDER",
+      .help = "Write the programs to this folder. It is made if it does not exist. Required" },
+    { "driver", CLI_COMPILE, CLI_TEXT, .metavar = "X.Y",
+      .help = "CUDA version of the driver on the machines with the GPUs, as nvidia-smi prints it, such as "
+              "12.4. NVRTC of a newer major version is not used then. Default: the newest NVRTC is used" },
+    { "dtype", CLI_COMPILE, CLI_LIST, .choices = DTYPES,
+      .help = "Only programs all of whose data types are in this list. Training in bf16 needs f32,bf16. "
+              "Default: all" },
     { "emulate", CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN, CLI_TEXT, .rare = true,
       .group = CLI_MODEL, .metavar = "cuda:X.Y",
       .help = "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
@@ -203,7 +214,7 @@ const struct cli_option cli_option_table[] = {
     { "budget-seconds", COLLECTIVES, CLI_TIME, .value = "1s", .least = 0.001, .most = 1e6,
       .help = "Time for each side of a line. A slow call gets fewer samples, but at least 3, or 1 if one "
               "call takes longer than this time" },
-    { "op", KERNELS, CLI_LIST, .metavar = "WORD,...",
+    { "op", KERNELS | CLI_COMPILE, CLI_LIST, .metavar = "WORD,...",
       .help = "Only these operations, such as layernorm_backward, and families of operations, such as "
               "norm. Default: all" },
     { "dtype", KERNELS, CLI_LIST, .choices = DTYPES, .help = "Only these data types. Default: all" },
@@ -465,11 +476,17 @@ const struct cli_option cli_option_table[] = {
               "yoke itself" },
 
     /* ---- variables that the libraries read ---- */
-    { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR",
-      .help = "Folder for compiled device programs. Default: $XDG_CACHE_HOME/yoke, or ~/.cache/yoke" },
+    { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR[:DIR...]",
+      .help = "Folder for compiled device programs. More folders behind colons are only read, such as those "
+              "of yoke compile. Default: $XDG_CACHE_HOME/yoke, or ~/.cache/yoke" },
+    { "nvrtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
+      .help = "The NVRTC that compiles programs for CUDA devices. off: compile nothing, and use only "
+              "programs that are compiled already. Default: the newest NVRTC that is found and that the "
+              "driver knows" },
     { "cache-bytes", CLI_LIBRARY, CLI_INT,
-      .help = "Largest size of that folder in bytes. Above it, the programs that were not used for longest "
-              "are removed. Default: 1073741824" },
+      .help =
+          "Largest size of the first of these folders in bytes. Above it, the programs that were not used for longest "
+          "are removed. Default: 1073741824" },
     { "timeout-ms", CLI_LIBRARY, CLI_INT,
       .help = "Time in milliseconds that a rank that is alive may take to call a collective. Default: "
               "600000" },

@@ -14,6 +14,8 @@ const struct cli_verb cli_verb_table[] = {
       .summary = "Compare a device's operations with the float64 reference", .run = cli_verify },
     { "tune", CLI_TUNE,
       .summary = "Measure the variants of operations, and store the fastest", .run = cli_tune },
+    { "compile", CLI_COMPILE,
+      .summary = "Compile the programs of GPUs that need not be here", .run = cli_compile },
     { "bench kernels", CLI_BENCH_KERNELS,
       .summary = "Measure the operations of a device, and compare with limits", .run = cli_bench_kernels },
     { "bench gemm", CLI_BENCH_GEMM,

@@ -13,6 +13,7 @@
 #include "cli/threads.h"
 #include "cli/tune/tune.h"
 #include "core/base/base.h"
+#include "core/base/emulated.h"
 #include "core/tune.h"
 
 /* The state of one run of the verb. */
@@ -261,6 +262,14 @@ yoke_status cli_tune(const struct cli_context *context)
     cli_with_threads(t.threads);
     config.tune_file = "off"; /* the variants are compared with the built-in rules */
     YOKE_TRY(yoke_device_open(cli_text(context->options, "device"), &config, &t.device));
+    if (yokei_is_emulated(yoke_device_info(t.device)->features)) {
+        const yoke_status status = yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "%s is emulated, so the times of its variants say nothing about a GPU: tune on a machine with the GPU",
+            yoke_device_info(t.device)->spec);
+        yoke_device_close(t.device);
+        return status;
+    }
     t.rows = json_array();
     yoke_status status = tune_device(&t);
     for (int op = 0; op < YOKE_N_OPS; op++)

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/base/base.h"
+#include "core/base/emulated.h"
 #include "yoke/ops/gemm.h"
 
 enum { SMALLEST = 256, LARGEST = 16384, SOME = 3 };
@@ -95,6 +96,9 @@ yoke_status yoke_gemm_peak(yoke_device *device, yoke_dtype dtype, double *flops_
     double rate;
     int64_t size = 0;
     if (!device || !flops_per_second_out) return yoke_fail(YOKE_EINVAL, "yoke_gemm_peak: a NULL argument");
+    if (yokei_is_emulated(yoke_device_info(device)->features))
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s is emulated, and its speed is not the speed of a GPU",
+                         yoke_device_info(device)->spec);
     YOKE_TRY(yoke_stream_create(device, &p.stream));
     yoke_status status = measure(&p, dtype, &rate, &size);
     drop(&p);

@@ -68,8 +68,8 @@ struct yoke_device_config {
      */
     int n_threads;
     /*
-     * The folder for compiled programs. Default: $YOKE_CACHE_DIR, else $XDG_CACHE_HOME/yoke, else
-     * $HOME/.cache/yoke.
+     * The folder for compiled programs. More folders, separated by colons, are only read: those that `yoke
+     * compile` has filled. Default: $YOKE_CACHE_DIR, else $XDG_CACHE_HOME/yoke, else $HOME/.cache/yoke.
      */
     const char *cache_dir;
     /*
@@ -78,8 +78,8 @@ struct yoke_device_config {
      */
     const char *tune_file;
     /*
-     * The most bytes that cache_dir may hold. The entries that were not used for the longest time are removed
-     * first. Default: $YOKE_CACHE_BYTES, else 1 GiB.
+     * The most bytes that the first folder of cache_dir may hold. The entries that were not used for the
+     * longest time are removed first. Default: $YOKE_CACHE_BYTES, else 1 GiB.
      */
     uint64_t cache_bytes;
 };

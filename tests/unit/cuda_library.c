@@ -7,6 +7,7 @@
 #include "tests/unit/test.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,6 +68,63 @@ static void architectures(void **state)
         assert_true(yokei_cuda_architecture(&nvrtc, rows[i].cc, rows[i].ptx_only, option, sizeof option)
                     == (rows[i].option != NULL));
         if (rows[i].option) assert_string_equal(option, rows[i].option);
+    }
+}
+
+/* Which binaries a device takes, and in which order, with NVRTC 13.0 and without. */
+static void makers(void **state)
+{
+    static const struct cuda_nvrtc nvrtc = { .major = 13,
+                                             .n_architectures = 4,
+                                             .architectures = { 75, 80, 90, 120 } };
+    static const struct cuda_library cuda12 = { .version = 12040 };
+    static const struct {
+        int cc;
+        bool has_nvrtc, ptx_only;
+        const char *own;       /* maker of the device's own NVRTC */
+        const char *makers[4]; /* the best first; those behind "-" are not taken */
+    } rows[] = {
+        { 90, false, false, "", { "sm_90-nvrtc12.4", "sm_80-nvrtc12.8", "sm_90-nvrtc13.0", "-" } },
+        { 89, false, false, "", { "sm_80-nvrtc12.4", "compute_80-nvrtc12.4", "-", "sm_90-nvrtc12.4" } },
+        { 90, false, false, "", { "-", "sm_90-nvrtc", "opencl", "sm_90-nvrtc12.4.bin" } },
+        { 90,
+          true,
+          false,
+          "sm_90-nvrtc13.0",
+          { "sm_90-nvrtc13.0", "sm_90-nvrtc12.4", "-", "compute_90-nvrtc13.0" } },
+        { 90, true, false, "sm_90-nvrtc13.0", { "-", "sm_80-nvrtc13.0", "sm_100-nvrtc13.0", "" } },
+        { 90,
+          true,
+          true,
+          "compute_90-nvrtc13.0",
+          { "sm_90-nvrtc13.0", "sm_90-nvrtc12.9", "-", "sm_80-nvrtc13.0" } },
+        { 103,
+          true,
+          false,
+          "compute_90-nvrtc13.0",
+          { "compute_90-nvrtc13.0", "-", "sm_80-nvrtc13.0", "sm_120-nvrtc13.0" } },
+    };
+    (void)state;
+    for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
+        struct cuda_device dev = { .cu = &cuda12, .cc = rows[i].cc, .ptx_only = rows[i].ptx_only };
+        yoke_device device = { .impl = &dev };
+        char own[YOKEI_GPU_MAKER];
+        bool taken = true;
+        int last = INT_MAX;
+        if (rows[i].has_nvrtc) dev.nvrtc = &nvrtc;
+        yokei_cuda_maker(&device, own, sizeof own);
+        assert_string_equal(own, rows[i].own);
+        for (int j = 0; j < 4; j++) {
+            const char *maker = rows[i].makers[j];
+            if (!strcmp(maker, "-")) {
+                taken = false;
+                continue;
+            }
+            const int rank = yokei_cuda_suits(&device, maker);
+            if (taken ? rank <= 0 || rank > last : rank != 0)
+                fail_msg("row %zu: %s has rank %d behind %d", i, maker, rank, last);
+            last = rank;
+        }
     }
 }
 
@@ -243,9 +301,9 @@ static void blobs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(symbols), cmocka_unit_test(architectures), cmocka_unit_test(packages),
-        cmocka_unit_test(folders), cmocka_unit_test(reasons),       cmocka_unit_test(explanations),
-        cmocka_unit_test(blobs),
+        cmocka_unit_test(symbols),      cmocka_unit_test(architectures), cmocka_unit_test(makers),
+        cmocka_unit_test(packages),     cmocka_unit_test(folders),       cmocka_unit_test(reasons),
+        cmocka_unit_test(explanations), cmocka_unit_test(blobs),
     };
     unsetenv("YOKE_EMULATE");
     return cmocka_run_group_tests_name("cuda_library", tests, make_test_folder, remove_test_folder);

@@ -31,6 +31,17 @@ static void only_file(char *path, size_t bytes)
     assert_int_equal(n, 1);
 }
 
+/** Read the program's entry of the first folder, or discard it with a line in the log. */
+static yoke_status read_entry(const yoke_device *device, const struct yokei_gpu_cache_key *key,
+                              void **binary_out, size_t *bytes_out, uint64_t *kernels_out)
+{
+    struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED];
+    if (!yokei_gpu_cache_find(device, key, list)) return YOKE_ENODEV;
+    const yoke_status status = yokei_gpu_cache_read(key, list, binary_out, bytes_out, kernels_out);
+    if (status) yokei_gpu_cache_discard(device, list, yoke_last_error());
+    return status;
+}
+
 static int quiet_and_remove_folder(void **state)
 {
     yoke_log_set(NULL, NULL, YOKE_LOG_ERROR);
@@ -119,17 +130,17 @@ static void damaged(void **state)
     uint64_t kernels;
     memcpy(key.text, strrchr(path, '-') + 1, 32);
     key.text[32] = '\0';
-    assert_ok(yokei_gpu_cache_read(device, &key, &binary, &bytes, &kernels));
+    assert_ok(read_entry(device, &key, &binary, &bytes, &kernels));
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
         damage(path, cases[i].offset, cases[i].cut);
         logged[0] = '\0';
-        assert_int_equal(yokei_gpu_cache_read(device, &key, &read, &n, &kernels), YOKE_ENODEV);
+        assert_int_equal(read_entry(device, &key, &read, &n, &kernels), YOKE_EDATA);
         if (!strstr(logged, cases[i].words) || !strstr(logged, path))
             fail_msg("damage at %ld: the log says '%s', not '%s' and the path", cases[i].offset, logged,
                      cases[i].words);
         assert_int_equal(access(path, F_OK), -1); /* discarded */
         yokei_gpu_cache_write(device, &key, binary, bytes, kernels);
-        assert_ok(yokei_gpu_cache_read(device, &key, &read, &n, &kernels));
+        assert_ok(read_entry(device, &key, &read, &n, &kernels));
         assert_int_equal(n, bytes);
         assert_memory_equal(read, binary, bytes);
         free(read);
@@ -157,7 +168,7 @@ static void refused(void **state)
     size_t bytes;
     uint64_t kernels;
     yokei_gpu_cache_write(device, &key, junk, sizeof junk, 5);
-    assert_ok(yokei_gpu_cache_read(device, &key, &read, &bytes, &kernels));
+    assert_ok(read_entry(device, &key, &read, &bytes, &kernels));
     assert_int_equal(bytes, sizeof junk);
     assert_int_equal(kernels, 5);
     assert_memory_equal(read, junk, sizeof junk);
@@ -186,6 +197,49 @@ static void refused(void **state)
     yokei_gpu_source_free(&source);
     assert_ok(yoke_stream_destroy(stream));
     assert_ok(yoke_device_close(device));
+}
+
+/* Folders behind the first one are read, and nothing in them is changed, whoever may write there. */
+static void several_folders(void **state)
+{
+    (void)state;
+    char list[1200], path[512], copy[600];
+    const char *const shared = in_folder("shared");
+    char own[512], other[512];
+    yokei_text(other, sizeof other, "%s", shared);
+    yokei_text(own, sizeof own, "%s", in_folder("own"));
+    if (use(other).compiled < 0) skip();
+    yokei_text(list, sizeof list, "%s:%s", own, other);
+    EXPECT(use(list), 0, 1);
+    assert_int_equal(access(own, F_OK), -1); /* nothing had to be written */
+    yokei_text(list, sizeof list, ":%s", other);
+    EXPECT(use(list), 0, 1);
+    DIR *dir = opendir(other);
+    for (struct dirent *e; (e = readdir(dir));)
+        if (strstr(e->d_name, ".bin")) yokei_text(path, sizeof path, "%s/%s", other, e->d_name);
+    closedir(dir);
+    const struct timespec long_ago[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    struct stat st;
+    assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+    EXPECT(use(list), 0, 1);
+    assert_true(!stat(path, &st) && st.st_mtim.tv_sec == 1000);
+    yoke_log_set(keep_log, NULL, YOKE_LOG_WARN);
+    damage(path, 5000, false);
+    yokei_text(list, sizeof list, "%s:%s", own, other);
+    EXPECT(use(list), 1, 0);
+    if (!strstr(logged, "not using") || !strstr(logged, path)) fail_msg("the log says '%s'", logged);
+    assert_int_equal(access(path, F_OK), 0);
+    EXPECT(use(list), 0, 1); /* from the first folder */
+    yokei_text(copy, sizeof copy, "%s%s", own, strrchr(path, '/'));
+    assert_int_equal(access(copy, F_OK), 0);
+    char *longer = malloc(4001);
+    memset(longer, 'x', 4000);
+    longer[4000] = 0;
+    yoke_device *device;
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    config.cache_dir = longer;
+    assert_fails(YOKE_ECONFIG, "cache_dir: 4000 characters", yoke_device_open("reference", &config, &device));
+    free(longer);
 }
 
 static void without_cache(void **state)
@@ -225,13 +279,15 @@ static void limit(void **state)
                       young[] = "opencl-00000000000000000000000000000003.bin", foreign[] = "opencl-notes.bin",
                       dead[] = "opencl-00000000000000000000000000000004.bin.tmp.77",
                       alive[] = "opencl-00000000000000000000000000000005.bin.tmp.78",
-                      written[] = "opencl-00000000000000000000000000000006.bin";
+                      written[] = "opencl-00000000000000000000000000000006.bin",
+                      maker[] = "cuda-00000000000000000000000000000008-sm_90-nvrtc13.0.bin";
     GPU_OPEN(device, NULL, test_folder);
     assert_int_equal(device->cache_bytes, 1 << 30);
     put_file(oldest, 100000, 3000);
     put_file(old, 100000, 2000);
     put_file(young, 100000, 1000);
     put_file(foreign, 500000, 9000);
+    put_file(maker, 0, 9000);
     put_file(dead, 100000, 7200);
     put_file(alive, 100000, 60);
     struct yokei_gpu_cache_key key;
@@ -244,7 +300,7 @@ static void limit(void **state)
     /* so 360,000 bytes may stay: the file of the writer that died is removed first, then the oldest file */
     device->cache_bytes = 400000;
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
-    assert_false(is_there(dead) || is_there(oldest));
+    assert_false(is_there(dead) || is_there(oldest) || is_there(maker));
     assert_true(is_there(old) && is_there(young) && is_there(alive) && is_there(foreign)
                 && is_there(written));
     device->cache_bytes =
@@ -262,7 +318,7 @@ static void limit(void **state)
     void *read;
     size_t bytes;
     uint64_t kernels;
-    assert_ok(yokei_gpu_cache_read(device, &key, &read, &bytes, &kernels));
+    assert_ok(read_entry(device, &key, &read, &bytes, &kernels));
     free(read);
     key.text[31] = '7';
     yokei_gpu_cache_write(device, &key, data, sizeof data, 0);
@@ -363,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(hits, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(damaged, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(refused, make_test_folder, quiet_and_remove_folder),
+        cmocka_unit_test_setup_teardown(several_folders, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(without_cache, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test_setup_teardown(limit, make_test_folder, quiet_and_remove_folder),
         cmocka_unit_test(limit_from_environment),

@@ -3,6 +3,7 @@
  * Yoke's own kernels in the PTX executor, as NVRTC compiles them. NVRTC needs no GPU. Without NVRTC the
  * tests are skipped.
  */
+#include "backends/cuda/cuda.h"
 #include "backends/gpu/families.h"
 #include "tests/unit/ptx_world.h"
 #include "tests/unit/rtc.h"
@@ -24,8 +25,8 @@ static struct {
 
 static bool open_nvrtc(char *reason, size_t bytes)
 {
-    static const char *const libraries[] = { "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
-                                             "libnvrtc.so", NULL };
+    const struct cuda_nvrtc *found = yokei_cuda_nvrtc(99000, reason, bytes); /* where the backend finds it */
+    const char *const libraries[] = { found ? found->path : "libnvrtc.so", NULL };
     const struct yokei_symbol symbols[] = {
         { "nvrtcCreateProgram", &rtc.create },       { "nvrtcCompileProgram", &rtc.compile },
         { "nvrtcGetProgramLogSize", &rtc.log_size }, { "nvrtcGetProgramLog", &rtc.log },
@@ -119,7 +120,7 @@ static void test_parse(void **state)
     struct yokei_gpu_program program;
     int programs = 0, kernels = 0;
     unsigned instructions = 0;
-    for (int i = 0; gpu_catalog(i, false, 32, &program); i += step) {
+    for (int i = 0; yokei_gpu_catalog(i, false, 32, &program); i += step) {
         struct ptx_world w = { 0 };
         char *text = compile(&program);
         struct ptx_module *module = ptx_world_parse(&w, text);

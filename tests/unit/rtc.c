@@ -84,11 +84,12 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
                          int sample, int *number)
 {
     struct yokei_gpu_program program;
-    gpu_catalog(*index, false, target->warp, &program);
+    yokei_gpu_catalog(*index, false, target->warp, &program);
     const char *family = program.family;
     int n = 0, bad = 0;
     const uint64_t start = yokei_now_ns();
-    for (; gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family); ++*index) {
+    for (; yokei_gpu_catalog(*index, false, target->warp, &program) && !strcmp(program.family, family);
+         ++*index) {
         if (sample > 1 && (*index + 2 * (int)(target - compiler->targets)) % sample) continue;
         struct yokei_gpu_source source;
         char *log = NULL;
@@ -122,7 +123,7 @@ static void check_line(const struct rtc_compiler *compiler, int number)
     struct yokei_gpu_source source;
     char *log = NULL, place[64] = "";
     const struct rtc_target *target = compiler->targets;
-    bool good = gpu_catalog(0, false, target->warp, &program)
+    bool good = yokei_gpu_catalog(0, false, target->warp, &program)
                 && !yokei_gpu_source_make(&program, compiler->language, false, target->warp, false, &source);
     if (good) {
         /* the line of the fault, which is added behind the text; the text's first line is the #line itself */
@@ -155,12 +156,12 @@ int rtc_main(const struct rtc_compiler *compiler)
     check_line(compiler, ++number);
     for (const struct rtc_target *target = compiler->targets; target->name; target++) {
         struct yokei_gpu_program program;
-        for (int index = 0; gpu_catalog(index, false, target->warp, &program);)
+        for (int index = 0; yokei_gpu_catalog(index, false, target->warp, &program);)
             check_family(compiler, target, &index, sample, &number);
     }
     struct yokei_gpu_program program;
     bool all = true;
-    for (int index = 0; gpu_catalog(index, false, compiler->targets->warp, &program); index++)
+    for (int index = 0; yokei_gpu_catalog(index, false, compiler->targets->warp, &program); index++)
         all &= is_compiled(program.family);
     printf("%sok %d - %s: programs of every family are compiled, for one target at least\n",
            all ? "" : "not ", ++number, compiler->name);

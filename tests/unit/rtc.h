@@ -6,7 +6,7 @@
 #ifndef TESTS_UNIT_RTC_H
 #define TESTS_UNIT_RTC_H
 
-#include "backends/gpu/launch.h"
+#include "backends/gpu/families.h"
 
 /** A processor to compile for: the compiler option that names it, and the number of lanes of a shuffle. */
 struct rtc_target {
@@ -27,10 +27,6 @@ struct rtc_compiler {
      */
     int sample;
 };
-
-/** gpu_catalog.c: program `index` of all families for this kind of device. Returns false past the last one.
- */
-bool gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out);
 
 /** The whole test program. It prints TAP and returns the exit code. */
 int rtc_main(const struct rtc_compiler *compiler);

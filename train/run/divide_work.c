@@ -120,7 +120,17 @@ static yoke_status choose_what_is_open(struct yokei_run_state *s, bool shares_ar
     YOKE_TRY(yokei_run_leave_out(s, &left_out));
     left_out = true;
     for (int turn = 0; left_out && s->rank >= 0; turn++) {
-        if (s->n_ranks > 1 && strcmp(p->balance, "equal") != 0 && yokei_run_is_open(s, &given)) {
+        const bool is_open = s->n_ranks > 1 && strcmp(p->balance, "equal") != 0
+                             && yokei_run_is_open(s, &given);
+        if (is_open && s->emulated_rank >= 0) {
+            if (!turn)
+                yokei_run_note(
+                    s,
+                    "rank %d has an emulated device, whose times say nothing about a GPU: no device is "
+                    "measured, and the ranks get equal parts (--shares, --layers and --tensor-shares "
+                    "choose other parts)",
+                    s->emulated_rank);
+        } else if (is_open) {
             yokei_run_note(
                 s,
                 turn

@@ -163,6 +163,8 @@ struct yokei_run_state {
     double *peaks, *flops;
     struct yokei_collector *collector; /* NULL: no timeline */
     bool chose_shares;
+    /* rank of the job whose device is emulated, the lowest one; -1: none. Its times are not used */
+    int emulated_rank;
     /* seconds of the steps that count for the times in the plan: for each rank, and for the whole step */
     double *compute_sum, step_sum;
     int64_t n_counted;

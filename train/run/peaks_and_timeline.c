@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "core/base/base.h"
+#include "core/base/emulated.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
@@ -36,8 +37,9 @@ static yoke_status look_at_step(struct yokei_run_state *s, bool some_queue)
 
 yoke_status yokei_run_look(struct yokei_run_state *s)
 {
-    enum { QUEUES, FLOPS, PEAK, SAID };
-    double mine[SAID] = { !yokei_is_eager(s->t->device), yokei_trainer_flops(s->trainer), NAN };
+    enum { QUEUES, FLOPS, PEAK, EMULATED, SAID };
+    double mine[SAID] = { !yokei_is_eager(s->t->device), yokei_trainer_flops(s->trainer), NAN,
+                          yokei_is_emulated(yoke_device_info(s->t->device)->features) };
     bool some_queue = false;
     double *all = calloc((size_t)s->n_ranks * SAID, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
@@ -50,7 +52,7 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
     for (int r = 0; r < s->n_ranks && !status; r++) {
         s->flops[r] = all[r * SAID + FLOPS];
         s->peaks[r] = all[r * SAID + PEAK];
-        if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]))
+        if (s->t->peak == YOKEI_PEAK_MEASURED && isnan(s->peaks[r]) && all[r * SAID + EMULATED] == 0)
             yokei_run_note(s, "rank %d: the peak of %s could not be measured, so there is no mfu: %s", r,
                            s->ranks[r].device,
                            r == s->rank ? yoke_last_error() : "it says why if YOKE_LOG=1 is set");

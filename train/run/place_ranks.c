@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yoke/comm.h>
 #include "core/base/base.h"
+#include "core/base/emulated.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
@@ -33,23 +34,26 @@ static bool same_kind(const struct yokei_run_state *s, int a, int b)
 /* Gather every rank's device as text, and its number of host threads. */
 static yoke_status gather_devices(struct yokei_run_state *s)
 {
-    enum { TEXT = sizeof s->ranks->device / sizeof(double), WORDS };
+    enum { THREADS = sizeof s->ranks->device / sizeof(double), EMULATED, WORDS };
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     const char *spec = yoke_device_info(s->t->device)->spec;
     double mine[WORDS] = { 0 }, *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     struct yokei_topology topology = { 0 };
+    s->emulated_rank = -1;
     if (!all)
         return yokei_ranks_revoke(&c,
                                   yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
     yoke_status status = yokei_topology(&topology);
     /* the same number as in the host backend */
-    mine[TEXT] = YOKE_MIN(omp_get_max_threads(), topology.n_cores);
+    mine[THREADS] = YOKE_MIN(omp_get_max_threads(), topology.n_cores);
+    mine[EMULATED] = yokei_is_emulated(yoke_device_info(s->t->device)->features);
     memcpy(mine, spec, YOKE_MIN(strlen(spec), sizeof s->ranks->device - 1));
     status = status ? yokei_ranks_revoke(&c, status) : yokei_ranks_gather(&c, mine, WORDS, all);
     for (int r = 0; r < s->n_ranks && !status; r++) {
         memcpy(s->ranks[r].device, all + (size_t)r * WORDS, sizeof s->ranks[r].device);
         s->ranks[r].device[sizeof s->ranks[r].device - 1] = 0;
-        s->threads[r] = (int64_t)all[(size_t)r * WORDS + TEXT];
+        s->threads[r] = (int64_t)all[(size_t)r * WORDS + THREADS];
+        if (all[(size_t)r * WORDS + EMULATED] != 0 && s->emulated_rank < 0) s->emulated_rank = r;
         s->job.host_of[r] = s->comm ? yoke_comm_host(s->comm, r) : 0;
     }
     free(all);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * All programs that the families can use: the types of each family with each team variant, and the programs
- * of gemm and attention.
+ * of gemm and attention. The tests compile them, and so does `yoke compile` (ahead.c).
  */
+#include <string.h>
+
 #include "backends/gpu/families.h"
-#include "tests/unit/rtc.h"
 
 static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
 #define N_TYPES ((int)YOKE_COUNT(types))
@@ -25,11 +26,14 @@ enum typing { OWN, SAME, ALL_PAIRS, OPTIM };
 #define TYPING_elementwise SAME
 #define TYPING_rope SAME
 
-#define FAMILY(family, OPS, with) { #family, TYPING_##family },
+#define BIT(op) | (uint64_t)1 << YOKE_OP_##op
+#define FAMILY(family, OPS, with) { #family, TYPING_##family, 0 OPS(BIT) },
 static const struct {
     const char *family;
     enum typing typing;
-} families[] = { YOKE_FAMILIES(FAMILY, ){ "bias", SAME } };
+    uint64_t ops;
+} families[] = { YOKE_FAMILIES(FAMILY, ){ "bias", SAME, 0 BIT(bias_backward) } };
+_Static_assert(YOKE_N_OPS <= 64, "the masks of the families have too few bits");
 
 /** Type pair `index` of a family. Returns false past the last one. */
 static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *program)
@@ -51,7 +55,7 @@ static bool type_pair(enum typing typing, int index, struct yokei_gpu_program *p
     return true;
 }
 
-bool gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
+bool yokei_gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *program_out)
 {
     struct yokei_gpu_program program = { 0 };
     for (size_t f = 0; f < YOKE_COUNT(families); f++) {
@@ -70,4 +74,27 @@ bool gpu_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_program *pro
         return true;
     }
     return yokei_gpu_attention_catalog(index - n, is_cpu, warp, program_out);
+}
+
+bool yokei_gpu_offers(const struct yokei_gpu_device *gpu, const struct yokei_gpu_program *program)
+{
+    if (program->L * program->G > gpu->max_group) return false;
+    return !(gpu->reserves_private && program->L == 1 && !strcmp(program->family, "attention"));
+}
+
+bool yokei_gpu_program_serves(const struct yokei_gpu_program *program, enum yoke_op_id op)
+{
+    if (op == YOKE_OP_bias_backward) return !strcmp(program->family, "bias");
+    for (size_t f = 0; f < YOKE_COUNT(families); f++)
+        if (!strcmp(program->family, families[f].family)) return families[f].ops >> op & 1;
+    return false;
+}
+
+bool yokei_gpu_program_has_type(const struct yokei_gpu_program *program, yoke_dtype dtype)
+{
+    for (size_t f = 0; f < YOKE_COUNT(families); f++)
+        if (!strcmp(program->family, families[f].family) && families[f].typing == SAME)
+            return dtype == program->dtype;
+    if (!strcmp(program->family, "attention")) return dtype == program->dtype;
+    return dtype == program->dtype || dtype == program->out_dtype;
 }
