@@ -69,6 +69,9 @@ YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/unit/plan_edits
 check_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
+check_PROGRAMS += tests/unit/planted_cuda
+YOKE_TESTS += tests/unit/planted_cuda
+tests_unit_planted_cuda_LDADD = libyoke-train.la libyoke.la -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
