@@ -119,6 +119,13 @@ check_LTLIBRARIES += tests/ranks/libplants.la
 tests_ranks_libplants_la_SOURCES = tests/ranks/plants.h tests/ranks/plants.c
 tests_ranks_libplants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+# A step whose receives do not wait for their memory, on emulated devices.
+check_LTLIBRARIES += tests/ranks/liblost_waits.la
+tests_ranks_liblost_waits_la_SOURCES = tests/ranks/lost_waits.c
+tests_ranks_liblost_waits_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_liblost_waits_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+EXTRA_DIST += tests/ranks/lost_waits
+YOKE_TESTS += $(top_srcdir)/tests/ranks/lost_waits
 tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/mesh.c
 tests_ranks_models_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/models.c
 tests_ranks_models_CFLAGS = $(TRAIN_RANKS_CFLAGS)

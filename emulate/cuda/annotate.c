@@ -15,7 +15,7 @@
 
 enum {
     N_FREED = 64,
-    NEAR = 512, /* an address that lies so many bytes behind a name is described by this name, too */
+    NEAR = 256, /* an address that lies so many bytes behind a name is described by this name, too */
 };
 
 struct name {
