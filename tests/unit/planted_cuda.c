@@ -174,14 +174,15 @@ static yoke_status run_free(const struct plant *plant)
     struct set s;
     struct yoke_cost cost = YOKE_COST_INIT;
     YOKE_TRY(open_set(plant, &s));
-    const struct yoke_grad_norm_args args = YOKE_ARGS(grad_norm, .dtype = YOKE_F32, .n = N, .grad = s.x,
-                                                      .scale = 1, .out = s.y);
+    const struct yoke_bias_backward_args args = YOKE_ARGS(bias_backward, .dtype = YOKE_F32, .N = ROWS, .C = C,
+                                                          .dy = s.x, .ld = C, .dbias = s.y);
     CUresult (*const sync)(CUevent) = calls(&s)->cuEventSynchronize;
     YOKE_TRY(write_x(&s, s.first));
-    YOKE_TRY(yoke_grad_norm_can(s.device, &args, &cost));
+    YOKE_TRY(yoke_fill(s.first, s.y, 0, N * sizeof *s.y));
+    YOKE_TRY(yoke_bias_backward_can(s.device, &args, &cost));
     YOKE_TRY(yoke_stream_reserve(s.first, cost.scratch_bytes));
     if (is_planted) YOKE_TRY(hold(&s, s.first));
-    YOKE_TRY(yoke_grad_norm(s.first, &args));
+    YOKE_TRY(yoke_bias_backward(s.first, &args));
     if (is_planted) calls(&s)->cuEventSynchronize = forget_sync;
     YOKE_TRY(yoke_stream_reserve(s.first, 4096 + cost.scratch_bytes));
     calls(&s)->cuEventSynchronize = sync;
@@ -414,7 +415,7 @@ static const struct plant plants[] = {
     { "read after lifetime", run_ended, NULL, NULL, NULL,
       "(dx of ln_f, micro-batch 0, which has ended, + 0", "reads 4 bytes" },
     { "missing event wait", run_event, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
-    { "freed too early", run_free, NULL, NULL, NULL, "that were freed", "grad_norm" },
+    { "freed too early", run_free, NULL, NULL, NULL, "that were freed", "bias_backward" },
     { "host read of device memory", run_host_read, NULL, NULL, NULL,
       "the host touches device memory", "(x + 0, byte 0" },
     { "wrong stream", run_stream, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
