@@ -145,6 +145,13 @@ struct yoke_memory_ops {
                         void **address_out); /* NULL: unsupported */
     /* NULL if the host cannot see it */
     void *(*host_ptr)(const yoke_device *device, const void *address);
+    /*
+     * For devices that check each access to memory: take note of what may be done with bytes of an
+     * allocation. Called only if device->annotates is true. `stream` NULL: at once. NULL: no device of the
+     * backend checks accesses.
+     */
+    yoke_status (*annotate)(yoke_device *device, yoke_stream *stream,
+                            const struct yokei_annotation *annotation);
 };
 
 enum yoke_copy_kind { YOKE_COPY_ON_DEVICE, YOKE_COPY_TO_DEVICE, YOKE_COPY_TO_HOST };
@@ -185,6 +192,7 @@ struct yoke_device {
     char cache_dir[2048];          /* folders, separated by colons; "" when caching is off */
     uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
+    bool annotates;                /* set by `open`: memory->annotate takes effect on this device */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
     /* bytes that are allocated now, and the most that ever were (for memory reports) */

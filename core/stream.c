@@ -78,7 +78,20 @@ yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
     if (stream->scratch) memory->free(stream->device, stream->scratch);
     stream->scratch = scratch;
     stream->scratch_bytes = bytes;
-    return YOKE_OK;
+    return yokei_annotate(stream->device, NULL,
+                          &(struct yokei_annotation){ scratch, bytes, YOKEI_MEMORY_FORBIDDEN,
+                                                      "scratch memory", 0 });
+}
+
+/* Scratch memory has no content at the beginning of an op, and ends where the op has said. */
+static yoke_status annotate_scratch(yoke_stream *stream, size_t bytes)
+{
+    struct yokei_annotation note = { stream->scratch, bytes, YOKEI_MEMORY_UNDEFINED, NULL, 0 };
+    YOKE_TRY(yokei_annotate(stream->device, stream, &note));
+    note.address = (const char *)stream->scratch + bytes;
+    note.bytes = stream->scratch_bytes - bytes;
+    note.state = YOKEI_MEMORY_FORBIDDEN;
+    return yokei_annotate(stream->device, stream, &note);
 }
 
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out)
@@ -89,7 +102,7 @@ yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes,
             "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
             yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
     *scratch_out = stream->scratch;
-    return YOKE_OK;
+    return stream->device->backend->memory->annotate ? annotate_scratch(stream, bytes) : YOKE_OK;
 }
 
 static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,

@@ -33,9 +33,9 @@ static void lay_out(const struct relu2_config *c, const struct yoke_shape *shape
 {
     int64_t n = shape->B * shape->T * c->hidden;
     memset(bytes, 0, YOKE_N_PARTS * sizeof *bytes);
-    f->pre = yoke_part_field(call, bytes, YOKE_F_TO_B, n, sizeof(float));
-    f->act = yoke_part_field(call, bytes, YOKE_F_TO_W, n, sizeof(float));
-    f->dpre = yoke_part_field(call, bytes, YOKE_B_TO_W, n, sizeof(float));
+    f->pre = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, n, sizeof(float));
+    f->act = yoke_part_field(shape, call, bytes, YOKE_F_TO_W, n, sizeof(float));
+    f->dpre = yoke_part_field(shape, call, bytes, YOKE_B_TO_W, n, sizeof(float));
 }
 
 static size_t relu2_bytes(const yoke_layer *layer, const struct yoke_shape *shape, enum yoke_part part)

@@ -30,7 +30,9 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
     const struct yokei_micro_batch *micro = &k->program->micro_batch[i->micro_batch];
     const void *weights[YOKE_MAX_PARAMETERS] = { NULL };
     void *gradients[YOKE_MAX_PARAMETERS] = { NULL };
-    struct yoke_shape shape = { sizeof shape, s->dtype, micro->B, job->T, k->program->mode, &job->place };
+    struct yoke_shape shape = {
+        sizeof shape, s->dtype, micro->B, job->T, k->program->mode, &job->place, yokei_red_zone(job->device)
+    };
     struct yoke_pass pass = k->pass;
     size_t first_token = (size_t)(micro->first * job->T);
 
@@ -208,7 +210,7 @@ static yoke_status wait_for_events(const struct yokei_machine *k, const struct y
 
 yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
 {
-    bool events = k->event != NULL;
+    const bool events = k->event != NULL, annotates = events && yokei_annotates(k->job->device);
     if (k->record) yokei_record_resume(k->record);
     for (int n = from; n < to; n++) {
         const struct yokei_instruction *i = &k->program->instruction[n];
@@ -216,11 +218,14 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         const char *name = yokei_instruction_names[i->kind];
         if (k->observer) k->observer->layer = layer, k->observer->call = name;
         if (events) YOKE_TRY(wait_for_events(k, i));
+        if (annotates) YOKE_TRY(yokei_annotate_begin(k, n));
         if (k->record) YOKE_TRY(yokei_record_begin(k, n));
         yoke_status status = run_one(k, i);
         if (status && !k->observer)
             return yoke_fail_context(status, "%s%s%s", name, *layer ? " of " : "", layer);
         YOKE_TRY(status);
+        /* before the event, so that whoever waits for it finds the lifetimes ended */
+        if (annotates) YOKE_TRY(yokei_annotate_end(k, n));
         if (events && i->record >= 0 && !yokei_tells(k, i->kind))
             YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
         if (k->record) YOKE_TRY(yokei_record_end(k, n));

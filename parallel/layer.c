@@ -141,6 +141,14 @@ yoke_status yoke_observer_status(yoke_observer *o) { return o->status; }
 
 bool yoke_call_runs(const struct yoke_layer_call *call) { return !call->observer || call->observer->runs; }
 
+void yoke_call_forbid(const struct yoke_layer_call *call, void *address, size_t bytes)
+{
+    if (!yoke_call_runs(call)) return;
+    /* after an error the device is lost, and the op that follows says so */
+    (void)yokei_annotate(call->device, call->stream,
+                         &(struct yokei_annotation){ address, bytes, YOKEI_MEMORY_FORBIDDEN, NULL, 0 });
+}
+
 yoke_status yoke_call_copy(const struct yoke_layer_call *call, void *target, const void *source, size_t bytes)
 {
     yoke_observer *o = call->observer;

@@ -13,8 +13,6 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
-enum { N_OPERANDS = 5 + YOKE_N_STASHES };
-
 /* The last instruction of each stream that touches a buffer; -1: none yet. */
 struct users {
     int last[YOKEI_N_STREAMS];
@@ -31,12 +29,12 @@ struct ordering {
               [YOKEI_N_STREAMS]; /* [a][b]: newest instruction of stream b that stream a has waited for */
 };
 
-static int operands_of(const struct yokei_instruction *i, int list[N_OPERANDS])
+int yokei_operands(const struct yokei_instruction *i, int list[YOKEI_N_OPERANDS])
 {
-    const int all[N_OPERANDS] = { i->x,         i->y,        i->dy,       i->dx,
-                                  i->workspace, i->stash[0], i->stash[1], i->stash[2] };
+    const int all[YOKEI_N_OPERANDS] = { i->x,         i->y,        i->dy,       i->dx,
+                                        i->workspace, i->stash[0], i->stash[1], i->stash[2] };
     int n = 0;
-    for (int k = 0; k < N_OPERANDS; k++)
+    for (int k = 0; k < YOKEI_N_OPERANDS; k++)
         if (all[k] >= 0) list[n++] = all[k];
     return n;
 }
@@ -91,8 +89,8 @@ static void order_buckets(struct ordering *o, int at)
 static void order(struct ordering *o, int at)
 {
     struct yokei_instruction *i = &o->p->instruction[at];
-    int list[N_OPERANDS];
-    const int n = operands_of(i, list);
+    int list[YOKEI_N_OPERANDS];
+    const int n = yokei_operands(i, list);
     for (int k = 0; k < n; k++) {
         const struct yokei_buffer *b = &o->p->buffer[list[k]];
         if (b->first == at)
@@ -125,6 +123,8 @@ yoke_status yokei_order_streams(struct yokei_program *p)
     o.sum = -1;
     p->n_events = 0;
     for (int at = 0; at < p->n; at++) order(&o, at);
+    for (int b = 0; b < p->n_buffers; b++)
+        memcpy(p->buffer[b].last_on, o.users[b].last, sizeof p->buffer[b].last_on);
     free(o.users);
     return YOKE_OK;
 }

@@ -21,13 +21,14 @@ static int by_life(const void *a, const void *b)
  * Find the lowest gap of at least `bytes` between the live buffers, which are sorted by offset. Returns the
  * index in this list at which the new buffer belongs.
  */
-static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes, size_t *offset_out)
+static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes, size_t red_zone,
+                      size_t *offset_out)
 {
     size_t at = 0;
     int i = 0;
     for (; i < n_live; i++) {
         if (live[i]->offset - at >= bytes) break;
-        at = live[i]->offset + yoke_align(live[i]->bytes);
+        at = live[i]->offset + yoke_align(live[i]->bytes) + red_zone;
     }
     *offset_out = at;
     return i;
@@ -37,7 +38,7 @@ static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes
  * Place all buffers that are received, or all that are not, from offset `base` on. Returns the end of their
  * memory.
  */
-static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base,
+static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base, size_t red_zone,
                     struct yokei_buffer **order, struct yokei_buffer **live)
 {
     int n_order = 0, n_live = 0;
@@ -51,11 +52,12 @@ static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t b
         for (int j = 0; j < n_live; j++)
             if (live[j]->last >= b->first) live[kept++] = live[j];
         n_live = kept;
-        int at = lowest_gap(live, n_live, yoke_align(b->bytes), &b->offset);
+        const size_t bytes = yoke_align(b->bytes) + red_zone;
+        int at = lowest_gap(live, n_live, bytes, red_zone, &b->offset);
         memmove(live + at + 1, live + at, (size_t)(n_live - at) * sizeof *live);
         live[at] = b;
         n_live++;
-        if (b->offset + yoke_align(b->bytes) > most) most = b->offset + yoke_align(b->bytes);
+        if (b->offset + bytes > most) most = b->offset + bytes;
     }
     for (int i = 0; i < n_order; i++) order[i]->offset += base;
     return base + most;
@@ -66,13 +68,14 @@ static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t b
  * step allocates stashes in the forward pass and frees them in the reverse order in the backward pass, so
  * this leaves no holes. Received buffers lie behind all others.
  */
-yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out)
+yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t red_zone, size_t *bytes_out)
 {
     struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order),
                         **live = malloc(((size_t)n + 1) * sizeof *live);
     yoke_status status = YOKE_OK;
     if (order && live)
-        *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, order, live), order, live);
+        *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, red_zone, order, live), red_zone,
+                           order, live);
     else
         status = yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
     free(order);

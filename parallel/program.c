@@ -87,7 +87,9 @@ static int buffer(struct lowering *w, enum yokei_buffer_kind kind, size_t bytes)
         p->buffer = list;
         p->buffer_capacity = capacity;
     }
-    p->buffer[p->n_buffers] = (struct yokei_buffer){ bytes, p->n - 1, p->n - 1, 0, false, kind };
+    p->buffer[p->n_buffers] = (struct yokei_buffer){
+        .bytes = bytes, .first = p->n - 1, .last = p->n - 1, .kind = kind
+    };
     return p->n_buffers++;
 }
 
@@ -102,7 +104,8 @@ static struct yoke_shape shape_of(const struct lowering *w, int micro_batch)
 {
     const struct yokei_program *p = w->p;
     return (struct yoke_shape){
-        sizeof(struct yoke_shape), p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode, &w->job->place
+        sizeof(struct yoke_shape),     p->dtype, p->micro_batch[micro_batch].B, p->T, p->mode, &w->job->place,
+        yokei_red_zone(w->job->device)
     };
 }
 
@@ -348,7 +351,7 @@ static void lower_action(struct lowering *w)
 static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode,
                          struct yokei_program *p)
 {
-    *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T };
+    *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T, .output = NONE };
     *w = (struct lowering){ .job = job, .p = p, .all = { 0, job->n_layers } };
     p->n_micro_batches = yokei_n_micro_batches(job->n_sequences, job->micro_batch);
     size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)job->n_layers;
@@ -406,27 +409,41 @@ static void note_fresh(const struct yokei_job *job, struct yokei_program *p, boo
     }
 }
 
+/* Note a piece that must be set to 0. It continues the last one if it lies directly behind it. */
+static void note_piece(struct yokei_program *p, size_t begin, size_t end)
+{
+    struct yokei_piece *last = p->n_zeroed ? &p->zeroed[p->n_zeroed - 1] : NULL;
+    if (end <= begin) return;
+    if (last && last->offset + last->bytes == begin)
+        last->bytes += end - begin;
+    else
+        p->zeroed[p->n_zeroed++] = (struct yokei_piece){ begin, end - begin };
+}
+
 /*
  * Note the memory that must be set to 0: everything between gradients that are overwritten, padding included.
+ * Between two buckets there may be a red zone, which nobody may touch.
  */
 static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program *p)
 {
     const struct yokei_state *s = job->state;
-    const size_t wide = yoke_dtype_bytes(s->wide), end = s->gradients + s->gradients_bytes;
+    const size_t wide = yoke_dtype_bytes(s->wide);
     bool *begun = calloc((size_t)s->n + 1, sizeof *begun),
          *written = calloc((size_t)s->n + 1, sizeof *written);
-    p->zeroed = malloc(((size_t)s->n + 1) * sizeof *p->zeroed);
+    p->zeroed = malloc(((size_t)s->n + (size_t)s->n_buckets + 1) * sizeof *p->zeroed);
     yoke_status status = begun && written && p->zeroed
                              ? YOKE_OK
                              : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d gradients", s->n);
-    size_t at = s->gradients;
     if (!status) note_fresh(job, p, begun, written);
-    for (int k = 0; k <= s->n && !status; k++) {
-        const struct yokei_slot *slot = k < s->n ? &s->slot[s->order[k]] : NULL;
-        if (slot && !written[s->order[k]]) continue;
-        const size_t until = slot ? slot->gradient : end;
-        if (until > at) p->zeroed[p->n_zeroed++] = (struct yokei_piece){ at, until - at };
-        at = slot ? slot->gradient + (size_t)slot->n * wide : end;
+    for (int b = 0; b < s->n_buckets && !status; b++) {
+        size_t at = s->bucket[b].gradient;
+        for (int k = s->bucket[b].first; k < s->bucket[b].end; k++) {
+            const struct yokei_slot *slot = &s->slot[s->order[k]];
+            if (!written[s->order[k]]) continue;
+            note_piece(p, at, slot->gradient);
+            at = slot->gradient + (size_t)slot->n * wide;
+        }
+        note_piece(p, at, s->bucket[b].gradient + (size_t)s->bucket[b].n * wide);
     }
     free(begun);
     free(written);
@@ -438,7 +455,9 @@ static yoke_status finish(struct lowering *w, yoke_status status)
     free(w->live);
     if (!status) status = w->status;
     if (!status && w->p->mode == YOKE_TRAIN) status = note_zeroed(w->job, w->p);
-    if (!status) status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, &w->p->bytes);
+    if (!status)
+        status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, yokei_red_zone(w->job->device),
+                                     &w->p->bytes);
     if (!status) status = yokei_order_streams(w->p);
     if (!status) status = plan_ops(w->job, w->p);
     if (status) yokei_program_free(w->p);
@@ -470,6 +489,8 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
                 lower_message(&w, &(struct yokei_action){ YOKEI_ACTION_SA, m, c });
         }
     program_out->agree = program_out->n;
+    if (!status && !w.status && program_out->n)
+        program_out->output = program_out->instruction[program_out->n - 1].y;
     return finish(&w, status);
 }
 

@@ -107,6 +107,8 @@ struct yokei_buffer {
      */
     bool is_received;
     enum yokei_buffer_kind kind;
+    /* the last instruction of each stream that uses the buffer; -1: none does. Filled by order.c */
+    int last_on[YOKEI_N_STREAMS];
 };
 
 struct yokei_micro_batch {
@@ -133,6 +135,7 @@ struct yokei_program {
     /* [n_zeroed] the memory that ZERO sets to 0: gradients that no W overwrites completely */
     struct yokei_piece *zeroed;
     int n_events;
+    int output;            /* evaluation: the buffer with the last layer's output; -1: this rank has none */
     int agree;             /* index of AGREE; n if there is none */
     size_t bytes;          /* memory that all buffers need together, once they are placed */
     yoke_observer planner; /* the ops of all instructions, and the scratch memory that they need */
@@ -179,10 +182,10 @@ void yokei_program_free(struct yokei_program *program);
 
 /* ---- place_buffers.c ---- */
 /**
- * Give every buffer an offset. Buffers that live at the same time do not overlap. *bytes_out: memory for all
- * of them.
+ * Give every buffer an offset. Buffers that live at the same time do not overlap, and `red_zone` bytes behind
+ * each buffer belong to none. *bytes_out: memory for all of them.
  */
-yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t *bytes_out);
+yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t red_zone, size_t *bytes_out);
 /**
  * A program's memory by part, in bytes. `of` is the state at the instruction where the live buffers need most
  * memory. `received` is the separate memory for received messages. `unused` is the rest: memory that no live
@@ -199,6 +202,9 @@ yoke_status yokei_program_parts(const struct yokei_program *program, struct yoke
  * must be placed.
  */
 yoke_status yokei_order_streams(struct yokei_program *program);
+enum { YOKEI_N_OPERANDS = 5 + YOKE_N_STASHES };
+/** List the buffers that an instruction uses. Returns their number. */
+int yokei_operands(const struct yokei_instruction *instruction, int list[YOKEI_N_OPERANDS]);
 
 /* ---- interpreter.c ---- */
 struct yokei_adamw {
@@ -241,6 +247,24 @@ struct yokei_machine {
     struct yokei_record *record; /* gets the times of the instructions; NULL: the times are not recorded */
     void *context;
 };
+
+/* ---- annotate.c: for devices that check memory accesses (yokei_annotates); nothing on all others ---- */
+/**
+ * Forbid the rank's allocation, except for the arrays of the state, and give these arrays and the parameters'
+ * tensors names. No command of the device uses the allocation yet.
+ */
+yoke_status yokei_annotate_arena(yoke_device *device, void *base, size_t bytes,
+                                 const struct yokei_parameters *parameters, const struct yokei_state *state);
+/** The content of these arrays ends, and the step writes them again. `arrays` is a set of bits. */
+enum { YOKEI_CLEAR_GRADIENTS = 1, YOKEI_CLEAR_NORMS = 2, YOKEI_CLEAR_BATCH = 4 };
+yoke_status yokei_annotate_clear(yoke_stream *stream, const void *base, const struct yokei_state *state,
+                                 unsigned arrays);
+/** Begin the lifetimes of the buffers whose first use is this instruction. Its stream has waited already. */
+yoke_status yokei_annotate_begin(const struct yokei_machine *machine, int instruction);
+/** End the lifetimes of the buffers that the instruction's stream does not use any more. */
+yoke_status yokei_annotate_end(const struct yokei_machine *machine, int instruction);
+/** End the lifetime of an evaluation's output, which the caller has read. */
+yoke_status yokei_annotate_read(const struct yokei_machine *machine);
 
 /** Run instructions [from, to). */
 yoke_status yokei_run(const struct yokei_machine *machine, int from, int to);

@@ -12,10 +12,10 @@ enum { EVEN = 32 };
  */
 enum { N_KINDS = 4 };
 
-static size_t take(size_t *at, size_t bytes)
+static size_t take(const struct yokei_state *s, size_t *at, size_t bytes)
 {
     size_t offset = *at;
-    *at += yoke_align(bytes);
+    *at += yoke_align(bytes) + (bytes ? s->red_zone : 0);
     return offset;
 }
 
@@ -184,24 +184,25 @@ static void place_buckets(struct yokei_state *s, size_t *at)
     size_t masters = 0, all_masters = 0;
     for (int b = 0; b < s->n_buckets; b++) {
         struct yokei_bucket *k = &s->bucket[b];
-        k->weight = take(at, (size_t)k->n * yoke_dtype_bytes(yokei_weight_dtype(s, k->has_copy)));
+        k->weight = take(s, at, (size_t)k->n * yoke_dtype_bytes(yokei_weight_dtype(s, k->has_copy)));
     }
     for (int b = 0; b < s->n_buckets; b++) {
         struct yokei_bucket *k = &s->bucket[b];
         if (!k->has_copy) continue;
-        k->master = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
+        k->master = take(s, at, (size_t)(k->kept.end - k->kept.begin) * width);
         masters += (size_t)(k->kept.end - k->kept.begin) * width;
         all_masters += (size_t)k->n * width;
     }
     s->report.weights = *at;
     for (int b = 0; b < s->n_buckets; b++) {
         struct yokei_bucket *k = &s->bucket[b];
-        k->moment1 = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
-        k->moment2 = take(at, (size_t)(k->kept.end - k->kept.begin) * width);
+        k->moment1 = take(s, at, (size_t)(k->kept.end - k->kept.begin) * width);
+        k->moment2 = take(s, at, (size_t)(k->kept.end - k->kept.begin) * width);
     }
     s->report.optimizer = *at - s->report.weights;
     s->gradients = *at;
-    for (int b = 0; b < s->n_buckets; b++) s->bucket[b].gradient = take(at, (size_t)s->bucket[b].n * width);
+    for (int b = 0; b < s->n_buckets; b++)
+        s->bucket[b].gradient = take(s, at, (size_t)s->bucket[b].n * width);
     s->gradients_bytes = s->report.gradients = *at - s->gradients;
     s->divided_bytes = masters + s->report.optimizer;
     s->undivided_bytes = all_masters
@@ -256,16 +257,19 @@ static void place_norms(struct yokei_state *s, size_t *at)
         slot->norms = *at + (size_t)s->n_norms * pair;
         s->n_norms += slot->n_norms;
     }
-    s->norms = take(at, (size_t)s->n_norms * pair);
+    s->norms = take(s, at, (size_t)s->n_norms * pair);
 }
 
 yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct yokei_replicas *r,
-                               yoke_dtype dtype, int64_t n_tokens, size_t bucket_bytes,
+                               yoke_dtype dtype, int64_t n_tokens, size_t bucket_bytes, size_t red_zone,
                                struct yokei_state *state_out)
 {
-    struct yokei_state s = {
-        .dtype = dtype, .wide = yoke_dtype_wide(dtype), .n = ps->n, .is_divided = r->divides && r->n > 1
-    };
+    struct yokei_state s = { .dtype = dtype,
+                             .wide = yoke_dtype_wide(dtype),
+                             .n = ps->n,
+                             .is_divided = r->divides && r->n > 1,
+                             .n_tokens = n_tokens,
+                             .red_zone = red_zone };
     const size_t width = yoke_dtype_bytes(s.wide);
     size_t at = 0;
     s.report.size = sizeof s.report;
@@ -289,14 +293,44 @@ yoke_status yokei_state_create(const struct yokei_parameters *ps, const struct y
     }
     place_buckets(&s, &at);
     place_slots(&s);
-    s.tokens = take(&at, (size_t)n_tokens * sizeof(int32_t));
-    s.targets = take(&at, (size_t)n_tokens * sizeof(int32_t));
-    s.losses = take(&at, (size_t)n_tokens * width);
+    s.tokens = take(&s, &at, (size_t)n_tokens * sizeof(int32_t));
+    s.targets = take(&s, &at, (size_t)n_tokens * sizeof(int32_t));
+    s.losses = take(&s, &at, (size_t)n_tokens * width);
     place_norms(&s, &at);
     s.report.workspace = at - s.tokens;
     s.bytes = at;
     *state_out = s;
     return YOKE_OK;
+}
+
+bool yokei_state_array(const struct yokei_state *s, int index, struct yokei_array *out)
+{
+    enum { OF_BUCKET = 5, OTHERS = 4 };
+    const size_t width = yoke_dtype_bytes(s->wide);
+    const int rest = index - s->n_buckets * OF_BUCKET;
+    if (index < 0 || rest >= OTHERS) return false;
+    if (rest >= 0) {
+        const size_t n = (size_t)s->n_tokens;
+        *out = (const struct yokei_array[OTHERS]){
+            { "tokens", -1, s->tokens, n * sizeof(int32_t) },
+            { "targets", -1, s->targets, n * sizeof(int32_t) },
+            { "losses", -1, s->losses, n * width },
+            { "norms", -1, s->norms, (size_t)s->n_norms * 2 * width },
+        }[rest];
+        return true;
+    }
+    const struct yokei_bucket *b = &s->bucket[index / OF_BUCKET];
+    const size_t all = (size_t)b->n, kept = (size_t)(b->kept.end - b->kept.begin) * width;
+    const struct yokei_array of[OF_BUCKET] = {
+        { "weights", 0, b->weight, all * yoke_dtype_bytes(yokei_weight_dtype(s, b->has_copy)) },
+        { "masters", 0, b->master, b->has_copy ? kept : 0 },
+        { "first moments", 0, b->moment1, kept },
+        { "second moments", 0, b->moment2, kept },
+        { "gradients", 0, b->gradient, all * width },
+    };
+    *out = of[index % OF_BUCKET];
+    out->bucket = index / OF_BUCKET;
+    return true;
 }
 
 void yokei_state_free(struct yokei_state *s)

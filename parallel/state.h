@@ -96,20 +96,32 @@ struct yokei_state {
     size_t tokens, targets; /* i32 [tokens of the rank's share] */
     size_t losses;          /* wide [tokens of the rank's share] */
     size_t norms;           /* wide [n_norms, 2] */
+    int64_t n_tokens;       /* places for tokens */
     int64_t n_norms;
     size_t bytes; /* size of the state; the buffers of a program come after it */
     size_t divided_bytes,
         undivided_bytes; /* moments and masters: the size of this rank's part, and the size of all parts */
     struct yoke_memory_report report;
+    size_t red_zone; /* bytes behind each array that belong to none (yokei_red_zone) */
 };
+
+/** One array of the state, such as the gradients of a bucket. */
+struct yokei_array {
+    const char *what;
+    int bucket; /* -1: the array belongs to no bucket */
+    size_t offset, bytes;
+};
+/** The array with this index, from 0, in no certain order; false past the last one. */
+bool yokei_state_array(const struct yokei_state *state, int index, struct yokei_array *array_out);
 
 /**
  * Give every array of the state its place. `n_tokens` is the number of tokens in the rank's share of a step
- * or of an evaluation, whichever is larger. Free the state with yokei_state_free. YOKE_ENOMEM.
+ * or of an evaluation, whichever is larger. `red_zone` is that of the device (yokei_red_zone). Free the state
+ * with yokei_state_free. YOKE_ENOMEM.
  */
 yoke_status yokei_state_create(const struct yokei_parameters *parameters,
                                const struct yokei_replicas *replicas, yoke_dtype dtype, int64_t n_tokens,
-                               size_t bucket_bytes, struct yokei_state *state_out);
+                               size_t bucket_bytes, size_t red_zone, struct yokei_state *state_out);
 void yokei_state_free(struct yokei_state *state);
 
 /**

@@ -69,6 +69,9 @@ YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/unit/plan_edits
 check_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
+check_PROGRAMS += tests/unit/planted_cuda
+YOKE_TESTS += tests/unit/planted_cuda
+tests_unit_planted_cuda_LDADD = libyoke-train.la libyoke.la -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
 tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -116,6 +119,13 @@ check_LTLIBRARIES += tests/ranks/libplants.la
 tests_ranks_libplants_la_SOURCES = tests/ranks/plants.h tests/ranks/plants.c
 tests_ranks_libplants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+# A step whose receives do not wait for their memory, on emulated devices.
+check_LTLIBRARIES += tests/ranks/liblost_waits.la
+tests_ranks_liblost_waits_la_SOURCES = tests/ranks/lost_waits.c
+tests_ranks_liblost_waits_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_liblost_waits_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+EXTRA_DIST += tests/ranks/lost_waits
+YOKE_TESTS += $(top_srcdir)/tests/ranks/lost_waits
 tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/mesh.c
 tests_ranks_models_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/models.c
 tests_ranks_models_CFLAGS = $(TRAIN_RANKS_CFLAGS)

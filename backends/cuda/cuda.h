@@ -19,6 +19,14 @@ struct cuda_library {
     bool emulated;   /* Yoke's own stand-in, which executes PTX on the CPU (YOKE_EMULATE) */
     /* The stand-in's text about the last fault of a kernel. NULL in NVIDIA's library. */
     const char *(*last_fault)(void);
+    /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */
+    struct cuda_annotations {
+        int (*annotate)(uint64_t address, size_t bytes, int state);
+        int (*annotate_async)(uint64_t address, size_t bytes, int state, CUstream stream);
+        int (*begin)(uint64_t address, size_t bytes, int streams, const char *name, CUstream stream);
+        int (*end)(uint64_t address, size_t bytes, CUstream stream);
+        int (*name)(uint64_t address, size_t bytes, const char *name);
+    } say;
 };
 /**
  * The driver, which is opened and initialised once per process. NULL if there is none. `reason` then has one

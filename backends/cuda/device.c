@@ -224,6 +224,7 @@ static void fill_properties(yoke_device *device)
     for (int i = 0; i < 3; i++) dev->most_groups[i] = attribute(cu, dev->id, axes[i]);
     dev->cc = capability(cu, dev->id);
     dev->ptx_only = cu->emulated;
+    device->annotates = cu->say.annotate != NULL;
     dev->gpu.driver = &yokei_cuda_driver;
     dev->gpu.vector_floats = 1;
     dev->gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);

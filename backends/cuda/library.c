@@ -139,6 +139,21 @@ static void explain_no_library(const char *why)
             why);
 }
 
+/** What the stand-in has beyond the interface of CUDA (emulate/cuda/emulate.h). */
+static void load_own_functions(const char *const names[])
+{
+    const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault };
+    const struct yokei_symbol say[] = { { "yoke_emulate_annotate", &library.say.annotate },
+                                        { "yoke_emulate_annotate_async", &library.say.annotate_async },
+                                        { "yoke_emulate_begin", &library.say.begin },
+                                        { "yoke_emulate_end", &library.say.end },
+                                        { "yoke_emulate_name", &library.say.name } };
+    char why[512];
+    yokei_dl_open(names, &fault, 1, why, sizeof why);
+    if (!yokei_dl_open(names, say, YOKE_COUNT(say), why, sizeof why))
+        library.say = (struct cuda_annotations){ NULL };
+}
+
 static bool load_library(void)
 {
 /* clang-format off */
@@ -157,8 +172,7 @@ static bool load_library(void)
         return false;
     }
     if (yokei_dl_open(names, symbols, YOKE_COUNT(symbols), why, sizeof why)) {
-        const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault };
-        if (library.emulated) yokei_dl_open(names, &fault, 1, why, sizeof why);
+        if (library.emulated) load_own_functions(names);
         return true;
     }
     explain_no_library(why);

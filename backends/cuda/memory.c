@@ -108,4 +108,35 @@ static void *cuda_host_ptr(const yoke_device *device, const void *address)
     return NULL;
 }
 
-const struct yoke_memory_ops yokei_cuda_memory_ops = { cuda_alloc, cuda_free, cuda_wrap, cuda_host_ptr };
+/** Only the stand-in driver checks accesses, so only with the stand-in does core call this function. */
+static CUresult annotate(const struct cuda_annotations *say, CUstream queue, bool is_ordered,
+                         const struct yokei_annotation *note)
+{
+    const uint64_t at = (uint64_t)(uintptr_t)note->address;
+    const bool is_lifetime = is_ordered && note->streams > 0;
+    if (is_lifetime && note->state == YOKEI_MEMORY_UNDEFINED)
+        return say->begin(at, note->bytes, note->streams, note->name ? note->name : "a tensor", queue);
+    if (is_lifetime && note->state == YOKEI_MEMORY_FORBIDDEN) return say->end(at, note->bytes, queue);
+    CUresult error = CUDA_SUCCESS;
+    if (note->state != YOKEI_MEMORY_AS_IS)
+        error = is_ordered ? say->annotate_async(at, note->bytes, note->state, queue)
+                           : say->annotate(at, note->bytes, note->state);
+    return error || !note->name ? error : say->name(at, note->bytes, note->name);
+}
+
+static yoke_status cuda_annotate(yoke_device *device, yoke_stream *stream,
+                                 const struct yokei_annotation *note)
+{
+    YOKE_TRY(yokei_cuda_enter(device));
+    yoke_status status = stream ? yokei_cuda_command(stream) : YOKE_OK;
+    const CUresult error = status
+                               ? CUDA_SUCCESS
+                               : annotate(&cuda_device(device)->cu->say,
+                                          stream ? cuda_stream(stream)->queue : NULL, stream != NULL, note);
+    if (error) status = yokei_cuda_fail(device, "an annotation of memory", error);
+    yokei_cuda_leave(device);
+    return status;
+}
+
+const struct yoke_memory_ops yokei_cuda_memory_ops = { cuda_alloc, cuda_free, cuda_wrap, cuda_host_ptr,
+                                                       cuda_annotate };

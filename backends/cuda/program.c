@@ -25,8 +25,11 @@ static yoke_status ptx_refused(const yoke_device *device, CUresult error, const 
 {
     const struct cuda_device *dev = cuda_device(device);
     char package[48];
-    if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-        return yoke_fail_context(yokei_cuda_fail(device, "loading PTX", error), "%s", log);
+    if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+        /* after an earlier fault the driver refuses everything, and has nothing to say about this text */
+        const yoke_status status = yokei_cuda_fail(device, "loading PTX", error);
+        return log[0] ? yoke_fail_context(status, "%s", log) : status;
+    }
     if (!dev->nvrtc)
         return yoke_fail(
             YOKE_EBACKEND,

@@ -92,4 +92,4 @@ static void *opencl_host_ptr(const yoke_device *device, const void *address)
 }
 
 const struct yoke_memory_ops yokei_opencl_memory_ops = { opencl_alloc, opencl_free, opencl_wrap,
-                                                         opencl_host_ptr };
+                                                         opencl_host_ptr, NULL };

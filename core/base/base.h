@@ -389,4 +389,39 @@ struct yoke_event;
  */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 
+/* ---- core/memory.c: what a device that checks memory accesses is told ---- */
+enum yokei_memory_state {
+    YOKEI_MEMORY_AS_IS, /* the state does not change */
+    /* the numbers are those of emulate/cuda/emulate.h */
+    YOKEI_MEMORY_UNDEFINED = 1, /* may be written; a read before the first write is an error */
+    YOKEI_MEMORY_DEFINED = 2,
+    YOKEI_MEMORY_FORBIDDEN = 3, /* each access is an error */
+};
+/** What may be done with these bytes of one allocation from now on, and their name. */
+struct yokei_annotation {
+    const void *address;
+    size_t bytes;
+    enum yokei_memory_state state;
+    const char *name; /* for the text of an error, such as "h.0.mlp, y"; NULL: the name does not change */
+    /*
+     * With UNDEFINED and a stream: a lifetime begins, in which so many streams use the bytes. With FORBIDDEN
+     * and 1: the last use in this stream is over. The bytes become forbidden when the last of the streams has
+     * come so far. 0: the bytes have no lifetime.
+     */
+    int streams;
+};
+/** The bytes that stay free behind each tensor of a device that checks accesses. A multiple of 64. */
+enum { YOKEI_RED_ZONE = 256 };
+struct yoke_stream;
+/** Whether the device checks each access to its memory, and so wants annotations. No real device does. */
+bool yokei_annotates(const struct yoke_device *device);
+/** YOKEI_RED_ZONE for a device that checks accesses, 0 for all others. */
+size_t yokei_red_zone(const struct yoke_device *device);
+/**
+ * Tell the device. With a stream the annotation takes its turn behind the commands that the stream has
+ * already; with NULL it takes effect at once. Does nothing on a device that does not check accesses.
+ */
+yoke_status yokei_annotate(struct yoke_device *device, struct yoke_stream *stream,
+                           const struct yokei_annotation *annotation);
+
 #endif

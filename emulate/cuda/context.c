@@ -39,6 +39,8 @@ void emulate_lock(void)
     pthread_mutex_lock(&lock);
 }
 
+bool emulate_try_lock(void) { return !pthread_mutex_trylock(&lock); }
+
 void emulate_unlock(void) { pthread_mutex_unlock(&lock); }
 
 void emulate_progress(void) { pthread_cond_broadcast(&progress); }

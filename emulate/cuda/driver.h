@@ -115,6 +115,7 @@ CUresult emulate_enter(struct CUctx_st **context_out);
 CUresult emulate_leave(CUresult result);
 void emulate_lock(void);
 void emulate_unlock(void);
+bool emulate_try_lock(void);
 /* Sleep until something has completed, or for at most `most_us` microseconds where it is not 0. */
 void emulate_wait_progress(uint32_t most_us);
 /* Sleep until a stream's thread has work. */
@@ -291,13 +292,21 @@ const char *emulate_error_name(CUresult error); /* NULL: unknown */
 void emulate_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool emulate_log_is_set(void);
 void emulate_keep_fault(const char *text);
-/* The name of an address for messages. Takes the lock itself. The result belongs to the thread. */
+/* When SIGSEGV ends the program at an address of device memory, print a line with its name. */
+void emulate_watch_host(void);
+/* Print what a program did not free. */
+void emulate_report_leaks(struct CUctx_st *context);
+
+/* ---- annotate.c ---- */
+/* The newest name of an address, or NULL. */
+const char *emulate_plain_name(uint64_t address);
+/* The name of an address for messages, and where in its allocation it lies. */
+void emulate_describe(uint64_t address, char *text, size_t bytes);
+/* The same. Takes the lock itself. The result belongs to the thread. */
 const char *emulate_name_of(void *context, uint64_t address);
 /* Forget the names in a range. */
 void emulate_names_remove(uint64_t address, uint64_t bytes);
 /* A block was freed: its addresses are named so for a while. */
 void emulate_remember_freed(const struct block *block);
-/* Print what a program did not free. */
-void emulate_report_leaks(struct CUctx_st *context);
 
 #endif

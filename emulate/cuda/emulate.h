@@ -28,6 +28,17 @@ int yoke_emulate_annotate(uint64_t address, size_t bytes, int state);
 int yoke_emulate_annotate_async(uint64_t address, size_t bytes, int state, struct CUstream_st *stream);
 
 /**
+ * A lifetime, in the order of commands. `begin` makes the bytes undefined and gives them a name. `streams`
+ * streams use the bytes from then on. Each of these streams calls `end` behind its last use, with the same
+ * address and the same number of bytes. The last of these commands forbids the bytes. If a lifetime begins in
+ * memory in which another one has not ended, this is a fault that names both. A range of `begin` must lie in
+ * one allocation. Returns a CUresult.
+ */
+int yoke_emulate_begin(uint64_t address, size_t bytes, int streams, const char *name,
+                       struct CUstream_st *stream);
+int yoke_emulate_end(uint64_t address, size_t bytes, struct CUstream_st *stream);
+
+/**
  * Name a range of device memory in the texts of faults, such as "layer 3, dx". The text is copied. The
  * newest name that contains an address counts. NULL or "" removes the names that lie in the range. Freeing
  * memory also removes its names. Returns a CUresult.

@@ -162,18 +162,18 @@ static bool note_atomic(uint64_t *entry, uint64_t launch, uint64_t me)
 /* ---- errors ---- */
 
 /* " (layer 3, dx)", or nothing */
-static const char *name_of(const struct ptx_memory *memory, uint64_t address, char text[160])
+static const char *name_of(const struct ptx_memory *memory, uint64_t address, char text[300])
 {
     const char *name = memory->name ? memory->name(memory->context, address) : NULL;
     if (!name) return "";
-    snprintf(text, 160, " (%s)", name);
+    snprintf(text, 300, " (%s)", name);
     return text;
 }
 
 static bool bad_global(struct ptx_state *s, const struct ptx_access *access, int lane, enum ptx_error error,
                        const char *what)
 {
-    char name[160];
+    char name[300];
     const uint64_t address = access->addresses[lane];
     s->fault->address = address;
     return ptx_fault_at(s, access->warp, lane, access->I, error, "%s %u bytes at 0x%llx%s %s",

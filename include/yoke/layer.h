@@ -101,6 +101,11 @@ struct yoke_shape {
     int64_t B, T;     /* sequences, and tokens per sequence */
     enum yoke_mode mode;
     const struct yoke_place *place; /* NULL: the rank holds whole layers */
+    /*
+     * bytes that stay free behind each field of a part, on devices that check accesses to memory (emulated
+     * ones); 0 on all others
+     */
+    size_t red_zone;
 };
 #define YOKE_SHAPE_INIT YOKE_SIZED(yoke_shape)
 
@@ -296,16 +301,25 @@ static inline void *yoke_at(const void *base, size_t offset)
 }
 
 /**
+ * Tell a device that checks accesses that these bytes behind a field belong to no field. Used by
+ * yoke_part_field.
+ */
+void yoke_call_forbid(const struct yoke_layer_call *call, void *address, size_t bytes);
+
+/**
  * Add a field to a part. Returns the field's address in `call` (NULL without a call), and adds the field's
  * bytes to bytes[part]. A layer lists its fields in one function. Both `bytes` of its type and its calls use
  * this function.
  */
-static inline void *yoke_part_field(const struct yoke_layer_call *call, size_t bytes[YOKE_N_PARTS],
-                                    enum yoke_part part, int64_t n, size_t element_bytes)
+static inline void *yoke_part_field(const struct yoke_shape *shape, const struct yoke_layer_call *call,
+                                    size_t bytes[YOKE_N_PARTS], enum yoke_part part, int64_t n,
+                                    size_t element_bytes)
 {
     void *base = !call ? NULL : part == YOKE_WORKSPACE ? call->workspace : call->stash[part];
     void *field = yoke_at(base, bytes[part]);
-    bytes[part] += yoke_align((size_t)n * element_bytes);
+    const size_t used = (size_t)n * element_bytes, taken = yoke_align(used) + shape->red_zone;
+    if (base && shape->red_zone) yoke_call_forbid(call, yoke_at(field, used), taken - used);
+    bytes[part] += taken;
     return field;
 }
 

@@ -30,6 +30,8 @@ static struct {
     EMULATE_CALLS(DECLARE)
     __typeof__(yoke_emulate_annotate) *annotate;
     __typeof__(yoke_emulate_annotate_async) *annotate_async;
+    __typeof__(yoke_emulate_begin) *begin;
+    __typeof__(yoke_emulate_end) *end;
     __typeof__(yoke_emulate_name) *name;
     __typeof__(yoke_emulate_last_fault) *last_fault;
     __typeof__(yoke_emulate_counts) *counts;
@@ -79,11 +81,13 @@ static inline void load_library(void)
     EMULATE_CALLS(LOAD)
 #undef LOAD
     static const char *const own[] = { "yoke_emulate_annotate", "yoke_emulate_annotate_async",
-                                       "yoke_emulate_name", "yoke_emulate_last_fault",
-                                       "yoke_emulate_counts" };
-    void **to[] = { (void **)&cu.annotate, (void **)&cu.annotate_async, (void **)&cu.name,
-                    (void **)&cu.last_fault, (void **)&cu.counts };
-    for (int i = 0; i < 5; i++) *to[i] = load_symbol(library, own[i]);
+                                       "yoke_emulate_name",     "yoke_emulate_last_fault",
+                                       "yoke_emulate_counts",   "yoke_emulate_begin",
+                                       "yoke_emulate_end" };
+    void **to[] = { (void **)&cu.annotate,   (void **)&cu.annotate_async, (void **)&cu.name,
+                    (void **)&cu.last_fault, (void **)&cu.counts,         (void **)&cu.begin,
+                    (void **)&cu.end };
+    for (int i = 0; i < 7; i++) *to[i] = load_symbol(library, own[i]);
 }
 
 /*

@@ -127,6 +127,64 @@ static void fault_forbidden(void)
     check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "layer 3, dx + 72");
 }
 
+/* Two streams use a tensor. It ends when both have ended it, whichever comes last. */
+static void two_users(CUstream stream[2])
+{
+    fault_start();
+    OK(cu.cuCtxSynchronize());
+    for (int i = 0; i < 2; i++) OK(cu.cuStreamCreate(&stream[i], CU_STREAM_NON_BLOCKING));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.begin(fault_words, 64, 0, "y of layer 3", NULL));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.begin(fault_words, 0, 1, "y of layer 3", NULL));
+    GIVES(CUDA_ERROR_INVALID_VALUE, cu.begin(fault_words + 200, 64, 1, "y of layer 3", NULL));
+    OK(cu.begin(fault_words, 64, 2, "y of layer 3", stream[0]));
+    OK(cu.cuMemsetD8Async(fault_words, 1, 64, stream[0]));
+    OK(cu.end(fault_words, 64, stream[0]));
+    OK(cu.cuStreamSynchronize(stream[0]));
+    OK(cu.cuMemsetD8Async(fault_words, 1, 64, stream[1]));
+    OK(cu.cuStreamSynchronize(stream[1]));
+}
+
+static void fault_ended(void)
+{
+    CUstream stream[2];
+    two_users(stream);
+    OK(cu.end(fault_words, 64, stream[1]));
+    OK(cu.cuMemsetD8Async(fault_words + 64, 1, 4, stream[1])); /* behind the tensor */
+    OK(cu.cuStreamSynchronize(stream[1]));
+    OK(add_one(fault_kernel, fault_words, 1, stream[1]));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "y of layer 3, which has ended, + 0, byte 0 of the 256 bytes");
+}
+
+static void fault_begins_early(void)
+{
+    CUstream stream[2];
+    two_users(stream);
+    OK(cu.begin(fault_words + 60, 64, 1, "x of layer 4", stream[0]));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "x of layer 4 (64 bytes at");
+    CHECK(strstr(cu.last_fault(), "begins in memory that y of layer 3 still uses: 1 of its streams"));
+}
+
+static void fault_ends_twice(void)
+{
+    CUstream stream[2];
+    two_users(stream);
+    OK(cu.end(fault_words, 64, stream[1]));
+    OK(cu.end(fault_words, 64, stream[1]));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "whose lifetime has not begun");
+}
+
+/* An address between two tensors is described by the one before it. */
+static void fault_behind(void)
+{
+    fault_start();
+    OK(cu.annotate(fault_words, 256, YOKE_EMULATE_FORBIDDEN));
+    OK(cu.begin(fault_words, 64, 1, "y of layer 3", NULL));
+    OK(cu.begin(fault_words + 128, 64, 1, "x of layer 4", NULL));
+    OK(cu.cuMemsetD8Async(fault_words, 0, 64, NULL));
+    OK(add_one(fault_kernel, fault_words, 17, NULL));
+    check_lost(CUDA_ERROR_ILLEGAL_ADDRESS, "0 bytes behind the end of y of layer 3");
+}
+
 static void fault_timeout(void)
 {
     fault_start();
@@ -192,6 +250,10 @@ static void test_faults(void **state)
     run_case("", fault_freed_early);
     run_case("", fault_annotate);
     run_case("", fault_forbidden);
+    run_case("", fault_ended);
+    run_case("", fault_begins_early);
+    run_case("", fault_ends_twice);
+    run_case("", fault_behind);
     run_case("YOKE_EMULATE_INSTRUCTIONS=100000", fault_timeout);
     const int status = run_status("", follow_pointer);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);

@@ -123,7 +123,7 @@ static void check_replicas(const struct model *m, struct yokei_replicas r, yoke_
     size_t divided = 0, undivided = 0;
     for (r.d = 0; r.d < r.n; r.d++) {
         struct yokei_state s;
-        assert_ok(yokei_state_create(&m->parameters, &r, dtype, 8, bucket_bytes, &s));
+        assert_ok(yokei_state_create(&m->parameters, &r, dtype, 8, bucket_bytes, 0, &s));
         check_places(&s);
         check_slots(m, &s);
         check_norms(&s);

@@ -26,7 +26,7 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
     yokei_rows_lay_out(shape, call, c.C, shape->dtype, &f->rows, bytes);
     f->drop = yokei_drop_p(shape, c.drop);
-    f->dropped = f->drop > 0 ? yoke_part_field(call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C,
+    f->dropped = f->drop > 0 ? yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, f->rows.n_own * f->rows.C,
                                                yoke_dtype_bytes(shape->dtype))
                              : NULL;
 }

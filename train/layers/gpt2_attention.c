@@ -26,9 +26,9 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     f->D = c->n_embd / c->n_head;
     f->H = width / f->D;
     f->first = yoke_place_range(shape->place, c->n_head).begin;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, N * f->H,
+    f->lse = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, N * f->H,
                              yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, N * width, yoke_dtype_bytes(shape->dtype));
+    f->d_o = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, N * width, yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF

@@ -31,20 +31,20 @@ void yokei_gpt2_lay_out(const struct yokei_gpt2_type *type, const yoke_layer *la
     const int64_t N = sub->rows.N, own = sub->rows.n_own;
     sub->in = (struct yokei_linear){ N, C, type->parts * features };
     sub->out = (struct yokei_linear){ N, features, C };
-    sub->inner = yoke_part_field(call, bytes, YOKE_F_TO_B, N * sub->in.out, narrow);
-    sub->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, own * C, narrow);
+    sub->inner = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, N * sub->in.out, narrow);
+    sub->ln = yoke_part_field(shape, call, bytes, YOKE_F_TO_W, own * C, narrow);
     yokei_norm_lay_out(shape, call, own, C, c->layer_norm_epsilon, &sub->norm, bytes);
-    sub->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * sub->out.in, narrow);
-    sub->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * sub->in.out, narrow);
-    sub->dln = yoke_part_field(call, bytes, YOKE_WORKSPACE, own * C, narrow);
+    sub->outer = yoke_part_field(shape, call, bytes, YOKE_F_TO_W, N * sub->out.in, narrow);
+    sub->dinner = yoke_part_field(shape, call, bytes, YOKE_B_TO_W, N * sub->in.out, narrow);
+    sub->dln = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, own * C, narrow);
     /*
      * dy is gathered once for B and W. ln is gathered twice, because otherwise it would have to be kept from
      * F to W.
      */
-    sub->dy = sub->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
+    sub->dy = sub->rows.is_cut ? yoke_part_field(shape, call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
     sub->layer = layer;
     sub->drop = yokei_drop_p(shape, c->resid_pdrop);
-    sub->dropped = sub->drop > 0 ? yoke_part_field(call, bytes, YOKE_B_TO_W, own * C, narrow) : NULL;
+    sub->dropped = sub->drop > 0 ? yoke_part_field(shape, call, bytes, YOKE_B_TO_W, own * C, narrow) : NULL;
 }
 
 bool yokei_gpt2_parameter(const struct yokei_gpt2_type *type, const yoke_layer *layer,

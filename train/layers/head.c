@@ -27,10 +27,10 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     yokei_rows_lay_out(shape, call, c.C, wide, &f->rows, bytes);
     f->words = yoke_place_range(shape->place, c.V);
     f->V = f->words.end - f->words.begin;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->rows.N, yoke_dtype_bytes(wide));
+    f->lse = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, f->rows.N, yoke_dtype_bytes(wide));
     if (!yokei_is_dealt(shape->place)) return;
-    f->own = yoke_part_field(call, bytes, YOKE_WORKSPACE, 2 * f->rows.N, yoke_dtype_bytes(wide));
-    f->parts = yoke_part_field(call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N,
+    f->own = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, 2 * f->rows.N, yoke_dtype_bytes(wide));
+    f->parts = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, shape->place->tensor_size * 2 * f->rows.N,
                                yoke_dtype_bytes(wide));
 }
 

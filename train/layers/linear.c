@@ -68,10 +68,10 @@ void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_
                         int64_t C, double eps, struct yokei_norm *n, size_t bytes[YOKE_N_PARTS])
 {
     const size_t wide = yoke_dtype_bytes(yoke_dtype_wide(shape->dtype));
-    void *mean = yoke_part_field(call, bytes, YOKE_F_TO_B, N, wide),
-         *rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, N, wide);
+    void *mean = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, N, wide),
+         *rstd = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, N, wide);
     *n = (struct yokei_norm){ N,    C,    (float)eps,
-                              mean, rstd, yoke_part_field(call, bytes, YOKE_B_TO_W, 2 * C, wide) };
+                              mean, rstd, yoke_part_field(shape, call, bytes, YOKE_B_TO_W, 2 * C, wide) };
 }
 
 yoke_status yokei_norm_forward(const struct yoke_layer_call *call, const struct yokei_norm *n, const void *x,

@@ -69,9 +69,9 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     f->Hkv = (in[1].used.end - in[1].used.begin) / f->D;
     f->first = in[0].used.begin / f->D;
     f->group = c->num_attention_heads / c->num_key_value_heads;
-    f->lse = yoke_part_field(call, bytes, YOKE_F_TO_B, f->sublayer.rows.N * f->H,
+    f->lse = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, f->sublayer.rows.N * f->H,
                              yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->d_o = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->sublayer.rows.N * f->H * f->D,
+    f->d_o = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, f->sublayer.rows.N * f->H * f->D,
                              yoke_dtype_bytes(shape->dtype));
 }
 

@@ -28,8 +28,8 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
                     const struct yoke_layer_call *call, struct fields *f, size_t bytes[YOKE_N_PARTS])
 {
     yokei_llama_lay_out(&sublayer_type, layer, shape, call, &f->sublayer, bytes);
-    f->douter = yoke_part_field(call, bytes, YOKE_WORKSPACE, f->sublayer.rows.N * f->sublayer.outer_width,
-                                yoke_dtype_bytes(shape->dtype));
+    f->douter = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE,
+                                f->sublayer.rows.N * f->sublayer.outer_width, yoke_dtype_bytes(shape->dtype));
 }
 
 YOKEI_BYTES_OF

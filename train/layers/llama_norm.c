@@ -16,9 +16,9 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     for (int part = 0; part < YOKE_N_PARTS; part++) bytes[part] = 0;
     f->N = own.end - own.begin;
     f->C = c->hidden_size;
-    f->rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, f->N,
+    f->rstd = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, f->N,
                               yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
-    f->dgamma = yoke_part_field(call, bytes, YOKE_B_TO_W, f->C,
+    f->dgamma = yoke_part_field(shape, call, bytes, YOKE_B_TO_W, f->C,
                                 yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
 }
 

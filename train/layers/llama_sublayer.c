@@ -25,14 +25,14 @@ void yokei_llama_lay_out(const struct yokei_llama_type *type, const yoke_layer *
     sub->outer_width = length(held);
     yokei_rows_lay_out(shape, call, c->hidden_size, wide, &sub->rows, bytes);
     const int64_t N = sub->rows.N, own = sub->rows.n_own, C = sub->rows.C;
-    sub->inner = yoke_part_field(call, bytes, YOKE_F_TO_B, N * sub->width, narrow);
-    sub->ln = yoke_part_field(call, bytes, YOKE_F_TO_W, own * C, narrow);
-    sub->rstd = yoke_part_field(call, bytes, YOKE_F_TO_B, own, yoke_dtype_bytes(wide));
-    sub->outer = yoke_part_field(call, bytes, YOKE_F_TO_W, N * sub->outer_width, narrow);
-    sub->dinner = yoke_part_field(call, bytes, YOKE_B_TO_W, N * sub->width, narrow);
-    sub->dgamma = yoke_part_field(call, bytes, YOKE_B_TO_W, C, yoke_dtype_bytes(wide));
-    sub->dln = yoke_part_field(call, bytes, YOKE_WORKSPACE, own * C, narrow);
-    sub->dy = sub->rows.is_cut ? yoke_part_field(call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
+    sub->inner = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, N * sub->width, narrow);
+    sub->ln = yoke_part_field(shape, call, bytes, YOKE_F_TO_W, own * C, narrow);
+    sub->rstd = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, own, yoke_dtype_bytes(wide));
+    sub->outer = yoke_part_field(shape, call, bytes, YOKE_F_TO_W, N * sub->outer_width, narrow);
+    sub->dinner = yoke_part_field(shape, call, bytes, YOKE_B_TO_W, N * sub->width, narrow);
+    sub->dgamma = yoke_part_field(shape, call, bytes, YOKE_B_TO_W, C, yoke_dtype_bytes(wide));
+    sub->dln = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, own * C, narrow);
+    sub->dy = sub->rows.is_cut ? yoke_part_field(shape, call, bytes, YOKE_B_TO_W, N * C, narrow) : NULL;
 }
 
 bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer *layer,

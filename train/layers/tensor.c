@@ -75,9 +75,9 @@ void yokei_rows_lay_out(const struct yoke_shape *shape, const struct yoke_layer_
     r->own = yoke_place_rows(shape->place, r->N);
     r->n_own = r->own.end - r->own.begin;
     if (cut || rounds)
-        r->all = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->N * C, yoke_dtype_bytes(r->sum));
+        r->all = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, r->N * C, yoke_dtype_bytes(r->sum));
     if (cut && rounds)
-        r->sums = yoke_part_field(call, bytes, YOKE_WORKSPACE, r->n_own * C, yoke_dtype_bytes(r->sum));
+        r->sums = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, r->n_own * C, yoke_dtype_bytes(r->sum));
 }
 
 /* The number of elements in every rank's rows. */

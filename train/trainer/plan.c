@@ -437,8 +437,8 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
 }
 
 /* Plan everything that does not depend on the other ranks. */
-static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer_config *c,
-                              struct yokei_trainer_plan *p)
+static yoke_status plan_alone(const yoke_model *model, const yoke_device *device,
+                              const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
     const yoke_layer *const *layers = (const yoke_layer *const *)model->layer;
@@ -460,7 +460,7 @@ static yoke_status plan_alone(const yoke_model *model, const struct yoke_trainer
                                              .has_ties = p->n_ties > 0 };
     return yokei_state_create(&p->parameters, &replicas, c->precision,
                               YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * c->sequence, c->bucket_bytes,
-                              &p->state);
+                              yokei_red_zone(device), &p->state);
 }
 
 yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
@@ -471,7 +471,7 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
     p->rank = rank;
     p->n_ranks = n_ranks;
     YOKE_TRY(check_config(model, c));
-    YOKE_TRY_GOTO(plan_alone(model, c, p), free_plan);
+    YOKE_TRY_GOTO(plan_alone(model, device, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
     /* one device may lack an op, or one line of a schedule may have too few buckets; then all ranks refuse */
     status = lower(model, device, c, p);

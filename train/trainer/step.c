@@ -161,6 +161,7 @@ static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, co
 {
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    YOKE_TRY(yokei_annotate_clear(stream, t->base, s, YOKEI_CLEAR_BATCH));
     YOKE_TRY(yoke_copy_to_device(stream, yoke_at(t->base, s->tokens), tokens, (size_t)n * sizeof *tokens));
     return yoke_copy_to_device(stream, yoke_at(t->base, s->targets), targets, (size_t)n * sizeof *targets);
 }
@@ -254,6 +255,8 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
                                            .ranks = t->reports };
     int middle = end_of_compute(p);
     YOKE_TRY(load_tokens(t, tokens, targets, n));
+    YOKE_TRY(yokei_annotate_clear(t->stream[YOKEI_COMPUTE], t->base, &t->plan.state,
+                                  YOKEI_CLEAR_GRADIENTS | YOKEI_CLEAR_NORMS));
     YOKE_TRY(yokei_run(&t->machine, 0, middle));
     YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
     t->result.seconds = yokei_seconds_since(t->begun_ns);
@@ -313,6 +316,7 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     }
     YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
     YOKE_TRY(drain(t));
+    YOKE_TRY(yokei_annotate_read(&t->machine));
     if (!tells_losses(t)) return YOKE_OK;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
     YOKE_TRY(yoke_stream_sync(stream));
@@ -359,6 +363,7 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
     yoke_status status = yoke_copy_to_host(
         stream, row, yoke_at(t->base, s->bytes + y->offset + (size_t)position * bytes), bytes);
     if (!status) status = yoke_stream_sync(stream);
+    if (!status) status = yokei_annotate_read(&t->machine);
     if (!status && (columns < V || t->plan.mesh.t == 0))
         yoke_convert(s->dtype, row, YOKE_F32, logits_out + first, (size_t)columns);
     free(row);

@@ -12,6 +12,7 @@ static yoke_status allocate(struct yoke_trainer *t)
     int64_t n_tokens = YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * t->config.sequence;
     for (int s = 0; s < YOKEI_N_STREAMS; s++) YOKE_TRY(yoke_stream_create(t->device, &t->stream[s]));
     YOKE_TRY(yoke_alloc(t->device, p->arena_bytes, &t->base));
+    YOKE_TRY(yokei_annotate_arena(t->device, t->base, p->arena_bytes, &p->parameters, &p->state));
     YOKE_TRY(yoke_stream_reserve(t->stream[YOKEI_COMPUTE], p->scratch_bytes));
     const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
     t->event = calloc((size_t)n_events + 1, sizeof *t->event);

@@ -123,15 +123,26 @@ yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int in
     return yokei_trainer_set_piece(t, kind, index, 0, t->plan.state.slot[index].n, values);
 }
 
+/* Set the state to 0. The red zones between its arrays may not be touched. */
+static yoke_status clear(struct yoke_trainer *t)
+{
+    const struct yokei_state *s = &t->plan.state;
+    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
+    struct yokei_array array;
+    if (!s->red_zone) return yoke_fill(stream, t->base, 0, s->bytes);
+    for (int i = 0; yokei_state_array(s, i, &array); i++)
+        YOKE_TRY(yoke_fill(stream, yoke_at(t->base, array.offset), 0, array.bytes));
+    return YOKE_OK;
+}
+
 yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
 {
     if (!t) return yoke_fail(YOKE_EINVAL, "yoke_trainer_draw: trainer is null");
     const struct yokei_state *s = &t->plan.state;
-    yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     enum { PIECE = 64 << 10 }; /* elements; a whole embedding would take host memory that was not planned */
     float *values = malloc(PIECE * sizeof *values);
     if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_draw: no host memory");
-    yoke_status status = yoke_fill(stream, t->base, 0, s->bytes);
+    yoke_status status = clear(t);
     for (int i = 0; i < s->n; i++)
         for (int64_t first = 0; first < s->slot[i].n && !status; first += PIECE) {
             const int64_t n = YOKE_MIN((int64_t)PIECE, s->slot[i].n - first);
