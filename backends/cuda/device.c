@@ -43,8 +43,9 @@ static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvr
     if (lt) yokei_text(library, sizeof library, ", cuBLASLt %s", lt->version_text);
     if (nvrtc)
         yokei_text(compiler, sizeof compiler, "NVRTC %d.%d (%s)", nvrtc->major, nvrtc->minor, nvrtc->path);
-    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d%s, %s", cu->emulated ? "emulated " : "",
-               cu->version / 1000, cu->version % 1000 / 10, library, compiler);
+    yokei_text(info->driver, sizeof info->driver, "%sdriver CUDA %d.%d%s, %s",
+               cu->emulated ? "emulated " : "", cu->version / 1000, cu->version % 1000 / 10, library,
+               compiler);
     info->memory_bytes = info->max_alloc_bytes = bytes;
     info->compute_units = attribute(cu, id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     info->storage = 1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16;

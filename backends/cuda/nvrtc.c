@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
-/**
  * NVRTC, the compiler of CUDA C++. YOKE_NVRTC names the library. Without YOKE_NVRTC it is looked for in the
  * folders of folders.c. The Python package is that of yokei_cuda_nvrtc_package.
  */
