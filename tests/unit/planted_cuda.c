@@ -413,7 +413,7 @@ static const struct plant plants[] = {
     { "neighbour's tensor in a stash", run_field, NULL, NULL, NULL,
       "(what F leaves for B of h.0.mlp, micro-batch 0 + 2048", "writes 4 bytes" },
     { "read after lifetime", run_ended, NULL, NULL, NULL,
-      "(dx of ln_f, micro-batch 0, which has ended, + 0", "reads 4 bytes" },
+      "(dx of ln_f, micro-batch 0, which has ended, + 0", " reads " },
     { "missing event wait", run_event, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
     { "freed too early", run_free, NULL, NULL, NULL, "that were freed", "bias_backward" },
     { "host read of device memory", run_host_read, NULL, NULL, NULL,
