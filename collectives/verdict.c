@@ -425,6 +425,8 @@ static int chain_end(yoke_comm *comm, int from, uint64_t now, struct wait *wait_
             *wait_out = not_inside;
             return next;
         }
+        if (next == comm->rank && is_elsewhere)
+            *stands_out = YOKE_MIN(*stands_out, stands_for(comm, next, now)); /* it may have begun just now */
         if (next == comm->rank) break;
         at = next;
     }

@@ -87,14 +87,20 @@ static void wait_idle(struct waiter *w, yoke_comm *on, bool only)
     }
 }
 
+/* One thread more, or less, waits for these operations in a call. The lock is held. */
+static void count_blocked(struct yokei_op *const ops[], int n_ops, int change)
+{
+    atomic_fetch_add_explicit(&yokei_process.n_blocked, change, memory_order_relaxed);
+    for (int i = 0; i < n_ops; i++)
+        atomic_fetch_add_explicit(&ops[i]->comm->n_awaited, change, memory_order_relaxed);
+}
+
 yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
 {
     struct yokei_process *process = &yokei_process;
     if (!n_ops) return YOKE_OK;
     struct waiter waiter = { .wait = ops[0]->comm->wait };
-    atomic_fetch_add_explicit(&process->n_blocked, 1, memory_order_relaxed);
-    for (int i = 0; i < n_ops; i++)
-        atomic_fetch_add_explicit(&ops[i]->comm->n_awaited, 1, memory_order_relaxed);
+    bool is_blocked = false;
     /* Threads of the device's driver may do the copies on the core that would spin. If many copies are on
        their way, waiting a little longer costs nothing. */
     for (int i = 0; i < n_ops; i++)
@@ -107,6 +113,9 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
         const bool moved = yokei_progress();
         for (int i = 0; i < n_ops; i++) all &= atomic_load_explicit(&ops[i]->ended, memory_order_relaxed);
         if (all) break;
+        /* only now, because by now the record shows the operations that have just begun */
+        if (!is_blocked) count_blocked(ops, n_ops, 1);
+        is_blocked = true;
         bool only = false;
         yoke_comm *on = moved ? NULL : rings_for(ops, n_ops, &only);
         if (on && only) on->watch_soon = true;
@@ -119,15 +128,14 @@ yoke_status yokei_wait_for(struct yokei_op *const ops[], int n_ops)
         }
     }
     disarm(&waiter, 0);
+    if (is_blocked) count_blocked(ops, n_ops, -1);
     yoke_status status = YOKE_OK;
     for (int i = 0; i < n_ops; i++) {
         ops[i]->comm->watch_soon = false;
-        atomic_fetch_sub_explicit(&ops[i]->comm->n_awaited, 1, memory_order_relaxed);
         if (ops[i]->status && !status) status = yokei_sticky(ops[i]->comm);
         if (ops[i]->status) yokei_tell_late(ops[i]->comm);
         yokei_op_free(ops[i]);
     }
-    atomic_fetch_sub_explicit(&process->n_blocked, 1, memory_order_relaxed);
     pthread_mutex_unlock(&process->lock);
     return status;
 }
