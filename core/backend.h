@@ -15,7 +15,7 @@
 #include <yoke/yoke.h>
 #include "core/base/base.h"
 
-#define YOKE_BACKEND_ABI 1
+#define YOKE_BACKEND_ABI 2
 
 /* ---- ops; include/yoke/ops/families.h lists the families, and a family's header lists its ops ---- */
 #define YOKE_OP_ID(op) YOKE_OP_##op,
@@ -75,7 +75,7 @@ YOKE_FAMILIES(YOKE_FAMILY_STRUCT, )
 /** The result of a probe. A probe runs in a child process, so it may crash or hang without harm. */
 struct yoke_probe {
     int n_devices;
-    char reason[256]; /* the reason why there is no device, and what the user can do to get one */
+    char reason[YOKE_REASON_BYTES]; /* the reason why there is no device, and what the user can do to get one */
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };
 

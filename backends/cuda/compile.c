@@ -164,7 +164,7 @@ int yokei_cuda_suits(const yoke_device *device, const char *text)
 
 static yoke_status find_compiler(const struct yokei_ahead *ahead, const struct cuda_nvrtc **nvrtc_out)
 {
-    char reason[256], package[48];
+    char reason[YOKE_REASON_BYTES], package[48];
     const int any = 99000, version = ahead->driver_version;
     const struct cuda_nvrtc *nvrtc = *nvrtc_out = yokei_cuda_nvrtc(version ? version : any, reason,
                                                                    sizeof reason);

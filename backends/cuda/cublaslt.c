@@ -10,7 +10,7 @@
 
 static struct cuda_cublaslt cublaslt;
 static bool cublaslt_open, cublaslt_tried;
-static char cublaslt_reason[200];
+static char cublaslt_reason[YOKE_REASON_BYTES];
 static pthread_mutex_t cublaslt_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct cuda_file names[] = { { "libcublasLt.so.13", 13 },
@@ -51,7 +51,7 @@ static bool open_emulated(const struct cuda_library *cu, char *why, size_t bytes
 
 const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, char *reason, size_t bytes)
 {
-    char why[512] = "";
+    char why[YOKE_REASON_BYTES] = "";
     pthread_mutex_lock(&cublaslt_lock);
     if (!cublaslt_tried) {
         cublaslt_open = cu->emulated ? open_emulated(cu, why, sizeof why)
@@ -59,7 +59,7 @@ const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, c
                                                               open_file, why, sizeof why);
         cublaslt_tried = true;
         if (!cublaslt_open)
-            yokei_text(cublaslt_reason, sizeof cublaslt_reason, "no cuBLASLt (%.110s)%s", why,
+            yokei_text(cublaslt_reason, sizeof cublaslt_reason, "no cuBLASLt (%s)%s", why,
                        cu->emulated ? "" : "; set CUDA_HOME to a CUDA toolkit with cuBLAS");
     }
     if (!cublaslt_open) yokei_text(reason, bytes, "%s", cublaslt_reason);
@@ -101,7 +101,7 @@ void yokei_cuda_cublaslt_attach(yoke_device *device)
     }
     if (status)
         yokei_text(dev->lt_reason, sizeof dev->lt_reason,
-                   "cuBLASLt %s (%.100s) does not start: cublasLtCreate failed: %.50s (%d)",
+                   "cuBLASLt %s (%s) does not start: cublasLtCreate failed: %s (%d)",
                    dev->lt->version_text, dev->lt->path, dev->lt->cublasLtGetStatusString(status), status);
     else
         yokei_text(dev->lt_reason, sizeof dev->lt_reason, "no host memory for cuBLASLt");

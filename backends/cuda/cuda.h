@@ -73,10 +73,9 @@ struct cuda_nvrtc {
     int n_architectures, architectures[CUDA_MAX_ARCHITECTURES]; /* 75, 80, ..., as NVRTC lists them */
 };
 /**
- * NVRTC, which is opened once per process: the library that YOKE_NVRTC names, or none for "off". Else, of the
- * versions that are installed, the newest one whose major
- * version the driver (`driver_version`) knows is taken, else the newest of all. NULL if there is none, with
- * the cause and the fix in `reason`.
+ * NVRTC, which is opened once per process. If YOKE_NVRTC is set, it names the library, and "off" means none.
+ * Otherwise the newest installed version is taken whose major version the driver (`driver_version`) knows, or
+ * else the newest of all. NULL if there is none, with the cause and the fix in `reason`.
  */
 const struct cuda_nvrtc *yokei_cuda_nvrtc(int driver_version, char *reason, size_t bytes);
 /**
@@ -143,16 +142,21 @@ uint64_t yokei_cuda_algorithm_flags(yoke_dtype dtype);
  */
 const char *yokei_cuda_algorithm_refused(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
                                          const struct cuda_algorithm *fields, yoke_dtype dtype);
-/* ---- compile.c ---- */
-/* What decides a program's binary besides its text and its maker: the options of the compiler in compile.c.
- * Change the number when these options change. */
+
+/* ---- compile.c: programs, and the kinds of binaries ---- */
+/**
+ * What decides a program's binary besides the program and its maker: the options of the compiler in
+ * compile.c. Change the number when these options change.
+ */
 #define CUDA_IDENTITY "cuda|2"
+/** The slots compile, maker and suits of struct yokei_gpu_driver. */
 yoke_status yokei_cuda_compile(const yoke_device *device, const struct yokei_gpu_source *source,
                                void **blob_out, size_t *bytes_out);
 void yokei_cuda_maker(const yoke_device *device, char *text, size_t bytes);
 int yokei_cuda_suits(const yoke_device *device, const char *text);
 /** Whether binaries of this maker run on devices of compute capability *cc, an int. */
 bool yokei_cuda_maker_runs(const void *cc, const char *text);
+/** The slot ahead of struct yoke_device_ops: `target` is an architecture, such as "sm_90". */
 yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 
 /* ---- the objects ---- */
@@ -171,7 +175,7 @@ struct cuda_device {
     const struct cuda_cublaslt *lt; /* NULL: gpu.products is NULL too, and lt_reason says why */
     cublasLtHandle_t lt_handle;
     struct cuda_products *products;
-    char lt_reason[256];
+    char lt_reason[YOKE_REASON_BYTES];
     char f32_reason[256]; /* why the library may not multiply f32; "": it may */
     CUdevice id;
     CUcontext context;

@@ -26,7 +26,7 @@ static int capability(const struct cuda_library *cu, CUdevice id)
 static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id, int index,
                      struct yoke_device_info *info)
 {
-    char name[100] = "?", library[40] = "", reason[256];
+    char name[100] = "?", library[40] = "", reason[YOKE_REASON_BYTES];
     char compiler[1100] = "no NVRTC, compiled programs only";
     size_t bytes = 0;
     const struct cuda_cublaslt *lt = yokei_cuda_cublaslt(cu, reason, sizeof reason);
@@ -134,7 +134,7 @@ void yokei_cuda_leave(const yoke_device *device)
 static yoke_status find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
 {
     int n = 0;
-    char reason[256];
+    char reason[YOKE_REASON_BYTES];
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     const CUresult error = cu->cuDeviceGetCount(&n);
     if (error || !n) {
@@ -242,7 +242,7 @@ static void fill_properties(yoke_device *device)
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
-    char reason[256], option[48], package[48];
+    char reason[YOKE_REASON_BYTES], option[48], package[48];
     CUdevice id = 0;
     const struct cuda_library *cu = yokei_cuda_library(reason, sizeof reason);
     if (!cu) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);

@@ -65,7 +65,7 @@ int yokei_cuda_folders(char *list[], int capacity)
 static bool open_any(char *const folders[], int n, const struct cuda_file files[], int n_files,
                      int driver_major, bool newer, cuda_open_file *open, char *why, size_t bytes)
 {
-    char kept[512] = "";
+    char kept[YOKE_REASON_BYTES] = "";
     for (int i = 0; i < n_files; i++)
         for (int f = 0; f < n && (files[i].major > driver_major) == newer; f++) {
             if (open(folders[f], files[i].name, why, bytes)) return true;
@@ -79,7 +79,7 @@ static bool open_any(char *const folders[], int n, const struct cuda_file files[
 bool yokei_cuda_open_newest(const struct cuda_file files[], int n_files, int driver_major,
                             cuda_open_file *open, char *why, size_t bytes)
 {
-    char *folders[64], newer[512] = "";
+    char *folders[64], newer[YOKE_REASON_BYTES] = "";
     const int n = yokei_cuda_folders(folders, YOKE_COUNT(folders));
     why[0] = '\0';
     const bool found = open_any(folders, n, files, n_files, driver_major, false, open, why, bytes)

@@ -10,7 +10,7 @@
 
 static struct cuda_library library;
 static bool library_open;
-static char library_reason[256];
+static char library_reason[YOKE_REASON_BYTES];
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static pid_t library_process;
 
@@ -91,7 +91,7 @@ void yokei_cuda_explain(CUresult error, char *reason, size_t bytes)
     case CUDA_ERROR_STUB_LIBRARY:
         yokei_text(
             reason, bytes,
-            "%.80s is the toolkit's stub, not a driver; take its folder 'stubs' out of LD_LIBRARY_PATH and "
+            "%s is the toolkit's stub, not a driver; take its folder 'stubs' out of LD_LIBRARY_PATH and "
             "install the NVIDIA driver",
             library.path);
         return;
@@ -128,14 +128,14 @@ static void explain_no_library(const char *why)
 {
     if (strstr(why, "has no symbol"))
         yokei_text(library_reason, sizeof library_reason,
-                   "the NVIDIA driver is too old: %.110s; install driver 515 (CUDA 11.7) or newer", why);
+                   "the NVIDIA driver is too old: %s; install driver 515 (CUDA 11.7) or newer", why);
     else if (yokei_cuda_emulation())
         yokei_text(library_reason, sizeof library_reason,
-                   "YOKE_EMULATE is set, but the stand-in driver does not load: %.160s", why);
+                   "YOKE_EMULATE is set, but the stand-in driver does not load: %s", why);
     else
         yokei_text(
             library_reason, sizeof library_reason,
-            "no NVIDIA driver: %.100s; install the driver (nvidia-smi must work); a container needs --gpus all",
+            "no NVIDIA driver: %s; install the driver (nvidia-smi must work); a container needs --gpus all",
             why);
 }
 
@@ -148,7 +148,7 @@ static void load_own_functions(const char *const names[])
                                         { "yoke_emulate_begin", &library.say.begin },
                                         { "yoke_emulate_end", &library.say.end },
                                         { "yoke_emulate_name", &library.say.name } };
-    char why[512];
+    char why[YOKE_REASON_BYTES];
     yokei_dl_open(names, &fault, 1, why, sizeof why);
     if (!yokei_dl_open(names, say, YOKE_COUNT(say), why, sizeof why))
         library.say = (struct cuda_annotations){ NULL };
@@ -161,7 +161,7 @@ static bool load_library(void)
     /* clang-format on */
     static const struct yokei_symbol symbols[] = { YOKEI_CUDA_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    char why[512];
+    char why[YOKE_REASON_BYTES];
     yokei_cuda_driver_file(library.path, sizeof library.path);
     const char *const names[] = { library.path, NULL };
     library.emulated = yokei_cuda_emulation() != NULL;

@@ -12,7 +12,7 @@
 
 static struct cuda_nvrtc nvrtc;
 static bool nvrtc_open;
-static char nvrtc_reason[256];
+static char nvrtc_reason[YOKE_REASON_BYTES];
 static pthread_mutex_t nvrtc_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct cuda_file names[] = { { "libnvrtc.so.13", 13 },
@@ -77,7 +77,7 @@ const char *yokei_cuda_nvrtc_package(int version, char text[48])
 static bool open_given(void)
 {
     const char *given = getenv("YOKE_NVRTC");
-    char why[512] = "";
+    char why[YOKE_REASON_BYTES] = "";
     if (!given || !*given) return false;
     nvrtc_open = strcmp(given, "off") != 0 && open_file("", given, why, sizeof why);
     if (!strcmp(given, "off"))
@@ -85,20 +85,20 @@ static bool open_given(void)
                    "YOKE_NVRTC=off turns NVRTC off, which compiles the kernels: unset YOKE_NVRTC");
     else
         yokei_text(nvrtc_reason, sizeof nvrtc_reason,
-                   "YOKE_NVRTC names no NVRTC that can be used: %.160s; name a libnvrtc.so", why);
+                   "YOKE_NVRTC names no NVRTC that can be used: %s; name a libnvrtc.so", why);
     return true;
 }
 
 static void open_nvrtc(int driver_version)
 {
-    char why[512] = "", package[48];
+    char why[YOKE_REASON_BYTES] = "", package[48];
     if (open_given()) return;
     nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_file, why,
                                         sizeof why);
     if (!nvrtc_open)
         yokei_text(
             nvrtc_reason, sizeof nvrtc_reason,
-            "NVRTC, which compiles the kernels, is not found (%.60s): set CUDA_HOME to a CUDA toolkit, or "
+            "NVRTC, which compiles the kernels, is not found (%s): set CUDA_HOME to a CUDA toolkit, or "
             "pip install %s",
             why, yokei_cuda_nvrtc_package(driver_version, package));
 }

@@ -29,8 +29,7 @@ struct key {
 
 struct entry {
     struct key key;
-    uint64_t hash, last_use;
-    bool used;
+    uint64_t last_use; /* 0: the entry is empty */
     char reason[320]; /* why the library does not multiply this; "": it does */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t first, second, result; /* the library's A and B, and its C and D */
@@ -42,6 +41,7 @@ struct entry {
 struct cuda_products {
     pthread_mutex_t lock; /* protects all below, and the descriptions of the entries */
     uint64_t clock;
+    uint64_t hashes[MOST_ENTRIES]; /* of the entries' keys, close together for a fast search */
     struct entry entries[MOST_ENTRIES];
     struct cuda_algorithm last; /* of the last call that succeeded */
     bool has_last;
@@ -275,7 +275,7 @@ static struct entry *find(const struct cuda_device *dev, const struct key *key)
     const uint64_t hash = yokei_hash(key, sizeof *key, 0);
     for (int i = 0; i < MOST_ENTRIES; i++) {
         struct entry *e = &p->entries[i];
-        if (!e->used || e->hash != hash || memcmp(&e->key, key, sizeof *key) != 0) continue;
+        if (p->hashes[i] != hash || !e->last_use || memcmp(&e->key, key, sizeof *key) != 0) continue;
         e->last_use = ++p->clock;
         return e;
     }
@@ -292,9 +292,8 @@ static struct entry *find(const struct cuda_device *dev, const struct key *key)
     }
     struct entry *oldest = oldest_of(p);
     clear(dev->lt, oldest);
+    p->hashes[oldest - p->entries] = hash;
     oldest->key = *key;
-    oldest->hash = hash;
-    oldest->used = true;
     oldest->last_use = ++p->clock;
     make(dev, oldest, workspace);
     return oldest;

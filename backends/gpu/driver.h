@@ -149,7 +149,7 @@ struct yokei_gpu_device {
      */
     char identity[768];
     /* Why programs cannot be compiled here, and the fix. "": they can be compiled. */
-    char no_compiler[512];
+    char no_compiler[YOKE_REASON_BYTES];
     char ahead[48]; /* how `yoke compile --device` calls devices of this kind, such as "cuda:sm_90" */
     /*
      * The driver reserves the private memory of a kernel for all work-items that can run at a time. Kernels

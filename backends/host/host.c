@@ -39,7 +39,7 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
 static void probe(struct yoke_probe *out)
 {
     const struct host_isa *isas[HOST_MAX_ISAS];
-    char reason[256] = "";
+    char reason[YOKE_REASON_BYTES] = "";
     host_find_isas(isas);
     struct host_onednn *onednn = host_onednn_open(reason, sizeof reason);
     out->n_devices = describe(&out->devices[0], isas[0], onednn, reason) ? 0 : 1;
@@ -70,7 +70,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     if (index) return yoke_fail(YOKE_ENODEV, "device 'host:%d': there is one, 'host'", index);
     struct host_device *d = calloc(1, sizeof *d);
     if (!d) return yoke_fail(YOKE_ENOMEM, "device 'host': no memory");
-    char reason[256] = "";
+    char reason[YOKE_REASON_BYTES] = "";
     d->n_isas = host_find_isas(d->isas);
     d->onednn = host_onednn_open(reason, sizeof reason);
     const yoke_status status = describe(&device->info, d->isas[0], d->onednn, reason);

@@ -48,9 +48,9 @@ static void explain_no_device(const struct opencl_library *cl, const cl_platform
         if (!error) continue;
         yokei_text(
             reason, reason_bytes,
-            "PoCL has no device, because it cannot make its folder for compiled programs, %.80s (%s): set POCL_CACHE_DIR to a folder that "
+            "PoCL has no device, because it cannot make its folder for compiled programs, %.800s (%s): set POCL_CACHE_DIR to a folder that "
             "can be written",
-            folder, strerror(error)); /* must fit a field of yoke_backend_report */
+            folder, strerror(error));
         return;
     }
     yokei_text(reason, reason_bytes, "libOpenCL finds %u platform(s) but no device on them", n_platforms);
@@ -196,7 +196,7 @@ static void probe(struct yoke_probe *out)
 static yoke_status find_by_index(const struct opencl_library *cl, int index, struct found *out)
 {
     struct found found[YOKE_MAX_DEVICES];
-    char reason[256] = "";
+    char reason[YOKE_REASON_BYTES] = "";
     int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
     if (!n) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
     if (index < 0 || index >= n)
@@ -211,7 +211,7 @@ static yoke_status find_native(const struct opencl_library *cl, const struct yok
                                struct found *out, int *index_out)
 {
     struct found found[YOKE_MAX_DEVICES];
-    char reason[256];
+    char reason[YOKE_REASON_BYTES];
     if (!native->context || !native->device)
         return yoke_fail(
             YOKE_EINVAL,
@@ -283,7 +283,7 @@ static bool caches_itself(const struct opencl_library *cl, cl_platform_id platfo
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
-    char reason[256];
+    char reason[YOKE_REASON_BYTES];
     struct found found;
     const struct opencl_library *cl = yokei_opencl_library(reason, sizeof reason);
     if (!cl) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);

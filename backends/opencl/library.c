@@ -4,7 +4,7 @@
 
 static struct opencl_library library;
 static bool library_open;
-static char library_reason[256];
+static char library_reason[YOKE_REASON_BYTES];
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 
 static void open_library(void)
@@ -16,11 +16,11 @@ static void open_library(void)
     static const struct yokei_symbol symbols[] = { OPENCL_FUNCTIONS(SYMBOL) };
     static const struct yokei_symbol svm_symbols[] = { OPENCL_SVM_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    char reason[256];
+    char reason[YOKE_REASON_BYTES];
     library_open = yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, sizeof reason) != NULL;
     if (!library_open)
         yokei_text(library_reason, sizeof library_reason,
-                   "%.150s; install ocl-icd-libopencl1 and a vendor's OpenCL driver", reason);
+                   "%s; install ocl-icd-libopencl1 and a vendor's OpenCL driver", reason);
     else
         library.has_svm = yokei_dl_open(names, svm_symbols, YOKE_COUNT(svm_symbols), reason, sizeof reason)
                           != NULL;

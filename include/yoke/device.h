@@ -20,7 +20,8 @@ typedef struct yoke_device yoke_device;
 typedef struct yoke_stream yoke_stream;
 typedef struct yoke_event yoke_event;
 
-#define YOKE_MAX_DEVICES 16 /* most devices that are listed per backend */
+#define YOKE_MAX_DEVICES 16    /* most devices that are listed per backend */
+#define YOKE_REASON_BYTES 1024 /* room for a text that may contain a path, with its final NUL */
 
 /** The facts about a device that are known without opening it. */
 struct yoke_device_info {
@@ -44,7 +45,7 @@ struct yoke_device_info {
 struct yoke_backend_report {
     size_t size;
     char name[16];
-    char reason[256]; /* "" if devices were found */
+    char reason[YOKE_REASON_BYTES]; /* "" if devices were found */
     int n_devices;
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };

@@ -347,21 +347,25 @@ static void fallbacks(void **state)
     cuda_in_child("NVIDIA_TF32_OVERRIDE", "0", full_f32);
 }
 
-/* A folder in place of the stand-in's own: the driver, and `target` as cuBLASLt (NULL: nothing). */
+/*
+ * A folder in place of the stand-in's own: the driver, and `target` as cuBLASLt (NULL: nothing). The folder
+ * has a long path, and a reason must not lose its end by that.
+ */
 static void with_folder(const char *target, const char *(*test)(void))
 {
-    char path[4096], here[2048], to[4200];
+    char folder[2048], path[4096], here[2048], to[4200];
     assert_non_null(getcwd(here, sizeof here));
-    yokei_text(path, sizeof path, "%s/emulate/cuda", test_folder);
+    yokei_text(folder, sizeof folder, "%s/%0200d", test_folder, 0);
+    yokei_text(path, sizeof path, "%s/emulate/cuda", folder);
     assert_ok(yokei_make_folder(path));
-    yokei_text(path, sizeof path, "%s/emulate/cuda/libcuda-emulated.so.1", test_folder);
+    yokei_text(path, sizeof path, "%s/emulate/cuda/libcuda-emulated.so.1", folder);
     yokei_text(to, sizeof to, "%s/emulate/cuda/.libs/libcuda-emulated.so.1", here);
     unlink(path);
     assert_int_equal(symlink(to, path), 0);
-    yokei_text(path, sizeof path, "%s/emulate/cuda/libcublasLt-emulated.so.13", test_folder);
+    yokei_text(path, sizeof path, "%s/emulate/cuda/libcublasLt-emulated.so.13", folder);
     unlink(path);
     if (target) assert_int_equal(symlink(target, path), 0);
-    cuda_in_child("YOKE_DATA_DIR", test_folder, test);
+    cuda_in_child("YOKE_DATA_DIR", folder, test);
 }
 
 static void libraries(void **state)
