@@ -57,14 +57,8 @@ static yoke_status hash_tensors(const struct trial *t, bool results, uint64_t *h
 
 yoke_status trial_bits(struct trial *t, uint64_t *inputs_out, uint64_t *results_out)
 {
-    struct yoke_cost cost = { .size = sizeof cost };
     yoke_status status;
-    t->status = YOKE_OK;
-    t->row->setup(t);
-    YOKE_TRY_GOTO(t->status, release_tensors);
-    YOKE_TRY_GOTO(trial_allocate(t), release_tensors);
-    YOKE_TRY_GOTO(t->row->call(t, &t->device, &cost), release_tensors);
-    YOKE_TRY_GOTO(yoke_stream_reserve(t->device.stream, cost.scratch_bytes), release_tensors);
+    YOKE_TRY_GOTO(trial_begin(t), release_tensors);
     YOKE_TRY_GOTO(hash_tensors(t, false, inputs_out), release_tensors);
     YOKE_TRY_GOTO(trial_run_device(t), release_tensors);
     YOKE_TRY_GOTO(hash_tensors(t, true, results_out), release_tensors);

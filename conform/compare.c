@@ -265,17 +265,22 @@ free_images:
     return status;
 }
 
+yoke_status trial_begin(struct trial *t)
+{
+    struct yoke_cost cost = { .size = sizeof cost };
+    t->status = YOKE_OK;
+    t->row->setup(t);
+    YOKE_TRY(t->status);
+    YOKE_TRY(trial_allocate(t));
+    YOKE_TRY(t->row->call(t, &t->device, &cost));
+    return yoke_stream_reserve(t->device.stream, cost.scratch_bytes);
+}
+
 yoke_status trial_run(struct trial *t, struct finding *out)
 {
     struct finding f = { .ratio = 0 };
-    struct yoke_cost cost = { .size = sizeof cost };
     yoke_status status;
-    t->status = YOKE_OK;
-    t->row->setup(t);
-    YOKE_TRY_GOTO(t->status, release_tensors);
-    YOKE_TRY_GOTO(trial_allocate(t), release_tensors);
-    YOKE_TRY_GOTO(t->row->call(t, &t->device, &cost), release_tensors);
-    YOKE_TRY_GOTO(yoke_stream_reserve(t->device.stream, cost.scratch_bytes), release_tensors);
+    YOKE_TRY_GOTO(trial_begin(t), release_tensors);
     YOKE_TRY_GOTO(run_oracle(t), release_tensors);
     YOKE_TRY_GOTO(trial_run_device(t), release_tensors);
     t->row->bound(t);

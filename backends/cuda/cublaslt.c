@@ -25,9 +25,8 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
     /* clang-format on */
     static const struct yokei_symbol symbols[] = { YOKEI_CUBLASLT_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    yokei_text(cublaslt.path, sizeof cublaslt.path, "%s%s%s", folder, *folder ? "/" : "", name);
-    const char *const files[] = { cublaslt.path, NULL };
-    if (!yokei_dl_open(files, symbols, YOKE_COUNT(symbols), why, bytes)) return false;
+    if (!yokei_cuda_open_file(folder, name, cublaslt.path, symbols, YOKE_COUNT(symbols), why, bytes))
+        return false;
     /* 13.1.0 is 130100; but version 11 says 11402 for 11.4.2 */
     const size_t v = cublaslt.cublasLtGetVersion(), unit = v < 100000 ? 1000 : 10000;
     yokei_text(cublaslt.version_text, sizeof cublaslt.version_text, "%zu.%zu.%zu", v / unit, v % unit / 100,
@@ -101,8 +100,8 @@ void yokei_cuda_cublaslt_attach(yoke_device *device)
     }
     if (status)
         yokei_text(dev->lt_reason, sizeof dev->lt_reason,
-                   "cuBLASLt %s (%s) does not start: cublasLtCreate failed: %s (%d)",
-                   dev->lt->version_text, dev->lt->path, dev->lt->cublasLtGetStatusString(status), status);
+                   "cuBLASLt %s (%s) does not start: cublasLtCreate failed: %s (%d)", dev->lt->version_text,
+                   dev->lt->path, dev->lt->cublasLtGetStatusString(status), status);
     else
         yokei_text(dev->lt_reason, sizeof dev->lt_reason, "no host memory for cuBLASLt");
     if (!status) dev->lt->cublasLtDestroy(dev->lt_handle);

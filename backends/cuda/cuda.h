@@ -57,6 +57,12 @@ struct cuda_file {
 /** Open the library `name` in `folder` ("": by the loader). If this fails, `why` says why. */
 typedef bool cuda_open_file(const char *folder, const char *name, char *why, size_t bytes);
 /**
+ * Open the library `name` in `folder` ("": by the loader), and resolve all symbols. Writes its path. NULL on
+ * failure, and then `why` says why.
+ */
+void *yokei_cuda_open_file(const char *folder, const char *name, char path[1024],
+                           const struct yokei_symbol *symbols, size_t n_symbols, char *why, size_t bytes);
+/**
  * Call `open` for the files in all folders until one succeeds. The files begin with the newest. Those whose
  * major version the driver knows come first. If none opens, `why` says why the most telling one failed.
  */

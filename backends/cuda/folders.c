@@ -61,6 +61,14 @@ int yokei_cuda_folders(char *list[], int capacity)
     return folders.n;
 }
 
+void *yokei_cuda_open_file(const char *folder, const char *name, char path[1024],
+                           const struct yokei_symbol *symbols, size_t n_symbols, char *why, size_t bytes)
+{
+    yokei_text(path, 1024, "%s%s%s", folder, *folder ? "/" : "", name);
+    const char *const files[] = { path, NULL };
+    return yokei_dl_open(files, symbols, n_symbols, why, bytes);
+}
+
 /** Try all folders for the versions that are known to the driver, or for those that are newer. */
 static bool open_any(char *const folders[], int n, const struct cuda_file files[], int n_files,
                      int driver_major, bool newer, cuda_open_file *open, char *why, size_t bytes)

@@ -42,9 +42,8 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
     /* clang-format on */
     static const struct yokei_symbol symbols[] = { YOKEI_NVRTC_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    yokei_text(nvrtc.path, sizeof nvrtc.path, "%s%s%s", folder, *folder ? "/" : "", name);
-    const char *const files[] = { nvrtc.path, NULL };
-    if (!yokei_dl_open(files, symbols, YOKE_COUNT(symbols), why, bytes)) return false;
+    if (!yokei_cuda_open_file(folder, name, nvrtc.path, symbols, YOKE_COUNT(symbols), why, bytes))
+        return false;
     if (!nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor)
         && !nvrtc.nvrtcGetNumSupportedArchs(&nvrtc.n_architectures) && nvrtc.n_architectures > 0
         && nvrtc.n_architectures <= CUDA_MAX_ARCHITECTURES

@@ -14,7 +14,8 @@
  * SURVIVOR_FOLDER: the folder in which each rank makes a file when it has begun.
  * SURVIVOR_FAILS: at the end the first remaining rank dies, too, and the others give up.
  * SURVIVOR_HOSTS=aabb: one letter for each rank. Ranks with different letters count as on different hosts,
- * and share the run directory.
+ * and share the run directory. MPI goes over tcp, as between hosts: through shared memory a rank that is killed
+ * in the middle of a message can make another rank deaf (docs/FAULTS.md).
  */
 #include <pthread.h>
 #include <signal.h>
@@ -68,6 +69,7 @@ static void choose_host(void)
     if (!hosts || at >= strlen(hosts)) return;
     letter[0] = hosts[at];
     setenv("YOKE_HOST_ID", letter, 1);
+    setenv("UCX_TLS", "tcp,self", 1);
 }
 
 /* One round: a sum of which every element is checked. */
