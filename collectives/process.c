@@ -127,6 +127,7 @@ yoke_status yokei_thread_start(void)
         pthread_sigmask(SIG_SETMASK, &all, &was);
         const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);
         pthread_sigmask(SIG_SETMASK, &was, NULL);
+        if (!error) pthread_setname_np(p->thread, "yoke-progress");
         if (error)
             return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));
         p->thread_runs = true;

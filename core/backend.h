@@ -75,7 +75,8 @@ YOKE_FAMILIES(YOKE_FAMILY_STRUCT, )
 /** The result of a probe. A probe runs in a child process, so it may crash or hang without harm. */
 struct yoke_probe {
     int n_devices;
-    char reason[YOKE_REASON_BYTES]; /* the reason why there is no device, and what the user can do to get one */
+    char reason
+        [YOKE_REASON_BYTES]; /* the reason why there is no device, and what the user can do to get one */
     struct yoke_device_info devices[YOKE_MAX_DEVICES];
 };
 

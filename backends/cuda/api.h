@@ -145,6 +145,9 @@ enum {
        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters,        \
        void **extra))
 
+/** Functions that Yoke calls if the driver has them. cuFuncLoad is of CUDA 12.4. */
+#define YOKEI_CUDA_NEWER_FUNCTIONS(F) F(CUresult, cuFuncLoad, (CUfunction function))
+
 /**
  * All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of
  * 11.2.

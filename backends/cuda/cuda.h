@@ -17,6 +17,7 @@ struct cuda_library {
     int version;     /* the newest CUDA version that the driver knows: 13000 is 13.0 */
     char path[1024]; /* the name under which the library was opened */
     bool emulated;   /* Yoke's own stand-in, which executes PTX on the CPU (YOKE_EMULATE) */
+    YOKEI_CUDA_NEWER_FUNCTIONS(CUDA_SLOT) /* NULL in older drivers */
     /* The stand-in's text about the last fault of a kernel. NULL in NVIDIA's library. */
     const char *(*last_fault)(void);
     /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */
@@ -167,12 +168,17 @@ yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yok
 
 /* ---- the objects ---- */
 
-/** Four bytes of pinned host memory that streams of the device can write and wait for. */
-struct cuda_word {
-    _Atomic uint32_t *host;
-    CUdeviceptr at; /* the device's address of the same word */
+/**
+ * Pinned host memory in pieces: words of four bytes, which queues write and wait for, and slots of
+ * YOKEI_GPU_SLOT_BYTES, through which a stream copies pageable memory.
+ */
+enum cuda_pinned { CUDA_WORDS, CUDA_SLOTS, CUDA_N_PINNED };
+struct cuda_piece {
+    void *host;     /* NULL: no piece */
+    CUdeviceptr at; /* the device's address of the same memory */
 };
-struct cuda_words; /* blocks of words, in words.c */
+struct cuda_block; /* of pieces, in pinned.c */
+static inline _Atomic uint32_t *cuda_word(struct cuda_piece piece) { return piece.host; }
 
 struct cuda_device {
     struct yokei_gpu_device gpu;    /* the first member, see driver.h */
@@ -193,7 +199,7 @@ struct cuda_device {
     struct yokei_live foreign; /* addresses from yoke_buffer_wrap */
     atomic_bool said_ptx;      /* the line about PTX instead of machine code was logged */
     pthread_mutex_t lock;      /* protects the fields below */
-    struct cuda_words *words;
+    struct cuda_block *pinned[CUDA_N_PINNED];
     struct cuda_stream *streams; /* all streams of the device */
     char dead[1024];             /* the error that made the context unusable; "" while it is usable */
     atomic_bool is_dead;
@@ -206,15 +212,15 @@ static inline struct cuda_device *cuda_device(const yoke_device *device) { retur
 struct cuda_stream {
     struct cuda_stream *next; /* in the device's list */
     CUstream queue;
-    bool is_foreign; /* the caller created the queue */
-    CUevent synced;  /* for waits of the host; it has CU_EVENT_BLOCKING_SYNC */
-    void *slot;      /* pinned memory for staged copies */
+    bool is_foreign;        /* the caller created the queue */
+    CUevent synced;         /* for waits of the host; it has CU_EVENT_BLOCKING_SYNC */
+    struct cuda_piece slot; /* for copies of pageable memory */
     /*
      * Commands in a row that belong to one op form a group. Group g is ops[g % CUDA_FOLLOWED]. Behind each
      * group the queue writes g to `done`. So after an error, which makes all calls fail, the host still sees
      * which op had not ended.
      */
-    struct cuda_word done;
+    struct cuda_piece done;
     _Atomic uint32_t group; /* the newest group; it was not written to `done` yet unless `marked` is true */
     bool marked;
     _Atomic(const char *) ops[CUDA_FOLLOWED];
@@ -240,12 +246,15 @@ yoke_status yokei_cuda_fail(const yoke_device *device, const char *call, CUresul
 /** Whether no call on a context succeeds any more after this error. */
 bool yokei_cuda_is_fatal(CUresult error);
 
-/* ---- words.c ---- */
-yoke_status yokei_cuda_words_create(yoke_device *device);
-void yokei_cuda_words_destroy(yoke_device *device);
-/** Take a word. It keeps the value that its last owner left. The context is current. */
-yoke_status yokei_cuda_word_take(yoke_device *device, struct cuda_word *word_out);
-void yokei_cuda_word_give(yoke_device *device, struct cuda_word word);
+/* ---- pinned.c ---- */
+yoke_status yokei_cuda_pinned_create(yoke_device *device);
+void yokei_cuda_pinned_destroy(yoke_device *device);
+/**
+ * Take a piece. A word keeps the value that its last owner left. The context is current. While a piece is
+ * free, this function does not wait for the device.
+ */
+yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out);
+void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece);
 
 /* ---- stream.c ---- */
 extern const struct yoke_stream_ops yokei_cuda_stream_ops;

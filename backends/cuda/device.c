@@ -182,7 +182,7 @@ static void close_device(yoke_device *device)
     if (dev->context) {
         const bool entered = !yokei_cuda_enter(device);
         yokei_cuda_cublaslt_detach(device, entered);
-        yokei_cuda_words_destroy(device);
+        yokei_cuda_pinned_destroy(device);
         if (entered) yokei_cuda_leave(device);
         if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
     }
@@ -210,7 +210,7 @@ static yoke_status open_context(yoke_device *device, const struct yoke_native *n
         if (error) return yokei_cuda_fail(device, "cuDevicePrimaryCtxRetain", error);
     }
     YOKE_TRY(yokei_cuda_enter(device));
-    const yoke_status status = yokei_cuda_words_create(device);
+    const yoke_status status = yokei_cuda_pinned_create(device);
     if (!status) yokei_cuda_cublaslt_attach(device);
     yokei_cuda_leave(device);
     return status;

@@ -37,7 +37,7 @@ bool yokei_cuda_is_fatal(CUresult error)
 /** The op of the stream's first group of commands that has not ended, or NULL if all have. */
 static const char *unfinished(const struct cuda_stream *s)
 {
-    const uint32_t done = atomic_load(s->done.host), group = atomic_load(&s->group);
+    const uint32_t done = atomic_load(cuda_word(s->done)), group = atomic_load(&s->group);
     if (done == group) return NULL;
     if (group - done > CUDA_FOLLOWED) return "one of many commands";
     return atomic_load(&s->ops[(done + 1) % CUDA_FOLLOWED]);

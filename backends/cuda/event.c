@@ -17,9 +17,9 @@
 struct cuda_event {
     pthread_mutex_t lock; /* because the host may signal from any thread */
     CUevent event;
-    bool recorded;         /* the state is that of `event` */
-    bool armed;            /* the event waits for a signal. Neither recorded nor armed: complete */
-    struct cuda_word word; /* word.host is NULL before the first arm */
+    bool recorded;          /* the state is that of `event` */
+    bool armed;             /* the event waits for a signal. Neither recorded nor armed: complete */
+    struct cuda_piece word; /* word.host is NULL before the first arm */
     /*
      * The number that the word gets by the next signal. Numbers only grow, also when the word gets another
      * owner, so a queue that still waits for an earlier number is let go by a later one.
@@ -57,7 +57,7 @@ yoke_status yokei_cuda_event_create(yoke_event *event)
 /** Make the event complete. If streams wait for a signal that can no longer come, they are released. */
 static void reset(struct cuda_event *e)
 {
-    if (e->armed) atomic_store(e->word.host, e->number);
+    if (e->armed) atomic_store(cuda_word(e->word), e->number);
     e->armed = e->recorded = false;
 }
 
@@ -65,7 +65,7 @@ void yokei_cuda_event_destroy(yoke_event *event)
 {
     struct cuda_event *e = impl(event);
     reset(e);
-    if (e->word.host) yokei_cuda_word_give(event->device, e->word);
+    if (e->word.host) yokei_cuda_pinned_give(event->device, CUDA_WORDS, e->word);
     struct yokei_error saved;
     yokei_error_save(&saved);
     if (!yokei_cuda_enter(event->device)) {
@@ -103,8 +103,8 @@ yoke_status yokei_cuda_event_arm(yoke_event *event)
     YOKE_TRY(yokei_cuda_enter(event->device));
     pthread_mutex_lock(&e->lock);
     if (!e->word.host) {
-        status = yokei_cuda_word_take(event->device, &e->word);
-        if (!status) e->number = atomic_load(e->word.host);
+        status = yokei_cuda_pinned_take(event->device, CUDA_WORDS, &e->word);
+        if (!status) e->number = atomic_load(cuda_word(e->word));
     }
     if (!status && !e->armed) { /* arming an armed event changes nothing */
         e->number++;

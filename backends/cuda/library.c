@@ -159,7 +159,8 @@ static bool load_library(void)
 /* clang-format off */
 #define SYMBOL(result, name, parameters) { #name, &library.name },
     /* clang-format on */
-    static const struct yokei_symbol symbols[] = { YOKEI_CUDA_FUNCTIONS(SYMBOL) };
+    static const struct yokei_symbol symbols[] = { YOKEI_CUDA_FUNCTIONS(SYMBOL) },
+                                     newer[] = { YOKEI_CUDA_NEWER_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
     char why[YOKE_REASON_BYTES];
     yokei_cuda_driver_file(library.path, sizeof library.path);
@@ -172,6 +173,7 @@ static bool load_library(void)
         return false;
     }
     if (yokei_dl_open(names, symbols, YOKE_COUNT(symbols), why, sizeof why)) {
+        for (size_t i = 0; i < YOKE_COUNT(newer); i++) yokei_dl_open(names, &newer[i], 1, why, sizeof why);
         if (library.emulated) load_own_functions(names);
         return true;
     }

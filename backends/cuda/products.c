@@ -30,7 +30,7 @@ struct key {
 struct entry {
     struct key key;
     uint64_t last_use; /* 0: the entry is empty */
-    char reason[320]; /* why the library does not multiply this; "": it does */
+    char reason[320];  /* why the library does not multiply this; "": it does */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t first, second, result; /* the library's A and B, and its C and D */
     cublasLtMatmulAlgo_t algo;

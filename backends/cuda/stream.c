@@ -46,8 +46,8 @@ static void release(yoke_device *device, struct cuda_stream *s)
     pthread_mutex_unlock(&dev->lock);
     if (s->queue && !s->is_foreign) dev->cu->cuStreamDestroy_v2(s->queue);
     if (s->synced) dev->cu->cuEventDestroy_v2(s->synced);
-    if (s->slot) dev->cu->cuMemFreeHost(s->slot);
-    if (s->done.host) yokei_cuda_word_give(device, s->done);
+    if (s->slot.host) yokei_cuda_pinned_give(device, CUDA_SLOTS, s->slot);
+    if (s->done.host) yokei_cuda_pinned_give(device, CUDA_WORDS, s->done);
     free(s);
 }
 
@@ -75,13 +75,13 @@ static yoke_status open_stream(yoke_device *device, const struct yoke_native *na
 {
     struct cuda_device *dev = cuda_device(device);
     YOKE_TRY(open_queue(device, native, s));
-    CUresult error = dev->cu->cuEventCreate(&s->synced, CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
+    const CUresult error = dev->cu->cuEventCreate(&s->synced,
+                                                  CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     if (error) return yokei_cuda_fail(device, "cuEventCreate", error);
-    /* now and not at the first copy, because an allocation may wait for other streams */
-    error = dev->cu->cuMemHostAlloc(&s->slot, YOKEI_GPU_SLOT_BYTES, CU_MEMHOSTALLOC_PORTABLE);
-    if (error) return yokei_cuda_fail(device, "cuMemHostAlloc of 2 MiB for copies", error);
-    YOKE_TRY(yokei_cuda_word_take(device, &s->done));
-    atomic_store(&s->group, atomic_load(s->done.host));
+    /* now and not at the first copy, because another block of slots may have to wait for the device */
+    YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_SLOTS, &s->slot));
+    YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_WORDS, &s->done));
+    atomic_store(&s->group, atomic_load(cuda_word(s->done)));
     s->marked = true;
     pthread_mutex_lock(&dev->lock);
     s->next = dev->streams;
@@ -192,7 +192,8 @@ static yoke_status issue_copy(yoke_stream *stream, enum yoke_copy_kind kind, voi
                               size_t bytes)
 {
     const struct cuda_device *dev = cuda_device(stream->device);
-    const struct yokei_gpu_staging staging = { cuda_stream(stream)->slot, call_host, to_device, to_host };
+    const struct yokei_gpu_staging staging = { cuda_stream(stream)->slot.host, call_host, to_device,
+                                               to_host };
     YOKE_TRY(yokei_cuda_command(stream));
     if (kind == YOKE_COPY_ON_DEVICE) {
         const CUresult error = dev->cu->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)target,

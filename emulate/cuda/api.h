@@ -203,6 +203,7 @@ typedef void (*CUhostFn)(void *user_data);
     X(cuModuleLoadDataEx, 2010, cuModuleLoadDataEx)                     \
     X(cuModuleUnload, 2000, cuModuleUnload)                             \
     X(cuModuleGetFunction, 2000, cuModuleGetFunction)                   \
+    X(cuFuncLoad, 12040, cuFuncLoad)                                    \
     X(cuFuncGetAttribute, 2020, cuFuncGetAttribute)                     \
     X(cuFuncSetAttribute, 9000, cuFuncSetAttribute)                     \
     X(cuLaunchKernel, 4000, cuLaunchKernel)                             \
@@ -282,6 +283,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module_out, const void *image, unsigned in
                             CUjit_option *options, void **values);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction *function_out, CUmodule module, const char *name);
+CUresult cuFuncLoad(CUfunction function);
 CUresult cuFuncGetAttribute(int *value_out, CUfunction_attribute attribute, CUfunction function);
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,

@@ -37,6 +37,7 @@ struct settings {
     uint64_t memory; /* bytes of each device */
     int multiprocessors;
     uint64_t seed;
+    int wait_s;            /* how long calls that may wait for the whole device wait; 0: they do not */
     uint32_t delay_us;     /* the longest random delay before a command; 0: none */
     int newest_ptx;        /* 87 for PTX 8.7; 0: any */
     uint64_t instructions; /* the most that the threads of one block execute together; 0: no limit */
@@ -240,6 +241,11 @@ CUresult emulate_stream_wait(struct CUstream_st *stream);
  * stream.
  */
 CUresult emulate_context_wait(struct CUctx_st *context, bool blocking);
+/*
+ * `call` is one that NVIDIA's driver may let wait for all work of the device. If YOKE_EMULATE_WAIT is set, it
+ * does. If the work does not end in this time, the context is lost. Returns the context's error, if any.
+ */
+CUresult emulate_may_wait(struct CUctx_st *context, const char *call);
 /* End all threads of a context and free its streams. */
 void emulate_streams_end(struct CUctx_st *context);
 
@@ -271,6 +277,7 @@ struct CUfunc_st {
     const struct ptx_kernel *kernel;
     struct ptx_kernel_info info;
     int dynamic_shared;
+    bool loaded; /* by cuFuncLoad or by the first launch */
     struct tally *tally;
 };
 /* The counts of all kernels of this name; NULL without memory. */

@@ -92,6 +92,8 @@ static CUresult take_local(struct CUctx_st *context, const struct CUfunc_st *fun
     const uint64_t bytes = (uint64_t)function->info.local_bytes * (uint64_t)emulate_settings.multiprocessors
                            * (uint64_t)model->threads_per_multiprocessor;
     if (bytes <= context->local_bytes) return CUDA_SUCCESS;
+    const CUresult waited = emulate_may_wait(context, "a launch that needs more local memory");
+    if (waited) return waited;
     const uint64_t before = context->local_bytes;
     context->local_bytes = bytes;
     if (emulate_memory_used(context) <= emulate_settings.memory) return CUDA_SUCCESS;
@@ -159,6 +161,9 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     };
     result = context->lost;
     if (!result) result = check_launch(context, &launch);
+    /* a driver of CUDA 11.7 and newer loads a kernel at its first launch, unless it was loaded before */
+    if (!result && !function->loaded) result = emulate_may_wait(context, "the first launch of a kernel");
+    if (!result) function->loaded = true;
     if (!result) result = take_local(context, function);
     if (!result) result = submit_launch(stream, &launch, parameters, extra);
     return emulate_leave(result);

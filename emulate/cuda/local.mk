@@ -19,7 +19,7 @@ emulate_cuda_libcublasLt_emulated_la_SOURCES = emulate/cuda/cublaslt.h emulate/c
 emulate_cuda_libcublasLt_emulated_la_LIBADD = -lpthread -ldl -lm
 emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' -Wl,-z,nodelete
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
-emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order
+emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order tests/unit/emulate_cuda_wait
 check_PROGRAMS += $(emulate_tests)
 YOKE_TESTS += $(emulate_tests) $(top_srcdir)/tests/unit/emulate_header
 tests_unit_emulate_cuda_CFLAGS = $(UNIT_CFLAGS)
@@ -28,6 +28,8 @@ tests_unit_emulate_cuda_faults_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_faults_LDADD = $(CMOCKA_LIBS) -lpthread
 tests_unit_emulate_cuda_order_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_order_LDADD = $(CMOCKA_LIBS) -lpthread
+tests_unit_emulate_cuda_wait_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_cuda_wait_LDADD = $(CMOCKA_LIBS) -lpthread
 
 # The executor of PTX.
 noinst_LTLIBRARIES += libemulate-ptx.la

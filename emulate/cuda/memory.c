@@ -221,6 +221,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
     if (!address_out || !bytes) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     if (emulate_fails(FAIL_MEMORY) || bytes > emulate_settings.memory)
         return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    const CUresult waited = emulate_may_wait(context, "cuMemAlloc");
+    if (waited) return emulate_leave(waited);
     count_block(context, bytes, true);
     struct block *block = emulate_memory_used(context) <= emulate_settings.memory
                               ? emulate_zone_take(&context->zone, bytes, RED, RED)
@@ -261,6 +263,8 @@ CUresult cuMemFree_v2(CUdeviceptr address)
     struct CUctx_st *owner = emulate_context_of(address);
     struct block *block = owner ? emulate_block_of(&owner->zone, address) : NULL;
     if (!block || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    const CUresult waited = emulate_may_wait(owner, "cuMemFree");
+    if (waited) return emulate_leave(waited);
     free_block(owner, block);
     return emulate_leave(CUDA_SUCCESS);
 }
@@ -306,6 +310,8 @@ CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
     const CUresult result = emulate_enter(&context);
     if (result) return result;
     if (!memory_out || !bytes || flags & ~7u) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    const CUresult waited = emulate_may_wait(context, "cuMemHostAlloc");
+    if (waited) return emulate_leave(waited);
     struct block *block = bytes < HOST_BYTES ? emulate_zone_take(&emulate_host_zone, bytes, PAGE, PAGE)
                                              : NULL;
     if (!block) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -330,6 +336,8 @@ CUresult cuMemFreeHost(void *memory)
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     struct block *block = emulate_block_of(&emulate_host_zone, address);
     if (!block || !block->owner || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    const CUresult waited = emulate_may_wait(context, "cuMemFreeHost");
+    if (waited) return emulate_leave(waited);
     free_pinned(block);
     return emulate_leave(CUDA_SUCCESS);
 }

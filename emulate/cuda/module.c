@@ -191,6 +191,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module_out, const void *image, unsigned in
     emulate_lock();
     write_log(&info, "");
     write_log(&error, text);
+    if (!result) result = emulate_may_wait(context, "cuModuleLoadDataEx");
     if (!result) result = keep_module(context, module);
     if (result) {
         if (module->parsed) ptx_module_destroy(module->parsed);
@@ -226,6 +227,8 @@ CUresult cuModuleUnload(CUmodule module)
     const CUresult result = emulate_enter(&context);
     if (result) return result;
     if (!emulate_object_is(module, KIND_MODULE)) return emulate_leave(CUDA_ERROR_INVALID_HANDLE);
+    const CUresult waited = emulate_may_wait(context, "cuModuleUnload");
+    if (waited) return emulate_leave(waited);
     unload(module);
     return emulate_leave(CUDA_SUCCESS);
 }
@@ -291,6 +294,17 @@ static CUresult attribute_of(const struct CUfunc_st *function, CUfunction_attrib
     default: return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
+}
+
+CUresult cuFuncLoad(CUfunction function)
+{
+    struct CUctx_st *context;
+    CUresult result = emulate_enter(&context);
+    if (result) return result;
+    if (!emulate_object_is(function, KIND_FUNCTION)) return emulate_leave(CUDA_ERROR_INVALID_HANDLE);
+    if (!function->loaded) result = emulate_may_wait(function->object.context, "cuFuncLoad");
+    if (!result) function->loaded = true;
+    return emulate_leave(result);
 }
 
 CUresult cuFuncGetAttribute(int *value_out, CUfunction_attribute attribute, CUfunction function)

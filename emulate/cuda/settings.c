@@ -130,7 +130,7 @@ CUresult emulate_settings_read(void)
         refuse("YOKE_EMULATE", what, "cuda:MAJOR.MINOR, such as cuda:9.0");
         return CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t devices = 1, delay = 0,
+    uint64_t devices = 1, delay = 0, waits = 0,
              multiprocessors = (uint64_t)emulate_model(s->capability)->multiprocessors;
     const char *ptx = getenv("YOKE_EMULATE_PTX");
     const bool good =
@@ -138,6 +138,7 @@ CUresult emulate_settings_read(void)
         && read_variable("YOKE_EMULATE_SMS", 1, 1024, "a number from 1 to 1024", &multiprocessors)
         && read_variable("YOKE_EMULATE_SEED", 0, UINT64_MAX, "a whole number", &s->seed)
         && read_variable("YOKE_EMULATE_DELAY_US", 0, 1000000, "microseconds from 0 to 1000000", &delay)
+        && read_variable("YOKE_EMULATE_WAIT", 0, 3600, "seconds from 0 to 3600", &waits)
         && read_variable("YOKE_EMULATE_INSTRUCTIONS", 0, UINT64_MAX, "a whole number", &s->instructions)
         && read_memory(&s->memory)
         && (!ptx || !*ptx || read_version(ptx, &s->newest_ptx)
@@ -146,6 +147,7 @@ CUresult emulate_settings_read(void)
     if (!good) return CUDA_ERROR_INVALID_VALUE;
     s->devices = (int)devices;
     s->delay_us = (uint32_t)delay;
+    s->wait_s = (int)waits;
     s->multiprocessors = (int)multiprocessors;
     read_visible();
     return CUDA_SUCCESS;

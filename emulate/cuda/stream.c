@@ -136,6 +136,7 @@ static CUresult start_thread(struct CUstream_st *stream)
         emulate_print("the thread of a stream did not start: %s", strerror(error));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
+    pthread_setname_np(thread, "emulated-stream"); /* not the name of the thread that started it */
     stream->has_thread = true;
     stream->object.context->n_threads++;
     return CUDA_SUCCESS;
@@ -216,6 +217,36 @@ CUresult emulate_context_wait(struct CUctx_st *context, bool blocking)
         stream_put(s);
     }
     free(all);
+    return context->lost;
+}
+
+CUresult emulate_may_wait(struct CUctx_st *context, const char *call)
+{
+    struct timespec now, end;
+    char text[300];
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += emulate_settings.wait_s;
+    for (struct CUstream_st *s = emulate_settings.wait_s ? context->streams : NULL; s && !context->lost;) {
+        const uint64_t sequence = s->submitted;
+        const bool idle = s->completed >= sequence;
+        s->references++;
+        do {
+            if (!idle) emulate_wait_progress(100000);
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        } while (s->completed < sequence && !context->lost && now.tv_sec < end.tv_sec);
+        if (s->completed < sequence && !context->lost) {
+            snprintf(
+                text, sizeof text,
+                "%s waited %d s for stream %llu. NVIDIA's driver may let this call wait for all work of the "
+                "device, and then the program would wait for ever",
+                call, emulate_settings.wait_s, s->number);
+            emulate_lose(context, CUDA_ERROR_LAUNCH_TIMEOUT, text);
+        }
+        struct CUstream_st *next = s->next;
+        s->references--;
+        stream_put(s);
+        s = next;
+    }
     return context->lost;
 }
 

@@ -118,6 +118,9 @@ YOKE_TESTS += \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_SUM_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices opencl:0' \
+	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host cuda:0' \
+	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_WAIT=20 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices cuda:0' \
+	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_DELAY_US=300 $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}20 - cuda:0 host' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/slow_device' \
 	'$(top_srcdir)/tests/ranks/run -a -H ab 2 tests/ranks/slow_device' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}100 - opencl:0 host reference' \
@@ -143,6 +146,7 @@ YOKE_TESTS += \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
+	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_WAIT=20 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads cuda:0' \
 	'quiet $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \

@@ -12,5 +12,8 @@
 #define PROTOTYPE(result, name, parameters) result name parameters;
 #define VALUE(name, value) _Static_assert(name == value, #name " has another value");
 YOKEI_CUDA_FUNCTIONS(PROTOTYPE)
+#if CUDA_VERSION >= 12040
+YOKEI_CUDA_NEWER_FUNCTIONS(PROTOTYPE)
+#endif
 YOKEI_NVRTC_FUNCTIONS(PROTOTYPE)
 YOKEI_CUDA_VALUES(VALUE)

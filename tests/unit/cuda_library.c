@@ -41,7 +41,7 @@ static void symbols(void **state)
     assert_non_null(stub);
     static const char *const names[] = {
 #define NAME(result, name, parameters) #name,
-        YOKEI_CUDA_FUNCTIONS(NAME)
+        YOKEI_CUDA_FUNCTIONS(NAME) YOKEI_CUDA_NEWER_FUNCTIONS(NAME)
 #undef NAME
     };
     for (size_t i = 0; i < YOKE_COUNT(names); i++)

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Pinned host memory in pieces of one size: the words of events (4 bytes), and the slots of streams through
+ * which pageable memory is copied (YOKEI_GPU_SLOT_BYTES).
+ *
+ * An allocation of pinned memory may wait for all work of the device. If a queue waits for a signal that the
+ * same thread gives later, or that needs a lock which this thread holds, such an allocation would never
+ * return. So the pieces come from a block that is allocated when the device opens. Another block is allocated
+ * only when all pieces are in use.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cuda.h"
+#include "backends/gpu/staging.h"
+
+struct cuda_block {
+    struct cuda_block *next;
+    char *host;
+    CUdeviceptr at;
+    int n_free;
+    uint16_t free[]; /* a stack of the indices that are not in use */
+};
+
+static const struct {
+    size_t piece_bytes;
+    int n; /* pieces of a block */
+} kinds[CUDA_N_PINNED] = {
+    [CUDA_WORDS] = { sizeof(uint32_t), 65536 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 }
+};
+
+static yoke_status add_block(yoke_device *device, enum cuda_pinned kind)
+{
+    struct cuda_device *dev = cuda_device(device);
+    const size_t bytes = kinds[kind].piece_bytes * (size_t)kinds[kind].n;
+    void *host = NULL;
+    struct cuda_block *block = calloc(1, sizeof *block + (size_t)kinds[kind].n * sizeof block->free[0]);
+    if (!block) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for pinned memory", device->info.spec);
+    CUresult error = dev->cu->cuMemHostAlloc(&host, bytes,
+                                             CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    if (!error && (error = dev->cu->cuMemHostGetDevicePointer_v2(&block->at, host, 0)))
+        dev->cu->cuMemFreeHost(host);
+    if (error) {
+        free(block);
+        return yoke_fail_context(yokei_cuda_fail(device, "cuMemHostAlloc", error),
+                                 "%zu bytes of pinned memory", bytes);
+    }
+    block->host = host;
+    if (kind == CUDA_WORDS) memset(host, 0, bytes);
+    for (; block->n_free < kinds[kind].n; block->n_free++)
+        block->free[block->n_free] = (uint16_t)(kinds[kind].n - 1 - block->n_free);
+    pthread_mutex_lock(&dev->lock);
+    block->next = dev->pinned[kind];
+    dev->pinned[kind] = block;
+    pthread_mutex_unlock(&dev->lock);
+    return YOKE_OK;
+}
+
+yoke_status yokei_cuda_pinned_create(yoke_device *device)
+{
+    for (int kind = 0; kind < CUDA_N_PINNED; kind++) YOKE_TRY(add_block(device, (enum cuda_pinned)kind));
+    return YOKE_OK;
+}
+
+void yokei_cuda_pinned_destroy(yoke_device *device)
+{
+    struct cuda_device *dev = cuda_device(device);
+    for (int kind = 0; kind < CUDA_N_PINNED; kind++)
+        while (dev->pinned[kind]) {
+            struct cuda_block *block = dev->pinned[kind];
+            dev->pinned[kind] = block->next;
+            dev->cu->cuMemFreeHost(block->host);
+            free(block);
+        }
+}
+
+static bool take(struct cuda_device *dev, enum cuda_pinned kind, struct cuda_piece *piece_out)
+{
+    pthread_mutex_lock(&dev->lock);
+    struct cuda_block *block = dev->pinned[kind];
+    while (block && !block->n_free) block = block->next;
+    if (block) {
+        const size_t offset = block->free[--block->n_free] * kinds[kind].piece_bytes;
+        *piece_out = (struct cuda_piece){ block->host + offset, block->at + offset };
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return block != NULL;
+}
+
+yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out)
+{
+    while (!take(cuda_device(device), kind, piece_out)) YOKE_TRY(add_block(device, kind));
+    return YOKE_OK;
+}
+
+void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece)
+{
+    struct cuda_device *dev = cuda_device(device);
+    const size_t bytes = kinds[kind].piece_bytes;
+    pthread_mutex_lock(&dev->lock);
+    for (struct cuda_block *block = dev->pinned[kind]; block; block = block->next)
+        if (piece.at - block->at < bytes * (size_t)kinds[kind].n)
+            block->free[block->n_free++] = (uint16_t)((piece.at - block->at) / bytes);
+    pthread_mutex_unlock(&dev->lock);
+}
