@@ -208,8 +208,8 @@ yoke_status trial_run(struct trial *t, struct finding *out);
  */
 yoke_status trial_bits(struct trial *t, uint64_t *inputs_out, uint64_t *results_out);
 /**
- * Set up the trial, allocate its tensors, and reserve the scratch memory of its call. After a failure too, the
- * caller must call trial_release.
+ * Set up the trial, allocate its tensors, and reserve the scratch memory of its call. After a failure too,
+ * the caller must call trial_release.
  */
 yoke_status trial_begin(struct trial *t);
 /**

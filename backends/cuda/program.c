@@ -152,8 +152,8 @@ static yoke_status kernel(yoke_device *device, void *handle, const char *name, v
     const struct cuda_library *cu = cuda_device(device)->cu;
     CUresult error = cu->cuModuleGetFunction(&function, program->module, name);
     /*
-     * Otherwise the driver loads the kernel at its first launch, which may have to wait for the device. Drivers
-     * without this function load it in cuModuleGetFunction.
+     * Otherwise the driver loads the kernel at its first launch, which may have to wait for the device.
+     * Drivers without this function load it in cuModuleGetFunction.
      */
     if (!error && cu->cuFuncLoad) error = cu->cuFuncLoad(function);
     yoke_status status = YOKE_OK;

@@ -108,7 +108,7 @@ static const struct fault faults[] = {
       NEVER },
     { "changed in the data, with check full", "flip=1:payload", YOKE_CHECK_FULL, false, true, YOKE_EDATA,
       YOKE_EDATA, NEVER },
-    { "changed anywhere, with check full", "flip=0.05", YOKE_CHECK_FULL, false, false, YOKE_EDATA, YOKE_EDATA,
+    { "changed anywhere, with check full", "flip=0.25", YOKE_CHECK_FULL, false, false, YOKE_EDATA, YOKE_EDATA,
       NEVER },
 };
 

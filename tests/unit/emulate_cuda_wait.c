@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stand-in CUDA driver with YOKE_EMULATE_WAIT: calls that NVIDIA's driver may let wait for all work of the
- * device do wait. A program that makes such a call while a queue waits for the same thread is found.
+ * The stand-in CUDA driver with YOKE_EMULATE_WAIT: calls that NVIDIA's driver may let wait for all work of
+ * the device do wait. A program that makes such a call while a queue waits for the same thread is found.
  */
 #include "tests/unit/emulate_cuda.h"
 
