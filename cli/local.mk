@@ -13,7 +13,7 @@ yoke_SOURCES += \
 	cli/devices/verify_json.c
 yoke_SOURCES += \
 	cli/bench/gemm.c cli/bench/gemm.h cli/bench/gemm_check.c cli/bench/kernel_options.c cli/bench/kernels.c \
-	cli/bench/kernels.h cli/bench/kernels_limits.c cli/bench/kernels_table.c \
+	cli/bench/kernels.h cli/bench/kernels_limits.c cli/bench/kernels_table.c cli/bench/kernels_predict.c \
 	cli/bench/rival_clblast.c cli/bench/rivals.c cli/bench/sides.c cli/bench/sides.h cli/bench/triad.c \
 	cli/bench/triad.h
 yoke_SOURCES += \

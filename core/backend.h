@@ -96,6 +96,16 @@ struct yokei_ahead {
     char compiler[256];                  /* version and path */
 };
 
+/** Counts of kernels. An access of a warp touches sectors of 32 bytes, and banks of shared memory. */
+struct yokei_counts {
+    uint64_t launches;
+    uint64_t instructions, warp_instructions; /* of threads, and of warps */
+    uint64_t bytes_loaded, bytes_stored;      /* of global memory, as the threads asked for them */
+    uint64_t sectors_loaded, sectors_stored;  /* of 32 bytes, for each instruction of a warp */
+    uint64_t shared_accesses, bank_conflicts; /* instructions of warps, and passes beyond the first */
+    uint64_t barriers;                        /* of blocks */
+};
+
 struct yoke_device_ops {
     /*
      * Fill device->info and device->impl. `native` is NULL, or the objects that the caller gave to
@@ -121,6 +131,11 @@ struct yoke_device_ops {
      * library ran. NULL: no variant has algorithms.
      */
     void (*algorithm)(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
+    /*
+     * What finished kernels have done since the process began, for an emulated device. Returns false if this
+     * device does not count. NULL: no device of the backend counts.
+     */
+    bool (*counts)(const yoke_device *device, struct yokei_counts *out);
     /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
     void (*products)(const yoke_device *device, char *text, size_t bytes);
     /*

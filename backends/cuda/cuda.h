@@ -20,6 +20,11 @@ struct cuda_library {
     YOKEI_CUDA_NEWER_FUNCTIONS(CUDA_SLOT) /* NULL in older drivers */
     /* The stand-in's text about the last fault of a kernel. NULL in NVIDIA's library. */
     const char *(*last_fault)(void);
+    /*
+     * The stand-in's counts of the kernels of this name (NULL: all). Returns the launches. The result has the
+     * members of struct yokei_counts behind the first. NULL in NVIDIA's library.
+     */
+    uint64_t (*counts)(const char *kernel, uint64_t counts_out[9]);
     /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */
     struct cuda_annotations {
         int (*annotate)(uint64_t address, size_t bytes, int state);

@@ -289,6 +289,16 @@ static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_
     return status;
 }
 
+static bool counts(const yoke_device *device, struct yokei_counts *out)
+{
+    const struct cuda_library *cu = cuda_device(device)->cu;
+    uint64_t n[9];
+    if (!cu->counts) return false;
+    const uint64_t launches = cu->counts(NULL, n);
+    *out = (struct yokei_counts){ launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] };
+    return true;
+}
+
 static const struct yoke_device_ops device_ops = {
     .open = open_device,
     .close = close_device,
@@ -297,6 +307,7 @@ static const struct yoke_device_ops device_ops = {
     .facts = yokei_gpu_variant_facts,
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
+    .counts = counts,
     .products = yokei_cuda_cublaslt_text,
     .ahead = yokei_cuda_ahead,
 };

@@ -142,7 +142,8 @@ static void explain_no_library(const char *why)
 /** What the stand-in has beyond the interface of CUDA (emulate/cuda/emulate.h). */
 static void load_own_functions(const char *const names[])
 {
-    const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault };
+    const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault },
+                              counts = { "yoke_emulate_counts", &library.counts };
     const struct yokei_symbol say[] = { { "yoke_emulate_annotate", &library.say.annotate },
                                         { "yoke_emulate_annotate_async", &library.say.annotate_async },
                                         { "yoke_emulate_begin", &library.say.begin },
@@ -150,6 +151,7 @@ static void load_own_functions(const char *const names[])
                                         { "yoke_emulate_name", &library.say.name } };
     char why[YOKE_REASON_BYTES];
     yokei_dl_open(names, &fault, 1, why, sizeof why);
+    yokei_dl_open(names, &counts, 1, why, sizeof why);
     if (!yokei_dl_open(names, say, YOKE_COUNT(say), why, sizeof why))
         library.say = (struct cuda_annotations){ NULL };
 }

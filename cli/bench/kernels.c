@@ -11,7 +11,7 @@
 #include "cli/bench/kernels.h"
 #include "cli/threads.h"
 #include "core/base/base.h"
-#include "core/base/emulated.h"
+#include "core/backend.h"
 #include "core/tune.h"
 
 struct bench {
@@ -21,6 +21,8 @@ struct bench {
     struct kernels_selection selection;
     struct bench_peaks peaks;
     struct bench_kernel_table table;
+    bool
+        predicts; /* the device is emulated, so instructions and accesses are counted, and nothing is timed */
     int n_rows, n_wrong;
 };
 
@@ -103,10 +105,32 @@ static yoke_status admit(struct bench *b, struct conform_problem *problem, struc
                                  &cost); /* the shape of the check may have asked for less scratch memory */
 }
 
+/* Count what one call does. The device is emulated. */
+static yoke_status predict(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row,
+                           struct bench_prediction *out)
+{
+    const struct yoke_device_ops *ops = b->device->backend->device;
+    struct yokei_counts before, after;
+    uint64_t a[sizeof before / sizeof(uint64_t)], z[YOKE_COUNT(a)];
+    ops->counts(b->device, &before);
+    YOKE_TRY(conform_problem_run(problem));
+    YOKE_TRY(yoke_stream_sync(b->stream));
+    ops->counts(b->device, &after);
+    memcpy(a, &before, sizeof a);
+    memcpy(z, &after, sizeof z);
+    for (size_t i = 0; i < YOKE_COUNT(z); i++) z[i] -= a[i];
+    memcpy(&out->counts, z, sizeof z);
+    out->least_bytes = row->bytes;
+    if (yokei_variant_facts(b->device, row->op) & YOKEI_VARIANT_LIBRARY)
+        yokei_text(row->note, sizeof row->note, "a vendor's library runs this, whose work is not counted");
+    return YOKE_OK;
+}
+
 static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dtype,
                              const struct conform_size *size)
 {
     struct bench_kernel_row row = { .op = op, .dtype = dtype, .size = size, .variant = "" };
+    struct bench_prediction prediction = { .least_bytes = 0 };
     struct conform_problem *problem;
     bool in;
     double asked, edge;
@@ -114,14 +138,20 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
                  size->name);
     YOKE_TRY(conform_problem_open(b->device, b->stream, op, dtype, size->dim, &problem));
     yoke_status status = admit(b, problem, &row, &in);
-    if (!status && in) status = measure(b, problem, &row);
+    if (!status && in && b->predicts)
+        status = predict(b, problem, &row, &prediction);
+    else if (!status && in)
+        status = measure(b, problem, &row);
     if (!status && in) row.variant = yokei_variant_used(b->device, op, &asked, &edge);
     if (!status && in) yokei_algorithm_used(b->device, op, row.algorithm, sizeof row.algorithm);
     conform_problem_close(problem);
     cli_progress("%s", "");
     if (status)
         return yoke_fail_context(status, "%s %s %s", yokei_op_names[op], yoke_dtype_name(dtype), size->name);
-    bench_kernel_table_row(&b->table, &row);
+    if (b->predicts)
+        bench_predict_row(&b->table, &row, &prediction);
+    else
+        bench_kernel_table_row(&b->table, &row);
     b->n_rows++;
     return YOKE_OK;
 }
@@ -136,6 +166,16 @@ static yoke_status all_rows(struct bench *b)
             for (int i = 0; i < n; i++) YOKE_TRY(bench_row(b, (enum yoke_op_id)op, (yoke_dtype)d, &sizes[i]));
         }
     return YOKE_OK;
+}
+
+static yoke_status predict_device(struct bench *b)
+{
+    YOKE_TRY(yoke_stream_create(b->device, &b->stream));
+    bench_kernel_table_begin(&b->table);
+    const yoke_status status = all_rows(b);
+    bench_predict_end(&b->table, yoke_device_info(b->device)->name, !status);
+    yoke_stream_destroy(b->stream);
+    return status;
 }
 
 static yoke_status bench_device(struct bench *b, int threads)
@@ -173,9 +213,10 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
     else
         cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
-    if (yokei_is_emulated(yoke_device_info(b.device)->features))
-        cli_warn("%s is emulated: the times of this table say nothing about a GPU", b.table.device);
-    yoke_status status = bench_device(&b, threads);
+    struct yokei_counts counts;
+    const struct yoke_device_ops *ops = b.device->backend->device;
+    b.predicts = ops->counts && ops->counts(b.device, &counts);
+    const yoke_status status = b.predicts ? predict_device(&b) : bench_device(&b, threads);
     yoke_device_close(b.device);
     if (status) return status;
     if (b.n_wrong)

@@ -60,6 +60,12 @@ struct bench_kernel_row {
     char note[200];                    /* why there is no speed */
 };
 
+/** For emulated devices: what the kernels of one call do, counted. */
+struct bench_prediction {
+    struct yokei_counts counts;
+    double least_bytes; /* the least that one call must move, as the operation's `can` function states it */
+};
+
 struct bench_kernel_table {
     const char *format; /* md, csv, json */
     const char *device;
@@ -69,5 +75,11 @@ struct bench_kernel_table {
 void bench_kernel_table_begin(struct bench_kernel_table *table);
 void bench_kernel_table_row(struct bench_kernel_table *table, const struct bench_kernel_row *row);
 void bench_kernel_table_end(struct bench_kernel_table *table, const struct bench_peaks *peaks, bool print);
+
+/* ---- kernels_predict.c: the table of an emulated device, with counts and without times ---- */
+/** The row's counts are not printed if it has a note. */
+void bench_predict_row(struct bench_kernel_table *table, const struct bench_kernel_row *row,
+                       const struct bench_prediction *prediction);
+void bench_predict_end(struct bench_kernel_table *table, const char *device_name, bool print);
 
 #endif

@@ -532,6 +532,9 @@ const struct cli_option cli_option_table[] = {
       .help = "For tests, emulated CUDA: seed of delays and of the order of blocks" },
     { "emulate-delay-us", CLI_LIBRARY, CLI_INT,
       .help = "For tests, emulated CUDA: longest random delay before each command, in microseconds" },
+    { "emulate-wait", CLI_LIBRARY, CLI_INT,
+      .help =
+          "For tests, emulated CUDA: for how many seconds calls wait that may wait for the whole device" },
     { "emulate-ptx", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests, emulated CUDA: newest version of PTX that the driver reads, such as 8.7" },
     { "emulate-instructions", CLI_LIBRARY, CLI_TEXT,

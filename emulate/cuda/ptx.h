@@ -130,6 +130,8 @@ struct ptx_counts {
         bank_conflicts;
     uint64_t barriers; /* of blocks, each time that one opens */
 };
+/* Callers of yoke_emulate_counts have no declaration of this struct. They read its members in this order. */
+_Static_assert(sizeof(struct ptx_counts) == 9 * sizeof(uint64_t), "the callers expect nine members");
 
 struct ptx_launch {
     const struct ptx_kernel *kernel;

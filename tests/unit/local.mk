@@ -38,5 +38,5 @@ tests_unit_tuning_LDADD = $(UNIT_LDADD)
 tests_unit_cli_tune_SOURCES = tests/unit/cli_tune.c cli/tune/measure.c cli/tune/choose.c cli/bench/sides.c
 tests_unit_cli_tune_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cli_tune_LDADD = libconform.la $(UNIT_LDADD)
-EXTRA_DIST += tests/unit/tune_command
-YOKE_TESTS += tests/unit/tuning tests/unit/cli_tune "$(top_srcdir)/tests/unit/tune_command ./yoke"
+EXTRA_DIST += tests/unit/tune_command tests/unit/predict_command
+YOKE_TESTS += tests/unit/tuning tests/unit/cli_tune "$(top_srcdir)/tests/unit/tune_command ./yoke" "$(top_srcdir)/tests/unit/predict_command ./yoke"

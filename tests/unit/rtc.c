@@ -104,6 +104,9 @@ static void check_family(const struct rtc_compiler *compiler, const struct rtc_t
             quote(source.options, 20);
             quote(log, 20);
             bad++;
+        } else if (compiler->judge && !compiler->judge(target, &program, log ? log : "")) {
+            quote(source.options, 20);
+            bad++;
         }
         free(log);
         yokei_gpu_source_free(&source);

@@ -26,6 +26,11 @@ struct rtc_compiler {
      * the numbers of types and variants.
      */
     int sample;
+    /*
+     * Whether what the compiler says of a program that it has compiled is good. If not, this function prints
+     * why, as lines that begin with "# ". NULL: all is good.
+     */
+    bool (*judge)(const struct rtc_target *target, const struct yokei_gpu_program *program, const char *log);
 };
 
 /** The whole test program. It prints TAP and returns the exit code. */
