@@ -86,8 +86,8 @@ static int sizes_of(const char *text, enum yoke_op_id op, struct conform_size *o
     return n;
 }
 
-int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without,
-                  struct conform_size out[CONFORM_MAX_SIZES])
+int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *only,
+                  const char *without, struct conform_size out[CONFORM_MAX_SIZES])
 {
     char text[128];
     int n = 0;
@@ -95,6 +95,7 @@ int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const c
         n += sizes_of(cli_list_item(options, "size", i, text, sizeof text), op, out + n,
                       CONFORM_MAX_SIZES - n);
     if (cli_list_count(options, "size")) return n;
+    if (*only) return sizes_of(only, op, out, CONFORM_MAX_SIZES);
     const struct conform_size *all = conform_sizes_of(op)->list;
     for (int i = 0; all[i].name; i++)
         if (!is_called(all[i].name, without)) out[n++] = all[i];

@@ -27,12 +27,12 @@ static inline bool kernels_selected(const struct kernels_selection *s, enum yoke
 /**
  * The sizes at which to measure an operation. `--size` holds names from conform_sizes (a first word, such as
  * micro, is enough), or shapes such as "N=512 C=768". A dimension that a shape does not name is that of the
- * operation's last size. Without --size all sizes are used, except the ones that are named `without`. Returns
- * the number of sizes. 0: the operation has none of them. kernels_check_sizes refuses a text that fits no
- * operation.
+ * operation's last size. Without --size those are used that are named `only`, or if `only` is "", all that
+ * are not named `without`. Returns the number of sizes. 0: the operation has none of them.
+ * kernels_check_sizes refuses a text that fits no operation.
  */
-int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *without,
-                  struct conform_size out[CONFORM_MAX_SIZES]);
+int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const char *only,
+                  const char *without, struct conform_size out[CONFORM_MAX_SIZES]);
 /** Check that each item of --size fits a selected operation. Errors: YOKE_EINVAL. */
 yoke_status kernels_check_sizes(const struct cli_options *options, const struct kernels_selection *selection);
 

@@ -81,7 +81,7 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
 {
     static struct tune_matrix m;
     struct conform_size sizes[CONFORM_MAX_SIZES];
-    const int n = kernels_sizes(t->context->options, op, "", sizes);
+    const int n = kernels_sizes(t->context->options, op, "", "", sizes);
     size_t bytes;
     cli_progress("tune %s: %s %s ...", yoke_device_info(t->device)->spec, yokei_op_names[op],
                  yoke_dtype_name(dtype));
@@ -109,7 +109,7 @@ static yoke_status tune_all(struct tuner *t)
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
-                n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", sizes);
+                n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", "", sizes);
     if (!n_cells)
         return yoke_fail(
             YOKE_EUNSUPPORTED,
