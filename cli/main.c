@@ -18,7 +18,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/job.h"
-#include "cli/threads.h"
+#include "cli/libraries.h"
 #include "core/base/base.h"
 
 extern char **environ;
@@ -326,7 +326,8 @@ int main(int argc, char **argv)
                  getenv("POCL_CACHE_DIR"));
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
-    if (verb->run != cli_run && verb->run != cli_rank) cli_bound_threads(); /* run and rank compute nothing */
+    /* run and rank compute nothing */
+    if (verb->run != cli_run && verb->run != cli_rank) cli_prepare_libraries();
     if (verb->run == cli_run) cli_forget_outer_job();
     warn_of_unknown_variables();
     status = need_descriptors(verb);

@@ -2,7 +2,6 @@
 /* The data that a process has once: its identity, its flight record, its progress thread. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -122,11 +121,7 @@ yoke_status yokei_thread_start(void)
     struct yokei_process *p = &yokei_process;
     if (!p->thread_runs) {
         p->thread_ends = false;
-        sigset_t all, was; /* signals are for the program's own threads */
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &was);
-        const int error = pthread_create(&p->thread, NULL, progress_thread, NULL);
-        pthread_sigmask(SIG_SETMASK, &was, NULL);
+        const int error = yokei_thread_without_signals(&p->thread, progress_thread, NULL);
         if (!error) pthread_setname_np(p->thread, "yoke-progress");
         if (error)
             return yoke_fail(YOKE_ENOMEM, "the progress thread could not be started: %s", strerror(error));

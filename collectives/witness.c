@@ -21,7 +21,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -156,17 +155,13 @@ static void ring(void)
 
 static bool begin(void)
 {
-    sigset_t all, was;
     if (witness.runs) return true;
     witness.n_ranks = yokei_process.n_world;
     witness.ranks = calloc((size_t)witness.n_ranks, sizeof witness.ranks[0]);
     if (!witness.ranks) return false;
     atomic_store(&witness.ends, false);
     atomic_store(&witness.said, false);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &was);
-    witness.runs = !pthread_create(&witness.thread, NULL, watch, yokei_process.flight);
-    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    witness.runs = !yokei_thread_without_signals(&witness.thread, watch, yokei_process.flight);
     if (!witness.runs) yokei_witness_end();
     return witness.runs;
 }

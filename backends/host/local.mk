@@ -36,10 +36,12 @@ bench_host_gemm_LDADD = libyoke.la
 bench_host_ops_SOURCES = bench/host_ops.c
 bench_host_ops_LDADD = libyoke.la
 
-check_PROGRAMS += tests/unit/host_backend
-YOKE_TESTS += tests/unit/host_backend
+check_PROGRAMS += tests/unit/host_backend tests/unit/host_signals
+YOKE_TESTS += tests/unit/host_backend tests/unit/host_signals
 tests_unit_host_backend_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_host_backend_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_signals_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_host_signals_LDADD = libyoke.la $(CMOCKA_LIBS)
 
 if HOST_X86
 check_PROGRAMS += tests/unit/host_tile_bf16

@@ -43,11 +43,15 @@ struct key {
 
 enum { A, B, C, BIAS, SCRATCH, N_MEMORIES };
 
+/* See run_primitive. oneDNN's limits are 84 (AVX-512) and 168 (AVX2). */
+enum { STACK_K = 64 };
+
 struct entry {
     struct key key;
     bool used, busy;
     uint64_t last_use;
-    bool optimised; /* not oneDNN's plain reference code */
+    bool optimised;   /* not oneDNN's plain reference code */
+    bool moves_stack; /* its code moves the stack pointer: see run_primitive */
     /* the status of making it; a failed entry is kept, so that the next call fails quickly */
     dnnl_status_t status;
     dnnl_primitive_t primitive;
@@ -165,6 +169,7 @@ static dnnl_status_t make_primitive(const struct host_onednn *o, struct entry *e
     const char *code = "";
     o->primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &code);
     e->optimised = strncmp(code, "ref", 3) != 0;
+    e->moves_stack = strncmp(code, "gemm", 4) == 0 && k->K > STACK_K;
     md[SCRATCH] = *o->primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     e->scratch_bytes = o->memory_desc_get_size(&md[SCRATCH]);
     status = o->primitive_create(&e->primitive, pd);
@@ -410,6 +415,38 @@ yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_ge
     return YOKE_OK;
 }
 
+/* A thread of the team takes no signals from the first call on. The calling thread holds them already. */
+static void hold_in_team(int n_threads)
+{
+    static _Thread_local bool holds;
+#pragma omp parallel num_threads(n_threads)
+    if (omp_get_thread_num() && !holds) {
+        sigset_t was;
+        yokei_signals_hold(&was);
+        holds = true;
+    }
+}
+
+/*
+ * The code that oneDNN before 3.12 calls "gemm:jit" sets the stack pointer to memory of the heap if K is
+ * above a limit. If a signal arrives there, the kernel writes the handler's frame below this memory, over
+ * whatever the heap has there (oneDNN's issue 4845). So no thread of the team may take a signal during such a
+ * product.
+ */
+static dnnl_status_t run_primitive(const struct host_onednn *o, const struct entry *e, int n_args,
+                                   const dnnl_exec_arg_t *args)
+{
+    sigset_t was;
+    if (e->moves_stack) {
+        yokei_signals_hold(&was);
+        if (e->key.n_threads > 1) hold_in_team((int)e->key.n_threads);
+    }
+    dnnl_status_t status = o->primitive_execute(e->primitive, o->stream, n_args, args);
+    if (!status) status = o->stream_wait(o->stream);
+    if (e->moves_stack) yokei_signals_release(&was);
+    return status;
+}
+
 static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e,
                              const struct yoke_gemm_args *a, void *c, void *scratch)
 {
@@ -428,8 +465,7 @@ static dnnl_status_t execute(const struct host_onednn *o, const struct entry *e,
         DNNL_TRY(o->memory_set_data_handle(e->memories[i], (void *)(uintptr_t)addresses[i]));
         args[n++] = (dnnl_exec_arg_t){ names[i], e->memories[i] };
     }
-    DNNL_TRY(o->primitive_execute(e->primitive, o->stream, n, args));
-    return o->stream_wait(o->stream);
+    return run_primitive(o, e, n, args);
 }
 
 /* C = gelu(pre-activation). The product has rounded the pre-activation to out_dtype, in aux or in C. */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/bench/kernels.h"
-#include "cli/threads.h"
+#include "cli/libraries.h"
 #include "core/base/base.h"
 #include "core/backend.h"
 #include "core/tune.h"

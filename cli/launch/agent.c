@@ -22,7 +22,7 @@
 #include "cli/cli.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/shared_memory.h"
-#include "cli/threads.h"
+#include "cli/libraries.h"
 #include "core/base/base.h"
 
 #define TICK_MS 20
@@ -59,7 +59,7 @@ static void prepare_environment(const struct cli_agent *agent)
      */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");
-    cli_set_spin();
+    cli_set_libraries();
     if (devices && *devices) {
         int n = 1;
         for (const char *c = devices; *c; c++) n += *c == ',';

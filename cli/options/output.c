@@ -6,7 +6,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,16 +130,12 @@ static void after_fork(void) { pthread_mutex_unlock(&lock); }
 static void start_ticker(void)
 {
     pthread_t thread;
-    sigset_t all, before;
     if (has_ticker) return;
-    sigfillset(&all); /* signals are for the working threads */
-    pthread_sigmask(SIG_BLOCK, &all, &before);
-    has_ticker = !pthread_create(&thread, NULL, tick, NULL);
+    has_ticker = !yokei_thread_without_signals(&thread, tick, NULL);
     if (has_ticker) {
         pthread_detach(thread);
         pthread_atfork(before_fork, after_fork, after_fork);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void cli_progress(const char *format, ...)

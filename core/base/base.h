@@ -8,6 +8,7 @@
 #define CORE_BASE_BASE_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <yoke/base.h>
 
 #define YOKE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -216,6 +217,17 @@ yoke_status yokei_disk_sync_folder(const char *path);
  */
 void yokei_disk_watch(void);
 void yokei_disk_unwatch(void);
+
+/* ---- signals.c ---- */
+/**
+ * From here to yokei_signals_release, no handler of a signal runs on this thread. A signal that arrives
+ * waits, or another thread takes it. The signals of faults, such as SIGSEGV and SIGABRT, are not held. A
+ * thread that is created in between holds the same signals for its whole life.
+ */
+void yokei_signals_hold(sigset_t *was_out);
+void yokei_signals_release(const sigset_t *was);
+/** pthread_create of a thread that takes no signals, because they are for the program's own threads. */
+int yokei_thread_without_signals(pthread_t *thread_out, void *(*run)(void *), void *context);
 
 /* ---- dl.c: libraries that are found at run time ---- */
 struct yokei_symbol {

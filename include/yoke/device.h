@@ -65,7 +65,8 @@ struct yoke_device_config {
     size_t size;
     /*
      * The number of OpenMP threads in the calling thread's teams (host backend). 0: the number that OpenMP is
-     * set up for, but at most the number of cores that the process may use.
+     * set up for, but at most the number of cores that the process may use. The other threads of these teams
+     * take no signals, and the calling thread takes none during matrix products of oneDNN.
      */
     int n_threads;
     /*

@@ -4,6 +4,7 @@
  *   starter abort CODE   start MPI; rank 1 calls MPI_Abort with CODE, and the others wait for it
  *   starter leave        without MPI: make a file in UCX's folder and a System V segment, print both, and
  *                        be killed
+ *   starter crash        start MPI; rank 1 crashes inside malloc, and the others wait for it
  *   starter crowd        make a communicator of host devices, and show warnings
  *   starter descriptors  without MPI: print the sockets that this process inherited, and whether one listens
  */
@@ -27,6 +28,30 @@ static int call_abort(int code)
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 1) MPI_Abort(MPI_COMM_WORLD, code);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Finalize();
+}
+
+/*
+ * Damage a block that malloc keeps in its list of free blocks. The next malloc crashes while it holds the
+ * lock of the heap.
+ */
+static int crash(void)
+{
+    int rank;
+    MPI_Init(NULL, NULL);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    void *volatile *volatile block = malloc(3000), *volatile wall = malloc(3000);
+    if (!block || !wall) return 1;
+    if (rank == 1) {
+        free((void *)block);
+#ifdef __SANITIZE_ADDRESS__ /* this malloc is another one */
+        raise(SIGKILL);
+#else
+        block[1] = (void *)8;
+        wall = malloc(6000);
+#endif
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     return MPI_Finalize();
 }
@@ -88,6 +113,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "crowd")) return crowd();
     if (argc > 2 && !strcmp(argv[1], "abort")) return call_abort(atoi(argv[2]));
+    if (argc > 1 && !strcmp(argv[1], "crash")) return crash();
     if (argc > 1 && !strcmp(argv[1], "leave")) return leave();
     return argc > 1 && !strcmp(argv[1], "descriptors") ? descriptors() : 2;
 }

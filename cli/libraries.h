@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The threads of the libraries that compute (OpenMP, PoCL, OpenBLAS): how many there are, and how long they
- * spin.
+ * Settings that libraries read when they are loaded: how many threads OpenMP, PoCL and OpenBLAS start, how
+ * long these threads spin, and what UCX does when the process crashes.
  */
-#ifndef CLI_THREADS_H
-#define CLI_THREADS_H
+#ifndef CLI_LIBRARIES_H
+#define CLI_LIBRARIES_H
 
 #include <stdbool.h>
 
 /**
- * Set the variables that make OpenMP's threads spin for 100 microseconds before they sleep. This works for
- * libraries that are not loaded yet. False: nothing was set, because the user has set OMP_WAIT_POLICY,
- * GOMP_SPINCOUNT or KMP_BLOCKTIME.
+ * Set variables for libraries that are not loaded yet:
+ *  - OpenMP's threads spin for 100 microseconds before they sleep, unless the user has set OMP_WAIT_POLICY,
+ *    GOMP_SPINCOUNT or KMP_BLOCKTIME.
+ *  - UCX (the network library of MPICH) installs no handlers for crashes, unless the user has set
+ *    UCX_HANDLE_ERRORS or UCX_ERROR_SIGNALS. The handlers allocate memory, so a process that crashes inside
+ *    malloc would wait for its own lock instead of ending.
+ * False: the user has set all of them, and nothing was set.
  */
-bool cli_set_spin(void);
+bool cli_set_libraries(void);
 /**
  * The same for this process. If a variable was set, the program executes itself again, so call this function
  * before anything else. The function also lowers POCL_MAX_PTHREAD_COUNT and OPENBLAS_NUM_THREADS to the
  * number of processing units of this process, with a warning.
  */
-void cli_bound_threads(void);
+void cli_prepare_libraries(void);
 
 /**
  * Make sure that libraries which read their thread counts when they are loaded see `n`. If the variables

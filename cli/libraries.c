@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many threads the computing libraries start, and how long their threads spin. The libraries read both
- * settings when they are loaded.
+ * Settings of libraries. The libraries read them when they are loaded. So they must be in the environment
+ * before the program starts.
  */
-#include "cli/threads.h"
+#include "cli/libraries.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -48,16 +48,27 @@ static long spin_count(void)
     return (long)((uint64_t)SPIN_US * 1000 * LOOKS / YOKE_MAX(best, 1));
 }
 
-bool cli_set_spin(void)
+static bool set_spin(void)
 {
-    static const char *const users[] = { "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME" };
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT") || getenv("KMP_BLOCKTIME")) return false;
     char text[24];
-    for (size_t i = 0; i < YOKE_COUNT(users); i++)
-        if (getenv(users[i])) return false;
     yokei_text(text, sizeof text, "%ld", spin_count());
     setenv("GOMP_SPINCOUNT", text, 1);
     setenv("KMP_BLOCKTIME", "1", 1); /* for LLVM's threads, in milliseconds; 1 is the least value above 0 */
     return true;
+}
+
+static bool let_crashes_end(void)
+{
+    if (getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS")) return false;
+    setenv("UCX_HANDLE_ERRORS", "none", 1);
+    return true;
+}
+
+bool cli_set_libraries(void)
+{
+    const bool spin = set_spin(), crashes = let_crashes_end();
+    return spin || crashes;
 }
 
 /*
@@ -108,9 +119,9 @@ static void bound_numbers(void)
     }
 }
 
-void cli_bound_threads(void)
+void cli_prepare_libraries(void)
 {
-    if (cli_set_spin()) start_anew();
+    if (cli_set_libraries()) start_anew();
     bound_numbers();
 }
 
