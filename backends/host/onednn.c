@@ -43,7 +43,7 @@ struct key {
 
 enum { A, B, C, BIAS, SCRATCH, N_MEMORIES };
 
-/* See run_primitive. oneDNN's limits are 84 (AVX-512) and 168 (AVX2). */
+/* See run_primitive. oneDNN's limits are 84 (AVX-512) and 252 (AVX2). */
 enum { STACK_K = 64 };
 
 struct entry {
@@ -428,7 +428,7 @@ static void hold_in_team(int n_threads)
 }
 
 /*
- * The code that oneDNN before 3.12 calls "gemm:jit" sets the stack pointer to memory of the heap if K is
+ * The code that oneDNN before 3.11.2 calls "gemm:jit" sets the stack pointer to memory of the heap if K is
  * above a limit. If a signal arrives there, the kernel writes the handler's frame below this memory, over
  * whatever the heap has there (oneDNN's issue 4845). So no thread of the team may take a signal during such a
  * product.
