@@ -65,8 +65,9 @@ struct yoke_device_config {
     size_t size;
     /*
      * The number of OpenMP threads in the calling thread's teams (host backend). 0: the number that OpenMP is
-     * set up for, but at most the number of cores that the process may use. The other threads of these teams
-     * take no signals, and the calling thread takes none during matrix products of oneDNN.
+     * set up for, but at most the number of cores that the process may use. During matrix products of oneDNN
+     * no thread of the team takes signals. Afterwards the calling thread takes signals again, and the other
+     * threads of the team do not.
      */
     int n_threads;
     /*

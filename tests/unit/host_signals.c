@@ -111,7 +111,7 @@ static void multiply(int n_threads)
     assert_int_equal(differ, 0);
     assert_int_equal(atomic_load(&n_wrong), 0);
     assert_int_equal(atomic_load(&n_elsewhere), 0);
-    assert_int_equal(atomic_load(&ticks), TICKS);
+    assert_true(atomic_load(&ticks) >= TICKS); /* one more may come before the timer is off */
     assert_ok(yoke_stream_destroy(stream));
     assert_ok(yoke_device_close(device));
 }
