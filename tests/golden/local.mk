@@ -7,4 +7,4 @@ check_PROGRAMS += tests/golden/golden
 tests_golden_golden_SOURCES = tests/golden/gates.h tests/golden/golden.c
 tests_golden_golden_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_golden_golden_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
-YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/golden/golden'
+YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/golden/golden' 'YOKE_EMULATE=cuda:9.0 tests/golden/golden cuda:0'

@@ -75,8 +75,8 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'soak $(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
+	'soak $(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
+	'soak $(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/property $${YOKE_SOAK:+10}300' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}900' \
@@ -141,7 +141,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/no_memory' \
+	'soak $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/no_memory' \
 	'$(top_srcdir)/tests/ranks/run -a -H abb 3 tests/ranks/no_memory' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
