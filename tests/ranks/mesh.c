@@ -20,7 +20,7 @@ static const char layouts[] =
     "soak dp=4 micro-batch=2 recompute=attention\n"
     "dp=4 shares=4:1:2:1 micro-batch=2\n"
     /* pipelines */
-    "pp=2 micro-batch=2 schedule=1f1b precision=fp32,bf16,fp16 steps=20\n"
+    "pp=2 micro-batch=2 schedule=1f1b precision=fp32,bf16,fp16 steps=NN\n"
     "pp=2 micro-batch=2 schedule=naive\n"
     "pp=2 micro-batch=2 schedule=gpipe\n"
     "pp=2 micro-batch=2 schedule=1f1b\n"

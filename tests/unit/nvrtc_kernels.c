@@ -93,6 +93,6 @@ int main(void)
                                            "--ptxas-options=-v",
                                            NULL };
     const struct rtc_compiler nvrtc = { "NVRTC", "nvrtc", libraries, YOKEI_GPU_CUDA,
-                                        targets, options, 23,        judge };
+                                        targets, options, 17,        judge };
     return rtc_main(&nvrtc);
 }
