@@ -113,15 +113,18 @@ tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(
 tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
 
-check_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_end_ranks
+check_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c
 tests_unit_cli_pmi_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_pmi_LDADD = libyoke.la $(CMOCKA_LIBS)
 tests_unit_cli_pmi_relay_SOURCES = tests/unit/cli_pmi_relay.c cli/launch/pmi_relay.h cli/launch/pmi_relay.c
 tests_unit_cli_pmi_relay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_pmi_relay_LDADD = libyoke.la $(CMOCKA_LIBS)
+tests_unit_cli_shared_memory_SOURCES = tests/unit/cli_shared_memory.c cli/launch/shared_memory.h cli/launch/shared_memory.c
+tests_unit_cli_shared_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_shared_memory_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)
 tests_unit_cli_end_ranks_SOURCES = tests/unit/cli_end_ranks.c cli/launch/end_ranks.h cli/launch/end_ranks.c
 tests_unit_cli_end_ranks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_end_ranks_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)
-YOKE_TESTS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_end_ranks
+YOKE_TESTS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 endif

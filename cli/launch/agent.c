@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -30,7 +29,6 @@
 /* longest time from a rank's end, caused by the launcher's end, to the launcher's own end */
 #define ECHO_MS 100
 #define ORPHAN_TURNS 200 /* turns of 10 ms each, in which processes that the rank had started may end */
-#define FREEZE_MS 200    /* longest wait for a rank that was told to stop */
 #define HOLD_MS 1000     /* longest time for which the end of the launcher's connection is kept from a rank */
 #define DYING_MS 300     /* time that a killed rank may take to be gone, with many threads and busy cores */
 
@@ -211,9 +209,7 @@ static void reap(struct cli_agent *agent)
     while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)
            && info.si_pid) {
         switch (info.si_code) {
-        case CLD_STOPPED:
-            if (!agent->freezing) set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0);
-            break;
+        case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
         case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
         case CLD_EXITED: record_end(agent, 0, info.si_status); break;
         case CLD_KILLED:
@@ -277,43 +273,6 @@ static bool is_starting(const struct cli_agent *agent)
 }
 
 /*
- * Keep the names of MPICH's files in shared memory that the rank has mapped. MPICH makes these files while it
- * starts, and unlinks them when all ranks have come.
- */
-static void keep_files(const struct cli_agent *agent)
-{
-    if (agent->ended || agent->shared < 0 || !is_starting(agent)) return;
-    cli_shared_files_keep_of(agent->shared_path, agent->pid);
-}
-
-/*
- * Kill the rank and all its processes. A rank that is starting MPI is stopped before, so that it makes no
- * file between the agent's look and its death.
- */
-static void kill_rank(struct cli_agent *agent)
-{
-    siginfo_t info = { 0 };
-    if (!agent->ended && agent->shared >= 0 && is_starting(agent)) {
-        agent->freezing = true;
-        kill(agent->pid, SIGSTOP);
-        for (int i = 0; i < FREEZE_MS && !info.si_pid; i++) {
-            if (waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT)) break;
-            if (!info.si_pid) usleep(1000);
-        }
-        keep_files(agent);
-    }
-    kill(-agent->pid, SIGKILL);
-}
-
-/* A file appeared in /dev/shm. It may be the rank's. */
-static void look_for_files(struct cli_agent *agent)
-{
-    char words[4096];
-    while (read(agent->new_files, words, sizeof words) > 0) {}
-    keep_files(agent);
-}
-
-/*
  * End the rank. If the rank has ended by itself before, that end is recorded first, because it is the cause.
  */
 static void end_rank(struct cli_agent *agent)
@@ -321,7 +280,7 @@ static void end_rank(struct cli_agent *agent)
     reap(agent);
     if (agent->ended) return;
     agent->ending = true;
-    kill_rank(agent);
+    kill(-agent->pid, SIGKILL);
 }
 
 /* Carry out the supervisor's orders. True: it is time to exit. */
@@ -336,7 +295,7 @@ static bool obey(struct cli_agent *agent)
         if (command == CLI_COMMAND_SIGNAL) kill(agent->pid, argument);
         if (command == CLI_COMMAND_ABORT && argument >> 8 == agent->rank) {
             agent->abort_code = argument & 255 ? argument & 255 : 1;
-            kill_rank(agent);
+            kill(-agent->pid, SIGKILL);
         }
         if (command == CLI_COMMAND_KILL && (argument < 0 || argument == agent->rank)) end_rank(agent);
     }
@@ -365,10 +324,6 @@ static void sleep_until_news(struct cli_agent *agent, int events, int signals, i
         while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
         if (fd == rank_fd || (fd == signals && rank_fd < 0)) reap(agent);
         if (fd == agent->holder || fd == agent->supervisor) agent->orphaned = true;
-        if (fd == agent->new_files) {
-            look_for_files(agent);
-            continue;
-        }
         if (fd != signals) epoll_ctl(events, EPOLL_CTL_DEL, fd, NULL);
     }
 }
@@ -419,7 +374,6 @@ static void pass_on_hang_up(struct cli_agent *agent)
     if (!cli_pmi_relay_holds(&agent->pmi)) return;
     if (!agent->held_ns) agent->held_ns = yokei_now_ns();
     if (is_starting(agent) && yokei_now_ns() - agent->held_ns < HOLD_MS * 1000000ull) return;
-    keep_files(agent);
     cli_pmi_relay_hang_up(&agent->pmi);
 }
 
@@ -433,7 +387,6 @@ static void watch(struct cli_agent *agent, int signals)
     add_to(events, signals);
     add_to(events, agent->holder);
     add_to(events, agent->supervisor);
-    add_to(events, agent->new_files);
     cli_pmi_relay_watch(&agent->pmi, events);
     for (uint64_t beat_ns = 0;;) {
         sleep_until_news(agent, events, signals, rank_fd);
@@ -454,20 +407,16 @@ static void watch(struct cli_agent *agent, int signals)
     }
 }
 
-/* Choose the place of the rank's shared memory, and watch /dev/shm for new files. */
+/* Choose the place of the rank's shared memory. */
 static void prepare_shared_memory(struct cli_agent *agent)
 {
     char note[512];
     const bool own = agent->pmi_fd >= 0;
-    agent->new_files = -1;
     const bool ours = !own
                       && cli_shared_folder_choose(agent->local_size, agent->shared_path,
                                                   sizeof agent->shared_path, note, sizeof note);
     if (ours && *note && agent->local_rank == 0) cli_note("%s", note);
     agent->shared = cli_shared_folder_open(agent->shared_path);
-    if (agent->shared < 0) return;
-    agent->new_files = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    if (agent->new_files >= 0) inotify_add_watch(agent->new_files, "/dev/shm", IN_CREATE | IN_CLOSE_WRITE);
 }
 
 yoke_status cli_agent_be(struct cli_agent *agent, char **words)
@@ -497,4 +446,10 @@ void cli_agent_lost(struct cli_agent *agent)
     agent->pid = last.pid;
     if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, but its children do not */
     if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
+    /* until the rank's memory is given back; -1 on an old kernel, or if the rank is gone */
+    struct pollfd end = { .fd = last.pid > 1 ? (int)syscall(SYS_pidfd_open, last.pid, 0) : -1,
+                          .events = POLLIN };
+    if (end.fd < 0) return;
+    poll(&end, 1, DYING_MS);
+    close(end.fd);
 }

@@ -31,11 +31,9 @@ struct cli_agent {
     bool ended;
     bool orphaned;  /* the launcher or the supervisor is gone */
     bool ending;    /* the agent has killed the rank */
-    bool freezing;  /* the agent has stopped the rank, to kill it */
     int abort_code; /* code of the rank's MPI_Abort, after which the agent killed it; 0: no MPI_Abort */
     int order;      /* number of orders carried out */
-    int shared,
-        new_files; /* the job's folder in shared memory, and inotify for new files in /dev/shm; -1: none */
+    int shared;     /* the job's folder in shared memory; -1: none */
     char shared_path[4096];
     struct yokei_flight_file *record;
 };
@@ -47,7 +45,10 @@ struct cli_agent {
 yoke_status cli_agent_be(struct cli_agent *agent, char **words);
 /** A whole number from the environment, or `otherwise` if the variable is not set. */
 int cli_agent_variable(const char *name, int otherwise);
-/** Record that the rank's agent was killed, unless the rank's end is known already. */
+/**
+ * Record that the rank's agent was killed, unless the rank's end is known already. End the rank's processes,
+ * and wait for at most 0.3 s until the rank has ended.
+ */
 void cli_agent_lost(struct cli_agent *agent);
 
 #endif

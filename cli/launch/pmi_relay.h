@@ -2,8 +2,8 @@
 /**
  * The agent's place between a rank and its launcher. All that the rank and the launcher say to each other in
  * PMI passes through the agent, unchanged. So the agent decides when the rank meets the end of the launcher's
- * connection: after the agent has noted which files of MPICH the rank has in shared memory. A rank that is
- * starting MPI ends when it meets that end, and then nobody could tell which files were its own.
+ * connection. A rank that is starting MPI exits with an error of its own when it meets that end, and this
+ * error could be taken for the cause of the job's failure.
  *
  * Nothing here blocks. The agent's loop calls cli_pmi_relay_serve when one of the two sockets has an event.
  */

@@ -8,12 +8,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "collectives/flight.h"
@@ -21,7 +23,53 @@
 
 #define PLACE "/dev/shm"
 #define FOLDER "yoke-job-"
-#define MPICH_FILE PLACE "/mpich_shar_tmp"
+#define MPICH_PREFIX "mpich_shar_tmp"
+
+/* ---- MPICH's files ---- */
+
+/* Whether the kernel grants a lease on a file in tmpfs. Before Linux 5.3 it never does. */
+static bool grants_leases(void)
+{
+    struct utsname system;
+    int major = 0, minor = 0;
+    return !uname(&system) && sscanf(system.release, "%d.%d", &major, &minor) == 2
+           && (major > 5 || (major == 5 && minor >= 3));
+}
+
+/*
+ * Whether the file belongs to this user, and no process has it open or mapped. The kernel grants a lease for
+ * writing only then, and it knows the processes of all containers.
+ */
+static bool is_abandoned(const char *path)
+{
+    struct stat st;
+    /* O_NONBLOCK: an open must not wait for another process that asks the same */
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool may = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid();
+    /* The signal says that another process opens the file. SIGURG is ignored; SIGIO would end us. */
+    const bool granted = may && !fcntl(fd, F_SETSIG, SIGURG) && !fcntl(fd, F_SETLEASE, F_WRLCK);
+    close(fd);
+    return granted || (may && !grants_leases() && !cli_shared_memory_in_use(path));
+}
+
+/*
+ * Remove the files that dead jobs of this user left. The rank that makes such a file keeps it mapped for as
+ * long as the file has a name.
+ */
+static void remove_abandoned_files(void)
+{
+    DIR *dir = opendir(PLACE);
+    /* one process at a time, because a process that asks has the file open */
+    for (int turn = 0; dir && turn < 100 && flock(dirfd(dir), LOCK_EX | LOCK_NB); turn++) usleep(1000);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[300];
+        if (strncmp(e->d_name, MPICH_PREFIX, sizeof MPICH_PREFIX - 1)) continue;
+        yokei_text(path, sizeof path, PLACE "/%s", e->d_name);
+        if (is_abandoned(path)) unlink(path);
+    }
+    if (dir) closedir(dir);
+}
 
 /* ---- the job's folder ---- */
 
@@ -75,23 +123,6 @@ int cli_shared_folder_open(char *path)
     return -1;
 }
 
-/*
- * Remove the file that a link in the folder names. The link's own name is the file's inode number, so another
- * file of the same name is not removed.
- */
-static void remove_named(int folder, const char *link)
-{
-    char target[300];
-    struct stat st;
-    const ssize_t n = readlinkat(folder, link, target, sizeof target - 1);
-    if (n <= 0) return;
-    target[n] = '\0';
-    if (strncmp(target, MPICH_FILE, sizeof MPICH_FILE - 1) || lstat(target, &st) || !S_ISREG(st.st_mode)
-        || st.st_uid != geteuid())
-        return;
-    if ((unsigned long long)st.st_ino == strtoull(link, NULL, 10)) unlink(target);
-}
-
 static void remove_folder(int fd, const char *path)
 {
     const int again = dup(fd);
@@ -99,12 +130,11 @@ static void remove_folder(int fd, const char *path)
     if (!dir && again >= 0) close(again);
     if (dir) rewinddir(dir);
     for (struct dirent *e; dir && (e = readdir(dir));) {
-        if (e->d_name[0] == '.') continue;
-        remove_named(fd, e->d_name);
-        unlinkat(fd, e->d_name, 0);
+        if (e->d_name[0] != '.') unlinkat(fd, e->d_name, 0);
     }
     if (dir) closedir(dir);
     rmdir(path);
+    remove_abandoned_files();
 }
 
 void cli_shared_folder_close(int fd, const char *path)
@@ -117,9 +147,11 @@ void cli_shared_folder_close(int fd, const char *path)
 void cli_shared_folder_drop(int ranks_on_host)
 {
     char path[4096], note[512];
-    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note) || access(path, F_OK))
-        return;
-    cli_shared_folder_close(cli_shared_folder_open(path), path);
+    if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note)) return;
+    if (access(path, F_OK))
+        remove_abandoned_files(); /* the last process came before the rank's memory was given back */
+    else
+        cli_shared_folder_close(cli_shared_folder_open(path), path);
 }
 
 void cli_shared_folders_collect(const char *path)
@@ -140,48 +172,6 @@ void cli_shared_folders_collect(const char *path)
             cli_shared_folder_close(fd, name);
         else
             close(fd);
-    }
-    if (dir) closedir(dir);
-}
-
-/* ---- MPICH's files ---- */
-
-static void keep_file(const char *folder, const char *file)
-{
-    char link[4200];
-    struct stat st;
-    if (!folder[0] || lstat(file, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return;
-    yokei_text(link, sizeof link, "%s/%llu", folder, (unsigned long long)st.st_ino);
-    (void)!symlink(file, link); /* the link may exist already */
-}
-
-/*
- * Keep the file that a line of a memory map, or the target of a descriptor's link, names. There is at most
- * one.
- */
-static void keep_if_named(const char *folder, const char *text)
-{
-    char file[128];
-    const char *at = strstr(text, MPICH_FILE);
-    if (!at) return;
-    yokei_text(file, sizeof file, "%.*s", (int)strcspn(at, " \n"), at);
-    keep_file(folder, file);
-}
-
-void cli_shared_files_keep_of(const char *folder, pid_t pid)
-{
-    char name[64], line[4500];
-    yokei_text(name, sizeof name, "/proc/%d/maps", (int)pid);
-    FILE *maps = fopen(name, "re");
-    while (maps && fgets(line, sizeof line, maps)) keep_if_named(folder, line);
-    if (maps) fclose(maps);
-    yokei_text(name, sizeof name, "/proc/%d/fd", (int)pid);
-    DIR *dir = opendir(name);
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        const ssize_t n = readlinkat(dirfd(dir), e->d_name, line, sizeof line - 1);
-        if (n <= 0) continue;
-        line[n] = '\0';
-        keep_if_named(folder, line);
     }
     if (dir) closedir(dir);
 }

@@ -4,11 +4,12 @@
  * and MPICH make files in /dev/shm. They unlink the files at once, or when all ranks have mapped them. A rank
  * that is killed between these two points leaves its file behind.
  *
- * No file is removed because of its name. UCX makes its files in a folder that belongs to the job alone,
- * /dev/shm/yoke-job-… . Every process that uses this folder holds a shared lock on it (flock). A process that
- * gets the exclusive lock is the last one, and removes the folder. MPICH's files lie in /dev/shm itself. If a
- * rank of the job is seen to have mapped one of them, a link to that file is kept in the folder. A System V
- * segment tells which process made it.
+ * No file is removed because of its name alone. UCX makes its files in a folder that belongs to the job
+ * alone, /dev/shm/yoke-job-… . Every process that uses this folder holds a shared lock on it (flock). A
+ * process that gets the exclusive lock is the last one, and removes the folder. MPICH's files lie in /dev/shm
+ * itself. Such a file is removed if no process has it open or mapped. Then the rank that made it has ended,
+ * because that rank keeps the file mapped until the file has lost its name. A System V segment tells which
+ * process made it.
  */
 #ifndef CLI_LAUNCH_SHARED_MEMORY_H
 #define CLI_LAUNCH_SHARED_MEMORY_H
@@ -30,13 +31,14 @@ bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_byt
  */
 int cli_shared_folder_open(char *path);
 /**
- * Release the folder. The last process to do so removes the folder, the files in it, and the files that its
- * links name. fd -1 is allowed.
+ * Release the folder. The last process to do so removes the folder and the files in it. Then it removes the
+ * files of MPICH in /dev/shm that belong to this user and that no process has open or mapped. fd -1 is
+ * allowed.
  */
 void cli_shared_folder_close(int fd, const char *path);
 /**
- * The same for an agent that was killed and could not do it. Does nothing if there is no folder, or if other
- * processes use it.
+ * The same for an agent that was killed and could not do it. The folder stays if other processes use it. If
+ * there is no folder any more, only MPICH's files are removed.
  */
 void cli_shared_folder_drop(int ranks_on_host);
 /**
@@ -45,8 +47,6 @@ void cli_shared_folder_drop(int ranks_on_host);
  */
 void cli_shared_folders_collect(const char *path);
 
-/** Keep the names of MPICH's files that process `pid`, a rank of the job, has mapped or open. */
-void cli_shared_files_keep_of(const char *folder, pid_t pid);
 /**
  * Remove the System V segments that process `pid`, which has ended, had made with IPC_PRIVATE, and to which
  * no process is attached.

@@ -402,7 +402,9 @@ yoke_status cli_verdict(const struct cli_job *job)
         tell_of_finalize(job);
         return YOKE_OK;
     }
-    if (job->launcher_signal) return launch_failed(job);
+    /* SIGPIPE is a consequence: mpiexec wrote to a process that had ended with the agent. */
+    if (job->launcher_signal && (job->launcher_signal != SIGPIPE || job->lost_agent < 0))
+        return launch_failed(job);
     if (job->lost_agent >= 0) {
         name_of(job, job->lost_agent, name, sizeof name);
         return yoke_fail(

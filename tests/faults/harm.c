@@ -248,13 +248,13 @@ static int left_over(const struct trial *t, bool end_them)
     return n;
 }
 
-static int shared_files(const struct trial *t)
+static int shared_files(const struct trial *t, bool show)
 {
     char path[64];
-    int n = count_shared_files("/dev/shm");
+    int n = count_shared_files("/dev/shm", show);
     for (int h = 1; h <= t->n_hosts; h++) {
         snprintf(path, sizeof path, "/proc/%d/root/dev/shm", (int)host_pid(h));
-        n += count_shared_files(path);
+        n += count_shared_files(path, show);
     }
     return n;
 }
@@ -334,8 +334,9 @@ static const char *judge(struct trial *t, int shared_before)
     int left = left_over(t, true);
     snprintf(name, sizeof name, "rank %d (", t->at_rank);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
-    for (until = yokei_now() + 60; shared_files(t) > shared_before && yokei_now() < until;) usleep(50000);
-    if (shared_files(t) > shared_before) return "files are left in /dev/shm";
+    for (until = yokei_now() + 60; shared_files(t, false) > shared_before && yokei_now() < until;)
+        usleep(50000);
+    if (shared_files(t, true) > shared_before) return "files are left in /dev/shm";
     if (supervisor) return NULL; /* the supervisor was killed, so no process can report anything */
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
     const char *others = t->begun && (cut || !strcmp(t->harm, "kill") || !strcmp(t->harm, "stop"))
@@ -360,7 +361,7 @@ static const char *judge(struct trial *t, int shared_before)
 
 static void run(struct trial *t, int number)
 {
-    int shared_before = shared_files(t);
+    int shared_before = shared_files(t, false);
     strcpy(t->folder, "/tmp/yoke-harm.XXXXXX");
     if (t->n_hosts && !mkdtemp(t->folder)) exit(99);
     snprintf(t->tag, sizeof t->tag, "harm-%d-%d-%ld", (int)getpid(), number, (long)time(NULL));

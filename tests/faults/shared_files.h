@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -24,9 +25,9 @@ static inline void have_own_shared_memory(void)
 /*
  * The number of files in `folder` that MPI or Yoke made and that no process holds. Files of other jobs on
  * this machine are held by the ranks of these jobs. A folder without a job's name belongs to a test that runs
- * at the same time, so it is not counted.
+ * at the same time, so it is not counted. With `show` the names are printed.
  */
-static inline int count_shared_files(const char *folder)
+static inline int count_shared_files(const char *folder, bool show)
 {
     DIR *dir = opendir(folder);
     int n = 0;
@@ -35,7 +36,9 @@ static inline int count_shared_files(const char *folder)
         if (!strstr(e->d_name, "mpich") && !strstr(e->d_name, "ucx") && !strstr(e->d_name, "yoke")) continue;
         if (e->d_type == DT_DIR && strncmp(e->d_name, "yoke-job-", 9) != 0) continue;
         snprintf(path, sizeof path, "/dev/shm/%s", e->d_name);
-        n += !cli_shared_memory_in_use(path);
+        if (cli_shared_memory_in_use(path)) continue;
+        n++;
+        if (show) printf("# left: %s/%s\n", folder, e->d_name);
     }
     if (dir) closedir(dir);
     return n;

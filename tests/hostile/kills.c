@@ -391,8 +391,8 @@ static const char *judge(const struct job *j, const struct trial *t, double boun
     const int left = left_over(j->tag, true);
     if (left) return snprintf(why, sizeof why, "%d processes are left", left), why;
     /* Another job may be between two states. */
-    while (count_shared_files("/dev/shm") > shared_before && yokei_now() < until) usleep(50000);
-    if (count_shared_files("/dev/shm") > shared_before) return "files are left in /dev/shm";
+    while (count_shared_files("/dev/shm", false) > shared_before && yokei_now() < until) usleep(50000);
+    if (count_shared_files("/dev/shm", true) > shared_before) return "files are left in /dev/shm";
     if (t->ended < 0) return "it did not end";
     if (t->apart)
         return j->code == 0 || j->code == 16 ? NULL : "it ended badly though the rank had ended before";
@@ -441,7 +441,7 @@ static bool try_once(struct trial *t, int number, double bound)
     t->rank = (int)draw((uint32_t)n_ranks);
     t->delay = part * 1.02 * reference[n_ranks][t->phase];
     snprintf(name, sizeof name, "%d", number);
-    const int shared_before = count_shared_files("/dev/shm");
+    const int shared_before = count_shared_files("/dev/shm", false);
     start_training(&j, n_ranks, name, NULL);
     harm(&j, t);
     const char *why = judge(&j, t, bound, shared_before);
