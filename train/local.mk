@@ -13,7 +13,7 @@ libyoke_train_la_SOURCES += \
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
 	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan.c train/trainer/schedule.c \
-	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/step.c \
+	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/rounding.c train/trainer/step.c \
 	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
@@ -213,8 +213,11 @@ YOKE_TESTS += \
 EXTRA_DIST += tests/ranks/checkpoint_command
 
 # Optimizer states divided over the replicas; and with bugs in the library's place, which must be noticed.
-zero_programs = tests/ranks/zero tests/ranks/zero_planted_gather tests/ranks/zero_planted_slice
+zero_programs = tests/ranks/zero tests/ranks/rounding tests/ranks/zero_planted_gather tests/ranks/zero_planted_slice
 check_PROGRAMS += $(zero_programs)
+tests_ranks_rounding_SOURCES = tests/ranks/ranks.h tests/ranks/rounding.c
+tests_ranks_rounding_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_rounding_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_zero_SOURCES = tests/ranks/ranks.h tests/ranks/zero.c
 tests_ranks_zero_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_zero_LDADD = $(TRAIN_RANKS_LDADD)
@@ -231,7 +234,9 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/zero four bf16' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abb 3 tests/ranks/zero 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_gather 1:4:2' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2'
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/rounding' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/rounding'
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 check_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h

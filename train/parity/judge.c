@@ -302,11 +302,9 @@ static bool is_mixed(const struct yokei_parity *p, int from, int n)
 yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity_layout *l, yoke_comm *comm,
                                yoke_comm *control, struct yokei_parity_result *r)
 {
-    struct subject s = { .p = p,
-                         .r = r,
-                         .precision = r->precision,
-                         .sliced = l->zero > 0,
-                         .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l)) };
+    struct subject s = {
+        .p = p, .r = r, .precision = r->precision, .mixed = is_mixed(p, r->from, yokei_parity_n_ranks(l))
+    };
     struct yokei_parity_setup setup;
     int64_t count;
     const uint64_t begun = yokei_now_ns();
@@ -321,6 +319,7 @@ yoke_status yokei_parity_judge(struct yokei_parity *p, const struct yokei_parity
     }
     YOKE_TRY(status);
     r->state = YOKEI_PARITY_RAN;
+    s.sliced = s.t->plan.state.is_divided; /* by zero=1, or because the devices round AdamW differently */
     yoke_trainer_range(s.t, &s.first, &count);
     status = make_room(&s);
     if (!status) status = hold(&s, l);

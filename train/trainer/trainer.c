@@ -68,6 +68,25 @@ static void destroy(yoke_trainer *t)
     free(t);
 }
 
+/*
+ * If the devices of replicas round AdamW differently, plan again so that each slice of the weights is stepped
+ * by one replica, which sends it to the others.
+ */
+static yoke_status plan_for_rounding(struct yoke_trainer *t)
+{
+    bool differs;
+    YOKE_TRY(yokei_rounding_compare(&t->config, t->device, &t->plan, &differs));
+    if (!differs || t->config.zero || t->plan.mesh.data == 1) return YOKE_OK;
+    if (t->plan.rank == 0)
+        yoke_log(
+            YOKE_LOG_WARN,
+            "trainer: the ranks' devices round AdamW differently, so each weight is stepped by one replica and sent to "
+            "the others, as with zero 1");
+    yokei_trainer_plan_free(&t->plan);
+    t->config.zero = 1;
+    return yokei_trainer_plan(t->model, t->device, &t->config, &t->plan);
+}
+
 /* Whether this rank has an error that the other ranks do not have. They may wait for it. */
 static bool is_alone(yoke_status status) { return status == YOKE_ENOMEM && !yokei_ranks_alike(); }
 
@@ -95,6 +114,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
+    YOKE_TRY_GOTO(plan_for_rounding(t), destroy_trainer);
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
     status = t->memory ? yokei_memory_gather(&t->config, device, &t->plan, t->memory)
                        : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);

@@ -313,6 +313,15 @@ yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const flo
  */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 
+/* ---- rounding.c: whether AdamW has the same bits on all ranks ---- */
+/**
+ * Run AdamW on made-up numbers on all ranks' devices, and compare the bits. With *differs_out each slice of
+ * the weights needs one owner (config->zero = 1). YOKE_ECONFIG if ranks that are not replicas of each other
+ * hold the same weights and get different bits; all ranks get this error. Collective.
+ */
+yoke_status yokei_rounding_compare(const struct yoke_trainer_config *config, yoke_device *device,
+                                   const struct yokei_trainer_plan *plan, bool *differs_out);
+
 /* ---- replicas.c: division of gradients and optimizer states among replicas ---- */
 /** Refuse wrong values of config->zero and its shares, and set the plan's shares. */
 yoke_status yokei_zero_check(const struct yoke_trainer_config *config, struct yokei_trainer_plan *plan);
