@@ -68,6 +68,13 @@ static void destroy(yoke_trainer *t)
     free(t);
 }
 
+/* Refuse the plan on all ranks if it does not fit on one of them. Nothing is allocated on a device. */
+static yoke_status fit(struct yoke_trainer *t)
+{
+    YOKE_TRY(yokei_memory_gather(&t->config, t->device, &t->plan, t->memory));
+    return yokei_memory_check(t->model, t->device, &t->config, &t->plan, t->memory);
+}
+
 /*
  * If the devices of replicas round AdamW differently, plan again so that each slice of the weights is stepped
  * by one replica, which sends it to the others.
@@ -84,7 +91,8 @@ static yoke_status plan_for_rounding(struct yoke_trainer *t)
             "the others, as with zero 1");
     yokei_trainer_plan_free(&t->plan);
     t->config.zero = 1;
-    return yokei_trainer_plan(t->model, t->device, &t->config, &t->plan);
+    YOKE_TRY(yokei_trainer_plan(t->model, t->device, &t->config, &t->plan));
+    return fit(t);
 }
 
 /* Whether this rank has an error that the other ranks do not have. They may wait for it. */
@@ -114,12 +122,12 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
     YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
     t->model->n_trainers++;
-    YOKE_TRY_GOTO(plan_for_rounding(t), destroy_trainer);
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
-    status = t->memory ? yokei_memory_gather(&t->config, device, &t->plan, t->memory)
+    status = t->memory ? YOKE_OK
                        : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", t->plan.n_ranks);
     YOKE_TRY_GOTO(status, destroy_trainer);
-    YOKE_TRY_GOTO(yokei_memory_check(model, device, &t->config, &t->plan, t->memory), destroy_trainer);
+    YOKE_TRY_GOTO(fit(t), destroy_trainer);
+    YOKE_TRY_GOTO(plan_for_rounding(t), destroy_trainer);
     t->config.shares = NULL;
     t->config.schedule = NULL;
     YOKE_TRY_GOTO(yokei_ranks_all_well(&t->config, allocate(t)), destroy_trainer);
