@@ -13,14 +13,28 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
-/* The last instruction of each stream that touches a buffer; -1: none yet. */
+/* For each stream the newest instruction that used some memory; -1: none. */
 struct users {
     int last[YOKEI_N_STREAMS];
 };
 
+/*
+ * The users of the memory of buffers that have ended: a segment tree over the addresses. Cell c is the memory
+ * from border c to border c + 1. A buffer covers whole cells. So the users of a range are found in a time that
+ * grows with the logarithm of the number of borders. A look at all buffers would make the time of a program
+ * quadratic.
+ */
+struct past {
+    size_t *border; /* [n_borders] the first and last addresses of all buffers, ascending, each once */
+    int n_borders, n_leaves;
+    struct users *all;  /* [2 * n_leaves] users of the node's whole memory; leaf c is node n_leaves + c */
+    struct users *most; /* [2 * n_leaves] the newest users of any part of the node's memory */
+};
+
 struct ordering {
     struct yokei_program *p;
-    struct users *users;         /* [n_buffers] */
+    struct users *users; /* [n_buffers] */
+    struct past past;
     int newest[YOKEI_N_STREAMS]; /* newest instruction of each stream so far */
     /* Newest instruction on the communication stream that works on gradients. */
     int summed;
@@ -28,6 +42,93 @@ struct ordering {
     int waited[YOKEI_N_STREAMS]
               [YOKEI_N_STREAMS]; /* [a][b]: newest instruction of stream b that stream a has waited for */
 };
+
+/* ---- the users of memory ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int cell_of(const struct past *past, size_t address)
+{
+    const size_t *found = bsearch(&address, past->border, (size_t)past->n_borders, sizeof address,
+                                  by_address);
+    return (int)(found - past->border);
+}
+
+static void keep_newest(struct users *to, const struct users *from)
+{
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) to->last[s] = YOKE_MAX(to->last[s], from->last[s]);
+}
+
+static yoke_status past_create(const struct yokei_program *p, struct past *past)
+{
+    const size_t n = (size_t)p->n_buffers;
+    past->border = malloc((2 * n + 1) * sizeof *past->border);
+    for (size_t b = 0; b < n && past->border; b++) {
+        past->border[2 * b] = p->buffer[b].offset;
+        past->border[2 * b + 1] = p->buffer[b].offset + p->buffer[b].bytes;
+    }
+    if (past->border) qsort(past->border, 2 * n, sizeof *past->border, by_address);
+    for (size_t i = 0; i < 2 * n && past->border; i++)
+        if (i == 0 || past->border[i] != past->border[past->n_borders - 1])
+            past->border[past->n_borders++] = past->border[i];
+    for (past->n_leaves = 1; past->n_leaves < past->n_borders;) past->n_leaves *= 2;
+    const size_t bytes = 2 * (size_t)past->n_leaves * sizeof *past->all;
+    past->all = malloc(bytes);
+    past->most = malloc(bytes);
+    if (!past->border || !past->all || !past->most)
+        return yoke_fail(YOKE_ENOMEM, "step program: no host memory for the users of %zu buffers", n);
+    memset(past->all, 0xff, bytes); /* -1 */
+    memset(past->most, 0xff, bytes);
+    return YOKE_OK;
+}
+
+static void past_free(struct past *past)
+{
+    free(past->border);
+    free(past->all);
+    free(past->most);
+}
+
+/* Note the users of a buffer that has ended. */
+static void past_add(struct past *past, const struct yokei_buffer *b, const struct users *users)
+{
+    int begin = cell_of(past, b->offset) + past->n_leaves,
+        end = cell_of(past, b->offset + b->bytes) + past->n_leaves;
+    const int ends[2] = { begin, end - 1 };
+    for (; begin < end; begin /= 2, end /= 2) {
+        const int node[2] = { begin & 1 ? begin++ : 0, end & 1 ? --end : 0 };
+        for (int k = 0; k < 2; k++)
+            if (node[k]) keep_newest(&past->all[node[k]], users), keep_newest(&past->most[node[k]], users);
+    }
+    /* only the nodes above both ends have a part of the buffer without being within it */
+    for (int k = 0; k < 2; k++)
+        for (int i = ends[k] / 2; i >= 1; i /= 2) {
+            keep_newest(&past->most[i], &past->most[2 * i]);
+            keep_newest(&past->most[i], &past->most[2 * i + 1]);
+        }
+}
+
+/* The newest users of any part of a new buffer's memory. */
+static struct users past_users(const struct past *past, const struct yokei_buffer *b)
+{
+    struct users found;
+    int begin = cell_of(past, b->offset) + past->n_leaves,
+        end = cell_of(past, b->offset + b->bytes) + past->n_leaves;
+    memset(&found, 0xff, sizeof found); /* -1 */
+    for (int i = begin; i >= 1; i /= 2) keep_newest(&found, &past->all[i]);
+    for (int i = end - 1; i >= 1; i /= 2) keep_newest(&found, &past->all[i]);
+    for (; begin < end; begin /= 2, end /= 2) {
+        if (begin & 1) keep_newest(&found, &past->most[begin++]);
+        if (end & 1) keep_newest(&found, &past->most[--end]);
+    }
+    return found;
+}
+
+/* ---- the order ---- */
 
 int yokei_operands(const struct yokei_instruction *i, int list[YOKEI_N_OPERANDS])
 {
@@ -52,18 +153,11 @@ static void wait_for(struct ordering *o, int at, int before)
     i->wait[b->stream] = b->record;
 }
 
-static bool shares_memory(const struct yokei_buffer *a, const struct yokei_buffer *b)
-{
-    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
 /* The first use of a buffer. Everything that used its memory before must be complete. */
 static void take_over(struct ordering *o, int at, int buffer)
 {
-    const struct yokei_buffer *new = &o->p->buffer[buffer];
-    for (int b = 0; b < o->p->n_buffers; b++)
-        if (o->p->buffer[b].last < at && shares_memory(&o->p->buffer[b], new))
-            for (int s = 0; s < YOKEI_N_STREAMS; s++) wait_for(o, at, o->users[b].last[s]);
+    const struct users before = past_users(&o->past, &o->p->buffer[buffer]);
+    for (int s = 0; s < YOKEI_N_STREAMS; s++) wait_for(o, at, before.last[s]);
 }
 
 static bool works_on_gradients(const struct yokei_instruction *i)
@@ -99,6 +193,8 @@ static void order(struct ordering *o, int at)
             wait_for(o, at, b->first);
         o->users[list[k]].last[i->stream] = at;
     }
+    for (int k = 0; k < n; k++)
+        if (o->p->buffer[list[k]].last == at) past_add(&o->past, &o->p->buffer[list[k]], &o->users[list[k]]);
     order_buckets(o, at);
     /*
      * A sum of a bucket may run on, even if its stream runs each op within the call. TIED and REPLICATED
@@ -113,18 +209,22 @@ static void order(struct ordering *o, int at)
 
 yoke_status yokei_order_streams(struct yokei_program *p)
 {
-    struct ordering o = { .p = p,
-                          .summed = -1,
-                          .users = malloc(((size_t)p->n_buffers + 1) * sizeof *o.users) };
-    if (!o.users) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", p->n_buffers);
-    memset(o.users, 0xff, ((size_t)p->n_buffers + 1) * sizeof *o.users); /* -1 */
-    memset(o.newest, 0xff, sizeof o.newest);
-    memset(o.waited, 0xff, sizeof o.waited);
-    o.sum = -1;
-    p->n_events = 0;
-    for (int at = 0; at < p->n; at++) order(&o, at);
-    for (int b = 0; b < p->n_buffers; b++)
-        memcpy(p->buffer[b].last_on, o.users[b].last, sizeof p->buffer[b].last_on);
+    struct ordering o = { .p = p, .summed = -1, .sum = -1 };
+    const size_t bytes = ((size_t)p->n_buffers + 1) * sizeof *o.users;
+    yoke_status status = past_create(p, &o.past);
+    o.users = malloc(bytes);
+    if (!status && !o.users)
+        status = yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d buffers", p->n_buffers);
+    if (!status) {
+        memset(o.users, 0xff, bytes); /* -1 */
+        memset(o.newest, 0xff, sizeof o.newest);
+        memset(o.waited, 0xff, sizeof o.waited);
+        p->n_events = 0;
+        for (int at = 0; at < p->n; at++) order(&o, at);
+        for (int b = 0; b < p->n_buffers; b++)
+            memcpy(p->buffer[b].last_on, o.users[b].last, sizeof p->buffer[b].last_on);
+    }
     free(o.users);
-    return YOKE_OK;
+    past_free(&o.past);
+    return status;
 }
