@@ -110,6 +110,17 @@ static yoke_status record(yoke_observer *o, const char *op)
     return YOKE_OK;
 }
 
+yoke_status yokei_observer_repeat(yoke_observer *o, int first, int n)
+{
+    for (int i = first; i < first + n; i++) {
+        o->cost.flops = o->ops[i].flops;
+        o->cost.bytes = o->ops[i].bytes;
+        o->cost.scratch_bytes = o->ops[i].scratch_bytes;
+        YOKE_TRY(record(o, o->ops[i].name));
+    }
+    return YOKE_OK;
+}
+
 bool yoke_observer_begin(yoke_observer *o, const char *op, yoke_status can)
 {
     o->status = can;

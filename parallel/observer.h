@@ -32,6 +32,8 @@ struct yoke_observer {
     void *profile_context;
 };
 
+/** Let a planner record ops [first, first + n) again, as the next ones. */
+yoke_status yokei_observer_repeat(yoke_observer *observer, int first, int n);
 void yokei_observer_free(yoke_observer *observer);
 
 #endif

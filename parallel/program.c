@@ -368,9 +368,63 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
     return YOKE_OK;
 }
 
-/* Ask every instruction which ops it would issue and what they cost, and whether the device offers them. */
+/* Whether both have a buffer there, or both have none. */
+static bool both_or_none(int a, int b) { return (a == NONE) == (b == NONE); }
+
+/* Whether two calls of the same kind and layer issue the same ops: they differ in addresses only. */
+static bool issue_alike(const struct yokei_program *p, const struct yokei_instruction *a,
+                        const struct yokei_instruction *b)
+{
+    bool alike = p->micro_batch[a->micro_batch].B == p->micro_batch[b->micro_batch].B && a->fresh == b->fresh
+                 && both_or_none(a->x, b->x) && both_or_none(a->y, b->y) && both_or_none(a->dy, b->dy)
+                 && both_or_none(a->dx, b->dx) && both_or_none(a->workspace, b->workspace);
+    for (int k = 0; k < YOKE_N_STASHES; k++) alike = alike && both_or_none(a->stash[k], b->stash[k]);
+    return alike;
+}
+
+/*
+ * The calls whose ops were asked for. For each layer and kind of call they form a list. Such a list is short: a
+ * micro-batch may be smaller than the others, and the first W may overwrite gradients.
+ */
+struct asked {
+    int *head; /* [n_layers][N_CALLS] the newest instruction of the list; -1: none */
+    int *next; /* [n] the instruction that comes after this one in its list; -1: none */
+};
+enum { N_CALLS = YOKEI_BACKWARD_WEIGHT - YOKEI_FORWARD + 1 };
+
+static int *list_of(const struct asked *asked, const struct yokei_instruction *i)
+{
+    return &asked->head[i->layer * N_CALLS + (int)(i->kind - YOKEI_FORWARD)];
+}
+
+/* Ask an instruction which ops it would issue, unless an instruction like it has been asked. */
+static yoke_status plan_instruction(const struct yokei_machine *machine, struct yokei_program *p, int n,
+                                    struct asked *asked)
+{
+    struct yokei_instruction *i = &p->instruction[n];
+    i->first_op = p->planner.n_ops;
+    if (i->layer == NONE) {
+        YOKE_TRY(yokei_run(machine, n, n + 1));
+    } else {
+        int like = *list_of(asked, i);
+        while (like >= 0 && !issue_alike(p, i, &p->instruction[like])) like = asked->next[like];
+        if (like >= 0) {
+            i->n_ops = p->instruction[like].n_ops;
+            return yokei_observer_repeat(&p->planner, p->instruction[like].first_op, i->n_ops);
+        }
+        YOKE_TRY(yokei_run(machine, n, n + 1));
+        asked->next[n] = *list_of(asked, i);
+        *list_of(asked, i) = n;
+    }
+    i->n_ops = p->planner.n_ops - i->first_op;
+    return YOKE_OK;
+}
+
+/* Find out which ops each instruction issues and what they cost, and whether the device offers them. */
 static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
 {
+    const size_t lists = (size_t)job->n_layers * N_CALLS, n = (size_t)p->n + 1;
+    struct asked asked = { malloc((lists + 1) * sizeof *asked.head), malloc(n * sizeof *asked.next) };
     /* Nothing reads at this address. But an optional operand must already look as present as it will be. */
     struct yokei_machine machine = {
         .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096
@@ -379,12 +433,15 @@ static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p
         .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1
     };
     machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
-    for (int i = 0; i < p->n; i++) {
-        p->instruction[i].first_op = p->planner.n_ops;
-        YOKE_TRY(yokei_run(&machine, i, i + 1));
-        p->instruction[i].n_ops = p->planner.n_ops - p->instruction[i].first_op;
-    }
-    return YOKE_OK;
+    yoke_status status = asked.head && asked.next
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d instructions",
+                                         p->n);
+    for (size_t k = 0; k < lists && !status; k++) asked.head[k] = NONE;
+    for (int i = 0; i < p->n && !status; i++) status = plan_instruction(&machine, p, i, &asked);
+    free(asked.head);
+    free(asked.next);
+    return status;
 }
 
 /*
@@ -452,7 +509,6 @@ static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program
 
 static yoke_status finish(struct lowering *w, yoke_status status)
 {
-    free(w->live);
     if (!status) status = w->status;
     if (!status && w->p->mode == YOKE_TRAIN) status = note_zeroed(w->job, w->p);
     if (!status)
@@ -464,15 +520,34 @@ static yoke_status finish(struct lowering *w, yoke_status status)
     return status;
 }
 
+static yoke_status lower_actions(struct lowering *w, const struct yokei_job *job,
+                                 const struct yokei_actions *actions, struct yokei_program *program_out)
+{
+    yoke_status status = begin(w, job, YOKE_TRAIN, program_out);
+    w->actions = actions;
+    if (!status) emit(w, YOKEI_ZERO);
+    for (; !status && !w->status && w->at < actions->n; w->at++) lower_action(w);
+    free(w->live);
+    return status;
+}
+
 yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
                                 struct yokei_program *program_out)
 {
     struct lowering w;
-    yoke_status status = begin(&w, job, YOKE_TRAIN, program_out);
-    w.actions = actions;
-    if (!status) emit(&w, YOKEI_ZERO);
-    for (; !status && !w.status && w.at < actions->n; w.at++) lower_action(&w);
-    return finish(&w, status);
+    return finish(&w, lower_actions(&w, job, actions, program_out));
+}
+
+yoke_status yokei_program_train_bytes(const struct yokei_job *job, const struct yokei_actions *actions,
+                                      size_t *bytes_out)
+{
+    struct lowering w;
+    struct yokei_program p;
+    yoke_status status = lower_actions(&w, job, actions, &p);
+    if (!status) status = w.status;
+    if (!status) status = yokei_place_buffers(p.buffer, p.n_buffers, yokei_red_zone(job->device), bytes_out);
+    yokei_program_free(&p);
+    return status;
 }
 
 yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out)
@@ -491,6 +566,7 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
     program_out->agree = program_out->n;
     if (!status && !w.status && program_out->n)
         program_out->output = program_out->instruction[program_out->n - 1].y;
+    free(w.live);
     return finish(&w, status);
 }
 

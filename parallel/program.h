@@ -176,6 +176,9 @@ int yokei_n_micro_batches(int64_t n_sequences, int64_t micro_batch);
  */
 yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_actions *actions,
                                 struct yokei_program *program_out);
+/** The member `bytes` that the program of a training step has. It costs less than the whole program. */
+yoke_status yokei_program_train_bytes(const struct yokei_job *job, const struct yokei_actions *actions,
+                                      size_t *bytes_out);
 /** Make a program of forward passes only, for each micro-batch of the share. */
 yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
 void yokei_program_free(struct yokei_program *program);

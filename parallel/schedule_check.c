@@ -71,9 +71,10 @@ static bool needs_tied(const struct check *c)
     return c->shape->tied && c->shape->n_stages > 1 && (c->stage == 0 || c->stage == c->shape->n_stages - 1);
 }
 
-static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_action *a)
+/* The error of an action that cannot be there at all. */
+static yoke_status refuse_action(const struct check *c, int i, const struct yokei_action *a)
 {
-    char word[48], other[48];
+    char word[48];
     yokei_action_text(a, word, sizeof word);
     if (a->chunk >= c->n_chunks && c->n_chunks == 1)
         return yoke_fail(
@@ -87,28 +88,42 @@ static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_
         return yoke_fail(YOKE_ECONFIG,
                          "schedule, stage %d, action %d: %s, but nothing is recomputed here: leave it out",
                          c->stage, i + 1, word);
-    if (!exists(c, a->kind, a->chunk))
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "schedule, stage %d, action %d: %s has no other end: the first layers receive no activations and send no "
-            "gradient, the last ones the other way round; leave it out",
-            c->stage, i + 1, word);
-    int *next = next_of(c, a->kind, a->chunk);
-    const struct yokei_action expected = { a->kind, *next, a->chunk };
-    if (a->index != *next || a->index >= c->shape->n_micro_batches)
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "schedule, stage %d, action %d: %s has no other end: the first layers receive no activations and send no "
+        "gradient, the last ones the other way round; leave it out",
+        c->stage, i + 1, word);
+}
+
+/* The error of an action that is out of order: `expected` or, if it is NULL, `needed` must come first. */
+static yoke_status refuse_order(const struct check *c, int i, const struct yokei_action *a,
+                                const struct yokei_action *expected, const struct yokei_action *needed)
+{
+    char word[48], other[48];
+    yokei_action_text(a, word, sizeof word);
+    yokei_action_text(expected ? expected : needed, other, sizeof other);
+    if (expected)
         return yoke_fail(
             YOKE_ECONFIG,
             "schedule, stage %d, action %d: %s, expected %s of %d: every micro-batch once, in ascending order in each chunk",
-            c->stage, i + 1, word, yokei_action_text(&expected, other, sizeof other),
-            c->shape->n_micro_batches);
+            c->stage, i + 1, word, other, c->shape->n_micro_batches);
+    return yoke_fail(YOKE_ECONFIG,
+                     "schedule, stage %d, action %d: %s comes before %s, which it needs: put it behind",
+                     c->stage, i + 1, word, other);
+}
+
+static yoke_status check_micro_batch(struct check *c, int i, const struct yokei_action *a)
+{
+    if (a->chunk >= c->n_chunks || !exists(c, a->kind, a->chunk)) return refuse_action(c, i, a);
+    int *next = next_of(c, a->kind, a->chunk);
+    if (a->index != *next || a->index >= c->shape->n_micro_batches)
+        return refuse_order(c, i, a, &(struct yokei_action){ a->kind, *next, a->chunk }, NULL);
     for (size_t r = 0; r < YOKE_COUNT(rules); r++) {
         const struct yokei_action needed = { rules[r].needs, a->index, a->chunk };
         if (rules[r].kind != a->kind || !exists(c, needed.kind, a->chunk)
             || *next_of(c, needed.kind, a->chunk) > a->index)
             continue;
-        return yoke_fail(YOKE_ECONFIG,
-                         "schedule, stage %d, action %d: %s comes before %s, which it needs: put it behind",
-                         c->stage, i + 1, word, yokei_action_text(&needed, other, sizeof other));
+        return refuse_order(c, i, a, NULL, &needed);
     }
     (*next)++;
     return YOKE_OK;

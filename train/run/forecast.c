@@ -13,6 +13,7 @@ struct forecast {
     struct yoke_trainer_config config; /* its micro-batch is set for each rank in turn */
     yoke_device *const *device;
     int n_devices;
+    struct yokei_planned_ranks planned;
     struct yokei_forecast *f;
 };
 
@@ -68,62 +69,27 @@ static void list_layers(const yoke_model *model, const struct yokei_trainer_plan
     }
 }
 
-static void count_work(const struct yokei_program *p, struct yokei_forecast_rank *out)
-{
-    for (int i = 0; i < p->n; i++) {
-        const struct yokei_instruction *in = &p->instruction[i];
-        if (in->kind != YOKEI_FORWARD && in->kind != YOKEI_BACKWARD_INPUT
-            && in->kind != YOKEI_BACKWARD_WEIGHT)
-            continue;
-        for (int o = in->first_op; o < in->first_op + in->n_ops; o++) {
-            out->flops += p->planner.ops[o].flops;
-            if (in->recomputes) out->recomputed += p->planner.ops[o].flops;
-        }
-    }
-}
-
-/*
- * A rank of another replica that does the same work on such a device and was planned before; -1: there is
- * none.
- */
-static int twin_of(const struct forecast *w, int r)
-{
-    const struct yokei_forecast_rank *list = w->f->rank;
-    const struct yokei_mesh at = yokei_mesh_at(&w->f->mesh, r);
-    if (w->config.zero && at.data > 1)
-        return -1; /* the slices of the replicas differ, if only by a few elements */
-    for (int o = 0; o < r; o++)
-        if (list[o].at.s == at.s && list[o].at.t == at.t && list[o].samples == w->s.t->plan.ranks[r].samples
-            && w->s.t->plan.ranks[o].micro_batch == w->s.t->plan.ranks[r].micro_batch
-            && device_of(w, o) == device_of(w, r))
-            return o;
-    return -1;
-}
-
 static yoke_status plan_rank(struct forecast *w, int r, bool *recomputes)
 {
     struct yokei_forecast_rank *out = &w->f->rank[r];
-    struct yokei_trainer_plan p;
+    struct yokei_trainer_plan at;
+    struct yokei_planned p;
     struct yoke_trainer_config c = w->config;
-    const int twin = twin_of(w, r);
-    if (twin >= 0) {
-        *out = w->f->rank[twin];
-        out->at = yokei_mesh_at(&w->f->mesh, r);
-        w->f->memory[r] = w->f->memory[twin];
-        return YOKE_OK;
-    }
     c.micro_batch = w->s.t->plan.ranks[r].micro_batch;
-    YOKE_TRY(yokei_trainer_plan_as(w->s.model, device_of(w, r), &c, r, w->f->n_ranks, &p));
+    YOKE_TRY(yokei_planned_rank(&w->planned, w->s.model, device_of(w, r), &c, r, w->f->n_ranks, &at, &p));
     *out = (struct yokei_forecast_rank){ .at = yokei_mesh_at(&w->f->mesh, r),
-                                         .samples = p.shares[p.mesh.d],
+                                         .samples = p.samples,
                                          .micro_batch = p.micro_batch,
-                                         .n_micro_batches = p.train.n_micro_batches };
-    for (int i = 0; i < p.parameters.n; i++) out->n_elements += yokei_local_count(&p.parameters.item[i]);
-    list_layers(w->s.model, &p, out);
-    count_work(&p.train, out);
-    memcpy(recomputes, p.stage_recomputes, (size_t)p.mesh.pipeline * sizeof *recomputes);
+                                         .n_micro_batches = p.n_micro_batches,
+                                         .n_elements = p.n_elements,
+                                         .flops = p.flops,
+                                         .recomputed = p.recomputed };
+    list_layers(w->s.model, &at, out);
+    memcpy(recomputes, at.stage_recomputes, (size_t)at.mesh.pipeline * sizeof *recomputes);
     const yoke_status status = yokei_memory_of_rank(&c, device_of(w, r), &p, &w->f->memory[r]);
-    yokei_trainer_plan_free(&p);
+    /* the free memory of a device changes all the time; all ranks of a device get the same number */
+    if (r >= w->n_devices) w->f->memory[r].have = w->f->memory[r % w->n_devices].have;
+    yokei_trainer_plan_free(&at);
     return status;
 }
 
@@ -165,16 +131,21 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
 
 /* ---- whether it fits ---- */
 
+struct asked {
+    const struct forecast *w;
+    const struct yokei_memory_run *run;
+};
+
 static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned,
                             double *need_out)
 {
-    const struct forecast *w = context;
-    const int n = w->f->n_ranks;
+    const struct asked *a = context;
+    const int n = a->run->n_ranks;
     for (int r = 0; r < n; r++) need_out[r] = 0;
     for (int r = 0; r < n_planned; r++) {
         const int like = r % n;
-        need_out[like] = fmax(need_out[like], yokei_memory_asked(w->s.model, device_of(w, like), config,
-                                                                 w->f->memory, n, &w->f->mesh, r, n_planned));
+        need_out[like] = fmax(need_out[like],
+                              yokei_memory_asked(a->run, device_of(a->w, like), config, r, n_planned));
     }
     return YOKE_OK;
 }
@@ -185,8 +156,10 @@ static yoke_status judge(struct forecast *w)
     int rank;
     f->fits = yokei_memory_shortage(f->memory, NULL, f->n_ranks, &rank, NULL) <= 0;
     if (f->fits) return YOKE_OK;
-    const struct yokei_memory_run run = { w->s.model, &w->config, &f->mesh, f->memory, f->n_ranks };
-    yokei_memory_refuse(&run, ask_here, w);
+    const struct yokei_memory_run run = {
+        w->s.model, &w->config, &f->mesh, f->memory, f->n_ranks, &w->planned
+    };
+    yokei_memory_refuse(&run, ask_here, &(struct asked){ w, &run });
     yokei_text(f->why, sizeof f->why, "%s", yoke_last_error());
     return YOKE_OK;
 }
@@ -234,6 +207,7 @@ yoke_status yokei_forecast(struct yokei_training *t, int n_ranks, yoke_device *c
     out->model_flops = (double)t->plan.batch * (double)t->plan.sequence
                        * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
     free(recomputes);
+    yokei_planned_free(&w.planned);
     yoke_model_destroy(w.s.model);
     void *const lists[] = { w.s.ranks,        w.s.shares,        w.s.threads,     w.s.replica_shares,
                             w.s.stage_blocks, w.s.tensor_shares, w.s.zero_shares, w.s.placed,

@@ -49,16 +49,16 @@ size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const stru
 }
 
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
-                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *out)
+                                 const struct yokei_planned *planned, struct yokei_memory_rank *out)
 {
     const struct yoke_device_info *info = yoke_device_info(device);
     uint64_t available = 0, total = 0;
-    *out = (struct yokei_memory_rank){ .report = plan->report,
+    *out = (struct yokei_memory_rank){ .report = planned->report,
                                        .is_limited = config->memory_limit > 0,
                                        .host_visible = info->host_visible,
-                                       .micro_batch = plan->micro_batch,
-                                       .divided = plan->state.divided_bytes,
-                                       .undivided = plan->state.undivided_bytes };
+                                       .micro_batch = planned->micro_batch,
+                                       .divided = planned->divided,
+                                       .undivided = planned->undivided };
     memcpy(out->device, info->spec, YOKE_MIN(sizeof out->device, sizeof info->spec));
     YOKE_TRY(yoke_device_memory(device, &available, &total));
     if (info->host_visible && !out->is_limited) out->taken = yokei_ranks_taken(config);
@@ -124,7 +124,9 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
     struct yokei_memory_rank mine = { .report = plan->report };
     double words[WORDS], *all = calloc((size_t)plan->n_ranks * WORDS, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
-    const yoke_status own = yokei_memory_of_rank(config, device, plan, &mine);
+    struct yokei_planned planned;
+    yokei_planned_of(plan, &planned);
+    const yoke_status own = yokei_memory_of_rank(config, device, &planned, &mine);
     say(&mine,
         words); /* a rank whose own values failed takes part too, because the other ranks wait for it */
     yoke_status status = plan->n_ranks > 1 ? yokei_ranks_gather(config, words, WORDS, all) : YOKE_OK;

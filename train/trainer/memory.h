@@ -6,7 +6,7 @@
 #ifndef TRAIN_TRAINER_MEMORY_H
 #define TRAIN_TRAINER_MEMORY_H
 
-#include "train/trainer/trainer.h"
+#include "train/trainer/planned.h"
 
 /** The memory that one rank needs, and the memory that it has. */
 struct yokei_memory_rank {
@@ -40,7 +40,7 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
 /** Fill in what this rank knows of itself. With config->memory_limit 0, `have` is the free memory. */
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
-                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *rank_out);
+                                 const struct yokei_planned *planned, struct yokei_memory_rank *rank_out);
 /** Gather the memory of all ranks [plan->n_ranks]. Collective. */
 yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_device *device,
                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *ranks_out);
@@ -87,17 +87,17 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_
  */
 typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config,
                                         int n_planned, double *need_out);
-/** One answer of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
-double yokei_memory_asked(const yoke_model *model, yoke_device *device,
-                          const struct yoke_trainer_config *config, const struct yokei_memory_rank *ranks,
-                          int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned);
 struct yokei_memory_run {
     const yoke_model *model;
     const struct yoke_trainer_config *config; /* includes the shares */
     const struct yokei_mesh *mesh;
     const struct yokei_memory_rank *ranks; /* [n_ranks] */
     int n_ranks;
+    struct yokei_planned_ranks *planned; /* the ranks that were planned; yokei_memory_asked adds to them */
 };
+/** One answer of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
+double yokei_memory_asked(const struct yokei_memory_run *run, yoke_device *device,
+                          const struct yoke_trainer_config *config, int r, int n_planned);
 /**
  * The error of a run that does not fit. It names the ranks that lack memory, and how much. It also names the
  * first remedy, in the order of their cost, with which all ranks fit.

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "train/trainer/key.h"
 #include "train/trainer/memory.h"
 
 enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
@@ -168,22 +169,50 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     return status;
 }
 
+/* Whether rank t of this rank's tensor group needs as many bytes as an earlier rank of the group. */
+static yoke_status is_like_earlier(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                                   struct yokei_key *keys, int t, bool *like_out)
+{
+    const struct yoke_place place = yokei_plan_place(c, p, p->mesh.s, t);
+    YOKE_TRY(yokei_key_layers(&keys[t], &p->train_job, &place, c->precision));
+    *like_out = false;
+    for (int e = 0; e < t && !*like_out && !keys[t].failed; e++)
+        *like_out = !keys[e].failed && !yokei_key_compare(&keys[e], &keys[t]);
+    return YOKE_OK;
+}
+
+/* Find the distinct ranks of this rank's tensor group. */
+static yoke_status find_distinct(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                                 bool is_distinct[YOKE_MAX_TENSOR])
+{
+    struct yokei_key keys[YOKE_MAX_TENSOR] = { { NULL, 0, 0, false } };
+    yoke_status status = YOKE_OK;
+    for (int t = 0; t < p->mesh.tensor && !status; t++) {
+        bool like = false;
+        status = is_like_earlier(c, p, keys, t, &like);
+        is_distinct[t] = !like;
+    }
+    for (int t = 0; t < p->mesh.tensor; t++) yokei_key_free(&keys[t]);
+    return status;
+}
+
 /*
  * The bytes of a step's buffers with the job's segment length, on the rank of this tensor group that needs
  * most. Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue
  * the sums of their F and B in different orders.
  */
 static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
-                                 const struct yokei_trainer_plan *p, size_t *bytes_out)
+                                 const struct yokei_trainer_plan *p, const bool *is_distinct,
+                                 size_t *bytes_out)
 {
     struct yokei_job job = p->train_job;
     *bytes_out = 0;
     for (int t = 0; t < p->mesh.tensor; t++) {
-        struct yokei_program program;
+        size_t bytes;
+        if (!is_distinct[t]) continue;
         job.place = yokei_plan_place(c, p, p->mesh.s, t);
-        YOKE_TRY(yokei_program_train(&job, actions, &program));
-        *bytes_out = YOKE_MAX(*bytes_out, program.bytes);
-        yokei_program_free(&program);
+        YOKE_TRY(yokei_program_train_bytes(&job, actions, &bytes));
+        *bytes_out = YOKE_MAX(*bytes_out, bytes);
     }
     return YOKE_OK;
 }
@@ -204,9 +233,11 @@ static yoke_status lower_train(const struct yoke_trainer_config *c, const struct
     if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
     int best = 0;
     size_t least = 0, bytes;
+    bool is_distinct[YOKE_MAX_TENSOR];
+    YOKE_TRY(find_distinct(c, p, is_distinct));
     for (int n = 1; n < 2 * longest; n *= 2) {
         p->train_job.segment = YOKE_MIN(n, longest);
-        YOKE_TRY(most_of_group(c, actions, p, &bytes));
+        YOKE_TRY(most_of_group(c, actions, p, is_distinct, &bytes));
         if (!best || bytes <= least) best = p->train_job.segment, least = bytes;
     }
     p->train_job.segment = best;
@@ -436,15 +467,12 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
     return YOKE_OK;
 }
 
-/* Plan everything that does not depend on the other ranks. */
+/* Plan everything that does not depend on the other ranks. The rank's place and layers are known. */
 static yoke_status plan_alone(const yoke_model *model, const yoke_device *device,
                               const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
     const yoke_layer *const *layers = (const yoke_layer *const *)model->layer;
-    YOKE_TRY(place_rank(c, p));
-    YOKE_TRY(share_out(c, p));
-    YOKE_TRY(cut(model, c, p));
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, NULL, &whole, &p->logical));
     YOKE_TRY(check_sequence(&p->logical, c->sequence));
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
@@ -463,14 +491,28 @@ static yoke_status plan_alone(const yoke_model *model, const yoke_device *device
                               yokei_red_zone(device), &p->state);
 }
 
-yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
-                                  int rank, int n_ranks, struct yokei_trainer_plan *p)
+yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_trainer_config *c, int rank,
+                                     int n_ranks, struct yokei_trainer_plan *p)
 {
     yoke_status status = YOKE_OK;
     memset(p, 0, sizeof *p);
     p->rank = rank;
     p->n_ranks = n_ranks;
     YOKE_TRY(check_config(model, c));
+    YOKE_TRY_GOTO(place_rank(c, p), free_plan);
+    YOKE_TRY_GOTO(share_out(c, p), free_plan);
+    YOKE_TRY_GOTO(cut(model, c, p), free_plan);
+    return YOKE_OK;
+free_plan:
+    yokei_trainer_plan_free(p);
+    return status;
+}
+
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
+                                  int rank, int n_ranks, struct yokei_trainer_plan *p)
+{
+    yoke_status status = YOKE_OK;
+    YOKE_TRY(yokei_trainer_plan_place(model, c, rank, n_ranks, p));
     YOKE_TRY_GOTO(plan_alone(model, device, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
     /* one device may lack an op, or one line of a schedule may have too few buckets; then all ranks refuse */

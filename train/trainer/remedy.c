@@ -384,22 +384,23 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
 
 /* ---- a run whose ranks have started ---- */
 
-double yokei_memory_asked(const yoke_model *model, yoke_device *device,
-                          const struct yoke_trainer_config *config, const struct yokei_memory_rank *ranks,
-                          int n_ranks, const struct yokei_mesh *mesh, int r, int n_planned)
+double yokei_memory_asked(const struct yokei_memory_run *run, yoke_device *device,
+                          const struct yoke_trainer_config *config, int r, int n_planned)
 {
-    struct yokei_trainer_plan plan;
+    struct yokei_trainer_plan at;
+    struct yokei_planned planned;
     struct yoke_trainer_config c = *config;
-    const struct yokei_memory_rank *like = &ranks[r % n_ranks];
-    const bool same_mesh = n_planned == n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline
+    const struct yokei_mesh *mesh = run->mesh;
+    const struct yokei_memory_rank *like = &run->ranks[r % run->n_ranks];
+    const bool same_mesh = n_planned == run->n_ranks && YOKE_MAX(c.pipeline, 1) == mesh->pipeline
                            && (c.stage_tensor || YOKE_MAX(c.tensor, 1) == mesh->tensor);
     c.comm = c.control = NULL;
     if (same_mesh)
         c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
-    if (yokei_trainer_plan_as(model, device, &c, r, n_planned, &plan)) return INFINITY;
-    const double need = yokei_memory_need(like, &plan.report);
-    yokei_trainer_plan_free(&plan);
-    return need;
+    if (yokei_planned_rank(run->planned, run->model, device, &c, r, n_planned, &at, &planned))
+        return INFINITY;
+    yokei_trainer_plan_free(&at);
+    return yokei_memory_need(like, &planned.report);
 }
 
 /* Each rank plans for its own place, and for the places of added ranks that would be like it. */
@@ -416,8 +417,7 @@ static yoke_status ask_all(void *context, const struct yoke_trainer_config *conf
     const struct yokei_memory_run *run = own->run;
     double most = 0;
     for (int r = own->rank; r < n_planned; r += run->n_ranks)
-        most = fmax(most, yokei_memory_asked(run->model, own->device, config, run->ranks, run->n_ranks,
-                                             run->mesh, r, n_planned));
+        most = fmax(most, yokei_memory_asked(run, own->device, config, r, n_planned));
     need_out[0] = most;
     return run->n_ranks > 1 ? yokei_ranks_gather(run->config, &most, 1, need_out) : YOKE_OK;
 }
@@ -430,6 +430,9 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device,
     if (yokei_memory_shortage(ranks, NULL, plan->n_ranks, &rank, NULL) <= 0) return YOKE_OK;
     struct yoke_trainer_config c = *config;
     c.shares = plan->shares;
-    const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks };
-    return yokei_memory_refuse(&run, ask_all, &(struct own){ &run, device, plan->rank });
+    struct yokei_planned_ranks planned = { NULL };
+    const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks, &planned };
+    const yoke_status status = yokei_memory_refuse(&run, ask_all, &(struct own){ &run, device, plan->rank });
+    yokei_planned_free(&planned);
+    return status;
 }

@@ -36,6 +36,17 @@ static yoke_status replica_schedule(const struct yokei_pipeline *shape, const st
     return status;
 }
 
+/* Whether an earlier replica has the same lines and as many micro-batches. Its schedule was checked. */
+static bool is_like_earlier(const struct yokei_pipeline *shape, const struct yokei_schedule *users,
+                            const int *n_micro_batches, int d)
+{
+    for (int e = 0; e < d; e++)
+        if (n_micro_batches[e] == n_micro_batches[d]
+            && (!users->n_ranks || users_lines(shape, users, e) == users_lines(shape, users, d)))
+            return true;
+    return false;
+}
+
 yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
                                    struct yokei_schedule *out, int *own_out)
 {
@@ -60,6 +71,7 @@ yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const st
             users.n_ranks, m->pipeline, m->data);
     for (int d = 0; d < m->data && !status; d++) {
         struct yokei_schedule made = { 0, NULL };
+        if (d != m->d && is_like_earlier(&shape, &users, p->n_micro_batches, d)) continue;
         shape.n_micro_batches = p->n_micro_batches[d];
         status = replica_schedule(&shape, &users, d, &made);
         if (!status && d == m->d)

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which ranks are alike. Everything on which a rank's plan depends is written into a key, and ranks with equal
+ * keys are planned once. The key is compared byte by byte.
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/models/model.h"
+#include "train/trainer/key.h"
+#include "train/trainer/planned.h"
+
+static void count_work(const struct yokei_program *p, struct yokei_planned *out)
+{
+    for (int i = 0; i < p->n; i++) {
+        const struct yokei_instruction *in = &p->instruction[i];
+        if (in->kind != YOKEI_FORWARD && in->kind != YOKEI_BACKWARD_INPUT
+            && in->kind != YOKEI_BACKWARD_WEIGHT)
+            continue;
+        for (int o = in->first_op; o < in->first_op + in->n_ops; o++) {
+            out->flops += p->planner.ops[o].flops;
+            if (in->recomputes) out->recomputed += p->planner.ops[o].flops;
+        }
+    }
+}
+
+void yokei_planned_of(const struct yokei_trainer_plan *p, struct yokei_planned *out)
+{
+    *out = (struct yokei_planned){ .report = p->report,
+                                   .samples = p->shares[p->mesh.d],
+                                   .micro_batch = p->micro_batch,
+                                   .n_micro_batches = p->train.n_micro_batches,
+                                   .divided = p->state.divided_bytes,
+                                   .undivided = p->state.undivided_bytes };
+    for (int i = 0; i < p->parameters.n; i++) out->n_elements += yokei_local_count(&p->parameters.item[i]);
+    count_work(&p->train, out);
+}
+
+static void put_config(struct yokei_key *k, const struct yoke_trainer_config *c,
+                       const struct yokei_trainer_plan *p)
+{
+    const struct yokei_mesh *m = &p->mesh;
+    const int64_t numbers[] = { c->precision,
+                                c->sequence,
+                                c->sequence_parallel,
+                                c->zero,
+                                (int64_t)c->bucket_bytes,
+                                m->data,
+                                m->pipeline,
+                                m->tensor,
+                                m->chunks,
+                                m->s,
+                                p->n_ranks,
+                                p->micro_batch };
+    yokei_key_put(k, numbers, sizeof numbers);
+    yokei_key_text(k, c->pipeline_kind);
+    yokei_key_text(k, c->schedule);
+    yokei_key_list(k, p->shares, m->data);
+    yokei_key_number(k, p->shares[m->d]);
+    yokei_key_list(k, p->tensor_shares, p->n_tensor_shares);
+    for (int s = 0; s < m->pipeline; s++) yokei_key_number(k, m->widths ? m->widths[s] : 0);
+    for (int s = 0; s < m->pipeline; s++) yokei_key_number(k, p->stage_recomputes[s]);
+    /* ranks of unequal parts are not compared any further than by their numbers */
+    yokei_key_number(k, m->widths || p->tensor_shares ? m->t : -1);
+    if (c->schedule || (c->zero && m->data > 1)) yokei_key_number(k, m->d);
+    if (c->zero && m->data > 1) yokei_key_list(k, c->zero_shares, m->data);
+}
+
+/* Put the layers that the rank holds. */
+static yoke_status put_layers(struct yokei_key *k, const yoke_model *model,
+                              const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p)
+{
+    const struct yokei_job job = { .layers = (const yoke_layer *const *)model->layer,
+                                   .n_chunks = p->mesh.chunks,
+                                   .chunk = p->chunk,
+                                   .recomputed = p->recomputed,
+                                   .T = c->sequence,
+                                   .n_sequences = p->shares[p->mesh.d],
+                                   .micro_batch = p->micro_batch };
+    /* Layers may share parameters with layers of other stages. Where blocks are known, no two of them do. */
+    for (int l = 0; l < model->n_layers && !model->per_block; l++) yokei_key_number(k, p->stage_of[l]);
+    return yokei_key_layers(k, &job, &p->place, c->precision);
+}
+
+/* ---- the ranks that are known ---- */
+
+struct known {
+    struct yokei_key key;
+    struct yokei_planned planned;
+};
+
+static int compare(const void *a, const void *b)
+{
+    return yokei_key_compare(&((const struct known *)a)->key, &((const struct known *)b)->key);
+}
+
+static void free_known(void *at)
+{
+    struct known *known = at;
+    yokei_key_free(&known->key);
+    free(known);
+}
+
+void yokei_planned_free(struct yokei_planned_ranks *ranks)
+{
+    tdestroy(ranks->known, free_known);
+    ranks->known = NULL;
+}
+
+static yoke_status no_memory(int rank)
+{
+    return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to plan rank %d", rank);
+}
+
+/* Plan a rank that is not known, and keep its numbers. The tree takes the key. */
+static yoke_status plan_new(struct yokei_planned_ranks *ranks, const yoke_model *model, yoke_device *device,
+                            const struct yoke_trainer_config *config, int rank, int n_ranks,
+                            struct yokei_key *key, struct yokei_planned *out)
+{
+    struct yoke_trainer_config c = *config;
+    struct yokei_trainer_plan plan;
+    YOKE_TRY(yokei_trainer_plan_as(model, device, &c, rank, n_ranks, &plan));
+    yokei_planned_of(&plan, out);
+    yokei_trainer_plan_free(&plan);
+    struct known *known = malloc(sizeof *known);
+    if (!known) return no_memory(rank);
+    *known = (struct known){ *key, *out };
+    if (!tsearch(known, &ranks->known, compare)) {
+        free(known);
+        return no_memory(rank);
+    }
+    *key = (struct yokei_key){ NULL, 0, 0, false };
+    return YOKE_OK;
+}
+
+yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_model *model,
+                               yoke_device *device, const struct yoke_trainer_config *config, int rank,
+                               int n_ranks, struct yokei_trainer_plan *at, struct yokei_planned *out)
+{
+    struct yoke_trainer_config c = *config;
+    struct known wanted = { .key = { NULL, 0, 0, false } };
+    struct yokei_key *key = &wanted.key;
+    YOKE_TRY(yokei_trainer_plan_place(model, &c, rank, n_ranks, at));
+    yokei_key_put(key, &model, sizeof(void *));
+    yokei_key_put(key, &device, sizeof(void *));
+    yokei_key_put(key, &c.comm, sizeof(void *));
+    put_config(key, &c, at);
+    yoke_status status = put_layers(key, model, &c, at);
+    if (!status && key->failed) status = no_memory(rank);
+    if (!status) {
+        struct known *const *found = tfind(&wanted, &ranks->known, compare);
+        if (found)
+            *out = (*found)->planned;
+        else
+            status = plan_new(ranks, model, device, config, rank, n_ranks, key, out);
+    }
+    if (status) yokei_trainer_plan_free(at);
+    yokei_key_free(key);
+    return status;
+}
