@@ -134,18 +134,25 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
 struct asked {
     const struct forecast *w;
     const struct yokei_memory_run *run;
+    int first; /* a rank that lacks most */
 };
 
+/*
+ * Begin with the ranks that lack most now. They soon show that a change is not enough, and then the other ranks
+ * need not be planned.
+ */
 static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned,
-                            double *need_out)
+                            double enough, double *need_out)
 {
     const struct asked *a = context;
     const int n = a->run->n_ranks;
     for (int r = 0; r < n; r++) need_out[r] = 0;
-    for (int r = 0; r < n_planned; r++) {
-        const int like = r % n;
-        need_out[like] = fmax(need_out[like],
-                              yokei_memory_asked(a->run, device_of(a->w, like), config, r, n_planned));
+    for (int i = 0; i < n; i++) {
+        const int like = (a->first + i) % n;
+        for (int r = like; r < n_planned; r += n)
+            need_out[like] = fmax(need_out[like],
+                                  yokei_memory_asked(a->run, device_of(a->w, like), config, r, n_planned));
+        if (isfinite(enough) && yokei_memory_shortage_at(a->run->ranks, need_out, n, like) >= enough) break;
     }
     return YOKE_OK;
 }
@@ -159,7 +166,7 @@ static yoke_status judge(struct forecast *w)
     const struct yokei_memory_run run = {
         w->s.model, &w->config, &f->mesh, f->memory, f->n_ranks, &w->planned
     };
-    yokei_memory_refuse(&run, ask_here, &(struct asked){ w, &run });
+    yokei_memory_refuse(&run, ask_here, &(struct asked){ w, &run, rank });
     yokei_text(f->why, sizeof f->why, "%s", yoke_last_error());
     return YOKE_OK;
 }

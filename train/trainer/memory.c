@@ -173,6 +173,18 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
     return worst;
 }
 
+double yokei_memory_shortage_at(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int r)
+{
+    double sum = need[r], have = (double)ranks[r].have, taken = (double)ranks[r].taken;
+    for (int o = 0; o < n_ranks && !ranks[r].is_limited; o++) {
+        if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
+        sum += need[o];
+        taken += (double)ranks[o].taken;
+        have = fmin(have, (double)ranks[o].have);
+    }
+    return sum - have - taken;
+}
+
 /* ---- the table ---- */
 
 static double mib(size_t bytes) { return (double)bytes / 1048576.0; }

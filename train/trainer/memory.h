@@ -54,6 +54,9 @@ double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke
  */
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
                              int *rank_out, double *needs_out);
+/** The shortage of rank r, together with the ranks that share its memory. */
+double yokei_memory_shortage_at(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
+                                int r);
 /**
  * YOKE_OK if all ranks fit. Otherwise all ranks return YOKE_ENOMEM with the cheapest change that fits. The
  * search for this change is collective.
@@ -83,10 +86,12 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_
 /**
  * Set need_out[r] to the largest need among the ranks r, r + n, r + 2n, ... of n_planned ranks with this
  * configuration. n is the number of ranks of the run. need_out[r] is INFINITY if such a rank cannot be
- * planned. config->micro_batch is an upper limit; 0 means unchanged.
+ * planned. config->micro_batch is an upper limit; 0 means unchanged. If `enough` is finite, the function may
+ * return as soon as the shortage is at least `enough`. The needs that it has found then show this shortage,
+ * and the others are 0.
  */
 typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config,
-                                        int n_planned, double *need_out);
+                                        int n_planned, double enough, double *need_out);
 struct yokei_memory_run {
     const yoke_model *model;
     const struct yoke_trainer_config *config; /* includes the shares */

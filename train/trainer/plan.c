@@ -491,20 +491,25 @@ static yoke_status plan_alone(const yoke_model *model, const yoke_device *device
                               yokei_red_zone(device), &p->state);
 }
 
-yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_trainer_config *c, int rank,
-                                     int n_ranks, struct yokei_trainer_plan *p)
+yoke_status yokei_trainer_plan_position(const yoke_model *model, struct yoke_trainer_config *c, int rank,
+                                        int n_ranks, struct yokei_trainer_plan *p)
 {
-    yoke_status status = YOKE_OK;
     memset(p, 0, sizeof *p);
     p->rank = rank;
     p->n_ranks = n_ranks;
-    YOKE_TRY(check_config(model, c));
-    YOKE_TRY_GOTO(place_rank(c, p), free_plan);
-    YOKE_TRY_GOTO(share_out(c, p), free_plan);
-    YOKE_TRY_GOTO(cut(model, c, p), free_plan);
-    return YOKE_OK;
-free_plan:
-    yokei_trainer_plan_free(p);
+    yoke_status status = check_config(model, c);
+    if (!status) status = place_rank(c, p);
+    if (!status) status = share_out(c, p);
+    if (status) yokei_trainer_plan_free(p);
+    return status;
+}
+
+yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_trainer_config *c, int rank,
+                                     int n_ranks, struct yokei_trainer_plan *p)
+{
+    YOKE_TRY(yokei_trainer_plan_position(model, c, rank, n_ranks, p));
+    const yoke_status status = cut(model, c, p);
+    if (status) yokei_trainer_plan_free(p);
     return status;
 }
 

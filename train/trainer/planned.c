@@ -37,22 +37,27 @@ void yokei_planned_of(const struct yokei_trainer_plan *p, struct yokei_planned *
     count_work(&p->train, out);
 }
 
-static void put_config(struct yokei_key *k, const struct yoke_trainer_config *c,
+/*
+ * Two kinds of keys. A key of layers says which layers the rank holds, so ranks of several stages or
+ * configurations may have the same key. A key of numbers says where the rank is, and is made faster.
+ */
+enum kind { LAYERS, NUMBERS };
+
+/* Put what both kinds of keys have. */
+static void put_config(struct yokei_key *k, enum kind kind, const yoke_model *model,
+                       const yoke_device *device, const struct yoke_trainer_config *c,
                        const struct yokei_trainer_plan *p)
 {
+    const void *const objects[] = { model, device, c->comm };
     const struct yokei_mesh *m = &p->mesh;
-    const int64_t numbers[] = { c->precision,
-                                c->sequence,
-                                c->sequence_parallel,
-                                c->zero,
-                                (int64_t)c->bucket_bytes,
-                                m->data,
-                                m->pipeline,
-                                m->tensor,
-                                m->chunks,
-                                m->s,
-                                p->n_ranks,
+    const int64_t numbers[] = { kind,          c->precision,
+                                c->sequence,   c->sequence_parallel,
+                                c->zero,       (int64_t)c->bucket_bytes,
+                                m->data,       m->pipeline,
+                                m->tensor,     m->chunks,
+                                m->s,          p->n_ranks,
                                 p->micro_batch };
+    yokei_key_put(k, objects, sizeof objects);
     yokei_key_put(k, numbers, sizeof numbers);
     yokei_key_text(k, c->pipeline_kind);
     yokei_key_text(k, c->schedule);
@@ -60,7 +65,6 @@ static void put_config(struct yokei_key *k, const struct yoke_trainer_config *c,
     yokei_key_number(k, p->shares[m->d]);
     yokei_key_list(k, p->tensor_shares, p->n_tensor_shares);
     for (int s = 0; s < m->pipeline; s++) yokei_key_number(k, m->widths ? m->widths[s] : 0);
-    for (int s = 0; s < m->pipeline; s++) yokei_key_number(k, p->stage_recomputes[s]);
     /* ranks of unequal parts are not compared any further than by their numbers */
     yokei_key_number(k, m->widths || p->tensor_shares ? m->t : -1);
     if (c->schedule || (c->zero && m->data > 1)) yokei_key_number(k, m->d);
@@ -113,19 +117,13 @@ static yoke_status no_memory(int rank)
     return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to plan rank %d", rank);
 }
 
-/* Plan a rank that is not known, and keep its numbers. The tree takes the key. */
-static yoke_status plan_new(struct yokei_planned_ranks *ranks, const yoke_model *model, yoke_device *device,
-                            const struct yoke_trainer_config *config, int rank, int n_ranks,
-                            struct yokei_key *key, struct yokei_planned *out)
+/* Keep the numbers of a rank under a key. The tree takes the key. */
+static yoke_status keep(struct yokei_planned_ranks *ranks, struct yokei_key *key, int rank,
+                        const struct yokei_planned *planned)
 {
-    struct yoke_trainer_config c = *config;
-    struct yokei_trainer_plan plan;
-    YOKE_TRY(yokei_trainer_plan_as(model, device, &c, rank, n_ranks, &plan));
-    yokei_planned_of(&plan, out);
-    yokei_trainer_plan_free(&plan);
     struct known *known = malloc(sizeof *known);
     if (!known) return no_memory(rank);
-    *known = (struct known){ *key, *out };
+    *known = (struct known){ *key, *planned };
     if (!tsearch(known, &ranks->known, compare)) {
         free(known);
         return no_memory(rank);
@@ -134,28 +132,61 @@ static yoke_status plan_new(struct yokei_planned_ranks *ranks, const yoke_model 
     return YOKE_OK;
 }
 
+static bool find(const struct yokei_planned_ranks *ranks, const struct yokei_key *key,
+                 struct yokei_planned *out)
+{
+    const struct known wanted = { .key = *key };
+    struct known *const *found = tfind(&wanted, &ranks->known, compare);
+    if (found) *out = (*found)->planned;
+    return found != NULL;
+}
+
 yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_model *model,
                                yoke_device *device, const struct yoke_trainer_config *config, int rank,
                                int n_ranks, struct yokei_trainer_plan *at, struct yokei_planned *out)
 {
     struct yoke_trainer_config c = *config;
-    struct known wanted = { .key = { NULL, 0, 0, false } };
-    struct yokei_key *key = &wanted.key;
+    struct yokei_key key = { NULL, 0, 0, false };
+    struct yokei_trainer_plan plan;
     YOKE_TRY(yokei_trainer_plan_place(model, &c, rank, n_ranks, at));
-    yokei_key_put(key, &model, sizeof(void *));
-    yokei_key_put(key, &device, sizeof(void *));
-    yokei_key_put(key, &c.comm, sizeof(void *));
-    put_config(key, &c, at);
-    yoke_status status = put_layers(key, model, &c, at);
-    if (!status && key->failed) status = no_memory(rank);
-    if (!status) {
-        struct known *const *found = tfind(&wanted, &ranks->known, compare);
-        if (found)
-            *out = (*found)->planned;
-        else
-            status = plan_new(ranks, model, device, config, rank, n_ranks, key, out);
+    put_config(&key, LAYERS, model, device, &c, at);
+    for (int s = 0; s < at->mesh.pipeline; s++) yokei_key_number(&key, at->stage_recomputes[s]);
+    yoke_status status = put_layers(&key, model, &c, at);
+    if (!status && key.failed) status = no_memory(rank);
+    if (!status && !find(ranks, &key, out)) {
+        status = yokei_trainer_plan_as(model, device, &c, rank, n_ranks, &plan);
+        if (!status) {
+            yokei_planned_of(&plan, out);
+            yokei_trainer_plan_free(&plan);
+            status = keep(ranks, &key, rank, out);
+        }
     }
     if (status) yokei_trainer_plan_free(at);
-    yokei_key_free(key);
+    yokei_key_free(&key);
+    return status;
+}
+
+yoke_status yokei_planned_numbers(struct yokei_planned_ranks *ranks, const yoke_model *model,
+                                  yoke_device *device, const struct yoke_trainer_config *config, int rank,
+                                  int n_ranks, struct yokei_planned *out)
+{
+    struct yoke_trainer_config c = *config;
+    struct yokei_key key = { NULL, 0, 0, false };
+    struct yokei_trainer_plan at;
+    YOKE_TRY(yokei_trainer_plan_position(model, &c, rank, n_ranks, &at));
+    put_config(&key, NUMBERS, model, device, &c, &at);
+    yokei_key_number(&key, at.mesh.t);
+    yokei_key_list(&key, c.stage_blocks, at.mesh.pipeline * at.mesh.chunks);
+    yokei_key_text(&key, c.recompute);
+    yokei_trainer_plan_free(&at);
+    yoke_status status = key.failed ? no_memory(rank) : YOKE_OK;
+    if (!status && !find(ranks, &key, out)) {
+        status = yokei_planned_rank(ranks, model, device, &c, rank, n_ranks, &at, out);
+        if (!status) {
+            yokei_trainer_plan_free(&at);
+            status = keep(ranks, &key, rank, out);
+        }
+    }
+    yokei_key_free(&key);
     return status;
 }

@@ -253,9 +253,13 @@ static bool all_together(struct remedy *r, int step)
  * Changes that add no arithmetic come first. Then come changes that add arithmetic, may leave devices idle,
  * or round. Changes that need other devices come last.
  */
-static bool (*const rows[])(struct remedy *r, int step) = {
-    divide_states,  smaller_micro_batch, fewer_alive, recompute,         move_blocks,
-    half_precision, all_together,        more_stages, more_tensor_ranks,
+static const struct {
+    bool (*change)(struct remedy *r, int step);
+    bool needs_all; /* a step reads what all ranks need with the step before */
+} rows[] = {
+    { divide_states, false }, { smaller_micro_batch, false }, { fewer_alive, false },
+    { recompute, false },     { move_blocks, true },          { half_precision, false },
+    { all_together, false },  { more_stages, false },         { more_tensor_ranks, false },
 };
 
 /* ---- the search ---- */
@@ -298,8 +302,8 @@ static yoke_status search(struct remedy *r, yokei_memory_ask ask, void *context,
             r->c.micro_batch = 0;
             r->c.schedule = NULL;
             r->n_planned = run->n_ranks;
-            if (!rows[row](r, step)) break;
-            YOKE_TRY(ask(context, &r->c, r->n_planned, r->need));
+            if (!rows[row].change(r, step)) break;
+            YOKE_TRY(ask(context, &r->c, r->n_planned, rows[row].needs_all ? INFINITY : *least_out, r->need));
             const double lacks = yokei_memory_shortage(run->ranks, r->need, run->n_ranks, &culprit, NULL);
             if (!(lacks < *least_out)) continue;
             *least_out = lacks;
@@ -387,7 +391,6 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
 double yokei_memory_asked(const struct yokei_memory_run *run, yoke_device *device,
                           const struct yoke_trainer_config *config, int r, int n_planned)
 {
-    struct yokei_trainer_plan at;
     struct yokei_planned planned;
     struct yoke_trainer_config c = *config;
     const struct yokei_mesh *mesh = run->mesh;
@@ -397,9 +400,7 @@ double yokei_memory_asked(const struct yokei_memory_run *run, yoke_device *devic
     c.comm = c.control = NULL;
     if (same_mesh)
         c.micro_batch = c.micro_batch ? YOKE_MIN(c.micro_batch, like->micro_batch) : like->micro_batch;
-    if (yokei_planned_rank(run->planned, run->model, device, &c, r, n_planned, &at, &planned))
-        return INFINITY;
-    yokei_trainer_plan_free(&at);
+    if (yokei_planned_numbers(run->planned, run->model, device, &c, r, n_planned, &planned)) return INFINITY;
     return yokei_memory_need(like, &planned.report);
 }
 
@@ -410,9 +411,11 @@ struct own {
     int rank;
 };
 
+/* All ranks ask at the same time, so there is nothing to save by `enough`. */
 static yoke_status ask_all(void *context, const struct yoke_trainer_config *config, int n_planned,
-                           double *need_out)
+                           double enough, double *need_out)
 {
+    (void)enough;
     const struct own *own = context;
     const struct yokei_memory_run *run = own->run;
     double most = 0;

@@ -386,9 +386,12 @@ struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const st
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
                                struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
 /**
- * The first part of a plan: the fields mesh, place, widths, tensor_shares, shares, first, micro_batch, and what
- * says which layers the stages hold and recompute. Free the plan with yokei_trainer_plan_free.
+ * The first parts of a plan. The position has the fields mesh, place, widths, tensor_shares, shares, first and
+ * micro_batch. The place also has the layers that the stages hold and recompute. Free them with
+ * yokei_trainer_plan_free.
  */
+yoke_status yokei_trainer_plan_position(const yoke_model *model, struct yoke_trainer_config *config, int rank,
+                                        int n_ranks, struct yokei_trainer_plan *plan_out);
 yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_trainer_config *config, int rank,
                                      int n_ranks, struct yokei_trainer_plan *plan_out);
 /**
