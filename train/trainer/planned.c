@@ -109,7 +109,7 @@ static void free_known(void *at)
 void yokei_planned_free(struct yokei_planned_ranks *ranks)
 {
     tdestroy(ranks->known, free_known);
-    ranks->known = NULL;
+    *ranks = (struct yokei_planned_ranks){ NULL, 0 };
 }
 
 static yoke_status no_memory(int rank)
@@ -158,6 +158,7 @@ yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_mod
         if (!status) {
             yokei_planned_of(&plan, out);
             yokei_trainer_plan_free(&plan);
+            ranks->n_planned++;
             status = keep(ranks, &key, rank, out);
         }
     }

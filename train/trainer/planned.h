@@ -25,7 +25,8 @@ void yokei_planned_of(const struct yokei_trainer_plan *plan, struct yokei_planne
 
 /** The distinct ranks that were planned. All fields 0: none yet. */
 struct yokei_planned_ranks {
-    void *known; /* a tree of <search.h> */
+    void *known;   /* a tree of <search.h> */
+    int n_planned; /* the number of distinct ranks */
 };
 void yokei_planned_free(struct yokei_planned_ranks *ranks);
 /**
