@@ -160,7 +160,10 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     int reason = 0;
     ssize_t got = job->launcher > 0 ? read(failure[0], &reason, sizeof reason) : 0;
     close(failure[0]);
-    if (job->launcher < 0) return yoke_fail(YOKE_ENOMEM, "no process for the launcher: %s", strerror(errno));
+    if (job->launcher < 0) {
+        job->launcher = 0; /* so that no signal is ever sent to it: to kill(), -1 means all processes */
+        return yoke_fail(YOKE_ENOMEM, "no process for the launcher: %s", strerror(errno));
+    }
     if (got == (ssize_t)sizeof reason)
         return yoke_fail(YOKE_ENODEV, "%s: cannot be started: %s; install MPICH (apt-get install mpich)",
                          launcher, strerror(reason));

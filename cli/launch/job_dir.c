@@ -86,22 +86,28 @@ bool cli_refused(const char *folder, char *text_out, size_t bytes)
 
 yoke_status cli_agent_write(const char *folder, int rank)
 {
-    char name[32], host[64] = "", text[128];
+    char name[32], host[64] = "", text[160];
+    uint64_t start = 0;
     gethostname(host, sizeof host - 1);
+    yokei_process_state(getpid(), &start);
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    yokei_text(text, sizeof text, "%ld %llx %s\n", (long)getpid(), (unsigned long long)yokei_host_id(), host);
+    yokei_text(text, sizeof text, "%ld %llu %llx %s\n", (long)getpid(), (unsigned long long)start,
+               (unsigned long long)yokei_host_id(), host);
     return put(folder, name, text);
 }
 
-bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes)
+bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
+                    char *host_out, size_t bytes)
 {
-    char name[32], host[64], text[128];
+    char name[32], host[64], text[160];
     int pid;
-    unsigned long long id;
+    unsigned long long start, id;
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3)
+    if (!get(folder, name, text, sizeof text)
+        || sscanf(text, "%d %llu %llx %63s", &pid, &start, &id, host) != 4)
         return false;
     *pid_out = pid;
+    *start_out = start;
     *here_out = id == yokei_host_id();
     yokei_text(host_out, bytes, "%s", host);
     return true;
