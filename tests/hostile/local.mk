@@ -11,5 +11,6 @@ tests_hostile_kills_LDADD = libflight.la libyoke.la
 YOKE_TESTS += "quiet tests/hostile/kills ./yoke $${YOKE_SOAK:+10}5 $${YOKE_SOAK:+10}5"
 EXTRA_DIST += tests/hostile/environments
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/environments ./yoke"
-EXTRA_DIST += tests/hostile/users
+EXTRA_DIST += tests/hostile/users tests/hostile/pocl_cache
+YOKE_TESTS += "$(top_srcdir)/tests/hostile/pocl_cache ./yoke"
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/users ./yoke"
