@@ -301,8 +301,8 @@ static yoke_status need_stack(void)
 }
 
 /*
- * PoCL does not compile where it cannot write its folder for compiled programs. It then uses another folder. If the
- * user has chosen the folder, a warning says so.
+ * Choose another folder for PoCL's compiled programs where PoCL cannot write its own, because PoCL would then
+ * compile nothing. If the user has chosen the folder, a warning says so.
  */
 static void choose_pocl_cache(void)
 {

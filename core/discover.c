@@ -69,8 +69,8 @@ static bool receive(int fd, struct yoke_probe *probe, uint64_t deadline_ns, bool
 
 /*
  * A descriptor of the child, which waits at the pipe `go` so that it cannot have ended before. -1: the kernel
- * is older than Linux 5.3. Then let the child go on. The reading end is still open here, so the write raises no
- * SIGPIPE.
+ * is older than Linux 5.3. Then let the child go on. The reading end is still open here, so the write raises
+ * no SIGPIPE.
  */
 static int let_go(pid_t pid, const int go[2])
 {

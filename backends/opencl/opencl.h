@@ -129,7 +129,9 @@ yoke_status yokei_opencl_pending_error(yoke_stream *stream);
  * YOKE_EIO: such a file cannot be removed, or the folder cannot be written.
  */
 yoke_status yokei_opencl_pocl_check(const yoke_device *device);
-/** YOKE_EIO if the folder cannot be written, or has too little room for a program. PoCL would end the process. */
+/**
+ * YOKE_EIO if the folder cannot be written, or has too little room for a program. PoCL would end the process.
+ */
 yoke_status yokei_opencl_pocl_writable(const yoke_device *device);
 
 /* ---- memory.c, event.c, program.c ---- */

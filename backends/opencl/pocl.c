@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PoCL's folder of compiled programs. PoCL keeps every program there as FOLDER/XX/HASH/program.bc (LLVM bitcode),
- * and every kernel that was launched as FOLDER/XX/HASH/KERNEL/SIZES/KERNEL.so. PoCL does not check these files. An
- * emptied program.bc is a program without kernels, and a shorter one or a shorter .so ends the process. A power
- * failure leaves such files behind, because PoCL renames them into place without waiting for the disk. PoCL also
- * ends the process where a kernel cannot be written. So Yoke looks at the folder first.
+ * PoCL's folder of compiled programs. PoCL keeps every program there as FOLDER/XX/HASH/program.bc (LLVM
+ * bitcode), and every kernel that was launched as FOLDER/XX/HASH/KERNEL/SIZES/KERNEL.so. PoCL does not check
+ * these files. An emptied program.bc is a program without kernels, and a shorter one or a shorter .so ends
+ * the process. A power failure leaves such files behind, because PoCL renames them into place without waiting
+ * for the disk. PoCL also ends the process where a kernel cannot be written. So Yoke looks at the folder
+ * first.
  *
- * The hash comes from the preprocessed source and from PoCL's own version, so only PoCL knows which files belong to
- * a program. Therefore the check reads the heads of all files in the folder. It takes a few microseconds a file. It
- * finds files that were cut off or filled with zeros, but no other change of their content.
+ * The hash comes from the preprocessed source and from PoCL's own version, so only PoCL knows which files
+ * belong to a program. Therefore the check reads the heads of all files in the folder. It takes a few
+ * microseconds a file. It finds files that were cut off or filled with zeros, but no other change of their
+ * content.
  */
 #include <dirent.h>
 #include <elf.h>
@@ -25,8 +27,8 @@
 /* ---- what is wrong with a file: NULL, if nothing is ---- */
 
 /*
- * Bitcode is a magic number and blocks behind each other. A block has a head of two words: its kind, and how many
- * words follow. The last blocks of a whole file hold the names.
+ * Bitcode is a magic number and blocks behind each other. A block has a head of two words: its kind, and how
+ * many words follow. The last blocks of a whole file hold the names.
  */
 static const char *bitcode_damage(int fd, off_t bytes)
 {
@@ -46,7 +48,10 @@ static const char *bitcode_damage(int fd, off_t bytes)
     return at == bytes && module && names ? NULL : "is cut off";
 }
 
-/* A shared object: the segments that are loaded, and the table of sections at the file's end, are in the file. */
+/*
+ * A shared object: the segments that are loaded, and the table of sections at the file's end, are in the
+ * file.
+ */
 static const char *object_damage(int fd, off_t bytes)
 {
     char buffer[sizeof(Elf64_Ehdr) + 16 * sizeof(Elf64_Phdr)];
@@ -101,8 +106,8 @@ struct walk {
 };
 
 /*
- * Remove a damaged file. Another process may have removed it since, and have put a new one there. So the file is
- * looked at again while no other process of Yoke removes files. A new file would not be damaged.
+ * Remove a damaged file. Another process may have removed it since, and have put a new one there. So the file
+ * is looked at again while no other process of Yoke removes files. A new file would not be damaged.
  */
 static void repair(struct walk *walk, int folder, const char *path, const char *name)
 {

@@ -471,8 +471,8 @@ void cli_agent_lost(struct cli_agent *agent)
     agent->pid = last.pid;
     /*
      * The children of the agent became ours when it ended (cli_agent_adopt). If the rank is among them, its
-     * number and its group's are still its own, because we have not waited for it. If it is not, the agent had
-     * waited for it, and had killed its group before.
+     * number and its group's are still its own, because we have not waited for it. If it is not, the agent
+     * had waited for it, and had killed its group before.
      */
     siginfo_t info = { 0 };
     const bool ours = last.pid > 1 && !waitid(P_PID, (id_t)last.pid, &info, WEXITED | WNOHANG | WNOWAIT);

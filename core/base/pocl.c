@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PoCL (an OpenCL implementation for CPUs) keeps its compiled programs in a folder. If PoCL cannot make this
- * folder, it has no devices at all. If PoCL cannot write to the folder, it compiles nothing. This file finds the
- * folder, and checks whether it can be made and written.
+ * folder, it has no devices at all. If PoCL cannot write to the folder, it compiles nothing. This file finds
+ * the folder, and checks whether it can be made and written.
  */
 #include "core/base/base.h"
 

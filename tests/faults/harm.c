@@ -141,9 +141,9 @@ static int has_text(int pid, const char *file, const char *text)
 }
 
 /*
- * The first process of each host, which takes the host along when it ends. After that its number may be another
- * process's. So the test opens what it needs of the host at the beginning. While the descriptor of the namespace
- * is open, no other namespace has the same number.
+ * The first process of each host, which takes the host along when it ends. After that its number may be
+ * another process's. So the test opens what it needs of the host at the beginning. While the descriptor of
+ * the namespace is open, no other namespace has the same number.
  */
 static struct {
     pid_t pid;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals to processes that the test did not start itself, or that another process may wait for. Such a process
- * may end at any time, and its number may then be another process's. So a test first opens a descriptor of the
- * process (hold_process), then looks whether it is the right one, and sends the signal to the descriptor. A
- * process that a test has started, and not yet waited for, keeps its number and needs no descriptor.
+ * Signals to processes that the test did not start itself, or that another process may wait for. Such a
+ * process may end at any time, and its number may then be another process's. So a test first opens a
+ * descriptor of the process (hold_process), then looks whether it is the right one, and sends the signal to
+ * the descriptor. A process that a test has started, and not yet waited for, keeps its number and needs no
+ * descriptor.
  */
 #ifndef TESTS_FAULTS_PROCESSES_H
 #define TESTS_FAULTS_PROCESSES_H
@@ -41,13 +42,19 @@ static inline void let_go_of(int process)
     if (process >= 0) close(process);
 }
 
-/* Send a signal to a process of this host, if it is still the one that started at the time `start`. */
-static inline void signal_started(pid_t pid, uint64_t start, int signal)
+/*
+ * Send a signal to a process of this host, if it is still the one that started at the time `start`. Returns
+ * false if that process has ended.
+ */
+static inline bool signal_started(pid_t pid, uint64_t start, int signal)
 {
     uint64_t now = 0;
     const int process = hold_process(pid);
-    if (process >= 0 && yokei_process_state(pid, &now) && now == start) signal_held(process, signal);
+    const char state = process >= 0 ? yokei_process_state(pid, &now) : '\0';
+    const bool lives = state && state != 'Z' && now == start;
+    if (lives) signal_held(process, signal);
     let_go_of(process);
+    return lives;
 }
 
 /* Whether a child has ended. It is not waited for, so it keeps its number. */

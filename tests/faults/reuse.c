@@ -2,10 +2,10 @@
 /*
  * Process numbers that come back: reuse YOKE
  *
- * A rank ends while its job goes on. Then a process that has nothing to do with the job gets the rank's number, as
- * happens within minutes on a machine that starts many processes. No signal of the job may reach that process. The
- * test asks the kernel for the number (clone3 with set_tid, since Linux 5.5), which takes the privilege
- * CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN. Prints TAP.
+ * A rank ends while its job goes on. Then a process that has nothing to do with the job gets the rank's
+ * number, as happens within minutes on a machine that starts many processes. No signal of the job may reach
+ * that process. The test asks the kernel for the number (clone3 with set_tid, since Linux 5.5), which takes
+ * the privilege CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN. Prints TAP.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -26,8 +26,8 @@ static char folder[64];
 /* ---- the bystander ---- */
 
 /*
- * Start a process with this number, in a process group and a session of its own. Returns 0 and sets *process_out,
- * or the reason: EEXIST if the number is not free, EPERM or ENOSYS if nobody may ask for it.
+ * Start a process with this number, in a process group and a session of its own. Returns 0 and sets
+ * *process_out, or the reason: EEXIST if the number is not free, EPERM or ENOSYS if nobody may ask for it.
  */
 static int start_bystander(pid_t number, pid_t *process_out)
 {
@@ -179,8 +179,8 @@ static bool is_over(pid_t rank)
 }
 
 /*
- * The agent is killed while yoke run is stopped, as on a machine that swaps. The rank ends with its agent. Until
- * yoke run goes on, the number stays the rank's, or nothing is sent to it.
+ * The agent is killed while yoke run is stopped, as on a machine that swaps. The rank ends with its agent.
+ * Until yoke run goes on, the number stays the rank's, or nothing is sent to it.
  */
 static const char *supervisor_that_is_late(void)
 {
