@@ -70,11 +70,12 @@ bool cli_order_read(const char *folder, int number, enum cli_command *command_ou
 
 void cli_refuse(const char *folder, const char *text)
 {
-    char path[4096], temporary[4160];
+    char path[4096], temporary[4160], name[64];
+    /* an agent on another host may have the same process number */
+    yokei_text(name, sizeof name, "refused.%llx.%ld", (unsigned long long)yokei_host_id(), (long)getpid());
+    if (put(folder, name, text)) return;
     yokei_text(path, sizeof path, "%s/refused", folder);
-    yokei_text(temporary, sizeof temporary, "refused.%ld", (long)getpid());
-    if (put(folder, temporary, text)) return;
-    yokei_text(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    yokei_text(temporary, sizeof temporary, "%s/%s", folder, name);
     (void)!link(temporary, path); /* fails if another agent was first */
     unlink(temporary);
 }
