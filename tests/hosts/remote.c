@@ -3,9 +3,9 @@
  * Replaces ssh and its daemon for the hosts that with_hosts makes.
  *   remote serve SOCKET              the first process of a host: starts programs, and reaps all processes
  *   remote [-e] [-x] HOST WORD...    run the words on HOST as a line for a shell, as ssh does
- *   remote end HOST                  the first process of HOST ends at once, and the kernel kills all the others
- *   remote hold FILE COMMAND...      run a command, and write the process number of its first child into FILE;
- *                                    kill the command when stdin closes
+ *   remote end HOST                  the first process of HOST ends at once; the kernel kills all the others
+ *   remote hold FILE COMMAND...      run a command, and write the number of its first child into FILE; kill
+ *                                    the command when stdin closes
  * The line runs in the same folder, with the daemon's environment (-e: with this process's environment). The
  * exit code is the line's. The socket of HOST is $TEST_HOSTS_DIR/HOST. If the client dies, the command stays.
  * The connection to its launcher tells it that the job has ended.
