@@ -137,9 +137,8 @@ static void walk_folder(struct walk *walk, int fd, const char *path, int depth)
     }
     for (struct dirent *e; !walk->status && (e = readdir(dir));) {
         char below[4096];
-        if (e->d_name[0] == '.' || (depth == 0 && strlen(e->d_name) != 2))
-            continue; /* at the top are also PoCL's
-                                                                                         temporary files */
+        /* at the top are also PoCL's temporary files */
+        if (e->d_name[0] == '.' || (depth == 0 && strlen(e->d_name) != 2)) continue;
         if (e->d_type != DT_DIR && depth > 1 && damage(dirfd(dir), e->d_name))
             repair(walk, dirfd(dir), path, e->d_name);
         if ((e->d_type != DT_DIR && e->d_type != DT_UNKNOWN) || depth == 4) continue;
