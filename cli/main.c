@@ -300,6 +300,21 @@ static yoke_status need_stack(void)
     return YOKE_OK;
 }
 
+/*
+ * Choose another folder for PoCL's compiled programs where PoCL cannot write its own, because PoCL would then
+ * compile nothing. If the user has chosen the folder, a warning says so.
+ */
+static void choose_pocl_cache(void)
+{
+    char folder[4096];
+    const bool chosen = getenv("POCL_CACHE_DIR") != NULL;
+    const int error = yokei_pocl_cache(folder, sizeof folder);
+    if (!error || !yokei_pocl_cache_elsewhere()) return;
+    yoke_log(chosen ? YOKE_LOG_WARN : YOKE_LOG_INFO,
+             "PoCL cannot write its folder for compiled programs, %s%s (%s): it uses %s instead",
+             chosen ? "POCL_CACHE_DIR=" : "", folder, strerror(error), getenv("POCL_CACHE_DIR"));
+}
+
 int main(int argc, char **argv)
 {
     int n_words;
@@ -321,9 +336,7 @@ int main(int argc, char **argv)
         return ended(stdout_was_written(), false);
     }
     yoke_log_set(log_line, NULL, getenv("YOKE_LOG") ? YOKE_LOG_DEBUG : YOKE_LOG_WARN);
-    if (yokei_pocl_cache_elsewhere())
-        yoke_log(YOKE_LOG_INFO, "POCL_CACHE_DIR=%s: PoCL's usual folder for compiled programs cannot be made",
-                 getenv("POCL_CACHE_DIR"));
+    choose_pocl_cache();
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     /* run and rank compute nothing */

@@ -260,6 +260,9 @@ void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_sta
 {
     uint64_t word = (uint64_t)(state & 0xff) | (uint64_t)(signal & 0xff) << 8
                     | (uint64_t)(exit_code & 0xffff) << 16 | (uint64_t)(uint32_t)pid << 32;
+    uint64_t start = 0;
+    if (state == YOKEI_AGENT_ALIVE && yokei_process_state(pid, &start))
+        atomic_store(&file->rank_start, start);
     atomic_store_explicit(&file->agent_ns, yokei_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&file->agent, word, memory_order_release);
 }

@@ -21,7 +21,7 @@
 #include <yoke/algorithms.h>
 #include <yoke/base.h>
 
-#define YOKEI_FLIGHT_MAGIC 0x336c66656b6f79ull /* "yokefl3": the digit is the version of the format */
+#define YOKEI_FLIGHT_MAGIC 0x346c66656b6f79ull /* "yokefl4": the digit is the version of the format */
 #define YOKEI_FLIGHT_ENTRIES 1024
 #define YOKEI_FLIGHT_COMMS 32
 #define YOKEI_FLIGHT_RANKS 1024      /* most ranks of a job that a record can mark as lost */
@@ -99,6 +99,8 @@ struct yokei_flight_file {
        16 | pid << 32. */
     _Atomic uint64_t agent;
     _Atomic uint64_t agent_ns; /* when `agent` was written */
+    /* Written by the agent before `agent`: the time at which its rank started, as `start_time` below. */
+    _Atomic uint64_t rank_start;
     /* The agent's beats: the agent adds to this count as long as it lives, if there are other hosts. 0: it
        does not. */
     _Atomic uint64_t agent_beats;
@@ -257,7 +259,8 @@ void yokei_flight_close(const struct yokei_flight_file *file);
 
 /**
  * Write or read the agent's word: its rank runs (ALIVE), was stopped by `signal`, or is gone (DEAD, ENDED) by
- * `signal` or `exit_code`.
+ * `signal` or `exit_code`. With ALIVE the time at which the process `pid` started is recorded too, so the
+ * agent must not have waited for it yet.
  */
 void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
                             int exit_code);

@@ -25,14 +25,17 @@ const char *yokei_evidence_name(enum yokei_evidence e)
 
 /* ---- fates ---- */
 
-/* The rank's fate by its process, which can only be looked at on its own host. */
+/*
+ * The rank's fate by its process, which can only be looked at on its own host. A process that started at
+ * another time is a later one with the same number.
+ */
 static enum yokei_fate fate_by_process(const struct yokei_flight_file *file, int agents_pid)
 {
     uint64_t start = 0;
+    const uint64_t started = file->pid ? file->start_time : atomic_load(&file->rank_start);
     if (file->host_id != yokei_host_id()) return YOKEI_FATE_UNKNOWN;
     const char state = yokei_process_state(file->pid ? file->pid : agents_pid, &start);
-    if (!state || state == 'Z' || state == 'X' || (file->pid && start != file->start_time))
-        return YOKEI_FATE_GONE;
+    if (!state || state == 'Z' || state == 'X' || start != started) return YOKEI_FATE_GONE;
     return state == 'T' || state == 't' ? YOKEI_FATE_STOPPED : YOKEI_FATE_RUNNING;
 }
 

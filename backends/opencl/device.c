@@ -250,6 +250,7 @@ static void close_device(yoke_device *device)
     yokei_gpu_programs_destroy(device);
     yokei_opencl_addresses_destroy(&ocl->addresses);
     if (ocl->context) ocl->cl->clReleaseContext(ocl->context);
+    free(ocl->pocl_cache);
     free(ocl);
     device->impl = NULL;
 }
@@ -279,6 +280,16 @@ static bool caches_itself(const struct opencl_library *cl, cl_platform_id platfo
 {
     const char *on = getenv("POCL_KERNEL_CACHE");
     return is_pocl(cl, platform) && (!on || strcmp(on, "0") != 0);
+}
+
+static yoke_status find_pocl_cache(yoke_device *device, const struct found *found)
+{
+    struct opencl_device *ocl = opencl_device(device);
+    char folder[4096];
+    if (!is_pocl(ocl->cl, found->platform)) return YOKE_OK;
+    yokei_pocl_cache(folder, sizeof folder);
+    ocl->pocl_cache = strdup(folder);
+    return ocl->pocl_cache ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", device->info.spec);
 }
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
@@ -314,7 +325,9 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     if (caches_itself(cl, found.platform)) device->cache_dir[0] = '\0';
     set_identity(cl, &found, traits.exact_division, ocl->gpu.identity, sizeof ocl->gpu.identity);
     yokei_opencl_addresses_create(&ocl->addresses);
-    yoke_status status = open_context(device, &found, native);
+    yoke_status status = find_pocl_cache(device, &found);
+    if (!status) status = yokei_opencl_pocl_check(device);
+    if (!status) status = open_context(device, &found, native);
     if (!status) status = yokei_gpu_programs_create(device);
     if (status) close_device(device);
     return status;

@@ -95,6 +95,7 @@ struct opencl_device {
     bool unified;        /* the device and the host share one memory */
     bool exact_division; /* the compiler has the option -cl-fp32-correctly-rounded-divide-sqrt */
     struct opencl_addresses addresses;
+    char *pocl_cache; /* PoCL's folder of compiled programs; NULL: another platform's device */
 };
 static inline struct opencl_device *opencl_device(const yoke_device *device) { return device->impl; }
 
@@ -121,6 +122,17 @@ extern const struct yoke_stream_ops yokei_opencl_stream_ops;
 yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event);
 /** An asynchronous error of earlier work. It is reported once. */
 yoke_status yokei_opencl_pending_error(yoke_stream *stream);
+
+/* ---- pocl.c: PoCL's folder of compiled programs. Both functions do nothing on other platforms ---- */
+/**
+ * Look through the folder, and remove files that would end this process. One line in the log says so.
+ * YOKE_EIO: such a file cannot be removed, or the folder cannot be written.
+ */
+yoke_status yokei_opencl_pocl_check(const yoke_device *device);
+/**
+ * YOKE_EIO if the folder cannot be written, or has too little room for a program. PoCL would end the process.
+ */
+yoke_status yokei_opencl_pocl_writable(const yoke_device *device);
 
 /* ---- memory.c, event.c, program.c ---- */
 extern const struct yoke_memory_ops yokei_opencl_memory_ops;

@@ -13,8 +13,11 @@ static yoke_status compile_failure(yoke_device *device, cl_program program, cons
     char *log = calloc(1, bytes + 1);
     if (log && bytes)
         ocl->cl->clGetProgramBuildInfo(program, ocl->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-    yoke_status status = yoke_fail(YOKE_ECOMPILE, "%s: program %s does not compile: %s\n%s",
-                                   device->info.spec, name, yokei_opencl_error_name(error), log ? log : "");
+    const char *folder = ocl->pocl_cache; /* an error of writing there is not in the log */
+    yoke_status status = yoke_fail(YOKE_ECOMPILE, "%s: program %s does not compile: %s%s%s%s\n%s",
+                                   device->info.spec, name, yokei_opencl_error_name(error),
+                                   folder ? " (PoCL compiles in its folder " : "", folder ? folder : "",
+                                   folder ? ")" : "", log ? log : "");
     free(log);
     return status;
 }
@@ -23,6 +26,11 @@ static yoke_status build_program(yoke_device *device, cl_program program, const 
                                  void **program_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
+    const yoke_status writable = yokei_opencl_pocl_writable(device);
+    if (writable) {
+        ocl->cl->clReleaseProgram(program);
+        return writable;
+    }
     const char *options = ocl->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
                                               : "-cl-std=CL1.2";
     cl_int error = ocl->cl->clBuildProgram(program, 1, &ocl->id, options, NULL, NULL);
@@ -110,6 +118,7 @@ static void release(yoke_device *device, void *program)
 static yoke_status kernel(yoke_device *device, void *program, const char *name, void **kernel_out)
 {
     cl_int error;
+    YOKE_TRY(yokei_opencl_pocl_writable(device)); /* the kernel is compiled when it is launched */
     cl_kernel k = opencl_device(device)->cl->clCreateKernel(program, name, &error);
     if (error)
         return yoke_fail_context(yokei_opencl_fail(device, "clCreateKernel", error), "kernel %s", name);

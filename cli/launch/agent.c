@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -128,6 +129,7 @@ static yoke_status start_rank(struct cli_agent *agent, char **words)
     const int launcher = agent->pmi_fd >= 0 ? agent->pmi_fd : cli_agent_variable("PMI_FD", -1);
     int rank_end = -1;
     agent->pmi = CLI_PMI_RELAY_NONE;
+    agent->started_s = time(NULL);
     if (is_socket(launcher)) YOKE_TRY(cli_pmi_relay_open(&agent->pmi, launcher, &rank_end));
     agent->pid = fork();
     if (agent->pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the rank: %s", strerror(errno));
@@ -185,8 +187,8 @@ static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int 
 {
     yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
     if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
-    if (agent->parent && getppid() == agent->parent)
-        kill(agent->parent, SIGCHLD); /* so that yoke run looks at once */
+    if (agent->parent_fd >= 0) /* so that yoke run looks at once */
+        syscall(SYS_pidfd_send_signal, agent->parent_fd, SIGCHLD, NULL, 0);
 }
 
 static void record_end(struct cli_agent *agent, int signal, int code)
@@ -199,26 +201,36 @@ static void record_end(struct cli_agent *agent, int signal, int code)
     const bool echo = !agent->abort_code && is_echo(agent, signal, code);
     set_word(agent, echo ? YOKEI_AGENT_ENDED : YOKEI_AGENT_DEAD, signal, code);
     agent->ended = true;
-    if (signal || code) cli_shared_segments_drop(agent->pid);
+    if (signal || code) cli_shared_segments_drop(agent->pid, agent->started_s);
+}
+
+/*
+ * If the rank has ended, record its end and kill its process group, which are the processes that it had
+ * started. Only then wait for the rank. Until then the rank is a zombie, and the kernel gives its number to
+ * no other process and to no other group. After that the number may be anybody's, so the agent sends nothing
+ * to it any more.
+ */
+static void look_for_end(struct cli_agent *agent)
+{
+    siginfo_t info = { 0 };
+    if (waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WNOHANG | WNOWAIT) || !info.si_pid) return;
+    const bool by_itself = info.si_code == CLD_EXITED;
+    record_end(agent, by_itself ? 0 : info.si_status, by_itself ? info.si_status : 0);
+    kill(-agent->pid, SIGKILL);
+    waitpid(agent->pid, NULL, 0);
 }
 
 /* Record what happened to the rank since the last look. */
 static void reap(struct cli_agent *agent)
 {
     siginfo_t info = { 0 };
-    while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG)
+    while (!agent->ended && !waitid(P_PID, (id_t)agent->pid, &info, WSTOPPED | WCONTINUED | WNOHANG)
            && info.si_pid) {
-        switch (info.si_code) {
-        case CLD_STOPPED: set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0); break;
-        case CLD_CONTINUED: set_word(agent, YOKEI_AGENT_ALIVE, 0, 0); break;
-        case CLD_EXITED: record_end(agent, 0, info.si_status); break;
-        case CLD_KILLED:
-        case CLD_DUMPED: record_end(agent, info.si_status, 0); break;
-        default: break;
-        }
+        if (info.si_code == CLD_STOPPED) set_word(agent, YOKEI_AGENT_STOPPED, info.si_status, 0);
+        if (info.si_code == CLD_CONTINUED) set_word(agent, YOKEI_AGENT_ALIVE, 0, 0);
         info.si_pid = 0;
     }
-    if (agent->ended) kill(-agent->pid, SIGKILL); /* the processes that the rank had started */
+    if (!agent->ended) look_for_end(agent);
     for (info.si_pid = 0;
          !waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid && info.si_pid != agent->pid;
          info.si_pid = 0)
@@ -407,6 +419,18 @@ static void watch(struct cli_agent *agent, int signals)
     }
 }
 
+/*
+ * A pidfd of the agent's parent. -1: the parent has ended, or the kernel is older than Linux 5.3. A process
+ * number alone would not do, because the parent may end at any time, and another process may get the number.
+ */
+static int parent_descriptor(pid_t parent)
+{
+    const int fd = (int)syscall(SYS_pidfd_open, parent, 0);
+    if (fd >= 0 && getppid() == parent) return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
 /* Choose the place of the rank's shared memory. */
 static void prepare_shared_memory(struct cli_agent *agent)
 {
@@ -425,13 +449,14 @@ yoke_status cli_agent_be(struct cli_agent *agent, char **words)
     sigfillset(&all);
     int signals = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
     if (signals < 0) return yoke_fail(YOKE_EINTERNAL, "signalfd: %s", strerror(errno));
+    if (agent->parent) agent->parent_fd = parent_descriptor(agent->parent);
     agent->launcher = epoll_create1(EPOLL_CLOEXEC);
     add_to(agent->launcher, agent->proxy);
     add_to(agent->launcher, agent->holder);
     YOKE_TRY(yokei_flight_create(agent->folder, agent->rank, true, &agent->record));
     if (!agent->parent) YOKE_TRY(cli_agent_write(agent->folder, agent->rank));
     prepare_shared_memory(agent);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    cli_agent_adopt();
     YOKE_TRY(start_rank(agent, words));
     watch(agent, signals);
     end_orphans(agent);
@@ -444,12 +469,21 @@ void cli_agent_lost(struct cli_agent *agent)
     if (yokei_flight_create(agent->folder, agent->rank, false, &agent->record)) return;
     const struct yokei_agent_verdict last = yokei_flight_agent(agent->record);
     agent->pid = last.pid;
-    if (last.pid > 1) kill(-last.pid, SIGKILL); /* the rank ends with its agent, but its children do not */
+    /*
+     * The children of the agent became ours when it ended (cli_agent_adopt). If the rank is among them, its
+     * number and its group's are still its own, because we have not waited for it. If it is not, the agent
+     * had waited for it, and had killed its group before.
+     */
+    siginfo_t info = { 0 };
+    const bool ours = last.pid > 1 && !waitid(P_PID, (id_t)last.pid, &info, WEXITED | WNOHANG | WNOWAIT);
+    if (ours) kill(-last.pid, SIGKILL); /* the rank ends with its agent, but its children do not */
     if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
-    /* until the rank's memory is given back; -1 on an old kernel, or if the rank is gone */
-    struct pollfd end = { .fd = last.pid > 1 ? (int)syscall(SYS_pidfd_open, last.pid, 0) : -1,
-                          .events = POLLIN };
-    if (end.fd < 0) return;
+    if (!ours) return;
+    /* until the rank's memory is given back; -1 on an old kernel, where this is only a pause */
+    struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, last.pid, 0), .events = POLLIN };
     poll(&end, 1, DYING_MS);
-    close(end.fd);
+    if (end.fd >= 0) close(end.fd);
+    waitpid(last.pid, NULL, WNOHANG);
 }
+
+void cli_agent_adopt(void) { prctl(PR_SET_CHILD_SUBREAPER, 1); }

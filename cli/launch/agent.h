@@ -9,6 +9,7 @@
 #define CLI_LAUNCH_AGENT_H
 
 #include <sys/types.h>
+#include <time.h>
 
 #include "cli/launch/pmi_relay.h"
 #include "collectives/flight.h"
@@ -20,14 +21,16 @@ struct cli_agent {
     int supervisor;             /* pidfd of yoke run if it is on this host, else -1 */
     /* pipe that closes when the process that started the agent ends: the holder, or yoke run itself */
     int holder;
-    int proxy;    /* pidfd of the launcher's process on this host, which started the holder; else -1 */
-    pid_t parent; /* process id of yoke run if it started the agent, else 0 */
-    int pmi_fd;   /* the agent's connection to yoke run if that is the launcher; -1: PMI_FD, if it is set */
+    int proxy;     /* pidfd of the launcher's process on this host, which started the holder; else -1 */
+    pid_t parent;  /* process id of yoke run if it started the agent, else 0 */
+    int parent_fd; /* pidfd of that process; -1: there is none, or it has ended */
+    int pmi_fd;    /* the agent's connection to yoke run if that is the launcher; -1: PMI_FD, if it is set */
     /* The fields from here on are the agent's own. */
     int launcher;             /* epoll on holder and proxy; tells in which order they ended */
     struct cli_pmi_relay pmi; /* what passes on what the rank and the launcher say to each other */
     uint64_t held_ns; /* since when the end of the launcher's connection is kept from the rank; 0: not */
     pid_t pid;        /* process id of the rank */
+    time_t started_s; /* when the rank was started, by the clock of shared memory segments */
     bool ended;
     bool orphaned;  /* the launcher or the supervisor is gone */
     bool ending;    /* the agent has killed the rank */
@@ -46,8 +49,13 @@ yoke_status cli_agent_be(struct cli_agent *agent, char **words);
 /** A whole number from the environment, or `otherwise` if the variable is not set. */
 int cli_agent_variable(const char *name, int otherwise);
 /**
+ * Become the parent of the processes that a descendant leaves behind. The process that starts an agent calls
+ * this before, so that cli_agent_lost can tell the agent's rank from a later process with the same number.
+ */
+void cli_agent_adopt(void);
+/**
  * Record that the rank's agent was killed, unless the rank's end is known already. End the rank's processes,
- * and wait for at most 0.3 s until the rank has ended.
+ * and wait for at most 0.3 s until the rank has ended. The caller had started the agent.
  */
 void cli_agent_lost(struct cli_agent *agent);
 

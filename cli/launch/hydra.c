@@ -107,6 +107,13 @@ static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to
     return YOKE_OK;
 }
 
+/* No signal may ever go to the process -1, because to kill() it means all processes. */
+static yoke_status no_launcher(struct cli_job *job)
+{
+    job->launcher = 0;
+    return yoke_fail(YOKE_ENOMEM, "no process for the launcher: %s", strerror(errno));
+}
+
 static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job,
                                   const char *launcher, int output, int errors)
 {
@@ -160,7 +167,7 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     int reason = 0;
     ssize_t got = job->launcher > 0 ? read(failure[0], &reason, sizeof reason) : 0;
     close(failure[0]);
-    if (job->launcher < 0) return yoke_fail(YOKE_ENOMEM, "no process for the launcher: %s", strerror(errno));
+    if (job->launcher < 0) return no_launcher(job);
     if (got == (ssize_t)sizeof reason)
         return yoke_fail(YOKE_ENODEV, "%s: cannot be started: %s; install MPICH (apt-get install mpich)",
                          launcher, strerror(reason));

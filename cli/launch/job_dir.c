@@ -70,11 +70,12 @@ bool cli_order_read(const char *folder, int number, enum cli_command *command_ou
 
 void cli_refuse(const char *folder, const char *text)
 {
-    char path[4096], temporary[4160];
+    char path[4096], temporary[4160], name[64];
+    /* an agent on another host may have the same process number */
+    yokei_text(name, sizeof name, "refused.%llx.%ld", (unsigned long long)yokei_host_id(), (long)getpid());
+    if (put(folder, name, text)) return;
     yokei_text(path, sizeof path, "%s/refused", folder);
-    yokei_text(temporary, sizeof temporary, "refused.%ld", (long)getpid());
-    if (put(folder, temporary, text)) return;
-    yokei_text(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    yokei_text(temporary, sizeof temporary, "%s/%s", folder, name);
     (void)!link(temporary, path); /* fails if another agent was first */
     unlink(temporary);
 }
@@ -86,22 +87,28 @@ bool cli_refused(const char *folder, char *text_out, size_t bytes)
 
 yoke_status cli_agent_write(const char *folder, int rank)
 {
-    char name[32], host[64] = "", text[128];
+    char name[32], host[64] = "", text[160];
+    uint64_t start = 0;
     gethostname(host, sizeof host - 1);
+    yokei_process_state(getpid(), &start);
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    yokei_text(text, sizeof text, "%ld %llx %s\n", (long)getpid(), (unsigned long long)yokei_host_id(), host);
+    yokei_text(text, sizeof text, "%ld %llu %llx %s\n", (long)getpid(), (unsigned long long)start,
+               (unsigned long long)yokei_host_id(), host);
     return put(folder, name, text);
 }
 
-bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes)
+bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
+                    char *host_out, size_t bytes)
 {
-    char name[32], host[64], text[128];
+    char name[32], host[64], text[160];
     int pid;
-    unsigned long long id;
+    unsigned long long start, id;
     yokei_text(name, sizeof name, "agent-%05d", rank);
-    if (!get(folder, name, text, sizeof text) || sscanf(text, "%d %llx %63s", &pid, &id, host) != 3)
+    if (!get(folder, name, text, sizeof text)
+        || sscanf(text, "%d %llu %llx %63s", &pid, &start, &id, host) != 4)
         return false;
     *pid_out = pid;
+    *start_out = start;
     *here_out = id == yokei_host_id();
     yokei_text(host_out, bytes, "%s", host);
     return true;

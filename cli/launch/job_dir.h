@@ -31,11 +31,12 @@ void cli_refuse(const char *folder, const char *text);
 bool cli_refused(const char *folder, char *text_out, size_t bytes);
 
 /**
- * Write, or read, which process is the agent of a rank, on which host it runs, and whether that host is this
- * one.
+ * Write, or read, which process is the agent of a rank, when that process started (yokei_process_state), on
+ * which host it runs, and whether that host is this one.
  */
 yoke_status cli_agent_write(const char *folder, int rank);
-bool cli_agent_read(const char *folder, int rank, int *pid_out, bool *here_out, char *host_out, size_t bytes);
+bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
+                    char *host_out, size_t bytes);
 
 /** Remove the files that only a running job needs. With `records`, remove the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);

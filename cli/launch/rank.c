@@ -79,7 +79,13 @@ static yoke_status hold(struct cli_agent *agent, char **words)
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
     /* -1 on an old kernel; then only the holder's end tells that the launcher is gone */
-    agent->proxy = (int)syscall(SYS_pidfd_open, getppid(), 0);
+    const pid_t launcher = getppid();
+    agent->proxy = (int)syscall(SYS_pidfd_open, launcher, 0);
+    if (agent->proxy >= 0 && getppid() != launcher) { /* it has ended, and the number may be another's */
+        close(agent->proxy);
+        agent->proxy = -1;
+    }
+    cli_agent_adopt();
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) return yoke_fail(YOKE_ENOMEM, "no process for the agent: %s", strerror(errno));
@@ -122,7 +128,12 @@ static void close_sockets(void)
 yoke_status cli_rank(const struct cli_context *context)
 {
     struct cli_agent agent = {
-        .folder = getenv("YOKE_RUN_DIR"), .supervisor = -1, .holder = -1, .proxy = -1, .pmi_fd = -1
+        .folder = getenv("YOKE_RUN_DIR"),
+        .supervisor = -1,
+        .holder = -1,
+        .proxy = -1,
+        .parent_fd = -1,
+        .pmi_fd = -1,
     };
     char why[512];
     sigset_t all;

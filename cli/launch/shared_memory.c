@@ -178,14 +178,16 @@ void cli_shared_folders_collect(const char *path)
 
 /* ---- System V ---- */
 
-void cli_shared_segments_drop(pid_t pid)
+void cli_shared_segments_drop(pid_t pid, time_t since_s)
 {
     struct shm_info info;
     const int last = shmctl(0, SHM_INFO, (struct shmid_ds *)(void *)&info);
     for (int i = 0; i <= last; i++) {
         struct shmid_ds segment;
         const int id = shmctl(i, SHM_STAT, &segment);
-        const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_perm.cuid == geteuid();
+        /* an earlier process had the same number perhaps */
+        const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_ctime >= since_s
+                            && segment.shm_perm.cuid == geteuid();
         if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch)
             shmctl(id, IPC_RMID, NULL);
     }

@@ -49,9 +49,10 @@ void cli_shared_folders_collect(const char *path);
 
 /**
  * Remove the System V segments that process `pid`, which has ended, had made with IPC_PRIVATE, and to which
- * no process is attached.
+ * no process is attached. The process started at the time `since_s` or later. The caller has not waited for
+ * the process yet, so that no later process has its number.
  */
-void cli_shared_segments_drop(pid_t pid);
+void cli_shared_segments_drop(pid_t pid, time_t since_s);
 
 /** Whether any process that this process can see has the file open or mapped. */
 bool cli_shared_memory_in_use(const char *path);

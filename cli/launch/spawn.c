@@ -86,6 +86,7 @@ static void become_agent(const struct cli_context *context, struct cli_job *job,
                                .holder = lifeline[0],
                                .proxy = -1,
                                .parent = getppid(),
+                               .parent_fd = -1,
                                .pmi_fd = rank_fd };
     char name[16];
     setpgid(0, 0);
@@ -150,6 +151,7 @@ yoke_status cli_spawn_start(const struct cli_context *context, struct cli_job *j
         cli_note("%s", note);
     cli_shared_folders_collect(job->shared_path);
     job->shared = cli_shared_folder_open(job->shared_path);
+    cli_agent_adopt();
     fflush(NULL);
     const yoke_status status = start_agents(context, job);
     if (status && job->pmi) cli_dismiss(job); /* ends the agents that were started */

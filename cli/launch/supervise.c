@@ -109,12 +109,22 @@ static bool any_failed(const struct cli_job *job)
     return false;
 }
 
-/* Wake us when a process of this host ends. Returns its descriptor; -1: the process does not exist. */
-static int wait_for_end(const struct cli_job *job, int pid)
+/*
+ * Wake us when a process of this host ends. Returns its descriptor; -1: the process does not exist any more.
+ * `start` is the time at which the process started (yokei_process_state). It tells the process from a later
+ * one with the same number. The time is compared after the descriptor was opened, so both mean one process.
+ */
+static int wait_for_end(const struct cli_job *job, int pid, uint64_t start)
 {
+    uint64_t now = 0;
     const int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-    if (fd >= 0) epoll_ctl(job->ends, EPOLL_CTL_ADD, fd, &event);
+    if (fd < 0) return -1;
+    if (!yokei_process_state(pid, &now) || now != start) {
+        close(fd);
+        return -1;
+    }
+    epoll_ctl(job->ends, EPOLL_CTL_ADD, fd, &event);
     return fd;
 }
 
@@ -125,18 +135,21 @@ void cli_watch_agent(struct cli_job *job, int r, pid_t agent)
     rank->agent = rank->child = agent;
     rank->here = true;
     gethostname(rank->host, sizeof rank->host - 1);
-    rank->agent_fd = wait_for_end(job, agent);
+    uint64_t start = 0;
+    yokei_process_state(agent, &start); /* our own child, which we have not waited for */
+    rank->agent_fd = wait_for_end(job, agent, start);
     epoll_ctl(job->ends, EPOLL_CTL_ADD, event.data.fd, &event);
 }
 
 static void look_for_agent(struct cli_job *job, int r)
 {
     struct cli_rank_watch *rank = &job->ranks[r];
+    uint64_t start;
     if (rank->agent
-        || !cli_agent_read(job->folder, r, &rank->agent, &rank->here, rank->host, sizeof rank->host)
+        || !cli_agent_read(job->folder, r, &rank->agent, &start, &rank->here, rank->host, sizeof rank->host)
         || !rank->here)
         return;
-    rank->agent_fd = wait_for_end(job, rank->agent);
+    rank->agent_fd = wait_for_end(job, rank->agent, start);
 }
 
 static double stall_seconds(void)
@@ -167,7 +180,7 @@ static void look_at_record(struct cli_job *job, int r)
         verdict.state = YOKEI_AGENT_SILENT;
     if (verdict.state == YOKEI_AGENT_LOST && job->lost_agent < 0 && !job->interrupted) job->lost_agent = r;
     if (verdict.state == YOKEI_AGENT_ALIVE && rank->rank_fd < 0 && rank->agent_fd >= 0)
-        rank->rank_fd = wait_for_end(job, verdict.pid);
+        rank->rank_fd = wait_for_end(job, verdict.pid, atomic_load(&rank->record->rank_start));
     if (yokei_agent_gone(verdict.state)) rank->ended_at = job->n_ended, rank->ended_when = yokei_now();
     if (verdict.state == YOKEI_AGENT_ENDED) {
         rank->abandoned = !rank->killed && !job->interrupted;
@@ -374,7 +387,8 @@ static void take_news(struct cli_job *job, int fd)
         if (job->lost_agent < 0) job->lost_agent = r;
         /* There is no holder to record it, and the rank's peers wait for the record. */
         if (rank->child)
-            cli_agent_lost(&(struct cli_agent){ .folder = job->folder, .rank = r, .pmi_fd = -1 });
+            cli_agent_lost(
+                &(struct cli_agent){ .folder = job->folder, .rank = r, .parent_fd = -1, .pmi_fd = -1 });
     }
 }
 

@@ -335,9 +335,15 @@ enum { YOKEI_LEAST_DESCRIPTORS = 64 };
  */
 int yokei_pocl_cache(char *folder_out, size_t bytes);
 /**
- * If PoCL cannot make its folder, and POCL_CACHE_DIR is not set, set this variable to a folder of this user
- * in $TMPDIR. The folder stays. Call this only in programs that have no other thread yet. Returns false if
- * nothing was changed.
+ * Why PoCL cannot write `folder`, as errno; 0: it can, or it can make the folder. ENOSPC: there is less room
+ * than PoCL needs to compile a program.
+ */
+int yokei_pocl_cannot_write(const char *folder);
+/** PoCL needs about 0.4 MB to compile one of Yoke's programs. Several ranks may compile at the same time. */
+enum { YOKEI_POCL_LEAST_BYTES = 2 << 20 };
+/**
+ * If PoCL cannot write its folder, set POCL_CACHE_DIR to a folder of this user in $TMPDIR. The folder stays.
+ * Call this only in programs that have no other thread yet. Returns false if nothing was changed.
  */
 bool yokei_pocl_cache_elsewhere(void);
 

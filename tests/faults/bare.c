@@ -21,6 +21,7 @@
 #include "collectives/flight.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
+#include "tests/faults/processes.h"
 
 enum { MOST_RANKS = 4 };
 #define LIMIT_SECONDS 300.0
@@ -30,6 +31,7 @@ struct trial {
     char folder[64];
     int n_ranks, at_rank, pids[MOST_RANKS];
     pid_t job;
+    uint64_t started[MOST_RANKS]; /* when the ranks started, which tells them from later processes */
 };
 
 static uint32_t state = 1;
@@ -46,7 +48,7 @@ static void start(struct trial *t)
     char n[16];
     const char *mpiexec = getenv("MPIEXEC");
     snprintf(n, sizeof n, "%d", t->n_ranks);
-    t->job = fork();
+    t->job = fork_or_exit();
     if (t->job) return;
     setenv("YOKE_RUN_DIR", t->folder, 1);
     setenv("UCX_TLS", "posix,sysv,self", 0);
@@ -69,6 +71,7 @@ static bool are_busy(struct trial *t)
             snprintf(path, sizeof path, "%s/%s", t->folder, name);
             if (yokei_flight_read(path, &file)) continue;
             t->pids[r] = file->pid;
+            t->started[r] = file->start_time;
             /* The rank's own operations, not those of its start. */
             n += atomic_load(&file->n_comms) && atomic_load(&file->n_operations) > 10;
             free(file);
@@ -134,7 +137,7 @@ static bool run(struct trial *t, int number)
     if (!busy)
         why = "the ranks did not start";
     else
-        kill(t->pids[t->at_rank], SIGKILL);
+        signal_started(t->pids[t->at_rank], t->started[t->at_rank], SIGKILL);
     if (!end_job(t) && !why) why = "the launcher did not end";
     json_t *root = why ? NULL : ask(t);
     if (!why) why = root ? judge(t, root, &sure, &text) : "yoke trace failed";

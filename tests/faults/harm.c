@@ -20,14 +20,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/base/times.h"
+#include "tests/faults/processes.h"
 #include "tests/faults/shared_files.h"
 
 #define MAX_RANKS 8
+#define MAX_HOSTS 3
 /* far above the documented limits, so that a busy machine is no failure, but a hang is */
 #define LIMIT_SECONDS 200.0
 
@@ -62,7 +65,7 @@ static void start(struct trial *t)
     char n[16];
     snprintf(n, sizeof n, "%d", t->n_ranks);
     if (pipe(out) || pipe(err)) exit(99);
-    t->job = fork();
+    t->job = fork_or_exit();
     if (t->job == 0) {
         setenv("HARM_TEST_TAG", t->tag, 1);
         setenv("YOKE_STALL_MS", "1000", 1); /* MPI's start gives up a stopped rank after this time */
@@ -122,18 +125,6 @@ static pid_t parent_of(pid_t pid)
     return parent;
 }
 
-/* The number of a host's first process. */
-static pid_t host_pid(int host)
-{
-    char path[300];
-    int pid = -1;
-    snprintf(path, sizeof path, "%s/host%d.pid", getenv("TEST_HOSTS_DIR"), host);
-    FILE *from = fopen(path, "r");
-    if (from && fscanf(from, "%d", &pid) != 1) pid = -1;
-    if (from) fclose(from);
-    return pid;
-}
-
 static int has_bytes(int pid, const char *file, const char *bytes, size_t n)
 {
     char path[64], found[65536];
@@ -149,15 +140,50 @@ static int has_text(int pid, const char *file, const char *text)
     return has_bytes(pid, file, text, strlen(text));
 }
 
+/*
+ * The first process of each host, which takes the host along when it ends. After that its number may be
+ * another process's. So the test opens what it needs of the host at the beginning. While the descriptor of
+ * the namespace is open, no other namespace has the same number.
+ */
+static struct {
+    pid_t pid;
+    int process, names; /* descriptors of the process and of its namespace of process numbers */
+} hosts[MAX_HOSTS + 1];
+
+static pid_t host_pid(int host) { return hosts[host].pid; }
+
+static bool open_host(int host)
+{
+    char path[300];
+    int pid = -1;
+    snprintf(path, sizeof path, "%s/host%d.pid", getenv("TEST_HOSTS_DIR"), host);
+    FILE *from = fopen(path, "r");
+    if (!from) return false;
+    if (fscanf(from, "%d", &pid) != 1) pid = -1;
+    fclose(from);
+    hosts[host].pid = pid;
+    hosts[host].process = hold_process(pid);
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
+    hosts[host].names = open(path, O_RDONLY);
+    snprintf(path, sizeof path, "%s/host%d", getenv("TEST_HOSTS_DIR"), host);
+    if (hosts[host].process < 0 || hosts[host].names < 0 || !has_text(pid, "cmdline", path)) {
+        printf("# host%d has ended already\n", host);
+        exit(99);
+    }
+    return true;
+}
+
 /* Whether a process is in a host, and is not the host's first process. */
 static int is_in(int pid, int host)
 {
-    char path[64], one[64] = "", other[64] = "";
-    const pid_t first = host_pid(host);
+    char path[64], first[64];
+    struct stat its, the_hosts;
     snprintf(path, sizeof path, "/proc/%d/ns/pid", pid);
-    if (pid == first || readlink(path, one, sizeof one - 1) <= 0) return 0;
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)first);
-    return readlink(path, other, sizeof other - 1) > 0 && !strcmp(one, other);
+    if (stat(path, &its) || fstat(hosts[host].names, &the_hosts) || its.st_ino != the_hosts.st_ino
+        || its.st_dev != the_hosts.st_dev)
+        return 0;
+    snprintf(first, sizeof first, "NSpid:\t%d\t1\n", pid);
+    return !has_text(pid, "status", first);
 }
 
 /* A process that `wanted` accepts; -1 if there is none. */
@@ -204,7 +230,7 @@ static pid_t target(const struct trial *t)
     if (t->n_hosts && !strcmp(t->harm, "launcher")) return find(t, is_launcher);
     if (!strcmp(t->harm, "host") || !strcmp(t->harm, "link")) return host_pid(host_of(t, t->at_rank));
     pid_t rank = t->n_hosts ? find(t, is_rank) : t->pids[t->at_rank];
-    if (rank <= 1) return -1;
+    if (rank <= 1 || !has_text(rank, "environ", t->tag)) return -1;
     if (!strcmp(t->harm, "agent")) return parent_of(rank);
     /* the process that the launcher's proxy on this host started */
     const pid_t holder = parent_of(parent_of(rank));
@@ -228,6 +254,20 @@ static void read_errors(struct trial *t, double until)
     t->text[used] = 0;
 }
 
+/* Harm the process. Returns its number; -1: it was not found. */
+static pid_t harm(const struct trial *t)
+{
+    if (!strcmp(t->harm, "link")) return target(t);
+    const pid_t whom = target(t);
+    const bool host = !strcmp(t->harm, "host");
+    const int process = host ? hosts[host_of(t, t->at_rank)].process : hold_process(whom);
+    /* Look again: it may have ended before the descriptor was opened. */
+    const bool found = process >= 0 && (host || target(t) == whom);
+    if (found) signal_held(process, strcmp(t->harm, "stop") ? SIGKILL : SIGSTOP);
+    if (!host) let_go_of(process);
+    return found ? whom : -1;
+}
+
 /*
  * The number of processes that have the trial's tag. Zombies are left out, because in a container it may be
  * that no process reaps them.
@@ -239,10 +279,12 @@ static int left_over(const struct trial *t, bool end_them)
     for (struct dirent *e; dir && (e = readdir(dir));) {
         int pid = atoi(e->d_name), theirs = 0;
         if (pid <= 0 || pid == getpid()) continue;
+        const int process = hold_process(pid);
         for (int h = 1; h <= t->n_hosts; h++) theirs |= is_in(pid, h) && has_text(pid, "cmdline", "");
-        if (!theirs && !has_text(pid, "environ", t->tag)) continue;
-        n++;
-        if (end_them) kill(pid, SIGKILL);
+        theirs |= has_text(pid, "environ", t->tag);
+        if (theirs && end_them) signal_held(process, SIGKILL);
+        let_go_of(process);
+        n += theirs;
     }
     if (dir) closedir(dir);
     return n;
@@ -253,6 +295,8 @@ static int shared_files(const struct trial *t, bool show)
     char path[64];
     int n = count_shared_files("/dev/shm", show);
     for (int h = 1; h <= t->n_hosts; h++) {
+        struct pollfd ended = { .fd = hosts[h].process, .events = POLLIN };
+        if (poll(&ended, 1, 0)) continue; /* its files went with it */
         snprintf(path, sizeof path, "/proc/%d/root/dev/shm", (int)host_pid(h));
         n += count_shared_files(path, show);
     }
@@ -370,13 +414,12 @@ static void run(struct trial *t, int number)
     t->begun = t->n_hosts && t->delay >= 0.1;
     if (met && t->begun) wait_until_begun(t);
     usleep((useconds_t)(t->delay * 1e6));
-    pid_t whom = met ? target(t) : -1;
     double begin = t->harmed = yokei_now();
     const bool cut = !strcmp(t->harm, "link") || !strcmp(t->harm, "host");
     char link[64];
     snprintf(link, sizeof link, "ip link set h%d ", t->n_hosts ? host_of(t, t->at_rank) : 0);
-    if (cut && system(strcat(link, "down"))) whom = -1;
-    if (whom > 1 && strcmp(t->harm, "link")) kill(whom, strcmp(t->harm, "stop") ? SIGKILL : SIGSTOP);
+    const bool down = !cut || !system(strcat(link, "down"));
+    pid_t whom = met && down ? harm(t) : -1;
     read_errors(t, begin + LIMIT_SECONDS);
     t->seconds = yokei_now() - begin;
     bool late = t->seconds >= LIMIT_SECONDS;
@@ -405,12 +448,13 @@ int main(int argc, char **argv)
 {
     if (argc < 5) return 99;
     if (!getenv("TEST_HOSTS_DIR")) have_own_shared_memory();
-    int trials = atoi(argv[4]);
+    int trials = atoi(argv[4]), n_hosts = 0;
+    while (getenv("TEST_HOSTS_DIR") && n_hosts < MAX_HOSTS && open_host(n_hosts + 1)) n_hosts++;
     state = argc > 5 ? (uint32_t)atol(argv[5]) : (uint32_t)time(NULL) | 1;
     printf("# %s: seed %u\n1..%d\n", argv[3], state, trials);
     for (int i = 1; i <= trials; i++) {
         struct trial t = { .yoke = argv[1], .victim = argv[2], .harm = argv[3] };
-        while (getenv("TEST_HOSTS_DIR") && host_pid(t.n_hosts + 1) > 0) t.n_hosts++;
+        t.n_hosts = n_hosts;
         t.n_ranks = (t.n_hosts ? t.n_hosts : 2) + (int)draw(3);
         t.at_rank = (int)draw((uint32_t)t.n_ranks);
         t.delay = draw(4) ? 0.1 + 1e-3 * draw(600)

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import resource
+import select
 import shutil
 import signal
 import stat
@@ -70,16 +71,16 @@ def run(argv, prefix=(), env=None, stdout=None, limits=(), cwd=None, patience=No
         # In a session of its own, so that nothing of it is left when it hangs.
         p = subprocess.Popen(list(prefix) + [yoke] + argv, stdin=subprocess.DEVNULL, stdout=stdout or out, stderr=err, env=dict(environment, **(env or {})),
                              preexec_fn=limit if limits else None, start_new_session=True, cwd=cwd or work)
-        try:
-            r.code = p.wait(patience)
-        except subprocess.TimeoutExpired:
+        # It is not waited for before its group is killed: until then the group's number is its own.
+        end = os.pidfd_open(p.pid)
+        select.select([end], [], [], patience)
+        os.close(end)
+        ended = os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None or ended.si_code != os.CLD_EXITED:
+            os.killpg(p.pid, signal.SIGKILL)
+        r.code = p.wait()
+        if ended is None:
             r.code = None
-        if r.code is None or r.code < 0:
-            try:
-                os.killpg(p.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            p.wait()
         for stream, name in ((out, "out"), (err, "err")):
             stream.seek(0)
             setattr(r, name, stream.read())

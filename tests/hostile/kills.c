@@ -32,6 +32,7 @@
 #include "collectives/flight.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
+#include "tests/faults/processes.h"
 #include "tests/faults/shared_files.h"
 
 enum { MOST_RANKS = 4, STEPS = 6, SAVE_EVERY = 2, MOST_WORDS = 40 };
@@ -304,7 +305,7 @@ static void harm(struct job *j, struct trial *t)
     const int pid = pids[t->rank];
     t->apart = pid <= 0 || is_gone(pid);
     const double at = yokei_now();
-    if (!t->apart) kill(pid, t->signal);
+    if (!t->apart) signal_started(pid, atomic_load(&j->files[t->rank]->rank_start), t->signal);
     while (yokei_now() - at < LIMIT) {
         for (int r = 0; r < j->n_ranks; r++) pids[r] = pids[r] > 0 ? pids[r] : pid_of(j, r);
         read_errors(j);
@@ -334,12 +335,13 @@ static int left_over(const char *tag, bool end_them)
         const int pid = atoi(e->d_name);
         if (pid <= 0 || pid == getpid()) continue;
         snprintf(path, sizeof path, "/proc/%d/environ", pid);
-        const int fd = open(path, O_RDONLY);
+        const int process = hold_process(pid), fd = open(path, O_RDONLY);
         const ssize_t got = fd >= 0 ? read(fd, text, sizeof text) : 0;
         if (fd >= 0) close(fd);
-        if (got <= 0 || !memmem(text, (size_t)got, tag, strlen(tag))) continue;
-        n++;
-        if (end_them) kill(pid, SIGKILL);
+        const bool theirs = got > 0 && memmem(text, (size_t)got, tag, strlen(tag));
+        if (theirs && end_them) signal_held(process, SIGKILL);
+        let_go_of(process);
+        n += theirs;
     }
     if (dir) closedir(dir);
     return n;

@@ -6,10 +6,11 @@ EXTRA_DIST += tests/hostile/files tests/hostile/harness.py
 YOKE_TESTS += "$(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/files ./yoke"
 
 check_PROGRAMS += tests/hostile/kills
-tests_hostile_kills_SOURCES = tests/hostile/kills.c tests/faults/shared_files.h cli/launch/shared_memory.c
+tests_hostile_kills_SOURCES = tests/hostile/kills.c tests/faults/processes.h tests/faults/shared_files.h cli/launch/shared_memory.c
 tests_hostile_kills_LDADD = libflight.la libyoke.la
 YOKE_TESTS += "quiet tests/hostile/kills ./yoke $${YOKE_SOAK:+10}5 $${YOKE_SOAK:+10}5"
 EXTRA_DIST += tests/hostile/environments
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/environments ./yoke"
-EXTRA_DIST += tests/hostile/users
+EXTRA_DIST += tests/hostile/users tests/hostile/pocl_cache
+YOKE_TESTS += "$(top_srcdir)/tests/hostile/pocl_cache ./yoke"
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/users ./yoke"

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "core/base/times.h"
+#include "tests/faults/processes.h"
 
 #define LIMIT_SECONDS 200.0
 #define MAX_PORTS 64
@@ -177,7 +178,7 @@ static pid_t start(char **argv, const char *folder, int *out, int *err)
     int from[2], errors[2];
     char n[16];
     if (pipe(from) || pipe(errors)) exit(99);
-    const pid_t job = fork();
+    const pid_t job = fork_or_exit();
     if (job == 0) {
         setenv("PORTS_TEST_TAG", tag, 1);
         setenv("VICTIM_FOLDER", folder, 1);
@@ -272,9 +273,10 @@ static int left_over(void)
     int n = 0;
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const int pid = atoi(e->d_name);
-        if (pid <= 0 || pid == getpid() || !has_tag(pid)) continue;
-        kill(pid, SIGKILL);
-        n++;
+        if (pid <= 0 || pid == getpid()) continue;
+        const int process = hold_process(pid);
+        if (has_tag(pid)) n++, signal_held(process, SIGKILL);
+        let_go_of(process);
     }
     if (dir) closedir(dir);
     return n;
@@ -285,17 +287,13 @@ static void judge_end(pid_t job, int err)
     static char text[65536];
     char why[512];
     int code = 0;
-    bool ended = false;
     const double until = yokei_now() + LIMIT_SECONDS, lives = yokei_now() + 2;
-    while (!ended && yokei_now() < lives) {
-        ended = waitpid(job, &code, WNOHANG) == job;
-        usleep(10000);
-    }
-    const bool survived = !ended;
+    while (!child_has_ended(job) && yokei_now() < lives) usleep(10000);
+    const bool survived = !child_has_ended(job);
     if (survived) kill(job, SIGINT);
     drain(err, text, sizeof text, until);
-    if (!ended) kill(job, yokei_now() < until ? 0 : SIGKILL);
-    if (!ended) waitpid(job, &code, 0);
+    if (yokei_now() >= until) kill(job, SIGKILL);
+    waitpid(job, &code, 0);
     printf("# %s\n", survived ? "the job went on" : "the job ended of it");
     snprintf(why, sizeof why, "code %d, %.400s", code, text);
     if (!survived) {
@@ -328,6 +326,9 @@ int main(int argc, char **argv)
         kill(job, SIGINT);
         drain(err, text, sizeof text, yokei_now() + 10);
         result(false, "the job starts", text);
+        kill(job, SIGKILL);
+        waitpid(job, NULL, 0);
+        left_over();
     } else {
         const int found = look(ranks);
         printf("# %d processes with %d sockets, %d ports\n", n_processes, n_sockets, n_ports);
@@ -343,8 +344,7 @@ int main(int argc, char **argv)
             int in = visit(false, knocks);
             usleep(500000);
             snprintf(why, sizeof why, "%d connections", in);
-            result(in >= knocks && !waitpid(job, NULL, WNOHANG), "strangers at the ranks' ports do no harm",
-                   why);
+            result(in >= knocks && !child_has_ended(job), "strangers at the ranks' ports do no harm", why);
             in = visit(true, knocks);
             result(in > 0, "the launcher's port was found open", "it was not");
         }

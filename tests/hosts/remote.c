@@ -3,12 +3,17 @@
  * Replaces ssh and its daemon for the hosts that with_hosts makes.
  *   remote serve SOCKET              the first process of a host: starts programs, and reaps all processes
  *   remote [-e] [-x] HOST WORD...    run the words on HOST as a line for a shell, as ssh does
+ *   remote end HOST                  the first process of HOST ends at once; the kernel kills all the others
+ *   remote hold FILE COMMAND...      run a command, and write the number of its first child into FILE; kill
+ *                                    the command when stdin closes
  * The line runs in the same folder, with the daemon's environment (-e: with this process's environment). The
  * exit code is the line's. The socket of HOST is $TEST_HOSTS_DIR/HOST. If the client dies, the command stays.
  * The connection to its launcher tells it that the job has ended.
  */
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +24,7 @@
 #include <unistd.h>
 
 enum { MOST = 1 << 20, SESSIONS = 256 };
+static const size_t END = SIZE_MAX; /* in the place of a line's length: the host shall end */
 extern char **environ;
 
 static _Noreturn void fail(const char *what)
@@ -51,15 +57,31 @@ static size_t compose(char *text, int n_words, char **words, int with_environmen
     return used;
 }
 
-static int run(const char *host, int n_words, char **words, int with_environment)
+static int reach(const char *host)
 {
-    static char text[MOST];
-    char path[300], control[CMSG_SPACE(3 * sizeof(int))] = { 0 };
+    char path[300];
     const char *folder = getenv("TEST_HOSTS_DIR");
     snprintf(path, sizeof path, "%s/%s", folder ? folder : "", host);
     const struct sockaddr_un to = address(path);
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connect(fd, (const struct sockaddr *)&to, sizeof to)) fail(path);
+    return fd;
+}
+
+static int end(const char *host)
+{
+    const int fd = reach(host);
+    char none;
+    if (send(fd, &END, sizeof END, MSG_NOSIGNAL) != sizeof END) fail("remote: send");
+    while (recv(fd, &none, 1, 0) > 0) {} /* until the host is gone */
+    return 0;
+}
+
+static int run(const char *host, int n_words, char **words, int with_environment)
+{
+    static char text[MOST];
+    char control[CMSG_SPACE(3 * sizeof(int))] = { 0 };
+    const int fd = reach(host);
     size_t bytes = compose(text, n_words, words, with_environment), sent = 0;
     struct iovec part = { &bytes, sizeof bytes };
     struct msghdr message = {
@@ -109,8 +131,9 @@ static pid_t begin(int fd)
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control
     };
-    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof bytes || bytes >= MOST || !CMSG_FIRSTHDR(&message))
-        return -1;
+    if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != sizeof bytes) return -1;
+    if (bytes == END) _exit(0);
+    if (bytes >= MOST || !CMSG_FIRSTHDR(&message)) return -1;
     int fds[3];
     memcpy(fds, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fds);
     for (ssize_t n; got < bytes; got += (size_t)n)
@@ -161,13 +184,57 @@ static int serve(const char *path)
     }
 }
 
+/* ---- what holds a host ---- */
+
+/* Write the number of a process's first child into the file, when there is a child. */
+static void note_child(pid_t parent, const char *file)
+{
+    char path[64], temporary[4096];
+    int child = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    for (int turn = 0; turn < 1000 && child <= 0; turn++, usleep(5000)) {
+        FILE *from = fopen(path, "r");
+        if (!from || fscanf(from, "%d", &child) != 1) child = 0;
+        if (from) fclose(from);
+    }
+    snprintf(temporary, sizeof temporary, "%s.tmp", file);
+    FILE *to = fopen(temporary, "w");
+    if (!to || fprintf(to, "%d\n", child) < 0 || fclose(to) || rename(temporary, file)) fail(file);
+}
+
+/*
+ * The command is not waited for before the signal is sent. So its number is still its own, even if it ended
+ * long before. A shell could not do this, because it waits for its children whenever it likes.
+ */
+static int hold(const char *file, char **words)
+{
+    char none[64];
+    const pid_t pid = fork();
+    if (pid < 0) fail("remote: fork");
+    if (pid == 0) {
+        const int null = open("/dev/null", O_RDONLY);
+        dup2(null, 0);
+        execvp(words[0], words);
+        fail(words[0]);
+    }
+    note_child(pid, file);
+    while (read(0, none, sizeof none) > 0) {}
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     int at = 1, with_environment = 0;
     if (argc == 3 && !strcmp(argv[1], "serve")) return serve(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "end")) return end(argv[2]);
+    if (argc > 3 && !strcmp(argv[1], "hold")) return hold(argv[2], argv + 3);
     for (; at < argc && argv[at][0] == '-'; at++) with_environment |= !strcmp(argv[at], "-e");
     if (argc - at < 2) {
-        fprintf(stderr, "remote serve SOCKET | remote [-e] [-x] HOST WORD...\n");
+        fprintf(
+            stderr,
+            "remote serve SOCKET | remote end HOST | remote hold FILE COMMAND... | remote [-e] [-x] HOST WORD...\n");
         return 127;
     }
     return run(argv[at], argc - at - 1, argv + at + 1, with_environment);

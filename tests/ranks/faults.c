@@ -20,6 +20,7 @@
 
 #include "collectives/flight.h"
 #include "core/base/base.h"
+#include "tests/faults/processes.h"
 
 enum { RANKS = 3 };
 static uint64_t seed;
@@ -33,7 +34,7 @@ static uint32_t draw(uint32_t below)
 
 static pid_t start_job(const char *folder, const char *kind, const char *load)
 {
-    const pid_t pid = fork();
+    const pid_t pid = fork_or_exit();
     if (pid) return pid;
     const char *mpiexec = getenv("MPIEXEC");
     char n[8];
@@ -149,23 +150,24 @@ static void trial(const char *kind, const char *load, int signal, double limit)
 {
     char folder[64] = "/tmp/yoke-faults.XXXXXX";
     const struct yokei_flight_file *files[RANKS] = { NULL };
+    uint64_t started[RANKS] = { 0 };
     int pids[RANKS] = { 0 }, ok = mkdtemp(folder) != NULL;
     const int shm_before = left_in_shm();
     const pid_t job = ok ? start_job(folder, kind, load) : -1;
     const int victim = (int)draw(RANKS);
     double slowest = 0;
     ok = ok && wait_until_busy(folder, files);
-    for (int r = 0; ok && r < RANKS; r++) pids[r] = files[r]->pid;
+    for (int r = 0; ok && r < RANKS; r++) pids[r] = files[r]->pid, started[r] = files[r]->start_time;
     usleep(draw(40000));
     const uint64_t begin = yokei_now_ns();
-    if (ok) kill(pids[victim], signal);
+    if (ok) signal_started(pids[victim], started[victim], signal);
     for (int r = 0; ok && r < RANKS; r++) {
         double latency = 0;
         if (r == victim) continue;
         ok &= survivor_is_right(folder, r, victim, pids[victim], signal, begin, limit, &latency);
         slowest = latency > slowest ? latency : slowest;
     }
-    if (pids[victim] > 0 && signal != SIGKILL) kill(pids[victim], SIGKILL);
+    if (signal != SIGKILL) signal_started(pids[victim], started[victim], SIGKILL);
     const int clean = job > 0 && end_job(job, pids);
     for (int r = 0; r < RANKS; r++) yokei_flight_close(files[r]);
     const int removed = remove_folder(folder) && left_in_shm() <= shm_before;

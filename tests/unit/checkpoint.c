@@ -529,6 +529,7 @@ static void folders_are_claimed(void **state)
     assert_int_equal(pipe(go), 0);
     assert_int_equal(pipe(ready), 0);
     const pid_t pid = fork();
+    assert_true(pid >= 0); /* to kill(), -1 means all processes */
     if (pid == 0) {
         close(go[1]);
         if (!yokei_folder_claim(temporary, &lock))

@@ -54,6 +54,7 @@ static pid_t start_user(const char *path, enum use use)
     char byte;
     assert_return_code(pipe(ready), 0);
     const pid_t pid = fork();
+    assert_true(pid >= 0); /* to kill(), -1 means all processes */
     if (pid == 0) {
         const bool reads = use == OPEN_TO_READ || use == MAPPED_TO_READ;
         prctl(PR_SET_PDEATHSIG, SIGKILL);

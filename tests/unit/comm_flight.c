@@ -338,6 +338,11 @@ static void fates(void **unused)
     int fd;
     assert_ok(yokei_flight_create_memory(0, &fd, &file));
     assert_int_equal(yokei_fate(NULL), YOKEI_FATE_MISSING);
+    yokei_flight_set_agent(file, YOKEI_AGENT_ALIVE, getpid(), 0,
+                           0); /* the rank itself recorded nothing yet */
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_RUNNING);
+    atomic_fetch_add(&file->rank_start, 1); /* another process with the same process id */
+    assert_int_equal(yokei_fate(file), YOKEI_FATE_GONE);
     gethostname(file->host, sizeof file->host - 1);
     file->pid = getpid();
     yokei_process_state(getpid(), &file->start_time);
@@ -396,6 +401,7 @@ static void processes(void **unused)
     yokei_process_state(getpid(), &again);
     assert_true(start > 0 && start == again);
     const pid_t child = fork();
+    assert_true(child >= 0); /* to kill(), -1 means all processes */
     if (child == 0) {
         raise(SIGSTOP);
         _exit(0);
