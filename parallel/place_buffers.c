@@ -2,6 +2,8 @@
 /* The planner of memory. It gives every buffer of a program an address before anything runs. */
 #include <stdlib.h>
 #include <string.h>
+#include "core/base/base.h"
+#include "parallel/gaps.h"
 #include "parallel/program.h"
 
 /*
@@ -17,50 +19,44 @@ static int by_life(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/*
- * Find the lowest gap of at least `bytes` between the live buffers, which are sorted by offset. Returns the
- * index in this list at which the new buffer belongs.
- */
-static int lowest_gap(struct yokei_buffer *const *live, int n_live, size_t bytes, size_t red_zone,
-                      size_t *offset_out)
+/* A buffer comes after those that end before it. */
+static int by_end(const void *a, const void *b)
 {
-    size_t at = 0;
-    int i = 0;
-    for (; i < n_live; i++) {
-        if (live[i]->offset - at >= bytes) break;
-        at = live[i]->offset + yoke_align(live[i]->bytes) + red_zone;
-    }
-    *offset_out = at;
-    return i;
+    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a,
+                              *y = *(const struct yokei_buffer *const *)b;
+    if (x->last != y->last) return x->last < y->last ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static size_t room_of(const struct yokei_buffer *b, size_t red_zone)
+{
+    return yoke_align(b->bytes) + red_zone;
 }
 
 /*
- * Place all buffers that are received, or all that are not, from offset `base` on. Returns the end of their
- * memory.
+ * Place all buffers that are received, or all that are not, from offset `base` on. *end_out is the end of their
+ * memory. begins [n] and ends [n] are memory for two lists.
  */
-static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t base, size_t red_zone,
-                    struct yokei_buffer **order, struct yokei_buffer **live)
+static yoke_status place(struct yokei_buffer *buffers, int n, bool received, size_t base, size_t red_zone,
+                         struct yokei_buffer **begins, struct yokei_buffer **ends, size_t *end_out)
 {
-    int n_order = 0, n_live = 0;
-    size_t most = 0;
+    struct yokei_gaps gaps;
+    int n_placed = 0, n_ended = 0;
+    YOKE_TRY(yokei_gaps_create(n, &gaps));
+    *end_out = base;
     for (int i = 0; i < n; i++)
-        if (buffers[i].is_received == received) order[n_order++] = &buffers[i];
-    qsort(order, (size_t)n_order, sizeof *order, by_life);
-    for (int i = 0; i < n_order; i++) {
-        struct yokei_buffer *b = order[i];
-        int kept = 0;
-        for (int j = 0; j < n_live; j++)
-            if (live[j]->last >= b->first) live[kept++] = live[j];
-        n_live = kept;
-        const size_t bytes = yoke_align(b->bytes) + red_zone;
-        int at = lowest_gap(live, n_live, bytes, red_zone, &b->offset);
-        memmove(live + at + 1, live + at, (size_t)(n_live - at) * sizeof *live);
-        live[at] = b;
-        n_live++;
-        if (b->offset + bytes > most) most = b->offset + bytes;
+        if (buffers[i].is_received == received) begins[n_placed] = ends[n_placed] = &buffers[i], n_placed++;
+    qsort(begins, (size_t)n_placed, sizeof *begins, by_life);
+    qsort(ends, (size_t)n_placed, sizeof *ends, by_end);
+    for (int i = 0; i < n_placed; i++) {
+        struct yokei_buffer *b = begins[i];
+        for (; ends[n_ended]->last < b->first; n_ended++)
+            yokei_gaps_give(&gaps, ends[n_ended]->offset - base, room_of(ends[n_ended], red_zone));
+        b->offset = base + yokei_gaps_take(&gaps, room_of(b, red_zone));
+        *end_out = YOKE_MAX(*end_out, b->offset + room_of(b, red_zone));
     }
-    for (int i = 0; i < n_order; i++) order[i]->offset += base;
-    return base + most;
+    yokei_gaps_free(&gaps);
+    return YOKE_OK;
 }
 
 /*
@@ -70,16 +66,16 @@ static size_t place(struct yokei_buffer *buffers, int n, bool received, size_t b
  */
 yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t red_zone, size_t *bytes_out)
 {
-    struct yokei_buffer **order = malloc(((size_t)n + 1) * sizeof *order),
-                        **live = malloc(((size_t)n + 1) * sizeof *live);
-    yoke_status status = YOKE_OK;
-    if (order && live)
-        *bytes_out = place(buffers, n, true, place(buffers, n, false, 0, red_zone, order, live), red_zone,
-                           order, live);
-    else
-        status = yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
-    free(order);
-    free(live);
+    struct yokei_buffer **begins = malloc(((size_t)n + 1) * sizeof *begins),
+                        **ends = malloc(((size_t)n + 1) * sizeof *ends);
+    size_t end = 0;
+    yoke_status status = begins && ends
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
+    if (!status) status = place(buffers, n, false, 0, red_zone, begins, ends, &end);
+    if (!status) status = place(buffers, n, true, end, red_zone, begins, ends, bytes_out);
+    free(begins);
+    free(ends);
     return status;
 }
 
