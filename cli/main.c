@@ -329,6 +329,7 @@ int main(int argc, char **argv)
     /* run and rank compute nothing */
     if (verb->run != cli_run && verb->run != cli_rank) cli_prepare_libraries();
     if (verb->run == cli_run) cli_forget_outer_job();
+    cli_report_lost_files(verb->ranks);
     warn_of_unknown_variables();
     status = need_descriptors(verb);
     if (status) return ended(status, false);

@@ -27,6 +27,9 @@
  * yoke_group_start begins a group of the calling thread. Calls of other threads are not part of the group.
  * A thread of the library carries asynchronous operations on. All signals are blocked in this thread, and it
  * ends with the last communicator.
+ *
+ * Signals. The library installs no signal handler. It maps the flight records of the folder YOKE_RUN_DIR into
+ * memory. If another program shortens such a file, the next access raises SIGBUS, as for every mapped file.
  */
 #ifndef YOKE_COMM_H
 #define YOKE_COMM_H

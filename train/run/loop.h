@@ -128,6 +128,8 @@ struct yokei_run_job {
 struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
+    uint64_t tokens_hash;               /* of all tokens, when the run began */
+    int64_t epoch;                      /* the epoch of the newest sample that was read */
     struct yokei_bpe *bpe;              /* NULL: tokens are bytes, or only their ids are known */
     struct yokei_companions companions; /* on rank 0, if something is saved or exported */
     yoke_model *model;
