@@ -33,7 +33,7 @@ yoke_SOURCES += \
 	cli/show/schedule.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c
 yoke_SOURCES += \
-	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_source.c \
+	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
@@ -111,6 +111,13 @@ tests_unit_cli_lost_file_SOURCES = tests/unit/cli_lost_file.c cli/launch/lost_fi
 tests_unit_cli_lost_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_lost_file_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lpthread
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/cli_lost_file'
+
+check_PROGRAMS += tests/unit/train_options
+tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c \
+	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+tests_unit_train_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_options_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 check_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \

@@ -21,7 +21,13 @@ struct devices {
 static yoke_status open_devices(const struct cli_options *o, struct devices *d)
 {
     char name[64];
-    d->n = YOKE_MAX(cli_list_count(o, "devices"), 1);
+    const int n_named = cli_list_count(o, "devices"), n_ranks = (int)cli_int(o, "ranks");
+    if (n_named > n_ranks)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --devices names %d devices for %d ranks; raise --ranks or shorten the list", n_named,
+            n_ranks);
+    d->n = YOKE_MAX(n_named, 1);
     if (d->n > MOST_DEVICES)
         return yoke_fail(YOKE_EINVAL,
                          "yoke plan: --devices has %d entries; at most %d are taken, and repeated", d->n,
@@ -103,7 +109,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
         f->mesh.chunks, "schedule", f->schedule, "batch", (json_int_t)t->plan.batch, "sequence",
         (json_int_t)t->plan.sequence, "parameters", (json_int_t)f->n_elements, "model_flops", f->model_flops,
         "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed), "bubble", f->bubble, "fits",
-        (int)f->fits, "why", f->fits ? json_null() : json_string(f->why), "ranks", ranks);
+        (int)f->fits, "why", f->fits ? json_null() : cli_json_text(f->why), "ranks", ranks);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");

@@ -215,10 +215,11 @@ static yoke_status finish(struct tuner *t, const char *path)
     yoke_status status = compose(t, &text);
     if (!status && !dry) status = write_file(path, text);
     if (!status && json) {
-        json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version",
-                                 yoke_version(), "device", yoke_device_info(t->device)->spec, "file", path,
-                                 "written", !dry, "choices", t->n_choices, "refused", t->n_refused, "rows",
-                                 t->rows, "text", text);
+        json_t *file = json_string(path); /* NULL if the path is not UTF-8 */
+        json_t *root = json_pack("{s:i, s:s, s:s, s:o, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version",
+                                 yoke_version(), "device", yoke_device_info(t->device)->spec, "file",
+                                 file ? file : json_null(), "written", !dry, "choices", t->n_choices,
+                                 "refused", t->n_refused, "rows", t->rows, "text", text);
         json_dumpf(root, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(root);

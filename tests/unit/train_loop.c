@@ -272,7 +272,7 @@ static yoke_status train_beside(enum change change, int n, int64_t save_every, i
     assert_ok(yoke_device_open("host", NULL, &device));
     struct yokei_training t = tiny_training(device, 12);
     snprintf(save, sizeof save, "%s-%d-%d", in_folder("save"), (int)change, n);
-    t.validation_share = 0.1;
+    t.plan.validation_share = 0.1;
     t.save = save_every ? save : NULL;
     t.save_every = save_every;
     t.progress = meddle;

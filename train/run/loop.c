@@ -15,7 +15,7 @@ static yoke_status open_data(struct yokei_run_state *s)
     struct yokei_tokens_config c = YOKEI_TOKENS_CONFIG_INIT;
     c.format = t->tokens_are_llmc ? YOKEI_TOKENS_LLMC : YOKEI_TOKENS_AUTO;
     c.vocab = yokei_model_vocabulary(yokei_plan_model(&t->plan));
-    c.validation_share = t->validation_share;
+    c.validation_share = t->plan.validation_share;
     YOKE_TRY(yokei_run_open_tokens(s, &c));
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];

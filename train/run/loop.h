@@ -38,7 +38,6 @@ struct yokei_training {
     bool tokens_are_llmc;
     /* tokenizer.json of the text or of the tokens, or its folder; NULL: each byte of the text is a token */
     const char *tokenizer;
-    double validation_share;           /* the part of the tokens that is for validation; 0: default */
     int64_t validation_tokens;         /* the most tokens that a validation evaluates */
     int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
     int64_t micro_batch;               /* 0: the default that yoke_trainer_config (yoke/train.h) states */
