@@ -104,17 +104,19 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
 
 static yoke_status tune_all(struct tuner *t)
 {
-    int n_cells = 0;
+    int n_cells = 0, n_pairs = 0;
     struct conform_size sizes[CONFORM_MAX_SIZES];
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
-            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
+            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d)) {
                 n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", "", sizes);
+                n_pairs++;
+            }
     if (!n_cells)
-        return yoke_fail(
-            YOKE_EUNSUPPORTED,
-            "%s: there is nothing to choose: what was asked for has one variant each, or none of these sizes",
-            yoke_device_info(t->device)->spec);
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: there is nothing to choose: %s",
+                         yoke_device_info(t->device)->spec,
+                         n_pairs ? "none of the operations with several variants has one of these sizes"
+                                 : "each operation that was asked for has one variant");
     t->seconds = cli_real(t->context->options, "budget-seconds") / n_cells;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)

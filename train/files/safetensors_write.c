@@ -44,10 +44,19 @@ static yoke_status write_all(struct yokei_safetensors_writer *writer, const void
                      8 + writer->header_bytes + writer->written, yokei_why(errno));
 }
 
+static bool is_utf8(const char *text)
+{
+    json_t *value = json_string(text); /* NULL: not UTF-8 */
+    json_decref(value);
+    return value != NULL;
+}
+
 static yoke_status add_entry(struct yokei_safetensors_writer *writer, const struct yokei_tensor *tensor)
 {
     const char *type = yokei_safetensors_type(tensor->dtype);
-    const char *bad = tensor->name ? yokei_safetensors_bad_name(tensor->name) : "it is NULL";
+    const char *bad = !tensor->name            ? "it is NULL"
+                      : !is_utf8(tensor->name) ? "it is not UTF-8"
+                                               : yokei_safetensors_bad_name(tensor->name);
     if (bad) return yoke_fail(YOKE_EINVAL, "%s: a tensor's name cannot be written: %s", writer->path, bad);
     if (!type)
         return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: the format has no type %s",
@@ -118,8 +127,12 @@ static yoke_status add_metadata(struct yokei_safetensors_writer *writer,
         const char *why = NULL;
         if (strncmp(metadata[i].key, own, sizeof own - 1) == 0)
             why = "keys that begin with " YOKEI_SAFETENSORS_HASH_PREFIX " are for checksums";
+        else if (!is_utf8(metadata[i].key))
+            why = "its key is not UTF-8";
+        else if (!is_utf8(metadata[i].value))
+            why = "its value is not UTF-8";
         else if (json_object_set_new(writer->metadata, metadata[i].key, json_string(metadata[i].value)))
-            why = "it is not UTF-8";
+            return yoke_fail(YOKE_ENOMEM, "%s: no host memory for its metadata", writer->path);
         if (why)
             return yoke_fail(YOKE_EINVAL, "%s: metadata \"%s\" cannot be written: %s", writer->path,
                              metadata[i].key, why);
