@@ -436,8 +436,8 @@ const struct cli_option cli_option_table[] = {
               "beginning" },
 
     /* ---- plan: cli/train/plan.c; the rest of its options are train's ---- */
-    { "ranks", CLI_PLAN, CLI_INT, 'n', .group = CLI_MODEL, .value = "1", .metavar = "N", .least = 1,
-      .most = 1024, .help = "Number of ranks to plan for" },
+    { "ranks", CLI_PLAN, CLI_INT, 'n', .group = CLI_MODEL, .metavar = "N", .least = 1, .most = 1024,
+      .help = "Number of ranks to plan for. Default: one for each entry of --devices, or 1" },
     { "devices", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
               "of ranks, it is repeated. The devices must be on this machine. Default: host" },

@@ -18,10 +18,10 @@ struct devices {
     yoke_device *of[MOST_DEVICES], *opened[MOST_DEVICES];
 };
 
-static yoke_status open_devices(const struct cli_options *o, struct devices *d)
+static yoke_status open_devices(const struct cli_options *o, int n_ranks, struct devices *d)
 {
     char name[64];
-    const int n_named = cli_list_count(o, "devices"), n_ranks = (int)cli_int(o, "ranks");
+    const int n_named = cli_list_count(o, "devices");
     if (n_named > n_ranks)
         return yoke_fail(
             YOKE_EINVAL,
@@ -194,11 +194,13 @@ static yoke_status plan(const struct cli_context *context, struct yokei_training
     const struct cli_options *o = context->options;
     struct yokei_forecast_costs costs;
     struct cli_context ranks = *context;
-    ranks.size = (int)cli_int(o, "ranks");
+    /* as for yoke run */
+    ranks.size = cli_is_set(o, "ranks") ? (int)cli_int(o, "ranks")
+                                        : YOKE_MAX(1, cli_list_count(o, "devices"));
     YOKE_TRY(read_costs(cli_text(o, "costs"), &costs));
     YOKE_TRY(cli_plan_from_options(&ranks, t));
     t->memory_limit = cli_bytes(o, "memory-limit");
-    YOKE_TRY(open_devices(o, devices));
+    YOKE_TRY(open_devices(o, ranks.size, devices));
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json"))
