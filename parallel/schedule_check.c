@@ -169,7 +169,7 @@ static yoke_status check_end(struct check *c, int i, const struct yokei_action *
 /* The actions end without STEP. Say what is missing first. */
 static yoke_status unfinished(struct check *c)
 {
-    for (int chunk = 0; chunk < c->shape->n_chunks; chunk++)
+    for (int chunk = 0; chunk < c->n_chunks; chunk++)
         if (*next_of(c, YOKEI_ACTION_W, chunk) < c->shape->n_micro_batches)
             return yoke_fail(YOKE_ECONFIG,
                              "schedule, stage %d: micro-batches are missing: %d of %d have W in chunk %d",
