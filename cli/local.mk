@@ -25,7 +25,7 @@ yoke_SOURCES += \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
 yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
-	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h \
+	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
 	cli/launch/verdict.c
@@ -33,7 +33,7 @@ yoke_SOURCES += \
 	cli/show/schedule.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c
 yoke_SOURCES += \
-	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_source.c \
+	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
@@ -105,6 +105,19 @@ tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
+
+check_PROGRAMS += tests/unit/cli_lost_file
+tests_unit_cli_lost_file_SOURCES = tests/unit/cli_lost_file.c cli/launch/lost_file.c
+tests_unit_cli_lost_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_cli_lost_file_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lpthread
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/cli_lost_file'
+
+check_PROGRAMS += tests/unit/train_options
+tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c \
+	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+tests_unit_train_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_options_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
+YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 check_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \

@@ -160,18 +160,28 @@ static yoke_status stdout_was_written(void)
     return why ? yoke_fail(YOKE_EIO, "stdout: cannot write the results: %s", why) : YOKE_OK;
 }
 
+/*
+ * The device that the variable YOKE_DEVICE gives to this process. Each rank of a job may have another one. As
+ * everywhere, an option of the command line wins over the variable.
+ */
+static const char *own_device(const struct cli_verb *verb, const struct cli_options *o)
+{
+    const bool named = cli_option_find(verb->bit, "device")
+                       && strncmp(cli_origin(o, "device"), "option ", 7) == 0;
+    return named ? NULL : getenv("YOKE_DEVICE");
+}
+
 static int run_single(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
-    struct cli_context context = { .size = 1,
-                                   .n_words = line->n_words,
-                                   .words = line->words,
-                                   .device = getenv("YOKE_DEVICE"),
-                                   .run_dir = getenv("YOKE_RUN_DIR") };
+    struct cli_context context = {
+        .size = 1, .n_words = line->n_words, .words = line->words, .run_dir = getenv("YOKE_RUN_DIR")
+    };
     yoke_status status = cli_options_of_line(line, &options);
     if (!status) status = set_emulation(verb, options);
     if (!status) {
         context.options = options;
+        context.device = own_device(verb, options);
         status = verb->run(&context);
     }
     if (!status) status = stdout_was_written();
@@ -187,8 +197,8 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     yoke_status status = cli_job_start(line, &context, &options, &heard);
     if (!status) status = set_emulation(verb, options);
     if (!status) {
-        context.device = getenv("YOKE_DEVICE");
         context.run_dir = getenv("YOKE_RUN_DIR");
+        context.device = own_device(verb, options);
         status = verb->run(&context);
     }
     if (!status || status == YOKE_EPREEMPTED) {
@@ -342,6 +352,7 @@ int main(int argc, char **argv)
     /* run and rank compute nothing */
     if (verb->run != cli_run && verb->run != cli_rank) cli_prepare_libraries();
     if (verb->run == cli_run) cli_forget_outer_job();
+    cli_report_lost_files(verb->ranks);
     warn_of_unknown_variables();
     status = need_descriptors(verb);
     if (status) return ended(status, false);

@@ -51,6 +51,8 @@ yoke_status cli_job_start(const struct cli_line *line, struct cli_context *conte
 
 void cli_forget_outer_job(void) {}
 
+void cli_report_lost_files(bool is_rank) { (void)is_rank; /* only the verbs above map files */ }
+
 yoke_status cli_job_end(void) { return YOKE_OK; }
 
 bool cli_job_report(yoke_status status, const char *text)

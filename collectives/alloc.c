@@ -122,8 +122,10 @@ static yoke_status share(yoke_comm *comm, struct yokei_allocation *a, struct off
 
 yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
 {
-    if (!comm || !memory_out || !bytes || bytes > SIZE_MAX / 4)
-        return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: a NULL argument, or a size of 0");
+    if (!comm || !memory_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: %s is NULL", comm ? "memory_out" : "comm");
+    if (!bytes || bytes > SIZE_MAX / 4)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: %zu bytes: give 1 to %zu", bytes, SIZE_MAX / 4);
     if (comm->device)
         return yoke_fail(
             YOKE_EUNSUPPORTED,

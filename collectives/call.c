@@ -352,7 +352,8 @@ yoke_status yoke_all_to_all_v(const void *send, const size_t send_counts[], void
 {
     static const char call[] = "yoke_all_to_all_v";
     if (!send_counts || !recv_counts)
-        return yokei_refuse(comm, yoke_fail(YOKE_EINVAL, "%s: send_counts or recv_counts is NULL", call));
+        return yokei_refuse(comm, yoke_fail(YOKE_EINVAL, "%s: %s is NULL", call,
+                                            send_counts ? "recv_counts" : "send_counts"));
     return all_to_all(call, send, (struct slices){ .counts = send_counts }, recv,
                       (struct slices){ .counts = recv_counts }, dtype, comm, stream);
 }

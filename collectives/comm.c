@@ -89,6 +89,24 @@ yoke_status yokei_read_messages(size_t chunk_bytes, bool no_shared, size_t *chun
 
 size_t yokei_chunk_bytes(size_t given) { return given ? given / 64 * 64 : DEFAULT_CHUNK_BYTES; }
 
+static yoke_status check_ranges(const struct yoke_comm_config *config)
+{
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } fields[] = { { "accum", config->accum, YOKE_ACCUM_NATIVE },
+                   { "reproducible", config->reproducible, YOKE_REPRODUCIBLE_SHAPE },
+                   { "wait", config->wait, YOKE_WAIT_SLEEP },
+                   { "check", config->check, YOKE_CHECK_FULL },
+                   { "timeout_ms", config->timeout_ms, INT64_MAX },
+                   { "stall_ms", config->stall_ms, INT64_MAX } };
+    for (size_t i = 0; i < YOKE_COUNT(fields); i++)
+        if (fields[i].value < 0 || fields[i].value > fields[i].most)
+            return yoke_fail(YOKE_EINVAL, "yoke_comm_create: %s is out of range: %lld", fields[i].name,
+                             (long long)fields[i].value);
+    return YOKE_OK;
+}
+
 static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *config)
 {
     const struct yoke_comm_config defaults = YOKE_COMM_CONFIG_INIT;
@@ -98,13 +116,7 @@ static yoke_status configure(yoke_comm *comm, const struct yoke_comm_config *con
             YOKE_EINVAL,
             "yoke_comm_create: the configuration's size is %zu, not %zu: use YOKE_COMM_CONFIG_INIT",
             config->size, sizeof *config);
-    if ((unsigned)config->accum > YOKE_ACCUM_NATIVE
-        || (unsigned)config->reproducible > YOKE_REPRODUCIBLE_SHAPE
-        || (unsigned)config->wait > YOKE_WAIT_SLEEP || (unsigned)config->check > YOKE_CHECK_FULL
-        || config->timeout_ms < 0 || config->stall_ms < 0)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "yoke_comm_create: accum, reproducible, wait, check, timeout_ms or stall_ms is out of range");
+    YOKE_TRY(check_ranges(config));
     int64_t timeout = config->timeout_ms, stall = config->stall_ms;
     size_t chunk;
     bool no_shared;

@@ -41,10 +41,12 @@ static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has
 
 yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out)
 {
-    if (!shape || !memory_out || shape->size != sizeof *shape)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "yoke_comm_shape_memory: a pointer is null, or the shape's size is wrong: use YOKE_COMM_SHAPE_INIT");
+    if (!shape || !memory_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_comm_shape_memory: %s is NULL", shape ? "memory_out" : "shape");
+    if (shape->size != sizeof *shape)
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke_comm_shape_memory: the shape's size is %zu, not %zu: use YOKE_COMM_SHAPE_INIT",
+                         shape->size, sizeof *shape);
     if (shape->n_ranks < 1 || shape->n_sends < 0 || shape->n_receives < 0)
         return yoke_fail(
             YOKE_EINVAL,

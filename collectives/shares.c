@@ -32,7 +32,7 @@ static const char *read_one(const char *at, long *share_out, long *times_out)
         if (end[1] < '0' || end[1] > '9') return NULL;
         *times_out = strtol(end + 1, &end, 10);
     }
-    if (*share_out > MOST_SHARE || *times_out < 1 || (*end && *end != ':')) return NULL;
+    if (*share_out > MOST_SHARE || *times_out < 1 || (*end && *end != ':' && *end != ',')) return NULL;
     return end;
 }
 

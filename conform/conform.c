@@ -38,33 +38,70 @@ static bool op_named(const char *name)
     return false;
 }
 
+/*
+ * The next element of a list of names with commas between them, which is copied to `out`. `at` begins at the
+ * list. False: there are no more elements.
+ */
+static bool next_name(const char **at, char out[64])
+{
+    if (!*at) return false;
+    const size_t length = strcspn(*at, ",");
+    yokei_text(out, 64, "%.*s", (int)YOKE_MIN(length, (size_t)63), *at);
+    *at = (*at)[length] ? *at + length + 1 : NULL;
+    return true;
+}
+
+static bool selects(const char *word, enum yoke_op_id op, bool only_case)
+{
+    if (!strcmp(word, yokei_op_names[op])) return true;
+    /* A case number belongs to one op, even if a family has the same name. */
+    if (only_case && op_named(word)) return false;
+    for (size_t i = 0; i < YOKE_COUNT(families); i++)
+        if (!strcmp(word, families[i].name) && families[i].ops >> op & 1) return true;
+    return false;
+}
+
 bool conform_selected(const struct conform_options *options, enum yoke_op_id op)
 {
-    if (!options->op || !strcmp(options->op, yokei_op_names[op])) return true;
-    /* A case number belongs to one op, even if a family has the same name. */
-    if (options->only_case && op_named(options->op)) return false;
-    for (size_t i = 0; i < YOKE_COUNT(families); i++)
-        if (!strcmp(options->op, families[i].name) && families[i].ops >> op & 1) return true;
-    return false;
+    const char *at = options->op;
+    char word[64];
+    bool selected = !at;
+    while (!selected && next_name(&at, word)) selected = selects(word, op, options->only_case != 0);
+    return selected;
+}
+
+/* Whether the list of types has this type, or there is no list. */
+static bool has_dtype(const struct conform_options *options, yoke_dtype dtype)
+{
+    const char *at = options->dtype;
+    char word[64];
+    bool has = !at;
+    while (!has && next_name(&at, word)) has = strcmp(word, yoke_dtype_name(dtype)) == 0;
+    return has;
+}
+
+static yoke_status check_word(const char *word)
+{
+    const char *names[YOKE_N_OPS + YOKE_COUNT(families) + 1] = { NULL };
+    for (int op = 0; op < YOKE_N_OPS; op++) {
+        names[op] = yokei_op_names[op];
+        if (selects(word, (enum yoke_op_id)op, false)) return YOKE_OK;
+    }
+    for (size_t i = 0; i < YOKE_COUNT(families); i++) names[YOKE_N_OPS + i] = families[i].name;
+    const char *near = yokei_nearest(word, names);
+    return yoke_fail(YOKE_EINVAL, "conformance: no op or family is called '%s'%s%s%s", word,
+                     near ? "; did you mean '" : "", near ? near : "",
+                     near ? "'?" : "; `yoke verify --device host` lists them all");
 }
 
 yoke_status conform_check_options(const struct conform_options *options)
 {
-    const char *names[YOKE_N_OPS + YOKE_COUNT(families) + 1] = { NULL };
-    bool found = false;
-    for (int op = 0; op < YOKE_N_OPS; op++) {
-        names[op] = yokei_op_names[op];
-        found |= conform_selected(options, (enum yoke_op_id)op);
-    }
-    for (size_t i = 0; i < YOKE_COUNT(families); i++) names[YOKE_N_OPS + i] = families[i].name;
-    if (!found) {
-        const char *near = yokei_nearest(options->op, names);
-        return yoke_fail(YOKE_EINVAL, "conformance: no op or family is called '%s'%s%s%s", options->op,
-                         near ? "; did you mean '" : "", near ? near : "",
-                         near ? "'?" : "; `yoke verify --device host` lists them all");
-    }
+    const char *ops = options->op, *dtypes = options->dtype;
+    char word[64];
     yoke_dtype dtype;
-    return options->dtype ? yoke_dtype_parse(options->dtype, &dtype) : YOKE_OK;
+    while (next_name(&ops, word)) YOKE_TRY(check_word(word));
+    while (next_name(&dtypes, word)) YOKE_TRY(yoke_dtype_parse(word, &dtype));
+    return YOKE_OK;
 }
 
 static void note(struct conform_line *line, const struct trial *t, const struct finding *f)
@@ -297,7 +334,7 @@ static yoke_status run_all(struct run *run)
             if (!(t->row->dtypes & 1u << t->dtype)) continue;
             if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64))
                 continue; /* only the reference backend has f64 */
-            if (run->options.dtype && strcmp(yoke_dtype_name(t->dtype), run->options.dtype)) continue;
+            if (!has_dtype(&run->options, t->dtype)) continue;
             YOKE_TRY(run_variants(run, op));
         }
     }

@@ -36,8 +36,9 @@ typedef void (*conform_bits_callback)(void *context, const struct conform_bits *
 /** The tests to run. In every field zero means the default. */
 struct conform_options {
     size_t size;
-    const char *op;      /* one op ("layernorm_backward") or one family ("norm"); NULL: all */
-    const char *dtype;   /* one type ("bf16"); NULL: all types that the device stores */
+    /* ops ("layernorm_backward") and families ("norm"), with commas between them; NULL: all */
+    const char *op;
+    const char *dtype;   /* types ("bf16,f16"); NULL: all types that the device stores */
     const char *variant; /* one variant (implementation of an op) by name; NULL: all variants of the device */
     uint64_t seed;       /* seed of the inputs; default 1 */
     bool full;           /* the full sweep: many more random shapes, and every variant in every type */

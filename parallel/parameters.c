@@ -17,12 +17,11 @@ static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke
     int i = yokei_parameter_find(ps, p->name);
     if (i >= 0) {
         const struct yoke_parameter *q = &ps->item[i];
-        if (q->n_dims != p->n_dims || memcmp(q->shape, p->shape, sizeof q->shape) != 0
-            || q->matrix != p->matrix)
-            return yoke_fail(
-                YOKE_ECONFIG,
-                "parameter %s is declared twice, with different shapes or kinds: give one of them another name",
-                p->name);
+        const bool same_shape = q->n_dims == p->n_dims && !memcmp(q->shape, p->shape, sizeof q->shape);
+        if (!same_shape || q->matrix != p->matrix)
+            return yoke_fail(YOKE_ECONFIG,
+                             "parameter %s is declared twice, %s: give one of them another name", p->name,
+                             same_shape ? "once as a matrix and once not" : "with different shapes");
         if (layer < ps->first_layer[i]) ps->first_layer[i] = layer;
     } else {
         i = ps->n++;

@@ -181,6 +181,20 @@ static yoke_status check_end(struct check *c, int i, const struct yokei_action *
     return YOKE_OK;
 }
 
+/* The actions end without STEP. Say what is missing first. */
+static yoke_status unfinished(struct check *c)
+{
+    for (int chunk = 0; chunk < c->n_chunks; chunk++)
+        if (*next_of(c, YOKEI_ACTION_W, chunk) < c->shape->n_micro_batches)
+            return yoke_fail(YOKE_ECONFIG,
+                             "schedule, stage %d: micro-batches are missing: %d of %d have W in chunk %d",
+                             c->stage, *next_of(c, YOKEI_ACTION_W, chunk), c->shape->n_micro_batches, chunk);
+    if (c->reduced < c->n_buckets)
+        return yoke_fail(YOKE_ECONFIG, "schedule, stage %d: buckets are missing: %d of %d have REDUCE",
+                         c->stage, c->reduced, c->n_buckets);
+    return yoke_fail(YOKE_ECONFIG, "schedule, stage %d: it does not end in AGREE,STEP", c->stage);
+}
+
 static yoke_status check_actions(struct check *c)
 {
     for (int i = 0; i < c->list->n; i++) {
@@ -192,12 +206,7 @@ static yoke_status check_actions(struct check *c)
         else
             YOKE_TRY(check_end(c, i, a));
     }
-    if (!c->stepped)
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "schedule, stage %d: it does not end in AGREE,STEP, or misses a micro-batch (%d of %d have W) or a bucket (%d of %d)",
-            c->stage, *next_of(c, YOKEI_ACTION_W, 0), c->shape->n_micro_batches, c->reduced, c->n_buckets);
-    return YOKE_OK;
+    return c->stepped ? YOKE_OK : unfinished(c);
 }
 
 /* Check one line: the actions of a stage. */

@@ -219,9 +219,14 @@ static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dty
     if (D > MAX_D)
         return yoke_fail(YOKE_EUNSUPPORTED, "%s: heads of D = %lld, at most %d are offered",
                          yokei_op_names[op], (long long)D, MAX_D);
-    if (T > INT32_MAX / 2 || H * D > INT32_MAX || B * H > INT32_MAX)
-        return yoke_fail(YOKE_EUNSUPPORTED, "%s: T = %lld or B H = %lld is beyond 32 bits",
-                         yokei_op_names[op], (long long)T, (long long)(B * H));
+    const struct {
+        const char *name;
+        int64_t value, most;
+    } sizes[] = { { "T", T, INT32_MAX / 2 }, { "H D", H * D, INT32_MAX }, { "B H", B * H, INT32_MAX } };
+    for (size_t i = 0; i < YOKE_COUNT(sizes); i++)
+        if (sizes[i].value > sizes[i].most)
+            return yoke_fail(YOKE_EUNSUPPORTED, "%s: %s = %lld, at most %lld are offered", yokei_op_names[op],
+                             sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].most);
     return YOKE_OK;
 }
 

@@ -75,8 +75,8 @@ static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
                                                NULL);
     if (error) return yokei_opencl_fail(device, "clGetCommandQueueInfo", error);
     if (context != ocl->context || id != ocl->id)
-        return yoke_fail(YOKE_EINVAL, "%s: the queue to wrap is of another context or device",
-                         device->info.spec);
+        return yoke_fail(YOKE_EINVAL, "%s: the queue to wrap is of another %s", device->info.spec,
+                         id != ocl->id ? "device" : "context");
     if (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "%s: the queue to wrap is out of order; a stream needs one in order",

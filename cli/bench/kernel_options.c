@@ -11,14 +11,10 @@
 
 static yoke_status select_ops(const struct cli_options *options, struct kernels_selection *out)
 {
-    char text[64];
-    for (int i = 0; i < cli_list_count(options, "op"); i++) {
-        struct conform_options wanted = CONFORM_OPTIONS_INIT;
-        wanted.op = cli_list_item(options, "op", i, text, sizeof text);
-        YOKE_TRY(conform_check_options(&wanted));
-        for (int op = 0; op < YOKE_N_OPS; op++) out->op[op] |= conform_selected(&wanted, (enum yoke_op_id)op);
-    }
-    for (int op = 0; op < YOKE_N_OPS && !cli_list_count(options, "op"); op++) out->op[op] = true;
+    struct conform_options wanted = CONFORM_OPTIONS_INIT;
+    wanted.op = cli_text(options, "op");
+    YOKE_TRY(conform_check_options(&wanted));
+    for (int op = 0; op < YOKE_N_OPS; op++) out->op[op] = conform_selected(&wanted, (enum yoke_op_id)op);
     return YOKE_OK;
 }
 
@@ -102,6 +98,17 @@ int kernels_sizes(const struct cli_options *options, enum yoke_op_id op, const c
     return n;
 }
 
+/* The number of sizes that the list names for an operation. kernels_sizes has room for CONFORM_MAX_SIZES. */
+static int n_sizes(const struct cli_options *options, enum yoke_op_id op)
+{
+    struct conform_size some[CONFORM_MAX_SIZES];
+    char text[128];
+    int n = 0;
+    for (int i = 0; i < cli_list_count(options, "size"); i++)
+        n += sizes_of(cli_list_item(options, "size", i, text, sizeof text), op, some, CONFORM_MAX_SIZES);
+    return n;
+}
+
 yoke_status kernels_check_sizes(const struct cli_options *options, const struct kernels_selection *selection)
 {
     char text[128];
@@ -118,5 +125,11 @@ yoke_status kernels_check_sizes(const struct cli_options *options, const struct 
                 "(gemm: M N K batch ta tb; rows: N C; elements: n; attention: B T H G D)",
                 text);
     }
+    for (int op = 0; op < YOKE_N_OPS; op++)
+        if (selection->op[op] && n_sizes(options, (enum yoke_op_id)op) > CONFORM_MAX_SIZES)
+            return yoke_fail(
+                YOKE_EINVAL,
+                "--size names %d sizes of %s, and at most %d are measured at once: leave some of them out",
+                n_sizes(options, (enum yoke_op_id)op), yokei_op_names[op], CONFORM_MAX_SIZES);
     return YOKE_OK;
 }

@@ -112,8 +112,11 @@ static void check_launcher(struct list *list)
     if (a.code) {
         /* On one host yoke run needs no launcher. */
         const bool named = strcmp(launcher(), "mpiexec.mpich") != 0;
-        fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN,
-                "%s is not there or does not run; ranks on several hosts need it", launcher()),
+        fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN, "%s %s; ranks on several hosts need it",
+                launcher(),
+                a.code == 127   ? "is not there" /* the shell's own exit codes */
+                : a.code == 126 ? "may not be executed"
+                                : "does not run"),
             "apt-get install mpich");
         return;
     }

@@ -23,4 +23,12 @@ yoke_status cli_job_end(void);
 /** Whether yoke run collects this process's error. If so, the error is written to the rank's record. */
 bool cli_job_report(yoke_status status, const char *text);
 
+/* ---- lost_file.c ---- */
+/**
+ * From now on, a mapped file that becomes shorter is reported as an error with its name, where the process
+ * would die by SIGBUS otherwise. Call it before the first file is mapped. `is_rank`: if yoke run has started
+ * this process as a rank, the error goes into the rank's record.
+ */
+void cli_report_lost_files(bool is_rank);
+
 #endif

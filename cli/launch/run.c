@@ -80,9 +80,16 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
     *help_out = cli_flag(options, "help-all") ? 2 : cli_flag(options, "help"); /* 2: with all options */
     if (cli_option_find((*verb_out)->bit, "run-dir") && cli_text(options, "run-dir"))
         yokei_text(folder, folder_bytes, "%s", cli_text(options, "run-dir"));
+    /* the rank would use the device of --devices, and the verb's option would be ignored */
+    if (cli_text(context->options, "devices") && cli_option_find((*verb_out)->bit, "device")
+        && !strncmp(cli_origin(options, "device"), "option ", 7))
+        status = yoke_fail(
+            YOKE_EINVAL,
+            "yoke run: --devices %s and the verb's --device %s are both given: leave one of them out",
+            cli_text(context->options, "devices"), cli_text(options, "device"));
     cli_options_free(options);
     free(words);
-    return YOKE_OK;
+    return status;
 }
 
 /*

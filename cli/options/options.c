@@ -50,7 +50,8 @@ const struct cli_option cli_option_table[] = {
       .help = "After a rank has failed, wait at most this long for the other ranks to end, then kill them" },
 
     /* ---- info ---- */
-    { "check", CLI_INFO, CLI_FLAG, .help = "Test this machine, and print how to fix each problem" },
+    { "check", CLI_INFO, CLI_FLAG, .no_key = true, /* YOKE_CHECK is for the libraries */
+      .help = "Test this machine, and print how to fix each problem" },
     { "no-speed", CLI_INFO, CLI_FLAG, .help = "Do not measure copies and matrix products" },
 
     /* ---- trace: cli/show/trace.c ---- */
@@ -80,8 +81,9 @@ const struct cli_option cli_option_table[] = {
       .help = "Number of parts into which the layers of each stage are divided. Default: 2 for "
               "interleaved, else 1, or the number in --file" },
     { "recompute", CLI_SCHEDULE_SHOW, CLI_TEXT, .value = "none", .metavar = "none|full|S1,S2,...",
-      .help = "These stages repeat the forward pass before the backward pass. Not with --file, where the "
-              "schedule shows these stages" },
+      .help = "These stages repeat the forward pass before the backward pass. As for yoke train, the words "
+              "none and full may stand for each stage in turn. Not with --file, where the schedule shows "
+              "these stages" },
     { "buckets", CLI_SCHEDULE_SHOW, CLI_INT, .value = "0", .metavar = "N", .least = 0, .most = 100000,
       .help = "Number of gradient buckets that each stage sums over its replicas" },
     { "tied", CLI_SCHEDULE_SHOW, CLI_FLAG, .help = "The first and the last stage share parameters" },
@@ -140,11 +142,8 @@ const struct cli_option cli_option_table[] = {
       .help = "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
               "CPU, slowly, as a GPU of compute capability X.Y would. The emulated device is the first one "
               "of the backend cuda. The numbers are real, the speed is not" },
-    { "op", CLI_VERIFY, CLI_TEXT, .metavar = "WORD",
-      .help = "Test only this operation, such as layernorm_backward, or this family of operations, such as "
-              "norm. Default: all" },
-    { "dtype", CLI_VERIFY, CLI_CHOICE, .choices = DTYPES "|f64",
-      .help = "Test only this data type. Default: all types" },
+    { "dtype", CLI_VERIFY, CLI_LIST, .choices = DTYPES "|f64",
+      .help = "Test only these data types. Default: all types" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME",
       .help = "Test only this variant of each operation. Default: all variants" },
     { "case", CLI_VERIFY, CLI_INT, .metavar = "N", .least = 1, .most = 100000,
@@ -214,7 +213,7 @@ const struct cli_option cli_option_table[] = {
     { "budget-seconds", COLLECTIVES, CLI_TIME, .value = "1s", .least = 0.001, .most = 1e6,
       .help = "Time for each side of a line. A slow call gets fewer samples, but at least 3, or 1 if one "
               "call takes longer than this time" },
-    { "op", KERNELS | CLI_COMPILE, CLI_LIST, .metavar = "WORD,...",
+    { "op", KERNELS | CLI_COMPILE | CLI_VERIFY, CLI_LIST, .metavar = "WORD,...",
       .help = "Only these operations, such as layernorm_backward, and families of operations, such as "
               "norm. Default: all" },
     { "dtype", KERNELS, CLI_LIST, .choices = DTYPES, .help = "Only these data types. Default: all" },
@@ -263,8 +262,8 @@ const struct cli_option cli_option_table[] = {
       .most = 1e6, .help = "Number of sequences in a step, of all ranks together" },
     { "micro-batch", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .metavar = "N", .least = 1,
       .most = 1e6,
-      .help = "Number of sequences that a rank processes at once. Default: the replica's share of the "
-              "batch, or with pipeline stages the share divided by 4 times the number of stages" },
+      .help = "Most sequences that a rank processes at once. Default: the replica's share of the batch, or "
+              "with pipeline stages the share divided by 4 times the number of stages" },
     { "sequence", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_MODEL, .metavar = "N", .least = 1, .most = 1e6,
       .help = "Number of tokens in a sequence. Default: the model's number of positions" },
     { "shares", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .value = "auto",
@@ -284,7 +283,8 @@ const struct cli_option cli_option_table[] = {
               "--pp and --tp" },
     { "pp", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_INT, .group = CLI_LAYOUT, .value = "1", .metavar = "N",
       .least = 1, .most = 100000, .help = "Number of pipeline stages" },
-    { "tp", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .value = "1", .metavar = "N[,N...]",
+    { "tp", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_TEXT, .group = CLI_LAYOUT, .value = "1",
+      .metavar = "N[,N...]",
       .help = "Number of ranks that divide the tensors of each layer (tensor parallelism). N,N,... gives a "
               "number for each stage" },
     { "schedule", CLI_TRAIN | CLI_PLAN, CLI_CHOICE, .group = CLI_LAYOUT, .rare = true, .value = "auto",
@@ -320,8 +320,10 @@ const struct cli_option cli_option_table[] = {
               "gives the same bits" },
     { "zero-shares", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .rare = true, .value = "auto",
       .metavar = "auto|A:B:...",
-      .help = "With --zero 1: divide the optimizer states among the replicas in these proportions. auto: "
-              "equal parts, or if these do not fit, parts in proportion to the free memory" },
+      .help =
+          "Divide the buckets of gradients, and with --zero 1 the optimizer states, among the replicas in "
+          "these proportions. auto: equal parts, or if these do not fit, parts in proportion to the free "
+          "memory" },
     { "steps", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "1000", .metavar = "N", .least = 1,
       .most = 1e9,
       .help = "Train this many steps, counted from the start of the run. A resumed run counts the steps "
@@ -344,7 +346,7 @@ const struct cli_option cli_option_table[] = {
       .least = 0.01, .most = 0.9999999, .help = "AdamW's decay rate of the second moment" },
     { "clip", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare = true, .value = "1", .least = 0,
       .most = 1e9, .help = "Clip the norm of the gradient to this value. 0: do not clip" },
-    { "loss-scale", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare = true, .least = 0,
+    { "loss-scale", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_STEPS, .rare = true, .least = 1e-6,
       .most = 1e15, .help = "Loss scale at the start. Default: 65536 in f16, else 1" },
     { "bucket-bytes", CLI_TRAIN | CLI_PLAN, CLI_BYTES, .group = CLI_LAYOUT, .rare = true, .value = "25M",
       .least = 1, .most = 1e15, .help = "Sum the gradients in buckets of about this size" },
@@ -371,10 +373,12 @@ const struct cli_option cli_option_table[] = {
     { "evaluate-every", CLI_TRAIN, CLI_INT, .group = CLI_DATA, .rare = true, .metavar = "STEPS", .least = 1,
       .most = 1e9,
       .help = "Compute the validation loss every STEPS steps. It is always computed at the end" },
-    { "validation-share", CLI_TRAIN, CLI_REAL, .group = CLI_DATA, .rare = true, .least = 1e-6, .most = 0.5,
-      .help = "Part of the tokens, at the end of the file, that is kept for validation. Default: 0.05" },
+    { "validation-share", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_DATA, .rare = true, .value = "0.05",
+      .least = 1e-6, .most = 0.5,
+      .help = "Part of the tokens, at the end of the file, that is kept for validation" },
     { "validation-tokens", CLI_TRAIN, CLI_INT, .group = CLI_DATA, .rare = true, .value = "200k",
-      .metavar = "N", .least = 1, .most = 1e12, .help = "Evaluate at most this many validation tokens" },
+      .metavar = "N", .least = 1, .most = 1e12,
+      .help = "Evaluate at most this many validation tokens. At least one sequence is needed" },
     { "init", CLI_TRAIN, CLI_TEXT, .group = CLI_MODEL, .metavar = "FILE|DIR",
       .help = "Start from these weights: safetensors with Hugging Face's names, or a checkpoint of yoke "
               "train. Default: random weights" },
@@ -388,7 +392,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Write a checkpoint at the end of a step if this time has passed since the last checkpoint. "
               "Needs --save" },
     { "keep", CLI_TRAIN, CLI_INT, .group = CLI_FILES, .value = "3", .metavar = "N", .least = 0, .most = 1e9,
-      .help = "Keep the newest N checkpoints. 0: keep all" },
+      .help = "Keep the newest N checkpoints. 0: keep all. Needs --save" },
     { "resume", CLI_TRAIN, CLI_TEXT, .group = CLI_FILES, .metavar = "DIR|CKPT",
       .help = "Continue from this checkpoint, or from the newest complete checkpoint in this folder, with "
               "the checkpoint's plan" },
@@ -422,8 +426,6 @@ const struct cli_option cli_option_table[] = {
     { "max-tokens", CLI_SAMPLE, CLI_INT, .value = "200", .no_key = true, .metavar = "N", .old = "tokens",
       .least = 1, .most = 1e6,
       .help = "Generate at most this many tokens. The model may end the text earlier" },
-    { "tp", CLI_SAMPLE, CLI_INT, .value = "1", .metavar = "N", .least = 1, .most = 100000,
-      .help = "Number of ranks that divide the tensors of each layer" },
     { "text", CLI_TOKENIZE, CLI_TEXT, .metavar = "FILE",
       .help = "File with the text, or with --decode the token ids as numbers. - is stdin" },
     { "tokens", CLI_TOKENIZE, CLI_TEXT, .no_key = true, .metavar = "FILE",
@@ -434,8 +436,8 @@ const struct cli_option cli_option_table[] = {
               "beginning" },
 
     /* ---- plan: cli/train/plan.c; the rest of its options are train's ---- */
-    { "ranks", CLI_PLAN, CLI_INT, 'n', .group = CLI_MODEL, .value = "1", .metavar = "N", .least = 1,
-      .most = 65536, .help = "Number of ranks to plan for" },
+    { "ranks", CLI_PLAN, CLI_INT, 'n', .group = CLI_MODEL, .metavar = "N", .least = 1, .most = 65536,
+      .help = "Number of ranks to plan for. Default: one for each entry of --devices, or 1" },
     { "devices", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
               "of ranks, it is repeated. The devices must be on this machine. Default: host" },

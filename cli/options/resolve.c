@@ -307,12 +307,24 @@ static yoke_status apply(struct cli_options *options, const struct cli_line *lin
     return YOKE_OK;
 }
 
+/* --json is short for --format json. So another format beside it contradicts it. */
+static yoke_status check_format(const struct cli_options *options)
+{
+    if (!cli_option_find(options->verb, "json") || !cli_option_find(options->verb, "format")
+        || !cli_flag(options, "json") || !cli_is_set(options, "format")
+        || !strcmp(cli_text(options, "format"), "json"))
+        return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "--json and --format %s are both given (%s, %s): leave one of them out",
+                     cli_text(options, "format"), cli_origin(options, "json"), cli_origin(options, "format"));
+}
+
 yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options **options_out)
 {
     struct cli_options *options;
     if (line->status) return yoke_fail(line->status, "%s", line->error);
     YOKE_TRY(cli_options_new(line->verb, &options));
-    const yoke_status status = apply(options, line);
+    yoke_status status = apply(options, line);
+    if (!status) status = check_format(options);
     if (status)
         cli_options_free(options);
     else

@@ -101,22 +101,40 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
 
 /* ---- a schedule that is made ---- */
 
-/* Read "none", "full", or "S1,S3". */
+/*
+ * Read "full,none,…", which has a word for each stage, as yoke train takes it. False: it is something else.
+ */
+static bool read_words(const char *text, int n, bool *recompute)
+{
+    for (int i = 0; i < n; i++) {
+        const size_t length = strcspn(text, ",");
+        recompute[i] = length == 4 && !strncmp(text, "full", 4);
+        if (!recompute[i] && (length != 4 || strncmp(text, "none", 4) != 0)) return false;
+        text += length;
+        if (*text != (i + 1 < n ? ',' : 0)) return false;
+        text += i + 1 < n;
+    }
+    return true;
+}
+
+/* Read "none", "full", a word for each stage, or "S1,S3". */
 static yoke_status read_recompute(const struct cli_options *o, struct cli_schedule *s)
 {
     const char *text = cli_text(o, "recompute");
     const int n = s->shape.n_stages;
     if (!strcmp(text, "none")) return YOKE_OK;
-    for (int i = 0; i < n && !strcmp(text, "full"); i++) s->recompute[i] = true;
-    for (const char *at = text; strcmp(text, "full");) {
+    const bool is_words = read_words(text, n, s->recompute);
+    for (int i = 0; i < n && !is_words; i++) s->recompute[i] = !strcmp(text, "full");
+    for (const char *at = text; !is_words && strcmp(text, "full");) {
         char *end = NULL;
         const long stage = toupper((unsigned char)at[0]) == 'S' && isdigit((unsigned char)at[1])
                                ? strtol(at + 1, &end, 10)
                                : 0;
         if (stage < 1 || stage > n || (*end && *end != ','))
-            return yoke_fail(YOKE_EINVAL,
-                             "yoke schedule show: --recompute %s: write none, full, or stages such as S1,S%d",
-                             text, n);
+            return yoke_fail(
+                YOKE_EINVAL,
+                "yoke schedule show: --recompute %s: write none, full, one of these words for each stage, or stages such as S1,S%d",
+                text, n);
         s->recompute[stage - 1] = true;
         if (!*end) break;
         at = end + 1;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/train/plan_source.h"
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/exchange/convert.h"
@@ -41,9 +42,9 @@ static json_t *list_as_json(const char *dir, const struct yokei_checkpoint_entry
                                         complete ? json_integer((json_int_t)e->tokens) : json_null(), "bytes",
                                         complete ? json_integer((json_int_t)e->bytes) : json_null(),
                                         "seconds", complete ? json_real(e->seconds) : json_null(), "why",
-                                        complete ? json_null() : json_string(e->why)));
+                                        complete ? json_null() : cli_json_text(e->why)));
     }
-    return json_pack("{s:i, s:s, s:o, s:o}", "schema", 1, "folder", dir, "newest",
+    return json_pack("{s:i, s:o, s:o, s:o}", "schema", 1, "folder", cli_json_text(dir), "newest",
                      newest ? json_string(newest) : json_null(), "checkpoints", entries);
 }
 
@@ -84,9 +85,10 @@ static void show_text(const char *folder, const struct yokei_manifest *m)
     printf("checkpoint       %s (format %lld, by yoke %s)\n", folder, (long long)m->version, m->yoke);
     printf("step             %lld of %lld (%lld optimizer steps, %.1f s)\n", (long long)m->step,
            (long long)p->steps, (long long)m->optimizer_step, m->seconds);
-    printf("data             %lld tokens seen, next sample %lld, order %s, seed %llu, hash %s\n",
-           (long long)m->tokens, (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed,
-           p->data_hash);
+    printf(
+        "data             %lld tokens seen, next sample %lld, order %s, seed %llu, hash %s, validation share %g\n",
+        (long long)m->tokens, (long long)m->data_next_sample, m->data_order, (unsigned long long)m->seed,
+        p->data_hash, p->validation_share);
     printf("loss scale       %g (%lld good steps)\n", m->loss_scale, (long long)m->good_steps);
     printf("model            %s\n", model);
     yoke_dtype precision = YOKE_F32;
@@ -134,8 +136,8 @@ yoke_status cli_ckpt_verify(const struct cli_context *context)
     yoke_status status = YOKE_OK;
     for (int64_t i = 0; i < c->manifest.n_files; i++) bytes += c->manifest.files[i].bytes;
     if (cli_flag(context->options, "json"))
-        status = print_json(json_pack("{s:i, s:s, s:I, s:I, s:I}", "schema", 1, "checkpoint", folder, "step",
-                                      (json_int_t)c->manifest.step, "tensors",
+        status = print_json(json_pack("{s:i, s:o, s:I, s:I, s:I}", "schema", 1, "checkpoint",
+                                      cli_json_text(folder), "step", (json_int_t)c->manifest.step, "tensors",
                                       (json_int_t)c->manifest.n_tensors, "bytes", (json_int_t)bytes));
     else
         printf("%s: step %lld, %lld tensors, %lld bytes: every checksum is right\n", folder,

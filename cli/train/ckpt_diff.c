@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/train/plan_source.h"
 #include "core/base/base.h"
 #include "train/checkpoint/checkpoint.h"
 
@@ -115,7 +116,7 @@ static void one(void *context, const struct yokei_tensor_difference *d)
                           json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "name", d->name, "different",
                                     (json_int_t)d->n_different, "largest", number(d->largest), "relative",
                                     number(d->relative), "at", (json_int_t)d->at, "problem",
-                                    d->problem ? json_string(d->problem) : json_null()));
+                                    d->problem ? cli_json_text(d->problem) : json_null()));
 }
 
 static yoke_status compare(struct comparison *c)
@@ -162,10 +163,10 @@ static yoke_status show_json(const struct comparison *c)
     char copy[sizeof c->metadata], *rest = copy;
     memcpy(copy, c->metadata, sizeof copy);
     for (char *line; (line = strsep(&rest, "\n"));)
-        if (*line) json_array_append_new(lines, json_string(line));
-    json_t *root = json_pack("{s:i, s:s, s:s, s:I, s:b, s:o, s:o, s:O}", "schema", 1, "a", c->a, "b", c->b,
-                             "step", (json_int_t)c->step, "identical",
-                             json_array_size(c->tensors) == 0 && c->first < 0,
+        if (*line) json_array_append_new(lines, cli_json_text(line));
+    json_t *root = json_pack("{s:i, s:o, s:o, s:I, s:b, s:o, s:o, s:O}", "schema", 1, "a",
+                             cli_json_text(c->a), "b", cli_json_text(c->b), "step", (json_int_t)c->step,
+                             "identical", json_array_size(c->tensors) == 0 && c->first < 0,
                              "first_step_of_different_metadata",
                              c->first >= 0 ? json_integer((json_int_t)c->first) : json_null(), "metadata",
                              lines, "tensors", c->tensors);

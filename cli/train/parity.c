@@ -154,12 +154,12 @@ static yoke_status show_json(const struct yokei_parity_config *c, const struct y
         char why[1024] = "";
         const bool ran = r[i].state == YOKEI_PARITY_RAN,
                    good = yokei_parity_passed(&r[i], r, list, why, sizeof why);
-        json_t *o = json_pack("{s:s,s:s,s:s,s:s}", "layout", list->item[r[i].layout].text, "precision",
+        json_t *o = json_pack("{s:s,s:s,s:s,s:o}", "layout", list->item[r[i].layout].text, "precision",
                               yoke_dtype_name(r[i].precision), "verdict",
                               !ran   ? "left out"
                               : good ? "held"
                                      : "failed",
-                              "why", ran ? why : r[i].why);
+                              "why", cli_json_text(ran ? why : r[i].why));
         if (o && ran) {
             json_object_set_new(o, "first_rank", json_integer(r[i].from));
             json_object_set_new(o, "ranks", json_integer(yokei_parity_n_ranks(&list->item[r[i].layout])));

@@ -18,10 +18,16 @@ struct devices {
     yoke_device *of[MOST_DEVICES], *opened[MOST_DEVICES];
 };
 
-static yoke_status open_devices(const struct cli_options *o, struct devices *d)
+static yoke_status open_devices(const struct cli_options *o, int n_ranks, struct devices *d)
 {
     char name[64];
-    d->n = YOKE_MAX(cli_list_count(o, "devices"), 1);
+    const int n_named = cli_list_count(o, "devices");
+    if (n_named > n_ranks)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --devices names %d devices for %d ranks; raise --ranks or shorten the list", n_named,
+            n_ranks);
+    d->n = YOKE_MAX(n_named, 1);
     if (d->n > MOST_DEVICES)
         return yoke_fail(YOKE_EINVAL,
                          "yoke plan: --devices has %d entries; at most %d are taken, and repeated", d->n,
@@ -103,7 +109,7 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
         f->mesh.chunks, "schedule", f->schedule, "batch", (json_int_t)t->plan.batch, "sequence",
         (json_int_t)t->plan.sequence, "parameters", (json_int_t)f->n_elements, "model_flops", f->model_flops,
         "flops", SUM(f, flops), "recomputed_flops", SUM(f, recomputed), "bubble", f->bubble, "fits",
-        (int)f->fits, "why", f->fits ? json_null() : json_string(f->why), "ranks", ranks);
+        (int)f->fits, "why", f->fits ? json_null() : cli_json_text(f->why), "ranks", ranks);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");
@@ -188,11 +194,13 @@ static yoke_status plan(const struct cli_context *context, struct yokei_training
     const struct cli_options *o = context->options;
     struct yokei_forecast_costs costs;
     struct cli_context ranks = *context;
-    ranks.size = (int)cli_int(o, "ranks");
+    /* as for yoke run */
+    ranks.size = cli_is_set(o, "ranks") ? (int)cli_int(o, "ranks")
+                                        : YOKE_MAX(1, cli_list_count(o, "devices"));
     YOKE_TRY(read_costs(cli_text(o, "costs"), &costs));
     YOKE_TRY(cli_plan_from_options(&ranks, t));
     t->memory_limit = cli_bytes(o, "memory-limit");
-    YOKE_TRY(open_devices(o, devices));
+    YOKE_TRY(open_devices(o, ranks.size, devices));
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json"))

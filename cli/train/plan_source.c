@@ -7,21 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/train/plan_fixed.h"
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "parallel/schedule.h"
-
-/* The options that say how the work is divided. */
-#define LAYOUT_OPTIONS                                                                               \
-    "dp", "pp", "tp", "schedule", "schedule-file", "chunks", "layers", "recompute", "tensor-shares", \
-        "sequence-parallel", "zero", "zero-shares", "balance", "placement"
-
-/* Options that a plan fixes. Beside --plan they would contradict the plan. */
-static const char *const fixed_by_plan[] = {
-    "model", "precision",      "batch",         "micro-batch",       "sequence",     "shares",       "seed",
-    "steps", "budget-seconds", "learning-rate", "min-learning-rate", "warmup",       "weight-decay", "beta1",
-    "beta2", "clip",           "dropout",       "loss-scale",        "bucket-bytes", LAYOUT_OPTIONS
-};
 
 static bool is_given(const struct cli_options *o, const char *name)
 {
@@ -221,12 +210,18 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
                                            : precision);
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, and the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
+    p->validation_share = cli_real(o, "validation-share");
     p->batch = cli_int(o, "batch");
     p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : positions;
     p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
     p->learning_rate = cli_real(o, "learning-rate");
     p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate")
                                                               : p->learning_rate / 10;
+    if (p->min_learning_rate > p->learning_rate)
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--min-learning-rate %g is more than --learning-rate %g: the learning rate falls from the second to the first, so swap them or lower the first",
+            p->min_learning_rate, p->learning_rate);
     p->warmup = cli_int(o, "warmup");
     p->zero = cli_int(o, "zero");
     p->weight_decay = cli_real(o, "weight-decay");
@@ -254,29 +249,12 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     return read_mesh(context, p, t->micro_batch);
 }
 
-/* Refuse options that `what` fixes. The options in `but` are allowed. */
-static yoke_status refuse_fixed(const struct cli_context *context, const char *what, const char *const but[])
-{
-    for (size_t i = 0; i < YOKE_COUNT(fixed_by_plan); i++) {
-        const char *name = fixed_by_plan[i];
-        bool may = false;
-        for (const char *const *b = but; *b && !may; b++) may = strcmp(*b, name) == 0;
-        if (!may && strcmp(cli_origin(context->options, name), "default") != 0
-            && cli_is_set(context->options, name))
-            return yoke_fail(YOKE_ECONFIG,
-                             "%s and --%s are both given: the plan fixes %s, leave the option (%s) out", name,
-                             what, name, cli_origin(context->options, name));
-    }
-    return YOKE_OK;
-}
-
 yoke_status cli_plan_from_file(const struct cli_context *context, const char *path, struct yokei_training *t)
 {
-    static const char *const none[] = { NULL };
-    YOKE_TRY(refuse_fixed(context, "plan", none));
     t->replay = true;
     t->plan_path = path;
-    return yokei_plan_read(path, &t->plan);
+    YOKE_TRY(yokei_plan_read(path, &t->plan));
+    return cli_plan_refuse_others(context->options, &t->plan, path, true);
 }
 
 /*
@@ -329,7 +307,6 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
                                      size_t bytes, struct yokei_training *t)
 {
-    static const char *const may[] = { "steps", "shares", "micro-batch", LAYOUT_OPTIONS, NULL };
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     if (cli_text(o, "plan"))
@@ -340,9 +317,9 @@ yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const ch
         return yoke_fail(
             YOKE_ECONFIG,
             "--init and --resume are both given: a checkpoint holds its own weights, leave --init out");
-    YOKE_TRY(refuse_fixed(context, "resume", may));
     int64_t step;
     YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &step, &t->replay));
+    YOKE_TRY(cli_plan_refuse_others(o, p, folder, false));
     t->resume = t->plan_path = folder;
     if (is_given(o, "steps")) {
         if (p->budget_seconds > 0)

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 #include "train/exchange/model_folder.h"
+#include "train/files/plan.h"
 #include "train/run/sample.h"
 
 /* The state of the verb. It is the same on all ranks, except `prints`. */
@@ -21,6 +22,7 @@ struct sampler {
     yoke_comm *comm, *control;
     yoke_model *model;
     yoke_trainer *trainer;
+    int *widths; /* [pp] ranks of each stage */
     int32_t *drawn;
     int64_t n;
     double seconds;
@@ -55,7 +57,7 @@ static yoke_status create_trainer(struct sampler *s)
     c.seed = s->how.seed;
     c.data = 1;
     c.pipeline = (int)cli_int(o, "pp");
-    c.tensor = (int)cli_int(o, "tp");
+    c.stage_tensor = s->widths;
     c.memory_limit = cli_bytes(o, "memory-limit");
     c.comm = s->comm;
     c.control = s->control;
@@ -64,17 +66,32 @@ static yoke_status create_trainer(struct sampler *s)
     return yokei_model_folder_load(&s->folder, s->trainer);
 }
 
+/* Read --tp: a number for all stages, or a number for each stage. */
+static yoke_status read_widths(struct sampler *s)
+{
+    const char *text = cli_text(s->context->options, "tp");
+    const int n_stages = (int)cli_int(s->context->options, "pp"), n = strpbrk(text, ",:") ? n_stages : 1;
+    int64_t *list, wanted = 0;
+    YOKE_TRY(yokei_plan_numbers("--tp", text, n, &list));
+    s->widths = calloc((size_t)n_stages, sizeof *s->widths);
+    for (int i = 0; i < n_stages && s->widths; i++) {
+        s->widths[i] = (int)YOKE_MIN(list[n > 1 ? i : 0], 100000);
+        wanted += s->widths[i];
+    }
+    free(list);
+    if (!s->widths) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %d stages", n_stages);
+    if (wanted == s->context->size) return YOKE_OK;
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "sample: there are %d ranks, but --pp %d with --tp %s takes %lld: give as many ranks (yoke run -n %lld) as share the model",
+        s->context->size, n_stages, text, (long long)wanted, (long long)wanted);
+}
+
 static yoke_status open_device(struct sampler *s)
 {
     const struct cli_context *context = s->context;
     struct yoke_comm_config activations = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
-    const int64_t wanted = cli_int(context->options, "pp") * cli_int(context->options, "tp");
-    if (wanted != context->size)
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "sample: there are %d ranks, but --pp %lld times --tp %lld are %lld: give as many ranks (yoke run -n %lld) as share the model",
-            context->size, (long long)cli_int(context->options, "pp"),
-            (long long)cli_int(context->options, "tp"), (long long)wanted, (long long)wanted);
+    YOKE_TRY(read_widths(s));
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(context->options, "device"), NULL,
                               &s->device));
     if (context->size == 1) return YOKE_OK;
@@ -87,16 +104,14 @@ static yoke_status open_device(struct sampler *s)
 
 static yoke_status show_json(const struct sampler *s)
 {
-    json_t *root = json_pack("{s:i,s:s,s:i,s:b,s:f,s:o}", "schema", 1, "prompt", s->text, "prompt_tokens",
-                             (int)s->prompt.n, "ended", s->n < s->how.n, "seconds", s->seconds, "tokens",
-                             json_array());
+    json_t *prompt = json_string(s->text); /* NULL if the prompt is not UTF-8 */
+    json_t *root = json_pack("{s:i,s:o,s:i,s:b,s:f,s:o}", "schema", 1, "prompt",
+                             prompt ? prompt : json_null(), "prompt_tokens", (int)s->prompt.n, "ended",
+                             s->n < s->how.n, "seconds", s->seconds, "tokens", json_array());
     char *text = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
-    if (!root || !to)
-        return yoke_fail(
-            YOKE_ENOMEM,
-            "sample: no host memory for the results, or the prompt is no UTF-8, which JSON cannot hold");
+    if (!root || !to) return yoke_fail(YOKE_ENOMEM, "sample: no host memory for the results");
     for (int64_t i = 0; i < s->n; i++) {
         size_t n = 0;
         const unsigned char *bytes = yokei_sample_bytes(s->folder.bpe, s->drawn[i], &n);
@@ -170,5 +185,6 @@ yoke_status cli_sample(const struct cli_context *context)
     yokei_model_folder_close(&s.folder);
     free(s.prompt.id);
     free(s.drawn);
+    free(s.widths);
     return end;
 }

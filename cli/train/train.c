@@ -110,11 +110,11 @@ static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : js
 static json_t *timeline_json(const struct yokei_training *t, const struct yokei_timeline_summary *s)
 {
     if (!s->n_steps) return json_null();
-    return json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", t->timeline, "steps", s->n_steps,
-                     "measured_seconds", s->measured, "simulated_seconds", s->simulated, "bubble_measured",
-                     s->bubble_measured, "bubble_simulated", s->bubble_simulated, "compute_seconds",
-                     s->compute, "communication_seconds", s->communication, "clock_error_seconds",
-                     s->clock_error);
+    return json_pack("{s:o,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "file", cli_json_text(t->timeline), "steps",
+                     s->n_steps, "measured_seconds", s->measured, "simulated_seconds", s->simulated,
+                     "bubble_measured", s->bubble_measured, "bubble_simulated", s->bubble_simulated,
+                     "compute_seconds", s->compute, "communication_seconds", s->communication,
+                     "clock_error_seconds", s->clock_error);
 }
 
 static void show_timeline(const struct yokei_training *t, const struct yokei_timeline_summary *s)
@@ -149,14 +149,14 @@ static double loss_per_byte(const struct yokei_training_result *r)
 
 static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
-    json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:s,s:I,s:o}", "steps",
+    json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:I,s:o}", "steps",
                              (json_int_t)r->steps, "tokens", (json_int_t)r->tokens, "seconds", r->seconds,
                              "first_loss", number_or_null(r->first_loss), "loss", number_or_null(r->loss),
                              "validation_loss", number_or_null(r->validation_loss), "baseline_loss",
                              number_or_null(r->baseline_loss), "validation_tokens",
                              (json_int_t)r->validation_tokens, "losses_are_nats_per_byte", (int)r->bytes,
-                             "run_dir", t->run_dir, "memory_bytes", (json_int_t)r->memory.total, "ranks",
-                             json_array());
+                             "run_dir", cli_json_text(t->run_dir), "memory_bytes",
+                             (json_int_t)r->memory.total, "ranks", json_array());
     json_t *ranks = json_object_get(root, "ranks");
     for (int64_t i = 0; i < t->plan.n_ranks; i++) json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
     json_object_set_new(root, "balance", json_string(t->plan.balance));
@@ -286,6 +286,32 @@ static yoke_status what_is_seen(const struct cli_context *context, struct yokei_
     return YOKE_OK;
 }
 
+/* Refuse an option that has no effect without another one. Without this check it would be ignored. */
+static yoke_status nothing_without_effect(const struct cli_options *o)
+{
+    static const struct {
+        const char *option, *needs, *advice;
+    } needed[] = { { "save-every", "save", "--save DIR" },
+                   { "save-every-seconds", "save", "--save DIR" },
+                   { "keep", "save", "--save DIR" },
+                   { "trace-steps", "trace", "--trace FILE" } };
+    for (size_t i = 0; i < YOKE_COUNT(needed); i++)
+        if (cli_is_set(o, needed[i].option) && !cli_text(o, needed[i].needs))
+            return yoke_fail(YOKE_EINVAL, "train: --%s has no effect without --%s: give %s, or leave it out",
+                             needed[i].option, needed[i].needs, needed[i].advice);
+    return YOKE_OK;
+}
+
+/* A validation evaluates whole sequences. So the user's number of tokens must be enough for one. */
+static yoke_status check_validation(const struct cli_options *o, const struct yokei_training *t)
+{
+    if (!cli_is_set(o, "validation-tokens") || t->validation_tokens >= t->plan.sequence) return YOKE_OK;
+    return yoke_fail(YOKE_ECONFIG,
+                     "--validation-tokens %lld is less than one sequence of %lld tokens: give at least %lld",
+                     (long long)t->validation_tokens, (long long)t->plan.sequence,
+                     (long long)t->plan.sequence);
+}
+
 static yoke_status files_and_sample(const struct cli_context *context, struct yokei_training *t)
 {
     const struct cli_options *o = context->options;
@@ -297,7 +323,6 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->tokens = text ? text : tokens;
     t->tokens_are_llmc = tokens != NULL;
     t->tokenizer = cli_text(o, "tokenizer");
-    t->validation_share = cli_real(o, "validation-share");
     t->validation_tokens = cli_int(o, "validation-tokens");
     t->evaluate_every = cli_int(o, "evaluate-every");
     t->memory_limit = cli_bytes(o, "memory-limit");
@@ -307,8 +332,7 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->save_every = cli_int(o, "save-every");
     t->save_every_seconds = cli_real(o, "save-every-seconds");
     t->keep = cli_int(o, "keep");
-    if (!t->save && (t->save_every || t->save_every_seconds > 0))
-        return yoke_fail(YOKE_EINVAL, "train: --save-every needs a folder to save to: give --save DIR");
+    YOKE_TRY(nothing_without_effect(o));
     t->dump_gradients = cli_text(o, "dump-grads");
     t->prompt = cli_text(o, "prompt");
     t->sample_tokens = cli_int(o, "sample");
@@ -397,6 +421,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
         YOKE_TRY(cli_plan_from_options(context, t));
         cli_plan_choices(context, &t->plan);
     }
+    YOKE_TRY(check_validation(o, t));
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));
     YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));

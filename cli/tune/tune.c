@@ -104,17 +104,19 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
 
 static yoke_status tune_all(struct tuner *t)
 {
-    int n_cells = 0;
+    int n_cells = 0, n_pairs = 0;
     struct conform_size sizes[CONFORM_MAX_SIZES];
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
-            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
+            if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d)) {
                 n_cells += kernels_sizes(t->context->options, (enum yoke_op_id)op, "", "", sizes);
+                n_pairs++;
+            }
     if (!n_cells)
-        return yoke_fail(
-            YOKE_EUNSUPPORTED,
-            "%s: there is nothing to choose: what was asked for has one variant each, or none of these sizes",
-            yoke_device_info(t->device)->spec);
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: there is nothing to choose: %s",
+                         yoke_device_info(t->device)->spec,
+                         n_pairs ? "none of the operations with several variants has one of these sizes"
+                                 : "each operation that was asked for has one variant");
     t->seconds = cli_real(t->context->options, "budget-seconds") / n_cells;
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
@@ -215,10 +217,11 @@ static yoke_status finish(struct tuner *t, const char *path)
     yoke_status status = compose(t, &text);
     if (!status && !dry) status = write_file(path, text);
     if (!status && json) {
-        json_t *root = json_pack("{s:i, s:s, s:s, s:s, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version",
-                                 yoke_version(), "device", yoke_device_info(t->device)->spec, "file", path,
-                                 "written", !dry, "choices", t->n_choices, "refused", t->n_refused, "rows",
-                                 t->rows, "text", text);
+        json_t *file = json_string(path); /* NULL if the path is not UTF-8 */
+        json_t *root = json_pack("{s:i, s:s, s:s, s:o, s:b, s:i, s:i, s:O, s:s}", "schema", 1, "version",
+                                 yoke_version(), "device", yoke_device_info(t->device)->spec, "file",
+                                 file ? file : json_null(), "written", !dry, "choices", t->n_choices,
+                                 "refused", t->n_refused, "rows", t->rows, "text", text);
         json_dumpf(root, stdout, JSON_INDENT(2));
         putchar('\n');
         json_decref(root);

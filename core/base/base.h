@@ -159,6 +159,29 @@ bool yokei_is_folder(const char *path);
 /** The hash XXH3, 64 bits. */
 uint64_t yokei_hash(const void *data, size_t bytes, uint64_t seed);
 
+/* ---- mapped.c: files that are mapped into memory ---- */
+/**
+ * Remember a mapping of a file, until yokei_mapped_remove. If another process shortens the file, a read
+ * behind its new end raises SIGBUS. yokei_mapped_at then tells which file it was. The library installs no
+ * handler. The command has one (cli/launch/lost_file.c). `fd` is the file's descriptor. YOKE_ENOMEM.
+ */
+yoke_status yokei_mapped_add(const void *memory, size_t bytes, const char *path, int fd);
+/** Forget the mapping. Call it before munmap. */
+void yokei_mapped_remove(const void *memory);
+
+enum yokei_lost_fate {
+    YOKEI_LOST_SHORTER,    /* the file has fewer bytes now */
+    YOKEI_LOST_REPLACED,   /* the path names another file now, or none */
+    YOKEI_LOST_UNREADABLE, /* the file has its length, so its disk or its file system failed */
+};
+struct yokei_lost_file {
+    const char *path;
+    enum yokei_lost_fate fate;
+    size_t had, has; /* bytes at the time of the mapping, and now (0 if the file was replaced) */
+};
+/** The mapped file at `address`. False: there is none. A signal handler may call this function. */
+bool yokei_mapped_at(const void *address, struct yokei_lost_file *out);
+
 /* ---- output.c: writing files. docs/FILES.md has the rules for users ---- */
 /**
  * An output file for a path that a user named. The data is written to a descriptor. yokei_output_commit then

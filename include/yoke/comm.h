@@ -27,6 +27,9 @@
  * yoke_group_start begins a group of the calling thread. Calls of other threads are not part of the group.
  * A thread of the library carries asynchronous operations on. All signals are blocked in this thread, and it
  * ends with the last communicator.
+ *
+ * Signals. The library installs no signal handler. It maps the flight records of the folder YOKE_RUN_DIR into
+ * memory. If another program shortens such a file, the next access raises SIGBUS, as for every mapped file.
  */
 #ifndef YOKE_COMM_H
 #define YOKE_COMM_H
@@ -113,7 +116,7 @@ struct yoke_comm_config {
  *   "3:1:1:1"           A whole number from 0 to 1000 for each rank of the communicator. N*K stands for K
  *                       ranks of N, as in "3:1*3". Rank r sums slices of share[r] / sum of the shares. A rank
  *                       with 0 sums nothing, but its data is part of the sum and it gets the result. Not all
- *                       numbers may be 0.
+ *                       numbers may be 0. Commas may stand for the colons.
  *   "equal"             1 for each rank
  *   "measured:16:8"     Speeds of the ranks, as yoke_comm_explain gives them after a measurement. The slices
  *                       are such that all ranks finish at the same time. What a rank does besides its sums

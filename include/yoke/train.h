@@ -15,6 +15,10 @@
  * the same time, each on its own thread, if each has its own communicators or none. They may share a device
  * and a model. A model must not be changed while trainers use it. Gradients, results and reports that a
  * function points to belong to the trainer and are valid until the next step.
+ *
+ * Signals. The library installs no signal handler, and the functions of this header map no files. The
+ * command yoke maps texts, token files and weights. If another program shortens such a file, the command's
+ * own handler of SIGBUS names the file.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H

@@ -2,6 +2,7 @@
 /* The interface of the conformance run: options, lines, texts, and seeds. */
 #include "conform/trial.h"
 #include "tests/conform/coverage.h"
+#include "tests/unit/test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -129,6 +130,35 @@ static void the_long_sweep_has_more_cases(void **state)
     assert_true(run(options).last.n_cases > 2 * usual);
 }
 
+static void count_line(void *context, const struct conform_line *line)
+{
+    int *n = context; /* by op and type */
+    assert_true(!strcmp(line->op, "add") || !strcmp(line->op, "scale"));
+    assert_true(line->dtype == YOKE_F32 || line->dtype == YOKE_BF16);
+    n[(line->op[0] == 's') + 2 * (line->dtype == YOKE_BF16)]++;
+}
+
+/* Ops and types may be lists. */
+static void lists(void **state)
+{
+    (void)state;
+    struct conform_options options = CONFORM_OPTIONS_INIT;
+    int n[4] = { 0 };
+    options.op = "scale,add";
+    options.dtype = "bf16,f32";
+    options.only_case = 1;
+    assert_int_equal(conform_run(device, &options, count_line, n, NULL), YOKE_OK);
+    for (int i = 0; i < 4; i++) assert_true(n[i] > 0);
+    options.op = "add,norms";
+    assert_fails(YOKE_EINVAL, "no op or family is called 'norms'; did you mean 'norm'?",
+                 conform_check_options(&options));
+    options.op = "add,";
+    assert_fails(YOKE_EINVAL, "no op or family is called ''", conform_check_options(&options));
+    options.op = "add";
+    options.dtype = "f32,f17";
+    assert_fails(YOKE_EINVAL, "f17", conform_check_options(&options));
+}
+
 static void every_op_has_one_place_and_one_family(void **state)
 {
     (void)state;
@@ -253,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_line_reads_as_documented),
         cmocka_unit_test(a_seed_gives_the_same_run_and_another_seed_another),
         cmocka_unit_test(the_long_sweep_has_more_cases),
+        cmocka_unit_test(lists),
         cmocka_unit_test(every_op_has_one_place_and_one_family),
         cmocka_unit_test(the_parts_of_the_opencl_sweep_name_every_op),
         cmocka_unit_test(a_gap_in_a_sweep_is_found),

@@ -132,12 +132,22 @@ static void what_cannot_be_written_is_refused(void **state)
         bad[0].name = names[i];
         assert_fails(YOKE_EINVAL, "cannot be written", save_safetensors(path, bad, 1, NULL, 0));
     }
+    assert_fails(YOKE_EINVAL, ": it is not UTF-8", save_safetensors(path, bad, 1, NULL, 0));
     bad[0] = four[1];
     bad[0].shape[0] = INT64_MAX;
     assert_fails(YOKE_EINVAL, "overflows", save_safetensors(path, bad, 1, NULL, 0));
     bad[0] = four[1];
     bad[0].n_dims = 9;
-    assert_fails(YOKE_EINVAL, NULL, save_safetensors(path, bad, 1, NULL, 0));
+    assert_fails(YOKE_EINVAL, "it has 9 dimensions", save_safetensors(path, bad, 1, NULL, 0));
+    static const struct {
+        struct yokei_metadata metadata;
+        const char *why;
+    } wrong[] = { { { "yoke.xxh3.x", "1" }, "are for checksums" },
+                  { { "\xff", "1" }, "its key is not UTF-8" },
+                  { { "a", "\xff" }, "its value is not UTF-8" } };
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++)
+        assert_fails(YOKE_EINVAL, wrong[i].why,
+                     save_safetensors(path, four, YOKE_COUNT(four), &wrong[i].metadata, 1));
     struct yokei_safetensors_writer *writer;
     assert_ok(yokei_safetensors_create(path, four, YOKE_COUNT(four), NULL, 0, &writer));
     assert_fails(YOKE_EINVAL, "still waits for 6 bytes", yokei_safetensors_commit(writer));

@@ -6,6 +6,7 @@
 #include "tests/unit/tiny_run.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <sys/stat.h>
 #include "core/base/base.h"
@@ -222,11 +223,97 @@ static void shares(void **state)
     }
 }
 
+/* ---- another program changes the text while a run trains on it ---- */
+
+enum change { TOUCHED, APPENDED, REPLACED, OVERWRITTEN, SHORTER };
+struct meddler {
+    enum change change;
+    int64_t last_step;
+};
+
+static void put(const char *path, const char *text, size_t n, const char *mode)
+{
+    FILE *to = fopen(path, mode);
+    assert_non_null(to);
+    assert_int_equal(fwrite(text, 1, n, to), n);
+    assert_int_equal(fclose(to), 0);
+}
+
+/* Called after each step. The text changes after step 3. */
+static void meddle(void *context, const struct yokei_training_progress *progress)
+{
+    struct meddler *m = context;
+    m->last_step = progress->step;
+    if (progress->step != 3) return;
+    switch (m->change) {
+    case TOUCHED: put(text_path, "", 0, "a"), utimensat(AT_FDCWD, text_path, NULL, 0); break;
+    case APPENDED: put(text_path, "more", 4, "a"); break;
+    case REPLACED:
+        put(in_folder("other"), "another text", 12, "w");
+        assert_int_equal(rename(in_folder("other"), text_path), 0);
+        break;
+    case OVERWRITTEN: put(text_path, "THE", 3, "r+"); break;
+    case SHORTER: assert_int_equal(truncate(text_path, 40), 0); break;
+    }
+}
+
+/* Train 12 steps on a text of n bytes. */
+static yoke_status train_beside(enum change change, int n, int64_t save_every, int64_t *last_step_out)
+{
+    static const struct timespec old[2] = { { 1000, 0 }, { 1000, 0 } };
+    struct meddler meddler = { change, 0 };
+    struct yokei_training_result result;
+    yoke_device *device;
+    char *text = malloc((size_t)n), save[600];
+    for (int i = 0; i < n; i++) text[i] = (char)('a' + i * i % 23);
+    put(text_path, text, (size_t)n, "w");
+    free(text);
+    assert_int_equal(utimensat(AT_FDCWD, text_path, old, 0), 0);
+    assert_ok(yoke_device_open("host", NULL, &device));
+    struct yokei_training t = tiny_training(device, 12);
+    snprintf(save, sizeof save, "%s-%d-%d", in_folder("save"), (int)change, n);
+    t.plan.validation_share = 0.1;
+    t.save = save_every ? save : NULL;
+    t.save_every = save_every;
+    t.progress = meddle;
+    t.context = &meddler;
+    const yoke_status status = yokei_training_run(&t, &result);
+    yokei_plan_free(&t.plan);
+    yoke_device_close(device);
+    *last_step_out = meddler.last_step;
+    return status;
+}
+
+static void a_text_that_changes(void **state)
+{
+    int64_t step;
+    (void)state;
+    for (enum change c = TOUCHED; c <= REPLACED; c++) {
+        assert_ok(train_beside(c, 300, 4, &step));
+        assert_int_equal(step, 12);
+    }
+    /* An epoch of 15 samples begins in step 4. */
+    assert_fails(YOKE_EDATA, "another program has changed it", train_beside(OVERWRITTEN, 300, 0, &step));
+    assert_true(step < 6 && strstr(yoke_last_error(), text_path));
+    assert_fails(YOKE_EDATA, "it had 300 bytes, and now it has 40", train_beside(SHORTER, 300, 0, &step));
+    assert_true(step < 6);
+    /* an epoch that does not end: before the checkpoint, and at the end */
+    assert_fails(YOKE_EDATA, "another program has changed it", train_beside(OVERWRITTEN, 9000, 5, &step));
+    assert_int_equal(step, 5);
+    assert_fails(YOKE_EDATA, "another program has changed it", train_beside(OVERWRITTEN, 9000, 0, &step));
+    assert_int_equal(step, 12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replay),  cmocka_unit_test(replay_of_a_budget), cmocka_unit_test(weights_in_and_out),
-        cmocka_unit_test(refused), cmocka_unit_test(learning_rates),     cmocka_unit_test(shares),
+        cmocka_unit_test(replay),
+        cmocka_unit_test(replay_of_a_budget),
+        cmocka_unit_test(weights_in_and_out),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(learning_rates),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(a_text_that_changes),
     };
     return cmocka_run_group_tests_name("training runs", tests, make_folder, remove_test_folder);
 }

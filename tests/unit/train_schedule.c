@@ -123,6 +123,8 @@ static void refused_schedules(void **state)
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,TIED,STEP", "STEP is too early, AGREE" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,TIED,AGREE,STEP,STEP", "STEP is too early" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,TIED,AGREE", "stage 1: it does not end in" },
+        { FIRST "RA0,F0,B0,SG0,W0", "stage 1: micro-batches are missing: 1 of 2 have W in chunk 0" },
+        { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1", "stage 1: buckets are missing: 0 of 1 have REDUCE" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,REDUCE0,W1,TIED,AGREE,STEP", "REDUCE0 comes before W1" },
         { FIRST "RA0,F0,B0,SG0,W0,RA1,F1,B1,SG1,W1,REDUCE0,REDUCE0,TIED,AGREE,STEP",
           "expected REDUCE1 of 1" },

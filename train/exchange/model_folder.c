@@ -92,11 +92,14 @@ static yoke_status open_tokenizer(const char *tokenizer, struct yokei_model_fold
 
 static yoke_status add_stop(struct yokei_model_folder *f, const char *file, const json_t *id)
 {
-    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= f->vocab_size)
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "%s: eos_token_id is %s, or not below vocab_size %lld; the id of a token, or a list of such, is wanted",
-            file, yokei_json_kind(id), (long long)f->vocab_size);
+    if (!json_is_integer(id))
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: eos_token_id is %s; the id of a token, or a list of such ids, is wanted", file,
+                         yokei_json_kind(id));
+    if (json_integer_value(id) < 0 || json_integer_value(id) >= f->vocab_size)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: eos_token_id is %lld; it must be at least 0 and below vocab_size %lld", file,
+                         (long long)json_integer_value(id), (long long)f->vocab_size);
     if (f->n_stop == YOKEI_MAX_STOPS)
         return yoke_fail(YOKE_ECONFIG, "%s: eos_token_id lists more than %d tokens", file, YOKEI_MAX_STOPS);
     f->stop[f->n_stop++] = (int32_t)json_integer_value(id);

@@ -16,6 +16,11 @@ static yoke_status map_descriptor(const char *path, int fd, size_t bytes, struct
         if (data == MAP_FAILED)
             return yoke_fail(errno == ENOMEM ? YOKE_ENOMEM : YOKE_EIO, "%s: %zu bytes cannot be mapped: %s",
                              path, bytes, strerror(errno));
+        const yoke_status status = yokei_mapped_add(data, bytes, path, fd);
+        if (status) {
+            munmap(data, bytes);
+            return status;
+        }
         map.data = data;
     }
     *map_out = map;
@@ -34,6 +39,7 @@ yoke_status yokei_map_open(const char *path, yoke_status wrong, struct yokei_map
 
 void yokei_map_close(struct yokei_map *map)
 {
+    if (map->data) yokei_mapped_remove(map->data);
     if (map->data) munmap((void *)(uintptr_t)map->data, map->bytes);
     map->data = NULL;
     map->bytes = 0;

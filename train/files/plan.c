@@ -76,6 +76,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "batch", YOKEI_JSON_I64, PLAN(batch), true, 1, 1e6 },
     { "sequence", YOKEI_JSON_I64, PLAN(sequence), true, 1, 1e6 },
     { "data_hash", YOKEI_JSON_TEXT, PLAN(data_hash), true },
+    { "validation_share", YOKEI_JSON_F64, PLAN(validation_share), true, 1e-6, 0.5 },
     { "all_reduce", YOKEI_JSON_TEXT, PLAN(all_reduce), true, .choices = ALGORITHMS },
     { "bucket_bytes", YOKEI_JSON_I64, PLAN(bucket_bytes), true, 0, 1e15 },
     { "chunk_bytes", YOKEI_JSON_I64, PLAN(chunk_bytes), true, 0, 1e15 },
@@ -221,8 +222,8 @@ static yoke_status check_list(const char *where, const char *key, const char *te
     int64_t *list = NULL;
     if (n > 1000000)
         return yoke_fail(YOKE_ECONFIG,
-                         "%s: %s would have %lld entries: pipeline, tensor or chunks is too large", where,
-                         key, (long long)n);
+                         "%s: %s would have %lld entries, more than 1000000: the layout has too many parts",
+                         where, key, (long long)n);
     yoke_status status = yokei_plan_numbers(key, text, (int)n, &list);
     if (status && otherwise > 0 && otherwise != n && !yokei_plan_numbers(key, text, (int)otherwise, &list))
         status = YOKE_OK;
@@ -283,6 +284,11 @@ static yoke_status check_run(const struct yokei_plan *plan, const char *where)
         return yoke_fail(
             YOKE_ECONFIG,
             "%s: steps and budget_seconds are both 0, so the run would do nothing: give one of them", where);
+    if (plan->min_learning_rate > plan->learning_rate)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: min_learning_rate is %g, and learning_rate is %g: the learning rate falls "
+                         "from the second to the first, so lower the first",
+                         where, plan->min_learning_rate, plan->learning_rate);
     for (int64_t i = 1; i < plan->n_progress; i++)
         if (plan->progress[i].step <= plan->progress[i - 1].step
             || plan->progress[i].permille < plan->progress[i - 1].permille)

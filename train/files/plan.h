@@ -41,6 +41,8 @@ struct yokei_plan {
     int64_t batch;      /* sequences of one optimizer step, over all ranks */
     int64_t sequence;   /* tokens of one sequence */
     char data_hash[24]; /* yokei_tokens_hash of the tokens as 16 hexadecimal digits, or YOKEI_ANY_DATA */
+    /* the part of the tokens, at their end, on which the run does not train; the hash does not cover it */
+    double validation_share;
     /*
      * algorithm for the sum of gradients: one of YOKE_ALGORITHMS; "auto": by size, and the same in every run
      */
@@ -72,7 +74,7 @@ struct yokei_plan {
     char placement[8]; /* order of the ranks on the mesh: "host", "rank"; "": same as "rank" */
     double predicted_step_seconds, measured_step_seconds; /* seconds of a whole step; 0: unknown */
     /* The optimizer, and the length of the run: a number of steps, or a time budget. */
-    double learning_rate, min_learning_rate, weight_decay, beta1, beta2, clip;
+    double learning_rate, min_learning_rate /* at most learning_rate */, weight_decay, beta1, beta2, clip;
     double loss_scale; /* the initial loss scale; 0: by precision */
     int64_t warmup;    /* steps until the full learning rate is reached */
     int64_t steps;     /* 0: the run ends when budget_seconds are spent */
@@ -89,7 +91,7 @@ struct yokei_plan {
  */
 /* clang-format off */
 #define YOKEI_PLAN_INIT { .version = YOKEI_PLAN_VERSION, .precision = "fp32", \
-        .data_hash = YOKEI_ANY_DATA, .all_reduce = "auto", .learning_rate = 1e-3, \
+        .data_hash = YOKEI_ANY_DATA, .validation_share = 0.05, .all_reduce = "auto", .learning_rate = 1e-3, \
                           .min_learning_rate = 1e-4, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, \
         .clip = 1, \
                           .warmup = 20, .steps = 1000 }

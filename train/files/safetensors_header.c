@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "train/files/json.h"
 
 static const struct {
     const char *name;
@@ -157,8 +158,8 @@ static yoke_status read_type(const char *path, struct yokei_tensor *tensor, json
 {
     const char *type = json_string_value(dtype);
     if (!type)
-        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\": dtype is missing or not a string", path,
-                         tensor->name);
+        return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\": dtype is %s; a string is wanted", path, tensor->name,
+                         dtype ? yokei_json_kind(dtype) : "missing");
     for (size_t i = 0; i < YOKE_COUNT(TYPES); i++) {
         if (strcmp(type, TYPES[i].name) != 0) continue;
         tensor->type = TYPES[i].name;

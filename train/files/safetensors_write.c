@@ -44,18 +44,31 @@ static yoke_status write_all(struct yokei_safetensors_writer *writer, const void
                      8 + writer->header_bytes + writer->written, yokei_why(errno));
 }
 
+static bool is_utf8(const char *text)
+{
+    json_t *value = json_string(text); /* NULL: not UTF-8 */
+    json_decref(value);
+    return value != NULL;
+}
+
 static yoke_status add_entry(struct yokei_safetensors_writer *writer, const struct yokei_tensor *tensor)
 {
     const char *type = yokei_safetensors_type(tensor->dtype);
-    const char *bad = tensor->name ? yokei_safetensors_bad_name(tensor->name) : "it is NULL";
+    const char *bad = !tensor->name            ? "it is NULL"
+                      : !is_utf8(tensor->name) ? "it is not UTF-8"
+                                               : yokei_safetensors_bad_name(tensor->name);
     if (bad) return yoke_fail(YOKE_EINVAL, "%s: a tensor's name cannot be written: %s", writer->path, bad);
-    if (!type || tensor->n_dims < 0 || tensor->n_dims > YOKEI_TENSOR_MAX_DIMS
-        || json_object_get(writer->root, tensor->name))
+    if (!type)
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: the format has no type %s",
+                         writer->path, tensor->name, yoke_dtype_name(tensor->dtype));
+    if (tensor->n_dims < 0 || tensor->n_dims > YOKEI_TENSOR_MAX_DIMS)
         return yoke_fail(
             YOKE_EINVAL,
-            "%s: tensor \"%s\" cannot be written: its type or number of dimensions is not valid, or its "
-            "name is there twice",
-            writer->path, tensor->name);
+            "%s: tensor \"%s\" cannot be written: it has %d dimensions, and 0 to %d are possible",
+            writer->path, tensor->name, (int)tensor->n_dims, YOKEI_TENSOR_MAX_DIMS);
+    if (json_object_get(writer->root, tensor->name))
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" cannot be written: its name is there twice",
+                         writer->path, tensor->name);
     size_t bytes = yoke_dtype_bytes(tensor->dtype),
            begin = writer->n_tensors ? writer->ends[writer->n_tensors - 1] : 0, end;
     json_t *shape = json_array();
@@ -74,9 +87,8 @@ static yoke_status add_entry(struct yokei_safetensors_writer *writer, const stru
     char *name = strdup(tensor->name);
     if (!entry || !name || json_object_set_new(writer->root, tensor->name, entry)) {
         free(name);
-        return yoke_fail(YOKE_EINVAL,
-                         "%s: tensor \"%s\" cannot be written: its name is not UTF-8, or memory is short",
-                         writer->path, tensor->name);
+        return yoke_fail(YOKE_ENOMEM, "%s: tensor \"%s\" cannot be written: no host memory", writer->path,
+                         tensor->name);
     }
     writer->names[writer->n_tensors] = name;
     writer->ends[writer->n_tensors++] = end;
@@ -110,13 +122,21 @@ static yoke_status header_text(struct yokei_safetensors_writer *writer, char **t
 static yoke_status add_metadata(struct yokei_safetensors_writer *writer,
                                 const struct yokei_metadata *metadata, size_t n_metadata)
 {
-    for (size_t i = 0; i < n_metadata; i++)
-        if (strncmp(metadata[i].key, YOKEI_SAFETENSORS_HASH_PREFIX, sizeof YOKEI_SAFETENSORS_HASH_PREFIX - 1)
-                == 0
-            || json_object_set_new(writer->metadata, metadata[i].key, json_string(metadata[i].value)))
-            return yoke_fail(YOKE_EINVAL,
-                             "%s: metadata \"%s\" cannot be written: it is reserved or not UTF-8",
-                             writer->path, metadata[i].key);
+    static const char own[] = YOKEI_SAFETENSORS_HASH_PREFIX;
+    for (size_t i = 0; i < n_metadata; i++) {
+        const char *why = NULL;
+        if (strncmp(metadata[i].key, own, sizeof own - 1) == 0)
+            why = "keys that begin with " YOKEI_SAFETENSORS_HASH_PREFIX " are for checksums";
+        else if (!is_utf8(metadata[i].key))
+            why = "its key is not UTF-8";
+        else if (!is_utf8(metadata[i].value))
+            why = "its value is not UTF-8";
+        else if (json_object_set_new(writer->metadata, metadata[i].key, json_string(metadata[i].value)))
+            return yoke_fail(YOKE_ENOMEM, "%s: no host memory for its metadata", writer->path);
+        if (why)
+            return yoke_fail(YOKE_EINVAL, "%s: metadata \"%s\" cannot be written: %s", writer->path,
+                             metadata[i].key, why);
+    }
     return YOKE_OK;
 }
 

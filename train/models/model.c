@@ -86,7 +86,8 @@ static yoke_status check_layer(const yoke_model *model, const struct yoke_layer_
                          "layer %s: its type's size is %zu, not %zu: compile it against this yoke/layer.h",
                          name, type->size, sizeof *type);
     if (!type->bytes || !type->forward)
-        return yoke_fail(YOKE_EINVAL, "layer %s: its type %s lacks bytes or forward", name, type->name);
+        return yoke_fail(YOKE_EINVAL, "layer %s: its type %s lacks %s", name, type->name,
+                         type->bytes ? "forward" : "bytes");
     if (strlen(name) >= sizeof last->name || !*name)
         return yoke_fail(YOKE_EINVAL, "layer \"%s\": a name has 1 to %zu bytes", name, sizeof last->name - 1);
     if (in != (last ? last->out : 0))

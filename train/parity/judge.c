@@ -252,8 +252,10 @@ static yoke_status compare_bits(struct subject *s, int64_t step)
         }
     for (int rank = 1; rank < s->t->plan.n_ranks; rank++) {
         const double *one = bits_of(s, 0, n), *other = bits_of(s, rank, n);
-        if (one[DONE_STEPS] != other[DONE_STEPS] || one[DONE_SCALE] != other[DONE_SCALE])
-            note(s, &s->r->apart, INFINITY, step, rank, "the number of steps taken, or the loss scale");
+        if (one[DONE_STEPS] != other[DONE_STEPS])
+            note(s, &s->r->apart, INFINITY, step, rank, "the number of steps taken");
+        else if (one[DONE_SCALE] != other[DONE_SCALE])
+            note(s, &s->r->apart, INFINITY, step, rank, "the loss scale");
     }
     return YOKE_OK;
 }

@@ -36,7 +36,7 @@ static void lay_out(const struct yokei_parity_layout *l, struct yokei_parity_set
     if (l->n_shares) yokei_balance(weights, (int)l->n_shares, c->batch, u->shares);
     for (int64_t s = 0; s < l->n_tensor; s++) u->widths[s] = (int)l->tensor[s];
     c->shares = l->n_shares ? u->shares : NULL;
-    c->micro_batch = YOKE_MIN(l->micro_batch, c->batch);
+    c->micro_batch = l->micro_batch;
     c->data = (int)l->data;
     c->pipeline = (int)l->pipeline;
     c->tensor = l->n_tensor > 1 ? 0 : (int)l->tensor[0];

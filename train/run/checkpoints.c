@@ -119,6 +119,8 @@ yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock
 {
     if (!s->t->save || s->saved_step == step) return YOKE_OK;
     s->saved_clock = clock;
+    /* a checkpoint says with the hash of the tokens what the weights were trained on */
+    YOKE_TRY(yokei_tokens_unchanged(s->tokens, s->tokens_hash));
     yoke_status status = save(s, step, clock);
     if (status == YOKE_EIO && !must) {
         yoke_log(YOKE_LOG_WARN, "step %lld was not saved, and training goes on: %s", (long long)step,

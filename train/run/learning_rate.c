@@ -23,7 +23,7 @@ int64_t yokei_rate_permille(const struct yokei_plan *plan, bool replay, int64_t 
 double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
 {
     const double pi = 3.14159265358979323846;
-    double least = fmin(plan->min_learning_rate, plan->learning_rate);
+    const double least = plan->min_learning_rate; /* yokei_plan_check: at most the learning rate */
     double rate = least + 0.5 * (plan->learning_rate - least) * (1 + cos(pi * (double)permille / 1000));
     return plan->warmup > 0 && step < plan->warmup ? rate * (double)step / (double)plan->warmup : rate;
 }

@@ -15,11 +15,12 @@ static yoke_status open_data(struct yokei_run_state *s)
     struct yokei_tokens_config c = YOKEI_TOKENS_CONFIG_INIT;
     c.format = t->tokens_are_llmc ? YOKEI_TOKENS_LLMC : YOKEI_TOKENS_AUTO;
     c.vocab = yokei_model_vocabulary(yokei_plan_model(&t->plan));
-    c.validation_share = t->validation_share;
+    c.validation_share = t->plan.validation_share;
     YOKE_TRY(yokei_run_open_tokens(s, &c));
     YOKE_TRY(yokei_tokens_check_length(s->tokens, t->plan.sequence));
     char hash[24];
-    yokei_text(hash, sizeof hash, "%016" PRIx64, yokei_tokens_hash(s->tokens));
+    s->tokens_hash = yokei_tokens_hash(s->tokens);
+    yokei_text(hash, sizeof hash, "%016" PRIx64, s->tokens_hash);
     if ((t->replay || t->resume) && strcmp(t->plan.data_hash, YOKEI_ANY_DATA) != 0
         && strcmp(hash, t->plan.data_hash) != 0)
         return yoke_fail(YOKE_ECONFIG,
@@ -41,10 +42,20 @@ static yoke_status warm_up(struct yokei_run_state *s)
     return YOKE_OK;
 }
 
+/* Where an epoch begins, check that the file of the tokens is the same as before. */
+static yoke_status check_epoch(struct yokei_run_state *s)
+{
+    const int64_t epoch = s->next_sample / yokei_tokens_n_samples(s->tokens, s->t->plan.sequence);
+    if (epoch == s->epoch) return YOKE_OK;
+    s->epoch = epoch;
+    return yokei_tokens_unchanged(s->tokens, s->tokens_hash);
+}
+
 static yoke_status read_batch(struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     int64_t first, count, T = p->sequence;
+    YOKE_TRY(check_epoch(s));
     yoke_trainer_range(s->trainer, &first, &count);
     for (int64_t i = 0; i < count; i++)
         YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T,
@@ -96,7 +107,7 @@ static yoke_status set_up(struct yokei_run_state *s)
     s->saved_step = -1;
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
-    YOKE_TRY(yokei_ranks_agree(&ranks, yokei_tokens_hash(s->tokens), NULL,
+    YOKE_TRY(yokei_ranks_agree(&ranks, s->tokens_hash, NULL,
                                "read different data: give all hosts the same files"));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     YOKE_TRY(yokei_run_divide(s));
@@ -246,6 +257,7 @@ static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *
     if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
     YOKE_TRY(run_steps(s, result));
+    YOKE_TRY(yokei_tokens_unchanged(s->tokens, s->tokens_hash));
     yokei_run_busy(s, "measuring the validation loss");
     result->bytes = yokei_tokens_are_bytes(s->tokens);
     YOKE_TRY(yokei_run_validate(s, &result->validation_loss, &result->validation_tokens));

@@ -38,7 +38,6 @@ struct yokei_training {
     bool tokens_are_llmc;
     /* tokenizer.json of the text or of the tokens, or its folder; NULL: each byte of the text is a token */
     const char *tokenizer;
-    double validation_share;           /* the part of the tokens that is for validation; 0: default */
     int64_t validation_tokens;         /* the most tokens that a validation evaluates */
     int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
     int64_t micro_batch;               /* 0: the default that yoke_trainer_config (yoke/train.h) states */
@@ -128,6 +127,8 @@ struct yokei_run_job {
 struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
+    uint64_t tokens_hash;               /* of all tokens, when the run began */
+    int64_t epoch;                      /* the epoch of the newest sample that was read */
     struct yokei_bpe *bpe;              /* NULL: tokens are bytes, or only their ids are known */
     struct yokei_companions companions; /* on rank 0, if something is saved or exported */
     yoke_model *model;

@@ -59,6 +59,11 @@ yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling
             return yoke_fail(YOKE_EDATA,
                              "sample: token %zu of the prompt is %d, but the model's vocab_size is %lld", i,
                              (int)prompt->id[i], (long long)V);
+    if ((int64_t)prompt->n > T)
+        yoke_log(YOKE_LOG_WARN,
+                 "sample: the prompt has %zu tokens, and the model sees only the last %lld of them, because "
+                 "its context is no longer",
+                 prompt->n, (long long)T);
     int32_t *text = calloc(prompt->n + (size_t)(how->n + T), sizeof *text);
     float *logits = malloc((size_t)V * sizeof *logits);
     int64_t n = 0;

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/base.h"
 #include "train/files/map.h"
@@ -13,7 +14,8 @@ enum { HEADER_BYTES = 1024, MAGIC_U16 = 20240520, VERSION_U16 = 1, MAGIC_U32 = 2
 
 struct yokei_tokens {
     struct yokei_map map;
-    void *owned; /* memory of tokens that were never in a file */
+    struct stat stat; /* of the mapped file, when it was opened or last found unchanged */
+    void *owned;      /* memory of tokens that were never in a file */
     char *path;
     const unsigned char *first; /* the first token's bytes */
     int token_bytes;            /* 1, 2 or 4, little-endian */
@@ -164,6 +166,8 @@ yoke_status yokei_tokens_open(const char *path, const struct yokei_tokens_config
     if (!config) config = &standard;
     YOKE_TRY(begin(path, config, &tokens, &share));
     yoke_status status;
+    /* before the file is mapped, so that no later change is overlooked; the map reports a missing file */
+    if (stat(path, &tokens->stat)) memset(&tokens->stat, 0, sizeof tokens->stat);
     YOKE_TRY_GOTO(yokei_map_open(path, YOKE_EDATA, &tokens->map), fail);
     YOKE_TRY_GOTO(read_format(tokens, config), fail);
     if (!config->no_scan) YOKE_TRY_GOTO(scan_tokens(tokens), fail);
@@ -250,6 +254,31 @@ uint64_t yokei_tokens_hash(const struct yokei_tokens *tokens)
 {
     return yokei_hash(tokens->first, (size_t)tokens->n * (size_t)tokens->token_bytes,
                       (uint64_t)tokens->token_bytes);
+}
+
+yoke_status yokei_tokens_unchanged(struct yokei_tokens *tokens, uint64_t hash)
+{
+    const struct stat *was = &tokens->stat;
+    struct stat now;
+    /* if the path names another file now, the mapped file still has its bytes */
+    if (tokens->owned || stat(tokens->path, &now) || now.st_dev != was->st_dev || now.st_ino != was->st_ino)
+        return YOKE_OK;
+    if (now.st_size == was->st_size && now.st_mtim.tv_sec == was->st_mtim.tv_sec
+        && now.st_mtim.tv_nsec == was->st_mtim.tv_nsec)
+        return YOKE_OK;
+    if ((uint64_t)now.st_size < (uint64_t)tokens->map.bytes)
+        return yoke_fail(YOKE_EDATA,
+                         "%s: it became shorter while it was used: it had %zu bytes, and now it has %lld. "
+                         "Write the file again, and change no file that is in use",
+                         tokens->path, tokens->map.bytes, (long long)now.st_size);
+    if (yokei_tokens_hash(tokens) != hash)
+        return yoke_fail(YOKE_EDATA,
+                         "%s: another program has changed it while it was used, so its tokens are not those "
+                         "with which the run began. Write the file again as it was, and change no file that "
+                         "is in use",
+                         tokens->path);
+    tokens->stat = now; /* it was touched, or something was appended */
+    return YOKE_OK;
 }
 
 yoke_status yokei_tokens_read(const struct yokei_tokens *tokens, enum yokei_tokens_part part, int64_t first,

@@ -69,6 +69,14 @@ int64_t yokei_tokens_count(const struct yokei_tokens *tokens, enum yokei_tokens_
 uint64_t yokei_tokens_hash(const struct yokei_tokens *tokens);
 
 /**
+ * Check that the mapped file still has the tokens that yokei_tokens_hash gave as `hash`. The size and the
+ * time of the last change are compared first, and the tokens are hashed only if one of them differs. So the
+ * call is cheap for a file that nobody changes. Another file that takes the path is no change, because the
+ * mapped file stays. YOKE_EDATA.
+ */
+yoke_status yokei_tokens_unchanged(struct yokei_tokens *tokens, uint64_t hash);
+
+/**
  * Set tokens_out[i] to token first + i of the part. Errors: YOKE_EINVAL (range), YOKE_EDATA (token >=
  * vocabulary: file and offset).
  */

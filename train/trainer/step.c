@@ -229,10 +229,11 @@ static yoke_status check_losses(const struct yoke_trainer *t)
 yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
                                   double clock, struct yoke_step_result *result_out)
 {
-    if (!t || !result_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: a pointer is null");
+    if (!t || !result_out)
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: %s is null", t ? "result_out" : "trainer");
     int64_t n = own_share(t) * t->config.sequence;
     if (n && (!tokens || !targets))
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: tokens or targets is null");
+        return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: %s is null", tokens ? "targets" : "tokens");
     const struct yokei_program *p = &t->plan.train;
     t->begun_ns = yokei_now_ns();
     t->clock = clock;

@@ -217,11 +217,19 @@ static yoke_status get_and_place(yoke_trainer *t, enum yoke_tensor_kind kind, in
     return status;
 }
 
+/* Check the arguments of a call for a whole tensor. `name` is the name of the argument `data`. */
+static yoke_status check_whole(const char *call, const yoke_trainer *t, int logical, const float *data,
+                               const char *name)
+{
+    if (!t || !data) return yoke_fail(YOKE_EINVAL, "%s: %s is null", call, t ? name : "trainer");
+    if (logical >= 0 && logical < t->plan.logical.n) return YOKE_OK;
+    return yoke_fail(YOKE_EINVAL, "%s: there is no parameter %d: the model has %d", call, logical,
+                     t->plan.logical.n);
+}
+
 yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, float *out)
 {
-    if (!t || !out || logical < 0 || logical >= t->plan.logical.n)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_get_whole: there is no parameter %d, or out is null",
-                         logical);
+    YOKE_TRY(check_whole("yoke_trainer_get_whole", t, logical, out, "out"));
     const int held = held_index(t, logical);
     if (t->plan.mesh.data == t->plan.n_ranks && !t->plan.state.is_divided)
         return yoke_trainer_get(t, kind, held, out);
@@ -236,9 +244,7 @@ yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, 
 yoke_status yoke_trainer_set_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical,
                                    const float *values)
 {
-    if (!t || !values || logical < 0 || logical >= t->plan.logical.n)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_set_whole: there is no parameter %d, or values is null",
-                         logical);
+    YOKE_TRY(check_whole("yoke_trainer_set_whole", t, logical, values, "values"));
     const int held = held_index(t, logical);
     if (held < 0) return YOKE_OK;
     const struct yoke_parameter *p = &t->plan.parameters.item[held];
