@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -293,32 +294,63 @@ static bool is_float(yoke_dtype dtype)
     return dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16 || dtype == YOKE_F64;
 }
 
-/* Data in a file may be unaligned, so it is converted through a small aligned buffer. */
-static void convert_unaligned(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+/* Whether some finite number of the first type is more than the second can hold. */
+static bool may_overflow(yoke_dtype from, yoke_dtype to)
+{
+    return from == YOKE_F64 || (to == YOKE_F16 && from != YOKE_F16) || (from == YOKE_F32 && to == YOKE_BF16);
+}
+
+static yoke_status too_large(const struct yokei_tensor *tensor, size_t index, double value, yoke_dtype dtype)
+{
+    const bool fits = dtype != YOKE_F32 && isfinite((float)value);
+    return yoke_fail(YOKE_EDATA, "%s: element %zu of tensor %s is %g, more than %s can hold: %s",
+                     tensor->file, index, tensor->name, value, yoke_dtype_name(dtype),
+                     fits ? "f32 can hold it, so use this type"
+                          : "the weights of a model must fit f32, so correct the file");
+}
+
+/*
+ * Data in a file may be unaligned, so it is converted through a small aligned buffer. `first` is the number
+ * of the first element, for messages.
+ */
+static yoke_status convert_unaligned(const struct yokei_tensor *tensor, size_t first, size_t n,
+                                     yoke_dtype dtype, void *out)
 {
     enum { PIECE = 1024 };
     double piece[PIECE]; /* double, because it has the strictest alignment */
-    size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
+    const size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
+    const bool checks = may_overflow(tensor->dtype, dtype);
     for (size_t i = 0; i < n; i += PIECE) {
-        size_t count = YOKE_MIN((size_t)PIECE, n - i);
-        memcpy(piece, (const char *)tensor->data + i * from, count * from);
-        yoke_convert(tensor->dtype, piece, dtype, (char *)out + i * to, count);
+        const size_t count = YOKE_MIN((size_t)PIECE, n - i);
+        char *here = (char *)out + i * to;
+        memcpy(piece, (const char *)tensor->data + (first + i) * from, count * from);
+        yoke_convert(tensor->dtype, piece, dtype, here, count);
+        for (size_t k = 0; checks && k < count; k++) {
+            if (isfinite(yokei_load(dtype, here, (int64_t)k))) continue;
+            const double value = yokei_load(tensor->dtype, piece, (int64_t)k);
+            if (isfinite(value)) return too_large(tensor, first + i + k, value, dtype);
+        }
     }
+    return YOKE_OK;
 }
 
-yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
+                               void *out)
 {
     if (tensor->dtype != dtype && !(is_float(tensor->dtype) && is_float(dtype)))
         return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file,
                          tensor->name, tensor->type, yoke_dtype_name(dtype));
-    size_t width = yoke_dtype_bytes(tensor->dtype);
-    if (width == 0 || n > tensor->bytes / width)
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %zu elements", tensor->file,
-                         tensor->name, n);
+    const size_t width = yoke_dtype_bytes(tensor->dtype), has = width ? tensor->bytes / width : 0;
+    if (width == 0 || first < 0 || n < 0 || (size_t)first > has || (size_t)n > has - (size_t)first)
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %lld elements", tensor->file,
+                         tensor->name, (long long)first + (long long)n);
     if (n == 0) return YOKE_OK;
-    if (tensor->dtype == dtype)
-        memcpy(out, tensor->data, n * width);
-    else
-        convert_unaligned(tensor, n, dtype, out);
+    if (tensor->dtype != dtype) return convert_unaligned(tensor, (size_t)first, (size_t)n, dtype, out);
+    memcpy(out, (const char *)tensor->data + (size_t)first * width, (size_t)n * width);
     return YOKE_OK;
+}
+
+yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+{
+    return yokei_tensor_piece(tensor, 0, (int64_t)n, dtype, out);
 }
