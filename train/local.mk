@@ -29,6 +29,7 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_bytes.c \
 	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
+	train/text/bpe_unicode.c train/text/bpe_unicode_table.h \
 	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
 # formats: JSON, plan.json, safetensors, models of Hugging Face
 libyoke_train_la_SOURCES += \

@@ -413,10 +413,10 @@ void yokei_bpe_close(struct yokei_bpe *bpe)
     }
     for (int i = 0; i < bpe->n_steps; i++) {
         pcre2_match_data_free(bpe->step[i].found);
-        pcre2_code_free(bpe->step[i].pattern);
+        yokei_bpe_pattern_free(&bpe->step[i].pattern);
     }
     pcre2_match_data_free(bpe->word_found);
-    pcre2_code_free(bpe->word);
+    yokei_bpe_pattern_free(&bpe->word);
     pcre2_match_context_free(bpe->match);
     pcre2_jit_stack_free(bpe->stack);
     void *const memory[] = { bpe->token,           bpe->names.place, bpe->merge,     bpe->raw.item,
