@@ -29,10 +29,12 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_bytes.c \
 	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
+	train/text/bpe_unicode.c train/text/bpe_unicode_table.h \
 	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
 # formats: JSON, plan.json, safetensors, models of Hugging Face
 libyoke_train_la_SOURCES += \
-	train/files/companions.c train/files/companions.h train/files/gpt2_files.c train/files/gpt2_files.h \
+	train/files/companions.c train/files/companions.h train/files/config_places.c train/files/config_places.h \
+	train/files/foreign_weights.c train/files/foreign_weights.h train/files/gpt2_files.c train/files/gpt2_files.h \
 	train/files/gpt2_schema.h train/files/json.c train/files/json.h train/files/json_write.c \
 	train/files/llama_files.c train/files/llama_files.h train/files/map.c train/files/map.h \
 	train/files/model_files.c train/files/model_files.h train/files/plan.c train/files/plan.h \

@@ -87,26 +87,29 @@ static void same_tokens_as_huggingface(void **state)
 }
 
 /*
- * The classes must match the same characters, for all of Unicode, except for characters that this PCRE2 does
- * not know yet.
+ * The classes must match the same characters, for all of Unicode. A PCRE2 that is newer than the oracle may
+ * match more.
  */
 static void classes_are_those_of_the_oracle(void **state)
 {
     (void)state;
     struct yokei_bpe none = { .path = (char *)"test" };
-    pcre2_code *unassigned, *code;
+    struct yokei_bpe_pattern pattern;
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     const char *name;
     json_t *runs;
-    assert_ok(yokei_bpe_compile("test", "\\p{Cn}", false, &unassigned));
+    char version[24] = "";
+    assert_true(pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, NULL) <= (int)sizeof version);
+    assert_true(pcre2_config(PCRE2_CONFIG_UNICODE_VERSION, version) > 0);
+    const bool is_newer = atoi(version) > 16;
     json_object_foreach(json_object_get(expected, "classes"), name, runs)
     {
         if (strcmp(name, "nfc changes") == 0) continue;
         int64_t next = 0, n_matches = 0;
         size_t run = 0;
         bool wanted = true;
-        assert_ok(strcmp(name, "word") ? yokei_bpe_compile("test", name, false, &code)
-                                       : yokei_bpe_compile_word(&code));
+        assert_ok(strcmp(name, "word") ? yokei_bpe_compile("test", name, false, &pattern)
+                                       : yokei_bpe_compile_word(&pattern));
         for (uint32_t c = 0; c < 0x110000; c++) {
             while (c
                    == next) { /* the next run begins; its length is not 0, but for the first one's, perhaps */
@@ -116,28 +119,20 @@ static void classes_are_those_of_the_oracle(void **state)
             }
             if (c >= 0xd800 && c < 0xe000) continue;
             char text[4];
-            size_t n = 0, begin, end;
-            bool found, is_new;
-            if (c < 0x80)
-                text[n++] = (char)c;
-            else {
-                const int length = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-                text[n++] = (char)((0xf0 << (4 - length) & 0xff) | c >> 6 * (length - 1));
-                for (int k = length - 2; k >= 0; k--) text[n++] = (char)(0x80 | (c >> 6 * k & 0x3f));
-            }
+            const size_t n = (size_t)yokei_utf8_write(c, text);
+            size_t begin, end;
+            bool found;
             assert_int_equal(yokei_utf8((const unsigned char *)text, n, NULL), n);
-            assert_ok(yokei_bpe_match(&none, code, data, text, n, 0, &found, &begin, &end));
+            assert_ok(yokei_bpe_match(&none, yokei_bpe_code(&pattern, text, n), data, text, n, 0, &found,
+                                      &begin, &end));
             n_matches += found;
-            if (found == wanted) continue;
-            assert_ok(yokei_bpe_match(&none, unassigned, data, text, n, 0, &is_new, &begin, &end));
-            if (!is_new || found)
+            if (found != wanted && !(found && is_newer))
                 fail_msg("%s: U+%04X %s", name, (unsigned)c,
                          found ? "matches, but not in the oracle" : "does not match, but does in the oracle");
         }
         assert_true(n_matches >= 25);
-        pcre2_code_free(code);
+        yokei_bpe_pattern_free(&pattern);
     }
-    pcre2_code_free(unassigned);
     pcre2_match_data_free(data);
 }
 
@@ -155,6 +150,15 @@ static void what_is_surely_nfc(void **state)
     }
     assert_true(n_changed > 1500);
     assert_true(yokei_is_surely_nfc(0x4e00) && yokei_is_surely_nfc(0xe9) && yokei_is_surely_nfc(0x1f600));
+    /* Unassigned and private characters, and newer letters, are not changed, so they are accepted. */
+    static const uint32_t accepted[] = { 0x378,    0xe000,   0xf8ff,  0xe0080, 0xf0000,
+                                         0x10fffd, 0x10ffff, 0x31350, 0x323b0, 0x2ebf0,
+                                         0xa7dc,   0x11de0,  0x1e4d0, 0x915,   0xfffe };
+    for (size_t i = 0; i < YOKE_COUNT(accepted); i++)
+        if (!yokei_is_surely_nfc(accepted[i])) fail_msg("U+%04X is not accepted", (unsigned)accepted[i]);
+    /* A newer library may move marks of Unicode 15 and 16. The last two are moved and joined today. */
+    static const uint32_t touched[] = { 0xece, 0x10efd, 0x897, 0x113b8, 0x1e4ec, 0x8d4, 0x1161 };
+    for (size_t i = 0; i < YOKE_COUNT(touched); i++) assert_false(yokei_is_surely_nfc(touched[i]));
 }
 
 /* Draw bytes. Some runs of them are UTF-8 and some are not; special tokens and spaces are between them. */

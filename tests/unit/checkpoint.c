@@ -484,35 +484,6 @@ static void compared_and_converted(void **state)
     yokei_checkpoint_close(x);
 }
 
-static void too_large_for_f16(void **state)
-{
-    char dir[300];
-    struct yokei_tensor t[MOST];
-    struct yokei_gpt2_tensor want[MOST];
-    static float values[256 * 64];
-    char path[600];
-    (void)state;
-    values[5] = 70000;
-    snprintf(dir, sizeof dir, "%s", in_folder("large"));
-    assert_int_equal(mkdir(dir, 0777), 0);
-    for (int i = 0; i < (int)yokei_gpt2_n_tensors(&tiny); i++) {
-        assert_ok(yokei_gpt2_tensor(&tiny, i, &want[i]));
-        t[i] = (struct yokei_tensor){
-            .name = want[i].name, .dtype = YOKE_F32, .n_dims = want[i].n_dims, .data = values
-        };
-        memcpy(t[i].shape, want[i].shape, sizeof want[i].shape);
-    }
-    snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    assert_ok(save_safetensors(path, t, (size_t)yokei_gpt2_n_tensors(&tiny), NULL, 0));
-    snprintf(path, sizeof path, "%s/config.json", dir);
-    assert_ok(config_write(path, yokei_model_of(&tiny, NULL)));
-    assert_fails(YOKE_EDATA, "element 5 of tensor wte.weight is 70000",
-                 yokei_model_convert(dir, in_folder("f16"), YOKE_F16, true));
-    assert_int_not_equal(access(in_folder("f16"), F_OK), 0);
-    assert_int_not_equal(access(in_folder("f16.tmp"), F_OK), 0);
-    assert_ok(yokei_model_convert(dir, in_folder("bf16"), YOKE_BF16, true));
-}
-
 /*
  * A folder that a killed process left is taken over. The folder of a living process is left alone, and so is
  * any other program's.
@@ -576,7 +547,6 @@ int main(void)
         cmocka_unit_test(folders),
         cmocka_unit_test(two_ranks),
         cmocka_unit_test(compared_and_converted),
-        cmocka_unit_test(too_large_for_f16),
         cmocka_unit_test(folders_are_claimed),
     };
     return cmocka_run_group_tests_name("checkpoints", tests, make_test_folder, remove_test_folder);

@@ -63,7 +63,7 @@ static void weights_in_another_format(void **state)
     (void)state;
     /* The command in the error text is complete: it has the folder, the weights and the result. */
     const char *folder = folder_with("pickled", "pytorch_model.bin", "PK\3\4", 4);
-    snprintf(command, sizeof command, "glob.glob(\"%s/pytorch_model*.bin\")", folder);
+    snprintf(command, sizeof command, "for f in [\"%s/pytorch_model.bin\"]]", folder);
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
     snprintf(command, sizeof command, "\"%s/model.safetensors\", metadata={\"format\": \"pt\"})'", folder);
     assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
@@ -76,7 +76,22 @@ static void weights_in_another_format(void **state)
     snprintf(path, sizeof path, "%s/pytorch_model.bin", folder);
     assert_fails(YOKE_EDATA, "PyTorch's own format", yokei_safetensors_open(path, 0, &file));
     folder = folder_with("in_parts", "pytorch_model.bin.index.json", "{}", 2);
-    assert_fails(YOKE_EDATA, "PyTorch's own format", yokei_safetensors_open(folder, 0, &file));
+    assert_fails(YOKE_EDATA, "its shards (pytorch_model-*.bin) are not in the folder",
+                 yokei_safetensors_open(folder, 0, &file));
+    folder_with("in_parts", "pytorch_model-00001-of-00001.bin", "PK\3\4", 4);
+    assert_fails(YOKE_EDATA, "/pytorch_model-*.bin\"))]; s.save_file(",
+                 yokei_safetensors_open(folder, 0, &file));
+    /* A file of PyTorch's with this name is the input of the command, so it is not its output. */
+    folder = folder_with("misnamed", "model.safetensors",
+                         "PK\3\4______________________\x10\0\0\0archive/data.pkl", 46);
+    snprintf(command, sizeof command, "for f in [\"%s/model.safetensors\"]]", folder);
+    assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
+    snprintf(command, sizeof command, "\"%s/model-converted.safetensors\", metadata=", folder);
+    assert_fails(YOKE_EDATA, command, yokei_safetensors_open(folder, 0, &file));
+    assert_fails(YOKE_EDATA, "model.safetensors: holds weights in PyTorch's own format",
+                 yokei_safetensors_open(folder, 0, &file));
+    folder = folder_with("zip", "model.safetensors", "PK\3\4", 4);
+    assert_fails(YOKE_EDATA, "model.safetensors: is a zip archive", yokei_safetensors_open(folder, 0, &file));
     folder = folder_with("meta", "consolidated.00.pth", "PK\3\4", 4);
     assert_fails(YOKE_EDATA, "convert_llama_weights_to_hf.py", yokei_safetensors_open(folder, 0, &file));
     folder = folder_with("lora", "adapter_model.safetensors", "x", 1);
@@ -156,8 +171,9 @@ static void folders_without_tokenizer_json(void **state)
                  yokei_bpe_open(folder_with("t5", "spiece.model", "\n\x0e\n", 3), &bpe));
     const char *folder = folder_with("slow", "merges.txt", "#version", 8);
     char command[700];
-    snprintf(command, sizeof command, "AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")'",
-             folder, folder);
+    snprintf(command, sizeof command,
+             "AutoTokenizer.from_pretrained(\"%s\").backend_tokenizer.save(\"%s/tokenizer.json\")'", folder,
+             folder);
     assert_fails(YOKE_EDATA, command, yokei_bpe_open(folder, &bpe));
     assert_fails(YOKE_EDATA, "tokenizer.json: cannot be opened",
                  yokei_bpe_open(folder_with("empty", "readme", "x", 1), &bpe));

@@ -6,6 +6,7 @@
 #include "tests/unit/data_test.h"
 #include "tests/unit/safetensors_save.h"
 
+#include <math.h>
 #include <sys/resource.h>
 #include <signal.h>
 
@@ -112,6 +113,13 @@ static void tensors_are_converted_on_load(void **state)
         assert_int_equal(h[i], yokei_f32_to_bf16(floats[i]));
         assert_true(d[i] == (double)floats[i]);
     }
+    /* A finite weight that f32 cannot hold is refused when a model is loaded, instead of being infinite. */
+    static const double large[2] = { INFINITY, 1e300 };
+    struct yokei_tensor t = { .name = "t", .dtype = YOKE_F64, .bytes = 16, .data = large, .file = "f" };
+    assert_ok(yokei_tensor_copy(&t, 1, YOKE_F32, f));
+    assert_true(isinf(f[0]));
+    assert_fails(YOKE_EDATA, "f: element 1 of tensor t is 1e+300, more than f32 can hold",
+                 yokei_tensor_copy(&t, 2, YOKE_F32, f));
     f[0] = 42;
     assert_string_equal(yokei_safetensors_nearest(file, "a.weigth"), "a.weight");
     assert_fails(YOKE_EDATA, "is I64", yokei_tensor_copy(yokei_safetensors_find(file, "c"), 2, YOKE_F32, f));

@@ -147,9 +147,6 @@ void yokei_checkpoint_close(struct yokei_checkpoint *c);
 /** Find a tensor by the parameter's name and the kind. NULL if there is none. */
 const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint *c, const char *name,
                                                    enum yoke_tensor_kind kind);
-/** Copy elements [first, first + n) of a tensor, converted as in yokei_tensor_copy. */
-yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
-                               void *out);
 
 /* ---- compare.c ---- */
 

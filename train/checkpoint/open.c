@@ -208,15 +208,3 @@ void yokei_checkpoint_close(struct yokei_checkpoint *c)
     yokei_manifest_free(&c->manifest);
     free(c);
 }
-
-yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
-                               void *out)
-{
-    const size_t skip = (size_t)first * yoke_dtype_bytes(tensor->dtype);
-    struct yokei_tensor rest = *tensor;
-    if (skip > tensor->bytes)
-        return yoke_fail(YOKE_EINVAL, "tensor \"%s\" has no element %lld", tensor->name, (long long)first);
-    rest.data = (const char *)tensor->data + skip;
-    rest.bytes -= skip;
-    return yokei_tensor_copy(&rest, (size_t)n, dtype, out);
-}

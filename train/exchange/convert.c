@@ -4,7 +4,6 @@
  * converted to the wanted type.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -89,38 +88,22 @@ static yoke_status open_source(const char *path, bool single_file, struct source
     return YOKE_OK;
 }
 
-/* Convert a piece to the new type. A finite number must stay finite. */
-static yoke_status convert_piece(const struct yokei_tensor *t, int64_t first, int64_t n, yoke_dtype dtype,
-                                 float *wide, void *out)
-{
-    YOKE_TRY(yokei_tensor_piece(t, first, n, YOKE_F32, wide));
-    yoke_convert(YOKE_F32, wide, dtype, out, (size_t)n);
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(wide[i]) && !isfinite(yokei_load(dtype, out, i)))
-            return yoke_fail(
-                YOKE_EDATA,
-                "%s: element %lld of tensor %s is %g, more than %s can hold: convert to another type",
-                t->file, (long long)(first + i), t->name, (double)wide[i], yoke_dtype_name(dtype));
-    return YOKE_OK;
-}
-
 static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dtype,
-                                struct yokei_safetensors_writer *writer, float *wide)
+                                struct yokei_safetensors_writer *writer, void *piece)
 {
     struct yokei_gpt2_tensor want;
-    void *narrow = wide + YOKEI_PIECE;
     YOKE_TRY(yokei_model_tensor(s->model, i, &want));
     const int64_t count = want.shape[0] * (want.n_dims == 2 ? want.shape[1] : 1);
     for (int64_t first = 0; first < count; first += YOKEI_PIECE) {
         const int64_t n = YOKE_MIN(count - first, (int64_t)YOKEI_PIECE);
-        YOKE_TRY(convert_piece(s->tensors[i], first, n, dtype, wide, narrow));
-        YOKE_TRY(yokei_safetensors_write(writer, narrow, (size_t)n * yoke_dtype_bytes(dtype)));
+        YOKE_TRY(yokei_tensor_piece(s->tensors[i], first, n, dtype, piece));
+        YOKE_TRY(yokei_safetensors_write(writer, piece, (size_t)n * yoke_dtype_bytes(dtype)));
     }
     return YOKE_OK;
 }
 
 static yoke_status write_shard(const struct source *s, int shard, const char *path, yoke_dtype dtype,
-                               float *wide)
+                               void *piece)
 {
     static const struct yokei_metadata metadata = { "format", "pt" };
     struct yokei_tensor *tensors = calloc((size_t)s->n, sizeof *tensors);
@@ -140,7 +123,7 @@ static yoke_status write_shard(const struct source *s, int shard, const char *pa
     }
     if (!status) status = yokei_safetensors_create(path, tensors, n, &metadata, 1, &writer);
     for (int64_t i = 0; i < s->n && !status; i++)
-        if (s->shard[i] == shard) status = write_tensor(s, i, dtype, writer, wide);
+        if (s->shard[i] == shard) status = write_tensor(s, i, dtype, writer, piece);
     if (status)
         yokei_safetensors_abandon(writer);
     else
@@ -172,17 +155,16 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
 static yoke_status write_folder(const struct source *s, const char *folder, yoke_dtype dtype)
 {
     char path[4300];
-    float *wide = malloc(2 * YOKEI_PIECE
-                         * sizeof *wide); /* a piece as f32, and the same piece in the new type */
-    yoke_status status = wide ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
+    void *piece = malloc(YOKEI_PIECE * yoke_dtype_bytes(dtype));
+    yoke_status status = piece ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
     for (int shard = 1; shard <= s->n_shards && !status; shard++) {
         if (s->n_shards == 1)
             yokei_text(path, sizeof path, "%s/model.safetensors", folder);
         else
             yokei_text(path, sizeof path, "%s/model-%05d-of-%05d.safetensors", folder, shard, s->n_shards);
-        status = write_shard(s, shard, path, dtype, wide);
+        status = write_shard(s, shard, path, dtype, piece);
     }
-    free(wide);
+    free(piece);
     if (!status && s->n_shards > 1) status = write_index(s, folder, dtype);
     if (!status) status = yokei_companions_write(&s->companions, s->model, dtype, folder);
     return status ? status : yokei_disk_sync_folder(folder);

@@ -106,16 +106,17 @@ static yoke_status add_stop(struct yokei_model_folder *f, const char *file, cons
     return YOKE_OK;
 }
 
-/* Read the stop tokens: a number, a list of numbers, null or nothing. */
-static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
+/*
+ * Read the stop tokens of a file: a number, a list of numbers or null. *is_said tells whether the file has
+ * the key.
+ */
+static yoke_status read_stops(struct yokei_model_folder *f, const char *file, bool *is_said)
 {
-    char file[4200];
     json_t *root;
-    beside(f->path, name, file, sizeof file);
-    if (!yokei_is_there(file)) return YOKE_OK;
     YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const json_t *eos = json_object_get(root, "eos_token_id");
     yoke_status status = YOKE_OK;
+    *is_said = eos != NULL;
     if (json_is_array(eos))
         for (size_t i = 0; i < json_array_size(eos) && !status; i++)
             status = add_stop(f, file, json_array_get(eos, i));
@@ -125,16 +126,25 @@ static yoke_status read_stops(struct yokei_model_folder *f, const char *name)
     return status;
 }
 
+/*
+ * As in transformers, config.json says the end of a text only if there is no generation_config.json. In both
+ * files null means that no token ends a text, and so does a missing key in generation_config.json. For a
+ * missing key in config.json, version 4 of transformers assumes the id of GPT-2's or Llama's own vocabulary,
+ * and version 5 assumes nothing. Here Yoke takes the special tokens of the tokenizer.
+ */
 static yoke_status find_stops(struct yokei_model_folder *f)
 {
     static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "</s>" };
+    char file[4200];
+    bool is_said = false;
     if (!f->bpe) {
         if (f->vocab_size == 257) f->stop[f->n_stop++] = 256;
         return YOKE_OK;
     }
-    YOKE_TRY(read_stops(f, "generation_config.json"));
-    if (!f->n_stop) YOKE_TRY(read_stops(f, "config.json"));
-    const bool is_said = f->n_stop > 0;
+    beside(f->path, "generation_config.json", file, sizeof file);
+    if (yokei_is_there(file)) return read_stops(f, file, &is_said);
+    beside(f->path, "config.json", file, sizeof file);
+    if (yokei_is_there(file)) YOKE_TRY(read_stops(f, file, &is_said));
     for (size_t i = 0; i < YOKE_COUNT(names) && !is_said; i++) {
         const int32_t id = yokei_bpe_find(f->bpe, names[i]);
         if (id >= 0 && yokei_bpe_is_special(f->bpe, id)) f->stop[f->n_stop++] = id;

@@ -24,10 +24,11 @@ struct yokei_model_folder {
 /**
  * Read everything except the weights. `tokenizer` is another tokenizer.json or its folder; NULL means the
  * folder's own tokenizer, if it has one. The tokens that end a text are eos_token_id of
- * generation_config.json or config.json. If there is none, they are the tokenizer's <|endoftext|>,
- * <|end_of_text|>, <|eot_id|> and </s>. Errors: YOKE_EDATA, YOKE_ECONFIG (there is no tokenizer, and the
- * vocabulary is not one of bytes; or the tokenizer has more ids than the model, and the message has both
- * numbers), those of yokei_bpe_open.
+ * generation_config.json, where null or no such key means none. Without this file they are eos_token_id of
+ * config.json, where null means none. If config.json does not have the key either, they are the tokenizer's
+ * <|endoftext|>, <|end_of_text|>, <|eot_id|> and </s>. Errors: YOKE_EDATA, YOKE_ECONFIG (there is no
+ * tokenizer, and the vocabulary is not one of bytes; or the tokenizer has more ids than the model, and the
+ * message has both numbers), those of yokei_bpe_open.
  */
 yoke_status yokei_model_folder_open(const char *path, const char *tokenizer,
                                     struct yokei_model_folder *folder_out);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/gpt2_files.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -127,22 +126,18 @@ static yoke_status check_shape(const struct config_file *config, const char *pat
     return status ? yoke_fail_context(status, "%s", path) : YOKE_OK;
 }
 
-/* Hugging Face writes 4 n_embd as "n_inner": null, which the schema's integers do not allow. */
-static yoke_status read_config_text(const char *path, const char *text, size_t bytes,
-                                    struct config_file *config)
-{
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    char *without = NULL;
-    if (json_is_null(json_object_get(root, "n_inner"))) {
-        json_object_del(root, "n_inner");
-        without = json_dumps(root, 0);
+/* The names that transformers has for all models come first, because it sets them after GPT-2's own names. */
+#define TWO_NAMES(all, own)                                                                            \
+    {                                                                                                  \
+        .key = own, .in_4 = { { NULL, all }, { NULL, own } }, .in_5 = { { NULL, all }, { NULL, own } } \
     }
-    if (root) json_decref(root);
-    yoke_status status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes,
-                                          &FILE_SCHEMA, config);
-    free(without);
-    return status;
-}
+const struct yokei_config_field yokei_gpt2_places[] = {
+    TWO_NAMES("hidden_size", "n_embd"),
+    TWO_NAMES("num_hidden_layers", "n_layer"),
+    TWO_NAMES("num_attention_heads", "n_head"),
+    TWO_NAMES("max_position_embeddings", "n_positions"),
+    { .key = NULL },
+};
 
 yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *config_out)
 {
@@ -153,7 +148,10 @@ yoke_status yokei_gpt2_config_read(const char *path, struct yoke_gpt2_config *co
     yokei_text(file, sizeof file, is_folder ? "%s/config.json" : "%s", path);
     YOKE_TRY(yokei_map_open(file, YOKE_EDATA, &map));
     struct config_file config = STANDARD;
-    yoke_status status = read_config_text(file, (const char *)map.data, map.bytes, &config);
+    /* Hugging Face writes 4 n_embd as null */
+    static const char *const nullable[] = { "n_inner", NULL };
+    const yoke_status status = yokei_config_parse(file, (const char *)map.data, map.bytes, yokei_gpt2_places,
+                                                  nullable, &FILE_SCHEMA, &config);
     yokei_map_close(&map);
     YOKE_TRY(status);
     if (config.n_inner == 0) config.n_inner = 4 * config.shape.n_embd;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/llama_files.h"
 
-#include <jansson.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
+#include "train/files/config_places.h"
 #include "train/files/map.h"
 
 /*
@@ -80,51 +79,26 @@ static yoke_status check_computed(const struct config_file *config, const char *
 }
 
 /*
- * Check for rotary embeddings that use more than theta. They are in "rope_scaling", and since version 5 in
- * "rope_parameters", which may also hold rope_theta.
+ * Version 4 of transformers reads rope_theta at the top level, and the type in rope_scaling. Version 5 keeps
+ * everything in one object, whose old name rope_scaling comes first.
  */
-static yoke_status read_rope(const char *path, json_t *root)
-{
-    static const char *const keys[] = { "rope_scaling", "rope_parameters" };
-    for (size_t i = 0; i < YOKE_COUNT(keys); i++) {
-        const json_t *rope = json_object_get(root, keys[i]);
-        if (!rope || json_is_null(rope)) continue;
-        const char *kind = json_string_value(json_object_get(rope, "rope_type"));
-        if (!kind) kind = json_string_value(json_object_get(rope, "type"));
-        if (!kind || strcmp(kind, "default") != 0)
-            return yoke_fail(
-                YOKE_ECONFIG,
-                "%s: %s asks for positions of type \"%s\", which are not computed: Yoke turns by rope_theta alone (\"default\")",
-                path, keys[i], kind ? kind : "?");
-        json_t *theta = json_object_get(rope, "rope_theta");
-        if (json_is_number(theta) && !json_object_get(root, "rope_theta"))
-            json_object_set(root, "rope_theta", theta);
-    }
-    return YOKE_OK;
-}
-
-/* Hugging Face writes a default as null, which the schema's numbers do not allow. */
-static yoke_status read_config_text(const char *path, const char *text, size_t bytes,
-                                    struct config_file *config)
-{
-    static const char *const nullable[] = { "head_dim", "num_key_value_heads" };
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    char *without = NULL;
-    yoke_status status = YOKE_OK;
-    if (json_is_object(root)) { /* otherwise the parser below reports the error and its place */
-        for (size_t i = 0; i < YOKE_COUNT(nullable); i++)
-            if (json_is_null(json_object_get(root, nullable[i]))) json_object_del(root, nullable[i]);
-        status = read_rope(path, root);
-        if (!status && !(without = json_dumps(root, 0)))
-            status = yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
-    }
-    if (root) json_decref(root);
-    if (!status)
-        status = yokei_json_parse(path, without ? without : text, without ? strlen(without) : bytes,
-                                  &FILE_SCHEMA, config);
-    free(without);
-    return status;
-}
+#define ROPE "rope_scaling|rope_parameters"
+const struct yokei_config_field yokei_llama_places[] = {
+    { .key = "rope_theta",
+      .in_4 = { { NULL, "rope_theta" } },
+      .in_5 = { { ROPE, "rope_theta" }, { NULL, "rope_theta" } } },
+    { .key = "rope_type",
+      .in_4 = { { "rope_scaling", "type" }, { "rope_scaling", "rope_type" } },
+      .in_5 = { { ROPE, "rope_type" }, { ROPE, "type" } },
+      .only = "\"default\"",
+      .why = "Yoke turns by rope_theta alone (\"default\")" },
+    { .key = "partial_rotary_factor",
+      .in_4 = { { NULL, "partial_rotary_factor" } },
+      .in_5 = { { ROPE, "partial_rotary_factor" }, { NULL, "partial_rotary_factor" } },
+      .only = "1.0",
+      .why = "Yoke turns all channels of a head" },
+    { .key = NULL },
+};
 
 yoke_status yokei_llama_config_read(const char *path, struct yoke_llama_config *config_out)
 {
@@ -133,13 +107,15 @@ yoke_status yokei_llama_config_read(const char *path, struct yoke_llama_config *
     yokei_text(file, sizeof file, yokei_is_folder(path) ? "%s/config.json" : "%s", path);
     YOKE_TRY(yokei_map_open(file, YOKE_EDATA, &map));
     struct config_file config = STANDARD;
-    yoke_status status = read_config_text(file, (const char *)map.data, map.bytes, &config);
+    static const char *const nullable[] = { "head_dim", "num_key_value_heads", NULL };
+    const yoke_status parsed = yokei_config_parse(file, (const char *)map.data, map.bytes, yokei_llama_places,
+                                                  nullable, &FILE_SCHEMA, &config);
     yokei_map_close(&map);
-    YOKE_TRY(status);
+    YOKE_TRY(parsed);
     if (!config.shape.num_key_value_heads)
         config.shape.num_key_value_heads = config.shape.num_attention_heads;
     YOKE_TRY(check_computed(&config, file));
-    status = yoke_llama_check(&config.shape);
+    const yoke_status status = yoke_llama_check(&config.shape);
     if (status) return yoke_fail_context(status, "%s", file);
     *config_out = config.shape;
     return YOKE_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "train/files/gpt2_schema.h"
 #include "train/files/json.h"
 #include "train/files/problems.h"
 
@@ -121,8 +122,9 @@ yoke_status yokei_model_config_text(struct yokei_model model, const struct yokei
     if (!status) {
         lay_over(root, own);
         add_rest(root, model, rest);
-        status = yokei_json_dump(root, text_out);
+        status = yokei_config_agree(root, model.llama ? yokei_llama_places : yokei_gpt2_places);
     }
+    if (!status) status = yokei_json_dump(root, text_out);
     json_decref(own);
     json_decref(root);
     return status;

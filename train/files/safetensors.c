@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/files/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "train/files/foreign_weights.h"
 #include "train/files/safetensors_header.h"
 
 enum { MAX_FILES = 10000 };
@@ -138,68 +140,6 @@ static yoke_status open_index(struct yokei_safetensors *st, unsigned flags)
     return status;
 }
 
-/*
- * Refuse weights in PyTorch's pickle format. The command in the message writes safetensors beside them. It
- * uses clone() to separate tensors that share memory, such as tied ones.
- */
-static yoke_status is_pickled(const char *path, const char *folder)
-{
-    return yoke_fail(
-        YOKE_EDATA,
-        "%s: holds weights in PyTorch's own format, which is not read, as such a file can run code; convert them once: python3 -c 'import glob, torch, "
-        "safetensors.torch as s; d = {}; [d.update(torch.load(f, map_location=\"cpu\", weights_only=True)) for f in "
-        "sorted(glob.glob(\"%s/pytorch_model*.bin\"))]; s.save_file({k: v.clone().contiguous() for k, v in d.items()}, "
-        "\"%s/model.safetensors\", metadata={\"format\": \"pt\"})' (pip install torch safetensors)",
-        path, folder, folder);
-}
-
-static yoke_status no_weights(const char *folder, const char *const names[2])
-{
-    static const struct {
-        const char *name, *what;
-    } others[] = { { "pytorch_model.bin", NULL },
-                   { "pytorch_model.bin.index.json", NULL },
-                   { "consolidated.00.pth",
-                     "Meta's own format: convert it with transformers' convert_llama_weights_to_hf.py" },
-                   { "tf_model.h5", "TensorFlow's format" },
-                   { "flax_model.msgpack", "Flax's format" },
-                   { "adapter_model.safetensors",
-                     "an adapter (LoRA) for another "
-                     "model: merge it into that model first, with PEFT's merge_and_unload" } };
-    char file[4300];
-    for (size_t i = 0; i < YOKE_COUNT(others); i++) {
-        yokei_text(file, sizeof file, "%s/%s", folder, others[i].name);
-        if (access(file, F_OK) != 0) continue;
-        if (!others[i].what) return is_pickled(file, folder);
-        return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s, but %s, which is %s", folder,
-                         names[0], names[1], others[i].name, others[i].what);
-    }
-    return yoke_fail(YOKE_EDATA, "%s: the folder holds neither %s nor %s", folder, names[0], names[1]);
-}
-
-/* Refuse files of other formats, which are recognised by their first bytes. */
-static yoke_status check_kind(const char *path)
-{
-    char begin[4] = "", folder[4200];
-    size_t bytes;
-    int fd;
-    YOKE_TRY(yokei_file_open(path, YOKE_EDATA, &fd, &bytes));
-    const ssize_t n = pread(fd, begin, sizeof begin, 0);
-    close(fd);
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    yokei_text(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    const bool is_zip = n == 4 && memcmp(begin, "PK\3\4", 4) == 0,
-               is_pickle = n == 4 && begin[0] == (char)0x80 && begin[1] >= 2 && begin[1] <= 5;
-    if (is_zip || (is_pickle && dot && (!strcmp(dot, ".bin") || !strcmp(dot, ".pt") || !strcmp(dot, ".pth"))))
-        return is_pickled(path, folder);
-    if (n == 4 && memcmp(begin, "GGUF", 4) == 0)
-        return yoke_fail(
-            YOKE_EDATA,
-            "%s: is a GGUF file, which is not read: take the model's safetensors, from which it was made",
-            path);
-    return YOKE_OK;
-}
-
 /* If the path is a folder, use the model file in it. */
 static yoke_status resolve(const char *path, char **resolved_out)
 {
@@ -216,7 +156,7 @@ static yoke_status resolve(const char *path, char **resolved_out)
             return (*resolved_out = strdup(file)) ? YOKE_OK
                                                   : yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     }
-    return no_weights(path, names);
+    return yokei_refuse_foreign_folder(path, names);
 }
 
 yoke_status yokei_safetensors_open(const char *path, unsigned flags, struct yokei_safetensors **tensors_out)
@@ -227,7 +167,7 @@ yoke_status yokei_safetensors_open(const char *path, unsigned flags, struct yoke
     if (!st) return yoke_fail(YOKE_ENOMEM, "%s: no memory to open it", path);
     yoke_status status;
     YOKE_TRY_GOTO(resolve(path, &st->path), fail);
-    YOKE_TRY_GOTO(check_kind(st->path), fail);
+    YOKE_TRY_GOTO(yokei_refuse_foreign_file(st->path), fail);
     size_t length = strlen(st->path);
     if (length > 5 && strcmp(st->path + length - 5, ".json") == 0) {
         YOKE_TRY_GOTO(open_index(st, flags), fail);
@@ -293,32 +233,63 @@ static bool is_float(yoke_dtype dtype)
     return dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16 || dtype == YOKE_F64;
 }
 
-/* Data in a file may be unaligned, so it is converted through a small aligned buffer. */
-static void convert_unaligned(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+/* Whether some finite number of the first type is more than the second can hold. */
+static bool may_overflow(yoke_dtype from, yoke_dtype to)
+{
+    return from == YOKE_F64 || (to == YOKE_F16 && from != YOKE_F16) || (from == YOKE_F32 && to == YOKE_BF16);
+}
+
+static yoke_status too_large(const struct yokei_tensor *tensor, size_t index, double value, yoke_dtype dtype)
+{
+    const bool fits = dtype != YOKE_F32 && isfinite((float)value);
+    return yoke_fail(YOKE_EDATA, "%s: element %zu of tensor %s is %g, more than %s can hold: %s",
+                     tensor->file, index, tensor->name, value, yoke_dtype_name(dtype),
+                     fits ? "f32 can hold it, so use this type"
+                          : "the weights of a model must fit f32, so correct the file");
+}
+
+/*
+ * Data in a file may be unaligned, so it is converted through a small aligned buffer. `first` is the number
+ * of the first element, for messages.
+ */
+static yoke_status convert_unaligned(const struct yokei_tensor *tensor, size_t first, size_t n,
+                                     yoke_dtype dtype, void *out)
 {
     enum { PIECE = 1024 };
     double piece[PIECE]; /* double, because it has the strictest alignment */
-    size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
+    const size_t from = yoke_dtype_bytes(tensor->dtype), to = yoke_dtype_bytes(dtype);
+    const bool checks = may_overflow(tensor->dtype, dtype);
     for (size_t i = 0; i < n; i += PIECE) {
-        size_t count = YOKE_MIN((size_t)PIECE, n - i);
-        memcpy(piece, (const char *)tensor->data + i * from, count * from);
-        yoke_convert(tensor->dtype, piece, dtype, (char *)out + i * to, count);
+        const size_t count = YOKE_MIN((size_t)PIECE, n - i);
+        char *here = (char *)out + i * to;
+        memcpy(piece, (const char *)tensor->data + (first + i) * from, count * from);
+        yoke_convert(tensor->dtype, piece, dtype, here, count);
+        for (size_t k = 0; checks && k < count; k++) {
+            if (isfinite(yokei_load(dtype, here, (int64_t)k))) continue;
+            const double value = yokei_load(tensor->dtype, piece, (int64_t)k);
+            if (isfinite(value)) return too_large(tensor, first + i + k, value, dtype);
+        }
     }
+    return YOKE_OK;
 }
 
-yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
+                               void *out)
 {
     if (tensor->dtype != dtype && !(is_float(tensor->dtype) && is_float(dtype)))
         return yoke_fail(YOKE_EDATA, "%s: tensor \"%s\" is %s; it cannot be read as %s", tensor->file,
                          tensor->name, tensor->type, yoke_dtype_name(dtype));
-    size_t width = yoke_dtype_bytes(tensor->dtype);
-    if (width == 0 || n > tensor->bytes / width)
-        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %zu elements", tensor->file,
-                         tensor->name, n);
+    const size_t width = yoke_dtype_bytes(tensor->dtype), has = width ? tensor->bytes / width : 0;
+    if (width == 0 || first < 0 || n < 0 || (size_t)first > has || (size_t)n > has - (size_t)first)
+        return yoke_fail(YOKE_EINVAL, "%s: tensor \"%s\" has fewer than %lld elements", tensor->file,
+                         tensor->name, (long long)first + (long long)n);
     if (n == 0) return YOKE_OK;
-    if (tensor->dtype == dtype)
-        memcpy(out, tensor->data, n * width);
-    else
-        convert_unaligned(tensor, n, dtype, out);
+    if (tensor->dtype != dtype) return convert_unaligned(tensor, (size_t)first, (size_t)n, dtype, out);
+    memcpy(out, (const char *)tensor->data + (size_t)first * width, (size_t)n * width);
     return YOKE_OK;
+}
+
+yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out)
+{
+    return yokei_tensor_piece(tensor, 0, (int64_t)n, dtype, out);
 }

@@ -61,9 +61,13 @@ const char *yokei_safetensors_nearest(const struct yokei_safetensors *tensors, c
 /** Write a shape as text, "[2, 64]", for messages. */
 void yokei_shape_text(int n_dims, const int64_t shape[], char *text, size_t bytes);
 /**
- * Copy the first n elements of a tensor, converted to `dtype` (f32, f16, bf16 or f64; rounded once).
- * YOKE_EDATA (not a float type), YOKE_EINVAL (n).
+ * Copy elements [first, first + n) of a tensor, converted to `dtype` (f32, f16, bf16 or f64). Each number is
+ * rounded once, to nearest even. Infinities and NaN stay what they are. YOKE_EDATA (not a float type, or a
+ * finite number that `dtype` cannot hold), YOKE_EINVAL (first, n).
  */
+yoke_status yokei_tensor_piece(const struct yokei_tensor *tensor, int64_t first, int64_t n, yoke_dtype dtype,
+                               void *out);
+/** The same for the first n elements. */
 yoke_status yokei_tensor_copy(const struct yokei_tensor *tensor, size_t n, yoke_dtype dtype, void *out);
 
 /** A key and a value of __metadata__. */

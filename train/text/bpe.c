@@ -9,6 +9,7 @@
 
 #include "core/base/base.h"
 #include "train/text/bpe_inside.h"
+#include "train/files/foreign_weights.h"
 #include "train/files/map.h"
 
 /* ---- tokens by their spelling ---- */
@@ -385,11 +386,15 @@ yoke_status yokei_bpe_look_for_others(const char *folder)
     }
     yokei_text(file, sizeof file, "%s/merges.txt", folder);
     if (!yokei_is_there(file)) return YOKE_OK;
+    char from[4400], to[4500];
+    yokei_python_string(folder, from, sizeof from);
+    yokei_text(file, sizeof file, "%s/tokenizer.json", folder); /* this file is not there yet */
+    yokei_python_string(file, to, sizeof to);
     return yoke_fail(
         YOKE_EDATA,
         "%s: the folder has merges.txt, but no tokenizer.json, which holds the same and more; make it once: python3 -c 'from transformers import "
-        "AutoTokenizer; AutoTokenizer.from_pretrained(\"%s\").save_pretrained(\"%s\")' (pip install transformers)",
-        folder, folder, folder);
+        "AutoTokenizer; AutoTokenizer.from_pretrained(%s).backend_tokenizer.save(%s)' (pip install transformers)",
+        folder, from, to);
 }
 
 yoke_status yokei_bpe_open(const char *path, struct yokei_bpe **bpe_out)
@@ -413,10 +418,10 @@ void yokei_bpe_close(struct yokei_bpe *bpe)
     }
     for (int i = 0; i < bpe->n_steps; i++) {
         pcre2_match_data_free(bpe->step[i].found);
-        pcre2_code_free(bpe->step[i].pattern);
+        yokei_bpe_pattern_free(&bpe->step[i].pattern);
     }
     pcre2_match_data_free(bpe->word_found);
-    pcre2_code_free(bpe->word);
+    yokei_bpe_pattern_free(&bpe->word);
     pcre2_match_context_free(bpe->match);
     pcre2_jit_stack_free(bpe->stack);
     void *const memory[] = { bpe->token,           bpe->names.place, bpe->merge,     bpe->raw.item,

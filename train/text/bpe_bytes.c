@@ -81,25 +81,3 @@ int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out)
     if (code_out) *code_out = code;
     return length;
 }
-
-/*
- * These ranges have no combining mark, no character that combines with the one before it, and no character
- * that NFC replaces. They are whole blocks, and letters of widely used scripts. Characters outside these
- * ranges may be in NFC too.
- */
-bool yokei_is_surely_nfc(uint32_t code)
-{
-    static const uint32_t ranges[][2] = {
-        { 0, 0x2ff },         { 0x370, 0x373 },   { 0x375, 0x377 },   { 0x37b, 0x37d },
-        { 0x388, 0x482 },     { 0x48a, 0x52f },   { 0x531, 0x58f },   { 0x5d0, 0x5ea },
-        { 0x620, 0x64a },     { 0x660, 0x66f },   { 0xe01, 0xe37 },   { 0xe3f, 0xe47 },
-        { 0xe4f, 0xe5b },     { 0x1e00, 0x1eff }, { 0x2002, 0x20a8 }, { 0x2030, 0x20c0 },
-        { 0x2190, 0x2328 },   { 0x232b, 0x23ff }, { 0x2500, 0x2adb }, { 0x3000, 0x3029 },
-        { 0x3030, 0x3096 },   { 0x309b, 0x30ff }, { 0x3400, 0x4dbf }, { 0x4e00, 0x9fff },
-        { 0xac00, 0xd7a3 },   { 0xfe00, 0xfe1f }, { 0xff01, 0xffee }, { 0x1f000, 0x1faff },
-        { 0x20000, 0x2a6df },
-    };
-    for (size_t i = 0; i < YOKE_COUNT(ranges) && code >= ranges[i][0]; i++)
-        if (code <= ranges[i][1]) return true;
-    return false;
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The internals of the tokenizer, shared by its files: bpe.c (tokens, merging), bpe_json.c (the file),
- * bpe_split.c (text into words), bpe_regex.c.
+ * bpe_split.c (text into words), bpe_regex.c (patterns), bpe_unicode.c (characters that PCRE2 lacks).
  */
 #ifndef TRAIN_TEXT_BPE_INSIDE_H
 #define TRAIN_TEXT_BPE_INSIDE_H
@@ -52,9 +52,18 @@ enum yokei_bpe_behavior {
     YOKEI_BPE_WITH_NEXT,
     YOKEI_BPE_CONTIGUOUS
 };
+/** A compiled pattern. */
+struct yokei_bpe_pattern {
+    pcre2_code *code; /* for a text whose characters PCRE2 knows; NULL: there is no pattern */
+    /*
+     * The pattern with the characters that PCRE2 lacks, for a text that has one of them. It is slower,
+     * because its classes have long lists. NULL: `code` is right for every text.
+     */
+    pcre2_code *wider;
+};
 /** One step of the pre-tokenizer. It cuts the text by a pattern. */
 struct yokei_bpe_step {
-    pcre2_code *pattern; /* NULL: nothing is cut */
+    struct yokei_bpe_pattern pattern; /* without code: nothing is cut */
     pcre2_match_data *found;
     enum yokei_bpe_behavior behavior;
     bool invert; /* exchange the matches and the text between matches */
@@ -96,8 +105,9 @@ struct yokei_bpe {
     int32_t byte_id[256]; /* -1: the vocabulary has no token for this byte */
     bool ignore_merges, is_nfc, is_byte_level;
     struct yokei_bpe_added_set raw,
-        normalized;   /* added tokens that are found before and after the normalizer */
-    pcre2_code *word; /* matches a word character, for added tokens that may not be a part of a word */
+        normalized; /* added tokens that are found before and after the normalizer */
+    /* matches a word character, for added tokens that may not be a part of a word */
+    struct yokei_bpe_pattern word;
     pcre2_match_data *word_found;
     struct yokei_bpe_step step[YOKEI_BPE_MAX_STEPS];
     int n_steps;
@@ -121,11 +131,35 @@ int yokei_bpe_spell(unsigned char byte, char out[2]);
 int64_t yokei_bpe_unspell(const char *name, size_t n, unsigned char *out);
 /** The length of the valid UTF-8 character at `text`; 0: there is none. `code_out` may be NULL. */
 int yokei_utf8(const unsigned char *text, size_t bytes, uint32_t *code_out);
+
+/* ---- bpe_unicode.c: what the tokenizers library knows of characters, and PCRE2 may not ---- */
+/** Characters [first, last]: their category for the tokenizers library, and for PCRE2 ("Cn": unassigned). */
+struct yokei_bpe_lacking {
+    uint32_t first, last;
+    char now[3], had[3];
+};
 /**
- * True if an NFC normalizer certainly changes no text of such characters. False means that it might change
- * it.
+ * The list of characters for which PCRE2 has another category than the tokenizers library, in ascending
+ * order. PCRE2 is asked at the first call. Thread-safe. YOKE_ENOMEM.
+ */
+yoke_status yokei_bpe_ask_pcre2(const struct yokei_bpe_lacking **lacking_out, size_t *n_out);
+/** Whether a character is in this list, and whether a text has one. Call yokei_bpe_ask_pcre2 before. */
+bool yokei_bpe_is_lacking(uint32_t code);
+bool yokei_bpe_has_lacking(const char *text, size_t n);
+/**
+ * Pair `index` of letters that differ only in case: *code_out gets a new letter, and the function returns the
+ * other. 0: there are no more pairs.
+ */
+uint32_t yokei_bpe_other_case(size_t index, uint32_t *code_out);
+/**
+ * True if the NFC normalizer of the tokenizers library changes no text that has only such characters. This
+ * holds for all unassigned and private characters.
  */
 bool yokei_is_surely_nfc(uint32_t code);
+/** The pattern of the step "Digits". */
+extern const char yokei_bpe_digits_pattern[];
+/** Write a character as UTF-8. Returns the number of bytes. */
+int yokei_utf8_write(uint32_t code, char out[4]);
 
 /* ---- bpe_json.c ---- */
 yoke_status yokei_bpe_read(struct yokei_bpe *bpe, const char *text, size_t bytes);
@@ -152,11 +186,15 @@ yoke_status yokei_bpe_word(struct yokei_bpe *bpe, const unsigned char *word, siz
  * message, for a pattern that the engines understand differently, that is not valid, or that matches the
  * empty text.
  */
-yoke_status yokei_bpe_compile(const char *where, const char *pattern, bool is_plain, pcre2_code **code_out);
+yoke_status yokei_bpe_compile(const char *where, const char *pattern, bool is_plain,
+                              struct yokei_bpe_pattern *pattern_out);
 /**
  * Compile the pattern of a word character. A token with single_word does not match beside such a character.
  */
-yoke_status yokei_bpe_compile_word(pcre2_code **code_out);
+yoke_status yokei_bpe_compile_word(struct yokei_bpe_pattern *pattern_out);
+void yokei_bpe_pattern_free(struct yokei_bpe_pattern *pattern);
+/** The form of the pattern that is right for all of a text. */
+const pcre2_code *yokei_bpe_code(const struct yokei_bpe_pattern *pattern, const char *text, size_t n);
 /**
  * Find the first match at or after `from` in text [n]: [*begin, *end). *found is false if there is no match.
  */

@@ -325,7 +325,8 @@ static yoke_status read_pre_tokenizer(struct yokei_bpe *bpe, const char *where, 
     if (strcmp(type, "Split") == 0) return read_split(bpe, where, object);
     if (strcmp(type, "Digits") == 0) {
         YOKE_TRY(get_flag(bpe, where, object, "individual_digits", false, &flag));
-        return add_step(bpe, where, "\\p{N}", false, flag ? YOKEI_BPE_ISOLATED : YOKEI_BPE_CONTIGUOUS, false);
+        return add_step(bpe, where, yokei_bpe_digits_pattern, false,
+                        flag ? YOKEI_BPE_ISOLATED : YOKEI_BPE_CONTIGUOUS, false);
     }
     if (strcmp(type, "ByteLevel") != 0)
         return refuse(bpe, where, type, "ByteLevel, Split and Digits are read");

@@ -85,8 +85,9 @@ static size_t character_before(const unsigned char *run, size_t at)
 static yoke_status is_word(struct cutter *c, const unsigned char *character, size_t n, bool *word_out)
 {
     size_t begin, end;
-    return yokei_bpe_match(c->bpe, c->bpe->word, c->bpe->word_found, (const char *)character, n, 0, word_out,
-                           &begin, &end);
+    const char *text = (const char *)character;
+    const pcre2_code *code = yokei_bpe_code(&c->bpe->word, text, n);
+    return yokei_bpe_match(c->bpe, code, c->bpe->word_found, text, n, 0, word_out, &begin, &end);
 }
 
 /*
@@ -226,9 +227,9 @@ static yoke_status cut(struct holder *h, const char *text, size_t n, const size_
 {
     size_t done = 0, begin, end;
     bool found = true;
+    const pcre2_code *code = yokei_bpe_code(&h->step->pattern, text, n);
     while (done < n) {
-        YOKE_TRY(yokei_bpe_match(h->c->bpe, h->step->pattern, h->step->found, text, n, done, &found, &begin,
-                                 &end));
+        YOKE_TRY(yokei_bpe_match(h->c->bpe, code, h->step->found, text, n, done, &found, &begin, &end));
         if (!found) break;
         YOKE_TRY(hold(h, at ? at[done] : done, at ? at[begin] : begin, false));
         YOKE_TRY(hold(h, at ? at[begin] : begin, at ? at[end] : end, true));
@@ -258,7 +259,7 @@ static yoke_status run_step(struct cutter *c, int index, const unsigned char *pi
     if (index == bpe->n_steps) return yokei_bpe_word(bpe, piece, n, offset, c->ids);
     const struct yokei_bpe_step *step = &bpe->step[index];
     if (step->prefix && piece[0] != ' ' && !c->goes_on) return with_space(c, index, piece, n, offset);
-    if (!step->pattern) return run_step(c, index + 1, piece, n, offset);
+    if (!step->pattern.code) return run_step(c, index + 1, piece, n, offset);
     struct holder h = { .c = c, .step = step, .piece = piece, .offset = offset, .index = index };
     if (!step->spelled) return cut(&h, (const char *)piece, n, NULL);
     char *text = NULL;
