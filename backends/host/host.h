@@ -52,6 +52,10 @@ bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struc
  */
 int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS]);
 
+/* ---- forks.c ---- */
+/** YOKE_ENODEV if this process was forked while the team of OpenMP could not be released. */
+yoke_status host_check_team(void);
+
 /* ---- stream.c ---- */
 extern const struct yoke_stream_ops host_stream_ops;
 
