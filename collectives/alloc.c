@@ -124,6 +124,7 @@ yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
 {
     if (!comm || !memory_out || !bytes || bytes > SIZE_MAX / 4)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: a NULL argument, or a size of 0");
+    YOKE_TRY(yokei_check_process("yoke_comm_alloc", comm));
     if (comm->device)
         return yoke_fail(
             YOKE_EUNSUPPORTED,
@@ -159,6 +160,7 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
 {
     if (!memory) return YOKE_OK;
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_free: no communicator");
+    YOKE_TRY(yokei_check_process("yoke_comm_free", comm));
     pthread_mutex_lock(&yokei_process.lock);
     struct yokei_allocation **place = &comm->allocations, *a;
     while (*place && (*place)->base[comm->rank] != memory) place = &(*place)->next;
