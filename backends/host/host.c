@@ -82,6 +82,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     }
     d->n_threads = device->n_threads > 0 ? device->n_threads : default_threads(&device->info);
     device->impl = d;
+    host_warn_of_spinning(d->n_threads);
     return YOKE_OK;
 }
 
