@@ -15,6 +15,12 @@
  * the same time, each on its own thread, if each has its own communicators or none. They may share a device
  * and a model. A model must not be changed while trainers use it. Gradients, results and reports that a
  * function points to belong to the trainer and are valid until the next step.
+ *
+ * fork. In a process that was made by fork, the parent's trainers do not work: calls that compute, or read or
+ * write tensors, return YOKE_EINVAL. Reports and lists of parameters can still be read. yoke_trainer_destroy
+ * frees this process's memory only, and the parent's trainer goes on. The parent's models can be used: they
+ * are plain memory, of which each process has its own copy. device.h and comm.h say the same of devices and
+ * communicators.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H

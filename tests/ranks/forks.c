@@ -207,6 +207,24 @@ static void refuses_group(void)
     if (yoke_group_end() != YOKE_EINVAL) n_wrong++;
 }
 
+/* A trainer of the child's own, on its own device, with the parent's model. */
+static int trains_alone(void)
+{
+    struct yoke_trainer_config config = YOKE_TRAINER_CONFIG_INIT;
+    struct yoke_step_result result;
+    yoke_device *device;
+    yoke_trainer *trainer;
+    config.precision = YOKE_F32, config.batch = BATCH, config.sequence = T;
+    RANKS_TRY(yoke_device_open("host", NULL, &device));
+    REFUSED(yoke_trainer_create(own.model, own.device, &config, &trainer));
+    RANKS_TRY(yoke_trainer_create(own.model, device, &config, &trainer));
+    RANKS_TRY(yoke_trainer_backward(trainer, tokens, tokens, 0, &result));
+    RANKS_TRY(yoke_trainer_apply(trainer, 1e-3, &result));
+    RANKS_TRY(yoke_trainer_destroy(trainer));
+    RANKS_TRY(yoke_device_close(device));
+    return 1;
+}
+
 static int be_child(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -216,7 +234,7 @@ static int be_child(void)
     refuses_calls_with_events();
     refuses_the_rest();
     refuses_trainer();
-    if (!tear_down() || yoke_mpi_stop()) n_wrong++;
+    if (!trains_alone() || !tear_down() || yoke_mpi_stop()) n_wrong++;
     if (yoke_comm_destroy(own.host) != YOKE_EINVAL) n_wrong++;
     return n_wrong ? 1 : 0;
 }
