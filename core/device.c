@@ -164,17 +164,23 @@ yoke_status yoke_device_close(yoke_device *device)
                          device->info.spec, children);
     YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);
-    if (yokei_made_here(&device->maker)) device->backend->device->close(device);
+    if (yokei_may_release(device)) device->backend->device->close(device);
     free(device);
     return YOKE_OK;
+}
+
+bool yokei_may_release(const yoke_device *device)
+{
+    return yokei_made_here(&device->maker) || yokei_is_eager(device);
 }
 
 yoke_status yokei_refuse_device(const char *call, const yoke_device *device)
 {
     char what[64];
     yokei_text(what, sizeof what, "device %s", device->info.spec);
-    return yokei_refuse_fork(call, &device->maker, what,
-                             "open a device in this process with yoke_device_open, and allocate memory there");
+    return yokei_refuse_fork(
+        call, &device->maker, what,
+        "open a device in this process with yoke_device_open, and allocate memory there");
 }
 
 const struct yoke_device_info *yoke_device_info(const yoke_device *device) { return &device->info; }

@@ -2,6 +2,7 @@
 /* Device memory: allocation, release, and the count of allocated bytes. */
 #include "core/backend.h"
 #include "core/base/base.h"
+#include "core/registry.h"
 
 void yokei_account(yoke_device *device, int64_t bytes)
 {
@@ -97,9 +98,7 @@ yoke_status yoke_free(yoke_device *device, void *address)
             "yoke_free: device %s: %p was freed already, or never came from yoke_alloc or yoke_buffer_wrap of this device: free "
             "each of their addresses once",
             device->info.spec, address);
-    /* In a forked process only memory of the C library can be freed. A driver's memory is the parent's. */
-    if (yokei_made_here(&device->maker) || yokei_is_eager(device))
-        device->backend->memory->free(device, address);
+    if (yokei_may_release(device)) device->backend->memory->free(device, address);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;
 }

@@ -2,6 +2,7 @@
 /* Streams, copies and events: each call checks its arguments, then calls the backend. */
 #include "core/backend.h"
 #include "core/base/base.h"
+#include "core/registry.h"
 
 #include <stdlib.h>
 
@@ -46,12 +47,12 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     if (!stream) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
-    const bool is_ours = yokei_made_here(&device->maker);
     /* the error is reported, but the stream is still destroyed */
-    const yoke_status status = is_ours ? yoke_stream_sync(stream) : YOKE_OK;
-    if (stream->scratch && (is_ours || yokei_is_eager(device)))
-        device->backend->memory->free(device, stream->scratch);
-    if (is_ours) STREAM_OPS(stream)->destroy(stream);
+    const yoke_status status = yokei_made_here(&device->maker) ? yoke_stream_sync(stream) : YOKE_OK;
+    if (yokei_may_release(device)) {
+        if (stream->scratch) device->backend->memory->free(device, stream->scratch);
+        STREAM_OPS(stream)->destroy(stream);
+    }
     free(stream);
     atomic_fetch_sub(&device->n_children, 1);
     return status;
@@ -174,7 +175,7 @@ yoke_status yoke_event_destroy(yoke_event *event)
     if (!event) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_event_destroy", "event", event));
     yoke_device *device = event->device;
-    if (yokei_made_here(&device->maker)) STREAM_OPS(event)->event_destroy(event);
+    if (yokei_may_release(device)) STREAM_OPS(event)->event_destroy(event);
     free(event);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;

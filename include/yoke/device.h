@@ -14,7 +14,8 @@
  * and yoke_device_close succeed. They free memory of this process and call no driver; what belongs to a
  * driver stays until the process ends. The parent notices nothing of all this. Three rules:
  *  - OpenCL and CUDA devices can be opened in the child only if the parent had opened none of the same
- *    backend. Otherwise yoke_device_open returns YOKE_ENODEV.
+ *    backend. Otherwise yoke_device_open returns YOKE_ENODEV. If the parent has called OpenCL without this
+ *    library, the library does not know it.
  *  - At the fork, no other thread may be inside a call of this library. Its locks would stay held in the
  *    child. Threads that the library itself has started are no problem.
  *  - Do not fork inside a parallel region of OpenMP. In the child yoke_device_open("host") then returns

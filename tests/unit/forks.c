@@ -11,6 +11,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -26,6 +27,17 @@
 #define NO_THREADS_IN_CHILD 1
 #endif
 #endif
+/* In a child the objects of a driver cannot be freed. With the address sanitizer these are leaks. */
+#if defined __SANITIZE_ADDRESS__
+#define IGNORES_LEAKS 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define IGNORES_LEAKS 1
+#endif
+#endif
+#ifndef IGNORES_LEAKS
+#define IGNORES_LEAKS 0
+#endif
 #ifndef NO_THREADS_IN_CHILD
 #define NO_THREADS_IN_CHILD 0
 #endif
@@ -35,7 +47,7 @@
         skip();                                                                        \
     }
 
-enum { N = 160, LIMIT_S = 6 };
+enum { N = 160, LIMIT_S = 120 };
 
 /* An open device, and what was made on it. */
 struct opened {
@@ -128,7 +140,9 @@ static void in_child(body_function *body, void *context)
     assert_true(child >= 0);
     if (!child) {
         be_child();
-        exit(body(context) ? 0 : 1);
+        const int code = body(context) ? 0 : 1;
+        if (IGNORES_LEAKS) fflush(NULL), _exit(code);
+        exit(code);
     }
     const int status = end_of(child);
     if (status) fail_msg("the forked process ended with status 0x%x (9: it hung)", (unsigned)status);
@@ -236,6 +250,25 @@ static bool refuses(void *context)
            && yoke_device_close(o->device) == YOKE_EINVAL;
 }
 
+/* A thread of the parent that waits for the event, until the parent signals it. */
+static atomic_int waiter_tid;
+static void *wait_for_event(void *context)
+{
+    struct opened *o = context;
+    atomic_store(&waiter_tid, (int)gettid());
+    return yoke_stream_wait(o->stream, o->event) ? o : NULL;
+}
+
+static bool waiter_sleeps(void)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&waiter_tid));
+    FILE *f = fopen(path, "r");
+    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = '?';
+    if (f) fclose(f);
+    return state == 'S';
+}
+
 static void parents_objects_are_refused(void **state)
 {
     (void)state;
@@ -247,10 +280,17 @@ static void parents_objects_are_refused(void **state)
         assert_ok(yoke_device_close(none));
         assert_true(open_all(specs[i], &o) && compute(&o));
         in_child(nothing, NULL);
-        /* an event that a thread of the parent may hold, and work that is not over */
+        pthread_t waiter;
+        void *failed = NULL;
+        const bool waits = strcmp(specs[i], "opencl:0") != 0; /* there the call would not block */
         assert_ok(yoke_event_arm(o.event));
+        atomic_store(&waiter_tid, 0);
+        if (waits) assert_int_equal(pthread_create(&waiter, NULL, wait_for_event, &o), 0);
+        while (waits && !waiter_sleeps()) usleep(1000);
         in_child(refuses, &o);
         assert_ok(yoke_event_signal(o.event));
+        if (waits) pthread_join(waiter, &failed);
+        assert_null(failed);
         assert_true(compute(&o) && close_all(&o));
     }
 }
