@@ -36,7 +36,7 @@ static void in_child(void)
     yokei_log_reset();
 }
 
-/* At the start of the library, because an object may be older than the first call that would notice a fork. */
+/* This runs when the library is loaded, so no object is older. */
 __attribute__((constructor)) static void watch_forks(void)
 {
     pthread_atfork(before_fork, in_parent, in_child);

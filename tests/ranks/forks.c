@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that fork. A forked process is no rank: in it every call on the parent's communicators and trainers is
- * refused, and destroying them frees only its own memory. To show this, the child takes away its own access to
- * all memory that ranks share, so that any touch ends it. The parents go on, with transfers and a group that
- * were begun before the fork. The child ends by exit, so that all destructors run in it.
+ * Ranks that fork. A forked process is no rank: in it every call on the parent's communicators and trainers
+ * is refused, and destroying them frees only its own memory. To show this, the child takes away its own
+ * access to all memory that ranks share, so that any touch ends it. The parents go on, with transfers and a
+ * group that were begun before the fork. The child ends by exit, so that all destructors run in it.
  */
 #include <signal.h>
 #include <sys/mman.h>
@@ -260,8 +260,8 @@ static int fork_a_child(int (*body)(void))
 static int do_nothing(void) { return 0; }
 
 /*
- * Fork while the first two ranks have begun to receive from each other, which the progress thread looks after,
- * and while a group is open. Each direction has a communicator.
+ * Fork while the first two ranks have begun to receive from each other, which the progress thread looks
+ * after, and while a group is open. Each direction has a communicator.
  */
 static int fork_with_calls_in_flight(void)
 {

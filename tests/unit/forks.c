@@ -115,7 +115,8 @@ static bool compute(struct opened *o)
 }
 
 /*
- * Wait for a child, and return what waitpid says. A child that hangs is killed by a signal that it cannot hold.
+ * Wait for a child, and return what waitpid says. A child that hangs is killed by a signal that it cannot
+ * hold.
  */
 static int end_of(pid_t child)
 {

@@ -534,7 +534,10 @@ static void spinning_is_told(void **state)
     expect_child("spinning-is-told", "OMP_NUM_THREADS", "2");
 }
 
-/* In a process that shares its only core with three others. Others may run elsewhere, so only waiting tells. */
+/*
+ * In a process that shares its only core with three others. Other processes may run elsewhere, so only the
+ * time that the thread has waited tells.
+ */
 static void check_shared_core_is_told(void **state)
 {
     (void)state;
