@@ -126,6 +126,7 @@ yoke_status yoke_comm_alloc(yoke_comm *comm, size_t bytes, void **memory_out)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: %s is NULL", comm ? "memory_out" : "comm");
     if (!bytes || bytes > SIZE_MAX / 4)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_alloc: %zu bytes: give 1 to %zu", bytes, SIZE_MAX / 4);
+    YOKE_TRY(yokei_check_process("yoke_comm_alloc", comm));
     if (comm->device)
         return yoke_fail(
             YOKE_EUNSUPPORTED,
@@ -161,6 +162,7 @@ yoke_status yoke_comm_free(yoke_comm *comm, void *memory)
 {
     if (!memory) return YOKE_OK;
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_free: no communicator");
+    YOKE_TRY(yokei_check_process("yoke_comm_free", comm));
     pthread_mutex_lock(&yokei_process.lock);
     struct yokei_allocation **place = &comm->allocations, *a;
     while (*place && (*place)->base[comm->rank] != memory) place = &(*place)->next;

@@ -5,6 +5,7 @@
 yoke_status yokei_check_comm(const char *call, yoke_comm *comm, yoke_stream *stream)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "%s: no communicator", call);
+    YOKE_TRY(yokei_check_process(call, comm));
     YOKE_TRY(yokei_sticky(comm));
     if (!stream) return YOKE_OK;
     if (!comm->device)

@@ -366,6 +366,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
 {
     if (!comm_out || mpi_comm == MPI_COMM_NULL)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_create: a NULL argument");
+    YOKE_TRY(yokei_check_process("yoke_comm_create", NULL));
     pthread_mutex_lock(&yokei_process.lock);
     yoke_status status = create(mpi_comm, device, config, comm_out);
     if (status && !yokei_process.comms) yokei_process_end();
@@ -397,13 +398,15 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
             YOKE_EINVAL,
             "yoke_comm_destroy: %p is no communicator, or one that was destroyed already: destroy each once",
             (void *)comm);
-    /* A failed communicator is destroyed without telling the other ranks, because it has failed there too. */
-    const yoke_status status = atomic_load(&comm->error) ? YOKE_OK : yokei_final_barrier(comm);
+    /* The other ranks are not told of the end of a communicator that has failed, because it has failed there
+       too, nor of the end of a copy in a forked process. */
+    const bool is_ours = !p->copied_from;
+    const yoke_status status = atomic_load(&comm->error) || !is_ours ? YOKE_OK : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;
-    if (p->flight && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED
+    if (p->flight && is_ours && atomic_load(&p->flight->state) == YOKEI_RANK_FAILED
         && atomic_load(&p->flight->comm) == comm->uid)
         /* the rank goes on without this communicator */
         atomic_store_explicit(&p->flight->state, YOKEI_RANK_OUTSIDE, memory_order_release);
@@ -424,6 +427,7 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
 yoke_status yoke_comm_abort(yoke_comm *comm, const char *reason)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_abort: no communicator");
+    YOKE_TRY(yokei_check_process("yoke_comm_abort", comm));
     pthread_mutex_lock(&yokei_process.lock);
     yokei_comm_fail(comm, YOKE_EABORTED, yokei_process.world_rank,
                     "communicator \"%s\": aborted by rank %d: %s", comm->name, comm->rank,
@@ -438,6 +442,7 @@ int yoke_comm_size(const yoke_comm *comm) { return comm->size; }
 yoke_status yoke_comm_error(yoke_comm *comm)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_error: no communicator");
+    YOKE_TRY(yokei_check_process("yoke_comm_error", comm));
     pthread_mutex_lock(&yokei_process.lock);
     const bool may_call = yokei_process.any_thread
                           || pthread_equal(pthread_self(), yokei_process.main_thread);
@@ -450,6 +455,7 @@ yoke_status yoke_comm_error(yoke_comm *comm)
 yoke_status yoke_comm_busy(yoke_comm *comm, const char *what)
 {
     if (!comm) return yoke_fail(YOKE_EINVAL, "yoke_comm_busy: no communicator");
+    YOKE_TRY(yokei_check_process("yoke_comm_busy", comm));
     struct yokei_flight_file *file = yokei_process.flight;
     pthread_mutex_lock(&yokei_process.lock);
     if (atomic_load(&file->state) != YOKEI_RANK_FAILED) {

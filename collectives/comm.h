@@ -137,6 +137,9 @@ struct yokei_process {
     pthread_t thread;
     pthread_cond_t wake;
     bool thread_runs, thread_ends;
+    /* In a process that was forked from one with MPI: that one, whose communicators this memory is a copy of.
+       0: this process is no such copy. */
+    int copied_from;
     int n_async;          /* operations that the progress thread looks after */
     atomic_int n_blocked; /* threads that wait in a call until their operations have ended */
 };
@@ -217,6 +220,11 @@ struct yoke_comm {
 
 /* ---- process.c: the process's own state, creation of its flight record ---- */
 yoke_status yokei_check_mpi(void); /* YOKE_EINVAL if MPI is not initialised */
+/**
+ * YOKE_EINVAL in a process that was forked from the one that started MPI, and made the communicator. Every
+ * public call asks this before it touches anything. comm NULL: the call makes or uses no communicator.
+ */
+yoke_status yokei_check_process(const char *call, const yoke_comm *comm);
 yoke_status yokei_process_begin(void);
 void yokei_process_end(void); /* call this when the last communicator is gone */
 /** Start the progress thread if it does not run, and wake it. The lock is held. */

@@ -196,6 +196,7 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
 {
     static const char call[] = "yoke_comm_explain";
     if (!comm || !collective || !choice_out) return yoke_fail(YOKE_EINVAL, "%s: a NULL argument", call);
+    YOKE_TRY(yokei_check_process(call, comm));
     unsigned kind = 0;
     while (kind < YOKEI_N_KINDS && strcmp(yokei_kind_name(kind), collective)) kind++;
     if (kind == YOKEI_N_KINDS || kind == YOKEI_SEND || kind == YOKEI_RECV || kind == YOKEI_GROUP

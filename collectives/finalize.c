@@ -67,7 +67,7 @@ static int finalize_begins(MPI_Comm comm, int key, void *value, void *extra)
     (void)comm, (void)key, (void)value, (void)extra;
     struct yokei_flight_file *file = NULL;
     pthread_t thread;
-    if (by_yoke || yokei_process.faulted
+    if (by_yoke || yokei_process.faulted || yokei_process.copied_from
         || yokei_flight_create(yokei_process.run_dir, yokei_process.world_rank, false, &file))
         return MPI_SUCCESS;
     atomic_store(&file->finalizing, YOKEI_FINALIZE_CALLED);

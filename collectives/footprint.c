@@ -69,6 +69,7 @@ yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct y
 yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *memory_out)
 {
     if (!comm || !memory_out) return yoke_fail(YOKE_EINVAL, "yoke_comm_memory: a pointer is null");
+    YOKE_TRY(yokei_check_process("yoke_comm_memory", comm));
     struct yoke_comm_shape s = YOKE_COMM_SHAPE_INIT;
     s.n_ranks = comm->room;
     s.is_far = comm->size > 1 && !comm->all_shared;

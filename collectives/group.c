@@ -18,6 +18,7 @@ struct call {
 
 static _Thread_local struct {
     int depth;
+    unsigned forks; /* of the process that began the group, as in yokei_forks */
     struct call *calls;
     size_t n_calls, n_room;
     yoke_status refused; /* error of the first call whose arguments are wrong: no call will be launched */
@@ -265,6 +266,7 @@ static yoke_status pair_call(const char *call, bool is_send, void *data, size_t 
 
 yoke_status yokei_check_at_once(const char *call, const yoke_comm *comm, const yoke_event *done)
 {
+    if (comm) YOKE_TRY(yokei_check_process(call, comm));
     if (group.depth)
         return yokei_refuse(NULL, yoke_fail(YOKE_EINVAL, "%s: not in a group: its event says when it is over",
                                             call));
@@ -374,9 +376,21 @@ yoke_status yoke_recv(void *recv, size_t count, yoke_dtype dtype, int peer, yoke
     return pair_call("yoke_recv", false, recv, count, dtype, peer, comm, stream);
 }
 
+/* A forked process has a copy of the group that its parent had begun. The parent makes these calls. */
+static void forget_copy(void)
+{
+    if (!group.depth || group.forks == atomic_load(&yokei_forks)) return;
+    free(group.calls);
+    memset(&group, 0, sizeof group);
+}
+
 yoke_status yoke_group_start(void)
 {
-    if (group.depth++ == 0) group.status = YOKE_OK;
+    forget_copy();
+    if (group.depth++ == 0) {
+        group.status = YOKE_OK;
+        group.forks = atomic_load(&yokei_forks);
+    }
     return YOKE_OK;
 }
 
@@ -503,6 +517,7 @@ static yoke_status close_group(void)
 
 yoke_status yoke_group_end(void)
 {
+    forget_copy();
     if (!group.depth) return yoke_fail(YOKE_EINVAL, "yoke_group_end: without yoke_group_start");
     if (--group.depth) return YOKE_OK;
     struct yokei_op **waiting = malloc((group.n_calls + 1) * sizeof *waiting);

@@ -142,7 +142,7 @@ static void leave_set(yoke_comm *comm)
     if (!set || --set->n_comms) return;
     while (*place != set) place = &(*place)->next;
     *place = set->next;
-    if (!yokei_process.faulted) PMPI_Comm_free(&set->mpi);
+    if (!yokei_process.faulted && !yokei_process.copied_from) PMPI_Comm_free(&set->mpi);
     free(set);
 }
 

@@ -419,6 +419,7 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
 {
     static const char call[] = "yoke_comm_shrink";
     if (!comm || !comm_out) return yoke_fail(YOKE_EINVAL, "%s: a NULL argument", call);
+    YOKE_TRY(yokei_check_process(call, comm));
     *comm_out = NULL;
     yoke_status status = check(comm, without, n_without);
     if (status) return yoke_fail_context(status, "%s", call);

@@ -54,6 +54,7 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
                             yoke_comm **comm_out)
 {
     if (!comm || !comm_out) return yoke_fail(YOKE_EINVAL, "yoke_comm_split: a NULL argument");
+    YOKE_TRY(yokei_check_process("yoke_comm_split", comm));
     *comm_out = NULL;
     if (color < YOKE_NO_COLOR)
         return yoke_fail(YOKE_EINVAL, "yoke_comm_split: color %d is neither YOKE_NO_COLOR nor at least 0",

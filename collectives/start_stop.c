@@ -48,6 +48,7 @@ static int start_mpi(int *level_out)
 yoke_status yoke_mpi_start(MPI_Comm *world_out)
 {
     if (!world_out) return yoke_fail(YOKE_EINVAL, "yoke_mpi_start: a NULL argument");
+    YOKE_TRY(yokei_check_process("yoke_mpi_start", NULL));
     int initialised = 0, level = 0, size = 0;
     PMPI_Initialized(&initialised);
     if (!initialised) {
@@ -189,6 +190,7 @@ static yoke_status finalize_in_time(void)
 yoke_status yoke_mpi_stop(void)
 {
     int initialised = 0, finalised = 0;
+    if (yokei_process.copied_from) return YOKE_OK; /* the parent ends its MPI itself */
     PMPI_Initialized(&initialised);
     PMPI_Finalized(&finalised);
     if (!initialised || finalised || yokei_process.faulted) return YOKE_OK;

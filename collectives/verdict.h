@@ -54,6 +54,8 @@ void yokei_witness_add(int world_rank);
  */
 void yokei_witness_glance(void);
 void yokei_witness_end(void);
+/** In a child process: there is no witness thread here. */
+void yokei_witness_forget(void);
 
 /* ---- far.c: ranks on other hosts, and the network ---- */
 /** Whether some rank of the communicator is on another host. */

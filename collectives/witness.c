@@ -180,6 +180,8 @@ void yokei_witness_add(int world_rank)
     ring();
 }
 
+void yokei_witness_forget(void) { witness.runs = false; }
+
 void yokei_witness_end(void)
 {
     if (witness.runs) {

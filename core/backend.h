@@ -209,6 +209,7 @@ struct yoke_device {
     uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     bool annotates;                /* set by `open`: memory->annotate takes effect on this device */
+    struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
     /* bytes that are allocated now, and the most that ever were (for memory reports) */
@@ -230,6 +231,16 @@ struct yoke_event {
     yoke_device *device;
     void *impl;
 };
+
+/**
+ * YOKE_EINVAL in a process that was forked from the one that opened the device. Every public call on a device
+ * or on one of its objects asks this first, so no backend is called there.
+ */
+yoke_status yokei_refuse_device(const char *call, const yoke_device *device);
+static inline yoke_status yokei_check_maker(const char *call, const yoke_device *device)
+{
+    return yokei_made_here(&device->maker) ? YOKE_OK : yokei_refuse_device(call, device);
+}
 
 /* ---- services of core for backends ---- */
 

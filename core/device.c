@@ -96,7 +96,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index,
     yoke_device *device = calloc(1, sizeof *device);
     if (!device) return yoke_fail(YOKE_ENOMEM, "device: no memory");
     device->backend = backend;
-    pthread_mutex_init(&device->allocations.lock, NULL);
+    device->maker = yokei_this_process();
     device->info.size = sizeof device->info;
     device->n_threads = config ? config->n_threads : 0;
     yoke_status status;
@@ -164,10 +164,23 @@ yoke_status yoke_device_close(yoke_device *device)
                          device->info.spec, children);
     YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);
-    device->backend->device->close(device);
-    pthread_mutex_destroy(&device->allocations.lock);
+    if (yokei_may_release(device)) device->backend->device->close(device);
     free(device);
     return YOKE_OK;
+}
+
+bool yokei_may_release(const yoke_device *device)
+{
+    return yokei_made_here(&device->maker) || yokei_is_eager(device);
+}
+
+yoke_status yokei_refuse_device(const char *call, const yoke_device *device)
+{
+    char what[64];
+    yokei_text(what, sizeof what, "device %s", device->info.spec);
+    return yokei_refuse_fork(
+        call, &device->maker, what,
+        "open a device in this process with yoke_device_open, and allocate memory there");
 }
 
 const struct yoke_device_info *yoke_device_info(const yoke_device *device) { return &device->info; }
@@ -176,6 +189,7 @@ yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, ui
 {
     uint64_t free_bytes = 0, total_bytes = 0;
     if (!device) return yoke_fail(YOKE_EINVAL, "yoke_device_memory: no device");
+    YOKE_TRY(yokei_check_maker("yoke_device_memory", device));
     YOKE_TRY(device->backend->device->memory(device, &free_bytes, &total_bytes));
     if (free_out) *free_out = free_bytes;
     if (total_out) *total_out = total_bytes;

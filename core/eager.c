@@ -140,8 +140,11 @@ yoke_status yokei_eager_event_create(yoke_event *event)
 void yokei_eager_event_destroy(yoke_event *event)
 {
     struct event *e = event->impl;
-    pthread_cond_destroy(&e->changed);
-    pthread_mutex_destroy(&e->lock);
+    /* In a forked process a thread that exists only in the parent may count as waiting here. */
+    if (yokei_made_here(&event->device->maker)) {
+        pthread_cond_destroy(&e->changed);
+        pthread_mutex_destroy(&e->lock);
+    }
     free(e);
 }
 

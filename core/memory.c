@@ -2,6 +2,7 @@
 /* Device memory: allocation, release, and the count of allocated bytes. */
 #include "core/backend.h"
 #include "core/base/base.h"
+#include "core/registry.h"
 
 void yokei_account(yoke_device *device, int64_t bytes)
 {
@@ -14,6 +15,7 @@ void yokei_account(yoke_device *device, int64_t bytes)
 yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, uint64_t *peak_out)
 {
     if (!device) return yoke_fail(YOKE_EINVAL, "yoke_device_allocated: no device");
+    YOKE_TRY(yokei_check_maker("yoke_device_allocated", device));
     if (now_out) *now_out = atomic_load(&device->allocated);
     if (peak_out) *peak_out = atomic_load(&device->allocated_peak);
     return YOKE_OK;
@@ -57,6 +59,7 @@ static yoke_status check_device(const char *call, const yoke_device *device)
 yoke_status yoke_alloc(yoke_device *device, size_t bytes, void **address_out)
 {
     if (!device || !address_out) return yoke_fail(YOKE_EINVAL, "yoke_alloc: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_alloc", device));
     void *address;
     YOKE_TRY(device->backend->memory->alloc(device, bytes, &address));
     return hand_out(device, "yoke_alloc", address, bytes, address_out);
@@ -66,6 +69,7 @@ yoke_status yoke_buffer_wrap(yoke_device *device, void *native_buffer, size_t by
 {
     if (!device || !native_buffer || !address_out)
         return yoke_fail(YOKE_EINVAL, "yoke_buffer_wrap: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_buffer_wrap", device));
     if (!device->backend->memory->wrap)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "yoke_buffer_wrap: backend %s takes addresses as they are; no wrapping is needed",
@@ -94,12 +98,13 @@ yoke_status yoke_free(yoke_device *device, void *address)
             "yoke_free: device %s: %p was freed already, or never came from yoke_alloc or yoke_buffer_wrap of this device: free "
             "each of their addresses once",
             device->info.spec, address);
-    device->backend->memory->free(device, address);
+    if (yokei_may_release(device)) device->backend->memory->free(device, address);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;
 }
 
 void *yoke_host_ptr(const yoke_device *device, const void *address)
 {
-    return device && address ? device->backend->memory->host_ptr(device, address) : NULL;
+    if (!device || !address || yokei_check_maker("yoke_host_ptr", device)) return NULL;
+    return device->backend->memory->host_ptr(device, address);
 }

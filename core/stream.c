@@ -2,6 +2,7 @@
 /* Streams, copies and events: each call checks its arguments, then calls the backend. */
 #include "core/backend.h"
 #include "core/base/base.h"
+#include "core/registry.h"
 
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ static yoke_status create(yoke_device *device, const struct yoke_native *native,
 yoke_status yoke_stream_create(yoke_device *device, yoke_stream **stream_out)
 {
     if (!device || !stream_out) return yoke_fail(YOKE_EINVAL, "yoke_stream_create: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_stream_create", device));
     return create(device, NULL, stream_out);
 }
 
@@ -36,6 +38,7 @@ yoke_status yoke_stream_wrap(yoke_device *device, const struct yoke_native *nati
 {
     if (!device || !native || !stream_out || native->size < sizeof *native || !native->queue)
         return yoke_fail(YOKE_EINVAL, "yoke_stream_wrap: needs a device and a native queue");
+    YOKE_TRY(yokei_check_maker("yoke_stream_wrap", device));
     return create(device, native, stream_out);
 }
 
@@ -45,9 +48,11 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     YOKE_TRY(yokei_object_leaves("yoke_stream_destroy", "stream", stream));
     yoke_device *device = stream->device;
     /* the error is reported, but the stream is still destroyed */
-    const yoke_status status = yoke_stream_sync(stream);
-    if (stream->scratch) device->backend->memory->free(device, stream->scratch);
-    STREAM_OPS(stream)->destroy(stream);
+    const yoke_status status = yokei_made_here(&device->maker) ? yoke_stream_sync(stream) : YOKE_OK;
+    if (yokei_may_release(device)) {
+        if (stream->scratch) device->backend->memory->free(device, stream->scratch);
+        STREAM_OPS(stream)->destroy(stream);
+    }
     free(stream);
     atomic_fetch_sub(&device->n_children, 1);
     return status;
@@ -58,18 +63,21 @@ yoke_device *yoke_stream_device(const yoke_stream *stream) { return stream->devi
 yoke_status yoke_stream_sync(yoke_stream *stream)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_sync: no stream");
+    YOKE_TRY(yokei_check_maker("yoke_stream_sync", stream->device));
     return STREAM_OPS(stream)->sync(stream);
 }
 
 yoke_status yoke_stream_flush(yoke_stream *stream)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_flush: no stream");
+    YOKE_TRY(yokei_check_maker("yoke_stream_flush", stream->device));
     return STREAM_OPS(stream)->flush(stream);
 }
 
 yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_reserve: no stream");
+    YOKE_TRY(yokei_check_maker("yoke_stream_reserve", stream->device));
     if (bytes <= stream->scratch_bytes) return YOKE_OK;
     YOKE_TRY(yoke_stream_sync(stream)); /* work in flight may still use the old scratch */
     const struct yoke_memory_ops *memory = stream->device->backend->memory;
@@ -109,6 +117,7 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
                         size_t bytes, const char *name)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "%s: no stream", name);
+    YOKE_TRY(yokei_check_maker(name, stream->device));
     if (!bytes) return YOKE_OK;
     if (!target || !source) return yoke_fail(YOKE_EINVAL, "%s: a NULL address for %zu bytes", name, bytes);
     stream->last_op = name;
@@ -133,6 +142,7 @@ yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void
 yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_fill: no stream");
+    YOKE_TRY(yokei_check_maker("yoke_fill", stream->device));
     if (!bytes) return YOKE_OK;
     if (!target) return yoke_fail(YOKE_EINVAL, "yoke_fill: a NULL address for %zu bytes", bytes);
     stream->last_op = "yoke_fill";
@@ -142,6 +152,7 @@ yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t by
 yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
 {
     if (!device || !event_out) return yoke_fail(YOKE_EINVAL, "yoke_event_create: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_event_create", device));
     yoke_event *event = calloc(1, sizeof *event);
     if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     event->device = device;
@@ -164,7 +175,7 @@ yoke_status yoke_event_destroy(yoke_event *event)
     if (!event) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_event_destroy", "event", event));
     yoke_device *device = event->device;
-    STREAM_OPS(event)->event_destroy(event);
+    if (yokei_may_release(device)) STREAM_OPS(event)->event_destroy(event);
     free(event);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;
@@ -173,6 +184,7 @@ yoke_status yoke_event_destroy(yoke_event *event)
 yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
 {
     if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_event_record: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_event_record", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
     return STREAM_OPS(event)->event_record(event, stream);
@@ -181,24 +193,28 @@ yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
 yoke_status yoke_event_arm(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_arm: no event");
+    YOKE_TRY(yokei_check_maker("yoke_event_arm", event->device));
     return STREAM_OPS(event)->event_arm(event);
 }
 
 yoke_status yoke_event_signal(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_signal: no event");
+    YOKE_TRY(yokei_check_maker("yoke_event_signal", event->device));
     return STREAM_OPS(event)->event_signal(event);
 }
 
 yoke_status yoke_event_query(yoke_event *event, bool *complete_out)
 {
     if (!event || !complete_out) return yoke_fail(YOKE_EINVAL, "yoke_event_query: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_event_query", event->device));
     return STREAM_OPS(event)->event_query(event, complete_out);
 }
 
 yoke_status yoke_event_sync(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_sync: no event");
+    YOKE_TRY(yokei_check_maker("yoke_event_sync", event->device));
     struct yokei_wait wait;
     yokei_wait_init(&wait, YOKEI_WAIT_AUTO, 1, 1);
     for (bool complete = false;;) {
@@ -211,6 +227,7 @@ yoke_status yoke_event_sync(yoke_event *event)
 yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
 {
     if (!event || !stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_stream_wait", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
     return STREAM_OPS(event)->event_wait(stream, event);

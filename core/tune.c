@@ -127,6 +127,7 @@ const char *yoke_variant_name(const yoke_device *device, const char *op, int ind
 {
     const int id = device && op ? yokei_op_named(op) : -1;
     if (id < 0 || index < 0 || !device->backend->device->variant) return NULL;
+    if (yokei_check_maker("yoke_variant_name", device)) return NULL;
     return device->backend->device->variant(device, (enum yoke_op_id)id, index);
 }
 
@@ -134,6 +135,7 @@ yoke_status yoke_variant_force(yoke_device *device, const char *op, const char *
 {
     const int id = device && op ? yokei_op_named(op) : -1;
     if (id < 0) return yoke_fail(YOKE_EINVAL, "yoke_variant_force: no op is called '%s'", op ? op : "(null)");
+    YOKE_TRY(yokei_check_maker("yoke_variant_force", device));
     int v = -1;
     if (variant) {
         v = yokei_variant_named(device, (enum yoke_op_id)id, variant);

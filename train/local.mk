@@ -108,10 +108,13 @@ tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
-train_ranks_programs = tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted tests/ranks/models_planted_heads
+train_ranks_programs = tests/ranks/forks tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted tests/ranks/models_planted_heads
 check_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
+tests_ranks_forks_SOURCES = tests/ranks/ranks.h tests/ranks/forks.c
+tests_ranks_forks_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_forks_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_parity_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/parity.c
 tests_ranks_parity_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_parity_LDADD = $(TRAIN_RANKS_LDADD)
@@ -143,6 +146,8 @@ tests_ranks_models_planted_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_mesh_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/forks' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/forks' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/mesh' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/models_planted' \

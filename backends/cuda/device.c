@@ -187,8 +187,6 @@ static void close_device(yoke_device *device)
         if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
     }
     pthread_mutex_destroy(&dev->lock);
-    pthread_mutex_destroy(&dev->owned.lock);
-    pthread_mutex_destroy(&dev->foreign.lock);
     free(dev);
     device->impl = NULL;
 }
@@ -234,8 +232,6 @@ static void fill_properties(yoke_device *device)
     dev->gpu.local_bytes = (size_t)attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
     dev->gpu.reserves_private = true;
     pthread_mutex_init(&dev->lock, NULL);
-    pthread_mutex_init(&dev->owned.lock, NULL);
-    pthread_mutex_init(&dev->foreign.lock, NULL);
     yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s", CUDA_IDENTITY);
     yokei_text(dev->gpu.ahead, sizeof dev->gpu.ahead, "cuda:sm_%d", dev->cc);
 }

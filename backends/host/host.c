@@ -68,6 +68,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
     if (index) return yoke_fail(YOKE_ENODEV, "device 'host:%d': there is one, 'host'", index);
+    YOKE_TRY(host_check_team());
     struct host_device *d = calloc(1, sizeof *d);
     if (!d) return yoke_fail(YOKE_ENOMEM, "device 'host': no memory");
     char reason[YOKE_REASON_BYTES] = "";
@@ -81,6 +82,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     }
     d->n_threads = device->n_threads > 0 ? device->n_threads : default_threads(&device->info);
     device->impl = d;
+    host_warn_of_spinning(d->n_threads);
     return YOKE_OK;
 }
 

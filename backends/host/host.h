@@ -52,6 +52,26 @@ bool yokei_host_own_is_faster(const struct host_isa *best, bool amx, const struc
  */
 int host_find_isas(const struct host_isa *isas_out[HOST_MAX_ISAS]);
 
+/* ---- forks.c ---- */
+/** YOKE_ENODEV if this process was forked while the team of OpenMP could not be released. */
+yoke_status host_check_team(void);
+
+/* ---- crowd.c ---- */
+/** The facts that decide whether threads that spin take cores from other threads. */
+struct yokei_host_load {
+    int n_threads;           /* of the device's team */
+    long n_units, n_allowed; /* processing units of the machine, and those that this process may use */
+    long n_others;           /* other threads of the machine that are runnable; the least of some samples */
+    uint64_t ran_ns, waited_ns; /* time for which the calling thread ran, and waited for a core, so far */
+};
+void yokei_host_read_load(int n_threads, struct yokei_host_load *load_out);
+bool yokei_host_is_crowded(const struct yokei_host_load *load);
+/**
+ * Log one line, once in the process, if the team's threads may spin on cores that others need and no variable
+ * says how long they may spin.
+ */
+void host_warn_of_spinning(int n_threads);
+
 /* ---- stream.c ---- */
 extern const struct yoke_stream_ops host_stream_ops;
 

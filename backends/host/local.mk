@@ -1,7 +1,7 @@
 # backends/host: one text per family, compiled once per instruction set; chosen at run time by CPU features.
 libyoke_la_SOURCES += \
 	backends/host/host.h backends/host/host.c backends/host/cpu.c backends/host/stream.c backends/host/parallel.c \
-	backends/host/dispatch.c backends/host/onednn.c
+	backends/host/dispatch.c backends/host/onednn.c backends/host/forks.c backends/host/crowd.c
 
 host_kernels = \
 	backends/host/vec.h backends/host/exp.h backends/host/log.h backends/host/normal.h backends/host/tile.h backends/host/tile_bf16.h backends/host/random.h \

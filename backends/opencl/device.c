@@ -298,6 +298,7 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     struct found found;
     const struct opencl_library *cl = yokei_opencl_library(reason, sizeof reason);
     if (!cl) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
+    YOKE_TRY(yokei_opencl_check_process(index));
     YOKE_TRY(native ? find_native(cl, native, &found, &index) : find_by_index(cl, index, &found));
     struct traits traits = traits_of(cl, found.id);
     bool svm = traits.svm;

@@ -6,6 +6,7 @@ static struct opencl_library library;
 static bool library_open;
 static char library_reason[YOKE_REASON_BYTES];
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static struct yokei_maker library_user; /* the process that opened the library, and began to call drivers */
 
 static void open_library(void)
 {
@@ -17,6 +18,7 @@ static void open_library(void)
     static const struct yokei_symbol svm_symbols[] = { OPENCL_SVM_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
     char reason[YOKE_REASON_BYTES];
+    library_user = yokei_this_process();
     library_open = yokei_dl_open(names, symbols, YOKE_COUNT(symbols), reason, sizeof reason) != NULL;
     if (!library_open)
         yokei_text(library_reason, sizeof library_reason,
@@ -31,6 +33,17 @@ const struct opencl_library *yokei_opencl_library(char *reason, size_t bytes)
     pthread_once(&library_once, open_library);
     if (!library_open) yokei_text(reason, bytes, "%s", library_reason);
     return library_open ? &library : NULL;
+}
+
+yoke_status yokei_opencl_check_process(int index)
+{
+    if (yokei_made_here(&library_user)) return YOKE_OK;
+    return yoke_fail(
+        YOKE_ENODEV,
+        "device 'opencl:%d': process %d has opened an OpenCL device and then forked this process. OpenCL does not work here, "
+        "because the threads of its driver were not copied. Fork before the first OpenCL device is opened, or start a program "
+        "by exec in the child",
+        index, library_user.pid);
 }
 
 const char *yokei_opencl_error_name(cl_int error)

@@ -46,6 +46,9 @@ struct opencl_library {
 /** The library, which is opened once per process. NULL if there is none, with the cause in `reason`. */
 const struct opencl_library *yokei_opencl_library(char *reason, size_t bytes);
 
+/** YOKE_ENODEV in a process that was forked from the one that opened the library. */
+yoke_status yokei_opencl_check_process(int index);
+
 /** The name of an error code: "CL_OUT_OF_RESOURCES", … */
 const char *yokei_opencl_error_name(cl_int error);
 /** Record that `call` failed, with the status that fits the error code. */

@@ -107,7 +107,7 @@ void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane)
     lane->mpi = NULL;
     bool busy = m->posted;
     for (int i = 0; i < YOKEI_SLOTS; i++) busy |= m->sends[i] != MPI_REQUEST_NULL;
-    if (busy && atomic_load(&comm->error)) {
+    if (busy && atomic_load(&comm->error) && !yokei_process.copied_from) {
         m->next_leaked = leaked_lanes;
         leaked_lanes = m;
         return;
@@ -261,7 +261,7 @@ void yokei_mpi_control_end(yoke_comm *comm)
     struct yokei_mpi_control *c = comm->control;
     if (!c) return;
     comm->control = NULL;
-    if (!c->listens) {
+    if (!c->listens || yokei_process.copied_from) {
         free(c);
         return;
     }

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <yoke/base.h>
 
 #define YOKE_COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -382,13 +383,10 @@ bool yokei_is_emulation(const char *text);
 const char *yokei_nearest(const char *word, const char *const names[]);
 
 /* ---- live.c: a list of the objects in use, to refuse the release of an object that is not in use ---- */
+/* A list begins with all bytes 0. */
 struct yokei_live {
-    pthread_mutex_t lock;
     void *tree; /* a tree of <search.h> */
 };
-/* clang-format off */
-#define YOKEI_LIVE_INIT { PTHREAD_MUTEX_INITIALIZER, NULL }
-/* clang-format on */
 enum yokei_live_answer { YOKEI_LIVE_NOT, YOKEI_LIVE_INSIDE, YOKEI_LIVE_IS };
 /**
  * Add a range. Any thread may call this; O(log n). YOKE_ENOMEM; YOKE_EINVAL if the range overlaps one in the
@@ -416,6 +414,32 @@ extern struct yokei_live yokei_objects;
  * the text names the call.
  */
 yoke_status yokei_object_leaves(const char *call, const char *what, const void *object);
+/** Between these two calls no other thread is inside a list. For fork.c. */
+void yokei_live_hold(void);
+void yokei_live_release(void);
+
+/* ---- fork.c: the process that made an object ---- */
+/**
+ * The number of calls of fork between the process that loaded this library and this process. An object that a
+ * process can see was made by it or by one of its ancestors. So the number tells whether this process made
+ * the object. Only fork counts, not a process that a raw system call (clone) or _Fork has made.
+ */
+extern atomic_uint yokei_forks;
+struct yokei_maker {
+    unsigned forks;
+    int pid; /* for the text of errors */
+};
+struct yokei_maker yokei_this_process(void);
+/** Whether this process made the object. This costs one load, so every call may ask. */
+static inline bool yokei_made_here(const struct yokei_maker *maker)
+{
+    return maker->forks == atomic_load_explicit(&yokei_forks, memory_order_relaxed);
+}
+/** Make the error YOKE_EINVAL of a call on an object of an ancestor. `instead` says what the user can do. */
+yoke_status yokei_refuse_fork(const char *call, const struct yokei_maker *maker, const char *what,
+                              const char *instead);
+/** For fork.c: in a child process, the log's lock is free. */
+void yokei_log_reset(void);
 
 /* ---- core/eager.c ---- */
 struct yoke_device;

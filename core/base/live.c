@@ -26,18 +26,24 @@ static int compare(const void *left, const void *right)
     return a->begin > last_of(b);
 }
 
-struct yokei_live yokei_objects = YOKEI_LIVE_INIT;
+struct yokei_live yokei_objects;
+
+/* One lock for all lists, so that fork can be kept out of all of them at once (fork.c). */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void yokei_live_hold(void) { pthread_mutex_lock(&lock); }
+void yokei_live_release(void) { pthread_mutex_unlock(&lock); }
 
 yoke_status yokei_live_add(struct yokei_live *live, const void *address, size_t bytes)
 {
     struct range *r = malloc(sizeof *r);
     if (!r) return yoke_fail(YOKE_ENOMEM, "no host memory for the list of what is in use");
     *r = (struct range){ (uintptr_t)address, bytes };
-    pthread_mutex_lock(&live->lock);
+    pthread_mutex_lock(&lock);
     const struct range *const *found = tsearch(r, &live->tree, compare);
     const bool is_new = found && *found == r;
     const struct range other = found && !is_new ? **found : (struct range){ 0, 0 };
-    pthread_mutex_unlock(&live->lock);
+    pthread_mutex_unlock(&lock);
     if (is_new) return YOKE_OK;
     free(r);
     if (!found) return yoke_fail(YOKE_ENOMEM, "no host memory for the list of what is in use");
@@ -50,7 +56,7 @@ enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *ad
 {
     const struct range key = { (uintptr_t)address, 1 };
     enum yokei_live_answer answer = YOKEI_LIVE_NOT;
-    pthread_mutex_lock(&live->lock);
+    pthread_mutex_lock(&lock);
     struct range *const *found = tfind(&key, &live->tree, compare), *r = found ? *found : NULL;
     if (r) {
         answer = r->begin == key.begin ? YOKEI_LIVE_IS : YOKEI_LIVE_INSIDE;
@@ -61,7 +67,7 @@ enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *ad
         tdelete(r, &live->tree, compare);
     else
         r = NULL;
-    pthread_mutex_unlock(&live->lock);
+    pthread_mutex_unlock(&lock);
     free(r);
     return answer;
 }
@@ -69,10 +75,10 @@ enum yokei_live_answer yokei_live_remove(struct yokei_live *live, const void *ad
 bool yokei_live_has(struct yokei_live *live, const void *address)
 {
     const struct range key = { (uintptr_t)address, 1 };
-    pthread_mutex_lock(&live->lock);
+    pthread_mutex_lock(&lock);
     struct range *const *found = tfind(&key, &live->tree, compare);
     const bool has = found && (*found)->begin == key.begin;
-    pthread_mutex_unlock(&live->lock);
+    pthread_mutex_unlock(&lock);
     return has;
 }
 

@@ -20,6 +20,9 @@ void yoke_log_set(yoke_log_function function, void *context, yoke_log_level most
     pthread_mutex_unlock(&lock);
 }
 
+/* In a child process no thread is inside the callback, whatever the copied lock says. */
+void yokei_log_reset(void) { pthread_mutex_init(&lock, NULL); }
+
 void yoke_log(yoke_log_level level, const char *format, ...)
 {
     if ((int)level > atomic_load_explicit(&most_level, memory_order_relaxed)) return;

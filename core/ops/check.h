@@ -95,6 +95,7 @@ static inline struct yokei_work yokei_work_each(yoke_dtype dtype, double n, int 
                                 struct yoke_cost *cost_out)                                        \
     {                                                                                              \
         if (!device || !args) return yoke_fail(YOKE_EINVAL, #op "_can: a NULL argument");          \
+        YOKE_TRY(yokei_check_maker(#op "_can", device));                                           \
         YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                 \
         YOKE_TRY(op##_check(args, false));                                                         \
         const struct yokei_work work = op##_work(args);                                            \
@@ -106,6 +107,7 @@ static inline struct yokei_work yokei_work_each(yoke_dtype dtype, double n, int 
     yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args)                \
     {                                                                                              \
         if (!stream || !args) return yoke_fail(YOKE_EINVAL, #op ": a NULL argument");              \
+        YOKE_TRY(yokei_check_maker(#op, stream->device));                                          \
         YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                 \
         YOKE_TRY(op##_check(args, true));                                                          \
         stream->last_op = #op;                                                                     \

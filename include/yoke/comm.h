@@ -30,6 +30,13 @@
  *
  * Signals. The library installs no signal handler. It maps the flight records of the folder YOKE_RUN_DIR into
  * memory. If another program shortens such a file, the next access raises SIGBUS, as for every mapped file.
+ *
+ * fork. A process that a rank makes by fork is no rank. MPI and all communicators belong to the rank, so in
+ * the new process every call returns YOKE_EINVAL with a text that names both processes. It touches nothing
+ * that ranks share, so the job goes on. yoke_comm_rank, yoke_comm_size and yoke_comm_host still answer.
+ * yoke_comm_destroy and yoke_mpi_stop succeed: the first frees memory of this process only, the second does
+ * nothing. A group that the rank had begun does not exist in the new process. Like device.h, this holds for
+ * fork, but not for _Fork and the raw system call clone.
  */
 #ifndef YOKE_COMM_H
 #define YOKE_COMM_H

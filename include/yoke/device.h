@@ -6,6 +6,30 @@
  * On every backend, device memory is a `void *` address, and pointer arithmetic on it is legal.
  * yoke_host_ptr() says whether the host may read the memory. Any thread may use a device. Only one thread at
  * a time may use a stream.
+ *
+ * fork. A process that was made by fork may open devices and compute, also if its parent has computed. The
+ * parent's devices do not work in it, nor do their streams, events and addresses: every call on them returns
+ * YOKE_EINVAL with a text that names both processes, and yoke_host_ptr and yoke_variant_name return NULL.
+ * yoke_device_info and yoke_stream_device still answer. yoke_free, yoke_event_destroy, yoke_stream_destroy
+ * and yoke_device_close succeed. They free memory of this process and call no driver; what belongs to a
+ * driver stays until the process ends. The parent notices nothing of all this. Three rules:
+ *  - OpenCL and CUDA devices can be opened in the child only if the parent had opened none of the same
+ *    backend. Otherwise yoke_device_open returns YOKE_ENODEV. If the parent has called OpenCL without this
+ *    library, the library does not know it.
+ *  - At the fork, no other thread may be inside a call of this library. Its locks would stay held in the
+ *    child. Threads that the library itself has started are no problem.
+ *  - Do not fork inside a parallel region of OpenMP. In the child yoke_device_open("host") then returns
+ *    YOKE_ENODEV.
+ * Before each fork the library releases the OpenMP team of the forking thread (omp_pause_resource_all),
+ * because a child of GCC's OpenMP would wait for the team's threads for ever. The next parallel region makes
+ * a new team, and the team's threadprivate variables begin anew. This concerns fork only. posix_spawn, vfork
+ * and system do not release the team. The raw system call clone and _Fork are not noticed, so do not use
+ * devices after them.
+ *
+ * Spinning. Between two operations the threads of GCC's OpenMP spin for 5 to 14 ms. If other processes use
+ * the same cores, this can make operations ten times as slow. Then set OMP_WAIT_POLICY=passive before the
+ * program starts (docs/TUNING.md). OpenMP reads the variable when it is loaded, so main() cannot set it. The
+ * first yoke_device_open that finds such cores logs a warning.
  */
 #ifndef YOKE_DEVICE_H
 #define YOKE_DEVICE_H

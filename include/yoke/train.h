@@ -19,6 +19,12 @@
  * Signals. The library installs no signal handler, and the functions of this header map no files. The
  * command yoke maps texts, token files and weights. If another program shortens such a file, the command's
  * own handler of SIGBUS names the file.
+ *
+ * fork. In a process that was made by fork, the parent's trainers do not work: calls that compute, or read or
+ * write tensors, return YOKE_EINVAL. Reports and lists of parameters can still be read. yoke_trainer_destroy
+ * frees this process's memory only, and the parent's trainer goes on. The parent's models can be used: they
+ * are plain memory, of which each process has its own copy. device.h and comm.h say the same of devices and
+ * communicators.
  */
 #ifndef YOKE_TRAIN_H
 #define YOKE_TRAIN_H

@@ -160,7 +160,7 @@ static void threads(void **state)
 static void ranges(void **state)
 {
     (void)state;
-    struct yokei_live live = YOKEI_LIVE_INIT;
+    struct yokei_live live = { 0 };
     const char *base = (const char *)(uintptr_t)0x100000;
     const void *begin;
     size_t bytes;

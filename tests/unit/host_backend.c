@@ -4,13 +4,19 @@
  * threads. The table of oneDNN's matrix products must have a limit. Scratch memory that is too small must be
  * refused. Everything must work without oneDNN.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "tests/unit/test.h"
 
 #include "backends/host/host.h"
 
 #include <dlfcn.h>
 #include <math.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -426,10 +432,147 @@ static void works_without_onednn(void **state)
     rmdir(folder);
 }
 
+/* ---- the warning that threads spin on shared cores ---- */
+
+static void crowd_is_decided(void **state)
+{
+    (void)state;
+    static const struct {
+        struct yokei_host_load load;
+        bool crowded;
+    } cases[] = {
+        { { 2, 2, 2, 0, 1000, 0 }, false },             /* a quiet machine */
+        { { 4, 8, 8, 4, 1000, 0 }, false },             /* busy, but each thread has a processing unit */
+        { { 4, 8, 8, 5, 1000, 0 }, true },              /* one thread too many */
+        { { 1, 2, 2, 9, 1000, 90000000 }, false },      /* one thread has no team that spins */
+        { { 2, 64, 2, 70, 1000, 0 }, false },           /* bound to two units: the others may run elsewhere */
+        { { 2, 64, 2, 0, 30000000, 9999999 }, false },  /* a wait as short as at the start of any process */
+        { { 2, 64, 2, 0, 30000000, 10000000 }, true },  /* a quarter of the time */
+        { { 2, 64, 2, 0, 31000000, 10000000 }, false }, /* less than a quarter */
+        { { 2, 2, 2, 0, 30000000, 10000000 }, true },
+    };
+    for (size_t i = 0; i < YOKE_COUNT(cases); i++)
+        if (yokei_host_is_crowded(&cases[i].load) != cases[i].crowded) fail_msg("case %zu", i);
+}
+
+static int n_spin_lines;
+static void count_spin_lines(void *context, yoke_log_level level, const char *text)
+{
+    (void)context;
+    n_spin_lines += level == YOKE_LOG_WARN && strstr(text, "OMP_WAIT_POLICY=passive") != NULL;
+}
+
+/* The lines that opening the host device twice logs. */
+static int spin_lines(int n_threads)
+{
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    config.n_threads = n_threads;
+    n_spin_lines = 0;
+    yoke_log_set(count_spin_lines, NULL, YOKE_LOG_WARN);
+    for (int i = 0; i < 2; i++) {
+        yoke_device *device;
+        assert_ok(yoke_device_open("host", &config, &device));
+        assert_ok(yoke_device_close(device));
+    }
+    yoke_log_set(NULL, NULL, YOKE_LOG_WARN);
+    return n_spin_lines;
+}
+
+enum { MOST_BUSY = 1024 };
+
+static void stop_busy(const pid_t *busy, int n)
+{
+    for (int i = 0; i < n; i++) kill(busy[i], SIGKILL), waitpid(busy[i], NULL, 0);
+}
+
+/* A few more busy processes than processing units, on the units of this process. */
+static int start_busy(pid_t *busy, int n)
+{
+    fflush(NULL);
+    for (int i = 0; i < n; i++) {
+        busy[i] = fork();
+        if (busy[i] < 0) return i;
+        if (!busy[i]) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (volatile unsigned spins = 0;; spins = spins + 1) {}
+        }
+    }
+    return n;
+}
+
+/* In a process whose environment has none of the variables. */
+static void check_spinning_is_told(void **state)
+{
+    (void)state;
+    static pid_t busy[MOST_BUSY];
+    const long units = sysconf(_SC_NPROCESSORS_ONLN);
+    struct yokei_host_load load;
+    if (units + 2 > MOST_BUSY) skip();
+    unsetenv("OMP_WAIT_POLICY"), unsetenv("GOMP_SPINCOUNT"), unsetenv("KMP_BLOCKTIME");
+    const int n = start_busy(busy, (int)units + 2);
+    yokei_host_read_load(2, &load);
+    const bool sees = load.n_allowed == units && load.n_others >= units;
+    const int alone = spin_lines(1); /* no team */
+    setenv("OMP_WAIT_POLICY", "active", 1);
+    const int chosen = spin_lines(2); /* the user has decided */
+    unsetenv("OMP_WAIT_POLICY");
+    const int told = spin_lines(2), again = spin_lines(2);
+    stop_busy(busy, n);
+    assert_int_equal(alone, 0);
+    assert_int_equal(chosen, 0);
+    if (!sees && !told) {
+        print_message("/proc/loadavg shows %ld runnable threads beside %d busy ones\n", load.n_others, n);
+        skip();
+    }
+    assert_int_equal(told, 1);
+    assert_int_equal(again, 0);
+}
+
+static void spinning_is_told(void **state)
+{
+    (void)state;
+    expect_child("spinning-is-told", "OMP_NUM_THREADS", "2");
+}
+
+/*
+ * In a process that shares its only core with three others. Other processes may run elsewhere, so only the
+ * time that the thread has waited tells.
+ */
+static void check_shared_core_is_told(void **state)
+{
+    (void)state;
+    pid_t busy[3];
+    cpu_set_t allowed, one;
+    struct yokei_host_load load;
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    for (int c = 0; c < CPU_SETSIZE && !CPU_COUNT(&one); c++)
+        if (CPU_ISSET(c, &allowed)) CPU_SET(c, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    unsetenv("OMP_WAIT_POLICY"), unsetenv("GOMP_SPINCOUNT"), unsetenv("KMP_BLOCKTIME");
+    const int n = start_busy(busy, 3);
+    const uint64_t until = yokei_now_ns() + 60 * 1000000000ull;
+    do {
+        yokei_host_read_load(2, &load);
+    } while (!yokei_host_is_crowded(&load) && load.ran_ns + load.waited_ns && yokei_now_ns() < until);
+    const int told = spin_lines(2);
+    stop_busy(busy, n);
+    if (!(load.ran_ns + load.waited_ns)) skip(); /* this kernel does not count */
+    assert_int_equal(told, 1);
+}
+
+static void shared_core_is_told(void **state)
+{
+    (void)state;
+    expect_child("shared-core-is-told", "OMP_NUM_THREADS", "2");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest without[] = { cmocka_unit_test(check_without_onednn) },
-                            bounded[] = { cmocka_unit_test(check_threads_are_bounded) };
+                            bounded[] = { cmocka_unit_test(check_threads_are_bounded) },
+                            spinning[] = { cmocka_unit_test(check_spinning_is_told) },
+                            sharing[] = { cmocka_unit_test(check_shared_core_is_told) };
     for (int i = 0; i < N_IN; i++) {
         in[i] = malloc(ELEMENTS * sizeof(float));
         if (!in[i]) return 99;
@@ -439,11 +582,15 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "without-onednn")) return cmocka_run_group_tests(without, NULL, NULL);
     if (argc > 1 && !strcmp(argv[1], "threads-are-bounded"))
         return cmocka_run_group_tests(bounded, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "spinning-is-told")) return cmocka_run_group_tests(spinning, NULL, NULL);
+    if (argc > 1 && !strcmp(argv[1], "shared-core-is-told"))
+        return cmocka_run_group_tests(sharing, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(threads_change_no_bit),   cmocka_unit_test(small_scratch_is_refused),
         cmocka_unit_test(products_are_bounded),    cmocka_unit_test(works_without_onednn),
         cmocka_unit_test(amx_products_are_onednn), cmocka_unit_test(features_name_amx),
-        cmocka_unit_test(threads_are_bounded),
+        cmocka_unit_test(threads_are_bounded),     cmocka_unit_test(crowd_is_decided),
+        cmocka_unit_test(spinning_is_told),        cmocka_unit_test(shared_core_is_told),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     for (int i = 0; i < N_IN; i++) free(in[i]);

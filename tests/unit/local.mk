@@ -1,6 +1,6 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
 EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/config_write.h tests/unit/data_test.h tests/unit/host_isa.h tests/unit/layer_models.h tests/unit/plan_text.h tests/unit/safetensors_save.h tests/unit/gpu_test.h tests/unit/drawings
-unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/checks tests/unit/op_costs tests/unit/dropout
+unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/forks tests/unit/checks tests/unit/op_costs tests/unit/dropout
 check_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -19,6 +19,8 @@ tests_unit_device_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_device_LDADD = $(UNIT_LDADD)
 tests_unit_give_back_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_give_back_LDADD = $(UNIT_LDADD)
+tests_unit_forks_CFLAGS = $(UNIT_CFLAGS) -pthread
+tests_unit_forks_LDADD = $(UNIT_LDADD) -lpthread -ldl
 tests_unit_dropout_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dropout_LDADD = $(UNIT_LDADD)
 tests_unit_checks_CFLAGS = $(UNIT_CFLAGS)

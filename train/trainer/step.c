@@ -231,6 +231,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
 {
     if (!t || !result_out)
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: %s is null", t ? "result_out" : "trainer");
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_backward", t));
     int64_t n = own_share(t) * t->config.sequence;
     if (n && (!tokens || !targets))
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_backward: %s is null", tokens ? "targets" : "tokens");
@@ -274,6 +275,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
 yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yoke_step_result *result)
 {
     if (!t || !result) return yoke_fail(YOKE_EINVAL, "yoke_trainer_apply: a pointer is null");
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_apply", t));
     if (!t->ready)
         return yoke_fail(YOKE_EINVAL,
                          "yoke_trainer_apply: no gradient is due; call yoke_trainer_backward first");
@@ -330,6 +332,7 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
 {
     if (!t || !loss_sum_out || (n_sequences > 0 && (!tokens || !targets)))
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_evaluate: a pointer is null");
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_evaluate", t));
     int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence;
     double sum = 0;
     t->ready = false;
@@ -374,6 +377,7 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
 yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, float *logits_out)
 {
     if (!t || !tokens || !logits_out) return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: a pointer is null");
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_logits", t));
     int64_t T = t->config.sequence, V = yoke_model_layer(t->model, t->model->n_layers - 1)->out;
     if (position < 0 || position >= T)
         return yoke_fail(YOKE_EINVAL, "yoke_trainer_logits: position %lld is not in a sequence of %lld",

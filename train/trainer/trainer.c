@@ -117,6 +117,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     struct yoke_trainer *t = calloc(1, sizeof *t);
     if (!t) return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "yoke_trainer_create: no host memory"));
     t->config = *config;
+    t->maker = yokei_this_process();
     t->device = device;
     t->model = (yoke_model *)(uintptr_t)model; /* only the model's count of users is written */
     YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
@@ -146,6 +147,13 @@ free_trainer:
     if (is_alone(status)) yokei_ranks_revoke(config, status);
     free(t);
     return status;
+}
+
+yoke_status yokei_trainer_check(const char *call, const yoke_trainer *t)
+{
+    if (yokei_made_here(&t->maker)) return YOKE_OK;
+    return yokei_refuse_fork(call, &t->maker, "the trainer",
+                             "create a trainer in this process, on a device that this process has opened");
 }
 
 yoke_status yoke_trainer_destroy(yoke_trainer *t)

@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 
+#include "core/base/base.h"
 #include "core/base/exact.h"
 #include "parallel/mesh.h"
 #include "parallel/program.h"
@@ -106,6 +107,7 @@ enum { YOKEI_SAID = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an 
 struct yoke_trainer {
     /* defaults are filled in; shares and schedule are not used after creation */
     struct yoke_trainer_config config;
+    struct yokei_maker maker; /* the process that created the trainer */
     yoke_model *model;
     yoke_device *device;
     struct yokei_trainer_plan plan;
@@ -285,6 +287,8 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
  * configuration fail. With any other status, and with an error that all ranks have, nothing is done.
  */
 void yokei_trainer_revoke(yoke_trainer *trainer, yoke_status status);
+/** YOKE_EINVAL in a process that was forked from the one that created the trainer. */
+yoke_status yokei_trainer_check(const char *call, const yoke_trainer *trainer);
 /**
  * Whether all ranks have the calling thread's last error. It came from yokei_ranks_all_well or
  * yokei_ranks_share.

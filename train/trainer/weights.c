@@ -79,6 +79,7 @@ yoke_status yoke_trainer_get(yoke_trainer *t, enum yoke_tensor_kind kind, int in
     struct yoke_range here = { 0, 0 };
     size_t offset = 0;
     YOKE_TRY(find(t, kind, index, &here, &offset));
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_get", t));
     return yokei_trainer_get_piece(t, kind, index, 0, t->plan.state.slot[index].n, out);
 }
 
@@ -120,6 +121,7 @@ yoke_status yoke_trainer_set(yoke_trainer *t, enum yoke_tensor_kind kind, int in
     struct yoke_range here = { 0, 0 };
     size_t offset = 0;
     YOKE_TRY(find(t, kind, index, &here, &offset));
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_set", t));
     return yokei_trainer_set_piece(t, kind, index, 0, t->plan.state.slot[index].n, values);
 }
 
@@ -138,6 +140,7 @@ static yoke_status clear(struct yoke_trainer *t)
 yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
 {
     if (!t) return yoke_fail(YOKE_EINVAL, "yoke_trainer_draw: trainer is null");
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_draw", t));
     const struct yokei_state *s = &t->plan.state;
     enum { PIECE = 64 << 10 }; /* elements; a whole embedding would take host memory that was not planned */
     float *values = malloc(PIECE * sizeof *values);
@@ -230,6 +233,7 @@ static yoke_status check_whole(const char *call, const yoke_trainer *t, int logi
 yoke_status yoke_trainer_get_whole(yoke_trainer *t, enum yoke_tensor_kind kind, int logical, float *out)
 {
     YOKE_TRY(check_whole("yoke_trainer_get_whole", t, logical, out, "out"));
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_get_whole", t));
     const int held = held_index(t, logical);
     if (t->plan.mesh.data == t->plan.n_ranks && !t->plan.state.is_divided)
         return yoke_trainer_get(t, kind, held, out);
@@ -245,6 +249,7 @@ yoke_status yoke_trainer_set_whole(yoke_trainer *t, enum yoke_tensor_kind kind, 
                                    const float *values)
 {
     YOKE_TRY(check_whole("yoke_trainer_set_whole", t, logical, values, "values"));
+    YOKE_TRY(yokei_trainer_check("yoke_trainer_set_whole", t));
     const int held = held_index(t, logical);
     if (held < 0) return YOKE_OK;
     const struct yoke_parameter *p = &t->plan.parameters.item[held];
