@@ -101,7 +101,7 @@ static void same_waits(const struct yokei_program *p);
 
 static int compare_layout(const yoke_model *model, const struct yoke_trainer_config *config, int n_ranks)
 {
-    struct yokei_planned_ranks known = { NULL, 0 };
+    struct yokei_planned_ranks known = { 0 };
     const bool slices_alike = config->zero || config->data == 1;
     for (int r = 0; r < n_ranks; r++) {
         struct yoke_trainer_config c = *config;

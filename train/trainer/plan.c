@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/trainer/key.h"
 #include "train/trainer/memory.h"
 
 enum { DEFAULT_BATCH = 8, DEFAULT_BUCKET = 25 << 20 };
@@ -169,81 +168,6 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     return status;
 }
 
-/* Whether rank t of this rank's tensor group needs as many bytes as an earlier rank of the group. */
-static yoke_status is_like_earlier(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
-                                   struct yokei_key *keys, int t, bool *like_out)
-{
-    const struct yoke_place place = yokei_plan_place(c, p, p->mesh.s, t);
-    YOKE_TRY(yokei_key_layers(&keys[t], &p->train_job, &place, c->precision));
-    *like_out = false;
-    for (int e = 0; e < t && !*like_out && !keys[t].failed; e++)
-        *like_out = !keys[e].failed && !yokei_key_compare(&keys[e], &keys[t]);
-    return YOKE_OK;
-}
-
-/* Find the distinct ranks of this rank's tensor group. */
-static yoke_status find_distinct(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
-                                 bool is_distinct[YOKE_MAX_TENSOR])
-{
-    struct yokei_key keys[YOKE_MAX_TENSOR] = { { NULL, 0, 0, false } };
-    yoke_status status = YOKE_OK;
-    for (int t = 0; t < p->mesh.tensor && !status; t++) {
-        bool like = false;
-        status = is_like_earlier(c, p, keys, t, &like);
-        is_distinct[t] = !like;
-    }
-    for (int t = 0; t < p->mesh.tensor; t++) yokei_key_free(&keys[t]);
-    return status;
-}
-
-/*
- * The bytes of a step's buffers with the job's segment length, on the rank of this tensor group that needs
- * most. Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue
- * the sums of their F and B in different orders.
- */
-static yoke_status most_of_group(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
-                                 const struct yokei_trainer_plan *p, const bool *is_distinct,
-                                 size_t *bytes_out)
-{
-    struct yokei_job job = p->train_job;
-    *bytes_out = 0;
-    for (int t = 0; t < p->mesh.tensor; t++) {
-        size_t bytes;
-        if (!is_distinct[t]) continue;
-        job.place = yokei_plan_place(c, p, p->mesh.s, t);
-        YOKE_TRY(yokei_program_train_bytes(&job, actions, &bytes));
-        *bytes_out = YOKE_MAX(*bytes_out, bytes);
-    }
-    return YOKE_OK;
-}
-
-/*
- * Lower the training step. A segment is a run of layers that are recomputed together. The segment length with
- * the least memory is used. Short segments keep more inputs, and they keep them for every micro-batch in
- * flight. Long segments keep more of the stash of one micro-batch. The length changes no bit of the results.
- */
-static yoke_status lower_train(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
-                               struct yokei_trainer_plan *p)
-{
-    int longest = 0;
-    bool any = false;
-    for (int l = 0; l < p->train_job.n_layers; l++) any = any || p->recomputed[l];
-    for (int k = 0; k < p->mesh.chunks && any; k++)
-        longest = YOKE_MAX(longest, p->chunk[k].end - p->chunk[k].first);
-    if (!longest) return yokei_program_train(&p->train_job, actions, &p->train);
-    int best = 0;
-    size_t least = 0, bytes;
-    bool is_distinct[YOKE_MAX_TENSOR];
-    YOKE_TRY(find_distinct(c, p, is_distinct));
-    for (int n = 1; n < 2 * longest; n *= 2) {
-        p->train_job.segment = YOKE_MIN(n, longest);
-        YOKE_TRY(most_of_group(c, actions, p, is_distinct, &bytes));
-        if (!best || bytes <= least) best = p->train_job.segment, least = bytes;
-    }
-    p->train_job.segment = best;
-    return yokei_program_train(&p->train_job, actions, &p->train);
-}
-
 static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
                          struct yokei_trainer_plan *p)
 {
@@ -266,7 +190,8 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
     p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
-    YOKE_TRY_GOTO(lower_train(c, &schedule.rank[own], p), free_schedule);
+    YOKE_TRY_GOTO(yokei_choose_segment(c, &schedule.rank[own], p), free_schedule);
+    YOKE_TRY_GOTO(yokei_program_train(&p->train_job, &schedule.rank[own], &p->train), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->logits_job, &p->logits), free_schedule);
 free_schedule:
@@ -513,11 +438,10 @@ yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_traine
     return status;
 }
 
-yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
-                                  int rank, int n_ranks, struct yokei_trainer_plan *p)
+yoke_status yokei_trainer_plan_placed(const yoke_model *model, yoke_device *device,
+                                      const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     yoke_status status = YOKE_OK;
-    YOKE_TRY(yokei_trainer_plan_place(model, c, rank, n_ranks, p));
     YOKE_TRY_GOTO(plan_alone(model, device, c, p), free_plan);
     YOKE_TRY_GOTO(compare_ranks(c, p), free_plan);
     /* one device may lack an op, or one line of a schedule may have too few buckets; then all ranks refuse */
@@ -528,6 +452,13 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
 free_plan:
     yokei_trainer_plan_free(p);
     return status;
+}
+
+yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
+                                  int rank, int n_ranks, struct yokei_trainer_plan *p)
+{
+    YOKE_TRY(yokei_trainer_plan_place(model, c, rank, n_ranks, p));
+    return yokei_trainer_plan_placed(model, device, c, p);
 }
 
 /*

@@ -109,7 +109,9 @@ static void free_known(void *at)
 void yokei_planned_free(struct yokei_planned_ranks *ranks)
 {
     tdestroy(ranks->known, free_known);
-    *ranks = (struct yokei_planned_ranks){ NULL, 0 };
+    yokei_segments_free(&ranks->segments);
+    ranks->known = NULL;
+    ranks->n_planned = 0;
 }
 
 static yoke_status no_memory(int rank)
@@ -147,22 +149,22 @@ yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_mod
 {
     struct yoke_trainer_config c = *config;
     struct yokei_key key = { NULL, 0, 0, false };
-    struct yokei_trainer_plan plan;
     YOKE_TRY(yokei_trainer_plan_place(model, &c, rank, n_ranks, at));
     put_config(&key, LAYERS, model, device, &c, at);
     for (int s = 0; s < at->mesh.pipeline; s++) yokei_key_number(&key, at->stage_recomputes[s]);
     yoke_status status = put_layers(&key, model, &c, at);
     if (!status && key.failed) status = no_memory(rank);
+    if (status) yokei_trainer_plan_free(at);
     if (!status && !find(ranks, &key, out)) {
-        status = yokei_trainer_plan_as(model, device, &c, rank, n_ranks, &plan);
+        at->segments = &ranks->segments;
+        status = yokei_trainer_plan_placed(model, device, &c, at);
         if (!status) {
-            yokei_planned_of(&plan, out);
-            yokei_trainer_plan_free(&plan);
             ranks->n_planned++;
+            yokei_planned_of(at, out);
             status = keep(ranks, &key, rank, out);
+            if (status) yokei_trainer_plan_free(at);
         }
     }
-    if (status) yokei_trainer_plan_free(at);
     yokei_key_free(&key);
     return status;
 }

@@ -25,8 +25,8 @@ void yokei_planned_of(const struct yokei_trainer_plan *plan, struct yokei_planne
 
 /** The distinct ranks that were planned. All fields 0: none yet. */
 struct yokei_planned_ranks {
-    void *known;   /* a tree of <search.h> */
-    int n_planned; /* the number of distinct ranks */
+    void *known, *segments; /* trees of <search.h>: plans, and segment lengths */
+    int n_planned;          /* the number of distinct ranks */
 };
 void yokei_planned_free(struct yokei_planned_ranks *ranks);
 /**
@@ -36,7 +36,7 @@ void yokei_planned_free(struct yokei_planned_ranks *ranks);
  * by ZeRO-1 must also belong to the same replica. Without ZeRO-1 the ranks of different replicas may differ in the
  * number of partial sums of the norm, which is a few bytes. The errors are those of yokei_trainer_plan_as.
  * `at` gets the rank's place and layers: its fields mesh, place, chunk, held, stage_of, shares and micro_batch.
- * The caller frees it with yokei_trainer_plan_free. Its programs are empty.
+ * The rest is there only if the rank was not like a known one. The caller frees `at` with yokei_trainer_plan_free.
  */
 yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_model *model,
                                yoke_device *device, const struct yoke_trainer_config *config, int rank,

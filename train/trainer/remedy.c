@@ -433,7 +433,7 @@ yoke_status yokei_memory_check(const yoke_model *model, yoke_device *device,
     if (yokei_memory_shortage(ranks, NULL, plan->n_ranks, &rank, NULL) <= 0) return YOKE_OK;
     struct yoke_trainer_config c = *config;
     c.shares = plan->shares;
-    struct yokei_planned_ranks planned = { NULL, 0 };
+    struct yokei_planned_ranks planned = { 0 };
     const struct yokei_memory_run run = { model, &c, &plan->mesh, ranks, plan->n_ranks, &planned };
     const yoke_status status = yokei_memory_refuse(&run, ask_all, &(struct own){ &run, device, plan->rank });
     yokei_planned_free(&planned);

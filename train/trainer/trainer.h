@@ -70,6 +70,8 @@ struct yokei_trainer_plan {
     struct yokei_program train, evaluate, logits;
     size_t scratch_bytes, arena_bytes;
     struct yoke_memory_report report;
+    void *
+        *segments; /* a tree of the segment lengths that other plans chose (segment.c); NULL: there is none */
 };
 
 /** The loss scale. It is dynamic in fp16 and fixed in the other precisions. */
@@ -383,6 +385,15 @@ yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
 yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
                                    struct yokei_schedule *schedule_out, int *own_out);
 
+/* ---- segment.c ---- */
+/**
+ * Choose how many layers the rank recomputes together, and set plan->train_job.segment. If plan->segments is set,
+ * a length that was chosen for a rank like this one is used again.
+ */
+yoke_status yokei_choose_segment(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
+                                 struct yokei_trainer_plan *plan);
+void yokei_segments_free(void **segments);
+
 /* ---- plan.c ---- */
 /** The place of rank t of stage s on the mesh. */
 struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
@@ -398,6 +409,10 @@ yoke_status yokei_trainer_plan_position(const yoke_model *model, struct yoke_tra
                                         int n_ranks, struct yokei_trainer_plan *plan_out);
 yoke_status yokei_trainer_plan_place(const yoke_model *model, struct yoke_trainer_config *config, int rank,
                                      int n_ranks, struct yokei_trainer_plan *plan_out);
+/** Plan the rest. The plan has its place. After an error the plan is free. */
+yoke_status yokei_trainer_plan_placed(const yoke_model *model, yoke_device *device,
+                                      const struct yoke_trainer_config *config,
+                                      struct yokei_trainer_plan *plan);
 /**
  * Plan as rank `rank` of n_ranks. The other ranks need not exist (config->comm NULL). With zero 1 and no
  * shares, the plan uses equal slices.
