@@ -61,8 +61,8 @@ static void tell_others(yoke_comm *comm, yoke_status status)
     if (sent) yokei_mpi_control_flush(comm, 20 * MS);
 }
 
-/* Do everything that a failure requires, except telling the other ranks. */
-static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const char *text)
+/* Do everything that a failure requires, except telling the other ranks and the log. */
+static void fail_silently(yoke_comm *comm, yoke_status status, int culprit, const char *text)
 {
     yokei_text(comm->error_text, sizeof comm->error_text, "%s", text);
     comm->culprit = culprit;
@@ -70,6 +70,14 @@ static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const ch
     atomic_store(&comm->error, status);
     yokei_end_all(comm);
     yokei_record_failure(comm);
+}
+
+/*
+ * An error without a culprit is some rank's own. That rank reports it, so it is logged only where it arose.
+ */
+static void fail_here(yoke_comm *comm, yoke_status status, int culprit, const char *text)
+{
+    fail_silently(comm, status, culprit, text);
     yoke_log(YOKE_LOG_ERROR, "%s", text);
 }
 
@@ -131,7 +139,8 @@ void yokei_control_arrived(yoke_comm *comm, const struct yokei_control *message)
     if (from < 0 || from >= comm->size || atomic_load(&comm->error)) return;
     struct yokei_peer *peer = &comm->peers[from];
     if (message->kind == YOKEI_CONTROL_ERROR) {
-        fail_here(comm, (yoke_status)message->status, message->culprit, message->text);
+        (message->culprit < 0 ? fail_silently : fail_here)(comm, (yoke_status)message->status,
+                                                           message->culprit, message->text);
         return;
     }
     peer->view_ns = yokei_now_ns();
@@ -258,7 +267,7 @@ static bool take_over(yoke_comm *comm, int rank)
     char text[sizeof file->error];
     memcpy(text, file->error, sizeof text);
     text[sizeof text - 1] = '\0';
-    fail_here(comm, (yoke_status)atomic_load(&file->status), atomic_load(&file->culprit), text);
+    fail_silently(comm, (yoke_status)atomic_load(&file->status), atomic_load(&file->culprit), text);
     tell_others(comm, (yoke_status)atomic_load(&comm->error));
     return true;
 }

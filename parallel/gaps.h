@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The free pieces of an address space that has no end. They are kept in a treap, which is a search tree over
- * their addresses (Seidel and Aragon 1996, Algorithmica 16). Each call takes a time that grows with the logarithm
- * of the number of pieces.
+ * their addresses (Seidel and Aragon 1996, Algorithmica 16). Each call takes a time that grows with the
+ * logarithm of the number of pieces.
  */
 #ifndef PARALLEL_GAPS_H
 #define PARALLEL_GAPS_H

@@ -34,8 +34,8 @@ static size_t room_of(const struct yokei_buffer *b, size_t red_zone)
 }
 
 /*
- * Place all buffers that are received, or all that are not, from offset `base` on. *end_out is the end of their
- * memory. begins [n] and ends [n] are memory for two lists.
+ * Place all buffers that are received, or all that are not, from offset `base` on. *end_out is the end of
+ * their memory. begins [n] and ends [n] are memory for two lists.
  */
 static yoke_status place(struct yokei_buffer *buffers, int n, bool received, size_t base, size_t red_zone,
                          struct yokei_buffer **begins, struct yokei_buffer **ends, size_t *end_out)

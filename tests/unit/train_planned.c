@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of many ranks. A rank that is not planned because it is like another one must have the numbers of its own
- * plan. And each instruction must wait for all earlier users of the memory that it takes over, and for no others.
+ * Plans of many ranks. A rank that is not planned because it is like another one must have the numbers of its
+ * own plan. And each instruction must wait for all earlier users of the memory that it takes over, and for no
+ * others.
  */
 #include "tests/unit/test.h"
 
@@ -186,8 +187,8 @@ static int newest_user(const struct yokei_program *p, int at, enum yokei_stream 
 }
 
 /*
- * Compare the waits with a look at all instructions before. `waited` follows the streams: an instruction need not
- * wait for what its stream has waited for.
+ * Compare the waits with a look at all instructions before. `waited` follows the streams: an instruction need
+ * not wait for what its stream has waited for.
  */
 static void same_waits(const struct yokei_program *p)
 {

@@ -138,8 +138,8 @@ struct asked {
 };
 
 /*
- * Begin with the ranks that lack most now. They soon show that a change is not enough, and then the other ranks
- * need not be planned.
+ * Begin with the ranks that lack most now. They soon show that a change is not enough, and then the other
+ * ranks need not be planned.
  */
 static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned,
                             double enough, double *need_out)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Keys of ranks. A key is a string of bytes with everything on which some part of a rank's plan depends. Ranks
- * with equal keys have equal parts, so this part is planned once.
+ * Keys of ranks. A key is a string of bytes with everything on which some part of a rank's plan depends.
+ * Ranks with equal keys have equal parts, so this part is planned once.
  */
 #ifndef TRAIN_TRAINER_KEY_H
 #define TRAIN_TRAINER_KEY_H

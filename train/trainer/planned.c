@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which ranks are alike. Everything on which a rank's plan depends is written into a key, and ranks with equal
- * keys are planned once. The key is compared byte by byte.
+ * Which ranks are alike. Everything on which a rank's plan depends is written into a key, and ranks with
+ * equal keys are planned once. The key is compared byte by byte.
  */
 #include <search.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Plans of many ranks by one process. Many ranks of a run are alike: they get the same list of instructions and
- * need the same memory. Each distinct rank is planned once.
+ * Plans of many ranks by one process. Many ranks of a run are alike: they get the same list of instructions
+ * and need the same memory. Each distinct rank is planned once.
  */
 #ifndef TRAIN_TRAINER_PLANNED_H
 #define TRAIN_TRAINER_PLANNED_H
@@ -16,7 +16,9 @@ struct yokei_planned {
     /* bytes of moments and masters, if replicas divide them: this rank's part, and the whole */
     size_t divided, undivided;
     int64_t n_elements; /* elements of the parameters that the rank holds */
-    /* operations of its forward and backward passes in a step, as the ops count them, recomputation included */
+    /*
+     * operations of its forward and backward passes in a step, as the ops count them, recomputation included
+     */
     double flops;
     double recomputed; /* the part of `flops` that is recomputation */
 };
@@ -30,13 +32,14 @@ struct yokei_planned_ranks {
 };
 void yokei_planned_free(struct yokei_planned_ranks *ranks);
 /**
- * Plan rank `rank` of n_ranks, as yokei_trainer_plan_as does, unless a rank that is alike is known. Two ranks are
- * alike if they have the same configuration, the same device, the same position among the stages, layers of the
- * same types and configurations, parts of the same extents, and the same sequences. Ranks whose steps are divided
- * by ZeRO-1 must also belong to the same replica. Without ZeRO-1 the ranks of different replicas may differ in the
- * number of partial sums of the norm, which is a few bytes. The errors are those of yokei_trainer_plan_as.
- * `at` gets the rank's place and layers: its fields mesh, place, chunk, held, stage_of, shares and micro_batch.
- * The rest is there only if the rank was not like a known one. The caller frees `at` with yokei_trainer_plan_free.
+ * Plan rank `rank` of n_ranks, as yokei_trainer_plan_as does, unless a rank that is alike is known. Two ranks
+ * are alike if they have the same configuration, the same device, the same position among the stages, layers
+ * of the same types and configurations, parts of the same extents, and the same sequences. Ranks whose steps
+ * are divided by ZeRO-1 must also belong to the same replica. Without ZeRO-1 the ranks of different replicas
+ * may differ in the number of partial sums of the norm, which is a few bytes. The errors are those of
+ * yokei_trainer_plan_as. `at` gets the rank's place and layers: its fields mesh, place, chunk, held,
+ * stage_of, shares and micro_batch. The rest is there only if the rank was not like a known one. The caller
+ * frees `at` with yokei_trainer_plan_free.
  */
 yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_model *model,
                                yoke_device *device, const struct yoke_trainer_config *config, int rank,

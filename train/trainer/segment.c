@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The length of the segments of a stage that recomputes. A segment is a run of layers that are recomputed together.
- * The length with the least memory is used. Short segments keep more inputs, and they keep them for every
- * micro-batch in flight. Long segments keep more of the stash of one micro-batch. The length changes no bit of
- * the results.
+ * The length of the segments of a stage that recomputes. A segment is a run of layers that are recomputed
+ * together. The length with the least memory is used. Short segments keep more inputs, and they keep them for
+ * every micro-batch in flight. Long segments keep more of the stash of one micro-batch. The length changes no
+ * bit of the results.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -36,9 +36,9 @@ static yoke_status list_ranks(struct group *g)
 }
 
 /*
- * The bytes of a step's buffers with a segment length, on the rank of this tensor group that needs most. Uneven
- * shares make these bytes differ. If the ranks chose different segment lengths, they would issue the sums of
- * their F and B in different orders.
+ * The bytes of a step's buffers with a segment length, on the rank of this tensor group that needs most.
+ * Uneven shares make these bytes differ. If the ranks chose different segment lengths, they would issue the
+ * sums of their F and B in different orders.
  */
 static yoke_status most_of_group(const struct group *g, const struct yokei_actions *actions, int segment,
                                  size_t *bytes_out)

@@ -387,8 +387,8 @@ yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const st
 
 /* ---- segment.c ---- */
 /**
- * Choose how many layers the rank recomputes together, and set plan->train_job.segment. If plan->segments is set,
- * a length that was chosen for a rank like this one is used again.
+ * Choose how many layers the rank recomputes together, and set plan->train_job.segment. If plan->segments is
+ * set, a length that was chosen for a rank like this one is used again.
  */
 yoke_status yokei_choose_segment(const struct yoke_trainer_config *c, const struct yokei_actions *actions,
                                  struct yokei_trainer_plan *plan);
@@ -401,8 +401,8 @@ struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const st
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
                                struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
 /**
- * The first parts of a plan. The position has the fields mesh, place, widths, tensor_shares, shares, first and
- * micro_batch. The place also has the layers that the stages hold and recompute. Free them with
+ * The first parts of a plan. The position has the fields mesh, place, widths, tensor_shares, shares, first
+ * and micro_batch. The place also has the layers that the stages hold and recompute. Free them with
  * yokei_trainer_plan_free.
  */
 yoke_status yokei_trainer_plan_position(const yoke_model *model, struct yoke_trainer_config *config, int rank,
