@@ -150,6 +150,6 @@ YOKE_TESTS += \
 	'quiet $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
-	tests/ranks/faults \
-	'UCX_TLS=^cma tests/ranks/faults' \
-	'UCX_TLS=tcp,self tests/ranks/faults'
+	'tests/ranks/faults $${YOKE_SOAK:+30}' \
+	'UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+30}' \
+	'UCX_TLS=tcp,self tests/ranks/faults $${YOKE_SOAK:+30}'
