@@ -1,25 +1,25 @@
 # Benchmarks: programs that verify their result first and print ratios.
 noinst_PROGRAMS += bench/opencl_gemm
 bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
-bench_opencl_gemm_LDADD = libyoke.la -lm
+bench_opencl_gemm_LDADD = $(LIBYOKE) -lm
 EXTRA_DIST += bench/README.md bench/train_torch.py bench/results
 if WITH_MPI
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
-bench_train_LDADD = libyoke-train.la libyoke.la -lm
+bench_train_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 endif
 noinst_PROGRAMS += bench/attention
 bench_attention_SOURCES = bench/rival.h bench/attention.c tests/conform/attention_sample.h tests/conform/attention_sample.c
 bench_attention_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
-bench_attention_LDADD = libconform.la libyoke.la -lm
+bench_attention_LDADD = libconform.la $(LIBYOKE) -lm
 EXTRA_DIST += bench/attention_torch.py
 noinst_PROGRAMS += bench/collectives
 bench_collectives_SOURCES = bench/collectives.h bench/collectives_rows.c bench/collectives_neighbour.c bench/collectives.c
 # Runs the command of this build, and compiles the other MPI's side where there is its compiler.
 bench_collectives_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"' -DBUILD='"$(abs_top_builddir)"'
-bench_collectives_LDADD = libyoke.la -lm
+bench_collectives_LDADD = $(LIBYOKE) -lm
 EXTRA_DIST += bench/openmpi_collectives.c
 CLEANFILES += bench/openmpi_collectives
 EXTRA_DIST += bench/start bench/hosts bench/layouts bench/memory bench/overlap bench/balance bench/plan
@@ -27,7 +27,7 @@ if WITH_MPI
 noinst_PROGRAMS += bench/goodput
 bench_goodput_SOURCES = bench/goodput.c
 bench_goodput_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
-bench_goodput_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+bench_goodput_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
 endif
 noinst_PROGRAMS += bench/two_copies
 bench_two_copies_SOURCES = bench/two_copies.c

@@ -35,10 +35,10 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
-yoke_LDADD = libconform.la libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
 yoke_SOURCES += cli/no_mpi.c
-yoke_LDADD = libconform.la libyoke.la $(YAML_LIBS) $(JANSSON_LIBS)
+yoke_LDADD = libconform.la $(LIBYOKE) $(YAML_LIBS) $(JANSSON_LIBS)
 endif
 
 # The prose of the manual pages, embedded in the command and in the program that writes the pages.
@@ -88,56 +88,56 @@ cli/man/yoke-%.1: cli/options/manual_build
 cli/completion/yoke: cli/options/manual_build
 	$(AM_V_GEN)$(MKDIR_P) cli/completion && cli/options/manual_build completion >$@.new && mv -f $@.new $@
 
-check_PROGRAMS += tests/unit/cli_options
+EXTRA_PROGRAMS += tests/unit/cli_options
 tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c cli/options/printable.c cli/options/output.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
-tests_unit_cli_options_LDADD = libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS)
+tests_unit_cli_options_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
 
 if WITH_MPI
-check_PROGRAMS += tests/unit/bench_collectives
+EXTRA_PROGRAMS += tests/unit/bench_collectives
 tests_unit_bench_collectives_SOURCES = tests/unit/bench_collectives.c cli/bench/collectives_data.c cli/bench/collectives_table.c
 tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_bench_collectives_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
+tests_unit_bench_collectives_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/bench_collectives"
-check_PROGRAMS += tests/unit/cli_trace
+EXTRA_PROGRAMS += tests/unit/cli_trace
 tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
-tests_unit_cli_trace_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+tests_unit_cli_trace_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
 
-check_PROGRAMS += tests/unit/cli_lost_file
+EXTRA_PROGRAMS += tests/unit/cli_lost_file
 tests_unit_cli_lost_file_SOURCES = tests/unit/cli_lost_file.c cli/launch/lost_file.c
 tests_unit_cli_lost_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_cli_lost_file_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lpthread
+tests_unit_cli_lost_file_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lpthread
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/cli_lost_file'
 
-check_PROGRAMS += tests/unit/train_options
+EXTRA_PROGRAMS += tests/unit/train_options
 tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c \
 	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
 tests_unit_train_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_train_options_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
+tests_unit_train_options_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
-check_PROGRAMS += tests/unit/cli_schedule
+EXTRA_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
 	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_cli_schedule_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
+tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
 
-check_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
+EXTRA_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c
 tests_unit_cli_pmi_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_cli_pmi_LDADD = libyoke.la $(CMOCKA_LIBS)
+tests_unit_cli_pmi_LDADD = $(LIBYOKE) $(CMOCKA_LIBS)
 tests_unit_cli_pmi_relay_SOURCES = tests/unit/cli_pmi_relay.c cli/launch/pmi_relay.h cli/launch/pmi_relay.c
 tests_unit_cli_pmi_relay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_cli_pmi_relay_LDADD = libyoke.la $(CMOCKA_LIBS)
+tests_unit_cli_pmi_relay_LDADD = $(LIBYOKE) $(CMOCKA_LIBS)
 tests_unit_cli_shared_memory_SOURCES = tests/unit/cli_shared_memory.c cli/launch/shared_memory.h cli/launch/shared_memory.c
 tests_unit_cli_shared_memory_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_cli_shared_memory_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)
+tests_unit_cli_shared_memory_LDADD = libflight.la $(LIBYOKE) $(CMOCKA_LIBS)
 tests_unit_cli_end_ranks_SOURCES = tests/unit/cli_end_ranks.c cli/launch/end_ranks.h cli/launch/end_ranks.c
 tests_unit_cli_end_ranks_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_cli_end_ranks_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)
+tests_unit_cli_end_ranks_LDADD = libflight.la $(LIBYOKE) $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 endif

@@ -16,15 +16,15 @@ libyoke_comm_la_SOURCES = \
 	collectives/transport/mpi.c collectives/transport/shm.c collectives/transport/inject.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread
-libyoke_comm_la_LIBADD = libyoke.la $(MPICH_LIBS) -lpthread
+libyoke_comm_la_LIBADD = $(LIBYOKE) $(MPICH_LIBS) -lpthread
 libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=collectives/libyoke-comm.map
-libyoke_comm_la_DEPENDENCIES = libyoke.la collectives/libyoke-comm.map
+libyoke_comm_la_DEPENDENCIES = collectives/libyoke-comm.map
 
-check_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
+EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
 YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
 tests_unit_comm_shares_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
-tests_unit_comm_shares_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_comm_shares_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
-tests_unit_comm_sum_LDADD = libyoke-comm.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_comm_sum_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_flight_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_comm_flight_LDADD = libflight.la libyoke.la $(CMOCKA_LIBS)
+tests_unit_comm_flight_LDADD = libflight.la $(LIBYOKE) $(CMOCKA_LIBS)

@@ -4,4 +4,4 @@ libconform_la_SOURCES = conform/conform.h conform/conform.c conform/trial.h conf
 	conform/gemm.c conform/norm.c conform/act.c conform/attention.c conform/embed.c conform/loss.c conform/optim.c \
 	conform/cast.c conform/elementwise.c conform/rope.c
 libconform_la_SOURCES += conform/problem.h conform/problem.c conform/sizes.c
-libconform_la_LIBADD = libyoke.la
+libconform_la_LIBADD = $(LIBYOKE)

@@ -1,13 +1,13 @@
 # Examples: built and run by `make check`, and compiled against an installed Yoke by tests/install.
-check_PROGRAMS += examples/gemm
+EXTRA_PROGRAMS += examples/gemm
 EXTRA_DIST += examples/check
 YOKE_TESTS += $(top_srcdir)/examples/check
 examples_gemm_SOURCES = examples/gemm.c
-examples_gemm_LDADD = libyoke.la
+examples_gemm_LDADD = $(LIBYOKE)
 if WITH_MPI
-check_PROGRAMS += examples/own_layer
+EXTRA_PROGRAMS += examples/own_layer
 examples_own_layer_SOURCES = examples/own_layer.c
-examples_own_layer_LDADD = libyoke-train.la libyoke.la -lm
+examples_own_layer_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'
 endif
 EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/training/layerwise.yaml examples/training/pipeline.yaml \

@@ -55,27 +55,27 @@ libyoke_train_la_SOURCES += \
 	train/parity/gates.h train/parity/inside.h train/parity/judge.c train/parity/layout.c train/parity/parity.h \
 	train/parity/reference.c train/parity/run.c
 libyoke_train_la_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) $(PCRE2_CFLAGS)
-libyoke_train_la_LIBADD = libyoke-comm.la libyoke.la $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
+libyoke_train_la_LIBADD = $(LIBYOKE_COMM) $(LIBYOKE) $(JANSSON_LIBS) $(XXHASH_LIBS) $(PCRE2_LIBS)
 libyoke_train_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=train/libyoke-train.map
-libyoke_train_la_DEPENDENCIES = libyoke-comm.la libyoke.la train/libyoke-train.map
+libyoke_train_la_DEPENDENCIES = train/libyoke-train.map
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance
-check_PROGRAMS += $(train_unit_programs)
+EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
-check_PROGRAMS += tests/unit/train_allocations
+EXTRA_PROGRAMS += tests/unit/train_allocations
 YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 # These fsync a thousand times; what is shown does not depend on the disk.
 checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/unit/plan_edits
-check_PROGRAMS += $(checkpoint_unit_programs)
+EXTRA_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
-check_PROGRAMS += tests/unit/planted_cuda
+EXTRA_PROGRAMS += tests/unit/planted_cuda
 YOKE_TESTS += tests/unit/planted_cuda
-tests_unit_planted_cuda_LDADD = libyoke-train.la libyoke.la -lm
+tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-TRAIN_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) -lm
+TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_train_state_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_state_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_layers_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -109,9 +109,9 @@ tests_unit_train_resume_LDADD = $(TRAIN_TEST_LDADD)
 
 # Layouts against one host rank. Ranks share two cores: one thread each.
 train_ranks_programs = tests/ranks/forks tests/ranks/parity tests/ranks/planted tests/ranks/mesh tests/ranks/models tests/ranks/models_planted tests/ranks/models_planted_heads
-check_PROGRAMS += $(train_ranks_programs)
+EXTRA_PROGRAMS += $(train_ranks_programs)
 TRAIN_RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
-TRAIN_RANKS_LDADD = libyoke-train.la libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
+TRAIN_RANKS_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) -lm
 tests_ranks_forks_SOURCES = tests/ranks/ranks.h tests/ranks/forks.c
 tests_ranks_forks_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_forks_LDADD = $(TRAIN_RANKS_LDADD)
@@ -161,7 +161,7 @@ YOKE_TESTS += \
 EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command
 
 # What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
-check_PROGRAMS += tests/ranks/memory
+EXTRA_PROGRAMS += tests/ranks/memory
 tests_ranks_memory_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_memory_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
@@ -173,7 +173,7 @@ EXTRA_DIST += tests/ranks/plan_command
 # Layers over ranks that share their tensors; and with bugs in the library's place, which must be noticed.
 tensor_programs = tests/ranks/tensor tests/ranks/tensor_planted_summed tests/ranks/tensor_planted_counted \
 	tests/ranks/tensor_planted_bias tests/ranks/tensor_planted_dropped
-check_PROGRAMS += $(tensor_programs)
+EXTRA_PROGRAMS += $(tensor_programs)
 tests_ranks_tensor_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_tensor_LDADD = $(TRAIN_RANKS_LDADD)
 tests_ranks_tensor_planted_summed_SOURCES = tests/ranks/ranks.h tests/golden/gates.h tests/ranks/tensor.c
@@ -200,7 +200,7 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/tensor_planted_dropped'
 
 # Unequal devices: placement, what is chosen, and who is left out.
-check_PROGRAMS += tests/ranks/place
+EXTRA_PROGRAMS += tests/ranks/place
 tests_ranks_place_SOURCES = tests/ranks/ranks.h tests/ranks/place.c
 tests_ranks_place_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_place_LDADD = $(TRAIN_RANKS_LDADD)
@@ -212,7 +212,7 @@ YOKE_TESTS += \
 EXTRA_DIST += tests/ranks/balance_command
 
 # Checkpoints of divided models, and of runs as a user has them.
-check_PROGRAMS += tests/ranks/checkpoint
+EXTRA_PROGRAMS += tests/ranks/checkpoint
 tests_ranks_checkpoint_SOURCES = tests/ranks/ranks.h tests/ranks/checkpoint.c
 tests_ranks_checkpoint_CFLAGS = $(TRAIN_RANKS_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_checkpoint_LDADD = $(TRAIN_RANKS_LDADD)
@@ -223,7 +223,7 @@ EXTRA_DIST += tests/ranks/checkpoint_command
 
 # Optimizer states divided over the replicas; and with bugs in the library's place, which must be noticed.
 zero_programs = tests/ranks/zero tests/ranks/rounding tests/ranks/zero_planted_gather tests/ranks/zero_planted_slice
-check_PROGRAMS += $(zero_programs)
+EXTRA_PROGRAMS += $(zero_programs)
 tests_ranks_rounding_SOURCES = tests/ranks/ranks.h tests/ranks/rounding.c
 tests_ranks_rounding_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_rounding_LDADD = $(TRAIN_RANKS_LDADD)
@@ -247,7 +247,7 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/rounding' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/rounding'
 # What a run shows of itself: timelines, metrics, sums beside the passes.
-check_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
+EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h
 tests_unit_train_timeline_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_timeline_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)

@@ -32,61 +32,61 @@ endif
 
 noinst_PROGRAMS += bench/host_ops bench/host_gemm
 bench_host_gemm_SOURCES = bench/host_gemm.c
-bench_host_gemm_LDADD = libyoke.la
+bench_host_gemm_LDADD = $(LIBYOKE)
 bench_host_ops_SOURCES = bench/host_ops.c
-bench_host_ops_LDADD = libyoke.la
+bench_host_ops_LDADD = $(LIBYOKE)
 
-check_PROGRAMS += tests/unit/host_backend tests/unit/host_signals
+EXTRA_PROGRAMS += tests/unit/host_backend tests/unit/host_signals
 YOKE_TESTS += tests/unit/host_backend tests/unit/host_signals
 tests_unit_host_backend_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_host_backend_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_backend_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_host_signals_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_host_signals_LDADD = libyoke.la $(CMOCKA_LIBS)
+tests_unit_host_signals_LDADD = $(LIBYOKE) $(CMOCKA_LIBS)
 
 if HOST_X86
-check_PROGRAMS += tests/unit/host_tile_bf16
+EXTRA_PROGRAMS += tests/unit/host_tile_bf16
 YOKE_TESTS += tests/unit/host_tile_bf16
 tests_unit_host_tile_bf16_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512bf16
 tests_unit_host_tile_bf16_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags) -mavx512bf16
-tests_unit_host_tile_bf16_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_tile_bf16_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 endif
 
 # The same text for each instruction set.
-check_PROGRAMS += tests/unit/host_log_generic
+EXTRA_PROGRAMS += tests/unit/host_log_generic
 YOKE_TESTS += tests/unit/host_log_generic
 tests_unit_host_log_generic_SOURCES = tests/unit/host_log.c
 tests_unit_host_log_generic_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=generic
 tests_unit_host_log_generic_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_host_log_generic_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_log_generic_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 if HOST_X86
-check_PROGRAMS += tests/unit/host_log_avx2 tests/unit/host_log_avx512
+EXTRA_PROGRAMS += tests/unit/host_log_avx2 tests/unit/host_log_avx512
 YOKE_TESTS += tests/unit/host_log_avx2 tests/unit/host_log_avx512
 tests_unit_host_log_avx2_SOURCES = tests/unit/host_log.c
 tests_unit_host_log_avx2_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx2
 tests_unit_host_log_avx2_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -mavx2 -mfma -mf16c
-tests_unit_host_log_avx2_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_log_avx2_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_host_log_avx512_SOURCES = tests/unit/host_log.c
 tests_unit_host_log_avx512_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
 tests_unit_host_log_avx512_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags)
-tests_unit_host_log_avx512_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_log_avx512_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 endif
 
 # The same text for each instruction set, as the kernels.
-check_PROGRAMS += tests/unit/host_exp_generic
+EXTRA_PROGRAMS += tests/unit/host_exp_generic
 YOKE_TESTS += tests/unit/host_exp_generic
 tests_unit_host_exp_generic_SOURCES = tests/unit/host_exp.c
 tests_unit_host_exp_generic_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=generic
 tests_unit_host_exp_generic_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_host_exp_generic_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_exp_generic_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 if HOST_X86
-check_PROGRAMS += tests/unit/host_exp_avx2 tests/unit/host_exp_avx512
+EXTRA_PROGRAMS += tests/unit/host_exp_avx2 tests/unit/host_exp_avx512
 YOKE_TESTS += tests/unit/host_exp_avx2 tests/unit/host_exp_avx512
 tests_unit_host_exp_avx2_SOURCES = tests/unit/host_exp.c
 tests_unit_host_exp_avx2_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx2
 tests_unit_host_exp_avx2_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) -mavx2 -mfma -mf16c
-tests_unit_host_exp_avx2_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_exp_avx2_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_host_exp_avx512_SOURCES = tests/unit/host_exp.c
 tests_unit_host_exp_avx512_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=avx512
 tests_unit_host_exp_avx512_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(avx512_flags)
-tests_unit_host_exp_avx512_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_host_exp_avx512_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 endif

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "emulate/cuda/driver.h"
@@ -48,6 +49,22 @@ static void *reserve(uint64_t bytes, int protection)
     return at;
 }
 
+/*
+ * Give the file its size, which is that of all addresses. It takes room only for the bytes that are written,
+ * so this process's own limit on the size of files (ulimit -S -f) shall not count here.
+ */
+static int set_file_size(uint64_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit)) return ftruncate(file, (off_t)bytes);
+    const struct rlimit most = { limit.rlim_max, limit.rlim_max };
+    setrlimit(RLIMIT_FSIZE, &most);
+    const int result = ftruncate(file, (off_t)bytes), reason = errno;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    errno = reason;
+    return result;
+}
+
 CUresult emulate_memory_reserve(void)
 {
     const uint64_t each = round_up(4 * emulate_settings.memory, DEVICE_PAGE);
@@ -55,7 +72,7 @@ CUresult emulate_memory_reserve(void)
     void *addresses = reserve(emulate_bytes, PROT_NONE);
     if (!addresses) return CUDA_ERROR_OUT_OF_MEMORY;
     file = memfd_create("yoke-emulate", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)emulate_bytes)) {
+    if (file < 0 || set_file_size(emulate_bytes)) {
         emulate_print("memory of the stand-in devices: %s", strerror(errno));
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -1,7 +1,7 @@
 # The executor of PTX: hand-written texts, and Yoke's kernels where NVRTC is installed.
 ptx_world = tests/unit/ptx_world.c tests/unit/ptx_world.h
 ptx_programs = tests/unit/ptx_ops tests/unit/ptx_text tests/unit/ptx_control tests/unit/ptx_checks tests/unit/ptx_kernels
-check_PROGRAMS += $(ptx_programs)
+EXTRA_PROGRAMS += $(ptx_programs)
 YOKE_TESTS += $(ptx_programs)
 tests_unit_ptx_ops_SOURCES = tests/unit/ptx_ops.c $(ptx_world)
 tests_unit_ptx_ops_CFLAGS = $(UNIT_CFLAGS)

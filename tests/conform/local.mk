@@ -1,9 +1,9 @@
 # tests/conform: the sweep per device, the gradient check, and planted errors that they must catch. Cold programs make the
 # OpenCL sweep the longest; it runs in parts.
 EXTRA_DIST += tests/conform/coverage.h
-check_PROGRAMS += tests/conform/conform tests/conform/planted
-tests_conform_conform_LDADD = libconform.la libyoke.la
-tests_conform_planted_LDADD = libconform.la libyoke.la
+EXTRA_PROGRAMS += tests/conform/conform tests/conform/planted
+tests_conform_conform_LDADD = libconform.la $(LIBYOKE)
+tests_conform_planted_LDADD = libconform.la $(LIBYOKE)
 YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients" tests/conform/planted \
 	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
 	"tests/conform/conform opencl:0 gemm" "tests/conform/conform opencl:0 attention" \
@@ -12,29 +12,29 @@ YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients
 YOKE_TESTS += "YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
 	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 attention" \
 	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 norm act embed loss optim cast elementwise rope"
-check_PROGRAMS += tests/unit/conform
+EXTRA_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_conform_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
+tests_unit_conform_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform
-check_PROGRAMS += tests/unit/conform_bits
+EXTRA_PROGRAMS += tests/unit/conform_bits
 tests_unit_conform_bits_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_conform_bits_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS)
+tests_unit_conform_bits_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS)
 YOKE_TESTS += tests/unit/conform_bits
 
-check_PROGRAMS += tests/unit/attention_long
+EXTRA_PROGRAMS += tests/unit/attention_long
 tests_unit_attention_long_SOURCES = tests/unit/attention_long.c tests/conform/attention_sample.h tests/conform/attention_sample.c
 tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-tests_unit_attention_long_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) -lm
+tests_unit_attention_long_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS) -lm
 YOKE_TESTS += "OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/unit/attention_long"
-check_PROGRAMS += tests/conform/report
+EXTRA_PROGRAMS += tests/conform/report
 tests_conform_report_SOURCES = tests/conform/report.c cli/devices/verify_child.c cli/devices/verify_json.c cli/devices/speed.c cli/devices/child.c
 tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS)
-tests_conform_report_LDADD = libconform.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) $(YAML_LIBS) -lm
+tests_conform_report_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) $(YAML_LIBS) -lm
 YOKE_TESTS += tests/conform/report
-check_PROGRAMS += tests/conform/planted_kernels
-tests_conform_planted_kernels_LDADD = libconform.la libyoke.la
+EXTRA_PROGRAMS += tests/conform/planted_kernels
+tests_conform_planted_kernels_LDADD = libconform.la $(LIBYOKE)
 YOKE_TESTS += "tests/conform/planted_kernels opencl:0"
-check_PROGRAMS += tests/conform/planted_host
+EXTRA_PROGRAMS += tests/conform/planted_host
 tests_conform_planted_host_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=planted
-tests_conform_planted_host_LDADD = libconform.la libyoke.la -lm
+tests_conform_planted_host_LDADD = libconform.la $(LIBYOKE) -lm
 YOKE_TESTS += tests/conform/planted_host

@@ -28,7 +28,7 @@ enum { MOST_RANKS = 4 };
 
 struct trial {
     const char *yoke, *victim, *ms;
-    char folder[64];
+    char folder[256];
     int n_ranks, at_rank, pids[MOST_RANKS];
     pid_t job;
     uint64_t started[MOST_RANKS]; /* when the ranks started, which tells them from later processes */
@@ -65,7 +65,7 @@ static bool are_busy(struct trial *t)
     for (const double until = yokei_now() + LIMIT_SECONDS; yokei_now() < until; usleep(5000)) {
         int n = 0;
         for (int r = 0; r < t->n_ranks; r++) {
-            char path[128], name[32];
+            char path[300], name[32];
             struct yokei_flight_file *file;
             yokei_flight_name(r, name, sizeof name);
             snprintf(path, sizeof path, "%s/%s", t->folder, name);
@@ -129,8 +129,7 @@ static bool run(struct trial *t, int number)
 {
     const char *why = NULL, *text = "";
     bool sure = false;
-    strcpy(t->folder, "/tmp/yoke-bare.XXXXXX");
-    if (!mkdtemp(t->folder)) exit(99);
+    make_folder(t->folder, sizeof t->folder, "yoke-bare");
     start(t);
     const bool busy = are_busy(t);
     usleep(draw(100000));
@@ -147,7 +146,7 @@ static bool run(struct trial *t, int number)
     if (why || !sure) printf("# %s\n", text);
     fflush(stdout);
     json_decref(root);
-    char command[128];
+    char command[300];
     snprintf(command, sizeof command, "rm -rf %s", t->folder);
     if (system(command)) exit(99);
     return sure && !why;

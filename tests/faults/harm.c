@@ -44,10 +44,10 @@ struct trial {
     int code;        /* exit status, as from waitpid */
     double seconds;  /* seconds from the harm to the end */
     double harmed,
-        noticed;     /* time of the harm; seconds until the last of the other ranks returned an error */
-    bool begun;      /* all ranks were in their collectives */
-    char tag[64];    /* a tag in the environment of all processes of the trial */
-    char folder[64]; /* the run directory, for several hosts */
+        noticed;      /* time of the harm; seconds until the last of the other ranks returned an error */
+    bool begun;       /* all ranks were in their collectives */
+    char tag[64];     /* a tag in the environment of all processes of the trial */
+    char folder[256]; /* the run directory, for several hosts */
 };
 
 static uint32_t state = 1;
@@ -313,7 +313,7 @@ static int count(const char *text, const char *word)
 /* Read the file that rank r left. Returns false if there is none. */
 static int word_of(const struct trial *t, const char *name, int r, double *when_out, char *text, size_t bytes)
 {
-    char path[128];
+    char path[300];
     snprintf(path, sizeof path, "%s/%s-%d", t->folder, name, r);
     FILE *from = fopen(path, "r");
     if (!from) return 0;
@@ -406,8 +406,7 @@ static const char *judge(struct trial *t, int shared_before)
 static void run(struct trial *t, int number)
 {
     int shared_before = shared_files(t, false);
-    strcpy(t->folder, "/tmp/yoke-harm.XXXXXX");
-    if (t->n_hosts && !mkdtemp(t->folder)) exit(99);
+    if (t->n_hosts) make_folder(t->folder, sizeof t->folder, "yoke-harm");
     snprintf(t->tag, sizeof t->tag, "harm-%d-%d-%ld", (int)getpid(), number, (long)time(NULL));
     start(t);
     bool met = meet(t);

@@ -1,23 +1,23 @@
 # tests/faults: jobs that are harmed, machines that are wrong, words that are misspelt.
 EXTRA_DIST += tests/faults/usage tests/faults/launch tests/faults/shrink tests/faults/trace tests/faults/room tests/faults/meetings
-check_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/meeting tests/faults/starter tests/faults/reuse tests/faults/signal
+EXTRA_PROGRAMS += tests/faults/victim tests/faults/leaver tests/faults/survivor tests/faults/harm tests/faults/bare tests/faults/meeting tests/faults/starter tests/faults/reuse tests/faults/signal
 tests_faults_starter_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
-tests_faults_starter_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_faults_starter_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
 tests_faults_victim_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
-tests_faults_victim_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_faults_victim_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
 tests_faults_meeting_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
-tests_faults_meeting_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_faults_meeting_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
 tests_faults_survivor_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_faults_survivor_CFLAGS = $(AM_CFLAGS) -pthread
-tests_faults_survivor_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lpthread
+tests_faults_survivor_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) -lpthread
 tests_faults_signal_SOURCES = tests/faults/signal.c tests/faults/processes.h
-tests_faults_signal_LDADD = libflight.la libyoke.la
+tests_faults_signal_LDADD = libflight.la $(LIBYOKE)
 tests_faults_reuse_SOURCES = tests/faults/reuse.c tests/faults/processes.h
-tests_faults_reuse_LDADD = libflight.la libyoke.la
+tests_faults_reuse_LDADD = libflight.la $(LIBYOKE)
 tests_faults_harm_SOURCES = tests/faults/harm.c tests/faults/processes.h tests/faults/shared_files.h cli/launch/shared_memory.c
-tests_faults_harm_LDADD = libflight.la libyoke.la
+tests_faults_harm_LDADD = libflight.la $(LIBYOKE)
 tests_faults_bare_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_faults_bare_LDADD = libflight.la libyoke.la $(JANSSON_LIBS)
+tests_faults_bare_LDADD = libflight.la $(LIBYOKE) $(JANSSON_LIBS)
 YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/usage ./yoke" \
 	"$(top_srcdir)/tests/faults/launch ./yoke tests/faults/starter" \

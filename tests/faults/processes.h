@@ -73,4 +73,14 @@ static inline pid_t fork_or_exit(void)
     exit(99);
 }
 
+/* Make a folder in TMPDIR for this test alone. */
+static inline void make_folder(char *path, size_t bytes, const char *name)
+{
+    const char *tmp = getenv("TMPDIR");
+    const int length = snprintf(path, bytes, "%s/%s.XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
+    if (length > 0 && (size_t)length < bytes && mkdtemp(path)) return;
+    perror(path);
+    exit(99);
+}
+
 #endif

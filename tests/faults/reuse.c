@@ -21,7 +21,7 @@
 #define LIMIT_SECONDS 200.0 /* it only ends a wait that would never end */
 
 static const char *yoke;
-static char folder[64];
+static char folder[256];
 
 /* ---- the bystander ---- */
 
@@ -94,7 +94,7 @@ static pid_t start_job(bool leaves)
         "[ $PMI_RANK$LEAVES = 1yes ] && exit 0; while [ ! -e $FOLDER/go ]; do sleep 0.02; done";
     const pid_t job = fork_or_exit();
     if (job) return job;
-    char path[128];
+    char path[300];
     setenv("FOLDER", folder, 1);
     setenv("LEAVES", leaves ? "yes" : "", 1);
     snprintf(path, sizeof path, "%s/out", folder);
@@ -108,7 +108,7 @@ static pid_t start_job(bool leaves)
 /* The process numbers of a rank and of its agent. Returns false if the job ends before. */
 static bool meet(pid_t job, int rank, pid_t *rank_out, pid_t *agent_out)
 {
-    char path[128];
+    char path[300];
     int pid, agent;
     snprintf(path, sizeof path, "%s/rank-%d", folder, rank);
     for (const double until = yokei_now() + LIMIT_SECONDS; yokei_now() < until && !child_has_ended(job);
@@ -125,7 +125,7 @@ static bool meet(pid_t job, int rank, pid_t *rank_out, pid_t *agent_out)
 
 static void end_job(pid_t job)
 {
-    char path[128];
+    char path[300];
     snprintf(path, sizeof path, "%s/go", folder);
     close(open(path, O_WRONLY | O_CREAT, 0600));
     for (const double until = yokei_now() + LIMIT_SECONDS; !child_has_ended(job) && yokei_now() < until;)
@@ -227,8 +227,7 @@ int main(int argc, char **argv)
             strerror(reason));
         return 0;
     }
-    strcpy(folder, "/tmp/yoke-reuse.XXXXXX");
-    if (!mkdtemp(folder)) return 99;
+    make_folder(folder, sizeof folder, "yoke-reuse");
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what nobody else waits for comes here, whatever process 1 does */
     printf("1..%d\n", n);
     for (int i = 0; i < n; i++) {

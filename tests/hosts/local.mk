@@ -1,8 +1,8 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
 EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/limit tests/hosts/cut tests/hosts/finalize
-check_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured tests/hosts/ports
+EXTRA_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured tests/hosts/ports
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
-tests_hosts_finalizer_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS)
+tests_hosts_finalizer_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
 tests_hosts_measured_SOURCES = tests/ranks/ranks.h tests/hosts/measured.c
 tests_hosts_measured_CFLAGS = $(RANKS_CFLAGS)
 tests_hosts_measured_LDADD = $(RANKS_LDADD)

@@ -3,9 +3,9 @@ EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tes
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
-check_PROGRAMS += $(ranks_programs)
+EXTRA_PROGRAMS += $(ranks_programs)
 RANKS_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
-RANKS_LDADD = libyoke-comm.la libyoke.la $(MPICH_LIBS) -lm
+RANKS_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) -lm
 tests_ranks_reductions_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_reductions_LDADD = $(RANKS_LDADD)
 tests_ranks_moves_CFLAGS = $(RANKS_CFLAGS)
@@ -53,10 +53,10 @@ tests_ranks_devices_LDADD = $(RANKS_LDADD)
 tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_verdicts_LDADD = $(RANKS_LDADD) -lpthread
 # These start and watch ranks, and know no MPI.
-tests_ranks_agent_LDADD = libflight.la libyoke.la
-tests_ranks_faults_LDADD = libflight.la libyoke.la
+tests_ranks_agent_LDADD = libflight.la $(LIBYOKE)
+tests_ranks_faults_LDADD = libflight.la $(LIBYOKE)
 # This starts the command and reads its JSON.
-check_PROGRAMS += tests/ranks/bench_command
+EXTRA_PROGRAMS += tests/ranks/bench_command
 tests_ranks_bench_command_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_bench_command_LDADD = $(JANSSON_LIBS)
 check_LTLIBRARIES += tests/ranks/libwrong.la
@@ -150,6 +150,6 @@ YOKE_TESTS += \
 	'quiet $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
 	'quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
-	tests/ranks/faults \
-	'UCX_TLS=^cma tests/ranks/faults' \
-	'UCX_TLS=tcp,self tests/ranks/faults'
+	'tests/ranks/faults $${YOKE_SOAK:+30}' \
+	'UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+30}' \
+	'UCX_TLS=tcp,self tests/ranks/faults $${YOKE_SOAK:+30}'

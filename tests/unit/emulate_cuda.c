@@ -362,7 +362,17 @@ static void no_variable(void)
 }
 
 /* The test's own process has a file for what the driver prints. */
-static char log_path[64];
+static char log_path[256];
+
+/* Make an empty file for this test alone. */
+static void make_file(char path[256], const char *name)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, 256, "%s/%s.XXXXXX", tmp && *tmp ? tmp : "/tmp", name);
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+}
 
 static void leave_things(void)
 {
@@ -429,8 +439,8 @@ static void test_settings(void **state)
                                          "YOKE_EMULATE_FAIL=oom@1", "YOKE_EMULATE_FAIL=ecc@0",
                                          "YOKE_EMULATE_FAIL=ecc",   "YOKE_EMULATE_FAIL=ecc@1,",
                                          "YOKE_EMULATE_SEED=0x12",  "YOKE_EMULATE_WAIT=yes" };
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/tmp/yoke-emulate-err.%ld", (long)getpid());
+    char path[256], line[512];
+    make_file(path, "yoke-emulate-err");
     const int terminal = dup(STDERR_FILENO);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         FILE *file = fopen(path, "w+");
@@ -453,8 +463,8 @@ static void test_settings(void **state)
 static void test_leaks(void **state)
 {
     (void)state;
-    char variables[128], text[4096] = "";
-    snprintf(log_path, sizeof log_path, "/tmp/yoke-emulate-log.%ld", (long)getpid());
+    char variables[300], text[4096] = "";
+    make_file(log_path, "yoke-emulate-log");
     snprintf(variables, sizeof variables, "YOKE_EMULATE_LOG=%s", log_path);
     run_case(variables, leave_things);
     FILE *file = fopen(log_path, "r");

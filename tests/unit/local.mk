@@ -1,10 +1,10 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
 EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/config_write.h tests/unit/data_test.h tests/unit/host_isa.h tests/unit/layer_models.h tests/unit/plan_text.h tests/unit/safetensors_save.h tests/unit/gpu_test.h tests/unit/drawings
 unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/forks tests/unit/checks tests/unit/op_costs tests/unit/dropout
-check_PROGRAMS += $(unit_programs)
+EXTRA_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
 UNIT_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
-UNIT_LDADD = libyoke.la $(CMOCKA_LIBS) -lm
+UNIT_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_dtype_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_dtype_LDADD = $(UNIT_LDADD)
 tests_unit_exact_CFLAGS = $(UNIT_CFLAGS)
@@ -29,12 +29,12 @@ tests_unit_op_costs_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_op_costs_LDADD = $(UNIT_LDADD)
 EXTRA_DIST += tests/unit/tap_run
 YOKE_TESTS += '$(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
-check_PROGRAMS += tests/unit/gpu_formulas
+EXTRA_PROGRAMS += tests/unit/gpu_formulas
 # Vectors wider than the build's, and the dialect's own pragmas.
 tests_unit_gpu_formulas_CFLAGS = $(AM_CFLAGS) -Wno-psabi -Wno-unknown-pragmas
 tests_unit_gpu_formulas_LDADD = -lm
 YOKE_TESTS += tests/unit/gpu_formulas
-check_PROGRAMS += tests/unit/tuning tests/unit/cli_tune
+EXTRA_PROGRAMS += tests/unit/tuning tests/unit/cli_tune
 tests_unit_tuning_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_tuning_LDADD = $(UNIT_LDADD)
 tests_unit_cli_tune_SOURCES = tests/unit/cli_tune.c cli/tune/measure.c cli/tune/choose.c cli/bench/sides.c

@@ -1,10 +1,10 @@
 # Tests of what a run reads and writes: tokens, weights, configurations, plans, metrics; and of the yardstick for text.
 data_unit_programs = tests/unit/data_tokens tests/unit/data_safetensors tests/unit/data_files tests/unit/data_llama tests/unit/data_config tests/unit/data_convert tests/unit/data_foreign tests/unit/data_text \
 	tests/unit/data_broken tests/unit/data_mutants tests/unit/bpe tests/unit/bpe_unicode
-check_PROGRAMS += $(data_unit_programs)
+EXTRA_PROGRAMS += $(data_unit_programs)
 YOKE_TESTS += $(data_unit_programs)
 DATA_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS)
-DATA_TEST_LDADD = libyoke-train.la libyoke.la $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
+DATA_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 tests_unit_data_foreign_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_foreign_LDADD = $(DATA_TEST_LDADD)
 tests_unit_data_convert_CFLAGS = $(DATA_TEST_CFLAGS)
