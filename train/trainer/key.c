@@ -82,8 +82,8 @@ yoke_status yokei_key_layers(struct yokei_key *k, const struct yokei_job *job, c
         enum yoke_mode mode;
     } uses[] = { { job->micro_batch, YOKE_TRAIN }, { 1, YOKE_EVALUATE }, { rest, YOKE_TRAIN } };
     /*
-     * The first rank adds biases and positions. With sequence parallelism the first and the last rank set fewer
-     * rows to 0.
+     * The first rank adds biases and positions. With sequence parallelism the first and the last rank set
+     * fewer rows to 0.
      */
     yokei_key_number(k, place->tensor_rank == 0);
     yokei_key_number(k, place->tensor_rank == place->tensor_size - 1);
