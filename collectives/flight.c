@@ -60,12 +60,14 @@ static int64_t clock_offset(void)
     return offset;
 }
 
-/* If another process shortens the record, the next access raises SIGBUS. The command then names the file. */
-static yoke_status note_mapping(const struct yokei_flight_file *file, const char *path, int fd)
+/*
+ * If another process shortens the record, the next access raises SIGBUS. The command then names the file.
+ * Without host memory for this note the record is used all the same, because ranks that cannot read it would
+ * take its rank for dead.
+ */
+static void note_mapping(const struct yokei_flight_file *file, const char *path, int fd)
 {
-    const yoke_status status = yokei_mapped_add(file, sizeof *file, path, fd);
-    if (status) munmap((void *)(uintptr_t)file, sizeof *file);
-    return status;
+    (void)yokei_mapped_add(file, sizeof *file, path, fd);
 }
 
 /* Give the file behind `fd` its size, and map it. `name` is for error texts. */
@@ -79,7 +81,7 @@ static yoke_status map_for_writing(int fd, const char *name, int rank, struct yo
     struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (file == MAP_FAILED)
         return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
-    YOKE_TRY(note_mapping(file, name, fd));
+    note_mapping(file, name, fd);
     if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC) {
         file->bytes = sizeof *file;
         file->n_entries = YOKEI_FLIGHT_ENTRIES;
@@ -178,11 +180,10 @@ static yoke_status open_path(const char *path, int flags, const struct yokei_fli
     YOKE_TRY(open_checked(path, flags, &fd));
     const struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ, MAP_SHARED, fd, 0);
     int error = errno;
-    const yoke_status status = file == MAP_FAILED ? YOKE_OK : note_mapping(file, path, fd);
+    if (file != MAP_FAILED) note_mapping(file, path, fd);
     close(fd);
     if (file == MAP_FAILED)
         return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", path, strerror(error));
-    YOKE_TRY(status);
     *file_out = file;
     return YOKE_OK;
 }
