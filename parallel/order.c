@@ -21,8 +21,8 @@ struct users {
 /*
  * The users of the memory of buffers that have ended: a segment tree over the addresses. Cell c is the memory
  * from border c to border c + 1. A buffer covers whole cells. So the users of a range are found in a time
- * that grows with the logarithm of the number of borders. A look at all buffers would make the time of a
- * program quadratic.
+ * that grows with the logarithm of the number of borders. If each buffer were compared with
+ * all others, the time would grow with the square of their number.
  */
 struct past {
     size_t *border; /* [n_borders] the first and last addresses of all buffers, ascending, each once */

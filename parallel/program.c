@@ -383,8 +383,9 @@ static bool issue_alike(const struct yokei_program *p, const struct yokei_instru
 }
 
 /*
- * The calls whose ops were asked for. For each layer and kind of call they form a list. Such a list is short:
- * a micro-batch may be smaller than the others, and the first W may overwrite gradients.
+ * The calls of layers that have listed their ops. The calls of one layer and one kind form a list. A list is
+ * short, because only two things make calls of a kind differ: a micro-batch may be smaller than the others,
+ * and the first W may overwrite gradients.
  */
 struct asked {
     int *head; /* [n_layers][N_CALLS] the newest instruction of the list; -1: none */

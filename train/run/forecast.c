@@ -131,7 +131,7 @@ static yoke_status simulate(struct forecast *w, const bool *recomputes, const st
 
 /* ---- whether it fits ---- */
 
-struct asked {
+struct question {
     const struct forecast *w;
     const struct yokei_memory_run *run;
     int first; /* a rank that lacks most */
@@ -144,7 +144,7 @@ struct asked {
 static yoke_status ask_here(void *context, const struct yoke_trainer_config *config, int n_planned,
                             double enough, double *need_out)
 {
-    const struct asked *a = context;
+    const struct question *a = context;
     const int n = a->run->n_ranks;
     for (int r = 0; r < n; r++) need_out[r] = 0;
     for (int i = 0; i < n; i++) {
@@ -166,7 +166,7 @@ static yoke_status judge(struct forecast *w)
     const struct yokei_memory_run run = {
         w->s.model, &w->config, &f->mesh, f->memory, f->n_ranks, &w->planned
     };
-    yokei_memory_refuse(&run, ask_here, &(struct asked){ w, &run, rank });
+    yokei_memory_refuse(&run, ask_here, &(struct question){ w, &run, rank });
     yokei_text(f->why, sizeof f->why, "%s", yoke_last_error());
     return YOKE_OK;
 }

@@ -148,25 +148,39 @@ static double need_of(const struct yokei_memory_rank *ranks, const double *need,
     return need ? need[r] : yokei_memory_need(&ranks[r], &ranks[r].report);
 }
 
+/*
+ * The shortage of rank r, together with the ranks that share its memory. *sum_out is the need of these ranks.
+ * *is_most_out says whether r is the first of them with the largest need.
+ */
+static double shortage_at(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int r,
+                          double *sum_out, bool *is_most_out)
+{
+    const double own = need_of(ranks, need, r);
+    double have = (double)ranks[r].have, taken = (double)ranks[r].taken;
+    *sum_out = own;
+    *is_most_out = true;
+    for (int o = 0; o < n_ranks && !ranks[r].is_limited; o++) {
+        if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
+        const double other = need_of(ranks, need, o);
+        *sum_out += other;
+        taken += (double)ranks[o].taken;
+        /* the ranks measured their free memory at different times */
+        have = fmin(have, (double)ranks[o].have);
+        *is_most_out = *is_most_out && (other < own || (other == own && o > r));
+    }
+    return *sum_out - have - taken;
+}
+
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
                              int *rank_out, double *needs_out)
 {
     double worst = -INFINITY;
     for (int r = 0; r < n_ranks; r++) {
-        const double own = need_of(ranks, need, r);
-        double sum = own, have = (double)ranks[r].have, taken = (double)ranks[r].taken;
-        bool is_most = true;
-        for (int o = 0; o < n_ranks && !ranks[r].is_limited; o++) {
-            if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
-            const double his = need_of(ranks, need, o);
-            sum += his;
-            taken += (double)ranks[o].taken;
-            have = fmin(have,
-                        (double)ranks[o].have); /* the ranks measured their free memory at different times */
-            is_most = is_most && (his < own || (his == own && o > r));
-        }
-        if (!is_most || !(sum - have - taken > worst)) continue;
-        worst = sum - have - taken;
+        double sum;
+        bool is_most;
+        const double lacks = shortage_at(ranks, need, n_ranks, r, &sum, &is_most);
+        if (!is_most || !(lacks > worst)) continue;
+        worst = lacks;
         *rank_out = r;
         if (needs_out) *needs_out = sum;
     }
@@ -175,14 +189,9 @@ double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double
 
 double yokei_memory_shortage_at(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int r)
 {
-    double sum = need[r], have = (double)ranks[r].have, taken = (double)ranks[r].taken;
-    for (int o = 0; o < n_ranks && !ranks[r].is_limited; o++) {
-        if (o == r || ranks[o].is_limited || ranks[o].pool != ranks[r].pool) continue;
-        sum += need[o];
-        taken += (double)ranks[o].taken;
-        have = fmin(have, (double)ranks[o].have);
-    }
-    return sum - have - taken;
+    double sum;
+    bool is_most;
+    return shortage_at(ranks, need, n_ranks, r, &sum, &is_most);
 }
 
 /* ---- the table ---- */

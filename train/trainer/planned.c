@@ -65,7 +65,7 @@ static void put_config(struct yokei_key *k, enum kind kind, const yoke_model *mo
     yokei_key_number(k, p->shares[m->d]);
     yokei_key_list(k, p->tensor_shares, p->n_tensor_shares);
     for (int s = 0; s < m->pipeline; s++) yokei_key_number(k, m->widths ? m->widths[s] : 0);
-    /* ranks of unequal parts are not compared any further than by their numbers */
+    /* with unequal parts each rank of a tensor group has a key of its own */
     yokei_key_number(k, m->widths || p->tensor_shares ? m->t : -1);
     if (c->schedule || (c->zero && m->data > 1)) yokei_key_number(k, m->d);
     if (c->zero && m->data > 1) yokei_key_list(k, c->zero_shares, m->data);

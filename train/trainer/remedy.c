@@ -411,7 +411,7 @@ struct own {
     int rank;
 };
 
-/* All ranks ask at the same time, so there is nothing to save by `enough`. */
+/* All ranks plan at the same time, so an early return would save nothing. `enough` is not used. */
 static yoke_status ask_all(void *context, const struct yoke_trainer_config *config, int n_planned,
                            double enough, double *need_out)
 {
