@@ -17,11 +17,14 @@ static __typeof__(omp_pause_resource_all) *release; /* NULL: the runtime needs n
 static _Thread_local bool release_failed;           /* at the last fork of this thread */
 static bool has_lost_team;
 
+/* A function of LLVM's runtime; its address is NULL where this runtime is not in the process. */
+extern void __kmpc_fork_call(void) __attribute__((weak));
+
 /* The library is asked for by address, because a process may contain both runtimes. */
 static bool is_gnu(void *function)
 {
     Dl_info here, llvm;
-    void *other = dlsym(RTLD_DEFAULT, "__kmpc_fork_call");
+    void *const other = (void *)(uintptr_t)__kmpc_fork_call;
     return !other || !dladdr(function, &here) || !dladdr(other, &llvm) || here.dli_fbase != llvm.dli_fbase;
 }
 

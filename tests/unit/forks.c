@@ -131,6 +131,14 @@ static int end_of(pid_t child)
 /* In a child: it does not outlive its parent. */
 static void be_child(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
+/* End a forked process by exit, as programs do. */
+static void leave(bool good_end)
+{
+    fflush(NULL);
+    if (IGNORES_LEAKS) _exit(good_end ? 0 : 1);
+    exit(good_end ? 0 : 1);
+}
+
 /* Run `body` in a forked process that ends by exit, and expect it to return true. */
 typedef bool body_function(void *context);
 
@@ -141,9 +149,7 @@ static void in_child(body_function *body, void *context)
     assert_true(child >= 0);
     if (!child) {
         be_child();
-        const int code = body(context) ? 0 : 1;
-        if (IGNORES_LEAKS) fflush(NULL), _exit(code);
-        exit(code);
+        leave(body(context));
     }
     const int status = end_of(child);
     if (status) fail_msg("the forked process ended with status 0x%x (9: it hung)", (unsigned)status);
@@ -165,7 +171,7 @@ static bool compute_twice(void *spec)
     const pid_t child = fork();
     if (!child) {
         be_child();
-        exit(compute_alone(spec) && yoke_stream_sync(o.stream) == YOKE_EINVAL ? 0 : 1);
+        leave(compute_alone(spec) && yoke_stream_sync(o.stream) == YOKE_EINVAL);
     }
     return !end_of(child) && compute(&o) && close_all(&o);
 }
@@ -341,7 +347,7 @@ static void *fork_here(void *unused)
     const pid_t child = fork();
     if (!child) {
         be_child();
-        exit(compute_alone("host") ? 0 : 1);
+        leave(compute_alone("host"));
     }
     failed = end_of(child);
     return failed ? &failed : unused;
