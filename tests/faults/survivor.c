@@ -15,7 +15,7 @@
  * SURVIVOR_FAILS: at the end the first remaining rank dies, too, and the others give up.
  * SURVIVOR_HOSTS=aabb: one letter for each rank. Ranks with different letters count as on different hosts,
  * and share the run directory. MPI goes over tcp, as between hosts. Through shared memory, a rank that is
- * killed in the middle of a message can make another rank deaf (docs/FAULTS.md).
+ * killed in the middle of a message can make another rank deaf (docs/DETECTION.md).
  */
 #include <pthread.h>
 #include <signal.h>
