@@ -287,7 +287,7 @@ struct yoke_rank_report {
     double span_seconds;   /* seconds from the start of its first pass to the end of its last pass */
     double busy_seconds;   /* seconds of span_seconds in which the rank computed */
     double useful_seconds; /* the same without recomputation */
-    /* seconds in which the rank computed nothing because of a message or a sum; docs/PARALLELISM.md says
+    /* seconds in which the rank computed nothing because of a message or a sum; docs/SCALING.md says
      * how this is measured */
     double exposed_seconds;
 };
