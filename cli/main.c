@@ -193,8 +193,8 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
     struct cli_context context = { 0 };
-    bool heard;
-    yoke_status status = cli_job_start(line, &context, &options, &heard);
+    bool reported;
+    yoke_status status = cli_job_start(line, &context, &options, &reported);
     if (!status) status = set_emulation(verb, options);
     if (!status) {
         context.run_dir = getenv("YOKE_RUN_DIR");
@@ -213,7 +213,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     }
     if (status) {
         /* After a fault no rank calls MPI_Finalize, and no destructor may wait for a library's threads. */
-        int code = ended(status, heard);
+        int code = ended(status, reported);
         fflush(NULL);
         _exit(code);
     }

@@ -42,10 +42,10 @@ ABSENT(cli_ckpt_convert)
 ABSENT(cli_hello)
 
 yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
-                          struct cli_options **options_out, bool *heard_out)
+                          struct cli_options **options_out, bool *reported_out)
 {
     (void)line, (void)context_out, (void)options_out;
-    *heard_out = false;
+    *reported_out = false;
     return absent();
 }
 

@@ -53,8 +53,8 @@ static void prepare_environment(const struct cli_agent *agent)
     const char *local = getenv("MPI_LOCALNRANKS");
     set_unless_set("UCX_TLS", local && atoi(local) == agent->size ? "posix,sysv,self" : "^cma");
     /*
-     * UCX prints on stdout that a peer is gone and that messages are left. The ranks' records say this
-     * better.
+     * UCX prints on stdout that a peer is gone and that messages are left. The ranks' records report this
+     * more precisely.
      */
     set_unless_set("UCX_LOG_LEVEL", "fatal");
     set_unless_set("UCX_LOG_FILE", "stderr");
@@ -150,10 +150,10 @@ static void add_to(int events, int fd)
 /*
  * Whether the launcher's process on this host (the proxy) was gone before the holder.
  *
- * A proxy that ends closes the ranks' connections first, and only then does the holder end. The agent keeps
- * the end of the connection from a rank that is starting MPI for HOLD_MS. Any other rank may meet it at once,
- * and exit with a code. If the proxy lives longer than the holder, it is carrying out a rank's
- * abort inside MPI. Epoll reports the two ends in the order in which they came.
+ * A proxy that ends closes the ranks' connections first, and only then does the holder end. The agent holds
+ * the EOF back from a rank that is starting MPI for HOLD_MS. Any other rank may read it at once, and exit
+ * with a code. If the proxy lives longer than the holder, it is carrying out a rank's abort inside MPI. Epoll
+ * reports the two events in their order.
  */
 static bool proxy_went_first(const struct cli_agent *agent)
 {
@@ -166,10 +166,10 @@ static bool proxy_went_first(const struct cli_agent *agent)
  * failure.
  *
  * Only the agent kills ranks when the launcher is gone, so any other signal is the rank's own. Two cases are
- * different. The rank may write to the launcher's closed pipe an instant before the agent notices the end,
- * and get SIGPIPE. And MPI may abort the rank (SIGABRT), because ranks on other hosts ended with the
- * launcher. If yoke run is the launcher, its end closes the agent's pipe before it closes the ranks'
- * connections, because the pipe was opened first.
+ * different. The rank may write to the launcher's closed pipe just before the agent detects the end, and get
+ * SIGPIPE. And MPI may abort the rank (SIGABRT), because ranks on other hosts ended with the launcher. If
+ * yoke run is the launcher, its end closes the agent's pipe before it closes the ranks' connections, because
+ * the pipe was opened first.
  */
 static bool is_echo(const struct cli_agent *agent, int signal, int code)
 {
@@ -182,12 +182,12 @@ static bool is_echo(const struct cli_agent *agent, int signal, int code)
     return code && (agent->orphaned || (own ? poll(&holder, 1, 0) == 1 : proxy_went_first(agent)));
 }
 
-/* Record the state of the rank, for other hosts too. */
+/* Record the state of the rank, and publish it to other hosts. */
 static void set_word(struct cli_agent *agent, enum yokei_agent_state state, int signal, int code)
 {
     yokei_flight_set_agent(agent->record, state, agent->pid, signal, code);
     if (agent->local_size < agent->size) yokei_flight_publish(agent->record);
-    if (agent->parent_fd >= 0) /* so that yoke run looks at once */
+    if (agent->parent_fd >= 0) /* so that yoke run reads the record at once */
         syscall(SYS_pidfd_send_signal, agent->parent_fd, SIGCHLD, NULL, 0);
 }
 
@@ -206,9 +206,9 @@ static void record_end(struct cli_agent *agent, int signal, int code)
 
 /*
  * If the rank has ended, record its end and kill its process group, which are the processes that it had
- * started. Only then wait for the rank. Until then the rank is a zombie, and the kernel gives its number to
- * no other process and to no other group. After that the number may be anybody's, so the agent sends nothing
- * to it any more.
+ * started. Only then wait for the rank. Until then the rank is a zombie, and the kernel does not reuse its
+ * process id or its group id. After that the id may belong to any process, so the agent sends no more signals
+ * to it.
  */
 static void look_for_end(struct cli_agent *agent)
 {
@@ -220,7 +220,7 @@ static void look_for_end(struct cli_agent *agent)
     waitpid(agent->pid, NULL, 0);
 }
 
-/* Record what happened to the rank since the last look. */
+/* Record what happened to the rank since the last call. */
 static void reap(struct cli_agent *agent)
 {
     siginfo_t info = { 0 };
@@ -315,9 +315,8 @@ static bool obey(struct cli_agent *agent)
 }
 
 /*
- * Sleep until something happens, or until the next tick. If the rank has ended and the launcher is gone,
- * epoll tells which came first. Epoll reports events in the order in which they came, however late the agent
- * wakes.
+ * Sleep until an event, or until the next tick. If the rank has ended and the launcher is gone, the order of
+ * epoll's events shows which came first. Epoll keeps this order, however late the agent wakes.
  */
 static void sleep_until_news(struct cli_agent *agent, int events, int signals, int rank_fd)
 {
@@ -330,7 +329,7 @@ static void sleep_until_news(struct cli_agent *agent, int events, int signals, i
         struct signalfd_siginfo info;
         if (cli_pmi_relay_serve(&agent->pmi, fd)) continue;
         /*
-         * The signals are only read away. SIGCHLD woke the agent, and orders come from the supervisor, not
+         * The signals are only drained. SIGCHLD has woken the agent, and orders come from the supervisor, not
          * from the launcher.
          */
         while (fd == signals && read(fd, &info, sizeof info) == (ssize_t)sizeof info) {}
@@ -349,8 +348,9 @@ static void wait_for_rank(struct cli_agent *agent, int milliseconds)
 }
 
 /*
- * Whether the rank waits for the launcher's answer, in read() of their connection. Only the start and the end
- * of MPI read there. The agent looks from outside, because the rank runs none of Yoke's code at that time.
+ * Whether the rank waits for the launcher's reply, in read() on their connection. Only MPI_Init and
+ * MPI_Finalize read there. The agent detects it from outside, because the rank runs no code of Yoke at that
+ * time.
  */
 static bool is_at_launcher(const struct cli_agent *agent)
 {
@@ -366,7 +366,10 @@ static bool is_at_launcher(const struct cli_agent *agent)
            && (long)first == cli_agent_variable("PMI_FD", -1);
 }
 
-/* Give a sign of life, and record what only the agent can see of the rank. Both go to other hosts too. */
+/*
+ * Send a heartbeat, and record the state of the rank that only the agent can detect. Publish both to other
+ * hosts.
+ */
 static void beat(struct cli_agent *agent)
 {
     const uint32_t state = atomic_load(&agent->record->state);
@@ -378,8 +381,8 @@ static void beat(struct cli_agent *agent)
 }
 
 /*
- * A rank that is starting MPI ends when it meets the end of the launcher's connection. If the launcher is
- * gone, the agent ends the rank before that. Any other end of the connection is passed on after a while.
+ * A rank that is starting MPI exits when it reads EOF from the launcher. If the launcher is gone, the agent
+ * ends the rank before that. In any other case the EOF is forwarded after HOLD_MS.
  */
 static void pass_on_hang_up(struct cli_agent *agent)
 {
@@ -390,7 +393,8 @@ static void pass_on_hang_up(struct cli_agent *agent)
 }
 
 /*
- * Watch the rank until the supervisor says that all is done, or until the supervisor or the launcher is gone.
+ * Monitor the rank until the supervisor orders the agent to exit, or until the supervisor or the launcher is
+ * gone.
  */
 static void watch(struct cli_agent *agent, int signals)
 {
@@ -471,15 +475,15 @@ void cli_agent_lost(struct cli_agent *agent)
     agent->pid = last.pid;
     /*
      * The children of the agent became ours when it ended (cli_agent_adopt). If the rank is among them, its
-     * number and its group's are still its own, because we have not waited for it. If it is not, the agent
-     * had waited for it, and had killed its group before.
+     * process id and its group id were not reused, because we have not reaped it. If it is not, the agent had
+     * reaped it, and had killed its group before.
      */
     siginfo_t info = { 0 };
     const bool ours = last.pid > 1 && !waitid(P_PID, (id_t)last.pid, &info, WEXITED | WNOHANG | WNOWAIT);
     if (ours) kill(-last.pid, SIGKILL); /* the rank ends with its agent, but its children do not */
     if (!yokei_agent_gone(last.state)) set_word(agent, YOKEI_AGENT_LOST, SIGKILL, 0);
     if (!ours) return;
-    /* until the rank's memory is given back; -1 on an old kernel, where this is only a pause */
+    /* until the kernel has freed the rank's memory; -1 on an old kernel, where this is only a pause */
     struct pollfd end = { .fd = (int)syscall(SYS_pidfd_open, last.pid, 0), .events = POLLIN };
     poll(&end, 1, DYING_MS);
     if (end.fd >= 0) close(end.fd);

@@ -2,8 +2,8 @@
 /**
  * The agent of one rank. The agent is a process that starts the rank. It writes into the rank's flight record
  * that the rank stopped, continued or ended. It carries out the orders of the supervisor (yoke run) and exits
- * when the supervisor says so. If the supervisor or the launcher is gone, the agent ends the rank. Before
- * that it records whether and how the rank had ended by itself. The agent never calls MPI.
+ * on the supervisor's order. If the supervisor or the launcher is gone, the agent ends the rank. Before that
+ * it records whether and how the rank had exited by itself. The agent never calls MPI.
  */
 #ifndef CLI_LAUNCH_AGENT_H
 #define CLI_LAUNCH_AGENT_H
@@ -26,9 +26,9 @@ struct cli_agent {
     int parent_fd; /* pidfd of that process; -1: there is none, or it has ended */
     int pmi_fd;    /* the agent's connection to yoke run if that is the launcher; -1: PMI_FD, if it is set */
     /* The fields from here on are the agent's own. */
-    int launcher;             /* epoll on holder and proxy; tells in which order they ended */
-    struct cli_pmi_relay pmi; /* what passes on what the rank and the launcher say to each other */
-    uint64_t held_ns; /* since when the end of the launcher's connection is kept from the rank; 0: not */
+    int launcher;             /* epoll on holder and proxy; its events have the order in which they ended */
+    struct cli_pmi_relay pmi; /* the PMI proxy between the rank and the launcher */
+    uint64_t held_ns; /* since when the EOF of the launcher is held back from the rank; 0: it is not */
     pid_t pid;        /* process id of the rank */
     time_t started_s; /* when the rank was started, by the clock of shared memory segments */
     bool ended;
@@ -50,7 +50,8 @@ yoke_status cli_agent_be(struct cli_agent *agent, char **words);
 int cli_agent_variable(const char *name, int otherwise);
 /**
  * Become the parent of the processes that a descendant leaves behind. The process that starts an agent calls
- * this before, so that cli_agent_lost can tell the agent's rank from a later process with the same number.
+ * this before, so that cli_agent_lost can distinguish the agent's rank from a later process with the same
+ * process id.
  */
 void cli_agent_adopt(void);
 /**

@@ -7,8 +7,8 @@
 #include "core/base/base.h"
 #include "core/base/times.h"
 
-#define BLIND_SECONDS 0.1 /* time after a failure, for a rank that cannot notice that another rank failed */
-/* the same time for a rank that has not begun a collective, and may be about to notice the failure */
+#define BLIND_SECONDS 0.1 /* time after a failure, for a rank that cannot detect that another rank failed */
+/* the same time for a rank that has not begun a collective, and may be about to detect the failure */
 #define OUTSIDER_SECONDS 1
 #define ABORT_SECONDS 2 /* time for all ranks after a rank called MPI_Abort */
 /* for a stopped rank that others wait for inside MPI; a collective reports it after 1 s */
@@ -23,7 +23,7 @@ static void kill_rank(struct cli_job *job, int r)
 }
 
 /*
- * Whether a rank has not begun a collective. It may wait inside MPI, where nothing tells it that another rank
+ * Whether a rank has not begun a collective. It may wait inside MPI, where it cannot detect that another rank
  * failed.
  */
 static bool is_outsider(const struct cli_rank_watch *rank)
@@ -33,8 +33,7 @@ static bool is_outsider(const struct cli_rank_watch *rank)
 }
 
 /*
- * Whether a rank is inside MPI's start or end, or before it. None of Yoke's code watches the other ranks
- * there.
+ * Whether a rank is inside MPI's start or end, or before it. No code of Yoke monitors the other ranks there.
  */
 static bool is_blind(const struct cli_rank_watch *rank)
 {
@@ -44,8 +43,8 @@ static bool is_blind(const struct cli_rank_watch *rank)
 }
 
 /*
- * End the ranks that called MPI_Abort. Each of them does nothing more and waits until it is ended. This end
- * is its own doing.
+ * End the ranks that called MPI_Abort. Each of them only waits until it is ended, and counts as failed by
+ * itself.
  */
 void cli_end_aborted(struct cli_job *job)
 {
@@ -60,7 +59,7 @@ void cli_end_aborted(struct cli_job *job)
 
 /*
  * For a job that we launch ourselves. After the first failure, end the ranks that wait inside MPI for ranks
- * that no longer come. After MPI_Abort, end all ranks.
+ * that will never arrive. After MPI_Abort, end all ranks.
  */
 static void end_waiting(struct cli_job *job, double since_failure)
 {
@@ -97,8 +96,8 @@ void cli_end_awaited(struct cli_job *job)
 }
 
 /*
- * After the first failure: end a rank that cannot notice the failure soon, and end the other ranks when their
- * time is up.
+ * After the first failure: end a rank that cannot detect the failure soon, and end the other ranks after
+ * their timeout.
  */
 void cli_end_the_rest(struct cli_job *job, double since_failure)
 {
@@ -113,7 +112,10 @@ void cli_end_the_rest(struct cli_job *job, double since_failure)
         const struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed) continue;
         bool stopped = rank->verdict.state == YOKEI_AGENT_STOPPED && !others_run;
-        /* The agent ends a rank that called MPI_Abort. If we did, the rank would not count as the culprit. */
+        /*
+         * The agent ends a rank that called MPI_Abort. If we did, the rank would not be reported as the
+         * cause.
+         */
         const double given = rank->aborted       ? job->grace
                              : is_blind(rank)    ? BLIND_SECONDS
                              : is_outsider(rank) ? OUTSIDER_SECONDS
@@ -123,7 +125,7 @@ void cli_end_the_rest(struct cli_job *job, double since_failure)
 }
 
 /*
- * While other ranks run, we wait for a stopped rank, because the others may be about to name it. If only
+ * While other ranks run, we wait for a stopped rank, because the others may be about to report it. If only
  * stopped ranks are left, the job ends.
  */
 bool cli_only_stopped_remain(const struct cli_job *job)

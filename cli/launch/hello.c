@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke hello (hidden): the ranks start, meet and end. It tests the launcher, and the agents that start the
- * ranks.
+ * yoke hello (hidden): the ranks start, enter a barrier and exit. It tests the launcher, and the agents that
+ * start the ranks.
  */
 #include "cli/cli.h"
 #include "core/base/base.h"

@@ -3,7 +3,7 @@
  * A lock on a folder to which only one job at a time may write. The process locks a file in the folder
  * (flock). The lock ends with the process, however the process ends. So a file that a killed job left behind
  * blocks no other job. Between hosts the file system must support such locks (NFS does since Linux 2.6.12).
- * If a file system has no locks, a warning says so and the job continues.
+ * If a file system has no locks, Yoke warns and the job continues.
  */
 #ifndef CLI_LAUNCH_HOLD_H
 #define CLI_LAUNCH_HOLD_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job that MPICH's mpiexec starts, on several hosts or because --launcher asks for it. For each rank
- * mpiexec starts `yoke rank` (rank.c). mpiexec listens on a port of all interfaces, whatever -iface says. It
- * gives up when anything but its own proxies connects to this port (docs/HOSTS.md, "Ports").
+ * mpiexec starts `yoke rank` (rank.c). mpiexec listens on a port of all interfaces, even with -iface. It
+ * aborts when anything but its own proxies connects to this port (docs/HOSTS.md, "Ports").
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 enum { VISITED = 3 }; /* exit code of a relay */
 
 /*
- * Pass on the launcher's output, up to its own message about a process that ended badly. That message begins
- * with an empty line, and yoke run's error text says the same better. The relay is a process of its own, so
- * that a slow reader does not delay the supervisor (the loop of yoke run).
+ * Forward the launcher's output, up to its own message about a process that failed. That message begins with
+ * an empty line, and yoke run's error text is more precise. The relay is a process of its own, so that
+ * back-pressure of a slow reader does not delay the supervisor (the loop of yoke run).
  */
 static void relay(int from)
 {
@@ -32,7 +32,7 @@ static void relay(int from)
         "\n===================================================================================\n"
         "=   BAD TERMINATION OF ONE";
     char buffer[1 << 16];
-    /* bytes of the banner (the first words of that message) that were read and are held back */
+    /* bytes of the banner (the beginning of that message) that were read and are held back */
     size_t matched = 0;
     bool line_start = true;
     ssize_t n;
@@ -51,7 +51,7 @@ static void relay(int from)
             line_start = buffer[i] == '\n';
         }
         fflush(stdout);
-        /* After the banner the relay reads on to the end, so that the launcher never meets a closed pipe. */
+        /* After the banner the relay reads to EOF, so that the launcher never gets SIGPIPE. */
     }
     if (banner[matched]) fwrite(banner, 1, matched, stdout);
     fflush(stdout);
@@ -59,9 +59,8 @@ static void relay(int from)
 }
 
 /*
- * Pass on stderr as it comes, and look for mpiexec's message that an unknown process connected to its port.
- * mpiexec expects only its own proxies at that port, and gives up. The exit code says whether the message
- * came.
+ * Forward stderr, and search it for mpiexec's message that a foreign process connected to its port. mpiexec
+ * expects only its own proxies at that port, and aborts. The exit code reports whether the message came.
  */
 static void relay_errors(int from)
 {
@@ -82,7 +81,7 @@ static void relay_errors(int from)
     _exit(visited ? VISITED : 0);
 }
 
-/* Start a relay as a process of its own. The launcher shall write to *to_out. */
+/* Start a relay as a process of its own. *to_out is the descriptor to which the launcher must write. */
 static yoke_status start_relay(void (*relays)(int from), pid_t *pid_out, int *to_out)
 {
     int fds[2];
@@ -139,8 +138,8 @@ static yoke_status start_launcher(const struct cli_context *context, struct cli_
     if (hosts) line[n++] = "-hosts", line[n++] = (char *)hosts;
     if (hosts && !strchr(hosts, ':')) {
         /*
-         * Put neighbouring ranks on one host. The launcher would deal the ranks out in turn, and every
-         * message between neighbours would then leave its host.
+         * Put neighbouring ranks on one host. By default the launcher assigns the ranks round-robin, and
+         * every message between neighbours would then leave its host.
          */
         const int n_hosts = cli_list_count(context->options, "hosts");
         yokei_text(each, sizeof each, "%d", (job->n_ranks + n_hosts - 1) / n_hosts);

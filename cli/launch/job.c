@@ -20,10 +20,10 @@ static int number(const char *variable)
 }
 
 /*
- * Detect a launcher of another MPI, without yoke run. Its ranks do not know each other, and each one is "rank
- * 0 of 1".
+ * Detect a launcher of another MPI, without yoke run. Its ranks cannot communicate, and each one is "rank 0
+ * of 1".
  */
-static yoke_status check_size(int size, bool *heard_out)
+static yoke_status check_size(int size, bool *reported_out)
 {
     static const struct {
         const char *size, *rank, *launcher, *remedy;
@@ -36,7 +36,7 @@ static yoke_status check_size(int size, bool *heard_out)
     for (size_t i = 0; i < YOKE_COUNT(launchers); i++) {
         int expected = number(launchers[i].size);
         if (expected <= size || size > 1) continue;
-        *heard_out = number(launchers[i].rank) > 0;
+        *reported_out = number(launchers[i].rank) > 0;
         return yoke_fail(
             YOKE_ECONFIG,
             "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other "
@@ -65,7 +65,7 @@ static yoke_status broadcast(void *data, int bytes)
 
 /* Share rank 0's status for the options, the text if the status is an error, and the options themselves. */
 static yoke_status share_options(struct cli_context *context, yoke_status status, struct cli_options *mine,
-                                 struct cli_options **options_out, bool *heard_out)
+                                 struct cli_options **options_out, bool *reported_out)
 {
     void *block = NULL;
     size_t bytes = 0;
@@ -82,7 +82,7 @@ static yoke_status share_options(struct cli_context *context, yoke_status status
     free(head);
     if (first) {
         free(block);
-        *heard_out = context->rank > 0;
+        *reported_out = context->rank > 0;
         return context->rank ? yoke_fail(first, "rank 0 could not read its options") : status;
     }
     if (context->rank) block = malloc(bytes);
@@ -103,7 +103,7 @@ static bool is_starting_mpi;
  * as the exit code. In a job the agent sees this end and names the rank. A process alone prints the message
  * here.
  */
-static void say_that_mpi_failed(void)
+static void report_mpi_failure(void)
 {
     if (!is_starting_mpi) return;
     cli_error(
@@ -115,7 +115,7 @@ static void say_that_mpi_failed(void)
 
 static yoke_status start_mpi(MPI_Comm *world_out)
 {
-    if (getenv("PMI_RANK") || atexit(say_that_mpi_failed)) return yoke_mpi_start(world_out);
+    if (getenv("PMI_RANK") || atexit(report_mpi_failure)) return yoke_mpi_start(world_out);
     is_starting_mpi = true;
     const yoke_status status = yoke_mpi_start(world_out);
     is_starting_mpi = false;
@@ -123,25 +123,25 @@ static yoke_status start_mpi(MPI_Comm *world_out)
 }
 
 yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
-                          struct cli_options **options_out, bool *heard_out)
+                          struct cli_options **options_out, bool *reported_out)
 {
     MPI_Comm world;
     /*
-     * Under yoke run each rank writes the error into its record, and one of the records is shown. Any rank
+     * Under yoke run each rank writes the error into its record, and yoke run prints one of them. Any rank
      * may be the first to exit.
      */
-    *heard_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
+    *reported_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
     YOKE_TRY(start_mpi(&world));
-    *heard_out = false;
+    *reported_out = false;
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     struct cli_context context = { .size = 1, .n_words = line->n_words, .words = line->words };
     PMPI_Comm_rank(MPI_COMM_WORLD, &context.rank);
     PMPI_Comm_size(MPI_COMM_WORLD, &context.size);
-    YOKE_TRY(check_size(context.size, heard_out));
+    YOKE_TRY(check_size(context.size, reported_out));
     struct cli_options *mine = NULL;
     yoke_status status = YOKE_OK;
     if (context.rank == 0) status = cli_options_of_line(line, &mine);
-    YOKE_TRY(share_options(&context, status, mine, options_out, heard_out));
+    YOKE_TRY(share_options(&context, status, mine, options_out, reported_out));
     context.options = *options_out;
     *context_out = context;
     return YOKE_OK;

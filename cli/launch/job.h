@@ -11,10 +11,10 @@
 /**
  * Start MPI. Fail if fewer ranks came up than the launcher was asked for. Rank 0 resolves the options of its
  * command line, and every rank gets them. This is the only place of the command that blocks inside MPI.
- * *heard_out is true if another rank reports the error, so this rank prints nothing.
+ * *reported_out is true if another rank reports the error, so this rank prints nothing.
  */
 yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
-                          struct cli_options **options_out, bool *heard_out);
+                          struct cli_options **options_out, bool *reported_out);
 /** Whether the command was built with MPI. If not, no_mpi.c replaces the functions that need MPI. */
 extern const bool cli_has_mpi;
 /** End MPI, after success. */

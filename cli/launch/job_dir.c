@@ -15,7 +15,7 @@
 #include "core/base/base.h"
 
 /*
- * Write the file as a whole or not at all. The file is not synced, because it means nothing after a crash of
+ * Write the file as a whole or not at all. The file is not synced, because it is not needed after a crash of
  * the machine.
  */
 static yoke_status put(const char *folder, const char *name, const char *text)
@@ -71,7 +71,7 @@ bool cli_order_read(const char *folder, int number, enum cli_command *command_ou
 void cli_refuse(const char *folder, const char *text)
 {
     char path[4096], temporary[4160], name[64];
-    /* an agent on another host may have the same process number */
+    /* an agent on another host may have the same process id */
     yokei_text(name, sizeof name, "refused.%llx.%ld", (unsigned long long)yokei_host_id(), (long)getpid());
     if (put(folder, name, text)) return;
     yokei_text(path, sizeof path, "%s/refused", folder);

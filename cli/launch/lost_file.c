@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command maps texts, tokens, weights, checkpoints and flight records into memory. If another program
- * shortens such a file, a read behind the new end raises SIGBUS. This handler then names the file, and ends
- * the process with the exit code of a damaged file. Any thread may be the one that reads. The handler calls
- * only functions that POSIX allows in a handler. The text is put together by hand for this reason.
+ * shortens such a file, a read behind the new end raises SIGBUS. This handler then reports the file, and ends
+ * the process with the exit code of a corrupt file. Any thread may be the one that reads. The handler calls
+ * only functions that POSIX allows in a handler. So it formats the text by hand.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #include "core/base/base.h"
 
 static struct sigaction before;          /* what a SIGBUS without a mapped file does */
-static struct yokei_flight_file *record; /* the record in which yoke run looks for errors; NULL: none */
+static struct yokei_flight_file *record; /* the record from which yoke run reads errors; NULL: none */
 static atomic_flag taken = ATOMIC_FLAG_INIT;
 
 struct text {
@@ -68,7 +68,7 @@ static yoke_status explain(const struct yokei_lost_file *lost, char *out, size_t
     return YOKE_EIO;
 }
 
-/* Hand the error to yoke run if it started this process, else print it. */
+/* Report the error to yoke run if it started this process, else print it. */
 static void report(yoke_status status, const char *text)
 {
     static const char begin[] = "yoke: error: ";
@@ -83,7 +83,7 @@ static void report(yoke_status status, const char *text)
     ssize_t written = write(STDERR_FILENO, begin, sizeof begin - 1);
     written = write(STDERR_FILENO, text, strlen(text));
     written = write(STDERR_FILENO, "\n", 1);
-    (void)written; /* nobody is left who could be told */
+    (void)written; /* there is nowhere left to report an error */
 }
 
 static void on_bus_error(int number, siginfo_t *info, void *context)

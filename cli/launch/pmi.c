@@ -115,7 +115,7 @@ static void answer(struct client *client, const char *format, ...)
     va_end(list);
     if (client->fd < 0 || send(client->fd, line, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL) == n) return;
     /*
-     * A rank that asks waits for the answer before it asks again, so the socket should have room. If the send
+     * A rank waits for the reply before it sends another request, so the socket should have room. If the send
      * fails, the rank has ended or violates the protocol.
      */
     if (errno == EPIPE || errno == ECONNRESET)
@@ -125,7 +125,7 @@ static void answer(struct client *client, const char *format, ...)
 }
 
 /*
- * Find a key's value in a line of words "key=value". False: the key is missing, or the value is longer than
+ * Find a key's value in a line of pairs "key=value". False: the key is missing, or the value is longer than
  * `bytes` - 1.
  */
 static bool value_of(const char *line, const char *key, char *out, size_t bytes)
@@ -237,7 +237,7 @@ static void command_finalize(struct cli_pmi *pmi, struct client *client, const c
     answer(client, "cmd=finalize_ack\n");
 }
 
-/* There is no answer. The rank waits until it is ended. */
+/* There is no reply. The rank waits until it is ended. */
 static void command_abort(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     if (client->aborts) return;
@@ -312,7 +312,7 @@ static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
     refuse(client, line, strlen(line));
 }
 
-/* Carry out all whole lines that have come. The rest stays until its line is complete. */
+/* Carry out all complete lines that were received. The rest stays until its line is complete. */
 static void obey_lines(struct cli_pmi *pmi, struct client *client)
 {
     char *line = client->line, *end;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The PMI-1 server of yoke run. MPICH's ranks talk to their launcher in this protocol, for example to
- * exchange keys and values, to meet in a barrier, or to abort. Here yoke run is the launcher. Requests and
- * answers are single lines. Each rank inherits one end of a socket pair without an address, so no port is
- * open. Only ranks of the job can write to these sockets. A rank that violates the protocol loses its
- * connection, and no other rank is harmed.
+ * The PMI-1 server of yoke run. MPICH's ranks use this protocol with their launcher, for example to exchange
+ * keys and values, to enter a barrier, or to abort. Here yoke run is the launcher. Requests and replies are
+ * single lines. Each rank inherits one end of a socket pair without an address, so no port is open. Only
+ * ranks of the job can write to these sockets. A rank that violates the protocol loses its connection, and no
+ * other rank is harmed.
  *
  * Nothing here blocks, starts a process or reads a clock. The loop of supervise.c calls cli_pmi_serve when a
  * socket is readable.
@@ -36,7 +36,7 @@ yoke_status cli_pmi_connect(struct cli_pmi *pmi, int r, int *rank_fd_out);
 int cli_pmi_fd(const struct cli_pmi *pmi, int r);
 
 /**
- * Read what rank r has sent, and answer. Closes the connection at its end, and if the rank sent something
+ * Receive the requests of rank r, and reply. Closes the connection at EOF, and if the rank sent something
  * that is not PMI-1. Never blocks.
  */
 void cli_pmi_serve(struct cli_pmi *pmi, int r);
@@ -47,7 +47,7 @@ bool cli_pmi_in_mpi(const struct cli_pmi *pmi, int r);
 bool cli_pmi_waits(const struct cli_pmi *pmi, int r);
 /** Whether ranks wait in a barrier that rank r can no longer enter, because its connection has ended. */
 bool cli_pmi_deserted(const struct cli_pmi *pmi, int r);
-/** Whether rank r called MPI_Abort and waits until it is ended. *code_out is the code that the rank gave. */
+/** Whether rank r called MPI_Abort and waits until it is ended. *code_out is the code of the call. */
 bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out);
 /** The first rank that called MPI_Abort; -1: none. */
 int cli_pmi_first_abort(const struct cli_pmi *pmi);

@@ -22,9 +22,9 @@ static void close_one(const struct cli_pmi_relay *relay, int *fd)
 static bool is_waiting(const struct cli_pmi_flow *flow) { return flow->sent < flow->used; }
 
 /*
- * Wait for events of one socket: for words to read if the last ones were passed on, and for room if words are
- * waiting for it. A socket reports once and is then armed again. So a socket that waits for nothing does not
- * wake the agent, not even by its end.
+ * Arm one socket in epoll: for input if the last input was forwarded, and for output if bytes are pending for
+ * this socket. Events are one-shot, and the socket is armed again after each event. So a socket that waits
+ * for nothing does not wake the agent, not even by EOF.
  */
 static void arm(const struct cli_pmi_relay *relay, int fd, const struct cli_pmi_flow *from,
                 const struct cli_pmi_flow *to)
@@ -42,7 +42,7 @@ static void arm_both(const struct cli_pmi_relay *relay)
     arm(relay, relay->launcher, &relay->to_rank, &relay->to_launcher);
 }
 
-/* Send the words that are waiting. Words for a socket that is closed, or that breaks, are dropped. */
+/* Send the pending bytes. Bytes for a socket that is closed, or that fails, are dropped. */
 static void send_waiting(struct cli_pmi_flow *flow, int to)
 {
     while (to >= 0 && is_waiting(flow)) {
@@ -56,7 +56,7 @@ static void send_waiting(struct cli_pmi_flow *flow, int to)
     flow->used = flow->sent = 0;
 }
 
-/* Pass words on from one socket to the other. Returns true at the end of the words. */
+/* Forward bytes from one socket to the other. Returns true at EOF. */
 static bool pass(struct cli_pmi_flow *flow, int from, int to)
 {
     for (int turn = 0; turn < 16; turn++) { /* a sender without end must not keep the agent here */

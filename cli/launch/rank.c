@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * yoke rank: the program that MPICH's launcher starts for each rank. The launcher kills all processes that it
- * started, within a millisecond, when one of them ends badly or when a rank aborts inside MPI. So this
- * process is only a holder. It keeps the launcher's PMI descriptor open and waits. Its child is the agent
- * (agent.c), which starts the rank and watches it. The agent is in a process group of its own, so the
- * launcher does not kill it. If yoke run starts the ranks itself, there is no holder (spawn.c).
+ * started, within a millisecond, when one of them fails or when a rank aborts inside MPI. So this process is
+ * only a holder. It keeps the launcher's PMI descriptor open and waits. Its child is the agent (agent.c),
+ * which starts the rank and monitors it. The agent is in a process group of its own, so the launcher does not
+ * kill it. If yoke run starts the ranks itself, there is no holder (spawn.c).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,8 @@
 #include "core/base/base.h"
 
 /*
- * Whether Yoke's MPI understands the launcher. Ranks that Open MPI's launcher starts cannot find each other.
+ * Whether Yoke's MPI supports the launcher. Ranks that Open MPI's launcher starts cannot connect to each
+ * other.
  */
 static bool launched_well(struct cli_agent *agent, char *why, size_t bytes)
 {
@@ -61,7 +62,7 @@ static yoke_status find_supervisor(int *fd_out)
     if (host != yokei_host_id()) return YOKE_OK;
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (fd < 0 && errno != ESRCH)
-        return YOKE_OK; /* on an old kernel; the agent then notices the launcher's end instead */
+        return YOKE_OK; /* on an old kernel; the agent then detects the launcher's exit instead */
     if (fd < 0 || !yokei_process_state(pid, &now) || now != start) {
         if (fd >= 0) close(fd);
         return yoke_fail(YOKE_EDEAD, "yoke run has ended");
@@ -78,10 +79,10 @@ static yoke_status hold(struct cli_agent *agent, char **words)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
-    /* -1 on an old kernel; then only the holder's end tells that the launcher is gone */
+    /* -1 on an old kernel; then only the holder's exit shows that the launcher is gone */
     const pid_t launcher = getppid();
     agent->proxy = (int)syscall(SYS_pidfd_open, launcher, 0);
-    if (agent->proxy >= 0 && getppid() != launcher) { /* it has ended, and the number may be another's */
+    if (agent->proxy >= 0 && getppid() != launcher) { /* it has ended; its id may be reused */
         close(agent->proxy);
         agent->proxy = -1;
     }

@@ -2,7 +2,7 @@
 /**
  * yoke run: start a verb on several ranks. This process never calls MPI. It makes the run directory. It
  * starts one agent per rank (spawn.c), or lets MPICH's mpiexec do that (hydra.c). An agent is the process
- * that starts one rank and watches it. Then yoke run watches the ranks' records (supervise.c).
+ * that starts one rank and monitors it. Then yoke run monitors the ranks' records (supervise.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include "core/base/base.h"
 
 /*
- * The verb with which the words begin. *words_out is the number of words in its name. A program of the user's
- * (with a slash) has no verb.
+ * The verb with which the command line begins. *words_out is the number of words in its name. A program of
+ * the user's (with a slash) has no verb.
  */
 static yoke_status find_verb(const struct cli_context *context, const struct cli_verb **verb_out,
                              int *words_out)
@@ -232,7 +232,7 @@ static bool any_record(const struct cli_job *job)
 }
 
 /*
- * Clean the run directory. The records stay where a user may look for them: after a failure, and in a folder
+ * Clean the run directory. The records are kept where a user may need them: after a failure, and in a folder
  * that was named or is dated.
  */
 static void clean(struct cli_job *job, bool drop_records)
@@ -291,7 +291,7 @@ yoke_status cli_run(const struct cli_context *context)
     job.ends = epoll_create1(EPOLL_CLOEXEC);
     YOKE_TRY_GOTO(*launcher ? cli_hydra_start(context, launcher, &job) : cli_spawn_start(context, &job), out);
     cli_supervise(&job);
-    if (*launcher) cli_hydra_end(&job); /* the last words of mpiexec belong to the verdict */
+    if (*launcher) cli_hydra_end(&job); /* the verdict needs the last output of mpiexec */
     status = cli_verdict(&job);
     as_asked = job.interrupted && status && status != YOKE_EPREEMPTED && cli_ended_as_asked(&job);
 out:
@@ -307,7 +307,7 @@ out:
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, job.interrupted);
-        raise(job.interrupted); /* so that a shell sees which signal ended the command */
+        raise(job.interrupted); /* so that the shell reports the signal that ended the command */
         sigprocmask(SIG_UNBLOCK, &set, NULL);
     }
     return status;

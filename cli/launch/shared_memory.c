@@ -37,17 +37,19 @@ static bool grants_leases(void)
 }
 
 /*
- * Whether the file belongs to this user, and no process has it open or mapped. The kernel grants a lease for
- * writing only then, and it knows the processes of all containers.
+ * Whether the file belongs to this user, and no process has it open or mapped. The kernel grants a write
+ * lease only then, and considers the processes of all containers.
  */
 static bool is_abandoned(const char *path)
 {
     struct stat st;
-    /* O_NONBLOCK: an open must not wait for another process that asks the same */
+    /* O_NONBLOCK: an open must not block on the lease of another process that does the same check */
     const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) return false;
     const bool may = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid();
-    /* The signal says that another process opens the file. SIGURG is ignored; SIGIO would end us. */
+    /*
+     * The kernel sends the signal when another process opens the file. SIGURG is ignored; SIGIO would end us.
+     */
     const bool granted = may && !fcntl(fd, F_SETSIG, SIGURG) && !fcntl(fd, F_SETLEASE, F_WRLCK);
     close(fd);
     return granted || (may && !grants_leases() && !cli_shared_memory_in_use(path));
@@ -60,7 +62,7 @@ static bool is_abandoned(const char *path)
 static void remove_abandoned_files(void)
 {
     DIR *dir = opendir(PLACE);
-    /* one process at a time, because a process that asks has the file open */
+    /* one process at a time, because a process that requests a lease has the file open */
     for (int turn = 0; dir && turn < 100 && flock(dirfd(dir), LOCK_EX | LOCK_NB); turn++) usleep(1000);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         char path[300];
@@ -149,7 +151,7 @@ void cli_shared_folder_drop(int ranks_on_host)
     char path[4096], note[512];
     if (!cli_shared_folder_choose(ranks_on_host, path, sizeof path, note, sizeof note)) return;
     if (access(path, F_OK))
-        remove_abandoned_files(); /* the last process came before the rank's memory was given back */
+        remove_abandoned_files(); /* the last process came before the kernel freed the rank's memory */
     else
         cli_shared_folder_close(cli_shared_folder_open(path), path);
 }
@@ -185,7 +187,7 @@ void cli_shared_segments_drop(pid_t pid, time_t since_s)
     for (int i = 0; i <= last; i++) {
         struct shmid_ds segment;
         const int id = shmctl(i, SHM_STAT, &segment);
-        /* an earlier process had the same number perhaps */
+        /* an earlier process perhaps had the same process id */
         const bool theirs = id >= 0 && segment.shm_cpid == pid && segment.shm_ctime >= since_s
                             && segment.shm_perm.cuid == geteuid();
         if (theirs && segment.shm_perm.__key == IPC_PRIVATE && !segment.shm_nattch)
@@ -220,7 +222,7 @@ static bool holds(const char *pid, const char *path)
 bool cli_shared_memory_in_use(const char *path)
 {
     DIR *dir = opendir("/proc");
-    bool found = !dir; /* a process that cannot look must not remove */
+    bool found = !dir; /* a process that cannot check must not remove */
     for (struct dirent *e; dir && !found && (e = readdir(dir));)
         if (e->d_name[0] >= '1' && e->d_name[0] <= '9') found = holds(e->d_name, path);
     if (dir) closedir(dir);

@@ -7,9 +7,9 @@
  * No file is removed because of its name alone. UCX makes its files in a folder that belongs to the job
  * alone, /dev/shm/yoke-job-… . Every process that uses this folder holds a shared lock on it (flock). A
  * process that gets the exclusive lock is the last one, and removes the folder. MPICH's files lie in /dev/shm
- * itself. Such a file is removed if no process has it open or mapped. Then the rank that made it has ended,
- * because that rank keeps the file mapped until the file has lost its name. A System V segment tells which
- * process made it.
+ * itself. Such a file is removed if no process has it open or mapped. Then the rank that created it has
+ * exited, because that rank keeps the file mapped until the file is unlinked. A System V segment records
+ * which process created it.
  */
 #ifndef CLI_LAUNCH_SHARED_MEMORY_H
 #define CLI_LAUNCH_SHARED_MEMORY_H
@@ -19,7 +19,7 @@
 
 /**
  * Choose the folder of the job that YOKE_SUPERVISOR and YOKE_RUN_DIR identify. The folder is in /dev/shm, or
- * in a place with more room. False: the user has chosen the place (UCX_POSIX_DIR). `note_out` says if
+ * in a place with more room. False: the user has chosen the place (UCX_POSIX_DIR). `note_out` is a warning if
  * /dev/shm has too little room for so many ranks; else it is "".
  */
 bool cli_shared_folder_choose(int ranks_on_host, char *path_out, size_t path_bytes, char *note_out,
@@ -42,19 +42,19 @@ void cli_shared_folder_close(int fd, const char *path);
  */
 void cli_shared_folder_drop(int ranks_on_host);
 /**
- * Remove folders beside `path` whose jobs were killed with all their processes. These are the folders of this
- * user that no process has locked.
+ * Remove the sibling folders of `path` whose jobs were killed with all their processes. These are the folders
+ * of this user that no process has locked.
  */
 void cli_shared_folders_collect(const char *path);
 
 /**
  * Remove the System V segments that process `pid`, which has ended, had made with IPC_PRIVATE, and to which
- * no process is attached. The process started at the time `since_s` or later. The caller has not waited for
- * the process yet, so that no later process has its number.
+ * no process is attached. The process started at the time `since_s` or later. The caller has not reaped the
+ * process yet, so that its process id was not reused.
  */
 void cli_shared_segments_drop(pid_t pid, time_t since_s);
 
-/** Whether any process that this process can see has the file open or mapped. */
+/** Whether any process that is visible to this process has the file open or mapped. */
 bool cli_shared_memory_in_use(const char *path);
 
 #endif

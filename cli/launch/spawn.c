@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A job on this host that yoke run starts itself. Each rank has an agent (agent.c), the process that starts
- * the rank and watches it. The agent is a child of yoke run in a process group of its own. Each rank also has
- * a socket pair for PMI-1 between it and yoke run. Ranks write to yoke run's own stdout and stderr. When yoke
- * run ends in any way, the kernel closes its end of a pipe, the lifeline. The agents then end their ranks.
+ * the rank and monitors it. The agent is a child of yoke run in a process group of its own. Each rank also
+ * has a socket pair for PMI-1 between it and yoke run. Ranks write to yoke run's own stdout and stderr. When
+ * yoke run ends in any way, the kernel closes its end of a pipe, the lifeline. The agents then end their
+ * ranks.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ static void set_number(const char *name, int value)
 }
 
 /* In the child: set the variables that MPICH and the rank's libraries read. */
-static void tell_rank(const struct cli_agent *agent)
+static void set_environment_of_rank(const struct cli_agent *agent)
 {
     set_number("PMI_FD", agent->pmi_fd);
     set_number("PMI_RANK", agent->rank);
@@ -100,7 +101,7 @@ static void become_agent(const struct cli_context *context, struct cli_job *job,
         if (job->ranks[other].agent_fd >= 0) close(job->ranks[other].agent_fd);
     if (job->files.rlim_max) setrlimit(RLIMIT_NOFILE, &job->files);
     close(job->ends);
-    tell_rank(&agent);
+    set_environment_of_rank(&agent);
     const yoke_status status = cli_agent_be(&agent, context->words);
     if (status) cli_refuse(agent.folder, yoke_last_error());
     _exit(0);

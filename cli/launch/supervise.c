@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The loop of yoke run, the supervisor ("we"). It reads the ranks' records and passes signals on. After a
- * rank failed it gives the other ranks time to end by their own verdicts, and ends the ranks that do not. It
- * lets the agents exit when all ranks have ended.
+ * The loop of yoke run, the supervisor ("we"). It reads the ranks' records and forwards signals. After a rank
+ * failed it gives the other ranks time to exit by their own verdicts, and ends the ranks that do not. It lets
+ * the agents exit when all ranks have ended.
  */
 #include "cli/launch/supervise.h"
 
@@ -25,17 +25,17 @@
 #include "core/base/times.h"
 
 #define TICK_MS 20
-#define SILENT_SECONDS 2 /* more silence than a far rank's peers allow, so that they report first */
+#define SILENT_SECONDS 2 /* longer than the limit of a far rank's peers, so that they report first */
 #define FAR_SECONDS 0.1  /* between two reads of the record of a rank on another host */
 #define TOLD_SECONDS 0.3 /* time after which a rank's death is printed, if the job still runs */
-/* time without a look, after which yoke run itself was perhaps stopped, with its ranks */
+/* time without a check, after which yoke run itself was perhaps stopped, with its ranks */
 #define AWAY_SECONDS 0.2
 #define LEAVE_SECONDS 5
 #define STALL_SECONDS 10 /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
 /*
- * Wake an agent. For agents a signal is only a reason to look at their orders. A stopped agent is continued,
- * because it could neither obey nor report on its rank.
+ * Wake an agent. An agent reads its orders when it gets a signal. A stopped agent is continued, because it
+ * could neither carry out an order nor report on its rank.
  */
 static void wake_agent(const struct cli_rank_watch *rank)
 {
@@ -92,7 +92,7 @@ static bool forgive(struct cli_job *job)
 
 /*
  * The first rank that called MPI_Abort, unless the others continued without it. -1: there is none, or mpiexec
- * is the launcher and knows.
+ * is the launcher, and handles the abort itself.
  */
 int cli_aborted_rank(const struct cli_job *job)
 {
@@ -111,8 +111,9 @@ static bool any_failed(const struct cli_job *job)
 
 /*
  * Wake us when a process of this host ends. Returns its descriptor; -1: the process does not exist any more.
- * `start` is the time at which the process started (yokei_process_state). It tells the process from a later
- * one with the same number. The time is compared after the descriptor was opened, so both mean one process.
+ * `start` is the time at which the process started (yokei_process_state). It distinguishes the process from a
+ * later one with the same process id. The time is compared after the descriptor was opened, so both belong to
+ * one process.
  */
 static int wait_for_end(const struct cli_job *job, int pid, uint64_t start)
 {
@@ -243,9 +244,9 @@ static void look_at_launcher(struct cli_job *job)
 }
 
 /*
- * Whether SIGHUP was ignored when the process began, as under nohup. Then SIGHUP means nothing. UCX installs
- * a handler before main, so we look before any library starts. The kernel's struct begins with the handler.
- * Sanitizers are not initialised yet either.
+ * Whether SIGHUP was ignored when the process began, as under nohup. Then SIGHUP is ignored here too. UCX
+ * installs a handler before main, so we check before any library starts. The kernel's struct begins with the
+ * handler. Sanitizers are not initialised yet either.
  */
 static uintptr_t hangup_handler[16];
 __attribute__((no_sanitize("address", "undefined", "thread"))) static void look_at_hangups(void)
@@ -281,10 +282,7 @@ static void take_signals(struct cli_job *job, int signals)
     }
 }
 
-/*
- * Print the name of a dead rank early, because the others may take their time to end, and a person may wait
- * for the name.
- */
+/* Report a dead rank early, because the others may take long to exit, and a user may wait for the report. */
 static void tell_of_the_dead(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++) {
@@ -298,7 +296,7 @@ static void tell_of_the_dead(struct cli_job *job)
     }
 }
 
-/* Time in which we did not look does not count as time in which a rank is stopped. */
+/* Time in which this process did not run does not count as time in which a rank is stopped. */
 static void count_time(struct cli_job *job)
 {
     const double away = job->looked_at > 0 ? yokei_now() - job->looked_at : 0;
@@ -308,9 +306,8 @@ static void count_time(struct cli_job *job)
 }
 
 /*
- * Watch the start of the job. True: nothing has changed for start_seconds, that is, no agent appeared, and no
- * rank began or finished starting MPI. A rank that prepares something before it starts MPI does not count as
- * a standstill.
+ * Monitor the start of the job. True: there was no progress for start_seconds, that is, no agent appeared,
+ * and no rank entered or left MPI_Init. A rank that works before MPI_Init does not count as stalled.
  */
 static bool start_stands(struct cli_job *job)
 {
@@ -348,7 +345,7 @@ static bool all_agents_known(const struct cli_job *job)
     return true;
 }
 
-/* The agents exit first, then the launcher. What does not exit is ended. */
+/* The agents exit first, then the launcher. Processes that do not exit are ended. */
 void cli_dismiss(struct cli_job *job)
 {
     double start = yokei_now();
@@ -392,7 +389,7 @@ static void take_news(struct cli_job *job, int fd)
     }
 }
 
-/* Answer what a rank sends to its launcher, if we are the launcher. False: the event is of another kind. */
+/* Serve a request of a rank to its launcher, if we are the launcher. False: the event is of another kind. */
 static bool answer_rank(struct cli_job *job, int fd)
 {
     int r = 0;
@@ -411,7 +408,7 @@ static bool answer_rank(struct cli_job *job, int fd)
 /*
  * Sleep until a signal, until a rank or an agent of this host ends, or until the next tick. One rank's end
  * may cause the others' ends within a millisecond. Epoll reports events in the order in which they came, so
- * the first one is the culprit's, even if its agent and we wake late.
+ * the first one belongs to the rank at fault, even if its agent and we wake late.
  */
 static void wait_for_news(struct cli_job *job, int signals)
 {
@@ -423,7 +420,7 @@ static void wait_for_news(struct cli_job *job, int signals)
             || event.data.fd == signals)
             return;
         if (answer_rank(job, event.data.fd)) {
-            if (left <= 0) return; /* ranks that send without end must not keep us from looking */
+            if (left <= 0) return; /* ranks that send without end must not block the other checks */
             continue;
         }
         take_news(job, event.data.fd);
@@ -465,7 +462,7 @@ void cli_supervise(struct cli_job *job)
         cli_end_awaited(job);
         if (failed_at) cli_end_the_rest(job, yokei_now() - failed_at);
         if (failed_at && yokei_now() - failed_at > job->grace + LEAVE_SECONDS)
-            break; /* an agent does not answer */
+            break; /* an agent does not respond */
         job->start_stood = start_stands(job);
         if (job->start_stood) break;
     }

@@ -95,7 +95,7 @@ static int stopped_rank(const struct cli_job *job)
     return -1;
 }
 
-/* Whether an error only says that another rank failed. */
+/* Whether an error only reports that another rank failed. */
 static bool is_consequence(uint32_t status) { return status == YOKE_EDEAD || status == YOKE_EABORTED; }
 
 /* The first rank whose error is a cause. If there is none, the first rank with any error. */
@@ -131,7 +131,7 @@ static const char *kept(const struct cli_job *job, char *out, size_t bytes)
     return out;
 }
 
-/* Write which other ranks noticed the failure. */
+/* Write which other ranks detected the failure. */
 static void noticed(const struct cli_job *job, int culprit, char *out, size_t bytes)
 {
     bool mark[1024] = { false };
@@ -250,7 +250,7 @@ static yoke_status start_stood(const struct cli_job *job)
 }
 
 /*
- * An unknown process connected to the launcher's port, and the launcher gave up. The ranks did not cause it.
+ * A foreign process connected to the launcher's port, and the launcher aborted. The ranks did not cause it.
  */
 static yoke_status visited(const struct cli_job *job)
 {
