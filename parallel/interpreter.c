@@ -226,7 +226,7 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
         YOKE_TRY(status);
         /* before the event, so that whoever waits for it finds the lifetimes ended */
         if (annotates) YOKE_TRY(yokei_annotate_end(k, n));
-        if (events && i->record >= 0 && !yokei_tells(k, i->kind))
+        if (events && i->record >= 0 && !yokei_signals(k, i->kind))
             YOKE_TRY(yoke_event_record(k->event[i->record], k->stream[i->stream]));
         if (k->record) YOKE_TRY(yokei_record_end(k, n));
     }

@@ -243,10 +243,10 @@ struct yokei_machine {
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows,
                            int64_t columns, yoke_stream *stream, yoke_event *done);
     /*
-     * A message completes its event itself, because the streams run each op within the call that issues it.
+     * A message signals its event itself, because the streams run each op within the call that issues it.
      */
-    bool messages_tell;
-    bool reduces_tell; /* a sum of a bucket completes its event itself, too, and runs beside computation */
+    bool messages_signal;
+    bool reduces_signal;         /* a sum of a bucket signals its event itself, too, and is asynchronous */
     struct yokei_record *record; /* gets the times of the instructions; NULL: the times are not recorded */
     void *context;
 };
@@ -271,10 +271,10 @@ yoke_status yokei_annotate_read(const struct yokei_machine *machine);
 
 /** Run instructions [from, to). */
 yoke_status yokei_run(const struct yokei_machine *machine, int from, int to);
-/** Whether the instruction completes its event itself. */
-static inline bool yokei_tells(const struct yokei_machine *k, enum yokei_instruction_kind kind)
+/** Whether the instruction signals its event itself. */
+static inline bool yokei_signals(const struct yokei_machine *k, enum yokei_instruction_kind kind)
 {
-    return (k->messages_tell && yokei_is_message(kind)) || (k->reduces_tell && kind == YOKEI_REDUCE);
+    return (k->messages_signal && yokei_is_message(kind)) || (k->reduces_signal && kind == YOKEI_REDUCE);
 }
 
 /* ---- slow.c: a test aid ---- */

@@ -82,7 +82,7 @@ yoke_status yokei_record_end(const struct yokei_machine *k, int n)
     if (is_synchronised(r, i)) YOKE_TRY(yoke_stream_sync(k->stream[i->stream]));
     r->now = yokei_now_ns();
     r->at[n].returned = r->now;
-    if (r->eager ? !yokei_tells(k, i->kind) : is_synchronised(r, i)) r->at[n].end = r->now;
+    if (r->eager ? !yokei_signals(k, i->kind) : is_synchronised(r, i)) r->at[n].end = r->now;
     return r->exact && !r->eager ? look_back(k, n + 1) : YOKE_OK;
 }
 

@@ -7,10 +7,10 @@
 #include "core/base/base.h"
 
 /*
- * The numbers that a rank sends for each parameter. SAID_PART: 0 for nothing, 1 for the whole, otherwise a
- * number that is equal for equal parts. SAID_COUNT: the number of elements.
+ * The numbers that a rank sends for each parameter. REPORT_PART: 0 for nothing, 1 for the whole, otherwise a
+ * number that is equal for equal parts. REPORT_COUNT: the number of elements.
  */
-enum { SAID_PART, SAID_COUNT, SAID };
+enum { REPORT_PART, REPORT_COUNT, N_REPORT };
 
 /*
  * If replicas divide their moments, each replica has a slice of its part. It then also contributes only this
@@ -39,7 +39,7 @@ static double part_of(const struct yoke_parameter *p, struct yoke_range slice)
     return (double)(2 + (hash >> 12)); /* below 2^53, so exact */
 }
 
-static void say(const struct yokei_dealing *l, double *said)
+static void pack(const struct yokei_dealing *l, double *report)
 {
     const struct yoke_trainer *t = l->trainer;
     for (int i = 0; i < l->n_items; i++) {
@@ -52,17 +52,17 @@ static void say(const struct yokei_dealing *l, double *said)
          */
         if (local < 0 || (t->plan.n_ties && t->plan.tied[local] && t->plan.mesh.s > 0)) continue;
         const struct yoke_range slice = slice_of(t, local);
-        said[i * SAID + SAID_PART] = part_of(&t->plan.parameters.item[local], slice);
-        said[i * SAID + SAID_COUNT] = (double)(slice.end - slice.begin);
+        report[i * N_REPORT + REPORT_PART] = part_of(&t->plan.parameters.item[local], slice);
+        report[i * N_REPORT + REPORT_COUNT] = (double)(slice.end - slice.begin);
     }
 }
 
 /* Whether no rank before r has the same part. */
 static bool is_first(const double *all, int n, int i, int r)
 {
-    const double mine = all[((size_t)r * (size_t)n + (size_t)i) * SAID + SAID_PART];
+    const double mine = all[((size_t)r * (size_t)n + (size_t)i) * N_REPORT + REPORT_PART];
     for (int q = 0; q < r; q++)
-        if (all[((size_t)q * (size_t)n + (size_t)i) * SAID + SAID_PART] == mine) return false;
+        if (all[((size_t)q * (size_t)n + (size_t)i) * N_REPORT + REPORT_PART] == mine) return false;
     return mine > 0;
 }
 
@@ -75,10 +75,10 @@ static yoke_status settle(struct yokei_dealing *l, const double *all, int i, dou
     int whole = -1, part = -1;
     double covered = 0;
     for (int r = 0; r < t->plan.n_ranks; r++) {
-        const double *said = all + ((size_t)r * (size_t)l->n_items + (size_t)i) * SAID;
-        if (said[SAID_PART] == 1 && (whole < 0 || load[r] < load[whole])) whole = r;
-        if (said[SAID_PART] > 0 && (part < 0 || load[r] < load[part])) part = r;
-        if (is_first(all, l->n_items, i, r)) covered += said[SAID_COUNT];
+        const double *report = all + ((size_t)r * (size_t)l->n_items + (size_t)i) * N_REPORT;
+        if (report[REPORT_PART] == 1 && (whole < 0 || load[r] < load[whole])) whole = r;
+        if (report[REPORT_PART] > 0 && (part < 0 || load[r] < load[part])) part = r;
+        if (is_first(all, l->n_items, i, r)) covered += report[REPORT_COUNT];
     }
     item->spread = whole < 0;
     item->owner = item->spread ? part : whole;
@@ -116,16 +116,17 @@ yoke_status yokei_dealing_create(yoke_trainer *t, struct yokei_dealing *dealing_
 {
     struct yokei_dealing l = { .trainer = t, .n_items = t->plan.logical.n };
     size_t n = (size_t)l.n_items;
-    double *said = calloc(n * SAID + 1, sizeof *said),
-           *all = calloc(n * SAID * (size_t)t->plan.n_ranks + 1, sizeof *all);
+    double *report = calloc(n * N_REPORT + 1, sizeof *report),
+           *all = calloc(n * N_REPORT * (size_t)t->plan.n_ranks + 1, sizeof *all);
     l.items = calloc(n + 1, sizeof *l.items);
-    yoke_status status = said && all && l.items ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
+    yoke_status status = report && all && l.items ? YOKE_OK
+                                                  : yoke_fail(YOKE_ENOMEM, "saving: no host memory");
     if (!status) {
-        say(&l, said);
-        status = yokei_ranks_gather(&t->config, said, (int)n * SAID, all);
+        pack(&l, report);
+        status = yokei_ranks_gather(&t->config, report, (int)n * N_REPORT, all);
     }
     if (!status) status = deal(&l, all);
-    free(said);
+    free(report);
     free(all);
     bool spread = false;
     for (size_t i = 0; i < n && !status; i++) spread = spread || l.items[i].spread;

@@ -26,14 +26,14 @@ struct subject {
  * The numbers that a rank sends for a tensor: its sums of squares, and whether it holds the tensor, a slice
  * of it, or nothing.
  */
-enum { SAID_HELD = YOKEI_GATE_PARTS, SAID };
+enum { REPORT_HELD = YOKEI_GATE_PARTS, N_REPORT };
 enum { HELD_NOT, HELD_SLICE, HELD_WHOLE };
 
 static int n_tensors(const struct subject *s) { return yoke_trainer_n_logical(s->t); }
 
-static const double *said_by(const struct subject *s, int rank, int tensor)
+static const double *report_of(const struct subject *s, int rank, int tensor)
 {
-    return s->all + ((size_t)rank * (size_t)n_tensors(s) + (size_t)tensor) * SAID;
+    return s->all + ((size_t)rank * (size_t)n_tensors(s) + (size_t)tensor) * N_REPORT;
 }
 
 static void note(struct subject *s, struct yokei_parity_worst *w, double ratio, int64_t step, int rank,
@@ -64,10 +64,10 @@ static yoke_status get_own(struct subject *s, enum yoke_tensor_kind kind, int te
 }
 
 /* Compute the difference of this rank's part of a tensor. */
-static yoke_status compare_own(struct subject *s, int tensor, const float *whole, double *said)
+static yoke_status compare_own(struct subject *s, int tensor, const float *whole, double *report)
 {
     const int held = held_index(s, tensor);
-    memset(said, 0, SAID * sizeof *said);
+    memset(report, 0, N_REPORT * sizeof *report);
     YOKE_TRY(get_own(s, YOKE_TENSOR_GRADIENT, tensor, held));
     if (held < 0) return YOKE_OK;
     const struct yoke_parameter *own = yoke_trainer_parameter(s->t, held);
@@ -76,8 +76,9 @@ static yoke_status compare_own(struct subject *s, int tensor, const float *whole
     yokei_shard_slice(own, whole, s->wanted);
     yokei_gate_add(own->name, s->local, s->wanted, (size_t)n, &squares);
     for (int part = 0; part < YOKEI_GATE_PARTS; part++)
-        said[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
-    said[SAID_HELD] = n == yokei_logical_count(yoke_trainer_logical(s->t, tensor)) ? HELD_WHOLE : HELD_SLICE;
+        report[part] = isfinite(squares.difference[part]) ? squares.difference[part] : INFINITY;
+    report[REPORT_HELD] = n == yokei_logical_count(yoke_trainer_logical(s->t, tensor)) ? HELD_WHOLE
+                                                                                       : HELD_SLICE;
     return YOKE_OK;
 }
 
@@ -95,10 +96,10 @@ static int add_up(const struct subject *s, int d, int tensor, struct yokei_gate_
             double sum = 0;
             for (int t = 0; t < yokei_mesh_width(m, stage); t++) {
                 const int rank = yokei_mesh_rank(m, d, stage, t);
-                const double *said = said_by(s, rank, tensor);
-                if (said[SAID_HELD] == HELD_NOT) continue;
-                sum = said[SAID_HELD] == HELD_WHOLE ? fmax(sum, said[part]) : sum + said[part];
-                if (said[part] > most) most = said[part], worst = rank;
+                const double *report = report_of(s, rank, tensor);
+                if (report[REPORT_HELD] == HELD_NOT) continue;
+                sum = report[REPORT_HELD] == HELD_WHOLE ? fmax(sum, report[part]) : sum + report[part];
+                if (report[part] > most) most = report[part], worst = rank;
             }
             squares->difference[part] = fmax(squares->difference[part], sum);
         }
@@ -115,8 +116,8 @@ static yoke_status compare(struct subject *s, const struct yokei_parity_expected
     const float *whole = e->gradients[k];
     s->n_compared += !against_f32;
     for (int i = 0; i < n; whole += yokei_logical_count(yoke_trainer_logical(s->t, i)), i++)
-        YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * SAID));
-    YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * SAID, s->all));
+        YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * N_REPORT));
+    YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * N_REPORT, s->all));
     whole = e->gradients[k];
     for (int i = 0; i < n; i++) {
         const struct yoke_parameter *p = yoke_trainer_logical(s->t, i);
@@ -194,15 +195,15 @@ static yoke_status say_bits(struct subject *s)
     const int n = n_tensors(s);
     for (int i = 0; i < n; i++) {
         const int held = held_index(s, i);
-        double *said = s->mine + (size_t)i * BITS;
-        said[BITS_HASH] = said[BITS_HELD] = 0;
+        double *report = s->mine + (size_t)i * BITS;
+        report[BITS_HASH] = report[BITS_HELD] = 0;
         YOKE_TRY(get_own(s, YOKE_TENSOR_WEIGHT, i, held));
         if (held < 0) continue;
         const int64_t count = yokei_local_count(yoke_trainer_parameter(s->t, held));
         /* so that it is exact in a double */
-        said[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12);
-        said[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE
-                                                                                      : HELD_SLICE;
+        report[BITS_HASH] = (double)(yokei_hash(s->local, (size_t)count * sizeof *s->local, 0) >> 12);
+        report[BITS_HELD] = count == yokei_logical_count(yoke_trainer_logical(s->t, i)) ? HELD_WHOLE
+                                                                                        : HELD_SLICE;
     }
     s->mine[(size_t)n * BITS + DONE_STEPS] = (double)s->t->optimizer_step;
     s->mine[(size_t)n * BITS + DONE_SCALE] = s->t->loss_scale.scale;
@@ -242,12 +243,12 @@ static yoke_status compare_bits(struct subject *s, int64_t step)
     s->r->bits = 0;
     for (int i = 0; i < n; i++)
         for (int rank = 0; rank < s->t->plan.n_ranks; rank++) {
-            const double *said = bits_of(s, rank, i);
-            if (said[BITS_HELD] == HELD_NOT) continue;
+            const double *report = bits_of(s, rank, i);
+            if (report[BITS_HELD] == HELD_NOT) continue;
             const int first = first_like(s, i, rank);
             if (first == rank)
-                s->r->bits = yokei_hash(said, sizeof *said, s->r->bits);
-            else if (bits_of(s, first, i)[BITS_HASH] != said[BITS_HASH] && !s->mixed)
+                s->r->bits = yokei_hash(report, sizeof *report, s->r->bits);
+            else if (bits_of(s, first, i)[BITS_HASH] != report[BITS_HASH] && !s->mixed)
                 note(s, &s->r->apart, INFINITY, step, rank, yoke_trainer_logical(s->t, i)->name);
         }
     for (int rank = 1; rank < s->t->plan.n_ranks; rank++) {
@@ -280,14 +281,14 @@ static yoke_status hold(struct subject *s, const struct yokei_parity_layout *l)
 static yoke_status make_room(struct subject *s)
 {
     int64_t most = 1;
-    const size_t n = (size_t)n_tensors(s) + 1, said = YOKE_MAX((size_t)SAID, (size_t)BITS);
+    const size_t n = (size_t)n_tensors(s) + 1, width = YOKE_MAX((size_t)N_REPORT, (size_t)BITS);
     for (int i = 0; i < n_tensors(s); i++)
         most = YOKE_MAX(most, yokei_logical_count(yoke_trainer_logical(s->t, i)));
     s->local = malloc((size_t)most * sizeof *s->local);
     s->wanted = malloc((size_t)most * sizeof *s->wanted);
     s->whole = malloc((size_t)most * sizeof *s->whole);
-    s->mine = calloc(n * said, sizeof *s->mine);
-    s->all = calloc(n * said * (size_t)s->t->plan.n_ranks, sizeof *s->all);
+    s->mine = calloc(n * width, sizeof *s->mine);
+    s->all = calloc(n * width * (size_t)s->t->plan.n_ranks, sizeof *s->all);
     return s->local && s->wanted && s->whole && s->mine && s->all
                ? YOKE_OK
                : yoke_fail(YOKE_ENOMEM, "parity: no host memory for a tensor of %lld elements",

@@ -167,14 +167,14 @@ static int owner_of(const struct yokei_parity *p, int nth)
     return 0;
 }
 
-static yoke_status tell(struct yokei_parity *p, int owner, struct yokei_parity_expected *e)
+static yoke_status broadcast_expected(struct yokei_parity *p, int owner, struct yokei_parity_expected *e)
 {
-    struct yokei_parity_expected told = *e;
+    struct yokei_parity_expected got = *e;
     yoke_comm *control = p->config.control;
-    YOKE_TRY(yoke_broadcast(&told, &told, sizeof told, YOKE_U8, owner, control, NULL));
-    memcpy(e->finite, told.finite, sizeof e->finite);
-    memcpy(e->losses, told.losses, sizeof e->losses);
-    memcpy(e->norms, told.norms, sizeof e->norms);
+    YOKE_TRY(yoke_broadcast(&got, &got, sizeof got, YOKE_U8, owner, control, NULL));
+    memcpy(e->finite, got.finite, sizeof e->finite);
+    memcpy(e->losses, got.losses, sizeof e->losses);
+    memcpy(e->norms, got.norms, sizeof e->norms);
     for (int k = 0; k < YOKEI_PARITY_CHECKS && e->weights[k]; k++) {
         YOKE_TRY(yoke_broadcast(e->weights[k], e->weights[k], (size_t)p->n_elements, YOKE_F32, owner, control,
                                 NULL));
@@ -199,7 +199,7 @@ yoke_status yokei_parity_reference(struct yokei_parity *p, const bool precisions
     nth = 0;
     for (int d = 0; d < YOKE_N_DTYPES; d++) {
         if (!precisions[d]) continue;
-        if (p->n_ranks > 1) YOKE_TRY(tell(p, owner_of(p, nth), &p->expected[d]));
+        if (p->n_ranks > 1) YOKE_TRY(broadcast_expected(p, owner_of(p, nth), &p->expected[d]));
         p->expected[d].there = true;
         nth++;
     }

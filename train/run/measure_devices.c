@@ -185,15 +185,15 @@ yoke_status yokei_run_measure(struct yokei_run_state *s, int64_t micro_batch,
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct probe *p = calloc(1, sizeof *p);
     struct yokei_layer_times mine = { 0 };
-    double said[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
+    double report[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     yokei_ranks_busy(&c, "compiling kernels");
     yoke_status status = p && all ? open_probe(s, micro_batch, p)
                                   : yoke_fail(YOKE_ENOMEM, "train: no host memory to measure this device");
     status = yokei_ranks_all_well(&c, status);
     if (!status) yokei_ranks_busy(&c, "compiling kernels");
     if (!status) status = yokei_ranks_all_well(&c, time_steps(s, p, &mine));
-    memcpy(said, &mine, sizeof mine);
-    if (!status) status = yokei_ranks_gather(&c, said, WORDS, all);
+    memcpy(report, &mine, sizeof mine);
+    if (!status) status = yokei_ranks_gather(&c, report, WORDS, all);
     for (int r = 0; r < s->n_ranks && !status; r++)
         memcpy(&times_out[r], all + (size_t)r * WORDS, sizeof *times_out);
     free(all);

@@ -180,13 +180,13 @@ static yoke_status gather_cores(const struct yokei_run_state *s, bool all_work,
     enum { WORDS = YOKEI_UNIT_WORDS };
     const struct yoke_trainer_config c = { .comm = s->comm, .control = s->control };
     uint64_t units[WORDS];
-    double said[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
+    double report[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
     if (!all)
         return yokei_ranks_revoke(&c,
                                   yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
     if (yokei_bound_units(units)) memset(units, 0, sizeof units);
-    memcpy(said, units, sizeof units);
-    const yoke_status status = yokei_ranks_gather(&c, said, WORDS, all);
+    memcpy(report, units, sizeof units);
+    const yoke_status status = yokei_ranks_gather(&c, report, WORDS, all);
     memset(of_host, 0, sizeof units);
     *index_out = -1;
     *n_out = 0;
@@ -303,7 +303,7 @@ yoke_status yokei_run_leave_out(struct yokei_run_state *s, bool *any_out)
 
 yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine)
 {
-    double said = mine, *all = calloc((size_t)s->job.n_ranks, sizeof *all);
+    double report = mine, *all = calloc((size_t)s->job.n_ranks, sizeof *all);
     if (!s->job.end || (mine && mine != YOKE_EPREEMPTED)) {
         free(all);
         return mine;
@@ -313,7 +313,7 @@ yoke_status yokei_run_meet(const struct yokei_run_state *s, yoke_status mine)
         yoke_comm_abort(s->job.end, "no host memory for the end of the run");
         return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->job.n_ranks);
     }
-    yoke_status status = yoke_all_gather(&said, all, 1, YOKE_F64, s->job.end, NULL);
+    yoke_status status = yoke_all_gather(&report, all, 1, YOKE_F64, s->job.end, NULL);
     for (int r = 0; r < s->job.n_ranks && !status && !mine; r++)
         if (all[r] > 0)
             status = yoke_fail((yoke_status)all[r], "asked to stop: the ranks that work saved the run");

@@ -101,17 +101,17 @@ static double *words_of(const struct yokei_collector *t, uint64_t origin_ns)
     double *words = malloc((n * YOKEI_TIMELINE_WORDS + n_times * 4 + 1) * sizeof *words), *w = words;
     for (int i = 0; words && i < p->n; i++) {
         const struct yokei_instruction *in = &p->instruction[i];
-        const double said[YOKEI_TIMELINE_WORDS] = { in->kind,
-                                                    in->layer,
-                                                    in->micro_batch,
-                                                    in->chunk,
-                                                    in->bucket,
-                                                    in->stream,
-                                                    in->recomputes,
-                                                    yokei_instruction_cost(p, in).flops,
-                                                    bytes_of(t->trainer, in),
-                                                    memory_at(t->trainer, i) };
-        memcpy(w, said, sizeof said);
+        const double packed[YOKEI_TIMELINE_WORDS] = { in->kind,
+                                                      in->layer,
+                                                      in->micro_batch,
+                                                      in->chunk,
+                                                      in->bucket,
+                                                      in->stream,
+                                                      in->recomputes,
+                                                      yokei_instruction_cost(p, in).flops,
+                                                      bytes_of(t->trainer, in),
+                                                      memory_at(t->trainer, i) };
+        memcpy(w, packed, sizeof packed);
         w += YOKEI_TIMELINE_WORDS;
     }
     for (size_t i = 0; words && i < n_times; i++) {
@@ -125,22 +125,22 @@ static double *words_of(const struct yokei_collector *t, uint64_t origin_ns)
 /* ---- the parts of all ranks, on rank 0 ---- */
 
 /* The numbers that a rank sends before its part of the timeline. */
-struct said {
+struct header {
     double n, taken, host_id;
     char host[64], device[32];
 };
-enum { SAID_WORDS = sizeof(struct said) / sizeof(double) };
+enum { HEADER_WORDS = sizeof(struct header) / sizeof(double) };
 
-static yoke_status introduce(const struct yokei_collector *t, struct yokei_timeline *timeline,
-                             struct said *all)
+static yoke_status gather_headers(const struct yokei_collector *t, struct yokei_timeline *timeline,
+                                  struct header *all)
 {
     const struct yoke_trainer *trainer = t->trainer;
-    struct said mine = { .n = trainer->plan.train.n,
-                         .taken = t->taken,
-                         .host_id = (double)(yokei_host_id() >> 12) };
+    struct header mine = { .n = trainer->plan.train.n,
+                           .taken = t->taken,
+                           .host_id = (double)(yokei_host_id() >> 12) };
     gethostname(mine.host, sizeof mine.host - 1);
     yokei_text(mine.device, sizeof mine.device, "%s", yoke_device_info(trainer->device)->spec);
-    YOKE_TRY(yokei_ranks_gather(&trainer->config, (const double *)(const void *)&mine, SAID_WORDS,
+    YOKE_TRY(yokei_ranks_gather(&trainer->config, (const double *)(const void *)&mine, HEADER_WORDS,
                                 (double *)(void *)all));
     timeline->n_steps = t->taken;
     for (int r = 0; r < timeline->n_ranks; r++) {
@@ -177,11 +177,12 @@ static yoke_status unpack(struct yokei_timeline *timeline, struct yokei_timeline
  * keep their nanoseconds. A rank's origin is the time at which its first instruction was posted. The measured
  * offset converts the times of a rank to rank 0's clock and origin.
  */
-static yoke_status collect(const struct yokei_collector *t, struct yokei_timeline *timeline, struct said *all)
+static yoke_status collect(const struct yokei_collector *t, struct yokei_timeline *timeline,
+                           struct header *all)
 {
     const struct yoke_trainer_config *c = &t->trainer->config;
     const int me = t->trainer->plan.rank;
-    YOKE_TRY(introduce(t, timeline, all));
+    YOKE_TRY(gather_headers(t, timeline, all));
     double *offsets = calloc(2 * (size_t)timeline->n_ranks, sizeof *offsets),
            *errors = offsets + timeline->n_ranks;
     if (!offsets) return yoke_fail(YOKE_ENOMEM, "timeline: no host memory for %d ranks", timeline->n_ranks);
@@ -263,7 +264,7 @@ yoke_status yokei_collector_finish(struct yokei_collector *t)
     if (t->finished || !t->taken) return YOKE_OK;
     t->finished = true;
     yokei_trainer_exact(t->trainer, false);
-    struct said *all = calloc((size_t)p->n_ranks, sizeof *all);
+    struct header *all = calloc((size_t)p->n_ranks, sizeof *all);
     timeline.rank = calloc((size_t)p->n_ranks, sizeof *timeline.rank);
     yoke_status status = all && timeline.rank
                              ? YOKE_OK

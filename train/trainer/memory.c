@@ -81,40 +81,40 @@ enum {
     DIVIDED,
     UNDIVIDED,
     DEVICE,
-    WORDS = DEVICE + 4
+    N_PACKED = DEVICE + 4
 };
 _Static_assert(sizeof(((struct yokei_memory_rank *)0)->device) == 4 * sizeof(double),
-               "a device's name goes into four words");
+               "a device's name goes into four doubles");
 
-static void say(const struct yokei_memory_rank *rank, double words[WORDS])
+static void pack(const struct yokei_memory_rank *rank, double packed[N_PACKED])
 {
     for (int i = 0; i < N_PARTS; i++)
-        words[i] = (double)yokei_memory_part_of(&rank->report, &yokei_memory_parts[i]);
-    words[HAVE] = (double)rank->have;
-    words[TAKEN] = (double)rank->taken;
-    words[LIMITED] = rank->is_limited;
-    words[VISIBLE] = rank->host_visible;
-    words[POOL] = (double)rank->pool;
-    words[MICRO_BATCH] = (double)rank->micro_batch;
-    words[DIVIDED] = (double)rank->divided;
-    words[UNDIVIDED] = (double)rank->undivided;
-    memcpy(&words[DEVICE], rank->device, sizeof rank->device);
+        packed[i] = (double)yokei_memory_part_of(&rank->report, &yokei_memory_parts[i]);
+    packed[HAVE] = (double)rank->have;
+    packed[TAKEN] = (double)rank->taken;
+    packed[LIMITED] = rank->is_limited;
+    packed[VISIBLE] = rank->host_visible;
+    packed[POOL] = (double)rank->pool;
+    packed[MICRO_BATCH] = (double)rank->micro_batch;
+    packed[DIVIDED] = (double)rank->divided;
+    packed[UNDIVIDED] = (double)rank->undivided;
+    memcpy(&packed[DEVICE], rank->device, sizeof rank->device);
 }
 
-static void hear(const double words[WORDS], struct yokei_memory_rank *rank)
+static void unpack(const double packed[N_PACKED], struct yokei_memory_rank *rank)
 {
     *rank = (struct yokei_memory_rank){ .report.size = sizeof rank->report,
-                                        .have = (uint64_t)words[HAVE],
-                                        .taken = (uint64_t)words[TAKEN],
-                                        .is_limited = words[LIMITED] != 0,
-                                        .host_visible = words[VISIBLE] != 0,
-                                        .pool = (uint64_t)words[POOL],
-                                        .micro_batch = (int64_t)words[MICRO_BATCH],
-                                        .divided = (size_t)words[DIVIDED],
-                                        .undivided = (size_t)words[UNDIVIDED] };
+                                        .have = (uint64_t)packed[HAVE],
+                                        .taken = (uint64_t)packed[TAKEN],
+                                        .is_limited = packed[LIMITED] != 0,
+                                        .host_visible = packed[VISIBLE] != 0,
+                                        .pool = (uint64_t)packed[POOL],
+                                        .micro_batch = (int64_t)packed[MICRO_BATCH],
+                                        .divided = (size_t)packed[DIVIDED],
+                                        .undivided = (size_t)packed[UNDIVIDED] };
     for (int i = 0; i < N_PARTS; i++)
-        *(size_t *)(void *)((char *)&rank->report + yokei_memory_parts[i].offset) = (size_t)words[i];
-    memcpy(rank->device, &words[DEVICE], sizeof rank->device);
+        *(size_t *)(void *)((char *)&rank->report + yokei_memory_parts[i].offset) = (size_t)packed[i];
+    memcpy(rank->device, &packed[DEVICE], sizeof rank->device);
     rank->device[sizeof rank->device - 1] = 0;
 }
 
@@ -122,16 +122,16 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
                                 const struct yokei_trainer_plan *plan, struct yokei_memory_rank *ranks_out)
 {
     struct yokei_memory_rank mine = { .report = plan->report };
-    double words[WORDS], *all = calloc((size_t)plan->n_ranks * WORDS, sizeof *all);
+    double packed[N_PACKED], *all = calloc((size_t)plan->n_ranks * N_PACKED, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", plan->n_ranks);
     struct yokei_planned planned;
     yokei_planned_of(plan, &planned);
     const yoke_status own = yokei_memory_of_rank(config, device, &planned, &mine);
-    say(&mine,
-        words); /* a rank whose own values failed takes part too, because the other ranks wait for it */
-    yoke_status status = plan->n_ranks > 1 ? yokei_ranks_gather(config, words, WORDS, all) : YOKE_OK;
-    if (plan->n_ranks == 1) memcpy(all, words, sizeof words);
-    for (int r = 0; r < plan->n_ranks && !status; r++) hear(all + (size_t)r * WORDS, &ranks_out[r]);
+    pack(&mine,
+         packed); /* a rank whose own values failed takes part too, because the other ranks wait for it */
+    yoke_status status = plan->n_ranks > 1 ? yokei_ranks_gather(config, packed, N_PACKED, all) : YOKE_OK;
+    if (plan->n_ranks == 1) memcpy(all, packed, sizeof packed);
+    for (int r = 0; r < plan->n_ranks && !status; r++) unpack(all + (size_t)r * N_PACKED, &ranks_out[r]);
     free(all);
     YOKE_TRY(status);
     return yokei_ranks_all_well(config, own);
@@ -139,8 +139,8 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
 
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report)
 {
-    const size_t beside = report->staging_shared + report->staging + report->host;
-    return (double)(report->total + (!rank->is_limited && rank->host_visible ? beside : 0));
+    const size_t on_host = report->staging_shared + report->staging + report->host;
+    return (double)(report->total + (!rank->is_limited && rank->host_visible ? on_host : 0));
 }
 
 static double need_of(const struct yokei_memory_rank *ranks, const double *need, int r)
@@ -150,7 +150,7 @@ static double need_of(const struct yokei_memory_rank *ranks, const double *need,
 
 /*
  * The shortage of rank r, together with the ranks that share its memory. *sum_out is the need of these ranks.
- * *is_most_out says whether r is the first of them with the largest need.
+ * *is_most_out is true if r is the first of them with the largest need.
  */
 static double shortage_at(const struct yokei_memory_rank *ranks, const double *need, int n_ranks, int r,
                           double *sum_out, bool *is_most_out)

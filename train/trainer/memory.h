@@ -38,7 +38,7 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
 
 /** The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
 size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
-/** Fill in what this rank knows of itself. With config->memory_limit 0, `have` is the free memory. */
+/** Fill in this rank's own values. With config->memory_limit 0, `have` is the free memory. */
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
                                  const struct yokei_planned *planned, struct yokei_memory_rank *rank_out);
 /** Gather the memory of all ranks [plan->n_ranks]. Collective. */
@@ -48,9 +48,9 @@ yoke_status yokei_memory_gather(const struct yoke_trainer_config *config, yoke_d
 double yokei_memory_need(const struct yokei_memory_rank *rank, const struct yoke_memory_report *report);
 /**
  * The number of bytes that the rank with the largest shortage lacks, if each rank r needs need[r]. If `need`
- * is NULL, each rank needs what its report says. If the result is 0 or less, all ranks fit. *rank_out is that
- * rank. Among ranks that share a memory, it is the rank with the largest need. `needs_out` may be NULL.
- * Otherwise *needs_out is the need of that rank, or of all ranks that share its memory together.
+ * is NULL, the need of each rank is that of its report. If the result is 0 or less, all ranks fit. *rank_out
+ * is that rank. Among ranks that share a memory, it is the rank with the largest need. `needs_out` may be
+ * NULL. Otherwise *needs_out is the need of that rank, or of all ranks that share its memory together.
  */
 double yokei_memory_shortage(const struct yokei_memory_rank *ranks, const double *need, int n_ranks,
                              int *rank_out, double *needs_out);
@@ -73,9 +73,9 @@ void yokei_memory_table(const struct yokei_memory_rank *ranks, int n_ranks,
 
 /* ---- replicas.c ---- */
 /**
- * Choose the slices by free memory. The ranks were planned with equal slices. *uneven_out says whether some
+ * Choose the slices by free memory. The ranks were planned with equal slices. *uneven_out is true if some
  * ranks lack memory while other ranks have more. If so, shares_out [mesh->data] are in proportion to the
- * bytes that each replica has left beside its other memory. The rank with the least memory counts for its
+ * bytes that each replica has left after its other memory. The rank with the least memory counts for its
  * replica.
  */
 yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_memory_rank *ranks,
@@ -87,8 +87,8 @@ yoke_status yokei_zero_choose(const struct yokei_mesh *mesh, const struct yokei_
  * Set need_out[r] to the largest need among the ranks r, r + n, r + 2n, ... of n_planned ranks with this
  * configuration. n is the number of ranks of the run. need_out[r] is INFINITY if such a rank cannot be
  * planned. config->micro_batch is an upper limit; 0 means unchanged. If `enough` is finite, the function may
- * return as soon as the shortage is at least `enough`. The needs that it has found then show this shortage,
- * and the others are 0.
+ * return as soon as the shortage is at least `enough`. The needs that it has computed then have this
+ * shortage, and the others are 0.
  */
 typedef yoke_status (*yokei_memory_ask)(void *context, const struct yoke_trainer_config *config,
                                         int n_planned, double enough, double *need_out);
@@ -100,7 +100,7 @@ struct yokei_memory_run {
     int n_ranks;
     struct yokei_planned_ranks *planned; /* the ranks that were planned; yokei_memory_asked adds to them */
 };
-/** One answer of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
+/** One result of a yokei_memory_ask: the need of rank r of n_planned ranks on this device. */
 double yokei_memory_asked(const struct yokei_memory_run *run, yoke_device *device,
                           const struct yoke_trainer_config *config, int r, int n_planned);
 /**

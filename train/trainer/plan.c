@@ -111,7 +111,7 @@ static uint64_t hash_mesh(const struct yoke_trainer_config *c, const struct yoke
     return c->recompute ? yokei_hash(c->recompute, strlen(c->recompute), hash) : hash;
 }
 
-enum { SAID_FACTS, SAID_MICRO_BATCH, SAID_BUCKETS, SAID };
+enum { REPORT_FACTS, REPORT_MICRO_BATCH, REPORT_BUCKETS, N_REPORT };
 
 /*
  * Use the values that rank r sent. The ranks of a replica send micro-batches to each other, so they must
@@ -120,7 +120,8 @@ enum { SAID_FACTS, SAID_MICRO_BATCH, SAID_BUCKETS, SAID };
 static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const double *all)
 {
     const int d = yokei_mesh_at(&p->mesh, r).d, first = yokei_mesh_rank(&p->mesh, d, 0, 0);
-    const double own = all[r * SAID + SAID_MICRO_BATCH], its = all[first * SAID + SAID_MICRO_BATCH];
+    const double own = all[r * N_REPORT + REPORT_MICRO_BATCH],
+                 its = all[first * N_REPORT + REPORT_MICRO_BATCH];
     if (own != its)
         return yoke_fail(
             YOKE_EMISMATCH,
@@ -129,7 +130,8 @@ static yoke_status note_micro_batch(struct yokei_trainer_plan *p, int r, const d
     p->n_micro_batches[d] = yokei_n_micro_batches(p->shares[d], (int64_t)own);
     const struct yokei_mesh at = yokei_mesh_at(&p->mesh,
                                                r); /* shards of different sizes may have different buckets */
-    if (at.t <= p->mesh.t) p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * SAID + SAID_BUCKETS] : 0;
+    if (at.t <= p->mesh.t)
+        p->n_buckets[at.s] = p->mesh.data > 1 ? (int)all[r * N_REPORT + REPORT_BUCKETS] : 0;
     return YOKE_OK;
 }
 
@@ -148,14 +150,14 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
         hash = yokei_hash(p->logical.item[i].shape, sizeof p->logical.item[i].shape, hash);
     }
     if (c->schedule) hash = yokei_hash(c->schedule, strlen(c->schedule), hash);
-    double mine[SAID] = { (double)(hash >> 12), (double)p->micro_batch, (double)p->state.n_buckets };
-    double *all = calloc((size_t)p->n_ranks * SAID, sizeof *all);
+    double mine[N_REPORT] = { (double)(hash >> 12), (double)p->micro_batch, (double)p->state.n_buckets };
+    double *all = calloc((size_t)p->n_ranks * N_REPORT, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d ranks", p->n_ranks);
-    yoke_status status = c->comm ? yokei_ranks_gather(c, mine, SAID, all) : YOKE_OK;
+    yoke_status status = c->comm ? yokei_ranks_gather(c, mine, N_REPORT, all) : YOKE_OK;
     /* planned without the other ranks: assume that they are like this rank */
-    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * SAID, mine, sizeof mine);
+    for (int r = 0; r < p->n_ranks && !c->comm; r++) memcpy(all + r * N_REPORT, mine, sizeof mine);
     for (int r = 0; r < p->n_ranks && !status; r++) {
-        if (all[r * SAID] != all[0])
+        if (all[r * N_REPORT] != all[0])
             status = yoke_fail(
                 YOKE_EMISMATCH,
                 "trainer: ranks 0 and %d are set up differently (model, precision, batch, sequence, shares, seed or optimizer): "

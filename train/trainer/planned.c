@@ -38,8 +38,8 @@ void yokei_planned_of(const struct yokei_trainer_plan *p, struct yokei_planned *
 }
 
 /*
- * Two kinds of keys. A key of layers says which layers the rank holds, so ranks of several stages or
- * configurations may have the same key. A key of numbers says where the rank is, and is made faster.
+ * Two kinds of keys. A key of layers has the layers of the rank, so ranks of several stages or configurations
+ * may have the same key. A key of numbers has the place of the rank, and is computed faster.
  */
 enum kind { LAYERS, NUMBERS };
 

@@ -72,15 +72,15 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
     int rank, n_ranks;
     yokei_ranks(config, &rank, &n_ranks);
     if (n_ranks == 1) return mine;
-    double said[WORDS] = { 0 }, *all = calloc((size_t)n_ranks * WORDS, sizeof *all);
+    double report[WORDS] = { 0 }, *all = calloc((size_t)n_ranks * WORDS, sizeof *all);
     if (!all)
-        return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "no host memory for the words of %d ranks",
+        return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "no host memory for the reports of %d ranks",
                                                     n_ranks));
-    said[0] = (double)mine;
+    report[0] = (double)mine;
     char text[TEXT * sizeof(double)] = "";
     if (mine) yokei_text(text, sizeof text, "%s", yoke_last_error());
-    memcpy(said + 1, text, sizeof text);
-    yoke_status status = yokei_ranks_gather(config, said, WORDS, all);
+    memcpy(report + 1, text, sizeof text);
+    yoke_status status = yokei_ranks_gather(config, report, WORDS, all);
     for (int r = 0; r < n_ranks && !status; r++) {
         const double *his = all + (size_t)r * WORDS;
         memcpy(text, his + 1, sizeof text);
@@ -122,7 +122,7 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
     return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
 }
 
-/* The properties of an algorithm, which are looked up by its name. */
+/* The properties of an algorithm, found by its name. */
 enum reach { messages, on_host, across_hosts };
 struct facts {
     const char *name;
@@ -208,9 +208,9 @@ static yoke_status exchange_clock(yoke_comm *control, bool sends, int peer, uint
 }
 
 /*
- * Rank 0 asks for the peer's clock several times. The peer reads its clock between question and answer. So
- * the middle of the shortest exchange is right within half its length. The first message carries rank 0's
- * origin, the last message the peer's origin.
+ * Rank 0 requests the peer's clock several times, as in NTP. The peer reads its clock between request and
+ * reply. So the midpoint of the shortest round trip has an error of at most half the round-trip time. The
+ * first message carries rank 0's origin, the last message the peer's origin.
  */
 yoke_status yokei_ranks_clock(const struct yoke_trainer_config *config, int peer, uint64_t origin_ns,
                               bool is_shared, double *offset_out, double *error_out)
@@ -310,7 +310,7 @@ static yoke_status split(yoke_comm *from, int color, int key, const char *name, 
 
 /*
  * Create a communicator for each direction between stages `b` and b + 1 (after the last stage comes the
- * first). With one per direction, a message that waits for its receiver delays no other message. The
+ * first). With one per direction, a message that is not yet received delays no other message. The
  * communicator has two ranks. If the stages have different widths, it has all ranks of both.
  */
 static yoke_status connect_stages(yoke_comm *from, const struct yokei_mesh *m, int b, struct yokei_groups *g)
@@ -433,7 +433,7 @@ static yoke_status exchange(bool sends, void *data, int64_t n, yoke_dtype dtype,
                   : yoke_irecv(data, (size_t)n, dtype, peer, comm, done);
 }
 
-/* A rank may have nothing to send to a stage with fewer ranks. Then the message has ended at once. */
+/* A rank may have nothing to send to a stage with fewer ranks. Then the message is complete at once. */
 static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, int n, yoke_dtype dtype,
                                    yoke_comm *comm, yoke_stream *stream, yoke_event *done)
 {

@@ -2,7 +2,7 @@
 /*
  * Find a change with which a run fits that does not fit now. Each row of a table below is a kind of change to
  * the configuration, and each further step of a row changes more. The rows are in the order of their cost. A
- * change is accepted only if it was planned for all ranks and all ranks fit. Nothing is estimated.
+ * change is accepted only if it was planned for all ranks and all ranks fit. No need is estimated.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -323,18 +323,18 @@ static int ranks_of_pool(const struct yokei_memory_run *run, int rank)
     return n;
 }
 
-/* Say which ranks lack memory, and for which parts they need it. */
-static void say_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out,
-                     size_t bytes)
+/* Report which ranks lack memory, and for which parts they need it. */
+static void report_need(const struct yokei_memory_run *run, int rank, double lacks, double sum, char *out,
+                        size_t bytes)
 {
     const struct yoke_memory_report *p = &run->ranks[rank].report;
     const int others = ranks_of_pool(run, rank);
-    char together[96] = "", beside[96] = "";
+    char together[96] = "", on_host[96] = "";
     if (others)
         yokei_text(together, sizeof together, "; with the %d other rank%s of its memory %.1f MiB", others,
                    others > 1 ? "s" : "", mib(sum));
     if (yokei_memory_need(&run->ranks[rank], p) > (double)p->total)
-        yokei_text(beside, sizeof beside, ", staging %.1f, host %.1f",
+        yokei_text(on_host, sizeof on_host, ", staging %.1f, host %.1f",
                    mib((double)p->staging_shared + (double)p->staging), mib((double)p->host));
     yokei_text(
         out, bytes,
@@ -343,8 +343,8 @@ static void say_need(const struct yokei_memory_run *run, int rank, double lacks,
         rank, run->ranks[rank].device, mib(yokei_memory_need(&run->ranks[rank], p)), mib((double)p->weights),
         mib((double)p->gradients), mib((double)p->optimizer), mib((double)p->activations),
         mib((double)p->stash), mib((double)p->boundaries), mib((double)p->received),
-        mib((double)p->layer_workspace), mib((double)p->workspace), mib((double)p->scratch), beside, together,
-        mib(sum - lacks));
+        mib((double)p->layer_workspace), mib((double)p->workspace), mib((double)p->scratch), on_host,
+        together, mib(sum - lacks));
 }
 
 yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory_ask ask, void *context)
@@ -355,7 +355,7 @@ yoke_status yokei_memory_refuse(const struct yokei_memory_run *run, yokei_memory
     int rank = 0;
     char problem[1024], what[sizeof r.what] = "";
     const double lacks = yokei_memory_shortage(run->ranks, NULL, run->n_ranks, &rank, &sum);
-    say_need(run, rank, lacks, sum, problem, sizeof problem);
+    report_need(run, rank, lacks, sum, problem, sizeof problem);
     for (size_t i = 0; i < n && now; i++) now[i] = yokei_memory_need(&run->ranks[i], &run->ranks[i].report);
     /* the ranks search together, so they begin only if all of them have the memory for it */
     yoke_status status = yokei_ranks_all_well(run->config, begin(run, now, &r));

@@ -46,8 +46,8 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
 }
 
 /*
- * Reduce concurrently with the passes. The calls of a communicator run one after the other, so the event of
- * the last call means that all calls have ended.
+ * Reduce asynchronously, concurrently with the passes. The calls of a communicator run one after the other,
+ * so the event of the last call completes when all calls are complete.
  */
 static yoke_status reduce_beside(struct yoke_trainer *t, int bucket, yoke_event *done)
 {
@@ -129,8 +129,8 @@ yoke_status yokei_zero_check(const struct yoke_trainer_config *c, struct yokei_t
 }
 
 /*
- * The part of the divided memory for which a rank has room beside its other memory. Ranks that share a memory
- * share the room. The terms are those of yokei_memory_shortage.
+ * The part of the divided memory for which a rank has room in addition to its other memory. Ranks that share
+ * a memory share the room. The terms are those of yokei_memory_shortage.
  */
 static double room_of(const struct yokei_memory_rank *ranks, int n_ranks, int r)
 {

@@ -86,8 +86,8 @@ static int shared_stage(const struct yokei_trainer_plan *p, int s)
 }
 
 /*
- * Slices of the replicas have an owner that steps them for all. Nobody owns the weights that the ranks of a
- * tensor group hold, or two stages, so these ranks must round alike.
+ * A slice of the replicas has one owner, which steps it for all replicas. Weights that the ranks of a tensor
+ * group hold, or two stages, have no owner, so these ranks must round alike.
  */
 static yoke_status judge(const struct yokei_trainer_plan *p, const double *hashes)
 {

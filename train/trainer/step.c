@@ -11,19 +11,19 @@
 
 /* The numbers that a rank sends at the agreement. */
 enum {
-    SAID_LOSS,
-    SAID_COMPUTE,
-    SAID_CLOCK,
-    SAID_OVERFLOW,
-    SAID_STOP,
-    SAID_SPAN,
-    SAID_BUSY,
-    SAID_USEFUL,
-    SAID_EXPOSED,
-    SAID_SQUARES,
-    SAID = SAID_SQUARES + YOKEI_EXACT_LIMBS
+    REPORT_LOSS,
+    REPORT_COMPUTE,
+    REPORT_CLOCK,
+    REPORT_OVERFLOW,
+    REPORT_STOP,
+    REPORT_SPAN,
+    REPORT_BUSY,
+    REPORT_USEFUL,
+    REPORT_EXPOSED,
+    REPORT_SQUARES,
+    N_REPORT = REPORT_SQUARES + YOKEI_EXACT_LIMBS
 };
-_Static_assert((int)SAID == (int)YOKEI_SAID, "what is told at an agreement");
+_Static_assert((int)N_REPORT == (int)YOKEI_REPORT, "the report of a rank at an agreement");
 
 static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t->plan.mesh.d]; }
 
@@ -36,7 +36,7 @@ static bool tells_losses(const struct yoke_trainer *t)
     return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0;
 }
 
-/* On an eager stream (one that runs each call before it returns) a message would block everything else. */
+/* On an eager stream (one that runs each call before it returns) a message would block all other work. */
 static yoke_status message(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows,
                            int64_t columns, yoke_stream *stream, yoke_event *done)
 {
@@ -109,46 +109,46 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
 }
 
 /*
- * The agreement. Every rank gets the loss, overflow, speed and clock of every rank, so all ranks make the
- * same decision.
+ * The agreement is one all-gather. Every rank gets the loss, overflow flag, speed and clock of every rank, so
+ * all ranks make the same decisions.
  */
 static yoke_status agree(void *context)
 {
     struct yoke_trainer *t = context;
-    double mine[SAID];
+    double mine[N_REPORT];
     struct yokei_exact squares;
     bool overflow;
-    YOKE_TRY(fetch(t, &mine[SAID_LOSS], &squares, &overflow));
-    mine[SAID_COMPUTE] = t->result.seconds;
-    mine[SAID_CLOCK] = t->clock;
-    mine[SAID_OVERFLOW] = overflow;
-    for (int i = 0; i < YOKEI_EXACT_LIMBS; i++) mine[SAID_SQUARES + i] = (double)squares.limb[i];
-    mine[SAID_STOP] = t->asked_to_stop;
+    YOKE_TRY(fetch(t, &mine[REPORT_LOSS], &squares, &overflow));
+    mine[REPORT_COMPUTE] = t->result.seconds;
+    mine[REPORT_CLOCK] = t->clock;
+    mine[REPORT_OVERFLOW] = overflow;
+    for (int i = 0; i < YOKEI_EXACT_LIMBS; i++) mine[REPORT_SQUARES + i] = (double)squares.limb[i];
+    mine[REPORT_STOP] = t->asked_to_stop;
     struct yokei_step_times times;
     YOKE_TRY(yokei_timing_measure(t, &times));
-    mine[SAID_SPAN] = times.span, mine[SAID_BUSY] = times.busy, mine[SAID_USEFUL] = times.useful,
-    mine[SAID_EXPOSED] = times.exposed;
+    mine[REPORT_SPAN] = times.span, mine[REPORT_BUSY] = times.busy, mine[REPORT_USEFUL] = times.useful,
+    mine[REPORT_EXPOSED] = times.exposed;
     const int n = t->plan.n_ranks;
-    double *const all = t->said;
-    const yoke_status status = yokei_ranks_gather(&t->config, mine, SAID, all);
+    double *const all = t->gathered;
+    const yoke_status status = yokei_ranks_gather(&t->config, mine, N_REPORT, all);
     double loss = 0;
     bool any = false;
     for (int r = 0; r < n && !status; r++) {
-        const double *said = all + r * SAID;
-        t->reports[r] = (struct yoke_rank_report){ said[SAID_LOSS],      said[SAID_COMPUTE],
-                                                   said[SAID_CLOCK],     said[SAID_OVERFLOW] != 0,
-                                                   said[SAID_STOP] != 0, said[SAID_SPAN],
-                                                   said[SAID_BUSY],      said[SAID_USEFUL],
-                                                   said[SAID_EXPOSED] };
-        loss += said[SAID_LOSS];
-        any = any || said[SAID_OVERFLOW] != 0;
+        const double *report = all + r * N_REPORT;
+        t->reports[r] = (struct yoke_rank_report){ report[REPORT_LOSS],      report[REPORT_COMPUTE],
+                                                   report[REPORT_CLOCK],     report[REPORT_OVERFLOW] != 0,
+                                                   report[REPORT_STOP] != 0, report[REPORT_SPAN],
+                                                   report[REPORT_BUSY],      report[REPORT_USEFUL],
+                                                   report[REPORT_EXPOSED] };
+        loss += report[REPORT_LOSS];
+        any = any || report[REPORT_OVERFLOW] != 0;
     }
     /*
      * The square of each element comes from one rank. So all ranks clip by the same norm, although devices
      * add in different orders.
      */
     squares = (struct yokei_exact){ { 0 }, false };
-    for (int r = 0; r < n && !status; r++) yokei_exact_join(&squares, all + r * SAID + SAID_SQUARES);
+    for (int r = 0; r < n && !status; r++) yokei_exact_join(&squares, all + r * N_REPORT + REPORT_SQUARES);
     YOKE_TRY(status);
     t->result.loss = loss / ((double)t->config.batch * (double)t->config.sequence);
     t->result.overflow = any;
@@ -173,7 +173,7 @@ static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const st
     for (int s = 0; s < YOKEI_N_STREAMS; s++) k->stream[s] = t->stream[s];
     k->event = t->event;
     k->message = message;
-    k->messages_tell = yokei_is_eager(t->device);
+    k->messages_signal = yokei_is_eager(t->device);
     k->tensor = t->groups.tensor ? &t->timed : NULL;
     k->observer = t->profiling ? &t->profiler : NULL;
     k->slow = t->slow;
@@ -211,7 +211,7 @@ static yoke_status drain(struct yoke_trainer *t)
     for (int i = 0; i < p->n; i++)
         if (yokei_is_message(p->instruction[i].kind))
             YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
-    /* a message that failed has ended too, and left its buffer unchanged */
+    /* a message that failed is complete too, and left its buffer unchanged */
     return yokei_groups_error(&t->groups, &t->config);
 }
 
@@ -246,7 +246,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
     t->machine.replicated = t->groups.tensor ? replicated : NULL;
     t->machine.agree = agree;
-    t->machine.reduces_tell = t->overlaps && t->machine.reduce;
+    t->machine.reduces_signal = t->overlaps && t->machine.reduce;
     t->machine.record = &t->record;
     yokei_record_clear(&t->record);
     t->gradient_scale = t->loss_scale.scale;
@@ -343,7 +343,7 @@ yoke_status yoke_trainer_evaluate(yoke_trainer *t, const int32_t *tokens, const 
     return YOKE_OK;
 }
 
-/* On the last stage, write the logits of this rank's words into logits_out. */
+/* On the last stage, write the logits of this rank's part of the vocabulary into logits_out. */
 static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t position, int64_t V,
                               float *logits_out)
 {
@@ -389,6 +389,6 @@ yoke_status yoke_trainer_logits(yoke_trainer *t, const int32_t *tokens, int64_t 
                                                          : YOKE_OK;
     if (is_whole) return status;
     /* each word has its logit on one rank and 0 on all others */
-    const yoke_status told = yokei_ranks_join_all(&t->config, logits_out, V);
-    return status ? status : told;
+    const yoke_status joined = yokei_ranks_join_all(&t->config, logits_out, V);
+    return status ? status : joined;
 }

@@ -77,9 +77,10 @@ static double norms_seconds(const struct yoke_trainer *t)
 }
 
 /*
- * Queued streams that are not synchronised. The host observes when the last pass has ended and when the norms
- * have arrived. The passes are assumed to take as long as in the last step that was synchronised. This is
- * slightly longer than without synchronisation, so the remaining time is a lower bound of the waiting time.
+ * Queued streams that are not synchronised. The host detects when the last pass is complete and when the
+ * norms have arrived. The passes are assumed to take as long as in the last step that was synchronised. This
+ * is slightly longer than without synchronisation, so the remaining time is a lower bound of the waiting
+ * time.
  */
 static void derive(const struct yoke_trainer *t, struct yokei_step_times *out)
 {

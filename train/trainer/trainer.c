@@ -17,17 +17,17 @@ static yoke_status allocate(struct yoke_trainer *t)
     const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
     t->event = calloc((size_t)n_events + 1, sizeof *t->event);
     t->reports = calloc((size_t)p->n_ranks, sizeof *t->reports);
-    t->said = calloc((size_t)p->n_ranks, YOKEI_SAID * sizeof *t->said);
+    t->gathered = calloc((size_t)p->n_ranks, YOKEI_REPORT * sizeof *t->gathered);
     t->host_losses = malloc((size_t)n_tokens * wide);
     t->host_norms = malloc(((size_t)p->state.n_norms * 2 + 1) * wide);
-    if (!t->event || !t->reports || !t->said || !t->host_losses || !t->host_norms)
+    if (!t->event || !t->reports || !t->gathered || !t->host_losses || !t->host_norms)
         return yoke_fail(YOKE_ENOMEM, "trainer: no host memory");
     for (; t->n_events < n_events; t->n_events++)
         YOKE_TRY(yoke_event_create(t->device, &t->event[t->n_events]));
     return YOKE_OK;
 }
 
-/* Prepare the steps. No call here waits for another rank. */
+/* Prepare the steps. No call here synchronises with another rank. */
 static yoke_status begin(struct yoke_trainer *t)
 {
     YOKE_TRY(yokei_timing_create(t));
@@ -44,8 +44,8 @@ static void destroy(yoke_trainer *t)
     for (int s = 0; s < YOKEI_N_STREAMS; s++)
         if (t->stream[s]) yoke_stream_sync(t->stream[s]);
     /*
-     * Operations beside the streams must end first, if necessary with an error. Until then they use this
-     * memory and signal these events.
+     * Asynchronous operations outside the streams must complete first, if necessary with an error. Until then
+     * they use this memory and signal these events.
      */
     for (int e = 0; e < t->n_events && yokei_is_eager(t->device); e++) yoke_event_sync(t->event[e]);
     if (t->between && yokei_is_eager(t->device)) yoke_event_sync(t->between);
@@ -57,7 +57,7 @@ static void destroy(yoke_trainer *t)
     if (t->base) yoke_free(t->device, t->base);
     free(t->event);
     free(t->reports);
-    free(t->said);
+    free(t->gathered);
     free(t->memory);
     free(t->host_losses);
     free(t->host_norms);
@@ -95,7 +95,10 @@ static yoke_status plan_for_rounding(struct yoke_trainer *t)
     return fit(t);
 }
 
-/* Whether this rank has an error that the other ranks do not have. They may wait for it. */
+/*
+ * Whether this rank has an error that the other ranks do not have. The other ranks may be waiting for this
+ * rank.
+ */
 static bool is_alone(yoke_status status) { return status == YOKE_ENOMEM && !yokei_ranks_alike(); }
 
 void yokei_trainer_revoke(yoke_trainer *t, yoke_status status)

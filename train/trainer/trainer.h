@@ -104,7 +104,7 @@ struct yokei_groups {
 
 struct yokei_memory_rank; /* memory.h */
 
-enum { YOKEI_SAID = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
+enum { YOKEI_REPORT = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
 struct yoke_trainer {
     /* defaults are filled in; shares and schedule are not used after creation */
@@ -130,7 +130,7 @@ struct yoke_trainer {
     double clock;
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
-    double *said;                   /* [ranks][YOKEI_SAID] the numbers of all ranks at an agreement */
+    double *gathered;               /* [ranks][YOKEI_REPORT] the numbers of all ranks at an agreement */
     void *host_losses, *host_norms; /* wide */
     /* event of a call that is followed by another call on the same communicator; no thread waits for this
      * event */
@@ -205,8 +205,8 @@ struct yokei_message {
     bool is_cut; /* each rank of a stage with several ranks holds its own rows (sequence parallelism) */
 };
 /**
- * Send or receive a message in order with `stream`. If `stream` is NULL, the message starts at once, and it
- * has ended when `done` is complete.
+ * Send or receive a message in order with `stream`. If `stream` is NULL, the message starts at once,
+ * asynchronously, and signals `done` on completion.
  */
 yoke_status yokei_groups_message(const struct yokei_groups *groups, const struct yokei_mesh *mesh,
                                  const struct yokei_message *message, yoke_stream *stream, yoke_event *done);
@@ -239,8 +239,8 @@ yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, con
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype,
                                       bool *in_order_out);
 /**
- * The same sum or gather, but concurrent with computation. `done` is complete when it has ended. These
- * functions are for devices whose streams run each call before it returns.
+ * The same sum or gather, but asynchronous: concurrent with computation. It signals `done` on completion.
+ * These functions are for devices whose streams run each call before it returns.
  */
 yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
                                    yoke_event *done);
@@ -249,8 +249,8 @@ yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own,
 yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
                                              yoke_dtype dtype, yoke_event *done);
 /**
- * Whether sums among the ranks of `comm` go only through the memory of one host. All ranks get the same
- * answer.
+ * Whether sums among the ranks of `comm` go only through shared memory of one host. All ranks get the same
+ * result.
  */
 yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out);
 /** Rank 0 receives n numbers of rank `from` into `his`, in pieces. Only these two ranks take part. Blocks. */
@@ -302,8 +302,9 @@ bool yokei_ranks_alike(void);
  */
 yoke_status yokei_ranks_share(yoke_status status);
 /**
- * This rank alone has an error and will not take part in what the other ranks do next. Its last error is told
- * to them over the communicators of config, which fail. Not collective. Returns `mine`, with its text.
+ * This rank alone has an error and will not take part in the next calls of the other ranks. It aborts the
+ * communicators of config with its last error, so that the other ranks get this error. Not collective.
+ * Returns `mine`, with its text.
  */
 yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_status mine);
 /**
@@ -313,17 +314,14 @@ yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_st
 yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root,
                              float *out);
 
-/**
- * This rank does work of its own until its next collective. The other ranks then wait without reporting it as
- * late.
- */
+/** This rank is busy until its next collective. The other ranks then wait without reporting it as late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 
 /* ---- rounding.c: whether AdamW has the same bits on all ranks ---- */
 /**
- * Run AdamW on made-up numbers on all ranks' devices, and compare the bits. With *differs_out each slice of
- * the weights needs one owner (config->zero = 1). YOKE_ECONFIG if ranks that are not replicas of each other
- * hold the same weights and get different bits; all ranks get this error. Collective.
+ * Run AdamW on test data on all ranks' devices, and compare the bits. With *differs_out each slice of the
+ * weights needs one owner (config->zero = 1). YOKE_ECONFIG if ranks that are not replicas of each other hold
+ * the same weights and get different bits; all ranks get this error. Collective.
  */
 yoke_status yokei_rounding_compare(const struct yoke_trainer_config *config, yoke_device *device,
                                    const struct yokei_trainer_plan *plan, bool *differs_out);
