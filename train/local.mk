@@ -72,7 +72,7 @@ checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/u
 EXTRA_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
 EXTRA_PROGRAMS += tests/unit/planted_cuda
-YOKE_TESTS += tests/unit/planted_cuda
+YOKE_TESTS += 'long tests/unit/planted_cuda'
 tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm
@@ -148,15 +148,15 @@ tests_ranks_mesh_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/forks' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/forks' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/mesh' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models' \
+	'long OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/mesh' \
+	'long OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/models_planted' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/models_planted_heads' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/parity' \
+	'long OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/parity' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
-	$(top_srcdir)/tests/ranks/emulated_command \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
+	'long $(top_srcdir)/tests/ranks/emulated_command' \
+	'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/no_memory_command ./yoke'
 EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command
 
@@ -208,7 +208,7 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/place' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/place host opencl:0' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/place' \
-	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/balance_command'
+	'long OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/balance_command'
 EXTRA_DIST += tests/ranks/balance_command
 
 # Checkpoints of divided models, and of runs as a user has them.
@@ -218,7 +218,7 @@ tests_ranks_checkpoint_CFLAGS = $(TRAIN_RANKS_CFLAGS) $(JANSSON_CFLAGS)
 tests_ranks_checkpoint_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/checkpoint' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/checkpoint_command'
+	'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/checkpoint_command'
 EXTRA_DIST += tests/ranks/checkpoint_command
 
 # Optimizer states divided over the replicas; and with bugs in the library's place, which must be noticed.
@@ -262,5 +262,5 @@ YOKE_TESTS += tests/unit/train_timeline 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUN
 EXTRA_DIST += tests/ranks/timeline_command
 
 # Text to tokens, tokens to a model, the model to text.
-YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'
 EXTRA_DIST += tests/ranks/sample_command tests/ranks/model_command

@@ -5,13 +5,13 @@ EXTRA_PROGRAMS += tests/conform/conform tests/conform/planted
 tests_conform_conform_LDADD = libconform.la $(LIBYOKE)
 tests_conform_planted_LDADD = libconform.la $(LIBYOKE)
 YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients" tests/conform/planted \
-	"tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
-	"tests/conform/conform opencl:0 gemm" "tests/conform/conform opencl:0 attention" \
-	"tests/conform/conform opencl:0 norm act embed loss optim cast elementwise rope"
+	"long tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
+	"tests/conform/conform opencl:0 gemm" "long tests/conform/conform opencl:0 attention" \
+	"long tests/conform/conform opencl:0 norm act embed loss optim cast elementwise rope"
 # On the stand-in CUDA driver; each skips where NVRTC is not installed.
-YOKE_TESTS += "YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
-	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 attention" \
-	"YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 norm act embed loss optim cast elementwise rope"
+YOKE_TESTS += "long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
+	"long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 attention" \
+	"long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 norm act embed loss optim cast elementwise rope"
 EXTRA_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS)

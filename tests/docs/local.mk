@@ -4,5 +4,5 @@ EXTRA_PROGRAMS += tests/docs/terminal
 YOKE_TESTS += '$(top_srcdir)/tests/docs/advice ./yoke' $(top_srcdir)/tests/docs/paths $(top_srcdir)/tests/docs/help
 # These type commands of all verbs, which a command that was built without MPI has not.
 if WITH_MPI
-YOKE_TESTS += $(top_srcdir)/tests/docs/info $(top_srcdir)/tests/docs/commands $(top_srcdir)/tests/docs/screen
+YOKE_TESTS += 'long $(top_srcdir)/tests/docs/info' 'long $(top_srcdir)/tests/docs/commands' $(top_srcdir)/tests/docs/screen
 endif

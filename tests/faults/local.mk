@@ -23,25 +23,25 @@ YOKE_TESTS += \
 	"$(top_srcdir)/tests/faults/launch ./yoke tests/faults/starter" \
 	"$(top_srcdir)/tests/faults/trace ./yoke tests/faults/victim" \
 	"quiet $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting" \
-	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}20" \
+	"tests/faults/bare ./yoke tests/faults/victim $${YOKE_SOAK:+1}8" \
 	"$(top_srcdir)/tests/faults/room ./yoke $(top_srcdir)/tests/ranks/run tests/ranks/property" \
 	"tests/faults/reuse ./yoke" \
-	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}10" \
-	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}8" \
-	"tests/faults/harm ./yoke tests/faults/victim agent 4" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim launcher 3" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim proxy 3" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim holder 3" \
-	"tests/faults/harm ./yoke tests/faults/victim supervisor 4" \
-	"tests/faults/harm ./yoke tests/faults/leaver supervisor 2" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+1}2" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}1" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim agent 1" \
-	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim supervisor 1" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}6" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}2" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}2" \
-	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 2" \
-	"SURVIVOR_HOSTS=aabbab $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}4" \
-	"SURVIVOR_HOSTS=abcdef $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}2"
+	"tests/faults/harm ./yoke tests/faults/victim kill $${YOKE_SOAK:+10}3" \
+	"tests/faults/harm ./yoke tests/faults/victim stop $${YOKE_SOAK:+1}2" \
+	"tests/faults/harm ./yoke tests/faults/victim agent 2" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim launcher $${YOKE_SOAK:+1}1" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim proxy $${YOKE_SOAK:+1}1" \
+	"soak YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/leaver proxy 3" \
+	"YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim holder $${YOKE_SOAK:+1}1" \
+	"tests/faults/harm ./yoke tests/faults/victim supervisor $${YOKE_SOAK:+1}2" \
+	"soak tests/faults/harm ./yoke tests/faults/leaver supervisor 2" \
+	"soak YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim kill 12" \
+	"soak YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim stop 11" \
+	"soak YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim agent 1" \
+	"soak YOKE_LAUNCHER=hydra tests/faults/harm ./yoke tests/faults/victim supervisor 1" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}2" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor stop $${YOKE_SOAK:+10}1" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor exit $${YOKE_SOAK:+10}1" \
+	"$(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor abort 1" \
+	"SURVIVOR_HOSTS=aabbab $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill $${YOKE_SOAK:+10}2" \
+	"soak SURVIVOR_HOSTS=abcdef $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor kill 102"

@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/gpu/bundle tests/gpu/run tests/gpu/check tests/gpu/compile tests/gpu/fetch-nvrtc tests/gpu/newest
 EXTRA_PROGRAMS += tests/gpu/platforms
 tests_gpu_platforms_LDADD = -ldl
-YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/gpu/check'
+YOKE_TESTS += 'long OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/gpu/check'
 YOKE_TESTS += '$(top_srcdir)/tests/gpu/compile' 'soak $(top_srcdir)/tests/gpu/newest'
 clean-local-nvrtc:
 	rm -rf nvrtc-newest

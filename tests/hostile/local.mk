@@ -3,7 +3,7 @@ EXTRA_DIST += tests/hostile/threads
 YOKE_TESTS += "$(top_srcdir)/tests/hostile/threads ./yoke"
 EXTRA_DIST += tests/hostile/files tests/hostile/harness.py
 # By the program itself, not by libtool's script for it: it is started some 700 times.
-YOKE_TESTS += "$(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/files ./yoke"
+YOKE_TESTS += "long $(LIBTOOL) --silent --mode=execute $(top_srcdir)/tests/hostile/files ./yoke"
 
 EXTRA_PROGRAMS += tests/hostile/kills
 tests_hostile_kills_SOURCES = tests/hostile/kills.c tests/faults/processes.h tests/faults/shared_files.h cli/launch/shared_memory.c

@@ -10,7 +10,7 @@ WITH_HOSTS = $(top_srcdir)/tests/hosts/with_hosts
 HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke tests/faults/victim
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
 YOKE_TESTS += \
-	"$(top_srcdir)/tests/hosts/start ./yoke" \
+	"long $(top_srcdir)/tests/hosts/start ./yoke" \
 	"tests/hosts/ports ./yoke tests/faults/victim" \
 	'$(WITH_HOSTS) 2 -- tests/hosts/ports ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
@@ -19,27 +19,27 @@ YOKE_TESTS += \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/moves' \
 	'soak $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
-	'quiet $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
-	'$(HARM_HOSTS) kill $${YOKE_SOAK:+10}6' \
-	'$(HARM_HOSTS) stop $${YOKE_SOAK:+10}2' \
-	'$(HARM_HOSTS) agent $${YOKE_SOAK:+1}2' \
-	'$(HARM_HOSTS) holder $${YOKE_SOAK:+1}1' \
-	'$(HARM_HOSTS) proxy $${YOKE_SOAK:+1}1' \
-	'$(HARM_HOSTS) launcher $${YOKE_SOAK:+1}1' \
-	'$(HARM_HOSTS) supervisor $${YOKE_SOAK:+1}1' \
+	'long quiet $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
+	'$(HARM_HOSTS) kill $${YOKE_SOAK:+10}2' \
+	'soak $(HARM_HOSTS) stop 102' \
+	'$(HARM_HOSTS) agent $${YOKE_SOAK:+1}1' \
+	'soak $(HARM_HOSTS) holder 11' \
+	'soak $(HARM_HOSTS) proxy 11' \
+	'soak $(HARM_HOSTS) launcher 11' \
+	'soak $(HARM_HOSTS) supervisor 11' \
 	'$(HARM_HOSTS) link 1' \
 	'$(HARM_HOSTS) host 1' \
 	'quiet soak $(WITH_HOSTS) 3 -- $(top_srcdir)/tests/faults/meetings ./yoke tests/faults/meeting' \
-	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
-	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}4' \
-	'$(WITH_HOSTS) 3 -- $(SHRINK) kill $${YOKE_SOAK:+10}3' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) stop $${YOKE_SOAK:+10}1' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) exit $${YOKE_SOAK:+10}1' \
-	'$(WITH_HOSTS) 2 -- $(SHRINK) abort 1' \
+	'long $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/cut ./yoke tests/faults/victim' \
+	'long $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/hosts/finalize ./yoke tests/hosts/finalizer' \
+	'$(WITH_HOSTS) 2 -- $(SHRINK) kill $${YOKE_SOAK:+10}1' \
+	'soak $(WITH_HOSTS) 3 -- $(SHRINK) kill 103' \
+	'soak $(WITH_HOSTS) 2 -- $(SHRINK) stop 101' \
+	'soak $(WITH_HOSTS) 2 -- $(SHRINK) exit 101' \
+	'soak $(WITH_HOSTS) 2 -- $(SHRINK) abort 1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) host 1' \
-	'$(WITH_HOSTS) 3 -- $(SHRINK) host 1' \
+	'soak $(WITH_HOSTS) 3 -- $(SHRINK) host 1' \
 	'$(WITH_HOSTS) 2 -- $(SHRINK) link 1' \
 	'quiet $(WITH_HOSTS) --rate 100mbit 2 -- $(top_srcdir)/tests/hosts/limit ./yoke' \
 	'quiet $(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/ranks/run 4 tests/hosts/measured 0.000125' \
-	'$(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'
+	'soak $(WITH_HOSTS) --rate 1mbit 2 -- $(top_srcdir)/tests/hosts/slow ./yoke tests/faults/victim 1048576'

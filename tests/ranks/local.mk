@@ -77,18 +77,18 @@ YOKE_TESTS += \
 	'soak $(top_srcdir)/tests/ranks/run 5 tests/ranks/reductions' \
 	'soak $(top_srcdir)/tests/ranks/run 6 tests/ranks/reductions' \
 	'soak $(top_srcdir)/tests/ranks/run 7 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/property $${YOKE_SOAK:+10}300' \
-	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}900' \
-	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}900' \
-	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}600' \
-	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}400' \
+	'long $(top_srcdir)/tests/ranks/run 8 tests/ranks/reductions' \
+	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/property $${YOKE_SOAK:+10}150' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}450' \
+	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/property $${YOKE_SOAK:+10}450' \
+	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}300' \
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}200' \
 	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/reductions 3000000' \
-	'$(top_srcdir)/tests/ranks/run -H abcabc 6 tests/ranks/reductions 1000000' \
+	'long $(top_srcdir)/tests/ranks/run -H abcabc 6 tests/ranks/reductions 1000000' \
 	'$(top_srcdir)/tests/ranks/run -H aabbc 5 tests/ranks/reductions' \
-	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}400' \
-	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}400' \
-	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}300' \
+	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}200' \
+	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}200' \
+	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}150' \
 	'$(top_srcdir)/tests/ranks/ends' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/footprint' \
@@ -99,9 +99,9 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
-	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+10}1' \
-	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}2' \
+	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -a 1 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/groups' \
@@ -147,9 +147,9 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads opencl:0' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads host' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_WAIT=20 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/threads cuda:0' \
-	'quiet $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
-	'quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
-	'quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
-	'tests/ranks/faults $${YOKE_SOAK:+30}' \
-	'UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+30}' \
-	'UCX_TLS=tcp,self tests/ranks/faults $${YOKE_SOAK:+30}'
+	'long quiet $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/verdicts' \
+	'soak quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
+	'soak quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
+	'tests/ranks/faults $${YOKE_SOAK:+10}' \
+	'UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+10}' \
+	'UCX_TLS=tcp,self tests/ranks/faults $${YOKE_SOAK:+10}'

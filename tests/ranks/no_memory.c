@@ -11,7 +11,7 @@
 
 #include "tests/ranks/scarce.h"
 
-enum { COUNT = 1000, MOST_TRIALS = 400, FEW_TRIALS = 40, FEW_ON_DEVICE = 12, NAMES = 64 };
+enum { COUNT = 1000, MOST_TRIALS = 400, FEW_TRIALS = 20, FEW_ON_DEVICE = 6, NAMES = 64 };
 
 /* What a trial works with. `comm` and `other` are made without a failure before most trials. */
 struct trial {

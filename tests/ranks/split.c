@@ -11,7 +11,7 @@
 /* Sum i + (rank in the parent) over the communicator's ranks, and check each of `count` elements. */
 static int sums(yoke_comm *comm, const int worlds[], int n, size_t count)
 {
-    float *data = malloc(count * sizeof *data);
+    float *data = calloc(count, sizeof *data);
     int ok = data != NULL;
     float expected = 0;
     for (int i = 0; i < n; i++) expected += (float)worlds[i];

@@ -28,7 +28,7 @@ tests_unit_checks_LDADD = $(UNIT_LDADD)
 tests_unit_op_costs_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_op_costs_LDADD = $(UNIT_LDADD)
 EXTRA_DIST += tests/unit/tap_run
-YOKE_TESTS += '$(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
+YOKE_TESTS += 'soak $(top_srcdir)/tests/unit/tap_run $(abs_top_srcdir)/tests/tap-run'
 EXTRA_PROGRAMS += tests/unit/gpu_formulas
 # Vectors wider than the build's, and the dialect's own pragmas.
 tests_unit_gpu_formulas_CFLAGS = $(AM_CFLAGS) -Wno-psabi -Wno-unknown-pragmas
