@@ -11,22 +11,13 @@
  * Each result is written by one team, which takes its blocks in order. No atomics are used, so every run
  * gives the same bits.
  */
-#include "backends/gpu/families.h"
+#include "backends/gpu/bodies.h"
 
 #define MAX_D 256
 /* The bytes of panels of one piece. One pair of heads is always taken, even if it needs more. */
 #define PIECE_BYTES ((int64_t)32 << 20)
 
-/**
- * A way to run attention. For tiles: MR rows, and NV vectors of W elements. For teams: the blocks of rows and
- * columns for each class of D.
- */
-struct body {
-    const char *name;
-    bool tile, cpu_only;
-    int MR, NV, W;
-};
-static const struct body bodies[] = {
+static const struct yokei_gpu_body list[] = {
     { .name = "tile12x32", .tile = true, .cpu_only = true, .MR = 12, .NV = 2, .W = 16 },
     { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
     { .name = "team" },
@@ -61,7 +52,7 @@ static size_t local_bytes(const struct blocks *b)
                       + 16 * b->rows);
 }
 
-static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
+static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     if (body->tile) return !gpu->reserves_private; /* up to 17 KB per work-item */
@@ -70,25 +61,11 @@ static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
     return gpu->max_group >= TEAM_ITEMS;
 }
 
-/* The list of variants leaves out the bodies that a device lacks. */
-static const struct body *body_at(const yoke_device *device, int index)
-{
-    for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
-        if (offered(&bodies[i], yokei_gpu(device)) && index-- == 0) return &bodies[i];
-    return NULL;
-}
+static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offered };
 
-static int index_of(const yoke_device *device, int body)
+const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
 {
-    int index = 0;
-    for (int i = 0; i < body; i++) index += offered(&bodies[i], yokei_gpu(device));
-    return index;
-}
-
-const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index)
-{
-    (void)op;
-    const struct body *body = body_at(device, index);
+    const struct yokei_gpu_body *body = yokei_gpu_body_at(&bodies, device, index);
     return body ? body->name : NULL;
 }
 
@@ -98,33 +75,35 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_
     choose(device, YOKE_OP_##op, (a)->dtype, \
            (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
 /* clang-format on */
-static const struct body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                                 double T)
+static const struct yokei_gpu_body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype,
+                                           double size, double T)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->reserves_private ? TEAM : TILE4X4;
     if (gpu->is_cpu)
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
-    else if (offered(&bodies[TEAM], gpu))
+    else if (offered(&list[TEAM], gpu))
         otherwise = TEAM;
-    const struct body *body = body_at(device, yokei_variant_at(device, op, dtype, size, T,
-                                                               index_of(device, otherwise)));
-    return body ? body : &bodies[otherwise]; /* a tuning file may name a body that this device lacks */
+    const struct yokei_gpu_body *body = yokei_gpu_body_at(
+        &bodies, device,
+        yokei_variant_at(device, op, dtype, size, T, yokei_gpu_body_index(&bodies, device, otherwise)));
+    return body ? body : &list[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
-static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, const struct blocks *b)
+static struct yokei_gpu_program program_of(const struct yokei_gpu_body *body, yoke_dtype dtype,
+                                           const struct blocks *b)
 {
-    struct yokei_gpu_program program = { .family = "attention", .dtype = dtype, .out_dtype = YOKE_F32 };
+    struct yokei_gpu_program program = { .family = "attention" };
     if (body->tile) {
-        program.L = 1, program.W = body->W, program.G = body->W > 1 ? 1 : 32;
-        program.defines[0] = (struct yokei_gpu_define){ "YK_MR", body->MR };
-        program.defines[1] = (struct yokei_gpu_define){ "YK_NV", body->NV };
+        program = yokei_gpu_tile_program("attention", body);
     } else {
         program.L = 32, program.W = 1, program.G = TEAM_ITEMS / 32;
         program.defines[0] = (struct yokei_gpu_define){ "YK_BR", b->rows };
         program.defines[1] = (struct yokei_gpu_define){ "YK_BC", b->columns };
         program.defines[2] = (struct yokei_gpu_define){ "YK_D", b->D };
     }
+    program.dtype = dtype;
+    program.out_dtype = YOKE_F32;
     return program;
 }
 
@@ -132,11 +111,11 @@ bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_
 {
     static const yoke_dtype types[] = { YOKE_F32, YOKE_F16, YOKE_BF16 };
     (void)warp;
-    for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
-        if (bodies[i].cpu_only && !is_cpu) continue;
-        int kinds = bodies[i].tile ? 1 : (int)YOKE_COUNT(blocks), n = kinds * (int)YOKE_COUNT(types);
+    for (size_t i = 0; i < YOKE_COUNT(list); i++) {
+        if (list[i].cpu_only && !is_cpu) continue;
+        int kinds = list[i].tile ? 1 : (int)YOKE_COUNT(blocks), n = kinds * (int)YOKE_COUNT(types);
         if (index < n) {
-            *program_out = program_of(&bodies[i], types[index / kinds], &blocks[index % kinds]);
+            *program_out = program_of(&list[i], types[index / kinds], &blocks[index % kinds]);
             return true;
         }
         index -= n;
@@ -157,8 +136,6 @@ struct shape {
     int64_t floats; /* floats of scratch of one round */
 };
 
-static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
 /*
  * `pair_*`: panels (along, across) per K/V head. `head_*`: panels per query head, and vectors [Tp] per query
  * head.
@@ -167,18 +144,18 @@ struct need {
     int pair_along, pair_across, head_along, head_across, head_vectors;
 };
 
-static struct shape shape_of(const struct body *body, int64_t B, int64_t T,
+static struct shape shape_of(const struct yokei_gpu_body *body, int64_t B, int64_t T,
                              struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
                              const struct need *need)
 {
-    const int64_t NR = body->tile ? (int64_t)body->NV * body->W : 16;
+    const int64_t NR = body->tile ? yokei_gpu_tile_columns(body) : 16;
     struct shape s = { .T = (int32_t)T,
-                       .Tp = (int32_t)round_up(T, YOKE_MAX(NR, 16)),
+                       .Tp = (int32_t)yokei_gpu_round_up(T, YOKE_MAX(NR, 16)),
                        .H = (int32_t)groups.H,
                        .Hkv = (int32_t)Hkv,
                        .groups = groups,
                        .D = (int32_t)D,
-                       .Dp = (int32_t)round_up(D, NR),
+                       .Dp = (int32_t)yokei_gpu_round_up(D, NR),
                        .pairs = B * Hkv };
     const int64_t most = YOKE_MIN(groups.group, groups.H); /* query heads of a pair that are in this call */
     s.panel = (int64_t)s.Tp * s.Dp;
@@ -231,11 +208,11 @@ static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dty
 }
 
 /** Make the panels of one tensor for the heads [first, first + n). Either target may be NULL. */
-static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program, const struct body *body,
-                        const struct shape *s, const void *x, int64_t ld, int32_t heads, int64_t first,
-                        int64_t n, float *across, float *along)
+static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program,
+                        const struct yokei_gpu_body *body, const struct shape *s, const void *x, int64_t ld,
+                        int32_t heads, int64_t first, int64_t n, float *across, float *along)
 {
-    const int64_t NR = (int64_t)body->NV * body->W;
+    const int64_t NR = yokei_gpu_tile_columns(body);
     return yokei_gpu_launch(
         stream, program, "attention_pack", (s->Tp / NR + program->G - 1) / program->G, n, 1,
         YOKEI_GPU_ARGS(ARG_P(x), ARG_L(ld), ARG_P(across), ARG_P(along), ARG_I(s->T), ARG_I(s->Tp),
@@ -244,7 +221,8 @@ static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *pro
 
 /* ---- forward ---- */
 
-static struct shape forward_shape(const struct body *body, const struct yoke_attention_forward_args *args)
+static struct shape forward_shape(const struct yokei_gpu_body *body,
+                                  const struct yoke_attention_forward_args *args)
 {
     struct need need = { .pair_along = body->tile, .pair_across = body->tile };
     return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
@@ -256,14 +234,14 @@ static yoke_status gpu_attention_forward_can(const yoke_device *device,
 {
     YOKE_TRY(check(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct body *body = CHOOSE(device, attention_forward, args);
+        const struct yokei_gpu_body *body = CHOOSE(device, attention_forward, args);
         *scratch_bytes_out = sizeof(float) * (size_t)forward_shape(body, args).floats;
     }
     return YOKE_OK;
 }
 
 static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention_forward_args *args,
-                                const struct body *body)
+                                const struct yokei_gpu_body *body)
 {
     struct shape s = forward_shape(body, args);
     struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
@@ -290,7 +268,7 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
 static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention_forward_args *args)
 {
     const struct blocks *b = blocks_for(args->D);
-    struct yokei_gpu_program program = program_of(&bodies[TEAM], args->dtype, b);
+    struct yokei_gpu_program program = program_of(&list[TEAM], args->dtype, b);
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
     int64_t heads = args->B * args->H;
@@ -311,13 +289,14 @@ static yoke_status gpu_attention_forward_run(yoke_stream *stream,
                                              const struct yoke_attention_forward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct body *body = CHOOSE(stream->device, attention_forward, args);
+    const struct yokei_gpu_body *body = CHOOSE(stream->device, attention_forward, args);
     return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
 }
 
 /* ---- backward ---- */
 
-static struct shape backward_shape(const struct body *body, const struct yoke_attention_backward_args *args)
+static struct shape backward_shape(const struct yokei_gpu_body *body,
+                                   const struct yoke_attention_backward_args *args)
 {
     /* K along and across, V across; Q and dO both ways, lse and delta */
     struct need need = {
@@ -333,7 +312,7 @@ static yoke_status gpu_attention_backward_can(const yoke_device *device,
 {
     YOKE_TRY(check(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct body *body = CHOOSE(device, attention_backward, args);
+        const struct yokei_gpu_body *body = CHOOSE(device, attention_backward, args);
         *scratch_bytes_out = sizeof(float) * (size_t)backward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -355,7 +334,7 @@ static yoke_status make_delta(yoke_stream *stream, const struct yokei_gpu_progra
 }
 
 static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attention_backward_args *args,
-                                 const struct body *body)
+                                 const struct yokei_gpu_body *body)
 {
     struct shape s = backward_shape(body, args);
     struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
@@ -396,7 +375,7 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
 }
 
 static yoke_status backward_team(yoke_stream *stream, const struct yoke_attention_backward_args *args,
-                                 const struct body *body)
+                                 const struct yokei_gpu_body *body)
 {
     struct shape s = backward_shape(body, args);
     const struct blocks *b = blocks_for(args->D);
@@ -432,7 +411,7 @@ static yoke_status gpu_attention_backward_run(yoke_stream *stream,
                                               const struct yoke_attention_backward_args *args)
 {
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct body *body = CHOOSE(stream->device, attention_backward, args);
+    const struct yokei_gpu_body *body = CHOOSE(stream->device, attention_backward, args);
     return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
 }
 

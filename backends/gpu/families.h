@@ -16,7 +16,7 @@ yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_b
 const char *yokei_gpu_gemm_variant(const yoke_device *device, int index);
 /* Whether this variant of gemm is a vendor's library. */
 bool yokei_gpu_gemm_is_library(const yoke_device *device, int index);
-const char *yokei_gpu_attention_variant(const yoke_device *device, enum yoke_op_id op, int index);
+const char *yokei_gpu_attention_variant(const yoke_device *device, int index);
 
 /*
  * All programs of gemm.c and attention.c: program `index` for this kind of device. Returns false past the

@@ -13,20 +13,10 @@
  *  - team: the work-items of a group share blocks of A and B in local memory. Each work-item has TM x TN sums
  *    in registers. For GPUs.
  */
+#include "backends/gpu/bodies.h"
 #include "backends/gpu/gemm.h"
 
-/**
- * One way to run a product. MR, NV: a tile has MR rows and NV vectors of W elements. panels: the most panels
- * of a block. The other fields are the sizes of a team's block, and the sizes per work-item.
- */
-struct body {
-    const char *name;
-    bool tile, cpu_only;
-    int MR, NV, W, panels;
-    int BM, BN, BK, TM, TN;
-};
-
-static const struct body bodies[] = {
+static const struct yokei_gpu_body list[] = {
     { .name = "block8x32", .tile = true, .cpu_only = true, .MR = 8, .NV = 2, .W = 16, .panels = 4 },
     { .name = "tile12x32", .tile = true, .cpu_only = true, .MR = 12, .NV = 2, .W = 16 },
     { .name = "tile6x16", .tile = true, .cpu_only = true, .MR = 6, .NV = 1, .W = 16 },
@@ -36,7 +26,7 @@ static const struct body bodies[] = {
 };
 enum { BLOCK8X32, TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
 
-static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
+static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     return body->tile
@@ -44,20 +34,7 @@ static bool offered(const struct body *body, const struct yokei_gpu_device *gpu)
                && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
 }
 
-/* The list of variants leaves out the bodies that a device lacks. */
-static const struct body *body_at(const yoke_device *device, int index)
-{
-    for (size_t i = 0; i < YOKE_COUNT(bodies); i++)
-        if (offered(&bodies[i], yokei_gpu(device)) && index-- == 0) return &bodies[i];
-    return NULL;
-}
-
-static int index_of(const yoke_device *device, int body)
-{
-    int index = 0;
-    for (int i = 0; i < body; i++) index += offered(&bodies[i], yokei_gpu(device));
-    return index;
-}
+static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offered };
 
 /* The library's variants come before the bodies. */
 static int n_of_library(const yoke_device *device)
@@ -72,7 +49,7 @@ const char *yokei_gpu_gemm_variant(const yoke_device *device, int index)
 {
     const int n = n_of_library(device);
     if (index < n) return yokei_gpu(device)->products->names[index];
-    const struct body *body = body_at(device, index - n);
+    const struct yokei_gpu_body *body = yokei_gpu_body_at(&bodies, device, index - n);
     return body ? body->name : NULL;
 }
 
@@ -95,13 +72,13 @@ static int body_by_rule(const yoke_device *device, const struct yoke_gemm_args *
     if (gpu->is_cpu) return gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
     /* A large block reads less data. A small block gives every compute unit something to do. */
     const int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
-    if (offered(&bodies[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) return TEAM128;
-    return offered(&bodies[TEAM64], gpu) ? TEAM64 : TILE4X4;
+    if (offered(&list[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) return TEAM128;
+    return offered(&list[TEAM64], gpu) ? TEAM64 : TILE4X4;
 }
 
 /** How a product runs: by a body, or, if `body` is NULL, by this variant of the library. */
 struct choice {
-    const struct body *body;
+    const struct yokei_gpu_body *body;
     int variant;
     const char *detail;
 };
@@ -124,7 +101,8 @@ static bool is_empty(const struct yoke_gemm_args *args) { return !args->M || !ar
 
 static struct choice choose(const yoke_device *device, const struct yoke_gemm_args *args)
 {
-    const int n = n_of_library(device), rule = body_by_rule(device, args), own = n + index_of(device, rule);
+    const int n = n_of_library(device), rule = body_by_rule(device, args),
+              own = n + yokei_gpu_body_index(&bodies, device, rule);
     const double size = YOKEI_GEMM_SIZE(args), edge = YOKEI_GEMM_EDGE(args);
     const bool usable = n > 0 && !is_empty(args), library = usable && library_offers(device, args, 0, "");
     int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, size, edge, library ? 0 : own);
@@ -136,18 +114,17 @@ static struct choice choose(const yoke_device *device, const struct yoke_gemm_ar
     if (variant < n && !forced && !variant && !detail[0] && !library) variant = own;
     yokei_variant_ran(device, YOKE_OP_gemm, variant);
     if (variant < n) return (struct choice){ NULL, variant, detail };
-    const struct body *body = body_at(device, variant - n);
+    const struct yokei_gpu_body *body = yokei_gpu_body_at(&bodies, device, variant - n);
     /* a tuning file may name a body that this device lacks */
-    return (struct choice){ body ? body : &bodies[rule], variant, "" };
+    return (struct choice){ body ? body : &list[rule], variant, "" };
 }
 
-static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype dtype, yoke_dtype out_dtype)
+static struct yokei_gpu_program program_of(const struct yokei_gpu_body *body, yoke_dtype dtype,
+                                           yoke_dtype out_dtype)
 {
-    struct yokei_gpu_program program = { .family = "gemm", .dtype = dtype, .out_dtype = out_dtype };
+    struct yokei_gpu_program program = { .family = "gemm" };
     if (body->tile) {
-        program.L = 1, program.W = body->W, program.G = body->W > 1 ? 1 : 32;
-        program.defines[0] = (struct yokei_gpu_define){ "YK_MR", body->MR };
-        program.defines[1] = (struct yokei_gpu_define){ "YK_NV", body->NV };
+        program = yokei_gpu_tile_program("gemm", body);
         if (body->panels) program.defines[2] = (struct yokei_gpu_define){ "YK_PANELS", body->panels };
     } else {
         program.L = 32, program.W = 1, program.G = (body->BM / body->TM) * (body->BN / body->TN) / 32;
@@ -157,6 +134,8 @@ static struct yokei_gpu_program program_of(const struct body *body, yoke_dtype d
         program.defines[3] = (struct yokei_gpu_define){ "YK_TM", body->TM };
         program.defines[4] = (struct yokei_gpu_define){ "YK_TN", body->TN };
     }
+    program.dtype = dtype;
+    program.out_dtype = out_dtype;
     return program;
 }
 
@@ -168,10 +147,10 @@ bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_p
                                            { YOKE_F16, YOKE_F32 },
                                            { YOKE_BF16, YOKE_F32 } };
     (void)warp;
-    for (size_t i = 0; i < YOKE_COUNT(bodies); i++) {
-        if (bodies[i].cpu_only && !is_cpu) continue;
+    for (size_t i = 0; i < YOKE_COUNT(list); i++) {
+        if (list[i].cpu_only && !is_cpu) continue;
         if (index < (int)YOKE_COUNT(types)) {
-            *program_out = program_of(&bodies[i], types[index][0], types[index][1]);
+            *program_out = program_of(&list[i], types[index][0], types[index][1]);
             return true;
         }
         index -= (int)YOKE_COUNT(types);
@@ -202,21 +181,19 @@ struct cut {
 #define A_BYTES ((int64_t)8 << 20)
 #define B_BYTES ((int64_t)16 << 20)
 
-static int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
-static struct cut cut_product(const struct body *body, const struct yoke_gemm_args *args)
+static struct cut cut_product(const struct yokei_gpu_body *body, const struct yoke_gemm_args *args)
 {
-    const int64_t MR = body->MR, NR = (int64_t)body->NV * body->W;
+    const int64_t MR = body->MR, NR = yokei_gpu_tile_columns(body);
     struct cut cut = { .Kc = args->K };
     if (args->K > MAX_DEPTH) {
         int64_t pieces = (args->K + USUAL_DEPTH - 1) / USUAL_DEPTH;
         cut.Kc = (args->K + pieces - 1) / pieces;
     }
     int64_t depth_bytes = (int64_t)sizeof(float) * YOKE_MAX(cut.Kc, 1);
-    cut.Mc = YOKE_MIN(round_up(args->M, MR), YOKE_MAX(A_BYTES / depth_bytes / MR, 1) * MR);
-    cut.Nc = YOKE_MIN(round_up(args->N, NR), YOKE_MAX(B_BYTES / depth_bytes / NR, 1) * NR);
-    cut.a_floats = round_up(cut.Mc * cut.Kc, 16);
-    cut.b_floats = round_up(cut.Nc * cut.Kc, 16);
+    cut.Mc = YOKE_MIN(yokei_gpu_round_up(args->M, MR), YOKE_MAX(A_BYTES / depth_bytes / MR, 1) * MR);
+    cut.Nc = YOKE_MIN(yokei_gpu_round_up(args->N, NR), YOKE_MAX(B_BYTES / depth_bytes / NR, 1) * NR);
+    cut.a_floats = yokei_gpu_round_up(cut.Mc * cut.Kc, 16);
+    cut.b_floats = yokei_gpu_round_up(cut.Nc * cut.Kc, 16);
     if (cut.Kc < args->K) cut.part_floats = cut.Mc * cut.Nc;
     cut.batch = 1;
     if (cut.Mc >= args->M && cut.Nc >= args->N && cut.Kc == args->K) {
@@ -247,11 +224,12 @@ static float *b_panels(const struct cut *cut, float *scratch)
     return scratch ? scratch + cut->a_total : NULL;
 }
 
-static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
-                        const struct cut *cut, const struct piece *piece, float *scratch)
+static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args,
+                        const struct yokei_gpu_body *body, const struct cut *cut, const struct piece *piece,
+                        float *scratch)
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
-    const int64_t NR = (int64_t)body->NV * body->W;
+    const int64_t NR = yokei_gpu_tile_columns(body);
     const bool share_a = args->stride_a == 0, share_b = args->stride_b == 0;
     int64_t offset_a = piece->batch * args->stride_a
                        + (args->trans_a ? piece->k * args->lda + piece->m : piece->m * args->lda + piece->k);
@@ -267,19 +245,12 @@ static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args, 
                        ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
 }
 
-int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
-{
-    const int32_t gelu = YOKEI_GEMM_HAS_GELU | (args->aux ? YOKEI_GEMM_HAS_AUX : 0);
-    return (args->beta != 0 ? YOKEI_GEMM_HAS_BETA : 0)
-           | (args->epilogue != YOKE_EPILOGUE_NONE ? YOKEI_GEMM_HAS_BIAS : 0)
-           | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? gelu : 0);
-}
-
-static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body,
-                            const struct cut *cut, const struct piece *piece, float *scratch)
+static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *args,
+                            const struct yokei_gpu_body *body, const struct cut *cut,
+                            const struct piece *piece, float *scratch)
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
-    const int64_t NR = (int64_t)body->NV * body->W;
+    const int64_t NR = yokei_gpu_tile_columns(body);
     int64_t panels_m = (piece->M + body->MR - 1) / body->MR, panels_n = (piece->N + NR - 1) / NR;
     /*
      * A team keeps a block of A's panels in its core's cache, while panels of B pass through. Every core gets
@@ -305,7 +276,8 @@ static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *ar
                        ARG_F(args->beta), ARG_I(flags)));
 }
 
-static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *args,
+                            const struct yokei_gpu_body *body)
 {
     struct cut cut = cut_product(body, args);
     void *scratch;
@@ -349,10 +321,10 @@ struct blocks {
  * gives many blocks. All other elements are widened or transposed first, one strip for all panels of a block.
  * Wide blocks do this less often.
  */
-static struct blocks cut_blocks(const yoke_device *device, const struct body *body,
+static struct blocks cut_blocks(const yoke_device *device, const struct yokei_gpu_body *body,
                                 const struct yoke_gemm_args *args)
 {
-    const int64_t NR = (int64_t)body->NV * body->W, panels_n = (args->N + NR - 1) / NR;
+    const int64_t NR = yokei_gpu_tile_columns(body), panels_n = (args->N + NR - 1) / NR;
     struct blocks cut = { .in_place = args->dtype == YOKE_F32 };
     cut.panels = cut.in_place ? 1 : YOKE_MIN(body->panels, panels_n);
     cut.depth = PANEL_DEPTH * body->panels / cut.panels / STRIP * STRIP;
@@ -362,12 +334,13 @@ static struct blocks cut_blocks(const yoke_device *device, const struct body *bo
     int64_t wanted = (cut.in_place ? 8 : 2) * (int64_t)yokei_gpu(device)->compute_units,
             blocks = cut.across * args->batch;
     int64_t down = (wanted + blocks - 1) / blocks;
-    cut.rows = YOKE_MIN(most, YOKE_MAX(64, round_up((args->M + down - 1) / down, STRIP)));
+    cut.rows = YOKE_MIN(most, YOKE_MAX(64, yokei_gpu_round_up((args->M + down - 1) / down, STRIP)));
     cut.groups = (args->M + cut.rows - 1) / cut.rows * cut.across;
     return cut;
 }
 
-static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *args,
+                             const struct yokei_gpu_body *body)
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
     const struct blocks cut = cut_blocks(stream->device, body, args);
@@ -390,7 +363,8 @@ static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *a
     return YOKE_OK;
 }
 
-static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *args, const struct body *body)
+static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *args,
+                            const struct yokei_gpu_body *body)
 {
     struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
     int64_t blocks_m = (args->M + body->BM - 1) / body->BM, blocks_n = (args->N + body->BN - 1) / body->BN;
@@ -440,7 +414,7 @@ static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args
 {
     if (args->M == 0 || args->N == 0) return YOKE_OK;
     const struct choice choice = choose(stream->device, args);
-    const struct body *body = choice.body;
+    const struct yokei_gpu_body *body = choice.body;
     if (!body) return yokei_gpu_library_run(stream, args, choice.variant, choice.detail);
     if (body->panels) return run_block(stream, args, body);
     return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);

@@ -14,7 +14,13 @@ enum {
     YOKEI_GEMM_FIRST = 16,
     YOKEI_GEMM_LAST = 32
 };
-int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args);
+static inline int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
+{
+    const int32_t gelu = YOKEI_GEMM_HAS_GELU | (args->aux ? YOKEI_GEMM_HAS_AUX : 0);
+    return (args->beta != 0 ? YOKEI_GEMM_HAS_BETA : 0)
+           | (args->epilogue != YOKE_EPILOGUE_NONE ? YOKEI_GEMM_HAS_BIAS : 0)
+           | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? gelu : 0);
+}
 
 /**
  * Whether the device's library multiplies this, and the scratch memory that it needs. M, N and K are not 0.

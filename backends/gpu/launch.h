@@ -73,6 +73,8 @@ struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum 
                                                 const char *family, yoke_dtype dtype, yoke_dtype out_dtype,
                                                 double size);
 
+/** The name of team variant `index` of the device. NULL past the last one. */
+const char *yokei_gpu_team_variant_name(const yoke_device *device, int index);
 /** Set L, W and G for team variant `index` on this kind of device. Returns false past the last variant. */
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program);
 

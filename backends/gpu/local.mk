@@ -2,11 +2,11 @@
 libyoke_la_SOURCES += \
 	backends/gpu/driver.h backends/gpu/launch.h backends/gpu/families.h backends/gpu/texts.h \
 	backends/gpu/source.c backends/gpu/programs.c backends/gpu/cache.c backends/gpu/teams.c \
-	backends/gpu/catalog.c backends/gpu/ahead.c \
+	backends/gpu/variants.c backends/gpu/catalog.c backends/gpu/ahead.c \
 	backends/gpu/staging.h backends/gpu/staging.c backends/gpu/blob.h backends/gpu/blob.c \
 	backends/gpu/norm.c backends/gpu/act.c backends/gpu/embed.c backends/gpu/loss.c backends/gpu/optim.c \
 	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/rope.c backends/gpu/bias.c \
-	backends/gpu/gemm.h backends/gpu/gemm.c backends/gpu/gemm_library.c backends/gpu/attention.c
+	backends/gpu/bodies.h backends/gpu/bodies.c backends/gpu/gemm.h backends/gpu/gemm.c backends/gpu/gemm_library.c backends/gpu/attention.c
 
 # Device texts, embedded as strings; a new family adds its file here.
 YK_PRELUDES = backends/gpu/prelude/opencl.yk backends/gpu/prelude/cuda.yk backends/gpu/prelude/hip.yk \

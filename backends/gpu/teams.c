@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "backends/gpu/families.h"
+#include "backends/gpu/launch.h"
 
 struct team_variant {
     const char *name;
@@ -15,41 +15,13 @@ static const struct team_variant team_variants[] = {
     { "l1w16", 1, 16 }, { "l1w1", 1, 1 }, { "l32w1", 32, 1 }, { "l64w1", 64, 1 }
 };
 
-const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index)
+const char *yokei_gpu_team_variant_name(const yoke_device *device, int index)
 {
-    switch (op) {
-    case YOKE_OP_gemm: return yokei_gpu_gemm_variant(device, index);
-    case YOKE_OP_attention_forward:
-    case YOKE_OP_attention_backward: return yokei_gpu_attention_variant(device, op, index);
-    default:
-        if (index < 0 || index >= (int)YOKE_COUNT(team_variants)
-            || team_variants[index].L > yokei_gpu(device)->max_group)
-            return NULL;
-        return team_variants[index]
-            .name; /* in ascending L, so the teams that are too large for a device come last */
-    }
-}
-
-static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
-{
-    return op == YOKE_OP_gemm && yokei_gpu_gemm_is_library(device, index);
-}
-
-unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index)
-{
-    return is_library(device, op, index) ? YOKEI_VARIANT_LIBRARY | YOKEI_VARIANT_CUTS : 0;
-}
-
-bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail)
-{
-    return is_library(device, op, index) && yokei_gpu(device)->products->detail(detail);
-}
-
-void yokei_gpu_algorithm(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes)
-{
-    text[0] = '\0';
-    if (op == YOKE_OP_gemm && yokei_gpu(device)->products)
-        yokei_gpu(device)->products->algorithm(device, text, bytes);
+    /* in ascending L, so the teams that are too large for a device come last */
+    if (index < 0 || index >= (int)YOKE_COUNT(team_variants)
+        || team_variants[index].L > yokei_gpu(device)->max_group)
+        return NULL;
+    return team_variants[index].name;
 }
 
 /* The number of teams of L lanes in a group, on this kind of device. */
