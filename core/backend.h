@@ -15,7 +15,7 @@
 #include <yoke/yoke.h>
 #include "core/base/base.h"
 
-#define YOKE_BACKEND_ABI 2
+#define YOKE_BACKEND_ABI 3
 
 /* ---- ops; include/yoke/ops/families.h lists the families, and a family's header lists its ops ---- */
 #define YOKE_OP_ID(op) YOKE_OP_##op,
@@ -180,13 +180,16 @@ struct yoke_stream_ops {
     yoke_status (*copy)(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
                         size_t bytes);
     yoke_status (*fill)(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
-    yoke_status (*event_create)(yoke_event *event);
-    void (*event_destroy)(yoke_event *event);
-    yoke_status (*event_record)(yoke_event *event, yoke_stream *stream);
-    yoke_status (*event_arm)(yoke_event *event);    /* sets a new state that the host completes */
-    yoke_status (*event_signal)(yoke_event *event); /* may be called from any thread */
-    yoke_status (*event_query)(yoke_event *event, bool *complete_out);
-    yoke_status (*event_wait)(yoke_stream *stream, yoke_event *event);
+};
+
+struct yoke_event_ops {
+    yoke_status (*create)(yoke_event *event);
+    void (*destroy)(yoke_event *event);
+    yoke_status (*record)(yoke_event *event, yoke_stream *stream);
+    yoke_status (*arm)(yoke_event *event);    /* sets a new state that the host completes */
+    yoke_status (*signal)(yoke_event *event); /* may be called from any thread */
+    yoke_status (*query)(yoke_event *event, bool *complete_out);
+    yoke_status (*wait)(yoke_stream *stream, yoke_event *event);
 };
 
 struct yoke_backend {
@@ -198,6 +201,7 @@ struct yoke_backend {
     const struct yoke_device_ops *device;
     const struct yoke_memory_ops *memory;
     const struct yoke_stream_ops *stream;
+    const struct yoke_event_ops *event;
     YOKE_TABLE_MEMBERS
 };
 
@@ -310,6 +314,7 @@ void yokei_account(yoke_device *device, int64_t bytes);
  */
 extern const struct yoke_memory_ops yokei_host_memory_ops;
 extern const struct yoke_stream_ops yokei_eager_stream_ops;
+extern const struct yoke_event_ops yokei_eager_event_ops;
 /*
  * The functions in yokei_eager_stream_ops, for a backend with copies and fills of its own:
  * YOKEI_EAGER_STREAM_OPS(copy, fill).
@@ -317,21 +322,10 @@ extern const struct yoke_stream_ops yokei_eager_stream_ops;
 yoke_status yokei_eager_create(yoke_stream *stream, const struct yoke_native *native);
 void yokei_eager_destroy(yoke_stream *stream);
 yoke_status yokei_eager_nothing(yoke_stream *stream);
-yoke_status yokei_eager_event_create(yoke_event *event);
-void yokei_eager_event_destroy(yoke_event *event);
-yoke_status yokei_eager_event_record(yoke_event *event, yoke_stream *stream);
-yoke_status yokei_eager_event_arm(yoke_event *event);
-yoke_status yokei_eager_event_signal(yoke_event *event);
-yoke_status yokei_eager_event_query(yoke_event *event, bool *complete_out);
-yoke_status yokei_eager_event_wait(yoke_stream *stream, yoke_event *event);
 #define YOKEI_EAGER_STREAM_OPS(copy_, fill_)                                                       \
     {                                                                                              \
         .create = yokei_eager_create, .destroy = yokei_eager_destroy, .sync = yokei_eager_nothing, \
         .flush = yokei_eager_nothing, .copy = copy_, .fill = fill_,                                \
-        .event_create = yokei_eager_event_create, .event_destroy = yokei_eager_event_destroy,      \
-        .event_record = yokei_eager_event_record, .event_arm = yokei_eager_event_arm,              \
-        .event_signal = yokei_eager_event_signal, .event_query = yokei_eager_event_query,          \
-        .event_wait = yokei_eager_event_wait,                                                      \
     }
 /**
  * The bytes that this process may still take, and the total. Backends that compute on the calling thread use

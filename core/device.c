@@ -169,20 +169,6 @@ yoke_status yoke_device_close(yoke_device *device)
     return YOKE_OK;
 }
 
-bool yokei_may_release(const yoke_device *device)
-{
-    return yokei_made_here(&device->maker) || yokei_is_eager(device);
-}
-
-yoke_status yokei_refuse_device(const char *call, const yoke_device *device)
-{
-    char what[64];
-    yokei_text(what, sizeof what, "device %s", device->info.spec);
-    return yokei_refuse_fork(
-        call, &device->maker, what,
-        "open a device in this process with yoke_device_open, and allocate memory there");
-}
-
 const struct yoke_device_info *yoke_device_info(const yoke_device *device) { return &device->info; }
 
 yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)

@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-#define STREAM_OPS(object) ((object)->device->backend->stream)
+#define STREAM_OPS(stream_) ((stream_)->device->backend->stream)
+#define EVENT_OPS(event_) ((event_)->device->backend->event)
 
 static yoke_status create(yoke_device *device, const struct yoke_native *native, yoke_stream **stream_out)
 {
@@ -156,10 +157,10 @@ yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
     yoke_event *event = calloc(1, sizeof *event);
     if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     event->device = device;
-    yoke_status status = STREAM_OPS(event)->event_create(event);
+    yoke_status status = EVENT_OPS(event)->create(event);
     if (!status) {
         status = yokei_live_add(&yokei_objects, event, sizeof *event);
-        if (status) STREAM_OPS(event)->event_destroy(event);
+        if (status) EVENT_OPS(event)->destroy(event);
     }
     if (status) {
         free(event);
@@ -175,7 +176,7 @@ yoke_status yoke_event_destroy(yoke_event *event)
     if (!event) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_event_destroy", "event", event));
     yoke_device *device = event->device;
-    if (yokei_may_release(device)) STREAM_OPS(event)->event_destroy(event);
+    if (yokei_may_release(device)) EVENT_OPS(event)->destroy(event);
     free(event);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;
@@ -187,28 +188,28 @@ yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
     YOKE_TRY(yokei_check_maker("yoke_event_record", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
-    return STREAM_OPS(event)->event_record(event, stream);
+    return EVENT_OPS(event)->record(event, stream);
 }
 
 yoke_status yoke_event_arm(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_arm: no event");
     YOKE_TRY(yokei_check_maker("yoke_event_arm", event->device));
-    return STREAM_OPS(event)->event_arm(event);
+    return EVENT_OPS(event)->arm(event);
 }
 
 yoke_status yoke_event_signal(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_signal: no event");
     YOKE_TRY(yokei_check_maker("yoke_event_signal", event->device));
-    return STREAM_OPS(event)->event_signal(event);
+    return EVENT_OPS(event)->signal(event);
 }
 
 yoke_status yoke_event_query(yoke_event *event, bool *complete_out)
 {
     if (!event || !complete_out) return yoke_fail(YOKE_EINVAL, "yoke_event_query: a NULL argument");
     YOKE_TRY(yokei_check_maker("yoke_event_query", event->device));
-    return STREAM_OPS(event)->event_query(event, complete_out);
+    return EVENT_OPS(event)->query(event, complete_out);
 }
 
 yoke_status yoke_event_sync(yoke_event *event)
@@ -218,7 +219,7 @@ yoke_status yoke_event_sync(yoke_event *event)
     struct yokei_wait wait;
     yokei_wait_init(&wait, YOKEI_WAIT_AUTO, 1, 1);
     for (bool complete = false;;) {
-        YOKE_TRY(STREAM_OPS(event)->event_query(event, &complete));
+        YOKE_TRY(EVENT_OPS(event)->query(event, &complete));
         if (complete) return YOKE_OK;
         yokei_wait_idle(&wait);
     }
@@ -230,5 +231,5 @@ yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
     YOKE_TRY(yokei_check_maker("yoke_stream_wait", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
-    return STREAM_OPS(event)->event_wait(stream, event);
+    return EVENT_OPS(event)->wait(stream, event);
 }

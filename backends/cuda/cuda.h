@@ -270,13 +270,7 @@ yoke_status yokei_cuda_mark(yoke_stream *stream);
 
 /* ---- memory.c, event.c, program.c ---- */
 extern const struct yoke_memory_ops yokei_cuda_memory_ops;
-yoke_status yokei_cuda_event_create(yoke_event *event);
-void yokei_cuda_event_destroy(yoke_event *event);
-yoke_status yokei_cuda_event_record(yoke_event *event, yoke_stream *stream);
-yoke_status yokei_cuda_event_arm(yoke_event *event);
-yoke_status yokei_cuda_event_signal(yoke_event *event);
-yoke_status yokei_cuda_event_query(yoke_event *event, bool *complete_out);
-yoke_status yokei_cuda_event_wait(yoke_stream *stream, yoke_event *event);
+extern const struct yoke_event_ops yokei_cuda_event_ops;
 extern const struct yokei_gpu_driver yokei_cuda_driver;
 
 #endif

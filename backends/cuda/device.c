@@ -317,5 +317,6 @@ const struct yoke_backend yokei_backend_cuda = {
     .device = &device_ops,
     .memory = &yokei_cuda_memory_ops,
     .stream = &yokei_cuda_stream_ops,
+    .event = &yokei_cuda_event_ops,
     YOKE_TABLES(yokei_gpu_)
 };

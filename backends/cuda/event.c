@@ -33,7 +33,7 @@ static const struct cuda_library *library_of(const yoke_event *event)
     return cuda_device(event->device)->cu;
 }
 
-yoke_status yokei_cuda_event_create(yoke_event *event)
+static yoke_status event_create(yoke_event *event)
 {
     YOKE_TRY(yokei_cuda_enter(event->device));
     struct cuda_event *e = calloc(1, sizeof *e);
@@ -61,7 +61,7 @@ static void reset(struct cuda_event *e)
     e->armed = e->recorded = false;
 }
 
-void yokei_cuda_event_destroy(yoke_event *event)
+static void event_destroy(yoke_event *event)
 {
     struct cuda_event *e = impl(event);
     reset(e);
@@ -77,7 +77,7 @@ void yokei_cuda_event_destroy(yoke_event *event)
     free(e);
 }
 
-yoke_status yokei_cuda_event_record(yoke_event *event, yoke_stream *stream)
+static yoke_status event_record(yoke_event *event, yoke_stream *stream)
 {
     struct cuda_event *e = impl(event);
     YOKE_TRY(yokei_cuda_enter(event->device));
@@ -96,7 +96,7 @@ yoke_status yokei_cuda_event_record(yoke_event *event, yoke_stream *stream)
     return status;
 }
 
-yoke_status yokei_cuda_event_arm(yoke_event *event)
+static yoke_status event_arm(yoke_event *event)
 {
     struct cuda_event *e = impl(event);
     yoke_status status = YOKE_OK;
@@ -116,7 +116,7 @@ yoke_status yokei_cuda_event_arm(yoke_event *event)
     return status;
 }
 
-yoke_status yokei_cuda_event_signal(yoke_event *event)
+static yoke_status event_signal(yoke_event *event)
 {
     struct cuda_event *e = impl(event);
     pthread_mutex_lock(&e->lock);
@@ -125,7 +125,7 @@ yoke_status yokei_cuda_event_signal(yoke_event *event)
     return YOKE_OK;
 }
 
-yoke_status yokei_cuda_event_query(yoke_event *event, bool *complete_out)
+static yoke_status event_query(yoke_event *event, bool *complete_out)
 {
     struct cuda_event *e = impl(event);
     CUresult error = CUDA_SUCCESS;
@@ -160,7 +160,7 @@ static yoke_status wait_in_queue(yoke_stream *stream, yoke_event *event)
                : YOKE_OK;
 }
 
-yoke_status yokei_cuda_event_wait(yoke_stream *stream, yoke_event *event)
+static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
 {
     struct cuda_event *e = impl(event);
     YOKE_TRY(yokei_cuda_enter(event->device));
@@ -170,3 +170,13 @@ yoke_status yokei_cuda_event_wait(yoke_stream *stream, yoke_event *event)
     yokei_cuda_leave(event->device);
     return status;
 }
+
+const struct yoke_event_ops yokei_cuda_event_ops = {
+    .create = event_create,
+    .destroy = event_destroy,
+    .record = event_record,
+    .arm = event_arm,
+    .signal = event_signal,
+    .query = event_query,
+    .wait = event_wait,
+};

@@ -243,11 +243,4 @@ const struct yoke_stream_ops yokei_cuda_stream_ops = {
     .flush = flush,
     .copy = copy,
     .fill = fill,
-    .event_create = yokei_cuda_event_create,
-    .event_destroy = yokei_cuda_event_destroy,
-    .event_record = yokei_cuda_event_record,
-    .event_arm = yokei_cuda_event_arm,
-    .event_signal = yokei_cuda_event_signal,
-    .event_query = yokei_cuda_event_query,
-    .event_wait = yokei_cuda_event_wait,
 };

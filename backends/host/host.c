@@ -110,4 +110,5 @@ const struct yoke_backend yokei_backend_host = { .abi = YOKE_BACKEND_ABI,
                                                  .device = &device_ops,
                                                  .memory = &yokei_host_memory_ops,
                                                  .stream = &host_stream_ops,
+                                                 .event = &yokei_eager_event_ops,
                                                  YOKE_TABLES(host_) };

@@ -129,8 +129,8 @@ static yoke_status stream_fill(yoke_stream *stream, void *target, uint8_t byte, 
 }
 
 /*
- * Streams and events for calls that end before they return. A device with queues fills all functions of
- * struct yoke_stream_ops itself.
+ * Streams for calls that end before they return. A device with queues fills all functions of struct
+ * yoke_stream_ops and of struct yoke_event_ops itself.
  */
 static const struct yoke_stream_ops stream_ops = YOKEI_EAGER_STREAM_OPS(stream_copy, stream_fill);
 
@@ -172,4 +172,5 @@ const struct yoke_backend yokei_backend_null = { .abi = YOKE_BACKEND_ABI,
                                                  .device = &device_ops,
                                                  .memory = &memory_ops,
                                                  .stream = &stream_ops,
+                                                 .event = &yokei_eager_event_ops,
                                                  YOKE_TABLES(null_) };

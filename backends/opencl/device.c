@@ -360,5 +360,6 @@ const struct yoke_backend yokei_backend_opencl = {
     .device = &device_ops,
     .memory = &yokei_opencl_memory_ops,
     .stream = &yokei_opencl_stream_ops,
+    .event = &yokei_opencl_event_ops,
     YOKE_TABLES(yokei_gpu_)
 };

@@ -20,7 +20,7 @@ static const struct opencl_library *library_of(const yoke_event *event)
     return opencl_device(event->device)->cl;
 }
 
-yoke_status yokei_opencl_event_create(yoke_event *event)
+static yoke_status event_create(yoke_event *event)
 {
     struct opencl_event *e = calloc(1, sizeof *e);
     if (!e) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for an event", event->device->info.spec);
@@ -39,7 +39,7 @@ static void reset(const yoke_event *event)
     e->armed = false;
 }
 
-void yokei_opencl_event_destroy(yoke_event *event)
+static void event_destroy(yoke_event *event)
 {
     struct opencl_event *e = impl(event);
     reset(event);
@@ -47,7 +47,7 @@ void yokei_opencl_event_destroy(yoke_event *event)
     free(e);
 }
 
-yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
+static yoke_status event_record(yoke_event *event, yoke_stream *stream)
 {
     struct opencl_event *e = impl(event);
     const struct opencl_library *cl = library_of(event);
@@ -71,7 +71,7 @@ yoke_status yokei_opencl_event_record(yoke_event *event, yoke_stream *stream)
     return YOKE_OK;
 }
 
-yoke_status yokei_opencl_event_arm(yoke_event *event)
+static yoke_status event_arm(yoke_event *event)
 {
     struct opencl_event *e = impl(event);
     cl_int error = CL_SUCCESS;
@@ -88,7 +88,7 @@ yoke_status yokei_opencl_event_arm(yoke_event *event)
     return error ? yokei_opencl_fail(event->device, "clCreateUserEvent", error) : YOKE_OK;
 }
 
-yoke_status yokei_opencl_event_signal(yoke_event *event)
+static yoke_status event_signal(yoke_event *event)
 {
     struct opencl_event *e = impl(event);
     cl_int error = CL_SUCCESS;
@@ -101,7 +101,7 @@ yoke_status yokei_opencl_event_signal(yoke_event *event)
     return error ? yokei_opencl_fail(event->device, "clSetUserEventStatus", error) : YOKE_OK;
 }
 
-yoke_status yokei_opencl_event_query(yoke_event *event, bool *complete_out)
+static yoke_status event_query(yoke_event *event, bool *complete_out)
 {
     struct opencl_event *e = impl(event);
     cl_int state = CL_COMPLETE, error = CL_SUCCESS;
@@ -116,7 +116,7 @@ yoke_status yokei_opencl_event_query(yoke_event *event, bool *complete_out)
     return YOKE_OK;
 }
 
-yoke_status yokei_opencl_event_wait(yoke_stream *stream, yoke_event *event)
+static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
 {
     struct opencl_event *e = impl(event);
     const struct opencl_library *cl = library_of(event);
@@ -132,3 +132,13 @@ yoke_status yokei_opencl_event_wait(yoke_stream *stream, yoke_event *event)
     stream->last_op = "yoke_stream_wait";
     return yokei_opencl_pend(stream, barrier);
 }
+
+const struct yoke_event_ops yokei_opencl_event_ops = {
+    .create = event_create,
+    .destroy = event_destroy,
+    .record = event_record,
+    .arm = event_arm,
+    .signal = event_signal,
+    .query = event_query,
+    .wait = event_wait,
+};

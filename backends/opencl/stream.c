@@ -222,11 +222,4 @@ const struct yoke_stream_ops yokei_opencl_stream_ops = {
     .flush = flush,
     .copy = copy,
     .fill = fill,
-    .event_create = yokei_opencl_event_create,
-    .event_destroy = yokei_opencl_event_destroy,
-    .event_record = yokei_opencl_event_record,
-    .event_arm = yokei_opencl_event_arm,
-    .event_signal = yokei_opencl_event_signal,
-    .event_query = yokei_opencl_event_query,
-    .event_wait = yokei_opencl_event_wait,
 };

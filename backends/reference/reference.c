@@ -78,5 +78,6 @@ const struct yoke_backend yokei_backend_reference = {
     .device = &device_ops,
     .memory = &yokei_host_memory_ops,
     .stream = &yokei_eager_stream_ops,
+    .event = &yokei_eager_event_ops,
     YOKE_TABLES(reference_)
 };
