@@ -168,6 +168,8 @@ void yokei_cuda_maker(const yoke_device *device, char *text, size_t bytes);
 int yokei_cuda_suits(const yoke_device *device, const char *text);
 /** Whether binaries of this maker run on devices of compute capability *cc, an int. */
 bool yokei_cuda_maker_runs(const void *cc, const char *text);
+
+/* ---- ahead.c: yoke compile ---- */
 /** The slot ahead of struct yoke_device_ops: `target` is an architecture, such as "sm_90". */
 yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 
@@ -199,7 +201,6 @@ struct cuda_device {
     bool is_foreign;           /* the caller owns the context */
     bool ptx_only;             /* nothing executes machine code, because the driver is the stand-in */
     int cc;                    /* compute capability: 90 is 9.0 */
-    int64_t most_groups[3];    /* largest grid */
     struct yokei_live owned;   /* allocations of cuMemAlloc */
     struct yokei_live foreign; /* addresses from yoke_buffer_wrap */
     atomic_bool said_ptx;      /* the line about PTX instead of machine code was logged */
@@ -232,7 +233,7 @@ struct cuda_stream {
 };
 static inline struct cuda_stream *cuda_stream(const yoke_stream *stream) { return stream->impl; }
 
-/* ---- device.c ---- */
+/* ---- context.c ---- */
 /**
  * Make the device's context current on this thread. Fails if the device is dead. Each call that succeeds is
  * followed by yokei_cuda_leave on the same thread.
@@ -261,15 +262,15 @@ void yokei_cuda_pinned_destroy(yoke_device *device);
 yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out);
 void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece);
 
-/* ---- stream.c ---- */
-extern const struct yoke_stream_ops yokei_cuda_stream_ops;
+/* ---- groups.c: which op the commands of a queue belong to ---- */
 /** Call this before a command of stream->last_op is issued. The context is current. */
 yoke_status yokei_cuda_command(yoke_stream *stream);
 /** Let the queue write the newest group to `done` behind the work that it has so far. */
 yoke_status yokei_cuda_mark(yoke_stream *stream);
 
-/* ---- memory.c, event.c, program.c ---- */
+/* ---- memory.c, stream.c, event.c, program.c ---- */
 extern const struct yoke_memory_ops yokei_cuda_memory_ops;
+extern const struct yoke_stream_ops yokei_cuda_stream_ops;
 extern const struct yoke_event_ops yokei_cuda_event_ops;
 extern const struct yokei_gpu_driver yokei_cuda_driver;
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * CUDA devices. A device uses the primary context, which it shares with the CUDA runtime and with PyTorch in
- * the same process. The context is retained, and its flags stay as they are. Each call makes the context
- * current and then restores the thread's own.
+ * the same process. The context is retained, and its flags stay as they are.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -117,20 +116,6 @@ static void probe(struct yoke_probe *out)
     if (cu) list_devices(cu, yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
 }
 
-yoke_status yokei_cuda_enter(const yoke_device *device)
-{
-    const struct cuda_device *dev = cuda_device(device);
-    if (atomic_load(&dev->is_dead)) return yoke_fail(YOKE_EBACKEND, "%s", dev->dead);
-    const CUresult error = dev->cu->cuCtxPushCurrent_v2(dev->context);
-    return error ? yokei_cuda_fail(device, "cuCtxPushCurrent", error) : YOKE_OK;
-}
-
-void yokei_cuda_leave(const yoke_device *device)
-{
-    CUcontext context;
-    cuda_device(device)->cu->cuCtxPopCurrent_v2(&context);
-}
-
 static yoke_status find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
 {
     int n = 0;
@@ -220,7 +205,7 @@ static void fill_properties(yoke_device *device)
     const struct cuda_library *cu = dev->cu;
     const int axes[] = { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
                          CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
-    for (int i = 0; i < 3; i++) dev->most_groups[i] = attribute(cu, dev->id, axes[i]);
+    for (int i = 0; i < 3; i++) dev->gpu.most_groups[i] = attribute(cu, dev->id, axes[i]);
     dev->cc = capability(cu, dev->id);
     dev->ptx_only = cu->emulated;
     device->annotates = cu->say.annotate != NULL;

@@ -82,7 +82,6 @@ yoke_status yokei_cuda_fail(const yoke_device *device, const char *call, CUresul
         return yoke_fail(YOKE_EBACKEND, "%s", dev->dead);
     }
     if (dev->cu->cuGetErrorString(error, &text) || !text) text = "no text";
-    return yoke_fail(error == CUDA_ERROR_OUT_OF_MEMORY ? YOKE_ENOMEM : YOKE_EBACKEND,
-                     "%s: %s failed: %s (%d): %s", device->info.spec, call,
-                     yokei_cuda_error_name(dev->cu, error), error, text);
+    return yokei_gpu_call_failed(device, error == CUDA_ERROR_OUT_OF_MEMORY ? YOKE_ENOMEM : YOKE_EBACKEND,
+                                 call, yokei_cuda_error_name(dev->cu, error), (int)error, text);
 }

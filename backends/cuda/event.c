@@ -39,7 +39,7 @@ static yoke_status event_create(yoke_event *event)
     struct cuda_event *e = calloc(1, sizeof *e);
     yoke_status status = YOKE_OK;
     if (!e) {
-        status = yoke_fail(YOKE_ENOMEM, "%s: no host memory for an event", event->device->info.spec);
+        status = yokei_gpu_no_host_memory(event->device, "an event");
     } else {
         const CUresult error = library_of(event)->cuEventCreate(&e->event, CU_EVENT_DISABLE_TIMING);
         if (error) {

@@ -47,8 +47,7 @@ static void cuda_free(yoke_device *device, void *address)
     /* an address that is wrapped twice, or wrapped and owned, was added last to the foreign ones */
     if (yokei_live_remove(&dev->foreign, address, NULL, NULL) == YOKEI_LIVE_IS) return;
     if (yokei_live_remove(&dev->owned, address, NULL, &bytes) != YOKEI_LIVE_IS) {
-        yoke_log(YOKE_LOG_ERROR, "%s: free of %p, which is no allocation of this device", device->info.spec,
-                 address);
+        yokei_gpu_log_bad_free(device, address);
         return;
     }
     yokei_account(device, -(int64_t)bytes);
@@ -78,16 +77,11 @@ static yoke_status check_foreign(const yoke_device *device, CUdeviceptr address,
                          device->info.spec, address);
     if (!dev->cu->cuPointerGetAttribute(&context, CU_POINTER_ATTRIBUTE_CONTEXT, address) && context
         && context != dev->context)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "%s: the buffer to wrap is of another context; open the device by yoke_device_wrap on it",
-            device->info.spec);
+        return yokei_gpu_refuse_context(device, "buffer");
     const CUresult error = dev->cu->cuMemGetAddressRange_v2(&base, &size, address);
     if (error) return yokei_cuda_fail(device, "cuMemGetAddressRange", error);
-    if (bytes > base + size - address)
-        return yoke_fail(YOKE_EINVAL, "%s: the buffer to wrap has %llu bytes, %zu were stated",
-                         device->info.spec, base + size - address, bytes);
-    return YOKE_OK;
+    const size_t has = (size_t)(base + size - address);
+    return bytes > has ? yokei_gpu_refuse_size(device, "buffer", has, bytes) : YOKE_OK;
 }
 
 static yoke_status cuda_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out)

@@ -35,7 +35,7 @@ static yoke_status add_block(yoke_device *device, enum cuda_pinned kind)
     const size_t bytes = kinds[kind].piece_bytes * (size_t)kinds[kind].n;
     void *host = NULL;
     struct cuda_block *block = calloc(1, sizeof *block + (size_t)kinds[kind].n * sizeof block->free[0]);
-    if (!block) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for pinned memory", device->info.spec);
+    if (!block) return yokei_gpu_no_host_memory(device, "pinned memory");
     CUresult error = dev->cu->cuMemHostAlloc(&host, bytes,
                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     if (!error && (error = dev->cu->cuMemHostGetDevicePointer_v2(&block->at, host, 0)))

@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Programs, kernels and launches in CUDA. compile.c makes the binaries that are loaded here. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "backends/cuda/cuda.h"
 #include "backends/gpu/blob.h"
-
-struct cuda_program {
-    CUmodule module;
-    void *blob; /* machine code and PTX, see blob.h */
-    size_t bytes;
-};
+#include "backends/gpu/module.h"
 
 /* ---- loading ---- */
 
@@ -56,14 +48,15 @@ static yoke_status load_ptx(const yoke_device *device, const char *ptx, CUmodule
 }
 
 /** Load machine code, or PTX where the driver refuses the machine code. The context is current. */
-static yoke_status load_module(const yoke_device *device, struct cuda_program *program)
+static yoke_status load_module(const yoke_device *device, const void *binary, size_t bytes,
+                               CUmodule *module_out)
 {
     struct cuda_device *dev = cuda_device(device);
     struct yokei_gpu_part parts[YOKEI_GPU_BLOB_PARTS];
-    YOKE_TRY(yokei_gpu_blob_open(program->blob, program->bytes, parts));
+    YOKE_TRY(yokei_gpu_blob_open(binary, bytes, parts));
     const struct yokei_gpu_part *code = &parts[YOKEI_GPU_MACHINE_CODE], *ptx = &parts[YOKEI_GPU_INTERMEDIATE];
     if (code->bytes) {
-        const CUresult error = dev->cu->cuModuleLoadDataEx(&program->module, code->data, 0, NULL, NULL);
+        const CUresult error = dev->cu->cuModuleLoadDataEx(module_out, code->data, 0, NULL, NULL);
         if (!error) return YOKE_OK;
         if (!is_refusal(error) || !ptx->bytes)
             return yokei_cuda_fail(device, "loading a program's machine code", error);
@@ -77,80 +70,35 @@ static yoke_status load_module(const yoke_device *device, struct cuda_program *p
     }
     if (!ptx->bytes || ((const char *)ptx->data)[ptx->bytes - 1])
         return yoke_fail(YOKE_EBACKEND, "%s: a program's binary has no PTX", device->info.spec);
-    return load_ptx(device, ptx->data, &program->module);
+    return load_ptx(device, ptx->data, module_out);
 }
 
-static yoke_status load_program(yoke_device *device, struct cuda_program *program)
+static yoke_status open_module(yoke_device *device, const void *binary, size_t bytes, void **handle_out)
 {
+    CUmodule module = NULL;
     YOKE_TRY(yokei_cuda_enter(device));
-    const yoke_status status = load_module(device, program);
+    const yoke_status status = load_module(device, binary, bytes, &module);
     yokei_cuda_leave(device);
+    *handle_out = module;
     return status;
 }
 
-/* ---- the driver's functions ---- */
-
-static yoke_status finish(struct cuda_program *program, yoke_status status, void **program_out)
+static void close_module(yoke_device *device, void *module)
 {
-    if (status) {
-        free(program->blob);
-        free(program);
-    } else {
-        *program_out = program;
-    }
-    return status;
+    if (yokei_cuda_enter(device)) return;
+    cuda_device(device)->cu->cuModuleUnload(module);
+    yokei_cuda_leave(device);
 }
 
-static yoke_status build(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
-{
-    struct cuda_program *program = calloc(1, sizeof *program);
-    if (!program) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a program", device->info.spec);
-    yoke_status status = yokei_cuda_compile(device, source, &program->blob, &program->bytes);
-    if (!status) status = load_program(device, program);
-    return finish(program, status, program_out);
-}
-
-static yoke_status load(yoke_device *device, const void *binary, size_t bytes, void **program_out)
-{
-    struct cuda_program *program = calloc(1, sizeof *program);
-    if (!program || !(program->blob = malloc(bytes))) {
-        free(program);
-        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a program", device->info.spec);
-    }
-    memcpy(program->blob, binary, bytes);
-    program->bytes = bytes;
-    return finish(program, load_program(device, program), program_out);
-}
-
-static yoke_status binary(yoke_device *device, void *handle, void **binary_out, size_t *bytes_out)
-{
-    const struct cuda_program *program = handle;
-    void *copy = malloc(program->bytes);
-    if (!copy) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a binary", device->info.spec);
-    memcpy(copy, program->blob, program->bytes);
-    *binary_out = copy;
-    *bytes_out = program->bytes;
-    return YOKE_OK;
-}
-
-static void release(yoke_device *device, void *handle)
-{
-    struct cuda_program *program = handle;
-    if (!yokei_cuda_enter(device)) {
-        cuda_device(device)->cu->cuModuleUnload(program->module);
-        yokei_cuda_leave(device);
-    }
-    free(program->blob);
-    free(program);
-}
+/* ---- kernels ---- */
 
 static yoke_status kernel(yoke_device *device, void *handle, const char *name, void **kernel_out)
 {
-    const struct cuda_program *program = handle;
+    const struct yokei_gpu_module *program = handle;
     CUfunction function = NULL;
     YOKE_TRY(yokei_cuda_enter(device));
     const struct cuda_library *cu = cuda_device(device)->cu;
-    CUresult error = cu->cuModuleGetFunction(&function, program->module, name);
+    CUresult error = cu->cuModuleGetFunction(&function, program->handle, name);
     /*
      * Otherwise the driver loads the kernel at its first launch, which may have to wait for the device.
      * Drivers without this function load it in cuModuleGetFunction.
@@ -171,24 +119,6 @@ static void release_kernel(yoke_device *device, void *function)
     (void)function;
 }
 
-static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_grid *grid)
-{
-    const struct cuda_device *dev = cuda_device(stream->device);
-    for (int i = 0; i < 3; i++) {
-        const long long groups = grid->groups[i], most = dev->most_groups[i];
-        if (groups > most)
-            return yoke_fail(
-                YOKE_EUNSUPPORTED,
-                "%s: %s needs %lld groups in dimension %c, and the device has at most %lld: divide the call",
-                stream->device->info.spec, stream->last_op, groups, "xyz"[i], most);
-    }
-    if (grid->group > dev->gpu.max_group)
-        return yoke_fail(YOKE_EUNSUPPORTED,
-                         "%s: %s needs groups of %d threads, and the device has at most %d",
-                         stream->device->info.spec, stream->last_op, grid->group, dev->gpu.max_group);
-    return YOKE_OK;
-}
-
 static yoke_status issue(yoke_stream *stream, CUfunction function, const struct yokei_gpu_grid *grid,
                          void **parameters)
 {
@@ -206,7 +136,6 @@ static yoke_status launch(yoke_stream *stream, void *function, const struct yoke
                           const struct yokei_gpu_arg *args, int n_args)
 {
     void *parameters[YOKEI_GPU_MAX_ARGS];
-    YOKE_TRY(check_grid(stream, grid));
     /*
      * all members of the union begin at its address, and the driver reads as many bytes as the kernel's type
      * has
@@ -221,14 +150,16 @@ static yoke_status launch(yoke_stream *stream, void *function, const struct yoke
 const struct yokei_gpu_driver yokei_cuda_driver = {
     .name = "cuda",
     .language = YOKEI_GPU_CUDA,
-    .build = build,
-    .load = load,
-    .binary = binary,
-    .release = release,
+    .build = yokei_gpu_module_build,
+    .load = yokei_gpu_module_load,
+    .binary = yokei_gpu_module_binary,
+    .release = yokei_gpu_module_release,
     .kernel = kernel,
     .release_kernel = release_kernel,
     .launch = launch,
     .maker = yokei_cuda_maker,
     .suits = yokei_cuda_suits,
     .compile = yokei_cuda_compile,
+    .open_module = open_module,
+    .close_module = close_module,
 };

@@ -9,30 +9,6 @@
 #include "backends/cuda/cuda.h"
 #include "backends/gpu/staging.h"
 
-yoke_status yokei_cuda_mark(yoke_stream *stream)
-{
-    struct cuda_stream *s = cuda_stream(stream);
-    if (s->marked) return YOKE_OK;
-    const CUresult error = cuda_device(stream->device)
-                               ->cu->cuStreamWriteValue32_v2(s->queue, s->done.at, atomic_load(&s->group),
-                                                             CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (error) return yokei_cuda_fail(stream->device, "cuStreamWriteValue32", error);
-    s->marked = true;
-    return YOKE_OK;
-}
-
-yoke_status yokei_cuda_command(yoke_stream *stream)
-{
-    struct cuda_stream *s = cuda_stream(stream);
-    const uint32_t group = atomic_load(&s->group);
-    if (!s->marked && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == stream->last_op) return YOKE_OK;
-    YOKE_TRY(yokei_cuda_mark(stream));
-    atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], stream->last_op);
-    atomic_store(&s->group, group + 1);
-    s->marked = false;
-    return YOKE_OK;
-}
-
 /** Free what the stream has. The context is current, unless it is lost. */
 static void release(yoke_device *device, struct cuda_stream *s)
 {
@@ -63,11 +39,7 @@ static yoke_status open_queue(yoke_device *device, const struct yoke_native *nat
     s->is_foreign = true;
     const CUresult error = dev->cu->cuStreamGetCtx(s->queue, &context);
     if (error) return yokei_cuda_fail(device, "cuStreamGetCtx", error);
-    if (context != dev->context)
-        return yoke_fail(YOKE_EINVAL,
-                         "%s: the stream to wrap is of another context; open the device by "
-                         "yoke_device_wrap on it",
-                         device->info.spec);
+    if (context != dev->context) return yokei_gpu_refuse_context(device, "stream");
     return YOKE_OK;
 }
 
@@ -95,8 +67,7 @@ static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
     YOKE_TRY(yokei_cuda_enter(stream->device));
     struct cuda_stream *s = calloc(1, sizeof *s);
     yoke_status status = s ? open_stream(stream->device, native, s)
-                           : yoke_fail(YOKE_ENOMEM, "%s: no host memory for a stream",
-                                       stream->device->info.spec);
+                           : yokei_gpu_no_host_memory(stream->device, "a stream");
     if (status && s) release(stream->device, s);
     if (!status) stream->impl = s;
     yokei_cuda_leave(stream->device);
@@ -155,11 +126,7 @@ static yoke_status call_host(yoke_stream *stream, void (*function)(void *), void
 static yoke_status copied(const yoke_stream *stream, const char *call, CUresult error, const void *target,
                           const void *source)
 {
-    if (error == CUDA_ERROR_INVALID_VALUE)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "%s: a copy from %p to %p: the device's side is no memory of this device, or ends too early",
-            stream->device->info.spec, source, target);
+    if (error == CUDA_ERROR_INVALID_VALUE) return yokei_gpu_refuse_copy(stream, target, source);
     return error ? yokei_cuda_fail(stream->device, call, error) : YOKE_OK;
 }
 
@@ -222,9 +189,7 @@ static yoke_status issue_fill(yoke_stream *stream, void *target, uint8_t byte, s
     const CUresult error = cuda_device(stream->device)
                                ->cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)target, byte, bytes,
                                                      cuda_stream(stream)->queue);
-    if (error == CUDA_ERROR_INVALID_VALUE)
-        return yoke_fail(YOKE_EINVAL, "%s: a fill of %zu bytes at %p, which is no memory of this device",
-                         stream->device->info.spec, bytes, target);
+    if (error == CUDA_ERROR_INVALID_VALUE) return yokei_gpu_refuse_fill(stream, target, bytes);
     return error ? yokei_cuda_fail(stream->device, "cuMemsetD8Async", error) : YOKE_OK;
 }
 

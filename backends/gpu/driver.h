@@ -103,6 +103,12 @@ struct yokei_gpu_driver {
     /* Compile a program without loading it. The binary is allocated with malloc. */
     yoke_status (*compile)(const yoke_device *device, const struct yokei_gpu_source *source,
                            void **binary_out, size_t *bytes_out);
+    /*
+     * For a driver with `compile` whose build, load, binary and release are those of module.h: load what
+     * `compile` made onto the device, and unload it.
+     */
+    yoke_status (*open_module)(yoke_device *device, const void *binary, size_t bytes, void **handle_out);
+    void (*close_module)(yoke_device *device, void *handle);
 };
 
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
@@ -141,8 +147,9 @@ struct yokei_gpu_device {
     int vector_floats;
     int warp; /* number of lanes that can shuffle; 1: the lanes of a team exchange data in local memory */
     int compute_units;
-    int max_group;      /* most work-items of a group */
-    size_t local_bytes; /* bytes of local (shared) memory of a group */
+    int max_group;          /* most work-items of a group */
+    int64_t most_groups[3]; /* the largest grid; 0: without a limit */
+    size_t local_bytes;     /* bytes of local (shared) memory of a group */
     /*
      * a part of the cache's key: all that decides what a program becomes, except the program itself and its
      * maker. It has the versions of device, driver, platform and compiler if the driver has no makers.
@@ -177,6 +184,20 @@ const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op
 unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index);
 bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);
 void yokei_gpu_algorithm(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes);
+
+/* ---- errors.c: errors that all drivers report alike ---- */
+yoke_status yokei_gpu_no_host_memory(const yoke_device *device, const char *what);
+/** `call` failed with this error of the vendor's. `text` explains the error, or is NULL. */
+yoke_status yokei_gpu_call_failed(const yoke_device *device, yoke_status status, const char *call,
+                                  const char *name, int error, const char *text);
+/** The device's side of a copy, or the target of a fill, is no memory of the device. */
+yoke_status yokei_gpu_refuse_copy(const yoke_stream *stream, const void *target, const void *source);
+yoke_status yokei_gpu_refuse_fill(const yoke_stream *stream, const void *target, size_t bytes);
+/** An object that the caller wants to wrap is of another context, or has fewer bytes than stated. */
+yoke_status yokei_gpu_refuse_context(const yoke_device *device, const char *what);
+yoke_status yokei_gpu_refuse_size(const yoke_device *device, const char *what, size_t has, size_t stated);
+/** The backend was told to free an address that is no allocation of the device. */
+void yokei_gpu_log_bad_free(const yoke_device *device, const void *address);
 
 /* ---- cache.c: compiled binaries on disk, in the folders of device->cache_dir ---- */
 

@@ -4,6 +4,7 @@ libyoke_la_SOURCES += \
 	backends/gpu/source.c backends/gpu/programs.c backends/gpu/cache.c backends/gpu/teams.c \
 	backends/gpu/variants.c backends/gpu/catalog.c backends/gpu/ahead.c \
 	backends/gpu/staging.h backends/gpu/staging.c backends/gpu/blob.h backends/gpu/blob.c \
+	backends/gpu/errors.c backends/gpu/module.h backends/gpu/module.c \
 	backends/gpu/norm.c backends/gpu/act.c backends/gpu/embed.c backends/gpu/loss.c backends/gpu/optim.c \
 	backends/gpu/cast.c backends/gpu/elementwise.c backends/gpu/rope.c backends/gpu/bias.c \
 	backends/gpu/bodies.h backends/gpu/bodies.c backends/gpu/gemm.h backends/gpu/gemm.c backends/gpu/gemm_library.c backends/gpu/attention.c

@@ -41,8 +41,7 @@ struct yokei_gpu_programs {
 yoke_status yokei_gpu_programs_create(yoke_device *device)
 {
     struct yokei_gpu_programs *programs = calloc(1, sizeof *programs);
-    if (!programs)
-        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for the program table", device->info.spec);
+    if (!programs) return yokei_gpu_no_host_memory(device, "the program table");
     pthread_mutex_init(&programs->lock, NULL);
     yokei_gpu(device)->programs = programs;
     return YOKE_OK;
@@ -263,6 +262,24 @@ static yoke_status find_kernel(yoke_device *device, struct entry *entry, const c
     return YOKE_OK;
 }
 
+static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_grid *grid)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(stream->device);
+    for (int i = 0; i < 3; i++) {
+        const long long groups = grid->groups[i], most = gpu->most_groups[i];
+        if (most && groups > most)
+            return yoke_fail(
+                YOKE_EUNSUPPORTED,
+                "%s: %s needs %lld groups in dimension %c, and the device has at most %lld: divide the call",
+                stream->device->info.spec, stream->last_op, groups, "xyz"[i], most);
+    }
+    if (grid->group > gpu->max_group)
+        return yoke_fail(YOKE_EUNSUPPORTED,
+                         "%s: %s needs groups of %d threads, and the device has at most %d",
+                         stream->device->info.spec, stream->last_op, grid->group, gpu->max_group);
+    return YOKE_OK;
+}
+
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
                              int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
 {
@@ -280,6 +297,7 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     pthread_mutex_lock(&entry->lock);
     yoke_status status = entry->handle ? YOKE_OK : build(device, entry, stream->last_op);
     if (!status) status = find_kernel(device, entry, kernel, &found);
+    if (!status) status = check_grid(stream, &grid);
     if (!status) status = driver->launch(stream, found->handle, &grid, args, n_args);
     if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
     pthread_mutex_unlock(&entry->lock);

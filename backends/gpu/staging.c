@@ -23,7 +23,7 @@ static yoke_status call_copy(yoke_stream *stream, const struct yokei_gpu_staging
                              const void *source, size_t bytes)
 {
     struct piece *piece = malloc(sizeof *piece);
-    if (!piece) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a copy", stream->device->info.spec);
+    if (!piece) return yokei_gpu_no_host_memory(stream->device, "a copy");
     *piece = (struct piece){ target, source, bytes };
     const yoke_status status = staging->call(stream, copy_piece, piece);
     if (status) free(piece);

@@ -23,7 +23,7 @@ static const struct opencl_library *library_of(const yoke_event *event)
 static yoke_status event_create(yoke_event *event)
 {
     struct opencl_event *e = calloc(1, sizeof *e);
-    if (!e) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for an event", event->device->info.spec);
+    if (!e) return yokei_gpu_no_host_memory(event->device, "an event");
     pthread_mutex_init(&e->lock, NULL);
     event->impl = e;
     return YOKE_OK;

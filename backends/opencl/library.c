@@ -96,6 +96,6 @@ yoke_status yokei_opencl_fail(const yoke_device *device, const char *call, cl_in
 {
     bool memory = error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY
                   || error == CL_INVALID_BUFFER_SIZE;
-    return yoke_fail(memory ? YOKE_ENOMEM : YOKE_EBACKEND, "%s: %s failed: %s (%d)", device->info.spec, call,
-                     yokei_opencl_error_name(error), error);
+    return yokei_gpu_call_failed(device, memory ? YOKE_ENOMEM : YOKE_EBACKEND, call,
+                                 yokei_opencl_error_name(error), error, NULL);
 }

@@ -1,7 +1,7 @@
 # backends/opencl: the driver; its kernels and ops stand in backends/gpu.
 libyoke_la_SOURCES += \
 	backends/opencl/opencl.h backends/opencl/library.c backends/opencl/device.c backends/opencl/addresses.c \
-	backends/opencl/memory.c backends/opencl/stream.c backends/opencl/event.c backends/opencl/program.c backends/opencl/pocl.c
+	backends/opencl/memory.c backends/opencl/pending.c backends/opencl/stream.c backends/opencl/event.c backends/opencl/program.c backends/opencl/pocl.c
 
 # One program per idea; each skips where there is no OpenCL device.
 opencl_tests = tests/unit/gpu_cache tests/unit/gpu_memory tests/unit/gpu_stream tests/unit/gpu_modes

@@ -51,8 +51,7 @@ static void opencl_free(yoke_device *device, void *address)
     struct opencl_device *ocl = opencl_device(device);
     struct opencl_allocation allocation;
     if (!yokei_opencl_addresses_remove(&ocl->addresses, address, &allocation)) {
-        yoke_log(YOKE_LOG_ERROR, "%s: free of %p, which is no allocation of this device", device->info.spec,
-                 address);
+        yokei_gpu_log_bad_free(device, address);
         return;
     }
     release(ocl, &allocation);
@@ -70,14 +69,8 @@ static yoke_status opencl_wrap(yoke_device *device, void *native_buffer, size_t 
         error = ocl->cl->clGetMemObjectInfo(allocation.buffer, CL_MEM_CONTEXT, sizeof context, &context,
                                             NULL);
     if (error) return yokei_opencl_fail(device, "clGetMemObjectInfo", error);
-    if (context != ocl->context)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "%s: the cl_mem to wrap is of another context; open the device by yoke_device_wrap on it",
-            device->info.spec);
-    if (bytes > size)
-        return yoke_fail(YOKE_EINVAL, "%s: the cl_mem to wrap has %zu bytes, %zu were stated",
-                         device->info.spec, size, bytes);
+    if (context != ocl->context) return yokei_gpu_refuse_context(device, "cl_mem");
+    if (bytes > size) return yokei_gpu_refuse_size(device, "cl_mem", size, bytes);
     YOKE_TRY(yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out));
     /* Yoke's address may outlive the other framework's own reference */
     ocl->cl->clRetainMemObject(allocation.buffer);

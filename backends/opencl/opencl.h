@@ -116,13 +116,14 @@ struct opencl_stream {
 };
 static inline struct opencl_stream *opencl_stream(const yoke_stream *stream) { return stream->impl; }
 
-/* ---- stream.c ---- */
-extern const struct yoke_stream_ops yokei_opencl_stream_ops;
+/* ---- pending.c: commands whose end has not been seen yet ---- */
 /**
  * Keep a command's event until the end of the command has been seen. The function takes over the caller's
  * reference.
  */
 yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event);
+/** Check the oldest commands. `all`: the queue has been waited for, so all commands have ended. */
+void yokei_opencl_reap(yoke_stream *stream, bool all);
 /** An asynchronous error of earlier work. It is reported once. */
 yoke_status yokei_opencl_pending_error(yoke_stream *stream);
 
@@ -137,8 +138,9 @@ yoke_status yokei_opencl_pocl_check(const yoke_device *device);
  */
 yoke_status yokei_opencl_pocl_writable(const yoke_device *device);
 
-/* ---- memory.c, event.c, program.c ---- */
+/* ---- memory.c, stream.c, event.c, program.c ---- */
 extern const struct yoke_memory_ops yokei_opencl_memory_ops;
+extern const struct yoke_stream_ops yokei_opencl_stream_ops;
 extern const struct yoke_event_ops yokei_opencl_event_ops;
 extern const struct yokei_gpu_driver yokei_opencl_driver;
 

@@ -96,9 +96,7 @@ static yoke_status binary(yoke_device *device, void *program, void **binary_out,
     *bytes_out = 0;
     if (!sizes[index]) return YOKE_OK;
     unsigned char *data = malloc(sizes[index]);
-    if (!data)
-        return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a binary of %zu bytes", device->info.spec,
-                         sizes[index]);
+    if (!data) return yokei_gpu_no_host_memory(device, "a program's binary");
     binaries[index] = data;
     error = ocl->cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *binaries, binaries, NULL);
     if (error) {

@@ -1,66 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/**
- * Streams are in-order command queues. Each command's event is kept until the end of the command has been
- * seen. So if a command fails after it was issued, the error names its op.
- */
+/** Streams are in-order command queues. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "backends/opencl/opencl.h"
-
-/** Check the oldest commands. `all`: the queue has been waited for, so all commands have ended. */
-static void reap(yoke_stream *stream, bool all)
-{
-    struct opencl_stream *s = opencl_stream(stream);
-    const struct opencl_library *cl = opencl_device(stream->device)->cl;
-    int done = 0;
-    for (; done < s->n_pending; done++) {
-        cl_int state = CL_COMPLETE;
-        cl->clGetEventInfo(s->pending[done].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
-                           NULL);
-        if (state > CL_COMPLETE && !all) break;
-        if (state < 0 && !s->failed) {
-            s->failed = state;
-            s->failed_op = s->pending[done].op;
-        }
-        cl->clReleaseEvent(s->pending[done].event);
-    }
-    if (!done) return;
-    s->n_pending -= done;
-    memmove(s->pending, s->pending + done, (size_t)s->n_pending * sizeof *s->pending);
-}
-
-yoke_status yokei_opencl_pend(yoke_stream *stream, cl_event event)
-{
-    struct opencl_stream *s = opencl_stream(stream);
-    if (s->n_pending == s->capacity) {
-        reap(stream, false);
-        if (s->n_pending >= s->capacity / 2) {
-            int capacity = YOKE_MAX(128, 2 * s->capacity);
-            struct opencl_pending *pending = realloc(s->pending, (size_t)capacity * sizeof *pending);
-            if (!pending) {
-                opencl_device(stream->device)->cl->clReleaseEvent(event);
-                return yoke_fail(YOKE_ENOMEM, "%s: no host memory to follow commands",
-                                 stream->device->info.spec);
-            }
-            s->pending = pending;
-            s->capacity = capacity;
-        }
-    }
-    s->pending[s->n_pending++] = (struct opencl_pending){ event, stream->last_op };
-    return YOKE_OK;
-}
-
-yoke_status yokei_opencl_pending_error(yoke_stream *stream)
-{
-    struct opencl_stream *s = opencl_stream(stream);
-    if (!s->failed) return YOKE_OK;
-    cl_int failed = s->failed;
-    s->failed = 0;
-    return yoke_fail(YOKE_EBACKEND, "%s: %s, issued earlier, failed on the device: %s (%d)",
-                     stream->device->info.spec, s->failed_op ? s->failed_op : "a command",
-                     yokei_opencl_error_name(failed), failed);
-}
 
 static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
 {
@@ -90,7 +32,7 @@ static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
     const struct opencl_device *ocl = opencl_device(device);
     if (native) YOKE_TRY(check_foreign(device, native->queue));
     struct opencl_stream *s = calloc(1, sizeof *s);
-    if (!s) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a stream", device->info.spec);
+    if (!s) return yokei_gpu_no_host_memory(device, "a stream");
     cl_int error = CL_SUCCESS;
     if (native) {
         s->queue = native->queue;
@@ -112,7 +54,7 @@ static void destroy(yoke_stream *stream)
     struct opencl_stream *s = opencl_stream(stream);
     const struct opencl_library *cl = opencl_device(stream->device)->cl;
     cl->clFinish(s->queue);
-    reap(stream, true);
+    yokei_opencl_reap(stream, true);
     cl->clReleaseCommandQueue(s->queue);
     free(s->pending);
     free(s);
@@ -121,7 +63,7 @@ static void destroy(yoke_stream *stream)
 static yoke_status sync_stream(yoke_stream *stream)
 {
     cl_int error = opencl_device(stream->device)->cl->clFinish(opencl_stream(stream)->queue);
-    reap(stream, true);
+    yokei_opencl_reap(stream, true);
     YOKE_TRY(yokei_opencl_pending_error(stream)); /* this error says more than the error of clFinish */
     return error ? yokei_opencl_fail(stream->device, "clFinish", error) : YOKE_OK;
 }
@@ -173,9 +115,7 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
     YOKE_TRY(yokei_opencl_pending_error(stream));
     if ((kind != YOKE_COPY_TO_HOST && !is_device_memory(ocl, target))
         || (kind != YOKE_COPY_TO_DEVICE && !is_device_memory(ocl, source)))
-        return yoke_fail(YOKE_EINVAL,
-                         "%s: a copy from %p to %p: the device's side is no memory of this device",
-                         stream->device->info.spec, source, target);
+        return yokei_gpu_refuse_copy(stream, target, source);
     YOKE_TRY(resolve(stream->device, target, bytes, &to));
     YOKE_TRY(resolve(stream->device, source, bytes, &from));
     cl_event event = NULL;
@@ -201,9 +141,7 @@ static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t 
     cl_command_queue queue = opencl_stream(stream)->queue;
     struct place to;
     YOKE_TRY(yokei_opencl_pending_error(stream));
-    if (!is_device_memory(ocl, target))
-        return yoke_fail(YOKE_EINVAL, "%s: a fill at %p, which is no memory of this device",
-                         stream->device->info.spec, target);
+    if (!is_device_memory(ocl, target)) return yokei_gpu_refuse_fill(stream, target, bytes);
     YOKE_TRY(resolve(stream->device, target, bytes, &to));
     cl_event event = NULL;
     cl_int error;
