@@ -4,6 +4,7 @@
 
 #include "cli/launch/job_dir.h"
 #include "cli/launch/pmi.h"
+#include "cli/launch/verdict.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 

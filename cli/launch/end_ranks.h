@@ -7,7 +7,7 @@
 #ifndef CLI_LAUNCH_END_RANKS_H
 #define CLI_LAUNCH_END_RANKS_H
 
-#include "cli/launch/supervise.h"
+#include "cli/launch/watch.h"
 
 /** End the ranks that called MPI_Abort. They do nothing more and wait to be ended. */
 void cli_end_aborted(struct cli_job *job);

@@ -7,7 +7,7 @@
 #define CLI_LAUNCH_LAUNCH_H
 
 #include "cli/cli.h"
-#include "cli/launch/supervise.h"
+#include "cli/launch/watch.h"
 
 /**
  * Yoke run starts the agents itself, on this host. The agents are its children. The ranks speak PMI-1 with it

@@ -20,6 +20,8 @@
 #include "cli/launch/job_dir.h"
 #include "cli/launch/launch.h"
 #include "cli/launch/shared_memory.h"
+#include "cli/launch/supervise.h"
+#include "cli/launch/verdict.h"
 #include "core/base/base.h"
 
 /*

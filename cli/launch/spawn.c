@@ -21,6 +21,7 @@
 #include "cli/launch/launch.h"
 #include "cli/launch/pmi.h"
 #include "cli/launch/shared_memory.h"
+#include "cli/launch/supervise.h"
 #include "core/base/base.h"
 
 /* Remove the variables that an outer launcher left in the environment. */

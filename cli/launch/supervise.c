@@ -21,6 +21,7 @@
 #include "cli/launch/end_ranks.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/pmi.h"
+#include "cli/launch/verdict.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 
@@ -34,24 +35,6 @@
 #define STALL_SECONDS 10 /* unless YOKE_STALL_MS says otherwise, as for the ranks */
 
 /*
- * Wake an agent. An agent reads its orders when it gets a signal. A stopped agent is continued, because it
- * could neither carry out an order nor report on its rank.
- */
-static void wake_agent(const struct cli_rank_watch *rank)
-{
-    if (!rank->child) return;
-    kill(rank->child, SIGUSR1);
-    kill(rank->child, SIGCONT);
-}
-
-void cli_order_all(struct cli_job *job, enum cli_command command, int argument)
-{
-    job->n_orders++;
-    if (cli_order_write(job->folder, job->n_orders, command, argument)) cli_warn("%s", yoke_last_error());
-    for (int r = 0; r < job->n_ranks; r++) wake_agent(&job->ranks[r]);
-}
-
-/*
  * End the processes that do not exit by themselves: mpiexec with all processes that it started, or our
  * agents, with which their ranks end.
  */
@@ -60,17 +43,6 @@ static void end_launcher(struct cli_job *job)
     if (job->launcher && !job->launcher_ended) kill(-job->launcher, SIGKILL);
     for (int r = 0; r < job->n_ranks; r++)
         if (job->ranks[r].child) kill(job->ranks[r].child, SIGKILL);
-}
-
-bool cli_rank_failed(const struct cli_rank_watch *rank)
-{
-    return rank->ended_at >= 0 && !rank->killed && !rank->forgiven
-           && (rank->verdict.signal || rank->verdict.exit_code || rank->verdict.state == YOKEI_AGENT_SILENT);
-}
-
-bool cli_rank_went_on(const struct cli_rank_watch *rank)
-{
-    return rank->record && atomic_load(&rank->record->n_shrinks);
 }
 
 /*
@@ -88,16 +60,6 @@ static bool forgive(struct cli_job *job)
         }
     }
     return any;
-}
-
-/*
- * The first rank that called MPI_Abort, unless the others continued without it. -1: there is none, or mpiexec
- * is the launcher, and handles the abort itself.
- */
-int cli_aborted_rank(const struct cli_job *job)
-{
-    const int r = job->pmi ? cli_pmi_first_abort(job->pmi) : -1;
-    return r >= 0 && !job->ranks[r].forgiven ? r : -1;
 }
 
 static bool any_failed(const struct cli_job *job)
@@ -376,7 +338,7 @@ static void take_news(struct cli_job *job, int fd)
         epoll_ctl(job->ends, EPOLL_CTL_DEL, fd, NULL);
         if (fd == rank->rank_fd) {
             rank->nth_end = ++job->n_told;
-            wake_agent(rank);
+            cli_wake_agent(rank);
             continue;
         }
         look(job);

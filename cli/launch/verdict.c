@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/pmi.h"
-#include "cli/launch/supervise.h"
+#include "cli/launch/verdict.h"
 #include "core/base/base.h"
 
 /*

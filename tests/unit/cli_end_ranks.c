@@ -7,6 +7,7 @@
 
 #include "cli/launch/end_ranks.h"
 #include "cli/launch/pmi.h"
+#include "cli/launch/verdict.h"
 #include "core/base/base.h"
 
 enum { N = 3 };
