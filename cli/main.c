@@ -84,7 +84,7 @@ static int unknown_verb(int argc, char **argv)
 static void warn_of_unknown_variables(void)
 {
     const char *names[320];
-    char texts[320][64], old[64];
+    char texts[320][64];
     size_t n = 0;
     if (getenv("YOKE_SUPERVISOR")) return; /* yoke run has printed it already */
     for (const struct cli_option *o = cli_option_table; o->name && n + 1 < YOKE_COUNT(names); o++) {
@@ -92,11 +92,6 @@ static void warn_of_unknown_variables(void)
         cli_variable_name(o->name, texts[n], sizeof texts[n]);
         names[n] = texts[n];
         n++;
-        for (int i = 0; n + 1 < YOKE_COUNT(names) && cli_option_old(o, i, old, sizeof old); i++) {
-            cli_variable_name(old, texts[n], sizeof texts[n]);
-            names[n] = texts[n];
-            n++;
-        }
     }
     names[n] = NULL;
     for (char **e = environ; *e; e++) {

@@ -104,8 +104,7 @@ static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *m
     for (const yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
         const yaml_node_t *other = yaml_document_get_node(reader->document, p->key);
         const char *a = scalar(node), *b = scalar(other);
-        const struct cli_option *option = a ? cli_option_of_key(reader->verb, a) : NULL;
-        if (!a || !b || (strcmp(a, b) && (!option || cli_option_of_key(reader->verb, b) != option))) continue;
+        if (!a || !b || strcmp(a, b)) continue;
         char where[512];
         place(reader, node, where, sizeof where);
         return yoke_fail(YOKE_ECONFIG, "%s: key '%s' was already given in line %zu", where, a,
@@ -148,7 +147,7 @@ static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mappin
         place(reader, node, where, sizeof where);
         if (!key) return yoke_fail(YOKE_ECONFIG, "%s: a key must be the name of an option", where);
         YOKE_TRY(doubled_key(reader, mapping, pair));
-        const struct cli_option *option = cli_option_of_key(reader->verb, key);
+        const struct cli_option *option = cli_option_find(reader->verb, key);
         const struct cli_verb *verb = NULL;
         for (const struct cli_verb *v = cli_verb_table; v->name && top; v++)
             if (!strcmp(v->name, key)) verb = v;

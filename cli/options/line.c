@@ -11,11 +11,8 @@
 
 static const struct cli_option *by_letter(uint32_t verb, char letter)
 {
-    const char old[3] = { '-', letter, 0 };
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if ((o->verbs & verb) && o->letter && o->letter == letter) return o;
-    for (const struct cli_option *o = cli_option_table; o->name; o++)
-        if ((o->verbs & verb) && cli_option_was(o, old)) return o;
     return NULL;
 }
 

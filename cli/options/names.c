@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of options: the search for an option by its name, by a name of earlier versions, or by a name
- * that is nearly right. Also what the help texts call an option's value.
+ * The names of options: the search for an option by its name, or by a name that is nearly right. Also what
+ * the help texts call an option's value.
  */
 #include <ctype.h>
 #include <string.h>
@@ -13,33 +13,7 @@ const struct cli_option *cli_option_find(uint32_t verb, const char *name)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if ((o->verbs & verb) && !strcmp(o->name, name)) return o;
-    for (const struct cli_option *o = cli_option_table; o->name; o++)
-        if ((o->verbs & verb) && cli_option_was(o, name)) return o;
     return NULL;
-}
-
-const struct cli_option *cli_option_of_key(uint32_t verb, const char *name)
-{
-    const struct cli_option *option = cli_option_find(verb, name);
-    for (const struct cli_option *o = cli_option_table; o->name && option && option->no_key; o++)
-        if ((o->verbs & verb) && !o->no_key && cli_option_was(o, name)) return o;
-    return option;
-}
-
-bool cli_option_old(const struct cli_option *option, int index, char *out, size_t bytes)
-{
-    const char *name = option->old;
-    for (; name && index > 0; index--) name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL;
-    if (name) yokei_text(out, bytes, "%.*s", (int)strcspn(name, ","), name);
-    return name != NULL;
-}
-
-bool cli_option_was(const struct cli_option *option, const char *name)
-{
-    char old[64];
-    for (int i = 0; cli_option_old(option, i, old, sizeof old); i++)
-        if (!strcmp(old, name)) return true;
-    return false;
 }
 
 const char *cli_option_metavar(const struct cli_option *option)

@@ -59,7 +59,6 @@ const struct cli_option cli_option_table[] = {
       .help = "text: a report for people. json: for programs. chrome: a timeline for ui.perfetto.dev or "
               "chrome://tracing" },
     { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
-      .old = "to",
       .help = "Write the results to this file instead of stdout. The file is written as a whole or not at "
               "all" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
@@ -101,11 +100,9 @@ const struct cli_option cli_option_table[] = {
     { "at", CLI_SCHEDULE_SHOW, CLI_REAL, .metavar = "TIME", .least = 0, .most = 1e12,
       .help = "Show what each stage does at this time" },
     { "format", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "ascii", .choices = "ascii|svg|csv|json",
-      .old = "output",
       .help = "ascii: a drawing. svg: a picture. csv: the schedule itself, for --schedule-file. json: all "
               "results" },
-    { "output", CLI_SCHEDULE_SHOW, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .old = "output-file",
-      .old_choice_of = "format",
+    { "output", CLI_SCHEDULE_SHOW, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .help = "Write to this file instead of stdout. The file is written as a whole or not at all" },
     { "width", CLI_SCHEDULE_SHOW, CLI_INT, .value = "100", .metavar = "COLUMNS", .least = 40, .most = 10000,
       .help = "Width of the ASCII drawing in columns" },
@@ -160,7 +157,7 @@ const struct cli_option cli_option_table[] = {
       .help = "A case that takes longer than this counts as hung, also while its program is compiled" },
     { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE, CLI_INT, .group = CLI_MODEL,
       .value = "1", .least = 0, .most = 9e15, .help = "Seed of all random numbers" },
-    { "size", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...", .old = "sizes",
+    { "size", CLI_BENCH_GEMM, CLI_LIST, .value = "256,512,1024", .metavar = "N|MxNxK,...",
       .help = "Measure products C[M,N] = A[M,K] B[K,N] of these sizes. One number stands for M, N and K" },
     { "collectives", CLI_BENCH_COLLECTIVES, CLI_LIST,
       .value = "all_reduce,reduce_scatter,all_gather,broadcast,all_to_all",
@@ -175,7 +172,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Size of the largest buffer" },
     { "factor", COLLECTIVES, CLI_INT, .value = "4", .least = 2, .most = 1e6,
       .help = "Multiply the size by this number from one line to the next" },
-    { "reduction", COLLECTIVES, CLI_LIST, .value = "sum", .choices = "sum|avg|min|max|prod", .old = "ops",
+    { "reduction", COLLECTIVES, CLI_LIST, .value = "sum", .choices = "sum|avg|min|max|prod",
       .help = "Measure these reductions" },
     { "in-place", COLLECTIVES, CLI_CHOICE, .value = "both", .choices = "out|in|both",
       .help = "out: out of place. in: in place. both: one line for each" },
@@ -195,16 +192,16 @@ const struct cli_option cli_option_table[] = {
     { "reproducible", COLLECTIVES, CLI_CHOICE, .value = "run", .choices = "run|shape|off",
       .help = "run: a sum has the same bits in each run. off: the same as run. shape: the bits do not "
               "depend on the count, the chunks or the hosts either" },
-    { "sum-shares", COLLECTIVES, CLI_TEXT, .metavar = "N:N...", .old = "shares",
+    { "sum-shares", COLLECTIVES, CLI_TEXT, .metavar = "N:N...",
       .help = "Divide the work of long sums among the ranks: equal, or in proportions such as 3:1. auto: "
               "measure the proportions. Default: YOKE_SUM_SHARES, or auto" },
     { "accum", COLLECTIVES, CLI_CHOICE, .value = "f32", .choices = "f32|native",
       .help = "f32: sum 16-bit data in f32, and round once. native: round to 16 bits at each hop" },
     { "wait", COLLECTIVES, CLI_CHOICE, .value = "auto", .choices = "auto|spin|yield|sleep",
       .help = "How a rank waits: it spins, yields its core, or sleeps. auto: the library chooses" },
-    { "dtype", CLI_BENCH_GEMM, CLI_LIST, .value = "f32", .choices = DTYPES, .old = "dtypes",
+    { "dtype", CLI_BENCH_GEMM, CLI_LIST, .value = "f32", .choices = DTYPES,
       .help = "Measure these data types" },
-    { "dtype", COLLECTIVES, CLI_LIST, .value = "f32", .choices = DTYPES "|f64|i32|i64|i8|u8", .old = "dtypes",
+    { "dtype", COLLECTIVES, CLI_LIST, .value = "f32", .choices = DTYPES "|f64|i32|i64|i8|u8",
       .help = "Measure these data types" },
     { "repeats", CLI_BENCH_GEMM, CLI_INT, .value = "9", .least = 1, .most = 1000,
       .help = "Number of measurements of each side, taken in turn. The median counts" },
@@ -221,10 +218,10 @@ const struct cli_option cli_option_table[] = {
       .help = "Only these sizes. A size is tiny, micro or 124m (the shapes of the GPT-2 of this name), or "
               "dimensions such as 'N=512 C=768'. Dimensions that are left out are those of 124m. Default: "
               "all for yoke tune; all but tiny for yoke bench kernels" },
-    { "budget-seconds", CLI_TUNE, CLI_TIME, .value = "120s", .least = 0.01, .most = 1e6, .old = "seconds",
+    { "budget-seconds", CLI_TUNE, CLI_TIME, .value = "120s", .least = 0.01, .most = 1e6,
       .help = "Time for the comparison of the variants, divided equally among all sizes. Compilation, the "
               "first short measurements and the test for correctness take additional time" },
-    { "output", CLI_TUNE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE", .old = "out",
+    { "output", CLI_TUNE, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .help = "Write the tuning file here. Default: the user's tuning file for this device, which Yoke "
               "uses from then on" },
     { "dry-run", CLI_TUNE, CLI_FLAG, .help = "Measure and print, but write no file" },
@@ -237,7 +234,7 @@ const struct cli_option cli_option_table[] = {
     { "threads", CLI_BENCH_GEMM | KERNELS, CLI_INT, .least = 1, .most = 4096,
       .help = "Number of threads of every side, on host and on PoCL. Default: one for each core of this "
               "process" },
-    { "format", BENCH, CLI_CHOICE, .value = "md", .choices = "md|json|csv", .old = "output,-o",
+    { "format", BENCH, CLI_CHOICE, .value = "md", .choices = "md|json|csv",
       .help = "Format of the results: a Markdown table, JSON or CSV" },
     { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE, CLI_FLAG,
       .group = CLI_SEEN, .help = "Print the results as JSON" },
@@ -423,9 +420,8 @@ const struct cli_option cli_option_table[] = {
               "yoke train. Required" },
     { "prompt", CLI_SAMPLE, CLI_TEXT, .metavar = "TEXT",
       .help = "Text that the model continues. Default: a new line" },
-    { "max-tokens", CLI_SAMPLE, CLI_INT, .value = "200", .no_key = true, .metavar = "N", .old = "tokens",
-      .least = 1, .most = 1e6,
-      .help = "Generate at most this many tokens. The model may end the text earlier" },
+    { "max-tokens", CLI_SAMPLE, CLI_INT, .value = "200", .no_key = true, .metavar = "N", .least = 1,
+      .most = 1e6, .help = "Generate at most this many tokens. The model may end the text earlier" },
     { "text", CLI_TOKENIZE, CLI_TEXT, .metavar = "FILE",
       .help = "File with the text, or with --decode the token ids as numbers. - is stdin" },
     { "tokens", CLI_TOKENIZE, CLI_TEXT, .no_key = true, .metavar = "FILE",
@@ -442,7 +438,6 @@ const struct cli_option cli_option_table[] = {
       .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
               "of ranks, it is repeated. The devices must be on this machine. Default: host" },
     { "output", CLI_PLAN, CLI_TEXT, 'o', .group = CLI_FILES, .no_key = true, .metavar = "FILE",
-      .old = "write",
       .help = "Write a plan.json for yoke train --plan to this file, even if the run does not fit" },
 
     /* ---- parity: cli/train/parity.c ---- */

@@ -23,9 +23,7 @@
  * commas.
  *
  * Each idea has one word. -o/--output is a file. --format is how results are written. An option that takes a
- * list has the singular name of the list's elements (--dtype f32,bf16). Types are f32, bf16 and f16. The
- * command still accepts the names of earlier versions (`old`, `old_choice_of`, fp32 for f32), as an option,
- * as a key and as a variable. It shows them nowhere.
+ * list has the singular name of the list's elements (--dtype f32,bf16). Types are f32, bf16 and f16.
  */
 #ifndef CLI_OPTIONS_OPTIONS_H
 #define CLI_OPTIONS_OPTIONS_H
@@ -100,10 +98,7 @@ struct cli_option {
     bool no_key;
     bool rare;         /* shown only by --help-all */
     const char *group; /* heading in --help */
-    const char *old;   /* names in earlier versions, separated by commas; "-o" is a letter */
-    /* name of another option; as in earlier versions, a value that is a choice of that option sets it */
-    const char *old_choice_of;
-    const char *help; /* one or more sentences, the last one without the full stop and without the default */
+    const char *help;  /* one or more sentences, the last one without the full stop and without the default */
 };
 
 /** The table. A row without a name ends it. */
@@ -177,19 +172,13 @@ bool cli_is_set(const struct cli_options *options, const char *name);
 const char *cli_origin(const struct cli_options *options, const char *name);
 
 /* ---- names.c, and what the files of cli/options share ---- */
-/** Find an option by its name. An old name counts too, unless an option of the verb has this name now. */
+/** Find an option by its name. */
 const struct cli_option *cli_option_find(uint32_t verb, const char *name);
-/** The same for the names of keys and variables. */
-const struct cli_option *cli_option_of_key(uint32_t verb, const char *name);
 /** What the help texts call the option's value, such as "FILE". Not for a CLI_FLAG. */
 const char *cli_option_metavar(const struct cli_option *option);
 /** Whether the help says that the option is only for the command line. Of --help itself it does not say so.
  */
 bool cli_only_on_line(const struct cli_option *option);
-/** Whether `name` ("sizes", "-o") is among the option's old names. */
-bool cli_option_was(const struct cli_option *option, const char *name);
-/** Copy old name number `index` (from 0) to `out`. Returns false if `index` is behind the last old name. */
-bool cli_option_old(const struct cli_option *option, int index, char *out, size_t bytes);
 /** The option of another verb with that name, for hints. NULL: there is none. */
 const struct cli_option *cli_option_anywhere(const char *name);
 /**

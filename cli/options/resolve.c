@@ -178,52 +178,12 @@ static yoke_status check(const struct cli_option *option, const char *text, cons
     return yoke_fail(YOKE_EINTERNAL, "option %s has no type", option->name);
 }
 
-/* ---- words of earlier versions ---- */
-
-static const struct {
-    const char *old, *now;
-} old_choices[] = { { "fp32", "f32" }, { "fp16", "f16" } };
-
-/*
- * The value with today's names of types, if the option's choices have them. The caller frees it with free().
- */
-static char *in_todays_words(const struct cli_option *option, const char *value)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    const char *separators = option->type == CLI_LIST ? "," : "";
-    if (!option->choices || (option->type != CLI_LIST && option->type != CLI_CHOICE)) return strdup(value);
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to) return NULL;
-    for (const char *word = value;; word++) {
-        const size_t length = strcspn(word, separators);
-        const char *now = NULL;
-        for (size_t i = 0; i < YOKE_COUNT(old_choices); i++)
-            if (strlen(old_choices[i].old) == length && !strncmp(word, old_choices[i].old, length)
-                && !is_choice(option->choices, word, length)
-                && is_choice(option->choices, old_choices[i].now, strlen(old_choices[i].now)))
-                now = old_choices[i].now;
-        if (now)
-            fputs(now, to);
-        else
-            fwrite(word, 1, length, to);
-        word += length;
-        if (!*word) break;
-        fputc(*word, to);
-    }
-    return fclose(to) ? NULL : text;
-}
-
 /* ---- the set ---- */
 
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status)
 {
-    const struct cli_option *older = option->old_choice_of
-                                         ? cli_option_find(options->verb, option->old_choice_of)
-                                         : NULL;
-    if (older && is_choice(older->choices, value, strlen(value))) option = older;
-    char *text = in_todays_words(option, value), *where = strdup(origin);
+    char *text = strdup(value), *where = strdup(origin);
     yoke_status wrong = text && where ? check(option, text, origin, status)
                                       : yoke_fail(YOKE_ENOMEM, "no memory for options");
     if (wrong) {
@@ -271,23 +231,14 @@ void cli_options_free(struct cli_options *options)
 
 /* ---- from the file, the variables and the command line ---- */
 
-static yoke_status apply_variable(struct cli_options *options, const struct cli_option *option,
-                                  const char *name)
-{
-    char variable[96];
-    cli_variable_name(name, variable, sizeof variable);
-    const char *text = getenv(variable);
-    return text && *text ? cli_options_set(options, option, text, variable, YOKE_EINVAL) : YOKE_OK;
-}
-
 static yoke_status apply_variables(struct cli_options *options)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
+        char variable[96];
         if (!(o->verbs & options->verb) || o->no_key || o->verbs == CLI_LIBRARY) continue;
-        char old[64];
-        for (int i = 0; cli_option_old(o, i, old, sizeof old); i++)
-            if (cli_option_of_key(options->verb, old) == o) YOKE_TRY(apply_variable(options, o, old));
-        YOKE_TRY(apply_variable(options, o, o->name));
+        cli_variable_name(o->name, variable, sizeof variable);
+        const char *text = getenv(variable);
+        if (text && *text) YOKE_TRY(cli_options_set(options, o, text, variable, YOKE_EINVAL));
     }
     return YOKE_OK;
 }

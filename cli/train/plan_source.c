@@ -202,7 +202,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     YOKE_TRY(read_model(o, p));
     if (is_path(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
-    /* plan.json says fp32 and fp16, as in earlier versions. */
+    /* plan.json says fp32 and fp16. */
     const char *precision = cli_text(o, "precision");
     yokei_text(p->precision, sizeof p->precision, "%s",
                !strcmp(precision, "f32")   ? "fp32"

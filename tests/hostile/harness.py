@@ -149,10 +149,10 @@ def make_good_files():
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         jobs = [pool.submit(must, argv) for argv in (
             TRAIN + ["--model", "nano", "--save", "ck", "--save-every", "1", "--export", "gpt", "--run-dir", "rd", "--seed", "1"],
-            ["schedule", "show", "--stages", "2", "--microbatches", "4", "-o", "csv", "--output-file", "schedule.csv"],
-            ["schedule", "show", "--stages", "2", "--microbatches", "4", "-o", "csv", "--tied", "--output-file", "planned.csv"],
+            ["schedule", "show", "--stages", "2", "--microbatches", "4", "--format", "csv", "--output", "schedule.csv"],
+            ["schedule", "show", "--stages", "2", "--microbatches", "4", "--format", "csv", "--tied", "--output", "planned.csv"],
             ["run", "-n", "2", "--run-dir", "records", "--"] + TRAIN + ["--model", "nano", "--save", "ck2"],
-            ["tune", "--device", "host", "--op", "add", "--dtype", "f32", "--size", "tiny", "--seconds", "0.01", "--threads", "1", "--out", "host.tune"],
+            ["tune", "--device", "host", "--op", "add", "--dtype", "f32", "--size", "tiny", "--budget-seconds", "0.01", "--threads", "1", "--output", "host.tune"],
             ["tokenize", "--tokenizer", "tokenizer.json", "--text", "other.txt", "-o", "tokens.bin"])]
         for job in jobs:
             job.result()

@@ -90,7 +90,7 @@ int main(void)
  * equal ranks do not.
  */
 static const char both[] = "tp=2 micro-batch=4\n"
-                           "tp=2 micro-batch=3 tensor-shares=3:1 sequence-parallel precision=fp32,bf16\n"
+                           "tp=2 micro-batch=3 tensor-shares=3:1 sequence-parallel precision=f32,bf16\n"
                            "tp=4 micro-batch=8 recompute=full\n"
                            "pp=2 micro-batch=2 schedule=zb-h1 recompute=attention\n"
                            "pp=2 tp=2 micro-batch=4 sequence-parallel\n"
@@ -99,7 +99,7 @@ static const char both[] = "tp=2 micro-batch=4\n"
 static const char tied[] =
     "pp=2 micro-batch=2\npp=2 tp=2 micro-batch=4 sequence-parallel\npp=2 tp=1,3 micro-batch=4\n";
 static const char mixed[] =
-    "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=fp32,bf16\n";
+    "tp=2 tensor-shares=1:3 micro-batch=4 from=0\ndp=2 shares=3:5 micro-batch=4 from=0 precision=f32,bf16\n";
 
 int main(void)
 {

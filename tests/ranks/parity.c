@@ -10,25 +10,25 @@ static const struct {
     const char *devices[4], *layouts;
 } mixes[] = {
     { { "host", "opencl:0", "host", "opencl:0" },
-      "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
-      "from=0 micro-batch=3 precision=fp32,bf16,fp16\n"
-      "from=1 precision=fp32,bf16,fp16 steps=NN\n" /* one OpenCL device alone */
-      "from=1 precision=fp32,bf16,fp16 steps=NN\n"
+      "from=0 micro-batch=3 precision=f32,bf16,f16\n"
+      "from=0 micro-batch=3 precision=f32,bf16,f16\n"
+      "from=1 precision=f32,bf16,f16 steps=NN\n" /* one OpenCL device alone */
+      "from=1 precision=f32,bf16,f16 steps=NN\n"
       "soak from=1 recompute=full precision=bf16 steps=NN\n"
-      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=20\n"
-      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=NN\n"
-      "dp=2 shares=5:3 micro-batch=2 precision=fp32,bf16,fp16 steps=NN\n"
+      "dp=2 shares=5:3 micro-batch=2 precision=f32,bf16,f16 steps=20\n"
+      "dp=2 shares=5:3 micro-batch=2 precision=f32,bf16,f16 steps=NN\n"
+      "dp=2 shares=5:3 micro-batch=2 precision=f32,bf16,f16 steps=NN\n"
       "soak dp=2 from=1 shares=1:7\n"
       "dp=3 from=0 shares=4:0:4\n" /* one rank has no sequences */
-      "dp=4 shares=2:2:2:2 micro-batch=1 precision=fp32,bf16,fp16\n"
-      "tp=2 sequence-parallel micro-batch=4 precision=fp32,bf16\n"
-      "tp=2 sequence-parallel micro-batch=4 recompute=full precision=fp32,bf16\n"
+      "dp=4 shares=2:2:2:2 micro-batch=1 precision=f32,bf16,f16\n"
+      "tp=2 sequence-parallel micro-batch=4 precision=f32,bf16\n"
+      "tp=2 sequence-parallel micro-batch=4 recompute=full precision=f32,bf16\n"
       "soak tp=2 from=1 tensor-shares=1:3\n"
-      "pp=2 micro-batch=2 schedule=1f1b precision=fp32,bf16\n"
-      "pp=2 micro-batch=2 schedule=gpipe precision=fp32,bf16\n"
+      "pp=2 micro-batch=2 schedule=1f1b precision=f32,bf16\n"
+      "pp=2 micro-batch=2 schedule=gpipe precision=f32,bf16\n"
       "soak pp=2 from=1 micro-batch=2 schedule=1f1b\n"
       "pp=2 from=1 micro-batch=2 schedule=zb-h1 recompute=full\n"
-      "dp=2 pp=2 micro-batch=2 precision=fp32,fp16\n"
+      "dp=2 pp=2 micro-batch=2 precision=f32,f16\n"
       "soak pp=2 tp=2 micro-batch=2 sequence-parallel\n"
       "pp=2 tp=2,1 from=0 micro-batch=2\n"
       "pp=2 tp=1,2 from=1 micro-batch=2 sequence-parallel\n" },

@@ -55,7 +55,7 @@ static inline const char *soak_layouts(const char *text)
 }
 
 /*
- * Run all layouts of a list. A line without a precision runs in fp32, and a line without a number of steps
+ * Run all layouts of a list. A line without a precision runs in f32, and a line without a number of steps
  * runs `steps` steps.
  */
 static inline yoke_status try_layouts(const char *text, const char *device, int64_t steps, double loss_scale,

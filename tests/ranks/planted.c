@@ -40,7 +40,7 @@ static const struct row {
      * At this loss scale only the first stage overflows at first, and the last stage through the tied
      * embedding. The stage between them goes on.
      */
-    { PLANT_scales, "pp=3 schedule=1f1b micro-batch=2 precision=fp16 steps=12", GRADIENTS, 1e1, "h.", 4.7e6 },
+    { PLANT_scales, "pp=3 schedule=1f1b micro-batch=2 precision=f16 steps=12", GRADIENTS, 1e1, "h.", 4.7e6 },
     { PLANT_tied, "pp=2 schedule=1f1b micro-batch=2", GRADIENTS, 1e4, "wte.weight", 0 },
     { PLANT_last_bit, "pp=2 micro-batch=2\npp=2 micro-batch=2 recompute=full", BITS, 1, "", 0 },
 };
@@ -100,7 +100,7 @@ static void check_nothing_compared(void)
 {
     struct tried t;
     plants_choose(PLANT_NONE);
-    const bool tried = !try_layouts("precision=fp16 steps=3\nprecision=fp16 steps=12", "host", 3, 4.7e6, &t);
+    const bool tried = !try_layouts("precision=f16 steps=3\nprecision=f16 steps=12", "host", 3, 4.7e6, &t);
     char why[512] = "";
     const bool refused = tried && !yokei_parity_passed(&t.results[0], t.results, &t.list, why, sizeof why)
                          && strstr(why, "nothing to compare with");

@@ -130,6 +130,11 @@ static void test_unknown_words(void **state)
     assert_int_equal(resolve(CLI_BENCH_GEMM, "--dtype", "f32,f61", NULL), YOKE_EINVAL);
     assert_says("'f61' is not a value for dtype; choose from f32|bf16|f16; did you mean f16?");
     assert_int_equal(resolve(CLI_BENCH_GEMM, "--size", "1,,2", NULL), YOKE_EINVAL);
+    assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp16", NULL), YOKE_EINVAL);
+    assert_says("choose from f32|bf16|f16");
+    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-o", "svg", NULL), YOKE_OK); /* a file, not a format */
+    assert_string_equal(cli_text(options, "output"), "svg");
+    assert_string_equal(cli_text(options, "format"), "ascii");
 }
 
 /* The command line is read once. Help is found in spite of an error, but not in a value or behind "--". */
@@ -291,82 +296,6 @@ static void test_table(void **state)
     }
 }
 
-/*
- * Names from earlier versions must still work: an option, a letter, a key, a variable and a value. No help
- * may show them.
- */
-static void test_old_words(void **state)
-{
-    (void)state;
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "--sizes", "64", "--dtypes=fp32,f16,fp16", "-o", "csv", NULL),
-                     YOKE_OK);
-    assert_string_equal(cli_text(options, "size"), "64");
-    assert_string_equal(cli_text(options, "dtype"), "f32,f16,f16");
-    assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "-ojson", NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "format"), "json");
-    assert_int_equal(resolve(CLI_BENCH_ALLREDUCE, "--ops", "min,max", "--output", "csv", NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "reduction"), "min,max");
-    assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-o", "svg", "--output-file", "a.svg", NULL),
-                     YOKE_OK); /* a format and a file */
-    assert_string_equal(cli_text(options, "format"), "svg");
-    assert_string_equal(cli_text(options, "output"), "a.svg");
-    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "--output=csv", "-o", "./csv", NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "format"), "csv");
-    assert_string_equal(cli_text(options, "output"), "./csv");
-    static const struct {
-        uint32_t verb;
-        const char *old, *now;
-    } files[] = { { CLI_TRACE, "--to", "output" },
-                  { CLI_VERIFY, "--to", "output" },
-                  { CLI_TOKENIZE, "--to", "output" },
-                  { CLI_TUNE, "--out", "output" },
-                  { CLI_PLAN, "--write", "output" } };
-    for (size_t i = 0; i < YOKE_COUNT(files); i++) {
-        assert_int_equal(resolve(files[i].verb, files[i].old, "file", NULL), YOKE_OK);
-        assert_string_equal(cli_text(options, files[i].now), "file");
-        assert_int_equal(resolve(files[i].verb, "-o", "file", NULL), YOKE_OK);
-        assert_string_equal(cli_text(options, files[i].now), "file");
-    }
-    assert_int_equal(resolve(CLI_TUNE, "--seconds", "5", NULL), YOKE_OK);
-    assert_true(cli_real(options, "budget-seconds") == 5);
-    assert_int_equal(resolve(CLI_SAMPLE, "--tokens", "5", NULL), YOKE_OK);
-    assert_int_equal(cli_int(options, "max-tokens"), 5);
-    assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp16", NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "precision"), "f16");
-    assert_int_equal(resolve(CLI_TRAIN, "--precision", "fp8", NULL), YOKE_EINVAL);
-    assert_says("choose from f32|bf16|f16");
-}
-
-/* Old keys of a file and old variables. */
-static void test_old_keys(void **state)
-{
-    (void)state;
-    write_file("sizes: [8, 9]\noutput: csv\n");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "size"), "8,9");
-    assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_TRAIN, "-c", path, NULL), YOKE_ECONFIG); /* it has no sizes, by no name */
-    write_file("output: svg\n");
-    assert_int_equal(resolve(CLI_SCHEDULE_SHOW, "-c", path, NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "format"), "svg");
-    assert_null(cli_text(options, "output"));
-    write_file("size: 8\nsizes: 9\n");
-    assert_int_equal(resolve(CLI_BENCH_GEMM, "-c", path, NULL), YOKE_ECONFIG);
-    assert_says("was already given in line 1");
-    setenv("YOKE_DTYPES", "fp16", 1);
-    setenv("YOKE_OUTPUT", "csv", 1);
-    assert_int_equal(resolve(CLI_BENCH_GEMM, NULL), YOKE_OK);
-    assert_string_equal(cli_text(options, "dtype"), "f16");
-    assert_string_equal(cli_origin(options, "dtype"), "YOKE_DTYPES");
-    assert_string_equal(cli_text(options, "format"), "csv");
-    assert_int_equal(resolve(CLI_TRACE, NULL), YOKE_OK); /* no variable names a file to write */
-    assert_null(cli_text(options, "output"));
-    unsetenv("YOKE_DTYPES");
-    unsetenv("YOKE_OUTPUT");
-}
-
 static char *printed(const char *pieces[], size_t n)
 {
     char *text = NULL;
@@ -457,8 +386,6 @@ int main(void)
         cmocka_unit_test(test_good_files),
         cmocka_unit_test(test_packing),
         cmocka_unit_test(test_table),
-        cmocka_unit_test(test_old_words),
-        cmocka_unit_test(test_old_keys),
         cmocka_unit_test(test_printable),
         cmocka_unit_test(one_option_has_one_syntax),
     };

@@ -40,7 +40,7 @@ static int end(void **unused)
 /* Run the verb with the words, separated by '|'. */
 static yoke_status show(const char *line)
 {
-    char words[512], *argv[32] = { "yoke schedule show", "--output-file", output };
+    char words[512], *argv[32] = { "yoke schedule show", "--output", output };
     struct cli_context context = { .size = 1 };
     struct cli_options *options;
     int argc = 3;
@@ -170,7 +170,7 @@ static json_t *json_of(const char *line)
 static void json(void **state)
 {
     (void)state;
-    json_t *root = json_of("-o|json|--kind=gpipe|--stages=4|--microbatches=8|--when=S3 finished F1");
+    json_t *root = json_of("--format|json|--kind=gpipe|--stages=4|--microbatches=8|--when=S3 finished F1");
     double total, bubble, time, start, until;
     int microbatches;
     const char *finished, *doing, *action;
@@ -197,7 +197,7 @@ static void json(void **state)
 static void svg(void **state)
 {
     (void)state;
-    char *text = text_of("-o|svg|--kind=zb-h1|--stages=3|--microbatches=5|--recompute=full|--at=2"),
+    char *text = text_of("--format|svg|--kind=zb-h1|--stages=3|--microbatches=5|--recompute=full|--at=2"),
          open[64][16];
     int depth = 0, n_rectangles = 0;
     for (char *tag = strchr(text, '<'); tag; tag = strchr(tag + 1, '<')) {
@@ -227,13 +227,14 @@ static void files(void **state)
 {
     (void)state;
     char line[256],
-        *made = text_of("-o|csv|--kind=1f1b|--stages=2|--microbatches=3|--buckets=2|--tied|--recompute=S2");
+        *made = text_of(
+            "--format|csv|--kind=1f1b|--stages=2|--microbatches=3|--buckets=2|--tied|--recompute=S2");
     assert_string_equal(
         made,
         "F0,SA0,F1,SA1,RG0,B0,W0,F2,SA2,RG1,B1,W1,RG2,B2,W2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n"
         "RA0,F0,R0,B0,W0,SG0,RA1,F1,R1,B1,W1,SG1,RA2,F2,R2,B2,W2,SG2,REDUCE0,REDUCE1,TIED,AGREE,STEP\n");
     write_input(made);
-    snprintf(line, sizeof line, "-o|csv|--file=%s", input);
+    snprintf(line, sizeof line, "--format|csv|--file=%s", input);
     char *again = text_of(line);
     assert_string_equal(made, again);
     free(made), free(again);

@@ -87,25 +87,12 @@ static yoke_status read_numbers(const struct reader *r, const struct word *w, co
     return YOKE_OK;
 }
 
-/* Earlier versions wrote fp32 and fp16 for f32 and f16. */
-static bool is_value(const char *text, size_t n, const struct word *w)
-{
-    char name[16];
-    yoke_dtype type;
-    if (is_one_of(text, n, w->choices)) return true;
-    yokei_text(name, sizeof name, "%.*s", (int)n, text);
-    if (strcmp(w->name, "precision") || n >= sizeof name || strncmp(name, "fp", 2)
-        || yoke_dtype_parse(name, &type))
-        return false;
-    return is_one_of(yoke_dtype_name(type), strlen(yoke_dtype_name(type)), w->choices);
-}
-
 static yoke_status read_texts(const struct reader *r, const struct word *w, const char *text, char *out)
 {
     char what[128];
     for (const char *at = text;; at++) {
         const size_t n = strcspn(at, ",");
-        if (!is_value(at, n, w) || (at[n] && w->type == WORD_TEXT) || strlen(text) >= w->count_at) {
+        if (!is_one_of(at, n, w->choices) || (at[n] && w->type == WORD_TEXT) || strlen(text) >= w->count_at) {
             yokei_text(what, sizeof what, "%s takes %s%s", w->name,
                        w->type == WORD_TEXT ? "one of " : "one or several by commas of ", w->choices);
             return wrong(r, what);
