@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <yoke/base.h>
 #include "cli/options/options.h"
+#include "cli/options/verbs.h"
 
 /** The arguments of a verb. */
 struct cli_context {
@@ -21,10 +22,10 @@ struct cli_context {
 };
 
 /**
- * A verb. `run` returns a status. The caller prints the error text once and exits with
+ * A verb. Its function returns a status. The caller prints the error text once and exits with
  * yoke_status_exit_code().
  *
- * A verb with `ranks` may run on several ranks. Before `run` is called, MPI is initialised (with
+ * A verb with `ranks` may run on several ranks. Before the function is called, MPI is initialised (with
  * MPI_THREAD_MULTIPLE if MPI offers it). The number of ranks has been compared with the number that the
  * launcher was asked for. The options are those of rank 0. A verb that fails must not call MPI any more.
  * After success the caller finalises MPI.
@@ -35,9 +36,9 @@ struct cli_verb {
     bool ranks;
     const char *arguments; /* words after the options, for the usage line; NULL: no words are allowed */
     const char *summary;   /* one line of at most 58 columns, without the full stop */
-    yoke_status (*run)(const struct cli_context *context);
 };
 extern const struct cli_verb cli_verb_table[];
+const struct cli_verb *cli_verb_of(uint32_t bit);
 
 /** The exit codes, for the help and the manual page. A row without a text ends the table. */
 struct cli_exit_code {
@@ -49,36 +50,14 @@ extern const struct cli_exit_code cli_exit_codes[];
 extern const char cli_about_options[];
 
 /* The functions of the verbs, one file each. */
-yoke_status cli_run(const struct cli_context *context);
+#define CLI_VERB_FUNCTION(name, bit, function, ...) yoke_status function(const struct cli_context *context);
+CLI_VERBS(CLI_VERB_FUNCTION)
+#undef CLI_VERB_FUNCTION
 /**
  * For a command in a rank of another job that starts a job of its own. Drop the settings that only the outer
  * job is meant to use, before options are read.
  */
 void cli_forget_outer_job(void);
-yoke_status cli_rank(const struct cli_context *context);
-yoke_status cli_info(const struct cli_context *context);
-yoke_status cli_verify(const struct cli_context *context);
-yoke_status cli_tune(const struct cli_context *context);
-yoke_status cli_compile(const struct cli_context *context);
-yoke_status cli_bench_kernels(const struct cli_context *context);
-yoke_status cli_bench_gemm(const struct cli_context *context);
-yoke_status cli_bench_collectives(const struct cli_context *context);
-yoke_status cli_bench_allreduce(const struct cli_context *context);
-yoke_status cli_train(const struct cli_context *context);
-yoke_status cli_plan(const struct cli_context *context);
-yoke_status cli_parity(const struct cli_context *context);
-yoke_status cli_sample(const struct cli_context *context);
-yoke_status cli_tokenize(const struct cli_context *context);
-yoke_status cli_trace(const struct cli_context *context);
-yoke_status cli_schedule_show(const struct cli_context *context);
-yoke_status cli_schedule_check(const struct cli_context *context);
-yoke_status cli_ckpt_ls(const struct cli_context *context);
-yoke_status cli_ckpt_show(const struct cli_context *context);
-yoke_status cli_ckpt_verify(const struct cli_context *context);
-yoke_status cli_ckpt_diff(const struct cli_context *context);
-yoke_status cli_ckpt_convert(const struct cli_context *context);
-yoke_status cli_hello(const struct cli_context *context);
-yoke_status cli_manual(const struct cli_context *context);
 
 /* ---- output.c ---- */
 /**
@@ -130,8 +109,8 @@ struct cli_printer {
 };
 void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n, bool last, FILE *to);
 /**
- * Write text that may hold any bytes to stdout. A file or pipe gets the bytes unchanged. A terminal gets
- * printable text.
+ * In output.c: write text that may hold any bytes to stdout. A file or pipe gets the bytes unchanged. A
+ * terminal gets printable text.
  */
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
 
@@ -143,7 +122,6 @@ void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool
 bool cli_manual_page(const char *name);
 
 /* ---- help.c ---- */
-const struct cli_verb *cli_verb_of(uint32_t bit);
 /** Print the most needed options, or, with `all`, all options with their explanations. */
 void cli_help(const struct cli_verb *verb, bool all, FILE *to);
 /** Print the verbs whose names begin with this word and a blank ("bench"). False: there are none. */

@@ -5,7 +5,7 @@ yoke_SOURCES += \
 	cli/options/config.c cli/options/help.c cli/options/line.c cli/options/manual.c \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
-	cli/options/resolve.c cli/options/verbs.c
+	cli/options/resolve.c cli/options/values.c cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
 	cli/devices/bits.c cli/devices/bits.h cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
@@ -68,7 +68,7 @@ manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/optio
 	cli/options/names.c cli/options/options.c cli/options/verbs.c core/base/text.c
 EXTRA_DIST += cli/options/manual_build.c
 CLEANFILES += cli/options/manual_build
-cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h core/base/base.h include/yoke/base.h
+cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/verbs.h core/base/base.h include/yoke/base.h
 	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) \
 		$(abs_top_builddir)/cli/options/manual_texts.c -o $(abs_top_builddir)/$@.new && \
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@
@@ -88,8 +88,12 @@ cli/man/yoke-%.1: cli/options/manual_build
 cli/completion/yoke: cli/options/manual_build
 	$(AM_V_GEN)$(MKDIR_P) cli/completion && cli/options/manual_build completion >$@.new && mv -f $@.new $@
 
+# What the tests of the options and of single verbs link of the command.
+option_sources = cli/options/config.c cli/options/line.c cli/options/names.c cli/options/options.c \
+	cli/options/resolve.c cli/options/values.c cli/options/verbs.c
+
 EXTRA_PROGRAMS += tests/unit/cli_options
-tests_unit_cli_options_SOURCES = tests/unit/cli_options.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c cli/options/printable.c cli/options/output.c
+tests_unit_cli_options_SOURCES = tests/unit/cli_options.c $(option_sources) cli/options/printable.c cli/options/output.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
@@ -101,7 +105,7 @@ tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLA
 tests_unit_bench_collectives_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/bench_collectives"
 EXTRA_PROGRAMS += tests/unit/cli_trace
-tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c $(option_sources)
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
@@ -114,14 +118,14 @@ YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/cli_lost_file'
 
 EXTRA_PROGRAMS += tests/unit/train_options
 tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c \
-	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+	$(option_sources)
 tests_unit_train_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_options_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 EXTRA_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
-	cli/options/line.c cli/options/names.c cli/options/options.c cli/options/resolve.c cli/options/config.c
+	$(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"

@@ -166,6 +166,14 @@ static const char *own_device(const struct cli_verb *verb, const struct cli_opti
     return named ? NULL : getenv("YOKE_DEVICE");
 }
 
+/* The function of a verb. Both tables are made from the same list. */
+static yoke_status call(const struct cli_verb *verb, const struct cli_context *context)
+{
+#define FUNCTION(name, bit, function, ...) function,
+    static yoke_status (*const functions[])(const struct cli_context *) = { CLI_VERBS(FUNCTION) };
+    return functions[verb - cli_verb_table](context);
+}
+
 static int run_single(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
@@ -177,7 +185,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
     if (!status) {
         context.options = options;
         context.device = own_device(verb, options);
-        status = verb->run(&context);
+        status = call(verb, &context);
     }
     if (!status) status = stdout_was_written();
     cli_options_free(options);
@@ -194,7 +202,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     if (!status) {
         context.run_dir = getenv("YOKE_RUN_DIR");
         context.device = own_device(verb, options);
-        status = verb->run(&context);
+        status = call(verb, &context);
     }
     if (!status || status == YOKE_EPREEMPTED) {
         const yoke_status written = stdout_was_written();
@@ -345,8 +353,8 @@ int main(int argc, char **argv)
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
     /* run and rank compute nothing */
-    if (verb->run != cli_run && verb->run != cli_rank) cli_prepare_libraries();
-    if (verb->run == cli_run) cli_forget_outer_job();
+    if (!(verb->bit & (CLI_RUN | CLI_RANK))) cli_prepare_libraries();
+    if (verb->bit == CLI_RUN) cli_forget_outer_job();
     cli_report_lost_files(verb->ranks);
     warn_of_unknown_variables();
     status = need_descriptors(verb);

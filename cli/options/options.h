@@ -10,10 +10,10 @@
  *
  * To add a verb (the word after `yoke`):
  * - Add a bit to enum cli_verb_bit below.
- * - Add a row to cli/options/verbs.c with the name, the summary and the function.
+ * - Add a row to cli/options/verbs.h with the name, the function and the summary.
  * - Write the manual page's text in cli/options/manual, and name the file in cli/local.mk.
  * - Write a file with that function in the subfolder of cli/ that fits, and name the file in cli/local.mk.
- * - Add a line to cli/options/manual_build.c and, if the verb needs MPI, to cli/no_mpi.c.
+ * - Add a line to cli/no_mpi.c if the verb needs MPI.
  *
  * The function reads its options with cli_text(), cli_int(), cli_real(), cli_bytes() and cli_flag(). These
  * functions never fail, because types and ranges were checked before.
@@ -142,8 +142,9 @@ yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options 
 /** The same from argv. The caller frees *words_out with free(). The errors are those above. */
 yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
                                 int *n_words_out, char ***words_out);
-void cli_options_free(struct cli_options *options);
 
+/* ---- values.c ---- */
+void cli_options_free(struct cli_options *options);
 /**
  * Pack the resolved options into one block of bytes, and unpack them. Rank 0 resolves the options, and the
  * other ranks receive the block. The caller frees the block with free().

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the command writes to stderr: notes, warnings, errors, and one line of progress for a person who
- * watches. Only this file keeps stdout and stderr in order. It flushes stdout before it writes to stderr. So
- * if both streams go to one file, a note stands between lines of a table, and never inside one.
+ * What the command writes: notes, warnings, errors and one line of progress to stderr, for a person who
+ * watches, and text of any kind to stdout. Only this file keeps stdout and stderr in order. It flushes stdout
+ * before it writes to stderr. So if both streams go to one file, a note stands between lines of a table, and
+ * never inside one.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -204,4 +205,12 @@ void cli_warn(const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     put_line("yoke: warning: ", text);
+}
+
+void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last)
+{
+    if (cli_out_on_terminal())
+        cli_put_printable(printer, bytes, n, last, stdout);
+    else
+        fwrite(bytes, 1, n, stdout);
 }

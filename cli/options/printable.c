@@ -93,11 +93,3 @@ char *cli_printable(const char *text)
     }
     return fclose(to) ? NULL : out;
 }
-
-void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last)
-{
-    if (cli_out_on_terminal())
-        cli_put_printable(printer, bytes, n, last, stdout);
-    else
-        fwrite(bytes, 1, n, stdout);
-}

@@ -16,22 +16,6 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-/* The program's table names functions that need the whole program; a few verbs are enough here. */
-const struct cli_verb cli_verb_table[] = {
-    { "run", CLI_RUN, .arguments = "VERB" },
-    { "train", CLI_TRAIN, .ranks = true },
-    { "bench gemm", CLI_BENCH_GEMM },
-    { "trace", CLI_TRACE },
-    { NULL },
-};
-
-const struct cli_verb *cli_verb_of(uint32_t bit)
-{
-    for (const struct cli_verb *v = cli_verb_table; v->name; v++)
-        if (v->bit == bit) return v;
-    return NULL;
-}
-
 static struct cli_options *options;
 static int n_words;
 static char **words;

@@ -14,11 +14,6 @@
 
 static char folder[64], output[96], input[96];
 
-/* The program's table names functions that need the whole program. */
-const struct cli_verb cli_verb_table[] = { { "schedule show", CLI_SCHEDULE_SHOW, .run = cli_schedule_show },
-                                           { .name = NULL } };
-const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_SCHEDULE_SHOW ? cli_verb_table : NULL; }
-
 static int begin(void **unused)
 {
     (void)unused;

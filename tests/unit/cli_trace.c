@@ -20,10 +20,6 @@ static const uint64_t MS = 1000000;
 static char folder[64], output[96];
 static char *whole[RANKS]; /* the files as they were written */
 
-/* The program's table names functions that need the whole program. */
-const struct cli_verb cli_verb_table[] = { { "trace", CLI_TRACE, .arguments = "DIR", .run = cli_trace },
-                                           { .name = NULL } };
-const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_TRACE ? cli_verb_table : NULL; }
 void cli_warn(const char *format, ...)
 {
     (void)format;

@@ -14,11 +14,6 @@
 #include "tests/unit/config_write.h"
 #include "train/checkpoint/checkpoint.h"
 
-/* The program's table names functions that need the whole program; one verb is enough here. */
-const struct cli_verb cli_verb_table[] = { { "train", CLI_TRAIN, .ranks = true }, { NULL } };
-
-const struct cli_verb *cli_verb_of(uint32_t bit) { return bit == CLI_TRAIN ? &cli_verb_table[0] : NULL; }
-
 enum class {
     FIXED,   /* stored: a resumed run refuses another value than the plan's */
     DATA,    /* fixed by the hash of the tokens: a resumed run refuses other data */
