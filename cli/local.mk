@@ -30,10 +30,10 @@ yoke_SOURCES += \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
 	cli/launch/verdict.c cli/launch/verdict.h cli/launch/watch.c cli/launch/watch.h
 yoke_SOURCES += \
-	cli/show/schedule.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
-	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c
+	cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
+	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c cli/show/trace_words.c
 yoke_SOURCES += \
-	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_source.c \
+	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
@@ -105,7 +105,7 @@ tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLA
 tests_unit_bench_collectives_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/bench_collectives"
 EXTRA_PROGRAMS += tests/unit/cli_trace
-tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_json.c $(option_sources)
+tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_words.c cli/show/trace_json.c $(option_sources)
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
@@ -117,14 +117,14 @@ tests_unit_cli_lost_file_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(C
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/cli_lost_file'
 
 EXTRA_PROGRAMS += tests/unit/train_options
-tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c \
+tests_unit_train_options_SOURCES = tests/unit/train_options.c cli/train/plan_source.c cli/train/plan_fixed.c cli/train/plan_model.c \
 	$(option_sources)
 tests_unit_train_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_options_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 EXTRA_PROGRAMS += tests/unit/cli_schedule
-tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
+tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
 	$(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm

@@ -22,6 +22,7 @@ struct cli_schedule {
 
 static inline bool cli_is_work(const struct yokei_action *a) { return a->kind <= YOKEI_ACTION_R; }
 
+/* ---- schedule_label.c ---- */
 /** "F1", or "F1a" if stages have several chunks. Numbers in labels count from 1. */
 const char *cli_action_label(const struct cli_schedule *s, const struct yokei_action *a, char *out,
                              size_t bytes);

@@ -41,6 +41,8 @@ static inline double cli_trace_seconds(const struct cli_trace *t, int r, uint64_
 {
     return (double)(int64_t)(ns + t->to_wall[r] - t->origin) * 1e-9;
 }
+
+/* ---- trace_words.c ---- */
 /**
  * The job's rank that is rank `member` of a communicator, by the records of the communicator's members. -1:
  * no record has it.
@@ -64,6 +66,7 @@ void cli_trace_doing(const struct cli_trace *t, int r, char *out, size_t bytes);
 /** Write one sentence that says which rank is to blame, and why. */
 void cli_trace_blame_text(const struct cli_trace *t, char *out, size_t bytes);
 
+/* ---- trace_text.c, trace_json.c ---- */
 void cli_trace_text(const struct cli_trace *t, FILE *to);
 yoke_status cli_trace_json(const struct cli_trace *t, FILE *to);
 void cli_trace_chrome(const struct cli_trace *t, FILE *to);

@@ -10,6 +10,7 @@
 #include <yoke/comm.h>
 
 #include "cli/cli.h"
+#include "cli/train/plan_model.h"
 #include "cli/train/plan_source.h"
 #include "core/base/base.h"
 #include "train/parity/parity.h"

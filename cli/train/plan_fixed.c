@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "cli/train/plan_model.h"
 #include "core/base/base.h"
 #include "train/files/gpt2_schema.h"
 

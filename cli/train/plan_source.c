@@ -5,9 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/train/plan_fixed.h"
+#include "cli/train/plan_model.h"
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "parallel/schedule.h"
@@ -15,19 +15,6 @@
 static bool is_given(const struct cli_options *o, const char *name)
 {
     return cli_is_set(o, name) && strcmp(cli_origin(o, name), "default") != 0;
-}
-
-static bool is_file(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0;
-}
-
-static bool is_path(const char *model) { return strchr(model, '/') || is_file(model); }
-
-yoke_status cli_plan_model(const char *name, struct yokei_model_config *out)
-{
-    return is_path(name) ? yokei_model_read(name, out) : yokei_model_named(name, out);
 }
 
 static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
@@ -200,7 +187,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     const struct cli_options *o = context->options;
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(read_model(o, p));
-    if (is_path(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
+    if (cli_is_model_file(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
     const int64_t positions = yokei_model_positions(yokei_plan_model(p));
     /* plan.json says fp32 and fp16. */
     const char *precision = cli_text(o, "precision");

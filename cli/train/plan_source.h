@@ -11,8 +11,6 @@
 #include "cli/cli.h"
 #include "train/run/loop.h"
 
-/** The model that --model names: a preset's name, or the path of a config.json. */
-yoke_status cli_plan_model(const char *name, struct yokei_model_config *out);
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
 /**
  * The choices that the running ranks make: --balance and --placement. Planning without ranks does not have
