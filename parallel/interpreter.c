@@ -7,6 +7,22 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
+const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero",
+                                                                    "F",
+                                                                    "B",
+                                                                    "W",
+                                                                    "send activation",
+                                                                    "receive activation",
+                                                                    "send gradient",
+                                                                    "receive gradient",
+                                                                    "tied",
+                                                                    "replicated",
+                                                                    "reduce",
+                                                                    "norms",
+                                                                    "agree",
+                                                                    "step",
+                                                                    "gather" };
+
 static void *at_buffer(const struct yokei_machine *k, int buffer)
 {
     if (buffer < 0) return NULL;

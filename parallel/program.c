@@ -5,22 +5,6 @@
 #include "core/base/base.h"
 #include "parallel/program.h"
 
-const char *const yokei_instruction_names[YOKEI_N_INSTRUCTIONS] = { "zero",
-                                                                    "F",
-                                                                    "B",
-                                                                    "W",
-                                                                    "send activation",
-                                                                    "receive activation",
-                                                                    "send gradient",
-                                                                    "receive gradient",
-                                                                    "tied",
-                                                                    "replicated",
-                                                                    "reduce",
-                                                                    "norms",
-                                                                    "agree",
-                                                                    "step",
-                                                                    "gather" };
-
 enum { NONE = -1 };
 
 /* The buffers of a layer for a micro-batch, while its calls are lowered. */

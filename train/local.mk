@@ -18,7 +18,7 @@ libyoke_train_la_SOURCES += \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
-	train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
+	train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
 	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
 	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
 	train/run/learning_rate.c train/run/report.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
@@ -27,7 +27,7 @@ libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
-	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_bytes.c \
+	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
 	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
 	train/text/bpe_unicode.c train/text/bpe_unicode_table.h \
 	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h

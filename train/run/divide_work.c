@@ -60,17 +60,6 @@ static void forget_ranks(struct yokei_run_state *s)
     p->layers[0] = p->tensor_shares[0] = p->zero_shares[0] = 0;
 }
 
-yoke_status yokei_run_read_cuts(struct yokei_run_state *s)
-{
-    const struct yokei_plan *p = &s->t->plan;
-    free(s->stage_blocks);
-    free(s->tensor_shares);
-    s->stage_blocks = s->tensor_shares = NULL;
-    YOKE_TRY(yokei_plan_numbers("--layers", p->layers, s->mesh.pipeline * s->mesh.chunks, &s->stage_blocks));
-    return yokei_plan_numbers("--tensor-shares", p->tensor_shares,
-                              s->widths ? yokei_mesh_replica(&s->mesh) : s->mesh.tensor, &s->tensor_shares);
-}
-
 /* Divide the batch among the replicas as equally as possible. */
 static void deal_equally(struct yokei_run_state *s)
 {

@@ -34,11 +34,6 @@ static int64_t count_elements(const yoke_model *model, int first, int end)
     return sum;
 }
 
-int yokei_run_n_blocks(const yoke_model *m)
-{
-    return (m->n_layers - m->before - m->after) / YOKE_MAX(m->per_block, 1);
-}
-
 /*
  * The number of elements of a replica's parameters on a stage with this number of blocks. A tied parameter
  * counts on the first and on the last stage.
@@ -205,16 +200,6 @@ static yoke_status choose_layers(struct yokei_division *c)
     free(base);
     free(blocks);
     return status;
-}
-
-/* The stages are cut as by yokei_mesh_chunks. */
-int64_t yokei_run_blocks_of_stage(const struct yokei_run_state *s, int stage)
-{
-    const int n = s->mesh.pipeline * s->mesh.chunks, all = yokei_run_n_blocks(s->model);
-    int64_t sum = 0;
-    for (int v = stage; v < n; v += s->mesh.pipeline)
-        sum += s->stage_blocks ? s->stage_blocks[v] : all / n + (v < all % n);
-    return sum;
 }
 
 static void note_costs(struct yokei_division *c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How the work of a run is divided: declarations shared by three files. divide_work.c knows which parts are
- * given, division.c chooses the others, division_text.c reports the choice.
+ * How the work of a run is divided: declarations shared by four files. divide_work.c knows which parts are
+ * given, division.c chooses the others, division_text.c reports the choice, cuts.c reads it.
  */
 #ifndef TRAIN_RUN_DIVISION_H
 #define TRAIN_RUN_DIVISION_H
@@ -27,18 +27,18 @@ struct yokei_division {
     double step_seconds, sums_seconds;
 };
 
-/* ---- divide_work.c ---- */
+/* ---- cuts.c ---- */
 /**
  * Parse the plan's blocks of each stage and its tensor shares into numbers of the run's state. YOKE_ECONFIG,
  * YOKE_ENOMEM.
  */
 yoke_status yokei_run_read_cuts(struct yokei_run_state *s);
-
-/* ---- division.c ---- */
 /** The number of the model's blocks. A block is an attention layer and an MLP layer. */
 int yokei_run_n_blocks(const yoke_model *model);
 /** The blocks of one stage, cut in the same way as by yokei_mesh_chunks. */
 int64_t yokei_run_blocks_of_stage(const struct yokei_run_state *s, int stage);
+
+/* ---- division.c ---- */
 /** Whether some part of the division is not given and can be chosen. */
 bool yokei_run_is_open(const struct yokei_run_state *s, const struct yokei_given *given);
 /**

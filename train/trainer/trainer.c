@@ -152,13 +152,6 @@ free_trainer:
     return status;
 }
 
-yoke_status yokei_trainer_check(const char *call, const yoke_trainer *t)
-{
-    if (yokei_made_here(&t->maker)) return YOKE_OK;
-    return yokei_refuse_fork(call, &t->maker, "the trainer",
-                             "create a trainer in this process, on a device that this process has opened");
-}
-
 yoke_status yoke_trainer_destroy(yoke_trainer *t)
 {
     if (!t) return YOKE_OK;

@@ -290,7 +290,12 @@ yoke_status yokei_ranks_all_well(const struct yoke_trainer_config *config, yoke_
  */
 void yokei_trainer_revoke(yoke_trainer *trainer, yoke_status status);
 /** YOKE_EINVAL in a process that was forked from the one that created the trainer. */
-yoke_status yokei_trainer_check(const char *call, const yoke_trainer *trainer);
+static inline yoke_status yokei_trainer_check(const char *call, const yoke_trainer *t)
+{
+    if (yokei_made_here(&t->maker)) return YOKE_OK;
+    return yokei_refuse_fork(call, &t->maker, "the trainer",
+                             "create a trainer in this process, on a device that this process has opened");
+}
 /**
  * Whether all ranks have the calling thread's last error. It came from yokei_ranks_all_well or
  * yokei_ranks_share.
