@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Planted bugs: functions with the same names as functions of libyoke-train. A program that is linked with
- * this file, or a process that has it preloaded, calls these functions instead of the library's. Each one
+ * Planted bugs: functions with the same names as functions of Yoke's libraries. A program that is linked with
+ * this file, or a process that has it preloaded, calls these functions instead of the libraries'. Each one
  * calls the library's function unless its bug is chosen. To add a bug, add a row in plants.h, an `if` in the
  * nearest function here, and a row in planted.c that names the gate that must notice it.
  */
@@ -43,16 +43,14 @@ static bool is_planted(enum plant plant)
 
 typedef yoke_status all_reduce_function(const void *, void *, size_t, yoke_dtype, yoke_reduction, yoke_comm *,
                                         yoke_stream *);
-typedef yoke_status sum_function(yoke_comm *, void *, int64_t, yoke_dtype, yoke_stream *);
-
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
-                            yoke_stream *stream)
+/* Sums of gradients are in place and in order with a stream. */
+yoke_status yoke_all_reduce(const void *send, void *recv, size_t count, yoke_dtype dtype, yoke_reduction op,
+                            yoke_comm *comm, yoke_stream *stream)
 {
-    if (is_planted(PLANT_unsummed)) return YOKE_OK;
-    if (is_planted(PLANT_averaged))
-        return OWN(yoke_all_reduce, all_reduce_function *)(gradients, gradients, (size_t)n, dtype, YOKE_AVG,
-                                                           comm, stream);
-    return OWN(yokei_ranks_sum, sum_function *)(comm, gradients, n, dtype, stream);
+    const bool sums_gradients = send == recv && op == YOKE_SUM && stream;
+    if (sums_gradients && is_planted(PLANT_unsummed)) return YOKE_OK;
+    if (sums_gradients && is_planted(PLANT_averaged)) op = YOKE_AVG;
+    return OWN(yoke_all_reduce, all_reduce_function *)(send, recv, count, dtype, op, comm, stream);
 }
 
 typedef yoke_status plan_function(const yoke_model *, yoke_device *, struct yoke_trainer_config *,

@@ -102,25 +102,7 @@ yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const flo
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
-                            yoke_stream *stream)
-{
-    return yoke_all_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, stream);
-}
-
-/* ---- slices of the replicas ---- */
-
-yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                   yoke_dtype dtype, yoke_stream *stream)
-{
-    return yoke_reduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, stream);
-}
-
-yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                      yoke_dtype dtype, yoke_stream *stream)
-{
-    return yoke_all_gather_v(own, all, counts, dtype, comm, stream);
-}
+/* ---- algorithms ---- */
 
 /* The properties of an algorithm, found by its name. */
 enum reach { messages, on_host, across_hosts };
@@ -156,26 +138,6 @@ yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longes
     return YOKE_OK;
 }
 
-/* ---- sums concurrent with the passes, and clocks ---- */
-
-yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
-                                   yoke_event *done)
-{
-    return yoke_iall_reduce(gradients, gradients, (size_t)n, dtype, YOKE_SUM, comm, done);
-}
-
-yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                          yoke_dtype dtype, yoke_event *done)
-{
-    return yoke_ireduce_scatter_v(all, own, counts, dtype, YOKE_SUM, comm, done);
-}
-
-yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                             yoke_dtype dtype, yoke_event *done)
-{
-    return yoke_iall_gather_v(own, all, counts, dtype, comm, done);
-}
-
 yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
 {
     struct yoke_comm_choice choice;
@@ -183,6 +145,8 @@ yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
     *stay_out = facts_of(choice.algorithm).reach == on_host;
     return YOKE_OK;
 }
+
+/* ---- clocks ---- */
 
 yoke_status yokei_ranks_hand_over(const struct yoke_trainer_config *config, int from, const double *mine,
                                   size_t n, double *his)
@@ -248,8 +212,6 @@ yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float
                ? yoke_all_reduce(values, values, (size_t)n, YOKE_I32, YOKE_SUM, config->control, NULL)
                : YOKE_OK;
 }
-
-yoke_status yokei_ranks_group(bool begin) { return begin ? yoke_group_start() : yoke_group_end(); }
 
 /* ---- the ranks that share a layer's tensors ---- */
 
@@ -441,12 +403,12 @@ static yoke_status exchange_pieces(bool sends, const struct yoke_piece *pieces, 
     if (!stream)
         return sends ? yoke_isend_pieces(pieces, n, dtype, comm, done)
                      : yoke_irecv_pieces(pieces, n, dtype, comm, done);
-    YOKE_TRY(yokei_ranks_group(true));
+    YOKE_TRY(yoke_group_start());
     yoke_status status = YOKE_OK;
     for (int i = 0; i < n && !status; i++)
         status = exchange(sends, pieces[i].data, (int64_t)pieces[i].count, dtype, pieces[i].peer, comm,
                           stream, NULL);
-    const yoke_status ended = yokei_ranks_group(false);
+    const yoke_status ended = yoke_group_end();
     return status ? status : ended;
 }
 

@@ -12,6 +12,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <yoke/comm.h>
 #include "core/base/base.h"
 #include "train/trainer/memory.h"
 
@@ -51,52 +52,49 @@ yoke_status yokei_zero_begin(struct yoke_trainer *t)
  */
 static yoke_status reduce_beside(struct yoke_trainer *t, int bucket, yoke_event *done)
 {
-    const struct yokei_state *s = &t->plan.state;
-    const struct yokei_bucket *b = &s->bucket[bucket];
+    const yoke_dtype wide = t->plan.state.wide;
+    const struct yokei_bucket *b = &t->plan.state.bucket[bucket];
+    yoke_comm *comm = replicas_of(t);
     void *gradients = yoke_at(t->base, b->gradient), *own = own_gradients(t, b);
     if (!b->sums_slices && t->sums_in_order[bucket])
-        return yokei_ranks_sum_beside(replicas_of(t), gradients, b->n, s->wide, done);
-    YOKE_TRY(yokei_ranks_sum_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide,
-                                           b->sums_slices ? done : t->between));
-    return b->sums_slices
-               ? YOKE_OK
-               : yokei_ranks_gather_slices_beside(replicas_of(t), gradients, own, b->counts, s->wide, done);
+        return yoke_iall_reduce(gradients, gradients, (size_t)b->n, wide, YOKE_SUM, comm, done);
+    YOKE_TRY(yoke_ireduce_scatter_v(gradients, own, b->counts, wide, YOKE_SUM, comm,
+                                    b->sums_slices ? done : t->between));
+    return b->sums_slices ? YOKE_OK : yoke_iall_gather_v(own, gradients, b->counts, wide, comm, done);
 }
 
 yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream, yoke_event *done)
 {
     struct yoke_trainer *t = context;
-    const struct yokei_state *s = &t->plan.state;
-    const struct yokei_bucket *b = &s->bucket[bucket];
-    void *gradients = yoke_at(t->base, b->gradient);
+    const yoke_dtype wide = t->plan.state.wide;
+    const struct yokei_bucket *b = &t->plan.state.bucket[bucket];
+    yoke_comm *comm = replicas_of(t);
+    void *gradients = yoke_at(t->base, b->gradient), *own = own_gradients(t, b);
     if (t->overlaps) return reduce_beside(t, bucket, done);
     if (!b->sums_slices && t->sums_in_order[bucket])
-        return yokei_ranks_sum(replicas_of(t), gradients, b->n, s->wide, stream);
-    YOKE_TRY(
-        yokei_ranks_sum_slices(replicas_of(t), gradients, own_gradients(t, b), b->counts, s->wide, stream));
-    return b->sums_slices ? YOKE_OK
-                          : yokei_ranks_gather_slices(replicas_of(t), gradients, own_gradients(t, b),
-                                                      b->counts, s->wide, stream);
+        return yoke_all_reduce(gradients, gradients, (size_t)b->n, wide, YOKE_SUM, comm, stream);
+    YOKE_TRY(yoke_reduce_scatter_v(gradients, own, b->counts, wide, YOKE_SUM, comm, stream));
+    return b->sums_slices ? YOKE_OK : yoke_all_gather_v(own, gradients, b->counts, wide, comm, stream);
 }
 
 yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
 {
     size_t offset;
     const struct yoke_range r = yokei_slot_range(&t->plan.state, parameter, YOKE_TENSOR_GRADIENT, &offset);
-    return yokei_is_empty(r)
-               ? YOKE_OK
-               : yokei_ranks_sum(comm, yoke_at(t->base, offset), r.end - r.begin, t->plan.state.wide, stream);
+    void *gradient = yoke_at(t->base, offset);
+    return yokei_is_empty(r) ? YOKE_OK
+                             : yoke_all_reduce(gradient, gradient, (size_t)(r.end - r.begin),
+                                               t->plan.state.wide, YOKE_SUM, comm, stream);
 }
 
 yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
-    const struct yokei_state *s = &t->plan.state;
-    const struct yokei_bucket *b = &s->bucket[bucket];
-    const yoke_dtype dtype = yokei_weight_dtype(s, b->has_copy);
+    const struct yokei_bucket *b = &t->plan.state.bucket[bucket];
+    const yoke_dtype dtype = yokei_weight_dtype(&t->plan.state, b->has_copy);
     const size_t own = b->weight + (size_t)b->own.begin * yoke_dtype_bytes(dtype);
-    return yokei_ranks_gather_slices(replicas_of(t), yoke_at(t->base, b->weight), yoke_at(t->base, own),
-                                     b->counts, dtype, stream);
+    return yoke_all_gather_v(yoke_at(t->base, own), yoke_at(t->base, b->weight), b->counts, dtype,
+                             replicas_of(t), stream);
 }
 
 /* ---- shares ---- */

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <yoke/comm.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
@@ -66,11 +67,11 @@ static yoke_status replicated(void *context, yoke_stream *stream)
             && t->plan.mesh.t > 0)
             YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->slot[i].gradient), 0,
                                (size_t)s->slot[i].n * yoke_dtype_bytes(s->wide)));
-    YOKE_TRY(yokei_ranks_group(true));
+    YOKE_TRY(yoke_group_start());
     for (int i = 0; i < s->n && !status; i++)
         if (item[i].replicated_axes & YOKE_AXIS_TENSOR)
             status = yokei_zero_sum(t, i, t->groups.tensor, stream);
-    const yoke_status ended = yokei_ranks_group(false);
+    const yoke_status ended = yoke_group_end();
     return status ? status : ended;
 }
 

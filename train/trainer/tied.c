@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <yoke/comm.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
@@ -140,13 +141,14 @@ yoke_status yokei_tied_sum(struct yoke_trainer *t, yoke_stream *stream)
     for (int i = 0; i < s->n && t->groups.tied; i++)
         if (plan->tied[i]) YOKE_TRY(yokei_zero_sum(t, i, t->groups.tied, stream));
     if (!plan->n_tied_pieces) return YOKE_OK;
-    YOKE_TRY(yokei_ranks_group(true));
+    YOKE_TRY(yoke_group_start());
     for (int k = 0; k < plan->n_tied_pieces && !status; k++) {
         const struct yokei_tied_piece *piece = &plan->tied_piece[k];
         void *rows = yoke_at(t->base, s->slot[piece->parameter].gradient
                                           + (size_t)piece->at * yoke_dtype_bytes(s->wide));
-        status = yokei_ranks_sum(t->groups.ties[piece->tie], rows, piece->n, s->wide, stream);
+        status = yoke_all_reduce(rows, rows, (size_t)piece->n, s->wide, YOKE_SUM, t->groups.ties[piece->tie],
+                                 stream);
     }
-    const yoke_status ended = yokei_ranks_group(false);
+    const yoke_status ended = yoke_group_end();
     return status ? status : ended;
 }

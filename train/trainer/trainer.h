@@ -220,34 +220,12 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
  */
 yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash,
                               const struct yokei_mesh *mesh, const char *what);
-/** Sum gradients in place over the ranks of `comm`, in order with `stream`. */
-yoke_status yokei_ranks_sum(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
-                            yoke_stream *stream);
-/**
- * Sum all ranks' `all`, and set `own` to this rank's slice of the sum. `own` lies in `all`, after the slices
- * of the ranks before this one. The rest of `all` is unchanged.
- */
-yoke_status yokei_ranks_sum_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                   yoke_dtype dtype, yoke_stream *stream);
-/** Set `all` to the concatenation of the ranks' slices. `own` is this rank's slice, at its place in `all`. */
-yoke_status yokei_ranks_gather_slices(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                      yoke_dtype dtype, yoke_stream *stream);
 /**
  * Whether the sum of n elements is computed in the order of the ranks, both as a whole and by slices.
  * `longest` is the number of elements of the longest slice. Local; the result is the same on all ranks.
  */
 yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longest, yoke_dtype dtype,
                                       bool *in_order_out);
-/**
- * The same sum or gather, but asynchronous: concurrent with computation. It signals `done` on completion.
- * These functions are for devices whose streams run each call before it returns.
- */
-yoke_status yokei_ranks_sum_beside(yoke_comm *comm, void *gradients, int64_t n, yoke_dtype dtype,
-                                   yoke_event *done);
-yoke_status yokei_ranks_sum_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                          yoke_dtype dtype, yoke_event *done);
-yoke_status yokei_ranks_gather_slices_beside(yoke_comm *comm, void *all, void *own, const size_t counts[],
-                                             yoke_dtype dtype, yoke_event *done);
 /**
  * Whether sums among the ranks of `comm` go only through shared memory of one host. All ranks get the same
  * result.
@@ -276,8 +254,6 @@ struct yoke_tensor_group yokei_ranks_tensor(yoke_comm *comm);
  * for bit. Blocks.
  */
 yoke_status yokei_ranks_join_all(const struct yoke_trainer_config *config, float *values, int64_t n);
-/** Group the sums between begin and end into one operation. */
-yoke_status yokei_ranks_group(bool begin);
 /**
  * YOKE_OK if `mine` is YOKE_OK on all ranks. Otherwise all ranks get the error of the first rank that has
  * one; the message names that rank. Collective.
