@@ -68,8 +68,8 @@ static yoke_status read_reproducible(enum yoke_reproducible *reproducible)
 {
     const char *text = getenv("YOKE_REPRODUCIBLE");
     if (!text || !*text) return YOKE_OK;
-    if (strcmp(text, "off") != 0 && strcmp(text, "run") != 0 && strcmp(text, "shape") != 0)
-        return yoke_fail(YOKE_ECONFIG, "YOKE_REPRODUCIBLE=%s: one of off (the same as run), shape", text);
+    if (strcmp(text, "run") != 0 && strcmp(text, "shape") != 0)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_REPRODUCIBLE=%s: one of run, shape", text);
     *reproducible = strcmp(text, "shape") == 0 ? YOKE_REPRODUCIBLE_SHAPE : YOKE_REPRODUCIBLE_RUN;
     return YOKE_OK;
 }

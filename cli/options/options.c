@@ -189,9 +189,9 @@ const struct cli_option cli_option_table[] = {
       .help = "Print also which algorithm Yoke chooses for each line, why, and the time that the cost "
               "model predicts" },
     { "no-check", COLLECTIVES, CLI_FLAG, .help = "Do not check that all ranks make the same call" },
-    { "reproducible", COLLECTIVES, CLI_CHOICE, .value = "run", .choices = "run|shape|off",
-      .help = "run: a sum has the same bits in each run. off: the same as run. shape: the bits do not "
-              "depend on the count, the chunks or the hosts either" },
+    { "reproducible", COLLECTIVES, CLI_CHOICE, .value = "run", .choices = "run|shape",
+      .help = "run: a sum has the same bits in each run. shape: the bits do not depend on the count, the "
+              "chunks or the hosts either" },
     { "sum-shares", COLLECTIVES, CLI_TEXT, .metavar = "N:N...",
       .help = "Divide the work of long sums among the ranks: equal, or in proportions such as 3:1. auto: "
               "measure the proportions. Default: YOKE_SUM_SHARES, or auto" },

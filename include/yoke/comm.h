@@ -105,7 +105,7 @@ struct yoke_comm_config {
        NULL: YOKE_ALGORITHM, else "auto". "hierarchy" has an effect if the ranks are on several hosts, and
        some of them share memory. Otherwise it counts as "auto". */
     const char *algorithm;
-    enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=off|shape, if set, overrides this field */
+    enum yoke_reproducible reproducible; /* YOKE_REPRODUCIBLE=run|shape, if set, overrides this field */
     /* the cost model in the form of yoke_comm_explain; NULL: YOKE_COSTS, else measured at creation */
     const char *costs;
     enum yoke_check check; /* default YOKE_CHECK=off|header|full, else header */

@@ -388,11 +388,11 @@ static int reproducible_by_variable(void)
         const char *runs;
     } cases[] = {
         { "shape", NULL, YOKE_REPRODUCIBLE_RUN, "exchange" },
-        { "off", NULL, YOKE_REPRODUCIBLE_SHAPE, "ring" },
+        { "run", NULL, YOKE_REPRODUCIBLE_SHAPE, "ring" },
         { "run", "ring", YOKE_REPRODUCIBLE_SHAPE, "ring" },
         { "", NULL, YOKE_REPRODUCIBLE_SHAPE, "exchange" },
         { "shape", "ring", YOKE_REPRODUCIBLE_RUN, NULL },
-        { "yes", NULL, YOKE_REPRODUCIBLE_RUN, NULL },
+        { "off", NULL, YOKE_REPRODUCIBLE_RUN, NULL },
     };
     int ok = 1;
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
