@@ -167,7 +167,7 @@ static const char *own_device(const struct cli_verb *verb, const struct cli_opti
 }
 
 /* The function of a verb. Both tables are made from the same list. */
-static yoke_status call(const struct cli_verb *verb, const struct cli_context *context)
+static yoke_status call_verb(const struct cli_verb *verb, const struct cli_context *context)
 {
 #define FUNCTION(name, bit, function, ...) function,
     static yoke_status (*const functions[])(const struct cli_context *) = { CLI_VERBS(FUNCTION) };
@@ -185,7 +185,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
     if (!status) {
         context.options = options;
         context.device = own_device(verb, options);
-        status = call(verb, &context);
+        status = call_verb(verb, &context);
     }
     if (!status) status = stdout_was_written();
     cli_options_free(options);
@@ -202,7 +202,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     if (!status) {
         context.run_dir = getenv("YOKE_RUN_DIR");
         context.device = own_device(verb, options);
-        status = call(verb, &context);
+        status = call_verb(verb, &context);
     }
     if (!status || status == YOKE_EPREEMPTED) {
         const yoke_status written = stdout_was_written();

@@ -145,7 +145,7 @@ static yoke_status step_range(const struct yokei_machine *k, int bucket, int64_t
  * AdamW on the part of a bucket whose moments this rank keeps. Parameters with the same weight decay that lie
  * side by side share one call. The padding between them is 0 and stays 0.
  */
-static yoke_status run_step(const struct yokei_machine *k, int bucket)
+static yoke_status step_bucket(const struct yokei_machine *k, int bucket)
 {
     const struct yokei_state *s = k->job->state;
     const struct yokei_bucket *b = &s->bucket[bucket];
@@ -211,7 +211,7 @@ static yoke_status run_one(const struct yokei_machine *k, const struct yokei_ins
         return runs && k->gather ? k->gather(k->context, i->bucket, k->stream[i->stream]) : YOKE_OK;
     case YOKEI_NORMS: return run_norms(k);
     case YOKEI_AGREE: return runs && k->agree ? k->agree(k->context) : YOKE_OK;
-    case YOKEI_STEP: return run_step(k, i->bucket);
+    case YOKEI_STEP: return step_bucket(k, i->bucket);
     case YOKEI_N_INSTRUCTIONS: break;
     }
     return yoke_fail(YOKE_EINTERNAL, "step program: instruction of kind %d", (int)i->kind);

@@ -20,8 +20,8 @@ static yoke_status nvrtc_fail(const yoke_device *device, const char *call, nvrtc
                                  cuda_device(device)->nvrtc->nvrtcGetErrorString(error), (int)error, NULL);
 }
 
-static yoke_status compile_failure(const yoke_device *device, nvrtcProgram program, const char *name,
-                                   nvrtcResult error)
+static yoke_status nvrtc_failure(const yoke_device *device, nvrtcProgram program, const char *name,
+                                 nvrtcResult error)
 {
     const struct cuda_nvrtc *nvrtc = cuda_device(device)->nvrtc;
     size_t bytes = 0;
@@ -89,7 +89,7 @@ static yoke_status compile(const yoke_device *device, const struct yokei_gpu_sou
     nvrtcResult error = dev->nvrtc->nvrtcCreateProgram(&compiled, text, source->name, 0, NULL, NULL);
     if (error) return nvrtc_fail(device, "nvrtcCreateProgram", error);
     error = dev->nvrtc->nvrtcCompileProgram(compiled, YOKE_COUNT(options), options);
-    const yoke_status status = error ? compile_failure(device, compiled, source->name, error)
+    const yoke_status status = error ? nvrtc_failure(device, compiled, source->name, error)
                                      : get_blob(device, compiled, strstr(architecture, "=sm_") != NULL,
                                                 blob_out, bytes_out);
     dev->nvrtc->nvrtcDestroyProgram(&compiled);

@@ -18,7 +18,7 @@ static const struct cuda_file names[] = { { "libcublasLt.so.13", 13 },
                                           { "libcublasLt.so.11", 11 } };
 
 /** Open one library file. If it lacks a symbol, it is not taken. */
-static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
+static bool open_cublaslt_file(const char *folder, const char *name, char *why, size_t bytes)
 {
 /* clang-format off */
 #define SYMBOL(result, name, parameters) { #name, &cublaslt.name },
@@ -45,7 +45,7 @@ static bool open_emulated(const struct cuda_library *cu, char *why, size_t bytes
         return false;
     }
     *slash = '\0';
-    return open_file(folder, "libcublasLt-emulated.so.13", why, bytes);
+    return open_cublaslt_file(folder, "libcublasLt-emulated.so.13", why, bytes);
 }
 
 const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, char *reason, size_t bytes)
@@ -55,7 +55,7 @@ const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, c
     if (!cublaslt_tried) {
         cublaslt_open = cu->emulated ? open_emulated(cu, why, sizeof why)
                                      : yokei_cuda_open_newest(names, YOKE_COUNT(names), cu->version / 1000,
-                                                              open_file, why, sizeof why);
+                                                              open_cublaslt_file, why, sizeof why);
         cublaslt_tried = true;
         if (!cublaslt_open)
             yokei_text(cublaslt_reason, sizeof cublaslt_reason, "no cuBLASLt (%s)%s", why,

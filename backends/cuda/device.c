@@ -22,8 +22,8 @@ static int capability(const struct cuda_library *cu, CUdevice id)
 }
 
 /** Describe a device. `nvrtc` is NULL if its programs come from the cache only. */
-static void describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id, int index,
-                     struct yoke_device_info *info)
+static void cuda_describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id,
+                          int index, struct yoke_device_info *info)
 {
     char name[100] = "?", library[40] = "", reason[YOKE_REASON_BYTES];
     char compiler[1100] = "no NVRTC, compiled programs only";
@@ -66,7 +66,7 @@ static bool has_programs(const char *folders, int cc)
 }
 
 /** List the devices that NVRTC, or a program in one of these folders, makes usable. */
-static void list_devices(const struct cuda_library *cu, const char *folders, struct yoke_probe *out)
+static void cuda_list_devices(const struct cuda_library *cu, const char *folders, struct yoke_probe *out)
 {
     int n = 0;
     CUdevice id;
@@ -83,7 +83,7 @@ static void list_devices(const struct cuda_library *cu, const char *folders, str
     if (!usable) return;
     out->n_devices = n;
     for (int i = 0; i < n; i++)
-        if (!cu->cuDeviceGet(&id, i)) describe(cu, nvrtc, id, i, &out->devices[i]);
+        if (!cu->cuDeviceGet(&id, i)) cuda_describe(cu, nvrtc, id, i, &out->devices[i]);
 }
 
 /*
@@ -98,13 +98,13 @@ static void keep_list(const struct cuda_library *cu, const char *folders)
 {
     pthread_mutex_lock(&known_lock);
     if (!atomic_load(&is_known)) {
-        list_devices(cu, folders, &known);
+        cuda_list_devices(cu, folders, &known);
         atomic_store(&is_known, true);
     }
     pthread_mutex_unlock(&known_lock);
 }
 
-static void probe(struct yoke_probe *out)
+static void cuda_probe(struct yoke_probe *out)
 {
     memset(out, 0, sizeof *out);
     if (yokei_cuda_is_forked() && atomic_load(&is_known)) {
@@ -113,10 +113,10 @@ static void probe(struct yoke_probe *out)
     }
     char folders[sizeof((yoke_device *)0)->cache_dir];
     const struct cuda_library *cu = yokei_cuda_library(out->reason, sizeof out->reason);
-    if (cu) list_devices(cu, yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
+    if (cu) cuda_list_devices(cu, yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
 }
 
-static yoke_status find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
+static yoke_status cuda_find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
 {
     int n = 0;
     char reason[YOKE_REASON_BYTES];
@@ -133,8 +133,8 @@ static yoke_status find_by_index(const struct cuda_library *cu, int index, CUdev
 }
 
 /** Find the device of a foreign context, and the index of the device in Yoke's list. */
-static yoke_status find_native(const struct cuda_library *cu, const struct yoke_native *native,
-                               CUdevice *id_out, int *index_out)
+static yoke_status cuda_find_native(const struct cuda_library *cu, const struct yoke_native *native,
+                                    CUdevice *id_out, int *index_out)
 {
     CUcontext context;
     CUdevice id;
@@ -160,7 +160,7 @@ static yoke_status find_native(const struct cuda_library *cu, const struct yoke_
     return YOKE_OK;
 }
 
-static void close_device(yoke_device *device)
+static void cuda_close(yoke_device *device)
 {
     struct cuda_device *dev = cuda_device(device);
     yokei_gpu_programs_destroy(device);
@@ -176,7 +176,7 @@ static void close_device(yoke_device *device)
     device->impl = NULL;
 }
 
-static yoke_status open_context(yoke_device *device, const struct yoke_native *native)
+static yoke_status cuda_open_context(yoke_device *device, const struct yoke_native *native)
 {
     struct cuda_device *dev = cuda_device(device);
     if (native) {
@@ -221,13 +221,13 @@ static void fill_properties(yoke_device *device)
     yokei_text(dev->gpu.ahead, sizeof dev->gpu.ahead, "cuda:sm_%d", dev->cc);
 }
 
-static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
+static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_native *native)
 {
     char reason[YOKE_REASON_BYTES], option[48], package[48];
     CUdevice id = 0;
     const struct cuda_library *cu = yokei_cuda_library(reason, sizeof reason);
     if (!cu) return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
-    YOKE_TRY(native ? find_native(cu, native, &id, &index) : find_by_index(cu, index, &id));
+    YOKE_TRY(native ? cuda_find_native(cu, native, &id, &index) : cuda_find_by_index(cu, index, &id));
     const struct cuda_nvrtc *nvrtc = yokei_cuda_nvrtc(cu->version, reason, sizeof reason);
     const int cc = capability(cu, id);
     if (!nvrtc && !has_programs(device->cache_dir, cc))
@@ -250,15 +250,15 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     dev->id = id;
     if (!nvrtc) yokei_text(dev->gpu.no_compiler, sizeof dev->gpu.no_compiler, "%s", reason);
     keep_list(cu, device->cache_dir);
-    describe(cu, nvrtc, id, index, &device->info);
+    cuda_describe(cu, nvrtc, id, index, &device->info);
     fill_properties(device);
-    yoke_status status = open_context(device, native);
+    yoke_status status = cuda_open_context(device, native);
     if (!status) status = yokei_gpu_programs_create(device);
-    if (status) close_device(device);
+    if (status) cuda_close(device);
     return status;
 }
 
-static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+static yoke_status cuda_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
     size_t left = 0, total = 0;
     YOKE_TRY(yokei_cuda_enter(device));
@@ -270,7 +270,7 @@ static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_
     return status;
 }
 
-static bool counts(const yoke_device *device, struct yokei_counts *out)
+static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
 {
     const struct cuda_library *cu = cuda_device(device)->cu;
     uint64_t n[9];
@@ -281,14 +281,14 @@ static bool counts(const yoke_device *device, struct yokei_counts *out)
 }
 
 static const struct yoke_device_ops device_ops = {
-    .open = open_device,
-    .close = close_device,
-    .memory = memory,
+    .open = cuda_open,
+    .close = cuda_close,
+    .memory = cuda_memory,
     .variant = yokei_gpu_variant_name,
     .facts = yokei_gpu_variant_facts,
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
-    .counts = counts,
+    .counts = cuda_counts,
     .products = yokei_cuda_cublaslt_text,
     .ahead = yokei_cuda_ahead,
 };
@@ -298,7 +298,7 @@ const struct yoke_backend yokei_backend_cuda = {
     .size = sizeof(struct yoke_backend),
     .name = "cuda",
     .summary = "NVIDIA GPUs by the CUDA driver: kernels compiled at run time by NVRTC",
-    .probe = probe,
+    .probe = cuda_probe,
     .device = &device_ops,
     .memory = &yokei_cuda_memory_ops,
     .stream = &yokei_cuda_stream_ops,

@@ -27,13 +27,13 @@ struct cuda_event {
     uint32_t number;
 };
 
-static struct cuda_event *impl(const yoke_event *event) { return event->impl; }
-static const struct cuda_library *library_of(const yoke_event *event)
+static struct cuda_event *cuda_event(const yoke_event *event) { return event->impl; }
+static const struct cuda_library *cuda_library_of(const yoke_event *event)
 {
     return cuda_device(event->device)->cu;
 }
 
-static yoke_status event_create(yoke_event *event)
+static yoke_status cuda_event_create(yoke_event *event)
 {
     YOKE_TRY(yokei_cuda_enter(event->device));
     struct cuda_event *e = calloc(1, sizeof *e);
@@ -41,7 +41,7 @@ static yoke_status event_create(yoke_event *event)
     if (!e) {
         status = yokei_gpu_no_host_memory(event->device, "an event");
     } else {
-        const CUresult error = library_of(event)->cuEventCreate(&e->event, CU_EVENT_DISABLE_TIMING);
+        const CUresult error = cuda_library_of(event)->cuEventCreate(&e->event, CU_EVENT_DISABLE_TIMING);
         if (error) {
             status = yokei_cuda_fail(event->device, "cuEventCreate", error);
             free(e);
@@ -55,21 +55,21 @@ static yoke_status event_create(yoke_event *event)
 }
 
 /** Make the event complete. If streams wait for a signal that can no longer come, they are released. */
-static void reset(struct cuda_event *e)
+static void cuda_event_reset(struct cuda_event *e)
 {
     if (e->armed) atomic_store(cuda_word(e->word), e->number);
     e->armed = e->recorded = false;
 }
 
-static void event_destroy(yoke_event *event)
+static void cuda_event_destroy(yoke_event *event)
 {
-    struct cuda_event *e = impl(event);
-    reset(e);
+    struct cuda_event *e = cuda_event(event);
+    cuda_event_reset(e);
     if (e->word.host) yokei_cuda_pinned_give(event->device, CUDA_WORDS, e->word);
     struct yokei_error saved;
     yokei_error_save(&saved);
     if (!yokei_cuda_enter(event->device)) {
-        library_of(event)->cuEventDestroy_v2(e->event);
+        cuda_library_of(event)->cuEventDestroy_v2(e->event);
         yokei_cuda_leave(event->device);
     }
     yokei_error_restore(&saved);
@@ -77,18 +77,18 @@ static void event_destroy(yoke_event *event)
     free(e);
 }
 
-static yoke_status event_record(yoke_event *event, yoke_stream *stream)
+static yoke_status cuda_event_record(yoke_event *event, yoke_stream *stream)
 {
-    struct cuda_event *e = impl(event);
+    struct cuda_event *e = cuda_event(event);
     YOKE_TRY(yokei_cuda_enter(event->device));
     yoke_status status = yokei_cuda_mark(stream);
     pthread_mutex_lock(&e->lock);
     if (!status) {
-        const CUresult error = library_of(event)->cuEventRecord(e->event, cuda_stream(stream)->queue);
+        const CUresult error = cuda_library_of(event)->cuEventRecord(e->event, cuda_stream(stream)->queue);
         if (error) status = yokei_cuda_fail(event->device, "cuEventRecord", error);
     }
     if (!status) {
-        reset(e);
+        cuda_event_reset(e);
         e->recorded = true;
     }
     pthread_mutex_unlock(&e->lock);
@@ -96,9 +96,9 @@ static yoke_status event_record(yoke_event *event, yoke_stream *stream)
     return status;
 }
 
-static yoke_status event_arm(yoke_event *event)
+static yoke_status cuda_event_arm(yoke_event *event)
 {
-    struct cuda_event *e = impl(event);
+    struct cuda_event *e = cuda_event(event);
     yoke_status status = YOKE_OK;
     YOKE_TRY(yokei_cuda_enter(event->device));
     pthread_mutex_lock(&e->lock);
@@ -116,23 +116,23 @@ static yoke_status event_arm(yoke_event *event)
     return status;
 }
 
-static yoke_status event_signal(yoke_event *event)
+static yoke_status cuda_event_signal(yoke_event *event)
 {
-    struct cuda_event *e = impl(event);
+    struct cuda_event *e = cuda_event(event);
     pthread_mutex_lock(&e->lock);
-    if (e->armed) reset(e);
+    if (e->armed) cuda_event_reset(e);
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
 }
 
-static yoke_status event_query(yoke_event *event, bool *complete_out)
+static yoke_status cuda_event_query(yoke_event *event, bool *complete_out)
 {
-    struct cuda_event *e = impl(event);
+    struct cuda_event *e = cuda_event(event);
     CUresult error = CUDA_SUCCESS;
     YOKE_TRY(yokei_cuda_enter(event->device));
     pthread_mutex_lock(&e->lock);
     const bool armed = e->armed;
-    if (e->recorded) error = library_of(event)->cuEventQuery(e->event);
+    if (e->recorded) error = cuda_library_of(event)->cuEventQuery(e->event);
     pthread_mutex_unlock(&e->lock);
     yoke_status status = YOKE_OK;
     if (error && error != CUDA_ERROR_NOT_READY)
@@ -146,8 +146,8 @@ static yoke_status event_query(yoke_event *event, bool *complete_out)
 /** Let the queue wait. The context is current, and the event's lock is held. */
 static yoke_status wait_in_queue(yoke_stream *stream, yoke_event *event)
 {
-    const struct cuda_event *e = impl(event);
-    const struct cuda_library *cu = library_of(event);
+    const struct cuda_event *e = cuda_event(event);
+    const struct cuda_library *cu = cuda_library_of(event);
     CUstream queue = cuda_stream(stream)->queue;
     if (!e->armed && !e->recorded) return YOKE_OK;
     stream->last_op = "yoke_stream_wait";
@@ -160,9 +160,9 @@ static yoke_status wait_in_queue(yoke_stream *stream, yoke_event *event)
                : YOKE_OK;
 }
 
-static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
+static yoke_status cuda_event_wait(yoke_stream *stream, yoke_event *event)
 {
-    struct cuda_event *e = impl(event);
+    struct cuda_event *e = cuda_event(event);
     YOKE_TRY(yokei_cuda_enter(event->device));
     pthread_mutex_lock(&e->lock);
     const yoke_status status = wait_in_queue(stream, event);
@@ -172,11 +172,11 @@ static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
 }
 
 const struct yoke_event_ops yokei_cuda_event_ops = {
-    .create = event_create,
-    .destroy = event_destroy,
-    .record = event_record,
-    .arm = event_arm,
-    .signal = event_signal,
-    .query = event_query,
-    .wait = event_wait,
+    .create = cuda_event_create,
+    .destroy = cuda_event_destroy,
+    .record = cuda_event_record,
+    .arm = cuda_event_arm,
+    .signal = cuda_event_signal,
+    .query = cuda_event_query,
+    .wait = cuda_event_wait,
 };

@@ -15,7 +15,7 @@ struct folders {
     int n, capacity;
 };
 
-static void add(struct folders *folders, const char *folder)
+static void add_folder(struct folders *folders, const char *folder)
 {
     for (int i = 0; i < folders->n; i++)
         if (!strcmp(folders->list[i], folder)) return;
@@ -33,7 +33,7 @@ static void add_matches(struct folders *folders, const char *base, const char *t
     yokei_text(pattern, sizeof pattern, "%s%s", base, tail);
     if (!glob(pattern, GLOB_ONLYDIR, NULL, &found))
         for (size_t i = found.gl_pathc; i-- > 0;) /* cuda-13.0 comes before cuda-12.4 */
-            add(folders, found.gl_pathv[i]);
+            add_folder(folders, found.gl_pathv[i]);
     globfree(&found);
 }
 
@@ -44,7 +44,7 @@ int yokei_cuda_folders(char *list[], int capacity)
     struct folders folders = { list, 0, capacity };
     add_matches(&folders, getenv("CUDA_HOME"), "/lib64");
     add_matches(&folders, getenv("CUDA_PATH"), "/lib64");
-    add(&folders, "");
+    add_folder(&folders, "");
     add_matches(&folders, "/usr/local", "/cuda*/lib64");
     add_matches(&folders, getenv("VIRTUAL_ENV"), packages);
     add_matches(&folders, getenv("CONDA_PREFIX"), "/lib");

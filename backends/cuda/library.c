@@ -59,7 +59,7 @@ static bool has_device_files(char *closed, size_t bytes)
     return any;
 }
 
-static void explain_no_device(char *reason, size_t bytes)
+static void cuda_explain_no_device(char *reason, size_t bytes)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     char closed[64];
@@ -87,7 +87,7 @@ static void explain_no_device(char *reason, size_t bytes)
 void yokei_cuda_explain(CUresult error, char *reason, size_t bytes)
 {
     switch (error) {
-    case CUDA_ERROR_NO_DEVICE: explain_no_device(reason, bytes); return;
+    case CUDA_ERROR_NO_DEVICE: cuda_explain_no_device(reason, bytes); return;
     case CUDA_ERROR_STUB_LIBRARY:
         yokei_text(
             reason, bytes,
@@ -183,7 +183,7 @@ static bool load_library(void)
     return false;
 }
 
-static void open_library(void)
+static void open_cuda_library(void)
 {
     if (!load_library()) return;
     const CUresult error = library.cuInit(0);
@@ -200,7 +200,7 @@ bool yokei_cuda_is_forked(void) { return library_process && library_process != g
 
 const struct cuda_library *yokei_cuda_library(char *reason, size_t bytes)
 {
-    pthread_once(&library_once, open_library);
+    pthread_once(&library_once, open_cuda_library);
     if (library_open && yokei_cuda_is_forked()) {
         yokei_text(
             reason, bytes,

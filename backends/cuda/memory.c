@@ -6,7 +6,7 @@
 
 #include "backends/cuda/cuda.h"
 
-static yoke_status no_memory(const yoke_device *device, size_t bytes)
+static yoke_status cuda_no_memory(const yoke_device *device, size_t bytes)
 {
     const struct cuda_device *dev = cuda_device(device);
     size_t left = 0, total = 0;
@@ -16,11 +16,11 @@ static yoke_status no_memory(const yoke_device *device, size_t bytes)
                      device->info.spec, bytes, left, total, atomic_load(&device->allocated));
 }
 
-static yoke_status allocate(yoke_device *device, size_t bytes, CUdeviceptr *address_out)
+static yoke_status allocate_on_device(yoke_device *device, size_t bytes, CUdeviceptr *address_out)
 {
     struct cuda_device *dev = cuda_device(device);
     const CUresult error = dev->cu->cuMemAlloc_v2(address_out, bytes);
-    if (error == CUDA_ERROR_OUT_OF_MEMORY) return no_memory(device, bytes);
+    if (error == CUDA_ERROR_OUT_OF_MEMORY) return cuda_no_memory(device, bytes);
     if (error) return yokei_cuda_fail(device, "cuMemAlloc", error);
     const yoke_status status = yokei_live_add(&dev->owned, (void *)(uintptr_t)*address_out, bytes);
     if (status) dev->cu->cuMemFree_v2(*address_out);
@@ -32,7 +32,7 @@ static yoke_status cuda_alloc(yoke_device *device, size_t bytes, void **address_
     CUdeviceptr address = 0;
     if (!bytes) bytes = 1;
     YOKE_TRY(yokei_cuda_enter(device));
-    const yoke_status status = allocate(device, bytes, &address);
+    const yoke_status status = allocate_on_device(device, bytes, &address);
     yokei_cuda_leave(device);
     if (status) return status;
     yokei_account(device, (int64_t)bytes);
@@ -64,7 +64,7 @@ static void cuda_free(yoke_device *device, void *address)
 }
 
 /** Check that `bytes` bytes at an address are memory of this device that the driver knows. */
-static yoke_status check_foreign(const yoke_device *device, CUdeviceptr address, size_t bytes)
+static yoke_status check_foreign_buffer(const yoke_device *device, CUdeviceptr address, size_t bytes)
 {
     const struct cuda_device *dev = cuda_device(device);
     CUdeviceptr base = 0;
@@ -87,7 +87,7 @@ static yoke_status check_foreign(const yoke_device *device, CUdeviceptr address,
 static yoke_status cuda_wrap(yoke_device *device, void *native_buffer, size_t bytes, void **address_out)
 {
     YOKE_TRY(yokei_cuda_enter(device));
-    const yoke_status status = check_foreign(device, (CUdeviceptr)(uintptr_t)native_buffer, bytes);
+    const yoke_status status = check_foreign_buffer(device, (CUdeviceptr)(uintptr_t)native_buffer, bytes);
     yokei_cuda_leave(device);
     YOKE_TRY(status);
     YOKE_TRY(yokei_live_add(&cuda_device(device)->foreign, native_buffer, bytes));

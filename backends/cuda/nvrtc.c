@@ -35,7 +35,7 @@ static void load_builtins(void)
 }
 
 /** Open one library file. If it lacks a symbol, it is not taken. */
-static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
+static bool open_nvrtc_file(const char *folder, const char *name, char *why, size_t bytes)
 {
 /* clang-format off */
 #define SYMBOL(result, name, parameters) { #name, &nvrtc.name },
@@ -78,7 +78,7 @@ static bool open_given(void)
     const char *given = getenv("YOKE_NVRTC");
     char why[YOKE_REASON_BYTES] = "";
     if (!given || !*given) return false;
-    nvrtc_open = strcmp(given, "off") != 0 && open_file("", given, why, sizeof why);
+    nvrtc_open = strcmp(given, "off") != 0 && open_nvrtc_file("", given, why, sizeof why);
     if (!strcmp(given, "off"))
         yokei_text(nvrtc_reason, sizeof nvrtc_reason,
                    "YOKE_NVRTC=off turns NVRTC off, which compiles the kernels: unset YOKE_NVRTC");
@@ -92,7 +92,7 @@ static void open_nvrtc(int driver_version)
 {
     char why[YOKE_REASON_BYTES] = "", package[48];
     if (open_given()) return;
-    nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_file, why,
+    nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_nvrtc_file, why,
                                         sizeof why);
     if (!nvrtc_open)
         yokei_text(

@@ -74,7 +74,7 @@ void yokei_cuda_pinned_destroy(yoke_device *device)
         }
 }
 
-static bool take(struct cuda_device *dev, enum cuda_pinned kind, struct cuda_piece *piece_out)
+static bool take_piece(struct cuda_device *dev, enum cuda_pinned kind, struct cuda_piece *piece_out)
 {
     pthread_mutex_lock(&dev->lock);
     struct cuda_block *block = dev->pinned[kind];
@@ -89,7 +89,7 @@ static bool take(struct cuda_device *dev, enum cuda_pinned kind, struct cuda_pie
 
 yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out)
 {
-    while (!take(cuda_device(device), kind, piece_out)) YOKE_TRY(add_block(device, kind));
+    while (!take_piece(cuda_device(device), kind, piece_out)) YOKE_TRY(add_block(device, kind));
     return YOKE_OK;
 }
 

@@ -54,7 +54,7 @@ struct cuda_products *yokei_cuda_products_create(void)
     return products;
 }
 
-static void clear(const struct cuda_cublaslt *lt, struct entry *e)
+static void clear_product(const struct cuda_cublaslt *lt, struct entry *e)
 {
     if (e->desc) lt->cublasLtMatmulDescDestroy(e->desc);
     if (e->first) lt->cublasLtMatrixLayoutDestroy(e->first);
@@ -66,7 +66,7 @@ static void clear(const struct cuda_cublaslt *lt, struct entry *e)
 void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_products *products)
 {
     if (!products) return;
-    for (int i = 0; i < MOST_ENTRIES; i++) clear(lt, &products->entries[i]);
+    for (int i = 0; i < MOST_ENTRIES; i++) clear_product(lt, &products->entries[i]);
     pthread_mutex_destroy(&products->lock);
     free(products);
 }
@@ -85,8 +85,9 @@ static cudaDataType_t type_of(int64_t dtype)
 }
 
 /* A matrix that Yoke stores as rows by columns. With a stride of 0 all products of the batch share it. */
-static cublasStatus_t describe(const struct cuda_cublaslt *lt, cublasLtMatrixLayout_t *layout, int64_t dtype,
-                               int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride)
+static cublasStatus_t describe_matrix(const struct cuda_cublaslt *lt, cublasLtMatrixLayout_t *layout,
+                                      int64_t dtype, int64_t rows, int64_t columns, int64_t ld, int64_t batch,
+                                      int64_t stride)
 {
     const int32_t count = (int32_t)batch;
     LT_TRY(lt->cublasLtMatrixLayoutCreate(layout, type_of(dtype), (uint64_t)columns, (uint64_t)rows, ld));
@@ -114,11 +115,11 @@ static cublasStatus_t describe_product(const struct cuda_cublaslt *lt, struct en
         LT_TRY(lt->cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                                   sizeof bias));
     }
-    LT_TRY(describe(lt, &e->first, k->dtype, k->trans_b ? k->N : k->K, k->trans_b ? k->K : k->N, k->ldb,
-                    k->batch, k->stride_b));
-    LT_TRY(describe(lt, &e->second, k->dtype, k->trans_a ? k->K : k->M, k->trans_a ? k->M : k->K, k->lda,
-                    k->batch, k->stride_a));
-    return describe(lt, &e->result, k->out_dtype, k->M, k->N, k->ldc, k->batch, k->stride_c);
+    LT_TRY(describe_matrix(lt, &e->first, k->dtype, k->trans_b ? k->N : k->K, k->trans_b ? k->K : k->N,
+                           k->ldb, k->batch, k->stride_b));
+    LT_TRY(describe_matrix(lt, &e->second, k->dtype, k->trans_a ? k->K : k->M, k->trans_a ? k->M : k->K,
+                           k->lda, k->batch, k->stride_a));
+    return describe_matrix(lt, &e->result, k->out_dtype, k->M, k->N, k->ldc, k->batch, k->stride_c);
 }
 
 /* ---- choosing the algorithm ---- */
@@ -143,8 +144,8 @@ static cublasStatus_t set_preference(const struct cuda_cublaslt *lt, const struc
     return CUBLAS_STATUS_SUCCESS;
 }
 
-static cublasStatus_t ask(const struct cuda_device *dev, const struct entry *e, uint64_t workspace,
-                          cublasLtMatmulHeuristicResult_t results[MOST_ALGORITHMS], int *n_out)
+static cublasStatus_t ask_heuristic(const struct cuda_device *dev, const struct entry *e, uint64_t workspace,
+                                    cublasLtMatmulHeuristicResult_t results[MOST_ALGORITHMS], int *n_out)
 {
     const struct cuda_cublaslt *lt = dev->lt;
     cublasLtMatmulPreference_t p;
@@ -194,7 +195,7 @@ static void take_ranked(const struct cuda_device *dev, struct entry *e, uint64_t
     struct cuda_algorithm fields;
     char why[96] = "its heuristic names no algorithm";
     int n = 0, rank = 0;
-    const cublasStatus_t status = ask(dev, e, workspace, results, &n);
+    const cublasStatus_t status = ask_heuristic(dev, e, workspace, results, &n);
     if (status) {
         yokei_text(e->reason, sizeof e->reason, "%s (%d)", dev->lt->cublasLtGetStatusString(status), status);
         return;
@@ -212,7 +213,7 @@ static void take_ranked(const struct cuda_device *dev, struct entry *e, uint64_t
         yokei_text(e->reason, sizeof e->reason, "none of its %d algorithms is usable: %s", n, why);
 }
 
-static void make(const struct cuda_device *dev, struct entry *e, uint64_t workspace)
+static void make_product(const struct cuda_device *dev, struct entry *e, uint64_t workspace)
 {
     struct cuda_algorithm fields;
     char why[96] = "";
@@ -235,7 +236,7 @@ static int64_t alignment(const void *address)
     return (int64_t)(a & (~a + 1));
 }
 
-static void key_of(const struct yoke_gemm_args *a, int variant, const char *detail, struct key *k)
+static void key_of_product(const struct yoke_gemm_args *a, int variant, const char *detail, struct key *k)
 {
     const bool many = a->batch > 1, bias = a->epilogue == YOKE_EPILOGUE_BIAS;
     memset(k, 0, sizeof *k);
@@ -269,7 +270,7 @@ static struct entry *oldest_of(struct cuda_products *p)
 }
 
 /* The entry of a key, which is made if it is not there. The lock is held, and the context is current. */
-static struct entry *find(const struct cuda_device *dev, const struct key *key)
+static struct entry *find_product(const struct cuda_device *dev, const struct key *key)
 {
     struct cuda_products *p = dev->products;
     const uint64_t hash = yokei_hash(key, sizeof *key, 0);
@@ -287,45 +288,45 @@ static struct entry *find(const struct cuda_device *dev, const struct key *key)
     if (!is_aligned(key)) {
         struct key aligned = *key;
         aligned.align_a = aligned.align_b = aligned.align_c = aligned.align_bias = ALIGNED;
-        const struct entry *e = find(dev, &aligned);
+        const struct entry *e = find_product(dev, &aligned);
         workspace = e->reason[0] ? 0 : e->workspace_bytes;
     }
     struct entry *oldest = oldest_of(p);
-    clear(dev->lt, oldest);
+    clear_product(dev->lt, oldest);
     p->hashes[oldest - p->entries] = hash;
     oldest->key = *key;
     oldest->last_use = ++p->clock;
-    make(dev, oldest, workspace);
+    make_product(dev, oldest, workspace);
     return oldest;
 }
 
-static yoke_status refuse(const struct cuda_device *dev, const char *reason)
+static yoke_status refuse_product(const struct cuda_device *dev, const char *reason)
 {
     return yoke_fail(YOKE_EUNSUPPORTED, "gemm by cuBLASLt %s: %s", dev->lt->version_text, reason);
 }
 
-static yoke_status check(const struct cuda_device *dev, const struct yoke_gemm_args *a)
+static yoke_status check_product(const struct cuda_device *dev, const struct yoke_gemm_args *a)
 {
     if (a->dtype != YOKE_F32 && a->dtype != YOKE_F16 && a->dtype != YOKE_BF16)
-        return refuse(dev, "it has no products of this type");
-    if (a->dtype == YOKE_F32 && dev->f32_reason[0]) return refuse(dev, dev->f32_reason);
-    if (a->batch > INT32_MAX) return refuse(dev, "it multiplies at most 2^31 - 1 matrices at a time");
+        return refuse_product(dev, "it has no products of this type");
+    if (a->dtype == YOKE_F32 && dev->f32_reason[0]) return refuse_product(dev, dev->f32_reason);
+    if (a->batch > INT32_MAX) return refuse_product(dev, "it multiplies at most 2^31 - 1 matrices at a time");
     return YOKE_OK;
 }
 
 /* ---- the interface ---- */
 
-static yoke_status can(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                       const char *detail, size_t *workspace_bytes_out)
+static yoke_status can_product(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                               const char *detail, size_t *workspace_bytes_out)
 {
     struct cuda_device *dev = cuda_device(device);
     struct key key;
-    YOKE_TRY(check(dev, args));
+    YOKE_TRY(check_product(dev, args));
     YOKE_TRY(yokei_cuda_enter(device));
-    key_of(args, variant, detail, &key);
+    key_of_product(args, variant, detail, &key);
     pthread_mutex_lock(&dev->products->lock);
-    const struct entry *e = find(dev, &key);
-    const yoke_status status = e->reason[0] ? refuse(dev, e->reason) : YOKE_OK;
+    const struct entry *e = find_product(dev, &key);
+    const yoke_status status = e->reason[0] ? refuse_product(dev, e->reason) : YOKE_OK;
     *workspace_bytes_out = e->workspace_bytes;
     if (!status) dev->products->last = e->fields, dev->products->has_last = true;
     pthread_mutex_unlock(&dev->products->lock);
@@ -334,13 +335,13 @@ static yoke_status can(const yoke_device *device, const struct yoke_gemm_args *a
 }
 
 /* Issue a product. The lock is held, and the context is current. */
-static yoke_status issue(yoke_stream *stream, const struct yoke_gemm_args *a, struct entry *e,
-                         void *workspace)
+static yoke_status issue_product(yoke_stream *stream, const struct yoke_gemm_args *a, struct entry *e,
+                                 void *workspace)
 {
     struct cuda_device *dev = cuda_device(stream->device);
     const struct cuda_cublaslt *lt = dev->lt;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
-    if (e->reason[0]) return refuse(dev, e->reason);
+    if (e->reason[0]) return refuse_product(dev, e->reason);
     YOKE_TRY(yokei_cuda_command(stream));
     if (e->key.with_bias)
         status = lt->cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias,
@@ -359,16 +360,16 @@ static yoke_status issue(yoke_stream *stream, const struct yoke_gemm_args *a, st
     return YOKE_OK;
 }
 
-static yoke_status run(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                       const char *detail, void *workspace)
+static yoke_status run_product(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
+                               const char *detail, void *workspace)
 {
     struct cuda_device *dev = cuda_device(stream->device);
     struct key key;
-    YOKE_TRY(check(dev, args));
+    YOKE_TRY(check_product(dev, args));
     YOKE_TRY(yokei_cuda_enter(stream->device));
-    key_of(args, variant, detail, &key);
+    key_of_product(args, variant, detail, &key);
     pthread_mutex_lock(&dev->products->lock);
-    const yoke_status status = issue(stream, args, find(dev, &key), workspace);
+    const yoke_status status = issue_product(stream, args, find_product(dev, &key), workspace);
     pthread_mutex_unlock(&dev->products->lock);
     yokei_cuda_leave(stream->device);
     return status;
@@ -392,8 +393,8 @@ static void last_algorithm(const yoke_device *device, char *text, size_t bytes)
 static const char *const names[] = { "cublaslt", "cublaslt-2", "cublaslt-3", NULL };
 const struct yokei_gpu_products yokei_cuda_products = {
     .names = names,
-    .can = can,
-    .run = run,
+    .can = can_product,
+    .run = run_product,
     .detail = detail_is_right,
     .algorithm = last_algorithm,
 };

@@ -73,7 +73,7 @@ static yoke_status load_module(const yoke_device *device, const void *binary, si
     return load_ptx(device, ptx->data, module_out);
 }
 
-static yoke_status open_module(yoke_device *device, const void *binary, size_t bytes, void **handle_out)
+static yoke_status cuda_open_module(yoke_device *device, const void *binary, size_t bytes, void **handle_out)
 {
     CUmodule module = NULL;
     YOKE_TRY(yokei_cuda_enter(device));
@@ -83,7 +83,7 @@ static yoke_status open_module(yoke_device *device, const void *binary, size_t b
     return status;
 }
 
-static void close_module(yoke_device *device, void *module)
+static void cuda_close_module(yoke_device *device, void *module)
 {
     if (yokei_cuda_enter(device)) return;
     cuda_device(device)->cu->cuModuleUnload(module);
@@ -92,7 +92,7 @@ static void close_module(yoke_device *device, void *module)
 
 /* ---- kernels ---- */
 
-static yoke_status kernel(yoke_device *device, void *handle, const char *name, void **kernel_out)
+static yoke_status cuda_kernel(yoke_device *device, void *handle, const char *name, void **kernel_out)
 {
     const struct yokei_gpu_module *program = handle;
     CUfunction function = NULL;
@@ -113,14 +113,14 @@ static yoke_status kernel(yoke_device *device, void *handle, const char *name, v
 }
 
 /** A function belongs to its module. */
-static void release_kernel(yoke_device *device, void *function)
+static void cuda_release_kernel(yoke_device *device, void *function)
 {
     (void)device;
     (void)function;
 }
 
-static yoke_status issue(yoke_stream *stream, CUfunction function, const struct yokei_gpu_grid *grid,
-                         void **parameters)
+static yoke_status issue_launch(yoke_stream *stream, CUfunction function, const struct yokei_gpu_grid *grid,
+                                void **parameters)
 {
     YOKE_TRY(yokei_cuda_command(stream));
     const CUresult error = cuda_device(stream->device)
@@ -132,8 +132,8 @@ static yoke_status issue(yoke_stream *stream, CUfunction function, const struct 
     return yoke_fail_context(yokei_cuda_fail(stream->device, "cuLaunchKernel", error), "%s", stream->last_op);
 }
 
-static yoke_status launch(yoke_stream *stream, void *function, const struct yokei_gpu_grid *grid,
-                          const struct yokei_gpu_arg *args, int n_args)
+static yoke_status cuda_launch(yoke_stream *stream, void *function, const struct yokei_gpu_grid *grid,
+                               const struct yokei_gpu_arg *args, int n_args)
 {
     void *parameters[YOKEI_GPU_MAX_ARGS];
     /*
@@ -142,7 +142,7 @@ static yoke_status launch(yoke_stream *stream, void *function, const struct yoke
      */
     for (int i = 0; i < n_args; i++) parameters[i] = (void *)(uintptr_t)&args[i].value;
     YOKE_TRY(yokei_cuda_enter(stream->device));
-    const yoke_status status = issue(stream, function, grid, parameters);
+    const yoke_status status = issue_launch(stream, function, grid, parameters);
     yokei_cuda_leave(stream->device);
     return status;
 }
@@ -154,12 +154,12 @@ const struct yokei_gpu_driver yokei_cuda_driver = {
     .load = yokei_gpu_module_load,
     .binary = yokei_gpu_module_binary,
     .release = yokei_gpu_module_release,
-    .kernel = kernel,
-    .release_kernel = release_kernel,
-    .launch = launch,
+    .kernel = cuda_kernel,
+    .release_kernel = cuda_release_kernel,
+    .launch = cuda_launch,
     .maker = yokei_cuda_maker,
     .suits = yokei_cuda_suits,
     .compile = yokei_cuda_compile,
-    .open_module = open_module,
-    .close_module = close_module,
+    .open_module = cuda_open_module,
+    .close_module = cuda_close_module,
 };

@@ -10,7 +10,7 @@
 #include "backends/gpu/staging.h"
 
 /** Free what the stream has. The context is current, unless it is lost. */
-static void release(yoke_device *device, struct cuda_stream *s)
+static void release_stream(yoke_device *device, struct cuda_stream *s)
 {
     struct cuda_device *dev = cuda_device(device);
     pthread_mutex_lock(&dev->lock);
@@ -62,13 +62,13 @@ static yoke_status open_stream(yoke_device *device, const struct yoke_native *na
     return YOKE_OK;
 }
 
-static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+static yoke_status cuda_stream_create(yoke_stream *stream, const struct yoke_native *native)
 {
     YOKE_TRY(yokei_cuda_enter(stream->device));
     struct cuda_stream *s = calloc(1, sizeof *s);
     yoke_status status = s ? open_stream(stream->device, native, s)
                            : yokei_gpu_no_host_memory(stream->device, "a stream");
-    if (status && s) release(stream->device, s);
+    if (status && s) release_stream(stream->device, s);
     if (!status) stream->impl = s;
     yokei_cuda_leave(stream->device);
     return status;
@@ -86,18 +86,18 @@ static yoke_status wait_for_queue(yoke_stream *stream)
     return error ? yokei_cuda_fail(stream->device, "cuEventSynchronize", error) : YOKE_OK;
 }
 
-static void destroy(yoke_stream *stream)
+static void cuda_stream_destroy(yoke_stream *stream)
 {
     struct yokei_error saved;
     yokei_error_save(&saved);
     const bool entered = !yokei_cuda_enter(stream->device);
     if (entered) (void)wait_for_queue(stream); /* the caller has seen the error already */
-    release(stream->device, cuda_stream(stream));
+    release_stream(stream->device, cuda_stream(stream));
     if (entered) yokei_cuda_leave(stream->device);
     yokei_error_restore(&saved);
 }
 
-static yoke_status sync_stream(yoke_stream *stream)
+static yoke_status cuda_stream_sync(yoke_stream *stream)
 {
     YOKE_TRY(yokei_cuda_enter(stream->device));
     const yoke_status status = wait_for_queue(stream);
@@ -106,7 +106,7 @@ static yoke_status sync_stream(yoke_stream *stream)
 }
 
 /** The driver hands work to the device at once, so this only reports an error of earlier work. */
-static yoke_status flush(yoke_stream *stream)
+static yoke_status cuda_stream_flush(yoke_stream *stream)
 {
     YOKE_TRY(yokei_cuda_enter(stream->device));
     yokei_cuda_leave(stream->device);
@@ -174,8 +174,8 @@ static yoke_status issue_copy(yoke_stream *stream, enum yoke_copy_kind kind, voi
                                        : to_host(stream, target, source, bytes);
 }
 
-static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
-                        size_t bytes)
+static yoke_status cuda_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                             size_t bytes)
 {
     YOKE_TRY(yokei_cuda_enter(stream->device));
     const yoke_status status = issue_copy(stream, kind, target, source, bytes);
@@ -193,7 +193,7 @@ static yoke_status issue_fill(yoke_stream *stream, void *target, uint8_t byte, s
     return error ? yokei_cuda_fail(stream->device, "cuMemsetD8Async", error) : YOKE_OK;
 }
 
-static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+static yoke_status cuda_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     YOKE_TRY(yokei_cuda_enter(stream->device));
     const yoke_status status = issue_fill(stream, target, byte, bytes);
@@ -202,10 +202,10 @@ static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t 
 }
 
 const struct yoke_stream_ops yokei_cuda_stream_ops = {
-    .create = create,
-    .destroy = destroy,
-    .sync = sync_stream,
-    .flush = flush,
-    .copy = copy,
-    .fill = fill,
+    .create = cuda_stream_create,
+    .destroy = cuda_stream_destroy,
+    .sync = cuda_stream_sync,
+    .flush = cuda_stream_flush,
+    .copy = cuda_copy,
+    .fill = cuda_fill,
 };

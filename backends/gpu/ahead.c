@@ -32,7 +32,8 @@ static size_t bytes_there(const yoke_device *device, const struct yokei_gpu_cach
     return bytes;
 }
 
-static yoke_status make(yoke_device *device, const struct yokei_gpu_source *source, struct yokei_ahead *ahead)
+static yoke_status make_program(yoke_device *device, const struct yokei_gpu_source *source,
+                                struct yokei_ahead *ahead)
 {
     const struct yokei_gpu_cache_key key = yokei_gpu_cache_key(device, source);
     void *binary = NULL;
@@ -64,7 +65,7 @@ yoke_status yokei_gpu_ahead(yoke_device *device, struct yokei_ahead *ahead)
         YOKE_TRY(
             yokei_gpu_source_make(&program, gpu->driver->language, gpu->is_cpu, gpu->warp, false, &source));
         if (ahead->progress) ahead->progress(ahead, program.family);
-        const yoke_status status = make(device, &source, ahead);
+        const yoke_status status = make_program(device, &source, ahead);
         yokei_gpu_source_free(&source);
         if (status) return status;
     }

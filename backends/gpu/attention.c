@@ -52,7 +52,7 @@ static size_t local_bytes(const struct blocks *b)
                       + 16 * b->rows);
 }
 
-static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
+static bool offers_attention(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     if (body->tile) return !gpu->reserves_private; /* up to 17 KB per work-item */
@@ -61,7 +61,7 @@ static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_de
     return gpu->max_group >= TEAM_ITEMS;
 }
 
-static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offered };
+static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offers_attention };
 
 const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
 {
@@ -72,17 +72,17 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
 /* Choose the body by B T H D and T, see yokei_variant_at. */
 /* clang-format off */
 #define CHOOSE(device, op, a) \
-    choose(device, YOKE_OP_##op, (a)->dtype, \
+    choose_attention(device, YOKE_OP_##op, (a)->dtype, \
            (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
 /* clang-format on */
-static const struct yokei_gpu_body *choose(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype,
-                                           double size, double T)
+static const struct yokei_gpu_body *choose_attention(const yoke_device *device, enum yoke_op_id op,
+                                                     yoke_dtype dtype, double size, double T)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->reserves_private ? TEAM : TILE4X4;
     if (gpu->is_cpu)
         otherwise = gpu->vector_floats >= 16 ? TILE12X32 : TILE6X16;
-    else if (offered(&list[TEAM], gpu))
+    else if (offers_attention(&list[TEAM], gpu))
         otherwise = TEAM;
     const struct yokei_gpu_body *body = yokei_gpu_body_at(
         &bodies, device,
@@ -90,8 +90,8 @@ static const struct yokei_gpu_body *choose(const yoke_device *device, enum yoke_
     return body ? body : &list[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
-static struct yokei_gpu_program program_of(const struct yokei_gpu_body *body, yoke_dtype dtype,
-                                           const struct blocks *b)
+static struct yokei_gpu_program attention_program(const struct yokei_gpu_body *body, yoke_dtype dtype,
+                                                  const struct blocks *b)
 {
     struct yokei_gpu_program program = { .family = "attention" };
     if (body->tile) {
@@ -115,7 +115,7 @@ bool yokei_gpu_attention_catalog(int index, bool is_cpu, int warp, struct yokei_
         if (list[i].cpu_only && !is_cpu) continue;
         int kinds = list[i].tile ? 1 : (int)YOKE_COUNT(blocks), n = kinds * (int)YOKE_COUNT(types);
         if (index < n) {
-            *program_out = program_of(&list[i], types[index / kinds], &blocks[index % kinds]);
+            *program_out = attention_program(&list[i], types[index / kinds], &blocks[index % kinds]);
             return true;
         }
         index -= n;
@@ -144,9 +144,9 @@ struct need {
     int pair_along, pair_across, head_along, head_across, head_vectors;
 };
 
-static struct shape shape_of(const struct yokei_gpu_body *body, int64_t B, int64_t T,
-                             struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
-                             const struct need *need)
+static struct shape attention_shape(const struct yokei_gpu_body *body, int64_t B, int64_t T,
+                                    struct yokei_groups_of_heads groups, int64_t Hkv, int64_t D,
+                                    const struct need *need)
 {
     const int64_t NR = body->tile ? yokei_gpu_tile_columns(body) : 16;
     struct shape s = { .T = (int32_t)T,
@@ -188,8 +188,8 @@ static int64_t first_head_of(const struct shape *s, int64_t pair)
 #define HEAD_ARGS(s) \
     ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
 
-static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B,
-                         int64_t T, int64_t H, int64_t D)
+static yoke_status check_attention(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B,
+                                   int64_t T, int64_t H, int64_t D)
 {
     (void)device;
     YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
@@ -208,9 +208,10 @@ static yoke_status check(const yoke_device *device, enum yoke_op_id op, yoke_dty
 }
 
 /** Make the panels of one tensor for the heads [first, first + n). Either target may be NULL. */
-static yoke_status pack(yoke_stream *stream, const struct yokei_gpu_program *program,
-                        const struct yokei_gpu_body *body, const struct shape *s, const void *x, int64_t ld,
-                        int32_t heads, int64_t first, int64_t n, float *across, float *along)
+static yoke_status pack_heads(yoke_stream *stream, const struct yokei_gpu_program *program,
+                              const struct yokei_gpu_body *body, const struct shape *s, const void *x,
+                              int64_t ld, int32_t heads, int64_t first, int64_t n, float *across,
+                              float *along)
 {
     const int64_t NR = yokei_gpu_tile_columns(body);
     return yokei_gpu_launch(
@@ -225,14 +226,15 @@ static struct shape forward_shape(const struct yokei_gpu_body *body,
                                   const struct yoke_attention_forward_args *args)
 {
     struct need need = { .pair_along = body->tile, .pair_across = body->tile };
-    return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
+    return attention_shape(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
 static yoke_status gpu_attention_forward_can(const yoke_device *device,
                                              const struct yoke_attention_forward_args *args,
                                              size_t *scratch_bytes_out)
 {
-    YOKE_TRY(check(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
+    YOKE_TRY(
+        check_attention(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
         const struct yokei_gpu_body *body = CHOOSE(device, attention_forward, args);
         *scratch_bytes_out = sizeof(float) * (size_t)forward_shape(body, args).floats;
@@ -244,7 +246,7 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
                                 const struct yokei_gpu_body *body)
 {
     struct shape s = forward_shape(body, args);
-    struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
+    struct yokei_gpu_program program = attention_program(body, args->dtype, NULL);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, sizeof(float) * (size_t)s.floats, &scratch));
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
@@ -253,8 +255,8 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
     for (int64_t pair = 0; pair < s.pairs; pair += s.piece) {
         int64_t n = YOKE_MIN(s.piece, s.pairs - pair), first = first_head_of(&s, pair),
                 heads = first_head_of(&s, pair + n) - first;
-        YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, NULL));
-        YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
+        YOKE_TRY(pack_heads(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, NULL));
+        YOKE_TRY(pack_heads(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, NULL, v_along));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_forward_tile", (teams + program.G - 1) / program.G, heads, 1,
             YOKEI_GPU_ARGS(ARG_P(args->q), ARG_L(args->ldq), ARG_P(k_across), ARG_P(v_along), ARG_P(args->o),
@@ -268,7 +270,7 @@ static yoke_status forward_tile(yoke_stream *stream, const struct yoke_attention
 static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention_forward_args *args)
 {
     const struct blocks *b = blocks_for(args->D);
-    struct yokei_gpu_program program = program_of(&list[TEAM], args->dtype, b);
+    struct yokei_gpu_program program = attention_program(&list[TEAM], args->dtype, b);
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
     const struct yokei_groups_of_heads groups = YOKEI_GROUPS_OF_HEADS(args);
     int64_t heads = args->B * args->H;
@@ -303,14 +305,15 @@ static struct shape backward_shape(const struct yokei_gpu_body *body,
         .pair_along = 1, .pair_across = 2, .head_along = 2, .head_across = 2, .head_vectors = 2
     };
     if (!body->tile) need = (struct need){ .head_vectors = 2 };
-    return shape_of(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
+    return attention_shape(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
 static yoke_status gpu_attention_backward_can(const yoke_device *device,
                                               const struct yoke_attention_backward_args *args,
                                               size_t *scratch_bytes_out)
 {
-    YOKE_TRY(check(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
+    YOKE_TRY(
+        check_attention(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
         const struct yokei_gpu_body *body = CHOOSE(device, attention_backward, args);
         *scratch_bytes_out = sizeof(float) * (size_t)backward_shape(body, args).floats;
@@ -337,7 +340,7 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
                                  const struct yokei_gpu_body *body)
 {
     struct shape s = backward_shape(body, args);
-    struct yokei_gpu_program program = program_of(body, args->dtype, NULL);
+    struct yokei_gpu_program program = attention_program(body, args->dtype, NULL);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);
@@ -349,11 +352,13 @@ static yoke_status backward_tile(yoke_stream *stream, const struct yoke_attentio
         float *q_across = k_along + n * s.panel, *do_across = q_across + heads * s.across;
         float *q_along = do_across + heads * s.across, *do_along = q_along + heads * s.panel;
         float *lse = do_along + heads * s.panel, *delta = lse + heads * s.Tp;
-        YOKE_TRY(pack(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, k_along));
-        YOKE_TRY(pack(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, v_across, NULL));
-        YOKE_TRY(pack(stream, &program, body, &s, args->q, args->ldq, s.H, first, heads, q_across, q_along));
         YOKE_TRY(
-            pack(stream, &program, body, &s, args->d_o, args->lddo, s.H, first, heads, do_across, do_along));
+            pack_heads(stream, &program, body, &s, args->k, args->ldk, s.Hkv, pair, n, k_across, k_along));
+        YOKE_TRY(pack_heads(stream, &program, body, &s, args->v, args->ldv, s.Hkv, pair, n, v_across, NULL));
+        YOKE_TRY(
+            pack_heads(stream, &program, body, &s, args->q, args->ldq, s.H, first, heads, q_across, q_along));
+        YOKE_TRY(pack_heads(stream, &program, body, &s, args->d_o, args->lddo, s.H, first, heads, do_across,
+                            do_along));
         YOKE_TRY(make_delta(stream, &program, args, &s, first, heads, lse, delta));
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "attention_dq_tile", groups, heads, 1,
@@ -379,7 +384,7 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
 {
     struct shape s = backward_shape(body, args);
     const struct blocks *b = blocks_for(args->D);
-    struct yokei_gpu_program program = program_of(body, args->dtype, b);
+    struct yokei_gpu_program program = attention_program(body, args->dtype, b);
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, sizeof(float) * (size_t)s.floats, &scratch));
     const struct yokei_dropout drop = yokei_dropout(args->p, args->key);

@@ -173,8 +173,8 @@ void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_c
 }
 
 /** What is wrong with a file's content, or NULL if nothing is. */
-static const char *damage(const struct header *header, size_t bytes, const struct yokei_gpu_cache_key *key,
-                          const char *maker)
+static const char *damaged_entry(const struct header *header, size_t bytes,
+                                 const struct yokei_gpu_cache_key *key, const char *maker)
 {
     if (bytes < sizeof *header) return "shorter than its header";
     if (memcmp(header->magic, "YOKEPRG", 8) != 0) return "wrong magic";
@@ -194,7 +194,7 @@ yoke_status yokei_gpu_cache_read(const struct yokei_gpu_cache_key *key, const st
     void *data;
     size_t bytes;
     YOKE_TRY(yokei_file_read(entry->path, MAX_BYTES, &data, &bytes));
-    const char *why = damage(data, bytes, key, entry->maker);
+    const char *why = damaged_entry(data, bytes, key, entry->maker);
     if (why) {
         free(data);
         return yoke_fail(YOKE_EDATA, "%s", why);

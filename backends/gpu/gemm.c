@@ -26,7 +26,7 @@ static const struct yokei_gpu_body list[] = {
 };
 enum { BLOCK8X32, TILE12X32, TILE6X16, TEAM64, TEAM128, TILE4X4 };
 
-static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
+static bool offers_gemm(const struct yokei_gpu_body *body, const struct yokei_gpu_device *gpu)
 {
     if (body->cpu_only && !gpu->is_cpu) return false;
     return body->tile
@@ -34,7 +34,7 @@ static bool offered(const struct yokei_gpu_body *body, const struct yokei_gpu_de
                && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
 }
 
-static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offered };
+static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offers_gemm };
 
 /* The library's variants come before the bodies. */
 static int n_of_library(const yoke_device *device)
@@ -72,8 +72,8 @@ static int body_by_rule(const yoke_device *device, const struct yoke_gemm_args *
     if (gpu->is_cpu) return gpu->vector_floats < 16 ? TILE6X16 : pack_once(args) ? TILE12X32 : BLOCK8X32;
     /* A large block reads less data. A small block gives every compute unit something to do. */
     const int64_t blocks = ((args->M + 127) / 128) * ((args->N + 127) / 128) * args->batch;
-    if (offered(&list[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) return TEAM128;
-    return offered(&list[TEAM64], gpu) ? TEAM64 : TILE4X4;
+    if (offers_gemm(&list[TEAM128], gpu) && blocks >= 2 * gpu->compute_units) return TEAM128;
+    return offers_gemm(&list[TEAM64], gpu) ? TEAM64 : TILE4X4;
 }
 
 /** How a product runs: by a body, or, if `body` is NULL, by this variant of the library. */
@@ -99,7 +99,7 @@ static bool library_offers(const yoke_device *device, const struct yoke_gemm_arg
 /* There is nothing to multiply, so the bodies only run the epilogue. */
 static bool is_empty(const struct yoke_gemm_args *args) { return !args->M || !args->N || !args->K; }
 
-static struct choice choose(const yoke_device *device, const struct yoke_gemm_args *args)
+static struct choice choose_gemm(const yoke_device *device, const struct yoke_gemm_args *args)
 {
     const int n = n_of_library(device), rule = body_by_rule(device, args),
               own = n + yokei_gpu_body_index(&bodies, device, rule);
@@ -119,8 +119,8 @@ static struct choice choose(const yoke_device *device, const struct yoke_gemm_ar
     return (struct choice){ body ? body : &list[rule], variant, "" };
 }
 
-static struct yokei_gpu_program program_of(const struct yokei_gpu_body *body, yoke_dtype dtype,
-                                           yoke_dtype out_dtype)
+static struct yokei_gpu_program gemm_program(const struct yokei_gpu_body *body, yoke_dtype dtype,
+                                             yoke_dtype out_dtype)
 {
     struct yokei_gpu_program program = { .family = "gemm" };
     if (body->tile) {
@@ -150,7 +150,7 @@ bool yokei_gpu_gemm_catalog(int index, bool is_cpu, int warp, struct yokei_gpu_p
     for (size_t i = 0; i < YOKE_COUNT(list); i++) {
         if (list[i].cpu_only && !is_cpu) continue;
         if (index < (int)YOKE_COUNT(types)) {
-            *program_out = program_of(&list[i], types[index][0], types[index][1]);
+            *program_out = gemm_program(&list[i], types[index][0], types[index][1]);
             return true;
         }
         index -= (int)YOKE_COUNT(types);
@@ -224,11 +224,11 @@ static float *b_panels(const struct cut *cut, float *scratch)
     return scratch ? scratch + cut->a_total : NULL;
 }
 
-static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args,
-                        const struct yokei_gpu_body *body, const struct cut *cut, const struct piece *piece,
-                        float *scratch)
+static yoke_status pack_operands(yoke_stream *stream, const struct yoke_gemm_args *args,
+                                 const struct yokei_gpu_body *body, const struct cut *cut,
+                                 const struct piece *piece, float *scratch)
 {
-    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    struct yokei_gpu_program program = gemm_program(body, args->dtype, args->out_dtype);
     const int64_t NR = yokei_gpu_tile_columns(body);
     const bool share_a = args->stride_a == 0, share_b = args->stride_b == 0;
     int64_t offset_a = piece->batch * args->stride_a
@@ -245,11 +245,11 @@ static yoke_status pack(yoke_stream *stream, const struct yoke_gemm_args *args,
                        ARG_I((int32_t)piece->K), ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0))));
 }
 
-static yoke_status multiply(yoke_stream *stream, const struct yoke_gemm_args *args,
-                            const struct yokei_gpu_body *body, const struct cut *cut,
-                            const struct piece *piece, float *scratch)
+static yoke_status multiply_piece(yoke_stream *stream, const struct yoke_gemm_args *args,
+                                  const struct yokei_gpu_body *body, const struct cut *cut,
+                                  const struct piece *piece, float *scratch)
 {
-    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    struct yokei_gpu_program program = gemm_program(body, args->dtype, args->out_dtype);
     const int64_t NR = yokei_gpu_tile_columns(body);
     int64_t panels_m = (piece->M + body->MR - 1) / body->MR, panels_n = (piece->N + NR - 1) / NR;
     /*
@@ -293,8 +293,8 @@ static yoke_status run_tile(yoke_stream *stream, const struct yoke_gemm_args *ar
                 piece.k = 0;
                 do { /* runs once even if K = 0 */
                     piece.K = YOKE_MIN(cut.Kc, args->K - piece.k);
-                    if (piece.K) YOKE_TRY(pack(stream, args, body, &cut, &piece, scratch));
-                    YOKE_TRY(multiply(stream, args, body, &cut, &piece, scratch));
+                    if (piece.K) YOKE_TRY(pack_operands(stream, args, body, &cut, &piece, scratch));
+                    YOKE_TRY(multiply_piece(stream, args, body, &cut, &piece, scratch));
                     piece.k += piece.K;
                 } while (piece.k < args->K);
             }
@@ -342,7 +342,7 @@ static struct blocks cut_blocks(const yoke_device *device, const struct yokei_gp
 static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *args,
                              const struct yokei_gpu_body *body)
 {
-    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    struct yokei_gpu_program program = gemm_program(body, args->dtype, args->out_dtype);
     const struct blocks cut = cut_blocks(stream->device, body, args);
     int32_t trans = (args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0) | (cut.in_place ? 4 : 0);
     for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
@@ -366,7 +366,7 @@ static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *a
 static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *args,
                             const struct yokei_gpu_body *body)
 {
-    struct yokei_gpu_program program = program_of(body, args->dtype, args->out_dtype);
+    struct yokei_gpu_program program = gemm_program(body, args->dtype, args->out_dtype);
     int64_t blocks_m = (args->M + body->BM - 1) / body->BM, blocks_n = (args->N + body->BN - 1) / body->BN;
     int32_t flags = yokei_gpu_gemm_flags(args) | YOKEI_GEMM_FIRST | YOKEI_GEMM_LAST;
     for (int64_t batch = 0; batch < args->batch;) {
@@ -400,7 +400,7 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
     struct yoke_gemm_args plain = *args; /* the answer does not depend on addresses */
     plain.a = plain.b = plain.bias = NULL;
     plain.c = NULL;
-    const struct choice choice = choose(device, &plain);
+    const struct choice choice = choose_gemm(device, &plain);
     if (!choice.body)
         return yokei_gpu_library_can(device, &plain, choice.variant, choice.detail, scratch_bytes_out);
     if (choice.body->tile && !choice.body->panels) {
@@ -413,7 +413,7 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
 static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
 {
     if (args->M == 0 || args->N == 0) return YOKE_OK;
-    const struct choice choice = choose(stream->device, args);
+    const struct choice choice = choose_gemm(stream->device, args);
     const struct yokei_gpu_body *body = choice.body;
     if (!body) return yokei_gpu_library_run(stream, args, choice.variant, choice.detail);
     if (body->panels) return run_block(stream, args, body);

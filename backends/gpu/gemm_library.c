@@ -21,7 +21,7 @@ struct division {
     size_t part_bytes; /* the product in scratch memory */
 };
 
-static struct division divide(const struct yoke_gemm_args *args)
+static struct division divide_product(const struct yoke_gemm_args *args)
 {
     struct division d = { .rows = args->M };
     const bool wide = args->out_dtype == YOKE_F32;
@@ -36,19 +36,19 @@ static struct division divide(const struct yoke_gemm_args *args)
     return d;
 }
 
-static const void *element(const void *base, int64_t elements, yoke_dtype dtype)
+static const void *element_at(const void *base, int64_t elements, yoke_dtype dtype)
 {
     return base ? (const char *)base + elements * (int64_t)yoke_dtype_bytes(dtype) : NULL;
 }
 
 /** What the library computes of the rows [m, m + rows). */
-static struct yoke_gemm_args piece_of(const struct yoke_gemm_args *args, const struct division *d, int64_t m,
-                                      void *part)
+static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args, const struct division *d,
+                                             int64_t m, void *part)
 {
     struct yoke_gemm_args p = *args;
     p.M = YOKE_MIN(d->rows, args->M - m);
-    p.a = element(args->a, args->trans_a ? m : m * args->lda, args->dtype);
-    p.c = (void *)(uintptr_t)element(args->c, m * args->ldc, args->out_dtype);
+    p.a = element_at(args->a, args->trans_a ? m : m * args->lda, args->dtype);
+    p.c = (void *)(uintptr_t)element_at(args->c, m * args->ldc, args->out_dtype);
     p.aux = NULL;
     p.epilogue = args->epilogue != YOKE_EPILOGUE_NONE && !d->in_scratch ? YOKE_EPILOGUE_BIAS
                                                                         : YOKE_EPILOGUE_NONE;
@@ -65,12 +65,12 @@ yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_g
                                   const char *detail, size_t *scratch_bytes_out)
 {
     const struct yokei_gpu_products *products = yokei_gpu(device)->products;
-    const struct division d = divide(args);
+    const struct division d = divide_product(args);
     size_t workspace = 0, most = 0;
     for (int64_t m = 0; m < args->M; m += d.rows) {
         /* all pieces but the last are equal */
         if (m && m + d.rows < args->M) continue;
-        const struct yoke_gemm_args piece = piece_of(args, &d, m, NULL);
+        const struct yoke_gemm_args piece = rows_of_product(args, &d, m, NULL);
         YOKE_TRY(products->can(device, &piece, variant, detail, &workspace));
         most = YOKE_MAX(most, workspace);
     }
@@ -90,8 +90,8 @@ struct yokei_gpu_program yokei_gpu_finish_program(yoke_dtype dtype, yoke_dtype o
 }
 
 /* The epilogue of the rows from m on. `sums` is the product of the library. */
-static yoke_status finish(yoke_stream *stream, const struct yoke_gemm_args *args, const struct division *d,
-                          const struct yoke_gemm_args *piece, int64_t m)
+static yoke_status finish_rows(yoke_stream *stream, const struct yoke_gemm_args *args,
+                               const struct division *d, const struct yoke_gemm_args *piece, int64_t m)
 {
     const struct yokei_gpu_program program = yokei_gpu_finish_program(args->dtype, args->out_dtype);
     const int64_t threads = program.L * program.G, across = (args->N + threads - 1) / threads;
@@ -104,10 +104,10 @@ static yoke_status finish(yoke_stream *stream, const struct yoke_gemm_args *args
                       aux = batch * args->stride_aux + m * args->ldaux;
         YOKE_TRY(yokei_gpu_launch(
             stream, &program, "gemm_finish", piece->M * across, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(element(piece->c, batch * piece->stride_c, YOKE_F32)), ARG_L(piece->ldc),
-                           ARG_L(piece->stride_c), ARG_P(element(args->c, c, args->out_dtype)),
+            YOKEI_GPU_ARGS(ARG_P(element_at(piece->c, batch * piece->stride_c, YOKE_F32)), ARG_L(piece->ldc),
+                           ARG_L(piece->stride_c), ARG_P(element_at(args->c, c, args->out_dtype)),
                            ARG_L(args->ldc), ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(element(args->aux, aux, args->out_dtype)), ARG_L(args->ldaux),
+                           ARG_P(element_at(args->aux, aux, args->out_dtype)), ARG_L(args->ldaux),
                            ARG_L(args->stride_aux), ARG_L(args->N), ARG_F(args->beta), ARG_I(flags))));
     }
     return YOKE_OK;
@@ -117,7 +117,7 @@ yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_ar
                                   const char *detail)
 {
     const struct yokei_gpu_products *products = yokei_gpu(stream->device)->products;
-    const struct division d = divide(args);
+    const struct division d = divide_product(args);
     struct yoke_gemm_args plain = *args; /* without addresses, as yoke_gemm_can sees it */
     size_t bytes;
     void *scratch;
@@ -126,10 +126,10 @@ yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_ar
     YOKE_TRY(yokei_gpu_library_can(stream->device, &plain, variant, detail, &bytes));
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, bytes, &scratch));
     for (int64_t m = 0; m < args->M; m += d.rows) {
-        const struct yoke_gemm_args piece = piece_of(args, &d, m, scratch);
+        const struct yoke_gemm_args piece = rows_of_product(args, &d, m, scratch);
         void *workspace = bytes > d.part_bytes ? (char *)scratch + d.part_bytes : NULL;
         YOKE_TRY(products->run(stream, &piece, variant, detail, workspace));
-        if (d.finish) YOKE_TRY(finish(stream, args, &d, &piece, m));
+        if (d.finish) YOKE_TRY(finish_rows(stream, args, &d, &piece, m));
     }
     return YOKE_OK;
 }

@@ -100,7 +100,7 @@ struct yokei_gpu_counts yokei_gpu_counts(const yoke_device *device)
     return counts;
 }
 
-static void count(yoke_device *device, int compiled, int loaded)
+static void count_program(yoke_device *device, int compiled, int loaded)
 {
     struct yokei_gpu_programs *programs = yokei_gpu(device)->programs;
     pthread_mutex_lock(&programs->lock);
@@ -169,7 +169,7 @@ static int load_cached(yoke_device *device, struct entry *entry, struct yokei_gp
             free(binary);
         }
         if (!status) {
-            count(device, 0, 1);
+            count_program(device, 0, 1);
             yoke_log(YOKE_LOG_DEBUG, "%s: loaded %s", device->info.spec, list[i].path);
             return 0;
         }
@@ -202,7 +202,7 @@ static yoke_status missing(const yoke_device *device, const struct yokei_gpu_pro
  * Load a program from the cache on disk, or else compile it and put it there. The entry's lock is held. `op`
  * is for the text of an error.
  */
-static yoke_status build(yoke_device *device, struct entry *entry, const char *op)
+static yoke_status build_entry(yoke_device *device, struct entry *entry, const char *op)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     const struct yokei_gpu_driver *driver = gpu->driver;
@@ -219,7 +219,7 @@ static yoke_status build(yoke_device *device, struct entry *entry, const char *o
         uint64_t start = yokei_now_ns();
         status = driver->build(device, &source, &entry->handle);
         if (status == YOKE_OK) {
-            count(device, 1, 0);
+            count_program(device, 1, 0);
             if (!gpu->late_binaries) save(device, entry, UINT64_MAX);
             yoke_log(YOKE_LOG_DEBUG, "%s: compiled %s (%s, L=%d W=%d) in %.0f ms", device->info.spec,
                      source.name, yoke_dtype_name(entry->program.dtype), entry->program.L, entry->program.W,
@@ -295,7 +295,7 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     struct yokei_gpu_grid grid = { { x, y, z }, program->G * program->L };
     struct kernel *found = NULL;
     pthread_mutex_lock(&entry->lock);
-    yoke_status status = entry->handle ? YOKE_OK : build(device, entry, stream->last_op);
+    yoke_status status = entry->handle ? YOKE_OK : build_entry(device, entry, stream->last_op);
     if (!status) status = find_kernel(device, entry, kernel, &found);
     if (!status) status = check_grid(stream, &grid);
     if (!status) status = driver->launch(stream, found->handle, &grid, args, n_args);

@@ -28,7 +28,7 @@ void yokei_opencl_addresses_destroy(struct opencl_addresses *addresses)
     pthread_rwlock_destroy(&addresses->lock);
 }
 
-static yoke_status reserve(struct opencl_addresses *addresses)
+static yoke_status reserve_range(struct opencl_addresses *addresses)
 {
     /* a limit on address space may allow only a smaller range */
     for (size_t bytes = RANGE_MOST; bytes >= RANGE_LEAST; bytes /= 2) {
@@ -59,7 +59,8 @@ static int upper_bound(const struct opencl_addresses *addresses, uintptr_t addre
 }
 
 /** Find the first gap in the range that has room for `bytes` and a page. */
-static yoke_status place(const struct opencl_addresses *addresses, size_t bytes, uintptr_t *start_out)
+static yoke_status place_in_range(const struct opencl_addresses *addresses, size_t bytes,
+                                  uintptr_t *start_out)
 {
     uintptr_t end = addresses->range + addresses->range_bytes, at = addresses->range + PAGE;
     for (int i = upper_bound(addresses, addresses->range);
@@ -76,7 +77,7 @@ static yoke_status place(const struct opencl_addresses *addresses, size_t bytes,
     return YOKE_OK;
 }
 
-static yoke_status add(struct opencl_addresses *addresses, struct opencl_allocation *allocation)
+static yoke_status add_at(struct opencl_addresses *addresses, struct opencl_allocation *allocation)
 {
     if (addresses->n == addresses->capacity) {
         int capacity = YOKE_MAX(64, 2 * addresses->capacity);
@@ -86,8 +87,8 @@ static yoke_status add(struct opencl_addresses *addresses, struct opencl_allocat
         addresses->capacity = capacity;
     }
     if (allocation->buffer) {
-        if (!addresses->range_bytes) YOKE_TRY(reserve(addresses));
-        YOKE_TRY(place(addresses, allocation->bytes, &allocation->start));
+        if (!addresses->range_bytes) YOKE_TRY(reserve_range(addresses));
+        YOKE_TRY(place_in_range(addresses, allocation->bytes, &allocation->start));
     }
     int at = upper_bound(addresses, allocation->start);
     memmove(&addresses->table[at + 1], &addresses->table[at],
@@ -101,7 +102,7 @@ yoke_status yokei_opencl_addresses_add(struct opencl_addresses *addresses,
                                        struct opencl_allocation allocation, void **address_out)
 {
     pthread_rwlock_wrlock(&addresses->lock);
-    yoke_status status = add(addresses, &allocation);
+    yoke_status status = add_at(addresses, &allocation);
     pthread_rwlock_unlock(&addresses->lock);
     if (!status) *address_out = (void *)allocation.start;
     return status;

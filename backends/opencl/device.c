@@ -39,8 +39,8 @@ static bool is_pocl(const struct opencl_library *cl, cl_platform_id platform)
     return !strcmp(name, "Portable Computing Language");
 }
 
-static void explain_no_device(const struct opencl_library *cl, const cl_platform_id *platforms,
-                              cl_uint n_platforms, char *reason, size_t reason_bytes)
+static void opencl_explain_no_device(const struct opencl_library *cl, const cl_platform_id *platforms,
+                                     cl_uint n_platforms, char *reason, size_t reason_bytes)
 {
     char folder[4096];
     for (cl_uint p = 0; p < n_platforms; p++) {
@@ -57,8 +57,8 @@ static void explain_no_device(const struct opencl_library *cl, const cl_platform
 }
 
 /** List the devices of all platforms, at most `capacity`. If there is none, `reason` says why. */
-static int list_devices(const struct opencl_library *cl, struct found *found, int capacity, char *reason,
-                        size_t reason_bytes)
+static int opencl_list_devices(const struct opencl_library *cl, struct found *found, int capacity,
+                               char *reason, size_t reason_bytes)
 {
     cl_platform_id platforms[16];
     cl_uint n_platforms = 0;
@@ -79,7 +79,8 @@ static int list_devices(const struct opencl_library *cl, struct found *found, in
             found[n++] = (struct found){ platforms[p], ids[d] };
     }
     if (!n)
-        explain_no_device(cl, platforms, YOKE_MIN(n_platforms, YOKE_COUNT(platforms)), reason, reason_bytes);
+        opencl_explain_no_device(cl, platforms, YOKE_MIN(n_platforms, YOKE_COUNT(platforms)), reason,
+                                 reason_bytes);
     return n;
 }
 
@@ -124,8 +125,8 @@ static struct traits traits_of(const struct opencl_library *cl, cl_device_id id)
     return t;
 }
 
-static void describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id, int index,
-                     bool svm, struct yoke_device_info *info)
+static void opencl_describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id,
+                            int index, bool svm, struct yoke_device_info *info)
 {
     char version[128], driver[64], extensions[8192];
     cl_ulong memory = 0, most = 0;
@@ -178,26 +179,26 @@ static yoke_status choose_memory(const struct traits *traits, bool *svm_out)
     return YOKE_OK;
 }
 
-static void probe(struct yoke_probe *out)
+static void opencl_probe(struct yoke_probe *out)
 {
     struct found found[YOKE_MAX_DEVICES];
     memset(out, 0, sizeof *out);
     const struct opencl_library *cl = yokei_opencl_library(out->reason, sizeof out->reason);
     if (!cl) return;
-    out->n_devices = list_devices(cl, found, YOKE_MAX_DEVICES, out->reason, sizeof out->reason);
+    out->n_devices = opencl_list_devices(cl, found, YOKE_MAX_DEVICES, out->reason, sizeof out->reason);
     for (int i = 0; i < out->n_devices; i++) {
         struct traits traits = traits_of(cl, found[i].id);
         bool svm = traits.svm;
         if (choose_memory(&traits, &svm)) svm = traits.svm;
-        describe(cl, found[i].platform, found[i].id, i, svm, &out->devices[i]);
+        opencl_describe(cl, found[i].platform, found[i].id, i, svm, &out->devices[i]);
     }
 }
 
-static yoke_status find_by_index(const struct opencl_library *cl, int index, struct found *out)
+static yoke_status opencl_find_by_index(const struct opencl_library *cl, int index, struct found *out)
 {
     struct found found[YOKE_MAX_DEVICES];
     char reason[YOKE_REASON_BYTES] = "";
-    int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
+    int n = opencl_list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
     if (!n) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
     if (index < 0 || index >= n)
         return yoke_fail(YOKE_ENODEV, "opencl:%d: there %s opencl:0%s%d", index,
@@ -207,8 +208,8 @@ static yoke_status find_by_index(const struct opencl_library *cl, int index, str
 }
 
 /** Find the platform of a foreign device, and the index of the device in Yoke's list. */
-static yoke_status find_native(const struct opencl_library *cl, const struct yoke_native *native,
-                               struct found *out, int *index_out)
+static yoke_status opencl_find_native(const struct opencl_library *cl, const struct yoke_native *native,
+                                      struct found *out, int *index_out)
 {
     struct found found[YOKE_MAX_DEVICES];
     char reason[YOKE_REASON_BYTES];
@@ -216,7 +217,7 @@ static yoke_status find_native(const struct opencl_library *cl, const struct yok
         return yoke_fail(
             YOKE_EINVAL,
             "opencl: wrapping a device needs native.context (cl_context) and native.device (cl_device_id)");
-    int n = list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
+    int n = opencl_list_devices(cl, found, YOKE_MAX_DEVICES, reason, sizeof reason);
     out->id = native->device;
     for (*index_out = 0; *index_out < n; ++*index_out)
         if (found[*index_out].id == out->id) {
@@ -244,7 +245,7 @@ static void set_identity(const struct opencl_library *cl, const struct found *fo
                exact_division);
 }
 
-static void close_device(yoke_device *device)
+static void opencl_close(yoke_device *device)
 {
     struct opencl_device *ocl = opencl_device(device);
     yokei_gpu_programs_destroy(device);
@@ -255,8 +256,8 @@ static void close_device(yoke_device *device)
     device->impl = NULL;
 }
 
-static yoke_status open_context(yoke_device *device, const struct found *found,
-                                const struct yoke_native *native)
+static yoke_status opencl_open_context(yoke_device *device, const struct found *found,
+                                       const struct yoke_native *native)
 {
     struct opencl_device *ocl = opencl_device(device);
     cl_int error;
@@ -292,21 +293,22 @@ static yoke_status find_pocl_cache(yoke_device *device, const struct found *foun
     return ocl->pocl_cache ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", device->info.spec);
 }
 
-static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
+static yoke_status opencl_open(yoke_device *device, int index, const struct yoke_native *native)
 {
     char reason[YOKE_REASON_BYTES];
     struct found found;
     const struct opencl_library *cl = yokei_opencl_library(reason, sizeof reason);
     if (!cl) return yoke_fail(YOKE_ENODEV, "opencl:%d: %s", index, reason);
     YOKE_TRY(yokei_opencl_check_process(index));
-    YOKE_TRY(native ? find_native(cl, native, &found, &index) : find_by_index(cl, index, &found));
+    YOKE_TRY(native ? opencl_find_native(cl, native, &found, &index)
+                    : opencl_find_by_index(cl, index, &found));
     struct traits traits = traits_of(cl, found.id);
     bool svm = traits.svm;
     YOKE_TRY(choose_memory(&traits, &svm));
     struct opencl_device *ocl = calloc(1, sizeof *ocl);
     if (!ocl) return yoke_fail(YOKE_ENOMEM, "opencl:%d: no host memory", index);
     device->impl = ocl;
-    describe(cl, found.platform, found.id, index, svm, &device->info);
+    opencl_describe(cl, found.platform, found.id, index, svm, &device->info);
     *ocl = (struct opencl_device){
         .gpu = { .driver = &yokei_opencl_driver,
                  .is_cpu = traits.is_cpu,
@@ -328,13 +330,13 @@ static yoke_status open_device(yoke_device *device, int index, const struct yoke
     yokei_opencl_addresses_create(&ocl->addresses);
     yoke_status status = find_pocl_cache(device, &found);
     if (!status) status = yokei_opencl_pocl_check(device);
-    if (!status) status = open_context(device, &found, native);
+    if (!status) status = opencl_open_context(device, &found, native);
     if (!status) status = yokei_gpu_programs_create(device);
-    if (status) close_device(device);
+    if (status) opencl_close(device);
     return status;
 }
 
-static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
+static yoke_status opencl_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
     uint64_t total = device->info.memory_bytes,
              used = atomic_load(&((yoke_device *)(uintptr_t)device)->allocated);
@@ -348,7 +350,7 @@ static yoke_status memory(const yoke_device *device, uint64_t *free_out, uint64_
     return YOKE_OK;
 }
 
-static const struct yoke_device_ops device_ops = { open_device, close_device, memory,
+static const struct yoke_device_ops device_ops = { opencl_open, opencl_close, opencl_memory,
                                                    yokei_gpu_variant_name };
 
 const struct yoke_backend yokei_backend_opencl = {
@@ -356,7 +358,7 @@ const struct yoke_backend yokei_backend_opencl = {
     .size = sizeof(struct yoke_backend),
     .name = "opencl",
     .summary = "any OpenCL 1.2 device: kernels compiled at run time, 16-bit storage without cl_khr_fp16",
-    .probe = probe,
+    .probe = opencl_probe,
     .device = &device_ops,
     .memory = &yokei_opencl_memory_ops,
     .stream = &yokei_opencl_stream_ops,

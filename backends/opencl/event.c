@@ -14,13 +14,13 @@ struct opencl_event {
     bool armed;           /* a user event that has not been signalled yet */
 };
 
-static struct opencl_event *impl(const yoke_event *event) { return event->impl; }
-static const struct opencl_library *library_of(const yoke_event *event)
+static struct opencl_event *opencl_event(const yoke_event *event) { return event->impl; }
+static const struct opencl_library *opencl_library_of(const yoke_event *event)
 {
     return opencl_device(event->device)->cl;
 }
 
-static yoke_status event_create(yoke_event *event)
+static yoke_status opencl_event_create(yoke_event *event)
 {
     struct opencl_event *e = calloc(1, sizeof *e);
     if (!e) return yokei_gpu_no_host_memory(event->device, "an event");
@@ -30,27 +30,27 @@ static yoke_status event_create(yoke_event *event)
 }
 
 /** Reset the event's state. If streams wait for a signal that can no longer come, they are released. */
-static void reset(const yoke_event *event)
+static void opencl_event_reset(const yoke_event *event)
 {
-    struct opencl_event *e = impl(event);
-    if (e->armed) library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
-    if (e->event) library_of(event)->clReleaseEvent(e->event);
+    struct opencl_event *e = opencl_event(event);
+    if (e->armed) opencl_library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
+    if (e->event) opencl_library_of(event)->clReleaseEvent(e->event);
     e->event = NULL;
     e->armed = false;
 }
 
-static void event_destroy(yoke_event *event)
+static void opencl_event_destroy(yoke_event *event)
 {
-    struct opencl_event *e = impl(event);
-    reset(event);
+    struct opencl_event *e = opencl_event(event);
+    opencl_event_reset(event);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
 
-static yoke_status event_record(yoke_event *event, yoke_stream *stream)
+static yoke_status opencl_event_record(yoke_event *event, yoke_stream *stream)
 {
-    struct opencl_event *e = impl(event);
-    const struct opencl_library *cl = library_of(event);
+    struct opencl_event *e = opencl_event(event);
+    const struct opencl_library *cl = opencl_library_of(event);
     const struct opencl_stream *s = opencl_stream(stream);
     cl_event last = NULL;
     cl_int error = CL_SUCCESS;
@@ -65,21 +65,22 @@ static yoke_status event_record(yoke_event *event, yoke_stream *stream)
         return yokei_opencl_fail(event->device, "recording an event", error);
     }
     pthread_mutex_lock(&e->lock);
-    reset(event);
+    opencl_event_reset(event);
     e->event = last;
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
 }
 
-static yoke_status event_arm(yoke_event *event)
+static yoke_status opencl_event_arm(yoke_event *event)
 {
-    struct opencl_event *e = impl(event);
+    struct opencl_event *e = opencl_event(event);
     cl_int error = CL_SUCCESS;
     pthread_mutex_lock(&e->lock);
     if (!e->armed) { /* arming an armed event changes nothing */
-        cl_event user = library_of(event)->clCreateUserEvent(opencl_device(event->device)->context, &error);
+        cl_event user = opencl_library_of(event)->clCreateUserEvent(opencl_device(event->device)->context,
+                                                                    &error);
         if (!error) {
-            reset(event);
+            opencl_event_reset(event);
             e->event = user;
             e->armed = true;
         }
@@ -88,27 +89,27 @@ static yoke_status event_arm(yoke_event *event)
     return error ? yokei_opencl_fail(event->device, "clCreateUserEvent", error) : YOKE_OK;
 }
 
-static yoke_status event_signal(yoke_event *event)
+static yoke_status opencl_event_signal(yoke_event *event)
 {
-    struct opencl_event *e = impl(event);
+    struct opencl_event *e = opencl_event(event);
     cl_int error = CL_SUCCESS;
     pthread_mutex_lock(&e->lock);
     if (e->armed) {
         e->armed = false;
-        error = library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
+        error = opencl_library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
     }
     pthread_mutex_unlock(&e->lock);
     return error ? yokei_opencl_fail(event->device, "clSetUserEventStatus", error) : YOKE_OK;
 }
 
-static yoke_status event_query(yoke_event *event, bool *complete_out)
+static yoke_status opencl_event_query(yoke_event *event, bool *complete_out)
 {
-    struct opencl_event *e = impl(event);
+    struct opencl_event *e = opencl_event(event);
     cl_int state = CL_COMPLETE, error = CL_SUCCESS;
     pthread_mutex_lock(&e->lock);
     if (e->event)
-        error = library_of(event)->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
-                                                  &state, NULL);
+        error = opencl_library_of(event)->clGetEventInfo(e->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                                         sizeof state, &state, NULL);
     pthread_mutex_unlock(&e->lock);
     if (error) return yokei_opencl_fail(event->device, "clGetEventInfo", error);
     if (state < 0) return yokei_opencl_fail(event->device, "work that an event was recorded behind", state);
@@ -116,10 +117,10 @@ static yoke_status event_query(yoke_event *event, bool *complete_out)
     return YOKE_OK;
 }
 
-static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
+static yoke_status opencl_event_wait(yoke_stream *stream, yoke_event *event)
 {
-    struct opencl_event *e = impl(event);
-    const struct opencl_library *cl = library_of(event);
+    struct opencl_event *e = opencl_event(event);
+    const struct opencl_library *cl = opencl_library_of(event);
     cl_event awaited, barrier = NULL;
     pthread_mutex_lock(&e->lock);
     awaited = e->event;
@@ -134,11 +135,11 @@ static yoke_status event_wait(yoke_stream *stream, yoke_event *event)
 }
 
 const struct yoke_event_ops yokei_opencl_event_ops = {
-    .create = event_create,
-    .destroy = event_destroy,
-    .record = event_record,
-    .arm = event_arm,
-    .signal = event_signal,
-    .query = event_query,
-    .wait = event_wait,
+    .create = opencl_event_create,
+    .destroy = opencl_event_destroy,
+    .record = opencl_event_record,
+    .arm = opencl_event_arm,
+    .signal = opencl_event_signal,
+    .query = opencl_event_query,
+    .wait = opencl_event_wait,
 };

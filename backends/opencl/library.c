@@ -8,7 +8,7 @@ static char library_reason[YOKE_REASON_BYTES];
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
 static struct yokei_maker library_user; /* the process that opened the library, and began to call drivers */
 
-static void open_library(void)
+static void open_opencl_library(void)
 {
     static const char *const names[] = { "libOpenCL.so.1", "libOpenCL.so", NULL };
 /* clang-format off */
@@ -30,7 +30,7 @@ static void open_library(void)
 
 const struct opencl_library *yokei_opencl_library(char *reason, size_t bytes)
 {
-    pthread_once(&library_once, open_library);
+    pthread_once(&library_once, open_opencl_library);
     if (!library_open) yokei_text(reason, bytes, "%s", library_reason);
     return library_open ? &library : NULL;
 }

@@ -5,7 +5,7 @@
  */
 #include "backends/opencl/opencl.h"
 
-static yoke_status no_memory(const yoke_device *device, size_t bytes, cl_int error)
+static yoke_status opencl_no_memory(const yoke_device *device, size_t bytes, cl_int error)
 {
     return yoke_fail(YOKE_ENOMEM,
                      "%s: cannot allocate %zu bytes: %zu of %llu are in use, at most %llu at once (%s)",
@@ -14,7 +14,7 @@ static yoke_status no_memory(const yoke_device *device, size_t bytes, cl_int err
                      (unsigned long long)device->info.max_alloc_bytes, yokei_opencl_error_name(error));
 }
 
-static void release(const struct opencl_device *ocl, const struct opencl_allocation *allocation)
+static void release_allocation(const struct opencl_device *ocl, const struct opencl_allocation *allocation)
 {
     if (allocation->buffer)
         ocl->cl->clReleaseMemObject(allocation->buffer);
@@ -28,19 +28,19 @@ static yoke_status opencl_alloc(yoke_device *device, size_t bytes, void **addres
     struct opencl_allocation allocation = { .bytes = bytes ? bytes : 1 };
     cl_int error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     if (allocation.bytes > device->info.max_alloc_bytes)
-        return no_memory(device, bytes, CL_INVALID_BUFFER_SIZE);
+        return opencl_no_memory(device, bytes, CL_INVALID_BUFFER_SIZE);
     if (ocl->svm) {
         allocation.start = (uintptr_t)ocl->cl->clSVMAlloc(
             ocl->context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, allocation.bytes, 0);
-        if (!allocation.start) return no_memory(device, bytes, error);
+        if (!allocation.start) return opencl_no_memory(device, bytes, error);
     } else {
         allocation.buffer = ocl->cl->clCreateBuffer(ocl->context, CL_MEM_READ_WRITE, allocation.bytes, NULL,
                                                     &error);
-        if (!allocation.buffer) return no_memory(device, bytes, error);
+        if (!allocation.buffer) return opencl_no_memory(device, bytes, error);
     }
     yoke_status status = yokei_opencl_addresses_add(&ocl->addresses, allocation, address_out);
     if (status)
-        release(ocl, &allocation);
+        release_allocation(ocl, &allocation);
     else
         yokei_account(device, (int64_t)allocation.bytes);
     return status;
@@ -54,7 +54,7 @@ static void opencl_free(yoke_device *device, void *address)
         yokei_gpu_log_bad_free(device, address);
         return;
     }
-    release(ocl, &allocation);
+    release_allocation(ocl, &allocation);
     if (!allocation.foreign) yokei_account(device, -(int64_t)allocation.bytes);
 }
 

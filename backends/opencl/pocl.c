@@ -79,7 +79,7 @@ static const char *object_damage(int fd, off_t bytes)
     return read && names.sh_type == SHT_STRTAB ? NULL : "was not written to its end";
 }
 
-static const char *damage(int folder, const char *name)
+static const char *damage_of_file(int folder, const char *name)
 {
     const size_t length = strlen(name);
     const bool object = length > 3 && !strcmp(name + length - 3, ".so");
@@ -112,7 +112,7 @@ struct walk {
 static void repair(struct walk *walk, int folder, const char *path, const char *name)
 {
     while (flock(walk->lock, LOCK_EX) && errno == EINTR) {}
-    const char *why = damage(folder, name);
+    const char *why = damage_of_file(folder, name);
     const int error = why && unlinkat(folder, name, 0) && errno != ENOENT ? errno : 0;
     flock(walk->lock, LOCK_UN);
     if (!why) return;
@@ -139,7 +139,7 @@ static void walk_folder(struct walk *walk, int fd, const char *path, int depth)
         char below[4096];
         /* at the top are also PoCL's temporary files */
         if (e->d_name[0] == '.' || (depth == 0 && strlen(e->d_name) != 2)) continue;
-        if (e->d_type != DT_DIR && depth > 1 && damage(dirfd(dir), e->d_name))
+        if (e->d_type != DT_DIR && depth > 1 && damage_of_file(dirfd(dir), e->d_name))
             repair(walk, dirfd(dir), path, e->d_name);
         if ((e->d_type != DT_DIR && e->d_type != DT_UNKNOWN) || depth == 4) continue;
         const int next = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);

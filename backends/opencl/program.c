@@ -5,7 +5,8 @@
 
 #include "backends/opencl/opencl.h"
 
-static yoke_status compile_failure(yoke_device *device, cl_program program, const char *name, cl_int error)
+static yoke_status opencl_compile_failure(yoke_device *device, cl_program program, const char *name,
+                                          cl_int error)
 {
     const struct opencl_device *ocl = opencl_device(device);
     size_t bytes = 0;
@@ -35,7 +36,7 @@ static yoke_status build_program(yoke_device *device, cl_program program, const 
                                               : "-cl-std=CL1.2";
     cl_int error = ocl->cl->clBuildProgram(program, 1, &ocl->id, options, NULL, NULL);
     if (error) {
-        yoke_status status = compile_failure(device, program, name, error);
+        yoke_status status = opencl_compile_failure(device, program, name, error);
         ocl->cl->clReleaseProgram(program);
         return status;
     }
@@ -43,7 +44,8 @@ static yoke_status build_program(yoke_device *device, cl_program program, const 
     return YOKE_OK;
 }
 
-static yoke_status build(yoke_device *device, const struct yokei_gpu_source *source, void **program_out)
+static yoke_status opencl_build(yoke_device *device, const struct yokei_gpu_source *source,
+                                void **program_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
     const char *strings[] = { source->options, source->prelude, source->text };
@@ -53,7 +55,7 @@ static yoke_status build(yoke_device *device, const struct yokei_gpu_source *sou
     return build_program(device, program, source->name, program_out);
 }
 
-static yoke_status load(yoke_device *device, const void *binary, size_t bytes, void **program_out)
+static yoke_status opencl_load(yoke_device *device, const void *binary, size_t bytes, void **program_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
     const unsigned char *data = binary;
@@ -82,7 +84,7 @@ static cl_int binary_index(const struct opencl_device *ocl, cl_program program, 
     return error ? error : CL_INVALID_DEVICE;
 }
 
-static yoke_status binary(yoke_device *device, void *program, void **binary_out, size_t *bytes_out)
+static yoke_status opencl_binary(yoke_device *device, void *program, void **binary_out, size_t *bytes_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
     cl_uint n, index;
@@ -108,12 +110,12 @@ static yoke_status binary(yoke_device *device, void *program, void **binary_out,
     return YOKE_OK;
 }
 
-static void release(yoke_device *device, void *program)
+static void opencl_release(yoke_device *device, void *program)
 {
     opencl_device(device)->cl->clReleaseProgram(program);
 }
 
-static yoke_status kernel(yoke_device *device, void *program, const char *name, void **kernel_out)
+static yoke_status opencl_kernel(yoke_device *device, void *program, const char *name, void **kernel_out)
 {
     cl_int error;
     YOKE_TRY(yokei_opencl_pocl_writable(device)); /* the kernel is compiled when it is launched */
@@ -124,9 +126,12 @@ static yoke_status kernel(yoke_device *device, void *program, const char *name, 
     return YOKE_OK;
 }
 
-static void release_kernel(yoke_device *device, void *k) { opencl_device(device)->cl->clReleaseKernel(k); }
+static void opencl_release_kernel(yoke_device *device, void *k)
+{
+    opencl_device(device)->cl->clReleaseKernel(k);
+}
 
-static bool offsets(const yoke_device *device, const struct yokei_gpu_arg *args, int n_args)
+static bool opencl_offsets(const yoke_device *device, const struct yokei_gpu_arg *args, int n_args)
 {
     const struct opencl_device *ocl = opencl_device(device);
     if (!ocl->svm) return true;
@@ -159,13 +164,13 @@ static yoke_status set_pointer(const yoke_device *device, cl_kernel k, bool pair
     return error ? yokei_opencl_fail(device, "setting an address as kernel argument", error) : YOKE_OK;
 }
 
-static yoke_status launch(yoke_stream *stream, void *k, const struct yokei_gpu_grid *grid,
-                          const struct yokei_gpu_arg *args, int n_args)
+static yoke_status opencl_launch(yoke_stream *stream, void *k, const struct yokei_gpu_grid *grid,
+                                 const struct yokei_gpu_arg *args, int n_args)
 {
     const yoke_device *device = stream->device;
     const struct opencl_device *ocl = opencl_device(device);
     YOKE_TRY(yokei_opencl_pending_error(stream));
-    bool pairs = offsets(device, args, n_args);
+    bool pairs = opencl_offsets(device, args, n_args);
     cl_uint index = 0;
     for (int i = 0; i < n_args; i++) {
         if (args[i].kind == YOKEI_GPU_POINTER) {
@@ -193,12 +198,12 @@ static yoke_status launch(yoke_stream *stream, void *k, const struct yokei_gpu_g
 const struct yokei_gpu_driver yokei_opencl_driver = {
     .name = "opencl",
     .language = YOKEI_GPU_OPENCL,
-    .build = build,
-    .load = load,
-    .binary = binary,
-    .release = release,
-    .kernel = kernel,
-    .release_kernel = release_kernel,
-    .launch = launch,
-    .offsets = offsets,
+    .build = opencl_build,
+    .load = opencl_load,
+    .binary = opencl_binary,
+    .release = opencl_release,
+    .kernel = opencl_kernel,
+    .release_kernel = opencl_release_kernel,
+    .launch = opencl_launch,
+    .offsets = opencl_offsets,
 };

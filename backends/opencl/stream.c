@@ -4,7 +4,7 @@
 
 #include "backends/opencl/opencl.h"
 
-static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
+static yoke_status check_foreign_queue(yoke_device *device, cl_command_queue queue)
 {
     const struct opencl_device *ocl = opencl_device(device);
     cl_context context = NULL;
@@ -26,11 +26,11 @@ static yoke_status check_foreign(yoke_device *device, cl_command_queue queue)
     return YOKE_OK;
 }
 
-static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
+static yoke_status opencl_stream_create(yoke_stream *stream, const struct yoke_native *native)
 {
     yoke_device *device = stream->device;
     const struct opencl_device *ocl = opencl_device(device);
-    if (native) YOKE_TRY(check_foreign(device, native->queue));
+    if (native) YOKE_TRY(check_foreign_queue(device, native->queue));
     struct opencl_stream *s = calloc(1, sizeof *s);
     if (!s) return yokei_gpu_no_host_memory(device, "a stream");
     cl_int error = CL_SUCCESS;
@@ -49,7 +49,7 @@ static yoke_status create(yoke_stream *stream, const struct yoke_native *native)
     return YOKE_OK;
 }
 
-static void destroy(yoke_stream *stream)
+static void opencl_stream_destroy(yoke_stream *stream)
 {
     struct opencl_stream *s = opencl_stream(stream);
     const struct opencl_library *cl = opencl_device(stream->device)->cl;
@@ -60,7 +60,7 @@ static void destroy(yoke_stream *stream)
     free(s);
 }
 
-static yoke_status sync_stream(yoke_stream *stream)
+static yoke_status opencl_stream_sync(yoke_stream *stream)
 {
     cl_int error = opencl_device(stream->device)->cl->clFinish(opencl_stream(stream)->queue);
     yokei_opencl_reap(stream, true);
@@ -68,7 +68,7 @@ static yoke_status sync_stream(yoke_stream *stream)
     return error ? yokei_opencl_fail(stream->device, "clFinish", error) : YOKE_OK;
 }
 
-static yoke_status flush(yoke_stream *stream)
+static yoke_status opencl_stream_flush(yoke_stream *stream)
 {
     cl_int error = opencl_device(stream->device)->cl->clFlush(opencl_stream(stream)->queue);
     return error ? yokei_opencl_fail(stream->device, "clFlush", error) : YOKE_OK;
@@ -84,7 +84,8 @@ struct place {
     void *plain;
 };
 
-static yoke_status resolve(const yoke_device *device, const void *address, size_t bytes, struct place *out)
+static yoke_status resolve_address(const yoke_device *device, const void *address, size_t bytes,
+                                   struct place *out)
 {
     const struct opencl_device *ocl = opencl_device(device);
     *out = (struct place){ .plain = (void *)(uintptr_t)address };
@@ -105,8 +106,8 @@ static bool is_device_memory(const struct opencl_device *ocl, const void *addres
     return ocl->svm || yokei_opencl_addresses_find(&ocl->addresses, address, &allocation, &offset);
 }
 
-static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
-                        size_t bytes)
+static yoke_status opencl_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target,
+                               const void *source, size_t bytes)
 {
     const struct opencl_device *ocl = opencl_device(stream->device);
     const struct opencl_library *cl = ocl->cl;
@@ -116,8 +117,8 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
     if ((kind != YOKE_COPY_TO_HOST && !is_device_memory(ocl, target))
         || (kind != YOKE_COPY_TO_DEVICE && !is_device_memory(ocl, source)))
         return yokei_gpu_refuse_copy(stream, target, source);
-    YOKE_TRY(resolve(stream->device, target, bytes, &to));
-    YOKE_TRY(resolve(stream->device, source, bytes, &from));
+    YOKE_TRY(resolve_address(stream->device, target, bytes, &to));
+    YOKE_TRY(resolve_address(stream->device, source, bytes, &from));
     cl_event event = NULL;
     cl_int error;
     if (to.buffer && from.buffer)
@@ -135,14 +136,14 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
                  : yokei_opencl_pend(stream, event);
 }
 
-static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+static yoke_status opencl_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     const struct opencl_device *ocl = opencl_device(stream->device);
     cl_command_queue queue = opencl_stream(stream)->queue;
     struct place to;
     YOKE_TRY(yokei_opencl_pending_error(stream));
     if (!is_device_memory(ocl, target)) return yokei_gpu_refuse_fill(stream, target, bytes);
-    YOKE_TRY(resolve(stream->device, target, bytes, &to));
+    YOKE_TRY(resolve_address(stream->device, target, bytes, &to));
     cl_event event = NULL;
     cl_int error;
     if (to.buffer)
@@ -154,10 +155,10 @@ static yoke_status fill(yoke_stream *stream, void *target, uint8_t byte, size_t 
 }
 
 const struct yoke_stream_ops yokei_opencl_stream_ops = {
-    .create = create,
-    .destroy = destroy,
-    .sync = sync_stream,
-    .flush = flush,
-    .copy = copy,
-    .fill = fill,
+    .create = opencl_stream_create,
+    .destroy = opencl_stream_destroy,
+    .sync = opencl_stream_sync,
+    .flush = opencl_stream_flush,
+    .copy = opencl_copy,
+    .fill = opencl_fill,
 };

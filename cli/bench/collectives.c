@@ -64,7 +64,7 @@ static yoke_status copy_out_or_in(struct bench *b, const struct bench_case *c, b
     return yoke_stream_sync(b->yoke.stream);
 }
 
-static yoke_status call(struct bench *b, enum side side, const struct bench_case *c)
+static yoke_status call_side(struct bench *b, enum side side, const struct bench_case *c)
 {
     switch (side) {
     case YOKE_SIDE: return bench_yoke_call(&b->yoke, c);
@@ -95,7 +95,7 @@ static yoke_status time_side(struct bench *b, enum side side, const struct bench
         return YOKE_OK;
     }
     const double begin = yokei_now();
-    for (int i = 0; i < n; i++) YOKE_TRY(call(b, side, c));
+    for (int i = 0; i < n; i++) YOKE_TRY(call_side(b, side, c));
     /*
      * Without this barrier, ranks that share a core would work on memory one after the other, and each would
      * measure itself alone.
@@ -127,7 +127,7 @@ static yoke_status check_yoke(struct bench *b, const struct bench_yoke *side, co
 }
 
 /* Combine the verdicts of all ranks: the sum of the wrong elements, and the largest distance. */
-static yoke_status agree(struct bench *b, struct bench_verdict *verdict)
+static yoke_status agree_on_verdict(struct bench *b, struct bench_verdict *verdict)
 {
     double wrong = (double)verdict->n_wrong;
     YOKE_TRY(yoke_all_reduce(&wrong, &wrong, 1, YOKE_F64, YOKE_SUM, b->control, NULL));
@@ -141,10 +141,10 @@ static yoke_status check_mpi(struct bench *b, const struct bench_case *c, bool *
 {
     struct bench_verdict verdict = { 0 };
     bench_fill(c, BENCH_EXACT, b->send, b->recv);
-    YOKE_TRY(call(b, MPI_SIDE, c));
+    YOKE_TRY(call_side(b, MPI_SIDE, c));
     bench_mpi_settle(c, b->recv);
     bench_verify(c, BENCH_EXACT, b->recv, &verdict);
-    YOKE_TRY(agree(b, &verdict));
+    YOKE_TRY(agree_on_verdict(b, &verdict));
     *right_out = verdict.n_wrong == 0;
     return YOKE_OK;
 }
@@ -216,7 +216,7 @@ static yoke_status fill_for_timing(struct bench *b, const struct bench_yoke *sid
     return bench_yoke_put(side, c, b->send, b->recv);
 }
 
-static yoke_status measure(struct bench *b, struct bench_row *row)
+static yoke_status measure_line(struct bench *b, struct bench_row *row)
 {
     const struct bench_case *c = &row->c;
     struct turn turns[N_SIDES] = { [YOKE_SIDE] = { .in = true, .c = *c } };
@@ -228,7 +228,7 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
         if (c->kind == BENCH_BARRIER) row->beside_elements = 1;
         YOKE_TRY(check_yoke(b, b->other.comm ? &b->other : &b->yoke, &turns[BESIDE_SIDE].c, &row->verdict));
     }
-    YOKE_TRY(agree(b, &row->verdict));
+    YOKE_TRY(agree_on_verdict(b, &row->verdict));
     if (row->verdict.n_wrong) return YOKE_OK;
     turns[MPI_SIDE].c = bench_mpi_case(c);
     if (b->rivals && bench_mpi_offers(c)) YOKE_TRY(check_mpi(b, &turns[MPI_SIDE].c, &turns[MPI_SIDE].in));
@@ -247,7 +247,7 @@ static yoke_status measure(struct bench *b, struct bench_row *row)
     if (c->in_place || two_types_in_one(b)) return YOKE_OK;
     YOKE_TRY(bench_yoke_get(&b->yoke, c, b->recv)); /* the result that the last of many calls left */
     bench_verify(c, BENCH_EXACT, b->recv, &row->verdict);
-    return agree(b, &row->verdict);
+    return agree_on_verdict(b, &row->verdict);
 }
 
 /* Ask the communicator how it carries out the measured call. It makes no choice for sends and receives. */
@@ -261,7 +261,7 @@ static yoke_status explain_row(const struct bench *b, struct bench_row *row)
 
 /* ---- all lines ---- */
 
-static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_table *table,
+static yoke_status all_bytes(struct bench *b, struct bench_case c, struct bench_table *table,
                              uint64_t *n_wrong)
 {
     size_t before = 0;
@@ -274,7 +274,7 @@ static yoke_status all_sizes(struct bench *b, struct bench_case c, struct bench_
             cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype),
                          row.c.bytes);
         YOKE_TRY(explain_row(b, &row));
-        YOKE_TRY(measure(b, &row));
+        YOKE_TRY(measure_line(b, &row));
         if (b->rank == 0) cli_progress("%s", "");
         if (b->rank == 0) bench_table_row(table, &row);
         *n_wrong += row.verdict.n_wrong;
@@ -298,7 +298,7 @@ static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_
                                                   .native = b->native };
                     /* A collective that has no in-place form is measured once. */
                     if (facts->can_be_in_place ? b->places[in_place] : !in_place)
-                        YOKE_TRY(all_sizes(b, c, table, n_wrong));
+                        YOKE_TRY(all_bytes(b, c, table, n_wrong));
                 }
     }
     return YOKE_OK;
@@ -328,7 +328,7 @@ static yoke_status look_at_hosts(struct bench *b)
     return status;
 }
 
-static yoke_status allocate(struct bench *b)
+static yoke_status allocate_bench(struct bench *b)
 {
     struct bench_case largest = { .kind = BENCH_ALL_TO_ALL, .dtype = YOKE_F64, .size = b->size };
     bench_case_size(&largest, b->most);
@@ -345,7 +345,7 @@ static yoke_status allocate(struct bench *b)
     return YOKE_OK;
 }
 
-static void drop(struct bench *b)
+static void drop_bench(struct bench *b)
 {
     free(b->send);
     free(b->recv);
@@ -387,7 +387,7 @@ static yoke_status open_sides(struct bench *b, const struct cli_options *o)
     return bench_yoke_open(&b->other, private ? "host" : b->spec, &config, b->shared && !private, bytes);
 }
 
-static yoke_status explain(const struct bench *b)
+static yoke_status explain_choice(const struct bench *b)
 {
     struct yoke_comm_choice choice;
     YOKE_TRY(yoke_comm_explain(b->yoke.comm, "all_reduce", b->most, YOKE_U8, YOKE_MAX, &choice));
@@ -410,7 +410,7 @@ static yoke_status explain(const struct bench *b)
     return YOKE_OK;
 }
 
-static yoke_status run(struct bench *b, const struct cli_options *o)
+static yoke_status run_lines(struct bench *b, const struct cli_options *o)
 {
     struct bench_table table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
                                  .beside = b->beside,
@@ -421,15 +421,15 @@ static yoke_status run(struct bench *b, const struct cli_options *o)
     bench_table_begin(&table);
     yoke_status status = open_sides(b, o);
     if (!status) status = look_at_hosts(b);
-    if (!status) status = allocate(b);
+    if (!status) status = allocate_bench(b);
     yokei_guard_begin("yoke bench: MPI's own collectives");
     if (!status && !b->one_host) status = bench_links(MPI_COMM_WORLD, b->control, b->host_of, &b->link_rate);
     if (!status) status = all_lines(b, &table, &n_wrong);
     yokei_guard_end();
-    drop(b);
+    drop_bench(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);
     if (status) return status; /* after a fault the ranks cannot destroy the communicators together */
-    YOKE_TRY(explain(b));
+    YOKE_TRY(explain_choice(b));
     YOKE_TRY(bench_yoke_close(&b->other));
     YOKE_TRY(bench_yoke_close(&b->yoke));
     YOKE_TRY(yoke_comm_destroy(b->control));
@@ -506,7 +506,7 @@ static yoke_status bench(const struct cli_context *context, const char *only)
 {
     struct bench b = { 0 };
     YOKE_TRY(read_options(&b, context, only));
-    return run(&b, context->options);
+    return run_lines(&b, context->options);
 }
 
 yoke_status cli_bench_collectives(const struct cli_context *context) { return bench(context, NULL); }

@@ -136,12 +136,12 @@ struct bench_places bench_places(const struct bench_case *c, char *send, char *r
  */
 enum { PERIOD = 64 * 9 * 5 * 2, MARK = 0x5a };
 
-static bool is_float(yoke_dtype dtype) { return yokei_unit_roundoff(dtype) > 0; }
+static bool is_floating(yoke_dtype dtype) { return yokei_unit_roundoff(dtype) > 0; }
 
 bool bench_has_rounding(const struct bench_case *c)
 {
     const bool rounds = c->reduction == YOKE_SUM || c->reduction == YOKE_AVG || c->reduction == YOKE_PROD;
-    return bench_facts[c->kind].reduces && is_float(c->dtype) && rounds;
+    return bench_facts[c->kind].reduces && is_floating(c->dtype) && rounds;
 }
 
 static double exact_value(const struct bench_case *c, int rank, size_t i)

@@ -8,7 +8,7 @@
 #include "cli/bench/collectives.h"
 #include "core/base/base.h"
 
-static yoke_status exchange(MPI_Comm comm, char *memory, size_t bytes, int left, int right)
+static yoke_status exchange_plain(MPI_Comm comm, char *memory, size_t bytes, int left, int right)
 {
     const uint64_t end = yokei_now_ns() + 60000000000ull;
     char *in = memory, *out = memory + 2 * bytes;
@@ -64,7 +64,7 @@ static yoke_status turn(const struct link *l, size_t bytes, double *seconds_out)
 {
     YOKE_TRY(yoke_barrier(l->control, NULL));
     const uint64_t begin = yokei_now_ns();
-    if (l->left >= 0) YOKE_TRY(exchange(l->comm, l->memory, bytes, l->left, l->right));
+    if (l->left >= 0) YOKE_TRY(exchange_plain(l->comm, l->memory, bytes, l->left, l->right));
     *seconds_out = (double)(yokei_now_ns() - begin) * 1e-9;
     return yoke_all_reduce(seconds_out, seconds_out, 1, YOKE_F64, YOKE_MAX, l->control, NULL);
 }

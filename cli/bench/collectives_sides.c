@@ -5,7 +5,7 @@
 
 #include "cli/bench/collectives.h"
 
-static yoke_status allocate(struct bench_yoke *side, size_t bytes)
+static yoke_status allocate_side(struct bench_yoke *side, size_t bytes)
 {
     if (side->device) {
         YOKE_TRY(yoke_alloc(side->device, bytes, (void **)&side->send));
@@ -31,7 +31,7 @@ yoke_status bench_yoke_open(struct bench_yoke *side, const char *spec, const str
         YOKE_TRY(yoke_stream_create(side->device, &side->stream));
     }
     YOKE_TRY(yoke_comm_create(MPI_COMM_WORLD, side->device, config, &side->comm));
-    return allocate(side, bytes + BENCH_GUARD);
+    return allocate_side(side, bytes + BENCH_GUARD);
 }
 
 yoke_status bench_yoke_close(struct bench_yoke *side)
@@ -50,8 +50,8 @@ yoke_status bench_yoke_close(struct bench_yoke *side)
     return yoke_device_close(side->device);
 }
 
-static yoke_status copy(const struct bench_yoke *side, char *target, const char *source, size_t bytes,
-                        bool to_device)
+static yoke_status copy_side(const struct bench_yoke *side, char *target, const char *source, size_t bytes,
+                             bool to_device)
 {
     if (!side->device) {
         memcpy(target, source, bytes);
@@ -64,16 +64,16 @@ static yoke_status copy(const struct bench_yoke *side, char *target, const char 
 yoke_status bench_yoke_put(const struct bench_yoke *side, const struct bench_case *c, const char *send,
                            const char *recv)
 {
-    YOKE_TRY(copy(side, side->send, send, c->bytes + BENCH_GUARD, true));
-    return copy(side, side->recv, recv, c->bytes + BENCH_GUARD, true);
+    YOKE_TRY(copy_side(side, side->send, send, c->bytes + BENCH_GUARD, true));
+    return copy_side(side, side->recv, recv, c->bytes + BENCH_GUARD, true);
 }
 
 yoke_status bench_yoke_get(const struct bench_yoke *side, const struct bench_case *c, char *recv)
 {
-    return copy(side, recv, side->recv, c->bytes + BENCH_GUARD, false);
+    return copy_side(side, recv, side->recv, c->bytes + BENCH_GUARD, false);
 }
 
-static yoke_status exchange(const struct bench_places *at, const struct bench_case *c, yoke_comm *comm)
+static yoke_status exchange_pairs(const struct bench_places *at, const struct bench_case *c, yoke_comm *comm)
 {
     YOKE_TRY(yoke_group_start());
     const yoke_status sent = yoke_send(at->send, c->count, c->dtype, (c->rank + 1) % c->size, comm, NULL);
@@ -99,7 +99,7 @@ yoke_status bench_yoke_call(const struct bench_yoke *side, const struct bench_ca
     case BENCH_GATHER: return yoke_gather(at.send, at.recv, c->count, c->dtype, c->root, comm, NULL);
     case BENCH_SCATTER: return yoke_scatter(at.send, at.recv, c->count, c->dtype, c->root, comm, NULL);
     case BENCH_ALL_TO_ALL: return yoke_all_to_all(at.send, at.recv, c->count, c->dtype, comm, NULL);
-    case BENCH_SENDRECV: return exchange(&at, c, comm);
+    case BENCH_SENDRECV: return exchange_pairs(&at, c, comm);
     default: return yoke_barrier(comm, NULL);
     }
 }

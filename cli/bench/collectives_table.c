@@ -38,7 +38,7 @@ static const char *redop(const struct bench_row *r)
 static int root(const struct bench_row *r) { return bench_facts[r->c.kind].has_root ? r->c.root : -1; }
 static bool counts_ulps(const struct bench_row *r) { return bench_has_rounding(&r->c); }
 
-static void json_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
+static void json_collective(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
     json_t *o = json_pack("{s:s, s:I, s:I, s:s, s:s, s:i, s:b, s:I}", "collective",
                           bench_facts[r->c.kind].name, "bytes", (json_int_t)r->c.bytes, "count",
@@ -75,7 +75,7 @@ static void json_row(struct bench_table *t, const struct bench_row *r, const str
     json_array_append_new(t->rows, o);
 }
 
-static void number(double x, const char *format, char *out, size_t bytes)
+static void number_or_dash(double x, const char *format, char *out, size_t bytes)
 {
     if (x > 0)
         yokei_text(out, bytes, format, x);
@@ -86,10 +86,10 @@ static void number(double x, const char *format, char *out, size_t bytes)
 static void time_text(double seconds, char *out, size_t bytes)
 {
     const double us = seconds * 1e6;
-    number(us, us < 10 ? "%.2f" : "%.1f", out, bytes);
+    number_or_dash(us, us < 10 ? "%.2f" : "%.1f", out, bytes);
 }
 
-static void csv_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
+static void csv_collective(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
     const double values[] = { f->seconds * 1e6, f->p99 * 1e6, f->algbw * 1e-9, f->busbw * 1e-9, f->share,
                               f->mpi * 1e6,     f->mpi_ratio, f->beside * 1e6, f->beside_ratio };
@@ -124,7 +124,7 @@ static void md_choice(const struct bench_table *t, const struct bench_row *r)
         fprintf(t->to, " %-13s | %10s | %5s | %12s | - |", "-", "-", "-", "-");
 }
 
-static void md_row(struct bench_table *t, const struct bench_row *r, const struct figures *f)
+static void md_collective(struct bench_table *t, const struct bench_row *r, const struct figures *f)
 {
     static const char rule[] = "--------------------------------";
     const struct {
@@ -145,13 +145,13 @@ static void md_row(struct bench_table *t, const struct bench_row *r, const struc
     char cells[YOKE_COUNT(columns)][24], ulp[16] = "-";
     time_text(f->seconds, cells[0], sizeof cells[0]);
     time_text(f->p99, cells[1], sizeof cells[1]);
-    number(f->algbw * 1e-9, "%.3f", cells[2], sizeof cells[2]);
-    number(f->busbw * 1e-9, "%.3f", cells[3], sizeof cells[3]);
-    number(f->share, "%.0f", cells[4], sizeof cells[4]);
+    number_or_dash(f->algbw * 1e-9, "%.3f", cells[2], sizeof cells[2]);
+    number_or_dash(f->busbw * 1e-9, "%.3f", cells[3], sizeof cells[3]);
+    number_or_dash(f->share, "%.0f", cells[4], sizeof cells[4]);
     time_text(f->mpi, cells[5], sizeof cells[5]);
-    number(f->mpi_ratio, "%.2fx", cells[6], sizeof cells[6]);
+    number_or_dash(f->mpi_ratio, "%.2fx", cells[6], sizeof cells[6]);
     time_text(f->beside, cells[7], sizeof cells[7]);
-    number(f->beside_ratio, "%.2fx", cells[8], sizeof cells[8]);
+    number_or_dash(f->beside_ratio, "%.2fx", cells[8], sizeof cells[8]);
     if (counts_ulps(r)) yokei_text(ulp, sizeof ulp, "%.3g", r->verdict.max_ulp);
     if (!t->begun) {
         fprintf(t->to, "| %-14s | %10s | %9s | %-4s | %-5s | %4s | %-5s | %6s | %7s |", "collective",
@@ -181,7 +181,9 @@ void bench_table_begin(struct bench_table *t) { t->rows = json_array(); }
 void bench_table_row(struct bench_table *t, const struct bench_row *row)
 {
     const struct figures f = figures(row);
-    (!strcmp(t->format, "json") ? json_row : !strcmp(t->format, "csv") ? csv_row : md_row)(t, row, &f);
+    (!strcmp(t->format, "json")  ? json_collective
+     : !strcmp(t->format, "csv") ? csv_collective
+                                 : md_collective)(t, row, &f);
     t->begun = true;
     fflush(t->to);
 }

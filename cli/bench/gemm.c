@@ -109,7 +109,7 @@ static bool time_once(struct gemm_side *side, int n, double *seconds_out)
 }
 
 /* Prepare one side, run it, check its result, and find how many runs make a sample. */
-static bool admit(struct gemm_side *side, const struct gemm_problem *p, struct row *row, int *n_runs_out)
+static bool admit_side(struct gemm_side *side, const struct gemm_problem *p, struct row *row, int *n_runs_out)
 {
     double seconds;
     memset(p->c, 0xff, (size_t)(p->M * p->N) * yoke_dtype_bytes(p->dtype)); /* NaN in every type */
@@ -127,13 +127,13 @@ static bool admit(struct gemm_side *side, const struct gemm_problem *p, struct r
     return true;
 }
 
-static void measure(struct gemm_side *sides, int n_sides, const struct gemm_problem *p, int repeats,
-                    struct row *rows)
+static void measure_sides(struct gemm_side *sides, int n_sides, const struct gemm_problem *p, int repeats,
+                          struct row *rows)
 {
     static double samples[MAX_SIDES][MAX_REPEATS];
     int n_runs[MAX_SIDES];
     bool in[MAX_SIDES];
-    for (int s = 0; s < n_sides; s++) in[s] = admit(&sides[s], p, &rows[s], &n_runs[s]);
+    for (int s = 0; s < n_sides; s++) in[s] = admit_side(&sides[s], p, &rows[s], &n_runs[s]);
     for (int r = 0; r < repeats; r++)
         for (int s = 0; s < n_sides; s++)
             if (in[s] && !time_once(&sides[s], n_runs[s], &samples[s][r])) {
@@ -162,7 +162,7 @@ struct table {
     bool begun;
 };
 
-static void share(const struct row *r, char *out, size_t bytes)
+static void share_text(const struct row *r, char *out, size_t bytes)
 {
     if (r->limit > 0)
         yokei_text(out, bytes, "%.0f", 100 * r->rate / r->limit);
@@ -173,7 +173,7 @@ static void share(const struct row *r, char *out, size_t bytes)
 static void print_row(struct table *t, const struct row *r)
 {
     char percent[16];
-    share(r, percent, sizeof percent);
+    share_text(r, percent, sizeof percent);
     if (!strcmp(t->format, "json")) {
         json_t *o = json_pack("{s:s, s:s, s:I, s:I, s:I, s:i}", "library", r->side, "dtype",
                               yoke_dtype_name(r->dtype), "M", (json_int_t)r->M, "N", (json_int_t)r->N, "K",
@@ -231,7 +231,7 @@ static yoke_status parse_size(const char *text, struct gemm_problem *p)
     return YOKE_OK;
 }
 
-static yoke_status fill(struct gemm_problem *p)
+static yoke_status fill_problem(struct gemm_problem *p)
 {
     size_t size = yoke_dtype_bytes(p->dtype);
     p->a = malloc((size_t)(p->M * p->K) * size);
@@ -249,7 +249,7 @@ static yoke_status fill(struct gemm_problem *p)
 }
 
 /* Yoke's count of the operations holds for all sides. */
-static yoke_status count(const yoke_device *device, struct gemm_problem *p)
+static yoke_status count_work(const yoke_device *device, struct gemm_problem *p)
 {
     struct yoke_cost cost = { .size = sizeof cost };
     YOKE_TRY(
@@ -261,15 +261,15 @@ static yoke_status count(const yoke_device *device, struct gemm_problem *p)
     return YOKE_OK;
 }
 
-static void drop(struct gemm_problem *p)
+static void drop_problem(struct gemm_problem *p)
 {
     free(p->a);
     free(p->b);
     free(p->c);
 }
 
-static yoke_status all_sizes(const struct cli_context *context, struct gemm_side *sides, int n_sides,
-                             int threads, yoke_device *device, struct table *table, bool *wrong_out)
+static yoke_status all_products(const struct cli_context *context, struct gemm_side *sides, int n_sides,
+                                int threads, yoke_device *device, struct table *table, bool *wrong_out)
 {
     const struct cli_options *o = context->options;
     for (int d = 0; d < cli_list_count(o, "dtype"); d++) {
@@ -284,8 +284,8 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
         for (int i = 0; i < cli_list_count(o, "size"); i++) {
             struct row rows[MAX_SIDES] = { 0 };
             YOKE_TRY(parse_size(cli_list_item(o, "size", i, text, sizeof text), &p));
-            YOKE_TRY(count(device, &p));
-            yoke_status status = fill(&p);
+            YOKE_TRY(count_work(device, &p));
+            yoke_status status = fill_problem(&p);
             cli_progress("%s %s ...", yoke_dtype_name(p.dtype), text);
             for (int s = 0; s < n_sides; s++)
                 rows[s] = (struct row){ .side = sides[s].name,
@@ -295,8 +295,8 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
                                         .K = p.K,
                                         .threads = threads,
                                         .limit = limit };
-            if (!status) measure(sides, n_sides, &p, (int)cli_int(o, "repeats"), rows);
-            drop(&p);
+            if (!status) measure_sides(sides, n_sides, &p, (int)cli_int(o, "repeats"), rows);
+            drop_problem(&p);
             if (status) return status;
             cli_progress("%s", "");
             for (int s = 0; s < n_sides; s++) print_row(table, &rows[s]);
@@ -306,8 +306,8 @@ static yoke_status all_sizes(const struct cli_context *context, struct gemm_side
     return YOKE_OK;
 }
 
-static yoke_status compare(const struct cli_context *context, yoke_device *device, int threads,
-                           struct table *table, bool *wrong_out)
+static yoke_status compare_sides(const struct cli_context *context, yoke_device *device, int threads,
+                                 struct table *table, bool *wrong_out)
 {
     const struct yoke_device_info *info = yoke_device_info(device);
     struct ours ours = { .device = device };
@@ -325,7 +325,7 @@ static yoke_status compare(const struct cli_context *context, yoke_device *devic
         sides[n_sides++] = cli_side_openblas;
     }
     YOKE_TRY(yoke_stream_create(device, &ours.stream));
-    yoke_status status = all_sizes(context, sides, n_sides, threads, device, table, wrong_out);
+    yoke_status status = all_products(context, sides, n_sides, threads, device, table, wrong_out);
     if (!status && strcmp(table->format, "json"))
         cli_note("%s: %s, %d threads. Medians of %d measurements, with the sides in turn%s%s", info->spec,
                  info->name, threads, (int)cli_int(context->options, "repeats"),
@@ -352,7 +352,7 @@ yoke_status cli_bench_gemm(const struct cli_context *context)
     yoke_device *device;
     bool wrong = false;
     YOKE_TRY(yoke_device_open(table.device, NULL, &device));
-    yoke_status status = compare(context, device, threads, &table, &wrong);
+    yoke_status status = compare_sides(context, device, threads, &table, &wrong);
     yoke_device_close(device);
     if (!status && !strcmp(table.format, "json")) {
         json_t *root = json_pack("{s:i, s:s, s:s, s:O}", "schema", 1, "version", yoke_version(), "device",

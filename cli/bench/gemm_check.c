@@ -21,7 +21,7 @@ static double gamma2(double n)
 }
 
 /* |error| / bound of one element. */
-static double element(const struct gemm_problem *p, int64_t i, int64_t j)
+static double error_of_element(const struct gemm_problem *p, int64_t i, int64_t j)
 {
     double sum = 0, size = 0;
     for (int64_t k = 0; k < p->K; k++) {
@@ -86,7 +86,7 @@ bool cli_gemm_check(const struct gemm_problem *p, double *ratio_out)
         int64_t i = whole ? s / p->N : (int64_t)(yokei_uniform(key, 2 * (uint64_t)s) * (double)p->M);
         int64_t j = whole ? s % p->N : (int64_t)(yokei_uniform(key, 2 * (uint64_t)s + 1) * (double)p->N);
         if (!whole && s < 4) i = s & 1 ? p->M - 1 : 0, j = s & 2 ? p->N - 1 : 0;
-        worst = fmax(worst, element(p, YOKE_MIN(i, p->M - 1), YOKE_MIN(j, p->N - 1)));
+        worst = fmax(worst, error_of_element(p, YOKE_MIN(i, p->M - 1), YOKE_MIN(j, p->N - 1)));
     }
     if (!whole) worst = fmax(worst, rows(p, key));
     *ratio_out = worst;

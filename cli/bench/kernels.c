@@ -39,7 +39,8 @@ static yoke_status run_op(void *context, int n)
  * Measure the operation in turn with the limit of its memory. On a CPU there are two ways to move as many
  * bytes, else one.
  */
-static yoke_status measure(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row)
+static yoke_status measure_problem(struct bench *b, struct conform_problem *problem,
+                                   struct bench_kernel_row *row)
 {
     static double times[3][KERNELS_MOST_ROUNDS];
     struct {
@@ -76,8 +77,8 @@ static yoke_status measure(struct bench *b, struct conform_problem *problem, str
  * Ask whether the device offers the operation, and check the result. *in_out is false if the row has a reason
  * instead of a speed.
  */
-static yoke_status admit(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row,
-                         bool *in_out)
+static yoke_status admit_problem(struct bench *b, struct conform_problem *problem,
+                                 struct bench_kernel_row *row, bool *in_out)
 {
     struct yoke_cost cost;
     struct conform_line line;
@@ -136,11 +137,11 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
     cli_progress("bench %s: %s %s %s ...", b->table.device, yokei_op_names[op], yoke_dtype_name(dtype),
                  size->name);
     YOKE_TRY(conform_problem_open(b->device, b->stream, op, dtype, size->dim, &problem));
-    yoke_status status = admit(b, problem, &row, &in);
+    yoke_status status = admit_problem(b, problem, &row, &in);
     if (!status && in && b->predicts)
         status = predict(b, problem, &row, &prediction);
     else if (!status && in)
-        status = measure(b, problem, &row);
+        status = measure_problem(b, problem, &row);
     if (!status && in) row.variant = yokei_variant_used(b->device, op, &asked, &edge);
     if (!status && in) yokei_algorithm_used(b->device, op, row.algorithm, sizeof row.algorithm);
     conform_problem_close(problem);

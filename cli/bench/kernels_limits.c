@@ -75,10 +75,13 @@ static void triad(float *memory, double bytes)
 }
 
 /* The bytes of one thread's part of the memory, in whole pages. */
-static size_t room_of(const struct bench_peaks *p) { return p->bytes / (size_t)p->threads / 4096 * 4096; }
+static size_t room_of_thread(const struct bench_peaks *p)
+{
+    return p->bytes / (size_t)p->threads / 4096 * 4096;
+}
 static double share_of(const struct bench_move *m)
 {
-    return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of(m->peaks));
+    return YOKE_MIN(m->bytes / m->peaks->threads, (double)room_of_thread(m->peaks));
 }
 
 double bench_peaks_moved(const struct bench_move *m)
@@ -92,7 +95,7 @@ static void triads(const struct bench_move *m)
 #pragma omp parallel num_threads(m->peaks->threads)
     {
         float *mine = (float *)((char *)m->peaks->memory[0]
-                                + (size_t)omp_get_thread_num() * room_of(m->peaks));
+                                + (size_t)omp_get_thread_num() * room_of_thread(m->peaks));
         if (m->around)
             bench_triad(mine, share_of(m));
         else

@@ -28,8 +28,8 @@ static struct columns columns_of(const struct bench_prediction *p)
                              over((double)c->instructions, p->least_bytes) };
 }
 
-static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row *r,
-                     const struct bench_prediction *p, const char *dims)
+static void json_prediction(struct bench_kernel_table *t, const struct bench_kernel_row *r,
+                            const struct bench_prediction *p, const char *dims)
 {
     const struct yokei_counts *c = &p->counts;
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[r->op], "dtype",
@@ -60,8 +60,8 @@ static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row
     json_array_append_new(t->rows, o);
 }
 
-static void csv_row(struct bench_kernel_table *t, const struct bench_kernel_row *r,
-                    const struct bench_prediction *p, const char *dims)
+static void csv_prediction(struct bench_kernel_table *t, const struct bench_kernel_row *r,
+                           const struct bench_prediction *p, const char *dims)
 {
     const struct yokei_counts *c = &p->counts;
     if (!t->begun)
@@ -81,8 +81,8 @@ static void csv_row(struct bench_kernel_table *t, const struct bench_kernel_row 
                (unsigned long long)c->barriers, p->least_bytes);
 }
 
-static void md_row(struct bench_kernel_table *t, const struct bench_kernel_row *r,
-                   const struct bench_prediction *p, const char *dims)
+static void md_prediction(struct bench_kernel_table *t, const struct bench_kernel_row *r,
+                          const struct bench_prediction *p, const char *dims)
 {
     const struct columns k = columns_of(p);
     char size[160];
@@ -109,7 +109,9 @@ void bench_predict_row(struct bench_kernel_table *t, const struct bench_kernel_r
 {
     char dims[128];
     conform_dims_text(r->op, r->size->dim, dims, sizeof dims);
-    (!strcmp(t->format, "json") ? json_row : !strcmp(t->format, "csv") ? csv_row : md_row)(t, r, p, dims);
+    (!strcmp(t->format, "json")  ? json_prediction
+     : !strcmp(t->format, "csv") ? csv_prediction
+                                 : md_prediction)(t, r, p, dims);
     t->begun = true;
     fflush(stdout);
 }

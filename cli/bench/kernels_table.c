@@ -10,13 +10,13 @@
 
 void bench_kernel_table_begin(struct bench_kernel_table *t) { t->rows = json_array(); }
 
-static double share(const struct bench_kernel_row *r)
+static double share_of_limit(const struct bench_kernel_row *r)
 {
     return r->seconds > 0 ? 100 * r->limit / r->seconds : 0;
 }
 
-static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
-                     const char *checked)
+static void json_kernel(struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                        const char *checked)
 {
     json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s}", "op", yokei_op_names[r->op], "dtype",
                           yoke_dtype_name(r->dtype), "size", r->size->name, "dims", dims, "variant",
@@ -35,8 +35,8 @@ static void json_row(struct bench_kernel_table *t, const struct bench_kernel_row
     json_array_append_new(t->rows, o);
 }
 
-static void csv_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
-                    const char *checked)
+static void csv_kernel(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                       const char *checked)
 {
     if (!t->begun)
         puts(
@@ -45,14 +45,14 @@ static void csv_row(const struct bench_kernel_table *t, const struct bench_kerne
            dims, r->variant);
     if (r->seconds > 0)
         printf("%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%s,%.4g,%s,\n", r->seconds * 1e6, r->least * 1e6, r->most * 1e6,
-               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share(r),
+               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
                r->by_bytes ? "memory" : "arithmetic", r->ratio, checked);
     else
         printf(",,,,,,,,%s,\"%s\"\n", checked, r->note);
 }
 
-static void md_row(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
-                   const char *checked)
+static void md_kernel(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
+                      const char *checked)
 {
     if (!t->begun)
         printf(
@@ -68,7 +68,7 @@ static void md_row(const struct bench_kernel_table *t, const struct bench_kernel
            r->variant);
     if (r->seconds > 0)
         printf(" %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6,
-               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share(r),
+               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
                r->by_bytes ? "mem" : "alu", r->ratio, mark);
     else
         printf(" %s |\n", r->note);
@@ -80,9 +80,9 @@ void bench_kernel_table_row(struct bench_kernel_table *t, const struct bench_ker
     conform_dims_text(r->op, r->size->dim, dims, sizeof dims);
     if (r->checked[0]) conform_dims_text(r->op, r->checked, checked, sizeof checked);
     if (!strcmp(t->format, "json"))
-        json_row(t, r, dims, checked);
+        json_kernel(t, r, dims, checked);
     else
-        (!strcmp(t->format, "csv") ? csv_row : md_row)(t, r, dims, checked);
+        (!strcmp(t->format, "csv") ? csv_kernel : md_kernel)(t, r, dims, checked);
     t->begun = true;
     fflush(stdout);
 }

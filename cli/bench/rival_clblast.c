@@ -39,7 +39,7 @@ struct clblast {
     cl_mem memory[3];
 };
 
-static bool load(char *reason, size_t bytes)
+static bool clblast_load(char *reason, size_t bytes)
 {
     const struct yokei_symbol opencl[] = {
         { "clGetPlatformIDs", &cl.platforms },
@@ -83,7 +83,7 @@ static bool find_device(int index, cl_device_id *out)
     return false;
 }
 
-static void release(struct gemm_side *side)
+static void clblast_release(struct gemm_side *side)
 {
     struct clblast *s = side->state;
     if (!s) return;
@@ -95,7 +95,7 @@ static void release(struct gemm_side *side)
     side->state = NULL;
 }
 
-static bool build(struct clblast *s, int index)
+static bool clblast_build(struct clblast *s, int index)
 {
     const struct gemm_problem *p = s->problem;
     size_t size = yoke_dtype_bytes(p->dtype);
@@ -128,22 +128,23 @@ static int product(struct clblast *s)
                     s->memory[2], 0, n, &s->queue, NULL);
 }
 
-static bool run(struct gemm_side *side)
+static bool clblast_run(struct gemm_side *side)
 {
     struct clblast *s = side->state;
     return !product(s) && !cl.finish(s->queue);
 }
 
-static bool prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason, size_t bytes)
+static bool clblast_prepare(struct gemm_side *side, const struct gemm_problem *problem, char *reason,
+                            size_t bytes)
 {
-    if (!load(reason, bytes)) return false;
+    if (!clblast_load(reason, bytes)) return false;
     if (problem->dtype == YOKE_BF16) {
         yokei_text(reason, bytes, "CLBlast offers f32 and f16 only");
         return false;
     }
     struct clblast *s = side->state = calloc(1, sizeof *s);
     if (s) s->problem = problem;
-    if (!s || !build(s, side->device_index)) {
+    if (!s || !clblast_build(s, side->device_index)) {
         yokei_text(reason, bytes, "no OpenCL context for CLBlast");
     } else {
         int error = product(s); /* compiles its kernels */
@@ -151,11 +152,11 @@ static bool prepare(struct gemm_side *side, const struct gemm_problem *problem, 
         yokei_text(reason, bytes, "CLBlast does not offer %s on this device (its error %d)",
                    yoke_dtype_name(problem->dtype), error);
     }
-    release(side);
+    clblast_release(side);
     return false;
 }
 
-static bool fetch(struct gemm_side *side)
+static bool clblast_fetch(struct gemm_side *side)
 {
     struct clblast *s = side->state;
     const struct gemm_problem *p = s->problem;
@@ -166,10 +167,10 @@ static bool fetch(struct gemm_side *side)
 struct gemm_side cli_side_clblast(int device_index)
 {
     return (struct gemm_side){ .name = "CLBlast",
-                               .prepare = prepare,
-                               .run = run,
-                               .fetch = fetch,
-                               .release = release,
+                               .prepare = clblast_prepare,
+                               .run = clblast_run,
+                               .fetch = clblast_fetch,
+                               .release = clblast_release,
                                .device_index = device_index,
                                .version = "CLBlast, default parameters" };
 }

@@ -23,7 +23,7 @@ static yoke_status time_calls(struct kernels_side *side, int n, double *seconds_
  * Find how many calls make a sample. The first call may compile. The next calls find the caches as the call
  * before left them, and give the time of a call.
  */
-static yoke_status prepare(struct kernels_side *side, double *sample_out)
+static yoke_status prepare_sample(struct kernels_side *side, double *sample_out)
 {
     double seconds = 0, spent = 0;
     int calls = 0;
@@ -56,7 +56,7 @@ yoke_status kernels_measure(struct kernels_side *sides, int n_sides, double budg
 {
     double round = 0, sample;
     for (int s = 0; s < n_sides; s++) {
-        YOKE_TRY(prepare(&sides[s], &sample));
+        YOKE_TRY(prepare_sample(&sides[s], &sample));
         round += sample;
     }
     const int rounds = (int)fmin(KERNELS_MOST_ROUNDS, fmax(KERNELS_LEAST_ROUNDS, budget / round));

@@ -116,7 +116,7 @@ static bool parse_line(const char *text, struct bits *bits, struct bits_line *li
     return true;
 }
 
-static yoke_status parse(const char *path, char *text, struct bits *bits)
+static yoke_status parse_bits(const char *path, char *text, struct bits *bits)
 {
     int number = 0;
     if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
@@ -146,7 +146,7 @@ yoke_status bits_read(const char *path, struct bits *bits_out)
     void *text;
     size_t bytes;
     YOKE_TRY(yokei_file_read_as(path, YOKE_EDATA, (size_t)64 << 20, &text, &bytes));
-    const yoke_status status = parse(path, text, bits_out);
+    const yoke_status status = parse_bits(path, text, bits_out);
     free(text);
     if (status) bits_free(bits_out);
     return status;
@@ -170,7 +170,7 @@ struct found {
     const struct bits_line *inputs;              /* the first case with other inputs */
 };
 
-static void print_first(FILE *to, const struct verify *v, const char *path, const struct found *f)
+static void print_first_difference(FILE *to, const struct verify *v, const char *path, const struct found *f)
 {
     const struct bits_line *l = f->first;
     char command[512];
@@ -222,7 +222,7 @@ static void compare_lines(FILE *to, const struct bits *here, const struct bits *
     f->n_only_there = sorted->n - f->n_equal - f->n_differ - f->n_inputs;
 }
 
-static yoke_status judge(const struct verify *v, const char *path, const struct found *f)
+static yoke_status judge_bits(const struct verify *v, const char *path, const struct found *f)
 {
     if (f->n_differ)
         return yoke_fail(YOKE_ENUMERIC, "%s: %d of %d cases have other bits than in %s; look at %s %s first",
@@ -255,10 +255,10 @@ yoke_status bits_compare(FILE *to, const struct verify *v, const struct bits *he
     memcpy(sorted.lines, there->lines, (size_t)there->n * sizeof *there->lines);
     qsort(sorted.lines, (size_t)sorted.n, sizeof *sorted.lines, by_key);
     compare_lines(to, here, &sorted, &f);
-    if (f.first) print_first(to, v, path, &f);
+    if (f.first) print_first_difference(to, v, path, &f);
     fprintf(to, "bits: %d cases equal, %d differ, %d have other inputs; %d only on %s, %d only in %s (%s)\n",
             f.n_equal, f.n_differ, f.n_inputs, f.n_only_here, v->spec, f.n_only_there, path, there->device);
-    const yoke_status status = judge(v, path, &f);
+    const yoke_status status = judge_bits(v, path, &f);
     free(sorted.lines);
     return status;
 }

@@ -33,10 +33,10 @@ struct list {
     struct yokei_topology topology;
 };
 
-static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding,
-                             const char *format, ...) YOKE_PRINTF(4, 5);
-static struct cli_check *add(struct list *list, const char *name, enum cli_finding finding,
-                             const char *format, ...)
+static struct cli_check *add_check(struct list *list, const char *name, enum cli_finding finding,
+                                   const char *format, ...) YOKE_PRINTF(4, 5);
+static struct cli_check *add_check(struct list *list, const char *name, enum cli_finding finding,
+                                   const char *format, ...)
 {
     static struct cli_check beyond;
     struct cli_check *c = list->n < list->capacity ? &list->checks[list->n++] : &beyond;
@@ -76,7 +76,7 @@ static void run_command(const void *command, void *result)
     a->code = WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
-static bool ask(const char *command, double limit_s, struct answer *out)
+static bool ask_command(const char *command, double limit_s, struct answer *out)
 {
     char reason[128];
     memset(out, 0, sizeof *out);
@@ -107,21 +107,21 @@ static void check_launcher(struct list *list)
     struct cli_library libraries[16];
     char command[4200], version[128], linked[160] = "";
     yokei_text(command, sizeof command, "'%s' --version 2>/dev/null", launcher());
-    ask(command, 10, &a);
+    ask_command(command, 10, &a);
     line_after(a.text, "Version:", version, sizeof version);
     if (a.code) {
         /* On one host yoke run needs no launcher. */
         const bool named = strcmp(launcher(), "mpiexec.mpich") != 0;
-        fix(add(list, "launcher", named ? CLI_FAIL : CLI_WARN, "%s %s; ranks on several hosts need it",
-                launcher(),
-                a.code == 127   ? "is not there" /* the shell's own exit codes */
-                : a.code == 126 ? "may not be executed"
-                                : "does not run"),
+        fix(add_check(list, "launcher", named ? CLI_FAIL : CLI_WARN, "%s %s; ranks on several hosts need it",
+                      launcher(),
+                      a.code == 127   ? "is not there" /* the shell's own exit codes */
+                      : a.code == 126 ? "may not be executed"
+                                      : "does not run"),
             "apt-get install mpich");
         return;
     }
     if (!strstr(a.text, "HYDRA")) {
-        fix(add(list, "launcher", CLI_FAIL, "%s is not MPICH's launcher", launcher()),
+        fix(add_check(list, "launcher", CLI_FAIL, "%s is not MPICH's launcher", launcher()),
             "apt-get install mpich, and unset YOKE_LAUNCHER");
         return;
     }
@@ -130,15 +130,15 @@ static void check_launcher(struct list *list)
         if (!strcmp(libraries[i].name, "MPICH"))
             yokei_text(linked, sizeof linked, "%s", libraries[i].version);
     if (strncmp(linked, version, strlen(version)))
-        fix(add(list, "launcher", CLI_WARN, "%s is version %s, the library is %s", launcher(), version,
-                linked),
+        fix(add_check(list, "launcher", CLI_WARN, "%s is version %s, the library is %s", launcher(), version,
+                      linked),
             "install mpich and libmpich12 of one version");
     else
-        add(list, "launcher", CLI_PASS, "%s %s, as the library", launcher(), version);
-    ask("mpiexec --version 2>/dev/null", 10, &a);
+        add_check(list, "launcher", CLI_PASS, "%s %s, as the library", launcher(), version);
+    ask_command("mpiexec --version 2>/dev/null", 10, &a);
     if (!a.code && !strstr(a.text, "HYDRA"))
-        add(list, "mpiexec", CLI_PASS,
-            "plain `mpiexec` is another MPI's here; yoke run uses %s, and so must you", launcher());
+        add_check(list, "mpiexec", CLI_PASS,
+                  "plain `mpiexec` is another MPI's here; yoke run uses %s, and so must you", launcher());
 }
 
 /* Run two real ranks through launcher and agents. */
@@ -151,14 +151,14 @@ static void check_ranks(struct list *list)
     self[length] = 0;
     yokei_text(command, sizeof command, "'%s' run -n 2 --grace 2s -- hello 2>&1", self);
     uint64_t start = yokei_now_ns();
-    bool in_time = ask(command, 60, &a);
+    bool in_time = ask_command(command, 60, &a);
     double seconds = (double)(yokei_now_ns() - start) * 1e-9;
     if (in_time && a.code == 0) {
-        add(list, "ranks", CLI_PASS, "two ranks started, met and ended in %.2f s", seconds);
+        add_check(list, "ranks", CLI_PASS, "two ranks started, met and ended in %.2f s", seconds);
         return;
     }
-    struct cli_check *c = add(list, "ranks", CLI_FAIL, "two ranks could not be started: %.*s",
-                              (int)strcspn(a.text, "\n"), a.text);
+    struct cli_check *c = add_check(list, "ranks", CLI_FAIL, "two ranks could not be started: %.*s",
+                                    (int)strcspn(a.text, "\n"), a.text);
     c->status = in_time ? YOKE_EBACKEND : YOKE_ETIMEOUT;
     fix(c, "repair what the checks above name; then try: yoke run -n 2 -- hello");
 }
@@ -167,22 +167,22 @@ static void check_shared_memory(struct list *list)
 {
     struct statvfs fs;
     if (statvfs("/dev/shm", &fs)) {
-        struct cli_check *c = add(list, "shared memory", CLI_FAIL, "/dev/shm: %s", strerror(errno));
+        struct cli_check *c = add_check(list, "shared memory", CLI_FAIL, "/dev/shm: %s", strerror(errno));
         fix(c, "mount -t tmpfs -o size=50%% tmpfs /dev/shm");
         return;
     }
     double size = (double)fs.f_blocks * (double)fs.f_frsize, left = (double)fs.f_bavail * (double)fs.f_frsize;
     double need = (double)SHM_PER_RANK * YOKE_MAX(2, list->topology.n_cores);
     if (access("/dev/shm", W_OK | X_OK))
-        fix(add(list, "shared memory", CLI_FAIL, "/dev/shm is not writable for this user"),
+        fix(add_check(list, "shared memory", CLI_FAIL, "/dev/shm is not writable for this user"),
             "chmod 1777 /dev/shm");
     else if (left < need)
-        fix(add(list, "shared memory", CLI_WARN,
-                "/dev/shm has %.0f MiB, of which %.0f are free; %.0f are advised (64 per rank)",
-                size / (1 << 20), left / (1 << 20), need / (1 << 20)),
+        fix(add_check(list, "shared memory", CLI_WARN,
+                      "/dev/shm has %.0f MiB, of which %.0f are free; %.0f are advised (64 per rank)",
+                      size / (1 << 20), left / (1 << 20), need / (1 << 20)),
             "in a container start it with --shm-size=1g; else mount -o remount,size=1g /dev/shm. Until then yoke run lets UCX use $TMPDIR");
     else
-        add(list, "shared memory", CLI_PASS, "/dev/shm has %.0f MiB free", left / (1 << 20));
+        add_check(list, "shared memory", CLI_PASS, "/dev/shm has %.0f MiB free", left / (1 << 20));
 }
 
 static void check_limits(struct list *list)
@@ -192,18 +192,18 @@ static void check_limits(struct list *list)
     getrlimit(RLIMIT_MEMLOCK, &lock);
     getrlimit(RLIMIT_NOFILE, &files);
     if (lock.rlim_cur != RLIM_INFINITY && fabric)
-        fix(add(list, "locked memory", CLI_WARN,
-                "limited to %llu KiB, and this machine has a fabric that needs locked memory",
-                (unsigned long long)lock.rlim_cur >> 10),
+        fix(add_check(list, "locked memory", CLI_WARN,
+                      "limited to %llu KiB, and this machine has a fabric that needs locked memory",
+                      (unsigned long long)lock.rlim_cur >> 10),
             "add '* - memlock unlimited' to /etc/security/limits.conf and log in anew");
     else
-        add(list, "locked memory", CLI_PASS,
-            lock.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited, but no fabric here needs it");
+        add_check(list, "locked memory", CLI_PASS,
+                  lock.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited, but no fabric here needs it");
     if (files.rlim_cur < 1024)
-        fix(add(list, "open files", CLI_WARN, "limited to %llu", (unsigned long long)files.rlim_cur),
+        fix(add_check(list, "open files", CLI_WARN, "limited to %llu", (unsigned long long)files.rlim_cur),
             "ulimit -n 4096");
     else
-        add(list, "open files", CLI_PASS, "%llu allowed", (unsigned long long)files.rlim_cur);
+        add_check(list, "open files", CLI_PASS, "%llu allowed", (unsigned long long)files.rlim_cur);
 }
 
 /* Number of CPUs whose time a container may use. The affinity does not show this limit. 0: no limit. */
@@ -227,18 +227,19 @@ static void check_cores(struct list *list)
         fclose(from);
     }
     if (quota > 0 && quota < threads)
-        fix(add(list, "cores", CLI_WARN,
-                "%d cores are visible, but the container may use %.1f: ranks would share them", n, quota),
+        fix(add_check(list, "cores", CLI_WARN,
+                      "%d cores are visible, but the container may use %.1f: ranks would share them", n,
+                      quota),
             "start at most %d ranks, or raise the container's CPU limit", YOKE_MAX(1, (int)quota));
     else
-        add(list, "cores", CLI_PASS, "%d cores, %d hardware threads: up to %d ranks have a core of their own",
-            n, threads, n);
+        add_check(list, "cores", CLI_PASS,
+                  "%d cores, %d hardware threads: up to %d ranks have a core of their own", n, threads, n);
     if (load > threads + 0.5)
-        fix(add(list, "load", CLI_WARN, "the load is %.1f on %d hardware threads: measurements will be noisy",
-                load, threads),
+        fix(add_check(list, "load", CLI_WARN,
+                      "the load is %.1f on %d hardware threads: measurements will be noisy", load, threads),
             "end other work before you measure");
     else
-        add(list, "load", CLI_PASS, "%.1f on %d hardware threads", load, threads);
+        add_check(list, "load", CLI_PASS, "%.1f on %d hardware threads", load, threads);
 }
 
 static void try_binding(const void *argument, void *result)
@@ -256,9 +257,9 @@ static void check_binding(struct list *list)
     char reason[128] = "";
     bool ran = cli_in_child(try_binding, NULL, &a, sizeof a, 10, reason, sizeof reason);
     if (ran && a.code > 0)
-        add(list, "binding", CLI_PASS, "ranks can be bound to cores");
+        add_check(list, "binding", CLI_PASS, "ranks can be bound to cores");
     else
-        fix(add(list, "binding", CLI_WARN, "ranks cannot be bound to cores: %s", ran ? a.text : reason),
+        fix(add_check(list, "binding", CLI_WARN, "ranks cannot be bound to cores: %s", ran ? a.text : reason),
             "use yoke run --bind none");
 }
 
@@ -293,17 +294,17 @@ static void check_opencl(struct list *list)
     const struct yoke_backend_report *r = report_of(list, "opencl");
     int n = icd_files(folder, names, sizeof names);
     if (!r)
-        add(list, "opencl", CLI_SKIP, "this build has no OpenCL backend");
+        add_check(list, "opencl", CLI_SKIP, "this build has no OpenCL backend");
     else if (r->n_devices)
-        add(list, "opencl", CLI_PASS, "%d device%s; drivers %s", r->n_devices, r->n_devices == 1 ? "" : "s",
-            names);
+        add_check(list, "opencl", CLI_PASS, "%d device%s; drivers %s", r->n_devices,
+                  r->n_devices == 1 ? "" : "s", names);
     else if (!n)
-        fix(add(list, "opencl", CLI_WARN, "no driver is installed: %s has no .icd file (%s)", folder,
-                r->reason),
+        fix(add_check(list, "opencl", CLI_WARN, "no driver is installed: %s has no .icd file (%s)", folder,
+                      r->reason),
             "apt-get install ocl-icd-libopencl1 and your vendor's driver, or pocl-opencl-icd for the CPU");
     else
-        fix(add(list, "opencl", CLI_WARN, "drivers are installed (%s), but there is no device: %s", names,
-                r->reason),
+        fix(add_check(list, "opencl", CLI_WARN, "drivers are installed (%s), but there is no device: %s",
+                      names, r->reason),
             "try clinfo; reinstall the driver, or apt-get install pocl-opencl-icd for the CPU");
 }
 
@@ -311,14 +312,14 @@ static void check_cuda(struct list *list)
 {
     const struct yoke_backend_report *r = report_of(list, "cuda");
     if (!r)
-        add(list, "cuda", CLI_SKIP, "this build has no CUDA backend");
+        add_check(list, "cuda", CLI_SKIP, "this build has no CUDA backend");
     else if (r->n_devices)
-        add(list, "cuda", CLI_PASS, "%d device%s; %s", r->n_devices, r->n_devices == 1 ? "" : "s",
-            r->devices[0].driver);
+        add_check(list, "cuda", CLI_PASS, "%d device%s; %s", r->n_devices, r->n_devices == 1 ? "" : "s",
+                  r->devices[0].driver);
     else if (access("/dev/nvidiactl", F_OK))
-        add(list, "cuda", CLI_SKIP, "no NVIDIA GPU's device files on this machine");
+        add_check(list, "cuda", CLI_SKIP, "no NVIDIA GPU's device files on this machine");
     else
-        fix(add(list, "cuda", CLI_WARN, "there is an NVIDIA GPU, but no device: %s", r->reason),
+        fix(add_check(list, "cuda", CLI_WARN, "there is an NVIDIA GPU, but no device: %s", r->reason),
             "see nvidia-smi, and the reason above");
 }
 
@@ -339,11 +340,11 @@ static void check_permissions(struct list *list)
         seen++;
         if (!access(files[i].path, R_OK | W_OK)) continue;
         struct group *group = getgrgid(st.st_gid);
-        fix(add(list, "permissions", CLI_WARN, "%s (%s) may not be opened by this user", files[i].path,
-                files[i].what),
+        fix(add_check(list, "permissions", CLI_WARN, "%s (%s) may not be opened by this user", files[i].path,
+                      files[i].what),
             "usermod -a -G %s $USER, then log in anew", group ? group->gr_name : "the file's group");
     }
-    if (!seen) add(list, "permissions", CLI_SKIP, "no GPU's device files on this machine");
+    if (!seen) add_check(list, "permissions", CLI_SKIP, "no GPU's device files on this machine");
 }
 
 static void check_devices(struct list *list)
@@ -358,10 +359,10 @@ static void check_devices(struct list *list)
             yokei_text(names + used, sizeof names - used, "%s%s", n++ ? ", " : "", d->spec);
         }
     if (n) {
-        add(list, "devices", CLI_PASS, "%s", names);
+        add_check(list, "devices", CLI_PASS, "%s", names);
         return;
     }
-    struct cli_check *c = add(list, "devices", CLI_FAIL, "no device that can do work");
+    struct cli_check *c = add_check(list, "devices", CLI_FAIL, "no device that can do work");
     c->status = YOKE_ENODEV;
     fix(c, "yoke info says for each backend why it has none");
 }
@@ -378,26 +379,27 @@ static void check_cache(struct list *list)
         yokei_text(folder, sizeof folder, "%s/.cache/yoke", home);
     folder[strcspn(folder, ":")] = '\0'; /* the others are only read */
     if (!*folder || yokei_make_folder(folder) || access(folder, W_OK | X_OK))
-        fix(add(list, "cache", CLI_WARN, "compiled kernels cannot be kept%s%s: each start compiles them anew",
-                *folder ? " in " : "", folder),
+        fix(add_check(list, "cache", CLI_WARN,
+                      "compiled kernels cannot be kept%s%s: each start compiles them anew",
+                      *folder ? " in " : "", folder),
             "set YOKE_CACHE_DIR to a folder that you may write");
     else
-        add(list, "cache", CLI_PASS, "compiled kernels are kept in %s", folder);
+        add_check(list, "cache", CLI_PASS, "compiled kernels are kept in %s", folder);
 }
 
 static void check_variables(struct list *list)
 {
     const char *ucx = getenv("UCX_TLS"), *threads = getenv("OMP_NUM_THREADS");
     if (ucx && !strstr(ucx, "^cma") && (strstr(ucx, "cma") || strstr(ucx, "all")))
-        fix(add(list, "variables", CLI_WARN,
-                "UCX_TLS=%s lets UCX use CMA, which aborts a rank when its peer dies", ucx),
+        fix(add_check(list, "variables", CLI_WARN,
+                      "UCX_TLS=%s lets UCX use CMA, which aborts a rank when its peer dies", ucx),
             "unset UCX_TLS; yoke run then chooses transports without it");
     else if (threads)
-        fix(add(list, "variables", CLI_WARN,
-                "OMP_NUM_THREADS=%s is set: yoke run leaves it, whatever cores a rank has", threads),
+        fix(add_check(list, "variables", CLI_WARN,
+                      "OMP_NUM_THREADS=%s is set: yoke run leaves it, whatever cores a rank has", threads),
             "unset OMP_NUM_THREADS");
     else
-        add(list, "variables", CLI_PASS, "none that gets in the way");
+        add_check(list, "variables", CLI_PASS, "none that gets in the way");
 }
 
 int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out,
@@ -405,14 +407,14 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
 {
     struct list list = { .checks = out, .capacity = capacity, .reports = reports, .n_reports = n_reports };
     if (yokei_topology(&list.topology)) {
-        fix(add(&list, "topology", CLI_FAIL, "%s", yoke_last_error()),
+        fix(add_check(&list, "topology", CLI_FAIL, "%s", yoke_last_error()),
             "apt-get install libhwloc15, and see that /sys is mounted");
         list.topology.n_cores = list.topology.n_processing_units = 1;
     }
     if (cli_has_mpi)
         check_launcher(&list);
     else
-        add(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
+        add_check(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
     check_shared_memory(&list);
     check_limits(&list);
     check_cores(&list);

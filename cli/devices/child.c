@@ -17,7 +17,7 @@
 
 #include "core/base/base.h"
 
-static _Noreturn void child(cli_work work, const void *argument, void *shared, pid_t parent)
+static _Noreturn void work_in_child(cli_work work, const void *argument, void *shared, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
@@ -62,7 +62,7 @@ bool cli_in_child(cli_work work, const void *argument, void *result, size_t byte
     }
     fflush(NULL);
     pid_t parent = getpid(), pid = fork();
-    if (pid == 0) child(work, argument, shared, parent);
+    if (pid == 0) work_in_child(work, argument, shared, parent);
     int code = 0;
     bool good = false;
     if (pid < 0)

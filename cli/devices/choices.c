@@ -13,7 +13,7 @@
 
 #define LIMIT_SECONDS 20.0
 
-static void say(const struct yokei_tuning_source *s, char *out, size_t bytes)
+static void source_text(const struct yokei_tuning_source *s, char *out, size_t bytes)
 {
     static const char *const whose[] = { [YOKEI_TUNING_GIVEN] = "the file given by YOKE_TUNE_FILE,",
                                          [YOKEI_TUNING_USER] = "your file",
@@ -34,7 +34,7 @@ static void say(const struct yokei_tuning_source *s, char *out, size_t bytes)
             "; this device has variants that it does not know of, or lacks some: yoke tune measures anew");
 }
 
-static void work(const void *argument, void *result)
+static void read_choices(const void *argument, void *result)
 {
     static const char *const kinds[] = { [YOKEI_TUNING_RULES] = "rules",
                                          [YOKEI_TUNING_GIVEN] = "given",
@@ -48,7 +48,7 @@ static void work(const void *argument, void *result)
         return;
     }
     const struct yokei_tuning_source *s = yokei_tuning_source(device);
-    say(s, out->text, sizeof out->text);
+    source_text(s, out->text, sizeof out->text);
     yokei_text(out->kind, sizeof out->kind, "%s", kinds[s->kind]);
     yokei_text(out->file, sizeof out->file, "%s", s->file);
     yokei_text(out->made, sizeof out->made, "%s", s->made);
@@ -63,7 +63,7 @@ void cli_choices_of(const char *spec, struct cli_choices *out)
 {
     char reason[200] = "";
     memset(out, 0, sizeof *out);
-    if (cli_in_child(work, spec, out, sizeof *out, LIMIT_SECONDS, reason, sizeof reason)) return;
+    if (cli_in_child(read_choices, spec, out, sizeof *out, LIMIT_SECONDS, reason, sizeof reason)) return;
     yokei_text(out->error, sizeof out->error, "opening it %s", reason);
     yokei_text(out->text, sizeof out->text, "no rule: %s", out->error);
 }

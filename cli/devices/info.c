@@ -31,7 +31,7 @@ static const char *types_of(uint32_t bits, char *out, size_t bytes)
     return out;
 }
 
-static const char *bytes_of(uint64_t n, char *out, size_t bytes)
+static const char *bytes_text(uint64_t n, char *out, size_t bytes)
 {
     if (n >= 1ull << 30)
         yokei_text(out, bytes, "%.1f GiB", (double)n / (1ull << 30));
@@ -116,7 +116,7 @@ static void print_device(const struct yoke_device_info *d, const struct cli_spee
     if (d->driver[0]) printf("             %s\n", d->driver);
     if (is_host_cpu(d)) printf("             this machine's own CPU, the same cores as host's, by OpenCL\n");
     printf("             %s, %d compute units%s, types %s\n",
-           bytes_of(d->memory_bytes, memory, sizeof memory), d->compute_units,
+           bytes_text(d->memory_bytes, memory, sizeof memory), d->compute_units,
            d->host_visible ? ", memory seen by the host" : "", types_of(d->storage, stored, sizeof stored));
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
     if (d->features[0]) printf("             %s\n", d->features);
@@ -137,8 +137,8 @@ static void print_machine(void)
     printf("Machine\n  %s: %d core%s, %d hardware thread%s, %d package%s, %d NUMA node%s\n", t.cpu, t.n_cores,
            t.n_cores == 1 ? "" : "s", t.n_processing_units, t.n_processing_units == 1 ? "" : "s",
            t.n_packages, t.n_packages == 1 ? "" : "s", t.n_numa_nodes, t.n_numa_nodes == 1 ? "" : "s");
-    printf("  memory %s, L2 %s, L3 %s\n", bytes_of(t.memory_bytes, memory, sizeof memory),
-           bytes_of(t.l2_bytes, l2, sizeof l2), bytes_of(t.l3_bytes, l3, sizeof l3));
+    printf("  memory %s, L2 %s, L3 %s\n", bytes_text(t.memory_bytes, memory, sizeof memory),
+           bytes_text(t.l2_bytes, l2, sizeof l2), bytes_text(t.l3_bytes, l3, sizeof l3));
 }
 
 static json_t *speed_json(const struct cli_speed *s)
@@ -195,7 +195,7 @@ static json_t *libraries_json(const struct cli_library *list, int n)
     return out;
 }
 
-static yoke_status print_json(json_t *root)
+static yoke_status print_info(json_t *root)
 {
     int failed = json_dumpf(root, stdout, JSON_INDENT(2));
     putchar('\n');
@@ -237,7 +237,7 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
         if (!is_built(planned[i].name, reports, n_reports))
             json_object_set_new(absent, planned[i].name, json_string(planned[i].reason));
     if (json)
-        return print_json(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(),
+        return print_info(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(),
                                     "machine", machine_json(), "devices", devices, "absent", absent,
                                     "libraries", libraries_json(libraries, n_libraries)));
     print_backends(reports, n_reports);
@@ -248,8 +248,8 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
     return YOKE_OK;
 }
 
-static yoke_status check(const struct cli_context *context, const struct yoke_backend_report *reports,
-                         int n_reports)
+static yoke_status check_machine(const struct cli_context *context, const struct yoke_backend_report *reports,
+                                 int n_reports)
 {
     struct cli_check checks[MAX_CHECKS];
     bool json = cli_flag(context->options, "json");
@@ -270,7 +270,7 @@ static yoke_status check(const struct cli_context *context, const struct yoke_ba
     }
     if (json)
         YOKE_TRY(
-            print_json(json_pack("{s:i, s:s, s:o}", "schema", 1, "version", yoke_version(), "checks", list)));
+            print_info(json_pack("{s:i, s:s, s:o}", "schema", 1, "version", yoke_version(), "checks", list)));
     else {
         printf("%d passed, %d warnings, %d failed, %d skipped\n", count[CLI_PASS], count[CLI_WARN],
                count[CLI_FAIL], count[CLI_SKIP]);
@@ -287,7 +287,8 @@ yoke_status cli_info(const struct cli_context *context)
     int n_reports = 0;
     if (!reports) return yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
     yoke_status status = yoke_discover(reports, MAX_REPORTS, &n_reports);
-    if (!status) status = (cli_flag(context->options, "check") ? check : facts)(context, reports, n_reports);
+    if (!status)
+        status = (cli_flag(context->options, "check") ? check_machine : facts)(context, reports, n_reports);
     free(reports);
     return status;
 }

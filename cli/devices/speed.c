@@ -55,7 +55,7 @@ static yoke_status measure_copies(yoke_device *device, yoke_stream *stream, stru
     return status;
 }
 
-static void work(const void *argument, void *result)
+static void measure_speed(const void *argument, void *result)
 {
     const char *spec = argument;
     struct cli_speed *out = result;
@@ -75,7 +75,7 @@ void cli_measure_device(const char *spec, struct cli_speed *out)
 {
     char reason[200] = "";
     memset(out, 0, sizeof *out);
-    if (!cli_in_child(work, spec, out, sizeof *out, LIMIT_SECONDS, reason, sizeof reason))
+    if (!cli_in_child(measure_speed, spec, out, sizeof *out, LIMIT_SECONDS, reason, sizeof reason))
         yokei_text(out->error, sizeof out->error, "the measurement %s", reason);
 }
 
@@ -86,8 +86,8 @@ struct libraries {
     struct cli_library list[16];
 };
 
-static void add(struct libraries *to, const char *name, const char *format, ...) YOKE_PRINTF(3, 4);
-static void add(struct libraries *to, const char *name, const char *format, ...)
+static void add_library(struct libraries *to, const char *name, const char *format, ...) YOKE_PRINTF(3, 4);
+static void add_library(struct libraries *to, const char *name, const char *format, ...)
 {
     if (to->n == (int)YOKE_COUNT(to->list)) return;
     struct cli_library *l = &to->list[to->n++];
@@ -106,7 +106,7 @@ static void ask_mpich(struct libraries *to)
     const struct yokei_symbol symbols[] = { { "MPI_Get_library_version", &version } };
     if (!yokei_dl_open((const char *const[]){ "libmpich.so.12", "libmpi.so.12", NULL }, symbols, 1, reason,
                        sizeof reason)) {
-        add(to, "MPICH", "not found: %s", reason);
+        add_library(to, "MPICH", "not found: %s", reason);
         return;
     }
     version(text, &length);
@@ -116,7 +116,8 @@ static void ask_mpich(struct libraries *to)
     number += strspn(number, " \t");
     device = device ? device + strlen("MPICH Device:") : "";
     device += strspn(device, " \t");
-    add(to, "MPICH", "%.*s (%.*s)", (int)strcspn(number, "\n"), number, (int)strcspn(device, "\n"), device);
+    add_library(to, "MPICH", "%.*s (%.*s)", (int)strcspn(number, "\n"), number, (int)strcspn(device, "\n"),
+                device);
 }
 
 static void ask_onednn(struct libraries *to)
@@ -131,9 +132,9 @@ static void ask_onednn(struct libraries *to)
     const struct yokei_symbol symbols[] = { { "dnnl_version", &version } };
     if (yokei_dl_open((const char *const[]){ "libdnnl.so.2", "libdnnl.so.3", "libdnnl.so", NULL }, symbols, 1,
                       reason, sizeof reason))
-        add(to, "oneDNN", "%d.%d.%d", version()->major, version()->minor, version()->patch);
+        add_library(to, "oneDNN", "%d.%d.%d", version()->major, version()->minor, version()->patch);
     else
-        add(to, "oneDNN", "not found: %s", reason);
+        add_library(to, "oneDNN", "not found: %s", reason);
 }
 
 static void ask_others(struct libraries *to)
@@ -146,27 +147,27 @@ static void ask_others(struct libraries *to)
     if (yokei_dl_open((const char *const[]){ "libhwloc.so.15", "libhwloc.so", NULL },
                       (const struct yokei_symbol[]){ { "hwloc_get_api_version", &hwloc } }, 1, reason,
                       sizeof reason))
-        add(to, "hwloc", "%u.%u.%u", hwloc() >> 16, hwloc() >> 8 & 255, hwloc() & 255);
+        add_library(to, "hwloc", "%u.%u.%u", hwloc() >> 16, hwloc() >> 8 & 255, hwloc() & 255);
     if (yokei_dl_open((const char *const[]){ "libOpenCL.so.1", NULL }, NULL, 0, reason, sizeof reason))
-        add(to, "OpenCL loader", "found");
+        add_library(to, "OpenCL loader", "found");
     else
-        add(to, "OpenCL loader", "not found: %s", reason);
+        add_library(to, "OpenCL loader", "not found: %s", reason);
     if (yokei_dl_open((const char *const[]){ "libclblast.so.1", NULL }, NULL, 0, reason, sizeof reason))
-        add(to, "CLBlast", "found (used by benchmarks only)");
+        add_library(to, "CLBlast", "found (used by benchmarks only)");
     else
-        add(to, "CLBlast", "not found (used by benchmarks only)");
+        add_library(to, "CLBlast", "not found (used by benchmarks only)");
     if (yokei_dl_open((const char *const[]){ "libopenblas.so.0", NULL },
                       (const struct yokei_symbol[]){ { "openblas_get_config", &openblas } }, 1, reason,
                       sizeof reason))
-        add(to, "OpenBLAS", "%s (used by benchmarks only)", openblas());
+        add_library(to, "OpenBLAS", "%s (used by benchmarks only)", openblas());
     else
-        add(to, "OpenBLAS", "not found (used by benchmarks only)");
+        add_library(to, "OpenBLAS", "not found (used by benchmarks only)");
     if (yokei_dl_open((const char *const[]){ "libpcre2-8.so.0", NULL },
                       (const struct yokei_symbol[]){ { "pcre2_config_8", &pcre2 } }, 1, reason, sizeof reason)
         && pcre2(11 /* PCRE2_CONFIG_VERSION */, NULL) <= (int)sizeof version && pcre2(11, version) > 0)
-        add(to, "PCRE2", "%s", version);
-    add(to, "jansson", "%s", JANSSON_VERSION);
-    add(to, "libyaml", "%s", yaml_get_version_string());
+        add_library(to, "PCRE2", "%s", version);
+    add_library(to, "jansson", "%s", JANSSON_VERSION);
+    add_library(to, "libyaml", "%s", yaml_get_version_string());
 }
 
 static void ask_versions(const void *argument, void *result)
@@ -183,7 +184,7 @@ int cli_libraries(struct cli_library *out, int capacity)
     char reason[200];
     int n = 0;
     if (found && !cli_in_child(ask_versions, NULL, found, sizeof *found, 10, reason, sizeof reason))
-        add(found, "libraries", "could not be asked: %s", reason);
+        add_library(found, "libraries", "could not be asked: %s", reason);
     for (; found && n < found->n && n < capacity; n++) out[n] = found->list[n];
     free(found);
     return n;

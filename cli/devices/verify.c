@@ -25,7 +25,7 @@ static void keep_bits(void *context, const struct conform_bits *bits)
     bits_add(&((struct printer *)context)->bits, bits);
 }
 
-static void one(void *context, const struct conform_line *line)
+static void print_case(void *context, const struct conform_line *line)
 {
     struct printer *p = context;
     char text[2048];
@@ -59,7 +59,7 @@ static void print_indented(FILE *to, const char *text)
 }
 
 /* Print the details of the first failure, for a person who ports Yoke to a device. */
-static void print_first(FILE *to, const struct verify *v)
+static void print_first_failure(FILE *to, const struct verify *v)
 {
     const struct conform_line *f = &v->first;
     char command[512];
@@ -85,7 +85,7 @@ static void print_first(FILE *to, const struct verify *v)
 static void print_summary(FILE *to, const struct verify *v)
 {
     const struct conform_summary *s = &v->summary;
-    if (v->first.op) print_first(to, v);
+    if (v->first.op) print_first_failure(to, v);
     fprintf(to, "%d %s, %d failed, %d skipped, %d cases", s->n_pass, v->bits ? "hashed" : "passed", s->n_fail,
             s->n_skip, s->n_cases);
     if (s->n_left_out)
@@ -99,7 +99,7 @@ static struct verify request(const struct cli_context *context, struct printer *
     struct verify v = { .spec = cli_text(o, "device"),
                         .options = CONFORM_OPTIONS_INIT,
                         .hang_s = cli_real(o, "hang-seconds"),
-                        .callback = one,
+                        .callback = print_case,
                         .context = printer };
     v.options.op = cli_text(o, "op");
     v.options.dtype = cli_text(o, "dtype");
@@ -113,7 +113,7 @@ static struct verify request(const struct cli_context *context, struct printer *
 }
 
 /* The result of the sweep, as a status with its text. */
-static yoke_status judge(const struct verify *v)
+static yoke_status judge_sweep(const struct verify *v)
 {
     const struct conform_summary *s = &v->summary;
     if (s->n_fail)
@@ -127,7 +127,7 @@ static yoke_status judge(const struct verify *v)
     return YOKE_OK;
 }
 
-static yoke_status report(const struct verify *v, struct printer *p, yoke_status status)
+static yoke_status report_sweep(const struct verify *v, struct printer *p, yoke_status status)
 {
     char error[4096];
     yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
@@ -173,10 +173,10 @@ static yoke_status verify_to(const struct cli_context *context, FILE *to)
     printer.verify = &v;
     yoke_status status = verify_sweep(&v);
     cli_progress("%s", "");
-    if (!status) status = judge(&v);
+    if (!status) status = judge_sweep(&v);
     char error[4096];
     yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
-    yoke_status printed = report(&v, &printer, status);
+    yoke_status printed = report_sweep(&v, &printer, status);
     /* The hashes of the ops that did run are worth keeping, also if another op failed. */
     if (!printed && v.bits && printer.bits.n) printed = finish_bits(context, &v, &printer, &against);
     bits_free(&printer.bits);

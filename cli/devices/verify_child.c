@@ -55,7 +55,7 @@ static void send_all(int to, const void *data, size_t bytes)
     }
 }
 
-static void tell(int to, enum kind kind, const void *body, size_t bytes)
+static void tell_parent(int to, enum kind kind, const void *body, size_t bytes)
 {
     send_all(to, &(struct head){ kind, (uint32_t)bytes }, sizeof(struct head));
     send_all(to, body, bytes);
@@ -67,7 +67,7 @@ static void tell_line(int to, enum kind kind, const struct conform_line *line)
     yokei_text(body.op, sizeof body.op, "%s", line->op);
     yokei_text(body.variant, sizeof body.variant, "%s", line->variant);
     yokei_text(body.device, sizeof body.device, "%s", line->device);
-    tell(to, kind, &body, sizeof body);
+    tell_parent(to, kind, &body, sizeof body);
 }
 
 static void on_case(void *context, const struct conform_line *line)
@@ -85,10 +85,10 @@ static void on_bits(void *context, const struct conform_bits *bits)
     yokei_text(body.op, sizeof body.op, "%s", bits->op);
     yokei_text(body.variant, sizeof body.variant, "%s", bits->variant);
     yokei_text(body.words, sizeof body.words, "%s", bits->words);
-    tell(*(int *)context, BITS, &body, sizeof body);
+    tell_parent(*(int *)context, BITS, &body, sizeof body);
 }
 
-static yoke_status work(const struct verify *v, int to, struct conform_summary *summary)
+static yoke_status verify_in_child(const struct verify *v, int to, struct conform_summary *summary)
 {
     struct conform_options options = v->options;
     yoke_device *device;
@@ -97,7 +97,7 @@ static yoke_status work(const struct verify *v, int to, struct conform_summary *
     YOKE_TRY(yoke_device_open(v->spec, NULL, &device));
     struct verify_device opened = { .is_open = true, .info = *yoke_device_info(device) };
     opened.tuning = *yokei_tuning_source(device);
-    tell(to, OPENED, &opened, sizeof opened);
+    tell_parent(to, OPENED, &opened, sizeof opened);
     if (v->opened) v->opened(device);
     /* The reference has nothing to be compared with, but its results can be hashed. */
     const bool reference = !strcmp(opened.info.backend, "reference") && !v->bits;
@@ -108,14 +108,14 @@ static yoke_status work(const struct verify *v, int to, struct conform_summary *
     return status;
 }
 
-static _Noreturn void child(const struct verify *v, int to, pid_t parent)
+static _Noreturn void child_process(const struct verify *v, int to, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     struct end_body end = { .summary = { .size = sizeof end.summary } };
-    end.status = work(v, to, &end.summary);
+    end.status = verify_in_child(v, to, &end.summary);
     if (end.status) yokei_text(end.error, sizeof end.error, "%s", yoke_last_error());
-    tell(to, END, &end, sizeof end);
+    tell_parent(to, END, &end, sizeof end);
     _exit(0); /* not exit(), because a driver's destructors may hang */
 }
 
@@ -155,7 +155,7 @@ static void bind_texts(struct line_body *body)
     body->line.device = body->device;
 }
 
-static void take(struct verify *v, struct heard *heard, const struct head *head, void *body)
+static void take_message(struct verify *v, struct heard *heard, const struct head *head, void *body)
 {
     switch (head->kind) {
     case OPENED: memcpy(&v->device, body, sizeof v->device); return;
@@ -214,7 +214,7 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
         if (got == GOT_ALL)
             got = head.bytes <= sizeof body ? receive(from, &body, head.bytes, deadline) : GOT_END;
         if (got != GOT_ALL) return got == GOT_SILENCE;
-        take(v, heard, &head, &body);
+        take_message(v, heard, &head, &body);
     }
 }
 
@@ -238,7 +238,7 @@ static yoke_status run_child(struct verify *v, struct heard *heard, char *how, s
     const pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        child(v, ends[1], parent);
+        child_process(v, ends[1], parent);
     }
     close(ends[1]);
     if (pid < 0) {

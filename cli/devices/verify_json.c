@@ -16,7 +16,7 @@
 
 extern char **environ;
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *finite_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 /*
  * A JSON string. JSON is UTF-8, but a driver's texts need not be. A text that was cut may end inside a
@@ -44,18 +44,20 @@ json_t *verify_line_json(const struct conform_line *line)
     if (line->has_element)
         element = json_pack("{s:o, s:[I, I, I], s:o, s:o, s:o, s:o}", "output", text(line->worst_output),
                             "index", (json_int_t)line->worst_index[0], (json_int_t)line->worst_index[1],
-                            (json_int_t)line->worst_index[2], "got", number(line->got), "wanted",
-                            number(line->wanted), "bound", number(line->bound), "ratio", number(line->ratio));
+                            (json_int_t)line->worst_index[2], "got", finite_or_null(line->got), "wanted",
+                            finite_or_null(line->wanted), "bound", finite_or_null(line->bound), "ratio",
+                            finite_or_null(line->ratio));
     return json_pack("{s:o, s:s, s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:i, s:o, s:o, s:s, s:o, s:o}", "op",
                      text(line->op), "dtype", yoke_dtype_name(line->dtype), "variant", text(line->variant),
                      "verdict", conform_verdict_name(line->verdict), "cases", line->n_cases, "not_offered",
-                     line->n_not_offered, "ratio", number(line->ratio), "ulp", number(line->ulp), "seed",
-                     (json_int_t)line->seed, "case", line->case_number, "case_words", text(line->worst_case),
-                     "element", element, "status", yoke_status_name(line->status), "reason",
-                     text_or_null(line->reason), "repeat", text(command));
+                     line->n_not_offered, "ratio", finite_or_null(line->ratio), "ulp",
+                     finite_or_null(line->ulp), "seed", (json_int_t)line->seed, "case", line->case_number,
+                     "case_words", text(line->worst_case), "element", element, "status",
+                     yoke_status_name(line->status), "reason", text_or_null(line->reason), "repeat",
+                     text(command));
 }
 
-static json_t *build(void)
+static json_t *build_info(void)
 {
 #ifdef __clang__
     const char *const compiler = "clang " __clang_version__;
@@ -187,8 +189,8 @@ json_t *verify_json(const struct verify *v, yoke_status status, const char *erro
                           : json_null();
     return json_pack(
         "{s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:o}",
-        "schema", SCHEMA, "version", yoke_version(), "build", build(), "host", host(), "device", device(v),
-        "tuning", tuning(v), "environment", environment(), "options", options(v), "verdict",
+        "schema", SCHEMA, "version", yoke_version(), "build", build_info(), "host", host(), "device",
+        device(v), "tuning", tuning(v), "environment", environment(), "options", options(v), "verdict",
         verdict_of(v, status), "error", trouble, "first",
         v->first.op ? verify_line_json(&v->first) : json_null(), "pass", v->summary.n_pass, "fail",
         v->summary.n_fail, "skip", v->summary.n_skip, "left_out", v->summary.n_left_out, "cases",

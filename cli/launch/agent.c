@@ -296,7 +296,7 @@ static void end_rank(struct cli_agent *agent)
 }
 
 /* Carry out the supervisor's orders. True: it is time to exit. */
-static bool obey(struct cli_agent *agent)
+static bool obey_orders(struct cli_agent *agent)
 {
     enum cli_command command;
     int argument;
@@ -411,7 +411,7 @@ static void watch(struct cli_agent *agent, int signals)
             beat_ns = yokei_now_ns();
             beat(agent);
         }
-        const bool leave = obey(agent);
+        const bool leave = obey_orders(agent);
         if (!leave && !agent->orphaned) {
             pass_on_hang_up(agent);
             continue;

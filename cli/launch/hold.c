@@ -21,7 +21,7 @@ static bool has_its_name(int fd, const char *path)
 }
 
 /* Fail with the text that the lock's holder wrote into the file. The holder may not have written it yet. */
-static yoke_status refuse(int fd, const char *folder, const char *what, const char *option)
+static yoke_status refuse_holder(int fd, const char *folder, const char *what, const char *option)
 {
     char text[256] = "";
     const ssize_t n = pread(fd, text, sizeof text - 1, 0);
@@ -56,7 +56,7 @@ yoke_status cli_hold(const char *folder, const char *name, const char *what, con
                              strerror(errno), what, option);
         if (flock(hold.fd, LOCK_EX | LOCK_NB)) {
             const int reason = errno;
-            const yoke_status status = reason == EWOULDBLOCK ? refuse(hold.fd, folder, what, option)
+            const yoke_status status = reason == EWOULDBLOCK ? refuse_holder(hold.fd, folder, what, option)
                                                              : YOKE_OK;
             if (status) {
                 close(hold.fd);

@@ -13,7 +13,7 @@
 
 const bool cli_has_mpi = true;
 
-static int number(const char *variable)
+static int number_of_variable(const char *variable)
 {
     const char *text = getenv(variable);
     return text ? atoi(text) : 0;
@@ -34,9 +34,9 @@ static yoke_status check_size(int size, bool *reported_out)
           "start them with `srun --mpi=pmi2 ...` (`srun --mpi=list` shows whether the cluster has it) or mpiexec.mpich" },
     };
     for (size_t i = 0; i < YOKE_COUNT(launchers); i++) {
-        int expected = number(launchers[i].size);
+        int expected = number_of_variable(launchers[i].size);
         if (expected <= size || size > 1) continue;
-        *reported_out = number(launchers[i].rank) > 0;
+        *reported_out = number_of_variable(launchers[i].rank) > 0;
         return yoke_fail(
             YOKE_ECONFIG,
             "only %d of %d ranks came up: %s started them without the protocol by which MPICH's ranks find each other "
@@ -130,7 +130,7 @@ yoke_status cli_job_start(const struct cli_line *line, struct cli_context *conte
      * Under yoke run each rank writes the error into its record, and yoke run prints one of them. Any rank
      * may be the first to exit.
      */
-    *reported_out = number("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
+    *reported_out = number_of_variable("PMI_RANK") > 0 && !getenv("YOKE_SUPERVISOR");
     YOKE_TRY(start_mpi(&world));
     *reported_out = false;
     PMPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);

@@ -18,7 +18,7 @@
  * Write the file as a whole or not at all. The file is not synced, because it is not needed after a crash of
  * the machine.
  */
-static yoke_status put(const char *folder, const char *name, const char *text)
+static yoke_status put_file(const char *folder, const char *name, const char *text)
 {
     char path[4096], temporary[4160];
     yokei_text(path, sizeof path, "%s/%s", folder, name);
@@ -53,7 +53,7 @@ yoke_status cli_order_write(const char *folder, int number, enum cli_command com
     char name[32], text[64];
     yokei_text(name, sizeof name, "order-%d", number);
     yokei_text(text, sizeof text, "%d %d\n", (int)command, argument);
-    return put(folder, name, text);
+    return put_file(folder, name, text);
 }
 
 bool cli_order_read(const char *folder, int number, enum cli_command *command_out, int *argument_out)
@@ -73,7 +73,7 @@ void cli_refuse(const char *folder, const char *text)
     char path[4096], temporary[4160], name[64];
     /* an agent on another host may have the same process id */
     yokei_text(name, sizeof name, "refused.%llx.%ld", (unsigned long long)yokei_host_id(), (long)getpid());
-    if (put(folder, name, text)) return;
+    if (put_file(folder, name, text)) return;
     yokei_text(path, sizeof path, "%s/refused", folder);
     yokei_text(temporary, sizeof temporary, "%s/%s", folder, name);
     (void)!link(temporary, path); /* fails if another agent was first */
@@ -94,7 +94,7 @@ yoke_status cli_agent_write(const char *folder, int rank)
     yokei_text(name, sizeof name, "agent-%05d", rank);
     yokei_text(text, sizeof text, "%ld %llu %llx %s\n", (long)getpid(), (unsigned long long)start,
                (unsigned long long)yokei_host_id(), host);
-    return put(folder, name, text);
+    return put_file(folder, name, text);
 }
 
 bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
@@ -114,7 +114,7 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_
     return true;
 }
 
-static void drop(const char *folder, const char *name)
+static void drop_file(const char *folder, const char *name)
 {
     char path[4096];
     yokei_text(path, sizeof path, "%s/%s", folder, name);
@@ -126,26 +126,26 @@ static void drop_agreements(const char *folder)
 {
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!strncmp(e->d_name, "shrink-", 7)) drop(folder, e->d_name);
+        if (!strncmp(e->d_name, "shrink-", 7)) drop_file(folder, e->d_name);
     if (dir) closedir(dir);
 }
 
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records)
 {
     char name[64];
-    drop(folder, "refused");
+    drop_file(folder, "refused");
     drop_agreements(folder);
     for (int i = 1; i < 1000; i++) {
         char text[64];
         yokei_text(name, sizeof name, "order-%d", i);
         if (!get(folder, name, text, sizeof text)) break;
-        drop(folder, name);
+        drop_file(folder, name);
     }
     for (int r = 0; r < n_ranks; r++) {
         yokei_text(name, sizeof name, "agent-%05d", r);
-        drop(folder, name);
+        drop_file(folder, name);
         if (!records) continue;
         yokei_flight_name(r, name, sizeof name);
-        drop(folder, name);
+        drop_file(folder, name);
     }
 }

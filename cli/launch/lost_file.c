@@ -27,7 +27,7 @@ struct text {
 };
 
 /* Append a text. Control characters could change a terminal's state, so a ? takes their place. */
-static void put(struct text *t, const char *what)
+static void append_text(struct text *t, const char *what)
 {
     for (; *what && t->at + 1 < t->end; what++)
         *t->at++ = (unsigned char)*what < ' ' || *what == 0x7f ? '?' : *what;
@@ -40,36 +40,38 @@ static void put_number(struct text *t, size_t n)
     *d = '\0';
     do *--d = (char)('0' + n % 10);
     while (n /= 10);
-    put(t, d);
+    append_text(t, d);
 }
 
 /* Write the error's text. Returns its status. */
-static yoke_status explain(const struct yokei_lost_file *lost, char *out, size_t bytes)
+static yoke_status explain_loss(const struct yokei_lost_file *lost, char *out, size_t bytes)
 {
     struct text t = { out, out + bytes };
-    put(&t, lost->path);
+    append_text(&t, lost->path);
     switch (lost->fate) {
     case YOKEI_LOST_SHORTER:
-        put(&t, ": it became shorter while it was used: it had ");
+        append_text(&t, ": it became shorter while it was used: it had ");
         put_number(&t, lost->had);
-        put(&t, " bytes, and now it has ");
+        append_text(&t, " bytes, and now it has ");
         put_number(&t, lost->has);
-        put(&t, ". Write the file again, and change no file that is in use");
+        append_text(&t, ". Write the file again, and change no file that is in use");
         return YOKE_EDATA;
     case YOKEI_LOST_REPLACED:
-        put(&t,
+        append_text(
+            &t,
             ": it became shorter while it was used, and this path does not lead to it any more. Change no "
             "file that is in use");
         return YOKE_EDATA;
     case YOKEI_LOST_UNREADABLE: break;
     }
-    put(&t, ": a part of it cannot be read, because its disk or its file system failed. Look at the kernel's "
+    append_text(
+        &t, ": a part of it cannot be read, because its disk or its file system failed. Look at the kernel's "
             "messages");
     return YOKE_EIO;
 }
 
 /* Report the error to yoke run if it started this process, else print it. */
-static void report(yoke_status status, const char *text)
+static void report_loss(yoke_status status, const char *text)
 {
     static const char begin[] = "yoke: error: ";
     if (record) {
@@ -98,8 +100,8 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
         return; /* the access happens again */
     }
     while (atomic_flag_test_and_set(&taken)) pause(); /* another thread ends the process */
-    const yoke_status status = explain(&lost, text, sizeof text);
-    report(status, text);
+    const yoke_status status = explain_loss(&lost, text, sizeof text);
+    report_loss(status, text);
     _exit(yoke_status_exit_code(status));
 }
 

@@ -95,7 +95,7 @@ static void hang_up(struct client *client)
 }
 
 /* The rank sent something that is not PMI-1. Keep its beginning for the message, and close the connection. */
-static void refuse(struct client *client, const char *line, size_t bytes)
+static void refuse_client(struct client *client, const char *line, size_t bytes)
 {
     size_t used = 0;
     for (size_t i = 0; i < bytes && used + 1 < sizeof client->fault; i++)
@@ -121,14 +121,14 @@ static void answer(struct client *client, const char *format, ...)
     if (errno == EPIPE || errno == ECONNRESET)
         hang_up(client);
     else
-        refuse(client, "no answer is read", 17);
+        refuse_client(client, "no answer is read", 17);
 }
 
 /*
  * Find a key's value in a line of pairs "key=value". False: the key is missing, or the value is longer than
  * `bytes` - 1.
  */
-static bool value_of(const char *line, const char *key, char *out, size_t bytes)
+static bool value_in_line(const char *line, const char *key, char *out, size_t bytes)
 {
     const size_t length = strlen(key);
     for (const char *word = line; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
@@ -144,10 +144,10 @@ static bool value_of(const char *line, const char *key, char *out, size_t bytes)
 }
 
 /* A whole number; `otherwise` if the key is missing. */
-static int number_of(const char *line, const char *key, int otherwise)
+static int number_in_line(const char *line, const char *key, int otherwise)
 {
     char text[16], *end;
-    if (!value_of(line, key, text, sizeof text)) return otherwise;
+    if (!value_in_line(line, key, text, sizeof text)) return otherwise;
     errno = 0;
     const long value = strtol(text, &end, 10);
     return end == text || *end || errno || value < INT32_MIN || value > INT32_MAX ? otherwise : (int)value;
@@ -158,7 +158,7 @@ static int number_of(const char *line, const char *key, int otherwise)
 static void command_init(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     (void)pmi;
-    const bool good = number_of(line, "pmi_version", 0) == 1 && !client->begun;
+    const bool good = number_in_line(line, "pmi_version", 0) == 1 && !client->begun;
     client->begun = true;
     answer(client, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=%d\n", good ? 0 : -1);
 }
@@ -189,18 +189,19 @@ static void command_universe(struct cli_pmi *pmi, struct client *client, const c
 }
 
 /* Check that the line is for our store, and read its key. Returns NULL, or the reason why there is no key. */
-static const char *key_of(const char *line, char key[CLI_PMI_KEY_MAX + 1])
+static const char *key_of_line(const char *line, char key[CLI_PMI_KEY_MAX + 1])
 {
     char name[16];
-    if (!value_of(line, "kvsname", name, sizeof name) || strcmp(name, NAME)) return "unknown_kvs";
-    return value_of(line, "key", key, CLI_PMI_KEY_MAX + 1) && key[0] ? NULL : "key_is_missing_or_too_long";
+    if (!value_in_line(line, "kvsname", name, sizeof name) || strcmp(name, NAME)) return "unknown_kvs";
+    return value_in_line(line, "key", key, CLI_PMI_KEY_MAX + 1) && key[0] ? NULL
+                                                                          : "key_is_missing_or_too_long";
 }
 
 static void command_put(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     char key[CLI_PMI_KEY_MAX + 1], value[CLI_PMI_VALUE_MAX + 1];
-    const char *why = key_of(line, key);
-    if (!why && !value_of(line, "value", value, sizeof value)) why = "value_is_missing_or_too_long";
+    const char *why = key_of_line(line, key);
+    if (!why && !value_in_line(line, "value", value, sizeof value)) why = "value_is_missing_or_too_long";
     const size_t bytes = why ? 0 : strlen(key) + strlen(value) + 2;
     if (!why && client->stored + bytes > CLI_PMI_RANK_BYTES) why = "no_room_left";
     if (!why && !(why = store(pmi, key, value))) client->stored += bytes;
@@ -210,7 +211,7 @@ static void command_put(struct cli_pmi *pmi, struct client *client, const char *
 static void command_get(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     char key[CLI_PMI_KEY_MAX + 1];
-    const char *why = key_of(line, key);
+    const char *why = key_of_line(line, key);
     const struct pair *pair = why ? NULL : slot_of(pmi, key);
     if (!why && !pair->key) why = "key_not_found";
     if (why)
@@ -242,7 +243,7 @@ static void command_abort(struct cli_pmi *pmi, struct client *client, const char
 {
     if (client->aborts) return;
     client->aborts = true;
-    client->code = number_of(line, "exitcode", 1);
+    client->code = number_in_line(line, "exitcode", 1);
     if (pmi->first_abort < 0) pmi->first_abort = (int)(client - pmi->clients);
 }
 
@@ -254,7 +255,7 @@ static void command_publish(struct cli_pmi *pmi, struct client *client, const ch
 {
     char command[32];
     (void)pmi;
-    value_of(line, "cmd", command, sizeof command);
+    value_in_line(line, "cmd", command, sizeof command);
     command[strcspn(command, "_")] = '\0';
     answer(client, "cmd=%s_result rc=-1 msg=not_without_hydra info=not_without_hydra\n", command);
 }
@@ -281,15 +282,15 @@ static const struct command {
 /* A line of MPI_Comm_spawn. The server answers once, after the last block, and starts no process. */
 static void spawn_line(struct client *client, const char *line)
 {
-    client->blocks = number_of(line, "totspawns", client->blocks);
-    client->block = number_of(line, "spawnssofar", client->block);
+    client->blocks = number_in_line(line, "totspawns", client->blocks);
+    client->block = number_in_line(line, "spawnssofar", client->block);
     if (strcmp(line, "endcmd")) return;
     client->spawns = false;
     if (client->block >= client->blocks) answer(client, "cmd=spawn_result rc=-1 msg=not_without_hydra\n");
 }
 
 /* Carry out one whole line, without its line end. */
-static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
+static void obey_line(struct cli_pmi *pmi, struct client *client, const char *line)
 {
     char command[32];
     if (client->spawns) {
@@ -300,8 +301,8 @@ static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
         client->spawns = true;
         return;
     }
-    if (strncmp(line, "cmd=", 4) || !value_of(line, "cmd", command, sizeof command)) {
-        refuse(client, line, strlen(line));
+    if (strncmp(line, "cmd=", 4) || !value_in_line(line, "cmd", command, sizeof command)) {
+        refuse_client(client, line, strlen(line));
         return;
     }
     for (size_t i = 0; i < YOKE_COUNT(commands); i++) {
@@ -309,7 +310,7 @@ static void obey(struct cli_pmi *pmi, struct client *client, const char *line)
         commands[i].run(pmi, client, line);
         return;
     }
-    refuse(client, line, strlen(line));
+    refuse_client(client, line, strlen(line));
 }
 
 /* Carry out all complete lines that were received. The rest stays until its line is complete. */
@@ -319,14 +320,15 @@ static void obey_lines(struct cli_pmi *pmi, struct client *client)
     while (client->fd >= 0 && (end = memchr(line, '\n', client->used - (size_t)(line - client->line)))) {
         *end = '\0';
         if (strlen(line) != (size_t)(end - line))
-            refuse(client, line, (size_t)(end - line)); /* the line holds a zero byte */
+            refuse_client(client, line, (size_t)(end - line)); /* the line holds a zero byte */
         else
-            obey(pmi, client, line);
+            obey_line(pmi, client, line);
         line = end + 1;
     }
     client->used -= (size_t)(line - client->line);
     memmove(client->line, line, client->used);
-    if (client->fd >= 0 && client->used == sizeof client->line) refuse(client, client->line, client->used);
+    if (client->fd >= 0 && client->used == sizeof client->line)
+        refuse_client(client, client->line, client->used);
 }
 
 void cli_pmi_serve(struct cli_pmi *pmi, int r)

@@ -75,7 +75,7 @@ static yoke_status find_supervisor(int *fd_out)
  * Start the agent, and wait for its end. So the process that the launcher started ends normally, whatever
  * happens to the rank.
  */
-static yoke_status hold(struct cli_agent *agent, char **words)
+static yoke_status hold_rank(struct cli_agent *agent, char **words)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC)) return yoke_fail(YOKE_EINTERNAL, "pipe: %s", strerror(errno));
@@ -149,7 +149,7 @@ yoke_status cli_rank(const struct cli_context *context)
     }
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, NULL);
-    const yoke_status status = hold(&agent, context->words);
+    const yoke_status status = hold_rank(&agent, context->words);
     if (status) cli_refuse(agent.folder, yoke_last_error());
     return YOKE_OK;
 }

@@ -28,8 +28,8 @@
  * The verb with which the command line begins. *words_out is the number of words in its name. A program of
  * the user's (with a slash) has no verb.
  */
-static yoke_status find_verb(const struct cli_context *context, const struct cli_verb **verb_out,
-                             int *words_out)
+static yoke_status find_verb_of_words(const struct cli_context *context, const struct cli_verb **verb_out,
+                                      int *words_out)
 {
     char both[160];
     const char *names[64];
@@ -70,7 +70,7 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
         if (!access(context->words[0], X_OK)) return YOKE_OK;
         return yoke_fail(YOKE_EINVAL, "%s: cannot be started: %s", context->words[0], strerror(errno));
     }
-    YOKE_TRY(find_verb(context, verb_out, &n));
+    YOKE_TRY(find_verb_of_words(context, verb_out, &n));
     char name[128], *saved = context->words[n - 1], **words;
     struct cli_options *options;
     yokei_text(name, sizeof name, "yoke %s", (*verb_out)->name);

@@ -157,7 +157,7 @@ static void look_at_record(struct cli_job *job, int r)
         rank->verdict = verdict; /* what counts is how the rank was stopped, not that it was ended then */
 }
 
-static void look(struct cli_job *job)
+static void look_at_ranks(struct cli_job *job)
 {
     int before = job->n_ended, ended = 0;
     for (int r = 0; r < job->n_ranks; r++) {
@@ -220,7 +220,7 @@ __attribute__((section(".preinit_array"), used)) static void (*const look_first)
 
 static bool hangups_ignored(void) { return hangup_handler[0] == (uintptr_t)SIG_IGN; }
 
-static void take_signals(struct cli_job *job, int signals)
+static void pass_signals_on(struct cli_job *job, int signals)
 {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -323,7 +323,7 @@ void cli_dismiss(struct cli_job *job)
     }
     if (job->launcher && !job->launcher_ended) waitpid(job->launcher, NULL, 0);
     job->launcher_ended = true;
-    look(job); /* finds the ranks that were ended only now */
+    look_at_ranks(job); /* finds the ranks that were ended only now */
 }
 
 /*
@@ -341,7 +341,7 @@ static void take_news(struct cli_job *job, int fd)
             cli_wake_agent(rank);
             continue;
         }
-        look(job);
+        look_at_ranks(job);
         if (rank->ended_at >= 0) continue;
         if (job->lost_agent < 0) job->lost_agent = r;
         /* There is no holder to record it, and the rank's peers wait for the record. */
@@ -403,10 +403,10 @@ void cli_supervise(struct cli_job *job)
     double failed_at = 0, launcher_ended_at = 0;
     for (;;) {
         wait_for_news(job, signals);
-        if (signals >= 0) take_signals(job, signals);
+        if (signals >= 0) pass_signals_on(job, signals);
         look_at_launcher(job);
         count_time(job);
-        look(job);
+        look_at_ranks(job);
         tell_of_the_dead(job);
         look_for_deserter(job);
         if (forgive(job)) failed_at = 0;

@@ -26,7 +26,7 @@ static uint32_t status_of(const struct cli_rank_watch *rank)
 }
 
 /* Write a rank's name, such as "rank 1 (host a, pid 4711, opencl:0)". */
-static void name_of(const struct cli_job *job, int r, char *out, size_t bytes)
+static void name_of_rank(const struct cli_job *job, int r, char *out, size_t bytes)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
     yokei_text(out, bytes, "rank %d (host %s, pid %d%s%s)", r, rank->host[0] ? rank->host : "unknown",
@@ -152,7 +152,7 @@ static yoke_status died(const struct cli_job *job, int r)
     const struct cli_rank_watch *rank = &job->ranks[r];
     char name[256], how[256], what[512], others[600], where[4200];
     int code;
-    name_of(job, r, name, sizeof name);
+    name_of_rank(job, r, name, sizeof name);
     yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
     if (rank->aborted && cli_pmi_aborts(job->pmi, r, &code))
         yokei_text(how, sizeof how, "called MPI_Abort with code %d", code);
@@ -166,7 +166,7 @@ void cli_tell_of(const struct cli_job *job, int r)
 {
     char name[256], how[256];
     const struct cli_rank_watch *rank = &job->ranks[r];
-    name_of(job, r, name, sizeof name);
+    name_of_rank(job, r, name, sizeof name);
     yokei_agent_verdict_text(&rank->verdict, how, sizeof how);
     if (rank->ended_at < 0)
         cli_warn("%s %s; the job ends when the others wait for it, unless `kill -CONT %d` lets it go on",
@@ -302,7 +302,7 @@ static yoke_status deserted(const struct cli_job *job, int r)
     for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++)
         mark[i] = i != r
                   && (cli_pmi_waits(job->pmi, i) || (cli_pmi_in_mpi(job->pmi, i) && job->ranks[i].killed));
-    name_of(job, r, name, sizeof name);
+    name_of_rank(job, r, name, sizeof name);
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);
     return yoke_fail(
         YOKE_EDEAD,
@@ -327,7 +327,7 @@ static bool went_on_well(const struct cli_job *job)
     for (int r = 0; r < job->n_ranks && any; r++) {
         char name[256], how[256];
         if (cli_rank_went_on(&job->ranks[r]) && !job->ranks[r].forgiven) continue;
-        name_of(job, r, name, sizeof name);
+        name_of_rank(job, r, name, sizeof name);
         yokei_agent_verdict_text(&job->ranks[r].verdict, how, sizeof how);
         cli_warn("%s %s; the others went on without it", name, how);
     }
@@ -406,7 +406,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (job->launcher_signal && (job->launcher_signal != SIGPIPE || job->lost_agent < 0))
         return launch_failed(job);
     if (job->lost_agent >= 0) {
-        name_of(job, job->lost_agent, name, sizeof name);
+        name_of_rank(job, job->lost_agent, name, sizeof name);
         return yoke_fail(
             YOKE_EDEAD, "the agent of %s was killed, and its rank with it; the other ranks were ended then%s",
             name, kept(job, where, sizeof where));

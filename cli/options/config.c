@@ -20,7 +20,7 @@ struct reader {
     uint32_t verb;
 };
 
-static void place(const struct reader *reader, const yaml_node_t *node, char *out, size_t bytes)
+static void place_of_node(const struct reader *reader, const yaml_node_t *node, char *out, size_t bytes)
 {
     yokei_text(out, bytes, "%s:%zu:%zu", reader->path, node->start_mark.line + 1,
                node->start_mark.column + 1);
@@ -62,7 +62,7 @@ static yoke_status set_value(const struct reader *reader, const struct cli_optio
                              const yaml_node_t *node, struct cli_options *into)
 {
     char where[512], *list = NULL;
-    place(reader, node, where, sizeof where);
+    place_of_node(reader, node, where, sizeof where);
     if (node->type == YAML_MAPPING_NODE)
         return yoke_fail(YOKE_ECONFIG, "%s: %s takes a value, not a mapping", where, option->name);
     if (node->type == YAML_SEQUENCE_NODE) {
@@ -106,7 +106,7 @@ static yoke_status doubled_key(const struct reader *reader, const yaml_node_t *m
         const char *a = scalar(node), *b = scalar(other);
         if (!a || !b || strcmp(a, b)) continue;
         char where[512];
-        place(reader, node, where, sizeof where);
+        place_of_node(reader, node, where, sizeof where);
         return yoke_fail(YOKE_ECONFIG, "%s: key '%s' was already given in line %zu", where, a,
                          other->start_mark.line + 1);
     }
@@ -125,7 +125,7 @@ static yoke_status read_section(struct reader *reader, const struct cli_verb *ve
     section.verb = verb->bit;
     if (node->type != YAML_MAPPING_NODE) {
         char where[512];
-        place(reader, node, where, sizeof where);
+        place_of_node(reader, node, where, sizeof where);
         return yoke_fail(YOKE_ECONFIG, "%s: '%s' is a verb: write its options below it, indented", where,
                          verb->name);
     }
@@ -144,7 +144,7 @@ static yoke_status read_mapping(struct reader *reader, const yaml_node_t *mappin
         const yaml_node_t *value = yaml_document_get_node(reader->document, pair->value);
         const char *key = scalar(node);
         char where[512];
-        place(reader, node, where, sizeof where);
+        place_of_node(reader, node, where, sizeof where);
         if (!key) return yoke_fail(YOKE_ECONFIG, "%s: a key must be the name of an option", where);
         YOKE_TRY(doubled_key(reader, mapping, pair));
         const struct cli_option *option = cli_option_find(reader->verb, key);

@@ -117,7 +117,7 @@ static const char *group_of(const struct cli_option *o)
     return o->group ? o->group : groups[YOKE_COUNT(groups) - 1];
 }
 
-static bool belongs_to(const struct cli_option *o, const struct cli_verb *verb, const char *group)
+static bool is_in_group(const struct cli_option *o, const struct cli_verb *verb, const char *group)
 {
     return o->verbs & verb->bit && !strcmp(group_of(o), group);
 }
@@ -127,7 +127,7 @@ static int options_of(struct page *page, const struct cli_verb *verb, const char
 {
     int n_left_out = 0, n_printed = 0;
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
-        if (!belongs_to(o, verb, group)) continue;
+        if (!is_in_group(o, verb, group)) continue;
         if (o->rare && !all) {
             n_left_out++;
             continue;

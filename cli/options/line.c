@@ -17,7 +17,7 @@ static const struct cli_option *by_letter(uint32_t verb, char letter)
 }
 
 /* Keep the first error. Reading goes on behind it, because a later word may ask for help. */
-static void refuse(struct cli_line *line, yoke_status status)
+static void refuse_line(struct cli_line *line, yoke_status status)
 {
     if (line->status) return;
     line->status = status;
@@ -40,15 +40,15 @@ static const struct cli_option *option_of(struct cli_line *line, const char *com
         option = name[0] != '-' ? cli_option_find(line->verb, name) : NULL;
         if (equals) *inside_out = equals + 1;
         if (!option)
-            refuse(line, yoke_fail(YOKE_EINVAL, "%s: unknown option --%s%s; see %s --help", command, name,
-                                   cli_hint(line->verb, name, "--", hint, sizeof hint),
-                                   cli_verb_of(line->verb) ? command : "yoke"));
+            refuse_line(line, yoke_fail(YOKE_EINVAL, "%s: unknown option --%s%s; see %s --help", command,
+                                        name, cli_hint(line->verb, name, "--", hint, sizeof hint),
+                                        cli_verb_of(line->verb) ? command : "yoke"));
         return option;
     }
     option = by_letter(line->verb, arg[1]);
     if (arg[2]) *inside_out = arg + 2;
     if (option && !(option->type == CLI_FLAG && *inside_out)) return option;
-    refuse(line, yoke_fail(YOKE_EINVAL, "%s: unknown option %s; see %s --help", command, arg, command));
+    refuse_line(line, yoke_fail(YOKE_EINVAL, "%s: unknown option %s; see %s --help", command, arg, command));
     return NULL;
 }
 
@@ -60,7 +60,7 @@ void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line)
     line->given = calloc((size_t)argc + 1, sizeof *line->given);
     line->words = calloc((size_t)argc + 1, sizeof *line->words);
     if (!line->given || !line->words) {
-        refuse(line, yoke_fail(YOKE_ENOMEM, "no memory for options"));
+        refuse_line(line, yoke_fail(YOKE_ENOMEM, "no memory for options"));
         return;
     }
     bool ended = false;
@@ -87,14 +87,15 @@ void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line)
         }
         if (!value && i + 1 < argc) value = argv[++i]; /* it may begin with a dash */
         if (!value)
-            refuse(line, yoke_fail(YOKE_EINVAL, "%s: option %s needs a value; see %s --help", argv[0], arg,
-                                   argv[0]));
+            refuse_line(line, yoke_fail(YOKE_EINVAL, "%s: option %s needs a value; see %s --help", argv[0],
+                                        arg, argv[0]));
         else
             line->given[line->n_given++] = (struct cli_given){ option, value };
     }
     if (line->n_words && about && !about->arguments)
-        refuse(line, yoke_fail(YOKE_EINVAL, "%s: what is '%s'? This verb takes options only; see %s --help",
-                               argv[0], line->words[0], argv[0]));
+        refuse_line(line,
+                    yoke_fail(YOKE_EINVAL, "%s: what is '%s'? This verb takes options only; see %s --help",
+                              argv[0], line->words[0], argv[0]));
 }
 
 void cli_line_free(struct cli_line *line)

@@ -83,7 +83,7 @@ static void block_entry(const struct cli_block *block)
     putchar('\n');
 }
 
-static void blocks_of(const char *name)
+static void manual_blocks(const char *name)
 {
     const char *at = cli_manual_text_of(name);
     for (struct cli_block block; cli_block_next(&at, &block);) block_entry(&block);
@@ -108,7 +108,7 @@ static void page_of_verb(const struct cli_verb *verb)
         roff(verb->arguments);
     }
     putchar('\n');
-    blocks_of(verb->name);
+    manual_blocks(verb->name);
     fputs(".SH OPTIONS\n", stdout);
     roff(cli_about_options);
     putchar('\n');
@@ -129,7 +129,7 @@ static void page_of_yoke(void)
         roff(v->summary);
         fputs(".\n", stdout);
     }
-    blocks_of("yoke");
+    manual_blocks("yoke");
     fputs(".SH EXIT STATUS\n", stdout);
     for (int i = 0; cli_exit_codes[i].text; i++)
         printf(".TP\n%d\n%s\n", cli_exit_codes[i].code, cli_exit_codes[i].text);

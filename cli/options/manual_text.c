@@ -16,7 +16,7 @@ const char *cli_manual_text_of(const char *verb)
     return "";
 }
 
-static enum cli_block_kind kind_of(const char *line, size_t length)
+static enum cli_block_kind kind_of_block(const char *line, size_t length)
 {
     bool small = false;
     for (size_t i = 0; i < length; i++) small = small || islower((unsigned char)line[i]);
@@ -31,10 +31,10 @@ bool cli_block_next(const char **at, struct cli_block *block)
     size_t used = 0;
     line += strspn(line, "\n");
     if (!*line) return false;
-    block->kind = kind_of(line, strcspn(line, "\n"));
+    block->kind = kind_of_block(line, strcspn(line, "\n"));
     for (bool first = true; *line && *line != '\n'; first = false) {
         const size_t length = strcspn(line, "\n");
-        enum cli_block_kind kind = kind_of(line, length);
+        enum cli_block_kind kind = kind_of_block(line, length);
         if (!first && kind == CLI_HEADING)
             kind = CLI_PARAGRAPH; /* inside a paragraph, a line may be capitals */
         const bool indented = kind == CLI_AS_IT_STANDS;

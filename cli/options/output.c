@@ -97,7 +97,7 @@ static uint64_t shown_ns;
 static bool has_ticker;
 
 /* One write, so that lines of several processes do not mix. \033[K clears the rest of a longer line. */
-static void draw(const char *text)
+static void draw_progress(const char *text)
 {
     char line[sizeof shown + 64];
     yokei_text(line, sizeof line, "\r%.*s\033[K", (int)fitting(text, terminal_columns() - 1), text);
@@ -117,7 +117,7 @@ static void *tick(void *unused)
         if (shown[0] && seconds >= SECONDS_SILENT) {
             char text[sizeof shown + 32];
             yokei_text(text, sizeof text, "%.480s (%.0f s)", shown, seconds);
-            draw(text);
+            draw_progress(text);
         }
         pthread_mutex_unlock(&lock);
     }
@@ -125,7 +125,7 @@ static void *tick(void *unused)
 }
 
 /* A child process must not begin with a lock that a thread of its parent holds. */
-static void before_fork(void) { pthread_mutex_lock(&lock); }
+static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
 static void after_fork(void) { pthread_mutex_unlock(&lock); }
 
 static void start_ticker(void)
@@ -135,7 +135,7 @@ static void start_ticker(void)
     has_ticker = !yokei_thread_without_signals(&thread, tick, NULL);
     if (has_ticker) {
         pthread_detach(thread);
-        pthread_atfork(before_fork, after_fork, after_fork);
+        pthread_atfork(lock_for_fork, after_fork, after_fork);
     }
 }
 
@@ -152,7 +152,7 @@ void cli_progress(const char *format, ...)
     const bool stood = shown[0] != 0;
     yokei_text(shown, sizeof shown, "%s", safe ? safe : "");
     shown_ns = yokei_now_ns();
-    if (stood || shown[0]) draw(shown);
+    if (stood || shown[0]) draw_progress(shown);
     start_ticker();
     pthread_mutex_unlock(&lock);
     free(safe);

@@ -62,7 +62,7 @@ static double unit_of(enum cli_type type, const char *unit)
 }
 
 /* Read a number from `text`. False: it is not a number of that type. */
-static bool number_of(enum cli_type type, const char *text, double *out)
+static bool number_in_text(enum cli_type type, const char *text, double *out)
 {
     char *end;
     /* strtod also accepts inf, nan and leading blanks */
@@ -123,7 +123,7 @@ static yoke_status check_number(const struct cli_option *option, const char *tex
                                         [CLI_REAL] = "a number, such as 1e-3",
                                         [CLI_TIME] = "a time, such as 200s, 5m or 50ms" };
     double x;
-    if (!number_of(option->type, text, &x))
+    if (!number_in_text(option->type, text, &x))
         return yoke_fail(status, "%s: '%s' is not a value for %s; write %s", origin, text, option->name,
                          what[option->type]);
     if ((option->least != 0 || option->most != 0) && !(x >= option->least && x <= option->most))
@@ -153,8 +153,8 @@ static yoke_status check_words(const struct cli_option *option, const char *text
     }
 }
 
-static yoke_status check(const struct cli_option *option, const char *text, const char *origin,
-                         yoke_status status)
+static yoke_status check_value(const struct cli_option *option, const char *text, const char *origin,
+                               yoke_status status)
 {
     bool flag;
     switch (option->type) {
@@ -181,7 +181,7 @@ yoke_status cli_options_set(struct cli_options *options, const struct cli_option
                             const char *origin, yoke_status status)
 {
     char *text = strdup(value), *where = strdup(origin);
-    yoke_status wrong = text && where ? check(option, text, origin, status)
+    yoke_status wrong = text && where ? check_value(option, text, origin, status)
                                       : yoke_fail(YOKE_ENOMEM, "no memory for options");
     if (wrong) {
         free(text);
@@ -275,8 +275,8 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
 
 /* ---- values ---- */
 
-static const struct value *value_of(const struct cli_options *options, const char *name,
-                                    const struct cli_option **option_out)
+static const struct value *value_of_option(const struct cli_options *options, const char *name,
+                                           const struct cli_option **option_out)
 {
     static const struct value none;
     const struct cli_option *option = cli_option_find(options->verb, name);
@@ -291,15 +291,15 @@ static const struct value *value_of(const struct cli_options *options, const cha
 
 const char *cli_text(const struct cli_options *options, const char *name)
 {
-    return value_of(options, name, NULL)->text;
+    return value_of_option(options, name, NULL)->text;
 }
 
 double cli_real(const struct cli_options *options, const char *name)
 {
     const struct cli_option *option;
-    const char *text = value_of(options, name, &option)->text;
+    const char *text = value_of_option(options, name, &option)->text;
     double x = 0;
-    if (text) number_of(option->type, text, &x);
+    if (text) number_in_text(option->type, text, &x);
     return x;
 }
 
@@ -339,12 +339,12 @@ const char *cli_list_item(const struct cli_options *options, const char *name, i
 
 const char *cli_origin(const struct cli_options *options, const char *name)
 {
-    const struct value *v = value_of(options, name, NULL);
+    const struct value *v = value_of_option(options, name, NULL);
     return v->text ? v->origin : "not set";
 }
 
 bool cli_is_set(const struct cli_options *options, const char *name)
 {
-    const struct value *v = value_of(options, name, NULL);
+    const struct value *v = value_of_option(options, name, NULL);
     return v->text && strcmp(v->origin, "default");
 }

@@ -125,7 +125,7 @@ static void print_panel(const struct canvas *c, const char *name, const char *ro
         fprintf(to, "%s\n", name);
 }
 
-static yoke_status draw(const struct canvas *c, FILE *to)
+static yoke_status draw_canvas(const struct canvas *c, FILE *to)
 {
     char *row = malloc((size_t)c->columns + 1), name[16];
     if (!row) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for %d columns", c->columns);
@@ -170,7 +170,7 @@ yoke_status cli_schedule_ascii(const struct cli_schedule *s, FILE *to)
     if (s->shape.n_chunks > 1) fprintf(to, " of %d chunks (a, b, ...)", s->shape.n_chunks);
     fprintf(to, ", %d micro-batch%s\n\n", s->shape.n_micro_batches,
             s->shape.n_micro_batches == 1 ? "" : "es");
-    YOKE_TRY(draw(&c, to));
+    YOKE_TRY(draw_canvas(&c, to));
     if (!c.labelled)
         fputs("Capital letters are micro-batches 1, 3, ..., small letters are micro-batches 2, 4, ...\n"
               "A larger --width shows the numbers.\n",

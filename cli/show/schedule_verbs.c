@@ -25,7 +25,7 @@ static void schedule_free(struct cli_schedule *s)
     free(s->recompute);
 }
 
-static yoke_status make_room(struct cli_schedule *s, int n_stages)
+static yoke_status make_room_for_stages(struct cli_schedule *s, int n_stages)
 {
     s->shape.n_stages = n_stages;
     s->buckets = calloc((size_t)n_stages, sizeof *s->buckets);
@@ -37,7 +37,7 @@ static yoke_status make_room(struct cli_schedule *s, int n_stages)
 }
 
 /* Read a file's text, with a zero byte behind it. */
-static yoke_status read_text(const char *path, char **text_out)
+static yoke_status read_text_file(const char *path, char **text_out)
 {
     void *data;
     size_t bytes;
@@ -63,7 +63,7 @@ static yoke_status read_text(const char *path, char **text_out)
 static yoke_status shape_of_file(const struct cli_options *o, struct cli_schedule *s)
 {
     struct yokei_pipeline *shape = &s->shape;
-    YOKE_TRY(make_room(s, s->schedule.n_ranks));
+    YOKE_TRY(make_room_for_stages(s, s->schedule.n_ranks));
     shape->n_chunks = 1;
     for (int stage = 0; stage < shape->n_stages; stage++)
         for (int i = 0; i < s->schedule.rank[stage].n; i++) {
@@ -89,7 +89,7 @@ static yoke_status read_schedule(const struct cli_options *o, const char *path, 
 {
     char *text;
     s->kind = path;
-    YOKE_TRY(read_text(path, &text));
+    YOKE_TRY(read_text_file(path, &text));
     yoke_status status = yokei_schedule_parse(text, path, &s->schedule);
     free(text);
     if (!status) status = shape_of_file(o, s);
@@ -148,7 +148,7 @@ static yoke_status make_schedule(const struct cli_options *o, struct cli_schedul
     s->kind = cli_text(o, "kind");
     while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind))
         s->shape.kind++; /* the option table lists the same names */
-    YOKE_TRY(make_room(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
+    YOKE_TRY(make_room_for_stages(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
     s->shape.n_micro_batches = cli_is_set(o, "microbatches") ? (int)cli_int(o, "microbatches") : 8;
     s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks")
                         : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2
@@ -201,7 +201,7 @@ static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
     char *text;
     yoke_status status = YOKE_OK;
     int stage = 0, number = 1;
-    YOKE_TRY(read_text(path, &text));
+    YOKE_TRY(read_text_file(path, &text));
     for (char *line = text, *next; line && !status; line = next, number++) {
         next = strchr(line, '\n');
         if (next) *next++ = '\0';
@@ -223,7 +223,7 @@ static yoke_status read_costs_file(const char *path, struct cli_schedule *s)
     return status;
 }
 
-static yoke_status read_costs(const struct cli_options *o, struct cli_schedule *s)
+static yoke_status read_stage_costs(const struct cli_options *o, struct cli_schedule *s)
 {
     const char *text = cli_text(o, "costs"), *path = cli_text(o, "costs-file");
     YOKE_TRY(yokei_costs_equal(s->shape.n_stages, s->shape.n_chunks, 1, 1, 1, 0, &s->costs));
@@ -241,7 +241,7 @@ static yoke_status read_costs(const struct cli_options *o, struct cli_schedule *
 
 /* ---- the verbs ---- */
 
-static yoke_status print(const struct cli_schedule *s, const char *format, FILE *to)
+static yoke_status print_schedule(const struct cli_schedule *s, const char *format, FILE *to)
 {
     if (!strcmp(format, "json")) return cli_schedule_json(s, to);
     if (!strcmp(format, "svg")) {
@@ -258,13 +258,13 @@ static yoke_status print(const struct cli_schedule *s, const char *format, FILE 
 }
 
 /* Write to a file, as a whole or not at all, or to stdout. */
-static yoke_status output(const struct cli_schedule *s, const char *format, const char *path)
+static yoke_status output_schedule(const struct cli_schedule *s, const char *format, const char *path)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
-    yoke_status status = print(s, format, to);
+    yoke_status status = print_schedule(s, format, to);
     if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
     if (!status && path)
         status = yokei_file_write(path, text, bytes);
@@ -274,7 +274,7 @@ static yoke_status output(const struct cli_schedule *s, const char *format, cons
     return status;
 }
 
-static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
+static yoke_status show_schedule(const struct cli_options *o, struct cli_schedule *s)
 {
     const char *path = cli_text(o, "file"), *when = cli_text(o, "when");
     static const char *const made[] = { "kind", "recompute" };
@@ -287,19 +287,19 @@ static yoke_status show(const struct cli_options *o, struct cli_schedule *s)
     if (when && cli_is_set(o, "at"))
         return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
     YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
-    YOKE_TRY(read_costs(o, s));
+    YOKE_TRY(read_stage_costs(o, s));
     YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->simulated));
     s->width = (int)cli_int(o, "width");
     s->has_moment = when || cli_is_set(o, "at");
     s->moment = cli_real(o, "at");
     if (when) YOKE_TRY(cli_schedule_parse_when(s, when));
-    return output(s, cli_flag(o, "json") ? "json" : cli_text(o, "format"), cli_text(o, "output"));
+    return output_schedule(s, cli_flag(o, "json") ? "json" : cli_text(o, "format"), cli_text(o, "output"));
 }
 
 yoke_status cli_schedule_show(const struct cli_context *context)
 {
     struct cli_schedule s = { 0 };
-    const yoke_status status = show(context->options, &s);
+    const yoke_status status = show_schedule(context->options, &s);
     schedule_free(&s);
     return status;
 }

@@ -79,7 +79,7 @@ static int ranks_of_job(struct yokei_flight_file *const files[], int n_files)
     return YOKE_MAX(n, n_files);
 }
 
-static yoke_status make_room(struct cli_trace *t, int n)
+static yoke_status make_room_for_ranks(struct cli_trace *t, int n)
 {
     const size_t size = (size_t)n;
     t->files = calloc(size, sizeof t->files[0]);
@@ -94,7 +94,7 @@ static yoke_status make_room(struct cli_trace *t, int n)
 }
 
 /* Memory is allocated twice: first for the files, then for the ranks that the files know of. */
-static yoke_status load(struct cli_trace *t)
+static yoke_status load_records(struct cli_trace *t)
 {
     int highest = -1;
     YOKE_TRY(highest_rank(t->folder, &highest));
@@ -104,12 +104,12 @@ static yoke_status load(struct cli_trace *t)
             "%s: no flight records here; a run keeps them in its --run-dir, or in a temporary folder when it fails; "
             "without yoke run, set YOKE_RUN_DIR",
             t->folder);
-    YOKE_TRY(make_room(t, highest + 1));
+    YOKE_TRY(make_room_for_ranks(t, highest + 1));
     YOKE_TRY(read_records(t, highest + 1));
     const int n = ranks_of_job(t->files, highest + 1);
     if (n == t->n) return YOKE_OK;
     struct cli_trace more = *t;
-    const yoke_status status = make_room(&more, n);
+    const yoke_status status = make_room_for_ranks(&more, n);
     if (!status) {
         memcpy(more.files, t->files, (size_t)t->n * sizeof t->files[0]);
         memcpy(more.problems, t->problems, (size_t)t->n * sizeof t->problems[0]);
@@ -208,7 +208,7 @@ static yoke_status compare_ranks(struct cli_trace *t)
 
 /* ---- the verb ---- */
 
-static yoke_status print(const struct cli_trace *t, const char *format, FILE *to)
+static yoke_status print_trace(const struct cli_trace *t, const char *format, FILE *to)
 {
     if (!strcmp(format, "json")) return cli_trace_json(t, to);
     if (!strcmp(format, "chrome"))
@@ -225,7 +225,7 @@ static yoke_status print_to(const struct cli_trace *t, const char *format, const
     size_t bytes = 0;
     FILE *to = open_memstream(&text, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for its output");
-    yoke_status status = print(t, format, to);
+    yoke_status status = print_trace(t, format, to);
     if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for its output");
     if (!status) status = yokei_file_write(path, text, bytes);
     free(text);
@@ -241,7 +241,7 @@ yoke_status cli_trace(const struct cli_context *context)
                          "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
     struct cli_trace t = { .folder = context->words[0], .last = (int)cli_int(context->options, "last") };
     yoke_status status;
-    YOKE_TRY_GOTO(load(&t), out);
+    YOKE_TRY_GOTO(load_records(&t), out);
     for (int r = 0; r < t.n; r++) t.fates[r] = yokei_fate(t.files[r]);
     yokei_find_lost((const struct yokei_flight_file *const *)t.files, t.n, &t.lost);
     t.blame = yokei_blame((const struct yokei_flight_file *const *)t.files, t.fates, t.n, t.candidates);
@@ -249,7 +249,7 @@ yoke_status cli_trace(const struct cli_context *context)
     YOKE_TRY_GOTO(compare_ranks(&t), out);
     for (int r = 0; r < t.n; r++)
         if (t.problems[r][0]) cli_warn("%s", t.problems[r]);
-    status = to ? print_to(&t, format, to) : print(&t, format, stdout);
+    status = to ? print_to(&t, format, to) : print_trace(&t, format, stdout);
 out:
     trace_free(&t);
     return status;

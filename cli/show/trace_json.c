@@ -11,7 +11,7 @@
 /* ---- JSON; the manual promises the field names ---- */
 
 static json_t *rank_or_null(int rank) { return rank >= 0 ? json_integer(rank) : json_null(); }
-static json_t *text_or_null(const char *text) { return text[0] ? json_string(text) : json_null(); }
+static json_t *string_or_null(const char *text) { return text[0] ? json_string(text) : json_null(); }
 
 static json_t *operation_json(const struct cli_trace *t, int r, const struct yokei_flight_entry *e)
 {
@@ -40,7 +40,7 @@ static json_t *operations_json(const struct cli_trace *t, int r)
     return list;
 }
 
-static json_t *rank_json(const struct cli_trace *t, int r)
+static json_t *json_of_rank(const struct cli_trace *t, int r)
 {
     const struct yokei_flight_file *f = t->files[r];
     const struct cli_trace_share *share = &t->shares[r];
@@ -49,7 +49,7 @@ static json_t *rank_json(const struct cli_trace *t, int r)
     cli_trace_doing(t, r, doing, sizeof doing);
     if (!f)
         return json_pack("{s:i, s:s, s:s, s:o}", "rank", r, "state", yokei_fate_name(t->fates[r]),
-                         "state_text", fate, "problem", text_or_null(t->problems[r]));
+                         "state_text", fate, "problem", string_or_null(t->problems[r]));
     const struct yokei_agent_verdict agent = yokei_flight_agent(f);
     const bool dead = t->fates[r] == YOKEI_FATE_DEAD, failed = t->fates[r] == YOKEI_FATE_FAILED;
     const int seen = atomic_load(&f->first_gone);
@@ -93,7 +93,7 @@ static json_t *culprit_json(const struct cli_trace *t)
 yoke_status cli_trace_json(const struct cli_trace *t, FILE *to)
 {
     json_t *ranks = json_array();
-    for (int r = 0; r < t->n; r++) json_array_append_new(ranks, rank_json(t, r));
+    for (int r = 0; r < t->n; r++) json_array_append_new(ranks, json_of_rank(t, r));
     json_t *folder = json_string(t->folder);
     json_t *root = json_pack("{s:i, s:o, s:i, s:f, s:f, s:o, s:o}", "schema", 1, "folder",
                              folder ? folder : json_null(), "n_ranks", t->n, "origin",

@@ -18,7 +18,7 @@ static yoke_status need_words(const struct cli_context *context, const char *ver
     return yoke_fail(YOKE_EINVAL, "yoke ckpt %s: give %s, and nothing else", verb, what);
 }
 
-static yoke_status print_json(json_t *root)
+static yoke_status print_root(json_t *root)
 {
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     json_decref(root);
@@ -58,7 +58,7 @@ yoke_status cli_ckpt_ls(const struct cli_context *context)
     YOKE_TRY(yokei_checkpoint_list(dir, &list, &n));
     yoke_status status = YOKE_OK;
     if (cli_flag(context->options, "json")) {
-        status = print_json(list_as_json(dir, list, n));
+        status = print_root(list_as_json(dir, list, n));
         free(list);
         return status;
     }
@@ -75,7 +75,7 @@ yoke_status cli_ckpt_ls(const struct cli_context *context)
     return YOKE_OK;
 }
 
-static void show_text(const char *folder, const struct yokei_manifest *m)
+static void show_manifest(const char *folder, const struct yokei_manifest *m)
 {
     const struct yokei_plan *p = &m->plan;
     char model[256];
@@ -119,7 +119,7 @@ yoke_status cli_ckpt_show(const struct cli_context *context)
         status = yokei_file_read_as(path, YOKE_EDATA, (size_t)1 << 30, &text, &bytes);
         if (!status) fwrite(text, 1, bytes, stdout), free(text);
     } else {
-        show_text(folder, &m);
+        show_manifest(folder, &m);
     }
     yokei_manifest_free(&m);
     return status;
@@ -136,7 +136,7 @@ yoke_status cli_ckpt_verify(const struct cli_context *context)
     yoke_status status = YOKE_OK;
     for (int64_t i = 0; i < c->manifest.n_files; i++) bytes += c->manifest.files[i].bytes;
     if (cli_flag(context->options, "json"))
-        status = print_json(json_pack("{s:i, s:o, s:I, s:I, s:I}", "schema", 1, "checkpoint",
+        status = print_root(json_pack("{s:i, s:o, s:I, s:I, s:I}", "schema", 1, "checkpoint",
                                       cli_json_text(folder), "step", (json_int_t)c->manifest.step, "tensors",
                                       (json_int_t)c->manifest.n_tensors, "bytes", (json_int_t)bytes));
     else

@@ -31,7 +31,7 @@ static bool same_tensors(const struct yokei_manifest *a, const struct yokei_mani
 }
 
 /* Compare one pair of checkpoints. *part_out: they differ in tensors or manifests. */
-static yoke_status look(struct comparison *c, const char *a, const char *b, bool *part_out)
+static yoke_status compare_pair(struct comparison *c, const char *a, const char *b, bool *part_out)
 {
     struct yokei_manifest x, y;
     char text[sizeof c->metadata];
@@ -76,7 +76,7 @@ static yoke_status find_parting(struct comparison *c, const char *a, const char 
                 continue;
             yokei_text(p, sizeof p, "%s/%s", a, x[i].name);
             yokei_text(q, sizeof q, "%s/%s", b, y[j].name);
-            status = look(c, p, q, &part);
+            status = compare_pair(c, p, q, &part);
             any = true;
             if (!parted) found = *c;
             parted = parted || part;
@@ -100,9 +100,9 @@ static bool is_folder_of_checkpoints(const char *path)
     return !f && yokei_is_folder(path);
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
-static void one(void *context, const struct yokei_tensor_difference *d)
+static void note_tensor(void *context, const struct yokei_tensor_difference *d)
 {
     struct comparison *c = context;
     if (d->problem)
@@ -114,23 +114,23 @@ static void one(void *context, const struct yokei_tensor_difference *d)
     if (!d->problem && !d->n_different) return;
     json_array_append_new(c->tensors,
                           json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "name", d->name, "different",
-                                    (json_int_t)d->n_different, "largest", number(d->largest), "relative",
-                                    number(d->relative), "at", (json_int_t)d->at, "problem",
+                                    (json_int_t)d->n_different, "largest", real_or_null(d->largest),
+                                    "relative", real_or_null(d->relative), "at", (json_int_t)d->at, "problem",
                                     d->problem ? cli_json_text(d->problem) : json_null()));
 }
 
-static yoke_status compare(struct comparison *c)
+static yoke_status compare_checkpoints(struct comparison *c)
 {
     struct yokei_checkpoint *a = NULL, *b = NULL;
     YOKE_TRY(yokei_checkpoint_open(c->a, 0, &a));
     yoke_status status = yokei_checkpoint_open(c->b, 0, &b);
-    if (!status) status = yokei_checkpoint_compare(a, b, c, one);
+    if (!status) status = yokei_checkpoint_compare(a, b, c, note_tensor);
     yokei_checkpoint_close(a);
     yokei_checkpoint_close(b);
     return status;
 }
 
-static void show_text(const struct comparison *c)
+static void show_differences(const struct comparison *c)
 {
     size_t i;
     json_t *t;
@@ -157,7 +157,7 @@ static void show_text(const struct comparison *c)
                c->n_different + c->n_problems, c->n_same);
 }
 
-static yoke_status show_json(const struct comparison *c)
+static yoke_status differences_json(const struct comparison *c)
 {
     json_t *lines = json_array();
     char copy[sizeof c->metadata], *rest = copy;
@@ -196,13 +196,13 @@ yoke_status cli_ckpt_diff(const struct cli_context *context)
         } else {
             status = yokei_checkpoint_locate(a, p, sizeof p);
             if (!status) status = yokei_checkpoint_locate(b, q, sizeof q);
-            if (!status) status = look(c, p, q, &part);
+            if (!status) status = compare_pair(c, p, q, &part);
         }
-        if (!status) status = compare(c);
+        if (!status) status = compare_checkpoints(c);
         if (!status && cli_flag(context->options, "json"))
-            status = show_json(c);
+            status = differences_json(c);
         else if (!status)
-            show_text(c);
+            show_differences(c);
         if (!status && c->n_problems)
             status = yoke_fail(YOKE_EDATA,
                                "%d tensors cannot be compared: the checkpoints are of different models",

@@ -18,7 +18,7 @@
 
 enum { LONGEST_LIST = 1 << 20 };
 
-static void show_progress(void *context, const char *text)
+static void show_parity_progress(void *context, const char *text)
 {
     const struct cli_context *c = context;
     if (c->rank == 0) cli_progress("%s", text);
@@ -98,12 +98,12 @@ static struct summary sum_up(const struct yokei_parity_list *list, const struct 
     return s;
 }
 
-static const char *bits_of(const struct yokei_parity_result *r)
+static const char *bits_word(const struct yokei_parity_result *r)
 {
     return r->apart.ratio > 0 ? "APART" : r->like < 0 ? "-" : r->same_bits ? "same" : "OTHER";
 }
 
-static void show_text(const struct yokei_parity_list *list, const struct yokei_parity_result *r, int n)
+static void show_results(const struct yokei_parity_list *list, const struct yokei_parity_result *r, int n)
 {
     const struct summary s = sum_up(list, r, n);
     char why[1024];
@@ -123,7 +123,7 @@ static void show_text(const struct yokei_parity_list *list, const struct yokei_p
         if (r[i].precision != YOKE_F32) yokei_text(f32, sizeof f32, "%.3f", r[i].against_f32.ratio);
         printf("%-*s  %-4s  %-5s  %9.3f  %6s  %6.3f  %-5s  %s, step %d, rank %d\n", width,
                list->item[r[i].layout].text, yoke_dtype_name(r[i].precision), ranks, r[i].gradient.ratio, f32,
-               r[i].loss.ratio, bits_of(&r[i]), g->ratio > 0 ? g->where : "none", g->step, g->rank);
+               r[i].loss.ratio, bits_word(&r[i]), g->ratio > 0 ? g->where : "none", g->step, g->rank);
     }
     for (int i = 0; i < n; i++)
         if (r[i].state == YOKEI_PARITY_LEFT_OUT)
@@ -142,8 +142,8 @@ static json_t *worst_json(const struct yokei_parity_worst *w)
                      "step", w->step, "rank", w->rank, "at", w->where);
 }
 
-static yoke_status show_json(const struct yokei_parity_config *c, const struct yokei_parity_list *list,
-                             const struct yokei_parity_result *r, int n)
+static yoke_status results_json(const struct yokei_parity_config *c, const struct yokei_parity_list *list,
+                                const struct yokei_parity_result *r, int n)
 {
     const struct summary s = sum_up(list, r, n);
     json_t *root = json_pack("{s:i,s:s,s:I,s:I,s:I,s:I,s:I,s:i,s:i,s:i,s:i,s:o}", "schema", 1, "version",
@@ -197,7 +197,7 @@ static yoke_status verdict(const struct yokei_parity_list *list, const struct yo
     return YOKE_OK;
 }
 
-static yoke_status set_up(const struct cli_context *context, struct yokei_parity_config *c)
+static yoke_status set_up_parity(const struct cli_context *context, struct yokei_parity_config *c)
 {
     const struct cli_options *o = context->options;
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
@@ -230,16 +230,16 @@ static yoke_status parity(const struct cli_context *context, struct yokei_parity
     struct yokei_parity_list list = { 0, 0, NULL };
     struct yokei_parity_result *results = NULL;
     int n = 0;
-    YOKE_TRY(set_up(context, c));
+    YOKE_TRY(set_up_parity(context, c));
     YOKE_TRY(choose_layouts(context, c, &list));
-    c->progress = show_progress;
+    c->progress = show_parity_progress;
     c->context = (void *)(uintptr_t)context;
     yoke_status status = yokei_parity_run(c, &list, &results, &n);
     cli_progress_end();
     if (!status && context->rank == 0 && cli_flag(context->options, "json"))
-        status = show_json(c, &list, results, n);
+        status = results_json(c, &list, results, n);
     else if (!status && context->rank == 0)
-        show_text(&list, results, n);
+        show_results(&list, results, n);
     if (!status) status = verdict(&list, results, n);
     free(results);
     yokei_parity_list_free(&list);

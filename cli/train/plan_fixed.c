@@ -148,8 +148,8 @@ static void compare_widths(struct comparison *c, const char *option, const struc
     compare_texts(c, option, plan->stage_tensor[0] ? plan->stage_tensor : one, "");
 }
 
-static yoke_status compare(const struct cli_options *o, const struct cli_fixed_option *fixed,
-                           const struct yokei_plan *plan, struct comparison *c)
+static yoke_status compare_option(const struct cli_options *o, const struct cli_fixed_option *fixed,
+                                  const struct yokei_plan *plan, struct comparison *c)
 {
     const char *name = fixed->name, *text = cli_text(o, name);
     const void *at = (const char *)plan + fixed->offset;
@@ -178,8 +178,8 @@ static yoke_status compare(const struct cli_options *o, const struct cli_fixed_o
     return YOKE_OK;
 }
 
-static yoke_status refuse(const struct cli_options *o, const struct cli_fixed_option *fixed,
-                          const struct comparison *c, const char *path)
+static yoke_status refuse_option(const struct cli_options *o, const struct cli_fixed_option *fixed,
+                                 const struct comparison *c, const char *path)
 {
     const char *name = fixed->name;
     if (fixed->kind == NEVER)
@@ -197,8 +197,8 @@ yoke_status cli_plan_refuse_others(const struct cli_options *options, const stru
         struct comparison c = { .same = true };
         if (f->when == CLI_FIXED_IN_REPLAY && !replays) continue;
         if (!cli_is_set(options, f->name) || !strcmp(cli_origin(options, f->name), "default")) continue;
-        YOKE_TRY(compare(options, f, plan, &c));
-        if (!c.same) return refuse(options, f, &c, path);
+        YOKE_TRY(compare_option(options, f, plan, &c));
+        if (!c.same) return refuse_option(options, f, &c, path);
     }
     return YOKE_OK;
 }

@@ -131,7 +131,8 @@ static yoke_status read_schedule_file(const struct cli_options *o, struct yokei_
 }
 
 /* Read a text option. "auto" and "none" mean the same as no value. */
-static yoke_status read_text(const struct cli_options *o, const char *option, char *place, size_t bytes)
+static yoke_status read_word_option(const struct cli_options *o, const char *option, char *place,
+                                    size_t bytes)
 {
     const char *text = cli_is_set(o, option) ? cli_text(o, option) : "";
     if (strlen(text) >= bytes)
@@ -164,7 +165,7 @@ static yoke_status read_mesh(const struct cli_context *context, struct yokei_pla
                "equal"); /* for planning without ranks, which cannot measure anything */
     yokei_text(p->placement, sizeof p->placement, "rank");
     for (size_t i = 0; i < YOKE_COUNT(texts); i++)
-        YOKE_TRY(read_text(o, texts[i].option, texts[i].place, texts[i].bytes));
+        YOKE_TRY(read_word_option(o, texts[i].option, texts[i].place, texts[i].bytes));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
     yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline,
@@ -273,7 +274,7 @@ static yoke_status lay_out_anew(const struct cli_context *context, struct yokei_
         return YOKE_OK;
     }
     if (is_given(o, "zero-shares"))
-        YOKE_TRY(read_text(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
+        YOKE_TRY(read_word_option(o, "zero-shares", p->zero_shares, sizeof p->zero_shares));
     int *widths;
     YOKE_TRY(yokei_plan_widths(p, &widths));
     yoke_status status = yokei_mesh_create(context->size, context->rank, (int)p->data, (int)p->pipeline,

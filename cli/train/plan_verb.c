@@ -44,7 +44,7 @@ static yoke_status open_devices(const struct cli_options *o, int n_ranks, struct
     return YOKE_OK;
 }
 
-static yoke_status read_costs(const char *text, struct yokei_forecast_costs *costs)
+static yoke_status read_forecast_costs(const char *text, struct yokei_forecast_costs *costs)
 {
     double x[4] = { 1, 1, 1, 0 };
     int n = 0;
@@ -77,16 +77,16 @@ json_t *cli_memory_json(const struct yoke_memory_report *report)
     return parts;
 }
 
-static double sum_of(const struct yokei_forecast *f, size_t offset)
+static double sum_over_ranks(const struct yokei_forecast *f, size_t offset)
 {
     double sum = 0;
     for (int r = 0; r < f->n_ranks; r++)
         sum += *(const double *)(const void *)((const char *)&f->rank[r] + offset);
     return sum;
 }
-#define SUM(f, member) sum_of(f, offsetof(struct yokei_forecast_rank, member))
+#define SUM(f, member) sum_over_ranks(f, offsetof(struct yokei_forecast_rank, member))
 
-static yoke_status show_json(const struct yokei_training *t, const struct yokei_forecast *f)
+static yoke_status forecast_json(const struct yokei_training *t, const struct yokei_forecast *f)
 {
     json_t *ranks = json_array(), *widths = json_array();
     for (int s = 0; s < f->mesh.pipeline; s++)
@@ -161,7 +161,7 @@ static void show_places(const struct yokei_forecast *f)
     }
 }
 
-static void show_text(const struct yokei_training *t, const struct yokei_forecast *f)
+static void show_forecast(const struct yokei_training *t, const struct yokei_forecast *f)
 {
     const double flops = SUM(f, flops), recomputed = SUM(f, recomputed);
     printf("mesh             %d rank%s: dp %d x pp %d x tp ", f->n_ranks, f->n_ranks > 1 ? "s" : "",
@@ -188,8 +188,8 @@ static void show_text(const struct yokei_training *t, const struct yokei_forecas
 
 /* ---- the verb ---- */
 
-static yoke_status plan(const struct cli_context *context, struct yokei_training *t, struct devices *devices,
-                        struct yokei_forecast *f)
+static yoke_status plan_run(const struct cli_context *context, struct yokei_training *t,
+                            struct devices *devices, struct yokei_forecast *f)
 {
     const struct cli_options *o = context->options;
     struct yokei_forecast_costs costs;
@@ -197,16 +197,16 @@ static yoke_status plan(const struct cli_context *context, struct yokei_training
     /* as for yoke run */
     ranks.size = cli_is_set(o, "ranks") ? (int)cli_int(o, "ranks")
                                         : YOKE_MAX(1, cli_list_count(o, "devices"));
-    YOKE_TRY(read_costs(cli_text(o, "costs"), &costs));
+    YOKE_TRY(read_forecast_costs(cli_text(o, "costs"), &costs));
     YOKE_TRY(cli_plan_from_options(&ranks, t));
     t->memory_limit = cli_bytes(o, "memory-limit");
     YOKE_TRY(open_devices(o, ranks.size, devices));
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json"))
-        YOKE_TRY(show_json(t, f));
+        YOKE_TRY(forecast_json(t, f));
     else
-        show_text(t, f);
+        show_forecast(t, f);
     return f->fits ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s", f->why);
 }
 
@@ -215,7 +215,7 @@ yoke_status cli_plan(const struct cli_context *context)
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct devices devices = { 0 };
     struct yokei_forecast f = { 0 };
-    yoke_status status = plan(context, &t, &devices, &f);
+    yoke_status status = plan_run(context, &t, &devices, &f);
     char text[4096];
     yokei_text(text, sizeof text, "%s", status ? yoke_last_error() : "");
     for (int i = 0; i < devices.n_opened; i++) {

@@ -87,7 +87,7 @@ static yoke_status read_widths(struct sampler *s)
         s->context->size, n_stages, text, (long long)wanted, (long long)wanted);
 }
 
-static yoke_status open_device(struct sampler *s)
+static yoke_status open_sampler(struct sampler *s)
 {
     const struct cli_context *context = s->context;
     struct yoke_comm_config activations = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
@@ -102,7 +102,7 @@ static yoke_status open_device(struct sampler *s)
     return yoke_comm_create(MPI_COMM_WORLD, NULL, &control, &s->control);
 }
 
-static yoke_status show_json(const struct sampler *s)
+static yoke_status sample_json(const struct sampler *s)
 {
     json_t *prompt = json_string(s->text); /* NULL if the prompt is not UTF-8 */
     json_t *root = json_pack("{s:i,s:o,s:i,s:b,s:f,s:o}", "schema", 1, "prompt",
@@ -130,7 +130,7 @@ static yoke_status show_json(const struct sampler *s)
     return YOKE_OK;
 }
 
-static yoke_status run(struct sampler *s)
+static yoke_status draw_sample(struct sampler *s)
 {
     const struct cli_options *o = s->context->options;
     const bool first = s->context->rank == 0;
@@ -152,7 +152,7 @@ static yoke_status run(struct sampler *s)
     s->drawn = malloc((size_t)s->how.n * sizeof *s->drawn);
     if (!s->drawn)
         return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %lld tokens", (long long)s->how.n);
-    YOKE_TRY(open_device(s));
+    YOKE_TRY(open_sampler(s));
     YOKE_TRY(create_trainer(s));
     if (s->prints) YOKE_TRY(write_bytes(s, s->text, strlen(s->text), false));
     const uint64_t begun = yokei_now_ns();
@@ -160,7 +160,7 @@ static yoke_status run(struct sampler *s)
     s->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     if (s->prints) YOKE_TRY(write_bytes(s, "\n", 1, true));
     YOKE_TRY(status);
-    if (first && !s->prints) YOKE_TRY(show_json(s));
+    if (first && !s->prints) YOKE_TRY(sample_json(s));
     if (first)
         cli_note("%lld tokens%s in %.2f s (%.1f tokens/s, %zu tokens of prompt)", (long long)s->n,
                  s->n < s->how.n ? " to the end of the text" : "", s->seconds,
@@ -171,7 +171,7 @@ static yoke_status run(struct sampler *s)
 yoke_status cli_sample(const struct cli_context *context)
 {
     struct sampler s = { .context = context };
-    const yoke_status status = run(&s);
+    const yoke_status status = draw_sample(&s);
     /*
      * After a fault the other ranks may be gone. So nothing that waits for them is called. The process ends
      * anyway.

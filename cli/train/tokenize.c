@@ -73,7 +73,7 @@ static yoke_status read_tokens(const char *path, struct yokei_ids *ids)
     return status;
 }
 
-static yoke_status put_text(const char *to, const char *text, size_t bytes)
+static yoke_status put_tokens_text(const char *to, const char *text, size_t bytes)
 {
     if (to) return yokei_file_write(to, text, bytes);
     cli_put_text(&(struct cli_printer){ .n = 0 }, text, bytes, true);
@@ -111,7 +111,7 @@ static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, c
     if (cli_flag(o, "decode")) {
         status = text ? parse_ids(path, text, bytes, &ids) : read_tokens(path, &ids);
         if (!status) status = yokei_bpe_decode(bpe, ids.id, ids.n, &back, &n);
-        if (!status) status = put_text(cli_text(o, "output"), back, n);
+        if (!status) status = put_tokens_text(cli_text(o, "output"), back, n);
     } else {
         status = yokei_bpe_encode(bpe, text, bytes, cli_flag(o, "template") ? YOKEI_BPE_TEMPLATE : 0, &ids);
         if (status)

@@ -16,7 +16,7 @@
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
-static void show_progress(void *context, const struct yokei_training_progress *p)
+static void show_training_progress(void *context, const struct yokei_training_progress *p)
 {
     char ranks[256] = "";
     size_t at = 0;
@@ -130,7 +130,7 @@ static void show_timeline(const struct yokei_training *t, const struct yokei_tim
 
 static json_t *seconds_or_null(double x) { return x > 0 ? json_real(x) : json_null(); }
 
-static json_t *rank_json(const struct yokei_plan_rank *rank)
+static json_t *json_of_plan_rank(const struct yokei_plan_rank *rank)
 {
     return json_pack("{s:s,s:I,s:I,s:o,s:o}", "device", rank->device, "job_rank", (json_int_t)rank->job_rank,
                      "samples", (json_int_t)rank->samples, "predicted_seconds",
@@ -147,7 +147,7 @@ static double loss_per_byte(const struct yokei_training_result *r)
                : NAN;
 }
 
-static yoke_status show_json(const struct yokei_training *t, const struct yokei_training_result *r)
+static yoke_status training_json(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:I,s:o}", "steps",
                              (json_int_t)r->steps, "tokens", (json_int_t)r->tokens, "seconds", r->seconds,
@@ -158,7 +158,8 @@ static yoke_status show_json(const struct yokei_training *t, const struct yokei_
                              "run_dir", cli_json_text(t->run_dir), "memory_bytes",
                              (json_int_t)r->memory.total, "ranks", json_array());
     json_t *ranks = json_object_get(root, "ranks");
-    for (int64_t i = 0; i < t->plan.n_ranks; i++) json_array_append_new(ranks, rank_json(&t->plan.ranks[i]));
+    for (int64_t i = 0; i < t->plan.n_ranks; i++)
+        json_array_append_new(ranks, json_of_plan_rank(&t->plan.ranks[i]));
     json_object_set_new(root, "balance", json_string(t->plan.balance));
     json_object_set_new(root, "layers", json_string(t->plan.layers));
     json_object_set_new(root, "tensor_shares", json_string(t->plan.tensor_shares));
@@ -228,7 +229,7 @@ static void show_ranks(const struct yokei_training *t, const struct yokei_traini
     }
 }
 
-static void show_text(const struct yokei_training *t, const struct yokei_training_result *r)
+static void show_training(const struct yokei_training *t, const struct yokei_training_result *r)
 {
     const char *unit = r->bytes ? "nats per byte" : "nats per token";
     if (r->sample) {
@@ -339,7 +340,7 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->temperature = cli_real(o, "temperature");
     t->top_k = cli_int(o, "top-k");
     t->verbose = cli_flag(o, "verbose");
-    t->progress = show_progress;
+    t->progress = show_training_progress;
     t->note = show_note;
     t->busy = show_busy;
     return YOKE_OK;
@@ -393,7 +394,7 @@ static void ask_to_stop(int signal)
  * If there is a folder to save to, a request to stop means: save, then stop. A second SIGINT ends the process
  * at once.
  */
-static void take_signals(const struct cli_context *context, struct yokei_training *t)
+static void stop_on_signals(const struct cli_context *context, struct yokei_training *t)
 {
     struct sigaction action = { .sa_handler = ask_to_stop, .sa_flags = SA_RESTART };
     if (!t->save) return;
@@ -412,7 +413,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     char run_dir[4096] = "", resume[4096];
     YOKE_TRY(files_and_sample(context, t));
     YOKE_TRY(what_is_seen(context, t));
-    take_signals(context, t);
+    stop_on_signals(context, t);
     if (cli_text(o, "resume"))
         YOKE_TRY(cli_plan_from_checkpoint(context, cli_text(o, "resume"), resume, sizeof resume, t));
     else if (cli_text(o, "plan"))
@@ -429,9 +430,9 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     yoke_status status = YOKE_OK;
     cli_progress_end();
     if (result.leads && cli_flag(o, "json"))
-        status = show_json(t, &result);
+        status = training_json(t, &result);
     else if (result.leads)
-        show_text(t, &result);
+        show_training(t, &result);
     free(result.sample);
     t->run_dir = t->resume = t->plan_path = NULL;
     return status;

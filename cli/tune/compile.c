@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-static void show(const struct yokei_ahead *ahead, const char *family)
+static void show_family(const struct yokei_ahead *ahead, const char *family)
 {
     cli_progress("compile %s: %d of %d programs, now %s", ahead->spec, ahead->n_compiled + ahead->n_there,
                  ahead->n_programs, family);
@@ -66,7 +66,7 @@ yoke_status cli_compile(const struct cli_context *context)
         struct yokei_ahead ahead = { .spec = cli_list_item(options, "device", i, spec, sizeof spec),
                                      .folder = folder,
                                      .driver_version = version,
-                                     .progress = show };
+                                     .progress = show_family };
         for (int op = 0; op < YOKE_N_OPS; op++) ahead.op[op] = selection.op[op];
         for (int dtype = 0; dtype < YOKE_N_DTYPES; dtype++) ahead.dtype[dtype] = selection.dtype[dtype];
         YOKE_TRY(compile_for(&ahead));

@@ -26,7 +26,7 @@ struct runner {
     const char *op, *variant; /* NULL: the built-in rule */
 };
 
-static yoke_status run(void *context, int n)
+static yoke_status run_call(void *context, int n)
 {
     const struct runner *r = context;
     YOKE_TRY(yoke_variant_force(r->device, r->op, r->variant));
@@ -45,13 +45,13 @@ static yoke_status ready(struct runner *r, bool *offered_out)
 }
 
 /* The best time of a few calls, after one call that may compile. */
-static yoke_status look(struct runner *r, double *seconds_out)
+static yoke_status best_of_few(struct runner *r, double *seconds_out)
 {
-    YOKE_TRY(run(r, 1));
+    YOKE_TRY(run_call(r, 1));
     *seconds_out = INFINITY;
     for (int i = 0; i < 3; i++) {
         const uint64_t start = yokei_now_ns();
-        YOKE_TRY(run(r, 1));
+        YOKE_TRY(run_call(r, 1));
         *seconds_out = fmin(*seconds_out, (double)(yokei_now_ns() - start) * 1e-9);
         if (*seconds_out > 0.1) break;
     }
@@ -65,7 +65,7 @@ static yoke_status look_at_default(struct tune_matrix *m, int s, struct runner *
     r->variant = NULL;
     YOKE_TRY(ready(r, &p->offered));
     if (!p->offered) return YOKE_OK;
-    YOKE_TRY(look(r, &p->seconds));
+    YOKE_TRY(best_of_few(r, &p->seconds));
     const char *used = yokei_variant_used(r->device, m->op, &p->size, &p->edge);
     p->by_rule = yokei_variant_named(r->device, m->op, used);
     return YOKE_OK;
@@ -84,7 +84,7 @@ static yoke_status look_at_variant(struct tune_matrix *m, int s, int v, struct r
     }
     YOKE_TRY(ready(r, &offered));
     if (!offered) return YOKE_OK; /* the verdict is TUNE_ABSENT already */
-    const yoke_status status = look(r, &row->seconds);
+    const yoke_status status = best_of_few(r, &row->seconds);
     yokei_algorithm_used(r->device, m->op, row->algorithm, sizeof row->algorithm);
     if (status == YOKE_ENOMEM) return status;
     row->verdict = !status && row->seconds <= HOPELESS * m->point[s].seconds ? TUNE_KEPT_OUT : TUNE_SLOW;
@@ -129,7 +129,7 @@ static void keep_reason(void *context, const struct conform_line *line)
 }
 
 /* Compare a variant that may win at some size with the reference. If it fails, it is refused at all sizes. */
-static yoke_status hold(struct tune_matrix *m, int v, yoke_device *device)
+static yoke_status hold_to_reference(struct tune_matrix *m, int v, yoke_device *device)
 {
     bool may_win = false;
     char why[200] = "";
@@ -172,7 +172,7 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
         rows[n] = v < 0 ? NULL : &m->cell[s][v];
         runners[n] = (struct runner){ device, stream, NULL, yokei_op_names[m->op],
                                       v < 0 ? NULL : m->variants[v] };
-        sides[n] = (struct kernels_side){ .run = run, .context = &runners[n], .times = times[n] };
+        sides[n] = (struct kernels_side){ .run = run_call, .context = &runners[n], .times = times[n] };
         n++;
     }
     if (n < 2 || !m->point[s].offered) return YOKE_OK;
@@ -208,7 +208,7 @@ yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_
     for (int s = 0; s < n_sizes; s++) out->chosen[s] = YOKEI_BY_RULE;
     if (out->n_variants < 2) return YOKE_OK;
     for (int s = 0; s < n_sizes; s++) YOKE_TRY(look_at_size(out, s, device, stream));
-    for (int v = 0; v < out->n_variants; v++) YOKE_TRY(hold(out, v, device));
+    for (int v = 0; v < out->n_variants; v++) YOKE_TRY(hold_to_reference(out, v, device));
     /*
      * Measure twice, in newly allocated memory, because the place of the memory may matter more than the
      * variant. The lower factor counts.

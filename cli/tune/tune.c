@@ -47,7 +47,7 @@ static bool is_wanted(const struct tuner *t, enum yoke_op_id op, yoke_dtype dtyp
 
 /* ---- what is shown ---- */
 
-static void collect(struct tuner *t, const struct tune_matrix *m)
+static void collect_entries(struct tuner *t, const struct tune_matrix *m)
 {
     for (int s = 0; s < m->n_sizes; s++)
         for (int v = 0; v < m->n_variants && m->point[s].offered; v++) {
@@ -93,7 +93,7 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
     fclose(to);
     t->n_measured++;
     cli_progress("%s", "");
-    collect(t, &m);
+    collect_entries(t, &m);
     say_refused(t, &m);
     if (!cli_flag(t->context->options, "json")) {
         fputs(t->lines[op][dtype], stdout);
@@ -131,7 +131,7 @@ static yoke_status tune_all(struct tuner *t)
  * Which operation and type a line of a file is about. Comments that tune_write wrote count too. False: the
  * line is about none, or about all types.
  */
-static bool belongs_to(const char *line, int *op_out, int *dtype_out)
+static bool line_belongs_to(const char *line, int *op_out, int *dtype_out)
 {
     char op[64], dtype[16];
     yoke_dtype type;
@@ -149,7 +149,7 @@ static void keep_lines(struct tuner *t, char *text, bool measured[YOKE_N_OPS][YO
         int op, dtype;
         end = strchr(line, '\n');
         if (end) *end++ = 0;
-        if (!belongs_to(line, &op, &dtype) || measured[op][dtype]) continue;
+        if (!line_belongs_to(line, &op, &dtype) || measured[op][dtype]) continue;
         char *before = t->lines[op][dtype], *longer = NULL;
         if (asprintf(&longer, "%s%s\n", before ? before : "", line) < 0) continue;
         free(before);
@@ -209,7 +209,7 @@ static yoke_status write_file(const char *path, const char *text)
     return yokei_file_write(path, text, strlen(text));
 }
 
-static yoke_status finish(struct tuner *t, const char *path)
+static yoke_status finish_tuning(struct tuner *t, const char *path)
 {
     const bool json = cli_flag(t->context->options, "json"), dry = cli_flag(t->context->options, "dry-run");
     char *text = NULL;
@@ -249,7 +249,7 @@ static yoke_status tune_device(struct tuner *t)
     YOKE_TRY(yoke_stream_create(t->device, &t->stream));
     status = tune_all(t);
     yoke_stream_destroy(t->stream);
-    return status ? status : finish(t, path);
+    return status ? status : finish_tuning(t, path);
 }
 
 yoke_status cli_tune(const struct cli_context *context)

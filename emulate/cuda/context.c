@@ -12,7 +12,7 @@ enum { DEEPEST = 64, N_BUCKETS = 1024 };
 struct CUctx_st emulate_contexts[MOST_DEVICES];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t progress; /* made by set_up, because its clock is not the default */
+static pthread_cond_t progress; /* made by set_up_context, because its clock is not the default */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool forked;
 static struct object *buckets[N_BUCKETS];
@@ -23,7 +23,7 @@ static __thread bool in_callback;
 /* The threads do not exist in a child process; like NVIDIA's driver, ours cannot be used there. */
 static void after_fork(void) { forked = true; }
 
-static void set_up(void)
+static void set_up_context(void)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -35,7 +35,7 @@ static void set_up(void)
 
 void emulate_lock(void)
 {
-    pthread_once(&once, set_up);
+    pthread_once(&once, set_up_context);
     pthread_mutex_lock(&lock);
 }
 

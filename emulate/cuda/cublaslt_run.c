@@ -170,7 +170,7 @@ static int multiply(struct work *w, int64_t batch, const void *bias)
     return 0;
 }
 
-static int run(void *user, char *text, size_t text_bytes)
+static int run_matmul(void *user, char *text, size_t text_bytes)
 {
     struct work *w = user;
     const struct lt_product *p = &w->p;
@@ -250,6 +250,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                         .d_at = (uint64_t)(uintptr_t)d,
                         .workspace = (uint64_t)(uintptr_t)workspace };
     w->block = w->arithmetic.tensor ? block_of(handle->capability) : 0;
-    return lt_driver()->enqueue(stream, "cublasLtMatmul", run, release, w) ? CUBLAS_STATUS_EXECUTION_FAILED
-                                                                           : CUBLAS_STATUS_SUCCESS;
+    return lt_driver()->enqueue(stream, "cublasLtMatmul", run_matmul, release, w)
+               ? CUBLAS_STATUS_EXECUTION_FAILED
+               : CUBLAS_STATUS_SUCCESS;
 }

@@ -98,7 +98,7 @@ static yoke_status open_metrics(struct yokei_run_state *s)
     return yokei_metrics_open(path, s->t->resume ? s->first_step : -1, &s->metrics);
 }
 
-static yoke_status set_up(struct yokei_run_state *s)
+static yoke_status set_up_run(struct yokei_run_state *s)
 {
     struct yokei_training *t = s->t;
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
@@ -196,8 +196,8 @@ static void count_step(struct yokei_run_state *s, const struct yoke_step_result 
 }
 
 /* Run one step, and the work that is due after it. */
-static yoke_status run_step(struct yokei_run_state *s, int64_t n, struct yokei_training_result *result,
-                            bool *over_out)
+static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
+                                     struct yokei_training_result *result, bool *over_out)
 {
     struct yokei_training *t = s->t;
     struct yokei_plan *p = &t->plan;
@@ -243,7 +243,7 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     s->begun_ns = yokei_now_ns();
     result->steps = s->first_step;
     yokei_run_busy(s, "taking the first step");
-    for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_step(s, n, result, &over));
+    for (int64_t n = s->first_step + 1; !over; n++) YOKE_TRY(run_training_step(s, n, result, &over));
     result->seconds = yokei_seconds_since(s->begun_ns);
     result->saved_step = s->saved_step;
     if (t->plan.budget_seconds > 0 && !t->replay) t->plan.steps = result->steps;
@@ -251,9 +251,9 @@ static yoke_status run_steps(struct yokei_run_state *s, struct yokei_training_re
     return write_plan(s);
 }
 
-static yoke_status run(struct yokei_run_state *s, struct yokei_training_result *result)
+static yoke_status run_prepared(struct yokei_run_state *s, struct yokei_training_result *result)
 {
-    YOKE_TRY(set_up(s));
+    YOKE_TRY(set_up_run(s));
     if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
     YOKE_TRY(run_steps(s, result));
@@ -277,7 +277,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
         .loss = NAN, .validation_loss = NAN, .baseline_loss = NAN, .first_loss = NAN, .saved_step = -1
     };
     struct yokei_run_state s = { .t = t };
-    yoke_status status = run(&s, &result);
+    yoke_status status = run_prepared(&s, &result);
     yokei_collector_free(s.collector);
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;

@@ -167,7 +167,8 @@ static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, co
     return yoke_copy_to_device(stream, yoke_at(t->base, s->targets), targets, (size_t)n * sizeof *targets);
 }
 
-static void set_up(struct yoke_trainer *t, const struct yokei_job *job, const struct yokei_program *program)
+static void set_up_machine(struct yoke_trainer *t, const struct yokei_job *job,
+                           const struct yokei_program *program)
 {
     struct yokei_machine *k = &t->machine;
     *k = (struct yokei_machine){ .job = job, .program = program, .base = t->base, .context = t };
@@ -241,7 +242,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->clock = clock;
     t->ready = false;
     t->step++;
-    set_up(t, &t->plan.train_job, p);
+    set_up_machine(t, &t->plan.train_job, p);
     t->machine.reduce = t->plan.mesh.data > 1 ? yokei_zero_reduce : NULL;
     t->machine.gather = t->plan.state.is_divided ? yokei_zero_gather : NULL;
     t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
@@ -311,7 +312,7 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence, n = count * T, all = B * T;
     size_t wide = yoke_dtype_bytes(s->wide);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    set_up(t, &t->plan.evaluate_job, &t->plan.evaluate);
+    set_up_machine(t, &t->plan.evaluate_job, &t->plan.evaluate);
     YOKE_TRY(load_tokens(t, tokens, targets, n));
     if (n < all) {
         YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->tokens + (size_t)n * 4), 0, (size_t)(all - n) * 4));
@@ -354,7 +355,7 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
                                       t->config.sequence, YOKE_EVALUATE, &t->plan.place };
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     int64_t rows, columns;
-    set_up(t, &t->plan.logits_job, p);
+    set_up_machine(t, &t->plan.logits_job, p);
     YOKE_TRY(load_tokens(t, tokens, tokens, t->config.sequence));
     YOKE_TRY(yokei_run(&t->machine, 0, p->n));
     YOKE_TRY(drain(t));
