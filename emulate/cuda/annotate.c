@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program says of its memory: names, states and lifetimes of ranges of bytes.
+ * What a program says of its memory: names, states and lifetimes of ranges of bytes. labels.c keeps the
+ * names.
  *
  * A lifetime ends behind the last use of its bytes. Several streams may use the bytes, and no stream knows
  * which of them is last. So each stream ends the lifetime behind its own last use, and the last of these
@@ -12,144 +13,7 @@
 #include <string.h>
 
 #include "emulate/cuda/driver.h"
-
-enum {
-    N_FREED = 64,
-    NEAR = 256, /* an address that lies so many bytes behind a name is described by this name, too */
-};
-
-struct name {
-    struct name *next; /* an older one */
-    uint64_t address, bytes;
-    int users;   /* of a lifetime: the streams that have not ended it yet; 0: it has ended */
-    bool begins; /* the name is of a lifetime */
-    char text[];
-};
-static struct name *names;
-static struct block freed[N_FREED]; /* a ring of those that were freed last */
-static unsigned n_freed;
-
-static bool is_over(const struct name *name) { return name->begins && !name->users; }
-
-static const struct name *find_name(uint64_t address)
-{
-    const struct name *name = names;
-    while (name && (address < name->address || address - name->address >= name->bytes)) name = name->next;
-    return name;
-}
-
-/* The name of bytes that are in use, and end directly before the address. */
-static const struct name *find_before(uint64_t address)
-{
-    const struct name *best = NULL;
-    uint64_t least = NEAR;
-    for (const struct name *name = names; name; name = name->next) {
-        const uint64_t end = name->address + name->bytes;
-        if (is_over(name) || address < end || address - end >= least) continue;
-        least = address - end;
-        best = name;
-    }
-    return best;
-}
-
-const char *emulate_plain_name(uint64_t address)
-{
-    const struct name *name = find_name(address);
-    return name ? name->text : NULL;
-}
-
-/* The allocation whose bytes and red zones hold the address, or was when it was freed. */
-static const struct block *find_block(uint64_t address, bool *freed_out)
-{
-    const struct CUctx_st *owner = emulate_context_of(address);
-    *freed_out = false;
-    for (const struct block *b = owner ? owner->zone.blocks : emulate_host_zone.blocks; b; b = b->next)
-        if (address >= b->first && address < b->end) return b;
-    *freed_out = true;
-    for (unsigned i = 0; i < N_FREED && i < n_freed; i++) {
-        const struct block *b = &freed[(n_freed - 1 - i) % N_FREED];
-        if (address >= b->first && address < b->end) return b;
-    }
-    return NULL;
-}
-
-static size_t describe_name(uint64_t address, char *text, size_t bytes)
-{
-    const struct name *name = find_name(address),
-                      *before = !name || is_over(name) ? find_before(address) : NULL;
-    size_t used = 0;
-    if (before)
-        used = (size_t)snprintf(text, bytes, "%llu bytes behind the end of %.120s, ",
-                                (unsigned long long)(address - before->address - before->bytes),
-                                before->text);
-    if (name)
-        used += (size_t)snprintf(text + used, bytes - used, "%.120s%s + %llu, ", name->text,
-                                 is_over(name) ? ", which has ended," : "",
-                                 (unsigned long long)(address - name->address));
-    return used;
-}
-
-void emulate_describe(uint64_t address, char *text, size_t bytes)
-{
-    const size_t used = describe_name(address, text, bytes);
-    bool was_freed;
-    const struct block *b = find_block(address, &was_freed);
-    const char *state = was_freed ? " that were freed" : "";
-    if (!b)
-        snprintf(text + used, bytes - used, "near no allocation");
-    else if (address < b->address)
-        snprintf(text + used, bytes - used, "%llu bytes before the %llu bytes at 0x%llx%s",
-                 (unsigned long long)(b->address - address), (unsigned long long)b->bytes,
-                 (unsigned long long)b->address, state);
-    else if (address < b->address + b->bytes)
-        snprintf(text + used, bytes - used, "byte %llu of the %llu bytes at 0x%llx%s",
-                 (unsigned long long)(address - b->address), (unsigned long long)b->bytes,
-                 (unsigned long long)b->address, state);
-    else
-        snprintf(text + used, bytes - used, "%llu bytes behind the end of the %llu bytes at 0x%llx%s",
-                 (unsigned long long)(address - b->address - b->bytes), (unsigned long long)b->bytes,
-                 (unsigned long long)b->address, state);
-}
-
-const char *emulate_name_of(void *context, uint64_t address)
-{
-    static __thread char text[500];
-    (void)context;
-    emulate_lock();
-    emulate_describe(address, text, sizeof text);
-    emulate_unlock();
-    return text;
-}
-
-void emulate_names_remove(uint64_t address, uint64_t bytes)
-{
-    for (struct name **at = &names; *at;) {
-        struct name *name = *at;
-        if (name->address >= address && name->address + name->bytes <= address + bytes) {
-            *at = name->next;
-            free(name);
-        } else {
-            at = &name->next;
-        }
-    }
-}
-
-static struct name *new_name(uint64_t address, uint64_t bytes, const char *text)
-{
-    struct name *name = malloc(sizeof *name + strlen(text) + 1);
-    if (!name) return NULL;
-    *name = (struct name){ .address = address, .bytes = bytes };
-    strcpy(name->text, text);
-    return name;
-}
-
-/* The newest name counts, so it comes first. It takes the place of the names that lie in its range. */
-static void add_name(struct name *name)
-{
-    emulate_names_remove(name->address, name->bytes);
-    name->next = names;
-    names = name;
-}
+#include "emulate/cuda/labels.h"
 
 int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
 {
@@ -163,13 +27,11 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
         emulate_names_remove(address, bytes);
         return emulate_leave(CUDA_SUCCESS);
     }
-    struct name *name = new_name(address, bytes, text);
+    struct name *name = emulate_name_new(address, bytes, text);
     if (!name) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    add_name(name);
+    emulate_name_add(name);
     return emulate_leave(CUDA_SUCCESS);
 }
-
-void emulate_remember_freed(const struct block *block) { freed[n_freed++ % N_FREED] = *block; }
 
 /* ---- states ---- */
 
@@ -252,7 +114,7 @@ static CUresult run_begin(struct command *command, char *text, size_t text_bytes
     struct name *name = command->owned;
     if (was_freed(command, "yoke_emulate_begin", text, text_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     emulate_lock();
-    const struct name *other = names;
+    const struct name *other = emulate_names;
     while (other
            && (!other->users || other->address >= name->address + name->bytes
                || name->address >= other->address + other->bytes))
@@ -266,7 +128,7 @@ static CUresult run_begin(struct command *command, char *text, size_t text_bytes
     } else {
         command->owned = NULL;
         memset(command->to.state, PTX_UNDEFINED, command->bytes);
-        add_name(name);
+        emulate_name_add(name);
     }
     emulate_unlock();
     return other ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
@@ -276,7 +138,7 @@ static CUresult run_end(struct command *command, char *text, size_t text_bytes)
 {
     if (was_freed(command, "yoke_emulate_end", text, text_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
     emulate_lock();
-    struct name *name = names;
+    struct name *name = emulate_names;
     while (name && (!name->users || name->address != command->to.address || name->bytes != command->bytes))
         name = name->next;
     if (name && --name->users == 0) memset(command->to.state, PTX_FORBIDDEN, command->bytes);
@@ -298,7 +160,7 @@ int yoke_emulate_begin(uint64_t address, size_t bytes, int streams, const char *
     if (!bytes || streams < 1 || !text) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     result = find_place(context, address, bytes, handle, &place, &stream);
     if (result) return emulate_leave(result);
-    struct name *name = new_name(address, bytes, text);
+    struct name *name = emulate_name_new(address, bytes, text);
     if (!name) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     name->begins = true;
     name->users = streams;

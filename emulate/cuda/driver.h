@@ -54,7 +54,7 @@ bool emulate_fails(enum failure failure);
 /* A number that depends on the seed, a and b alone. */
 uint64_t emulate_random(uint64_t a, uint64_t b);
 
-/* ---- device.c ---- */
+/* ---- models.c ---- */
 struct device_model {
     int capability;
     int multiprocessors;
@@ -64,9 +64,8 @@ struct device_model {
 };
 /* The model of a capability; an unknown one gets the newest that is not newer. */
 const struct device_model *emulate_model(int capability);
-extern bool emulate_ready; /* cuInit has succeeded in this process */
 
-/* ---- memory.c ---- */
+/* ---- zones.c ---- */
 struct block { /* an allocation */
     struct block *next;
     uint64_t first, end; /* with the red zones */
@@ -80,7 +79,7 @@ struct zone { /* a range of addresses, for one device or for pinned host memory 
     struct block *blocks; /* in the order of addresses */
 };
 
-/* ---- context.c ---- */
+/* ---- lock.c ---- */
 enum kind { KIND_STREAM, KIND_EVENT, KIND_MODULE, KIND_FUNCTION };
 struct object { /* the beginning of everything that a handle names */
     enum kind kind;
@@ -107,11 +106,10 @@ struct CUctx_st { /* the primary context of a device, and the device */
     uint64_t small_bytes, large_bytes, module_bytes, local_bytes;
 };
 extern struct CUctx_st emulate_contexts[MOST_DEVICES];
+extern bool emulate_ready; /* cuInit has succeeded in this process */
 
 /* Take the lock if the driver is initialised. */
 CUresult emulate_enter_plain(void);
-/* Take the lock if there is a current context, and its device has not failed. */
-CUresult emulate_enter(struct CUctx_st **context_out);
 /* Give the lock back. Returns `result`. */
 CUresult emulate_leave(CUresult result);
 void emulate_lock(void);
@@ -134,31 +132,52 @@ bool emulate_object_is(const void *handle, enum kind kind);
 struct object *emulate_object_any(const struct CUctx_st *context, enum kind kind);
 /* Call `visit` for each object of the context. `visit` may remove no object. */
 void emulate_objects(const struct CUctx_st *context, void (*visit)(struct object *));
+
+/* ---- current.c ---- */
+/* Take the lock if there is a current context, and its device has not failed. */
+CUresult emulate_enter(struct CUctx_st **context_out);
 /* The context is lost: each later call returns `error`. `text` says why, and is printed. */
 void emulate_lose(struct CUctx_st *context, CUresult error, const char *text);
 
-/* ---- memory.c ---- */
+/* ---- zones.c ---- */
+#define EMULATE_HOST_BYTES (16ull << 30)
+#define EMULATE_PAGE 4096ull
+#define EMULATE_DEVICE_PAGE (2ull << 20) /* the unit in which a GPU hands out memory */
+static inline uint64_t emulate_round_up(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
 /* Reserve the addresses of all devices. */
 CUresult emulate_memory_reserve(void);
-/* Make the states of a device, at its first retain. */
-CUresult emulate_memory_open(struct CUctx_st *context);
-/* Free all memory of a device. */
-void emulate_memory_close(struct CUctx_st *context);
-uint64_t emulate_memory_used(const struct CUctx_st *context);
+/* Reserve addresses for anything. NULL, with a line that says why: it failed. */
+void *emulate_reserve(uint64_t bytes, int protection);
 struct block *emulate_block_of(const struct zone *zone, uint64_t address);
 /* The context in whose memory this address lies; NULL: it is no device memory. */
 struct CUctx_st *emulate_context_of(uint64_t address);
 extern struct zone emulate_host_zone; /* pinned memory */
 extern unsigned char *emulate_data;   /* the bytes of the address a are emulate_data[a - emulate_base] */
 extern uint64_t emulate_base, emulate_bytes;
-/* Has [memory, memory + bytes) been registered, or is it pinned? */
-bool emulate_is_pinned(const void *memory, size_t bytes);
 struct block *emulate_zone_take(struct zone *zone, uint64_t bytes, uint64_t align, uint64_t red);
 void emulate_zone_give(struct zone *zone, struct block *block);
+/* Set the state of the bytes [from, to) of a device. */
+void emulate_set_state(const struct CUctx_st *context, uint64_t from, uint64_t to, enum ptx_byte state);
 /* For all devices: pinned memory is defined, or it is outside again. */
 void emulate_host_state(const struct block *block, enum ptx_byte state);
+/* Map pinned memory. False without memory. */
+bool emulate_pinned_open(const struct block *block);
+/* Make pinned memory addresses again that nobody may touch. */
+void emulate_pinned_close(const struct block *block);
 /* Undo the second mapping of registered memory. */
 void emulate_window_close(struct block *window);
+
+/* ---- memory.c, registered.c ---- */
+/* Make the states of a device, at its first retain. */
+CUresult emulate_memory_open(struct CUctx_st *context);
+/* Free all memory of a device. */
+void emulate_memory_close(struct CUctx_st *context);
+uint64_t emulate_memory_used(const struct CUctx_st *context);
+/* Has [memory, memory + bytes) been registered, or is it pinned? */
+bool emulate_is_pinned(const void *memory, size_t bytes);
 
 /* ---- stream.c ---- */
 struct mark { /* a point in a stream: one call of cuEventRecord */
@@ -291,20 +310,22 @@ int emulate_dynamic_most(const struct CUfunc_st *function);
 /* Unload all modules of a context. */
 void emulate_modules_end(struct CUctx_st *context);
 
-/* ---- names.c ---- */
+/* ---- errors.c ---- */
 const char *emulate_error_name(CUresult error); /* NULL: unknown */
 
-/* ---- report.c ---- */
+/* ---- log.c ---- */
 /* Print one line to the file YOKE_EMULATE_LOG, else to stderr. Needs no lock. */
 void emulate_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool emulate_log_is_set(void);
 void emulate_keep_fault(const char *text);
+
+/* ---- report.c ---- */
 /* When SIGSEGV ends the program at an address of device memory, print a line with its name. */
 void emulate_watch_host(void);
 /* Print what a program did not free. */
 void emulate_report_leaks(struct CUctx_st *context);
 
-/* ---- annotate.c ---- */
+/* ---- labels.c ---- */
 /* The newest name of an address, or NULL. */
 const char *emulate_plain_name(uint64_t address);
 /* The name of an address for messages, and where in its allocation it lies. */

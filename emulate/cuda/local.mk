@@ -7,7 +7,9 @@ emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda-emulated.la
 emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
 	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
-	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c
+	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c \
+	emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
+	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/zones.c
 emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
@@ -35,7 +37,7 @@ tests_unit_emulate_cuda_wait_LDADD = $(CMOCKA_LIBS) -lpthread
 noinst_LTLIBRARIES += libemulate-ptx.la
 libemulate_ptx_la_SOURCES = emulate/cuda/ptx.h emulate/cuda/ptx_code.h emulate/cuda/ptx_ops.h emulate/cuda/ptx_parse.h \
 	emulate/cuda/ptx_token.c emulate/cuda/ptx_names.c emulate/cuda/ptx_lines.c emulate/cuda/ptx_parse.c \
-	emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
+	emulate/cuda/ptx_types.c emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
 	emulate/cuda/ptx_cvt.c
 libemulate_ptx_la_CPPFLAGS = $(AM_CPPFLAGS)
 libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la -lm
