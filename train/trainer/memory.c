@@ -30,24 +30,6 @@ const struct yokei_memory_part yokei_memory_parts[] = {
     { NULL, NULL, 0 },
 };
 
-static size_t of_program(const struct yokei_program *p)
-{
-    return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer
-           + (size_t)p->planner.capacity * sizeof *p->planner.ops
-           + (size_t)p->n_micro_batches * sizeof *p->micro_batch + (size_t)p->n_zeroed * sizeof *p->zeroed;
-}
-
-size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)
-{
-    const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence),
-                 wide = yoke_dtype_bytes(p->state.wide);
-    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide,
-                 batch = 2 * n_tokens * sizeof(int32_t);
-    return losses + norms + batch
-           + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank))
-           + of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
-}
-
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
                                  const struct yokei_planned *planned, struct yokei_memory_rank *out)
 {

@@ -36,8 +36,6 @@ static inline size_t yokei_memory_part_of(const struct yoke_memory_report *repor
     return *(const size_t *)(const void *)((const char *)report + part->offset);
 }
 
-/** The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
-size_t yokei_memory_of_host(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *plan);
 /** Fill in this rank's own values. With config->memory_limit 0, `have` is the free memory. */
 yoke_status yokei_memory_of_rank(const struct yoke_trainer_config *config, yoke_device *device,
                                  const struct yokei_planned *planned, struct yokei_memory_rank *rank_out);

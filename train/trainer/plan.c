@@ -201,6 +201,25 @@ free_schedule:
     return status;
 }
 
+static size_t of_program(const struct yokei_program *p)
+{
+    return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer
+           + (size_t)p->planner.capacity * sizeof *p->planner.ops
+           + (size_t)p->n_micro_batches * sizeof *p->micro_batch + (size_t)p->n_zeroed * sizeof *p->zeroed;
+}
+
+/* The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
+static size_t host_bytes(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)
+{
+    const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence),
+                 wide = yoke_dtype_bytes(p->state.wide);
+    const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide,
+                 batch = 2 * n_tokens * sizeof(int32_t);
+    return losses + norms + batch
+           + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank))
+           + of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
+}
+
 static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device,
                           struct yokei_trainer_plan *p)
 {
@@ -221,7 +240,7 @@ static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device
     p->report.layer_workspace = parts.of[YOKEI_BUFFER_WORKSPACE];
     p->report.received = parts.received;
     p->report.unused = parts.unused;
-    p->report.host = yokei_memory_of_host(c, p);
+    p->report.host = host_bytes(c, p);
     return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared,
                                   &p->report.staging);
 }
@@ -300,14 +319,6 @@ static yoke_status cut(const yoke_model *model, const struct yoke_trainer_config
     return choose_recomputed(model, c, p);
 }
 
-/* The index of a stage's first share in the list of all stages' shares. */
-static int shares_before(const struct yokei_mesh *m, int stage)
-{
-    int n = 0;
-    for (int s = 0; s < stage && m->widths; s++) n += m->widths[s];
-    return n;
-}
-
 static yoke_status copy_shares(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
 {
     p->n_tensor_shares = c->stage_tensor ? yokei_mesh_replica(&p->mesh) : p->mesh.tensor;
@@ -322,19 +333,6 @@ static yoke_status copy_shares(const struct yoke_trainer_config *c, struct yokei
                              (long long)c->tensor_shares[t]);
     }
     return YOKE_OK;
-}
-
-struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
-                                   int s, int t)
-{
-    const int width = yokei_mesh_width(&p->mesh, s);
-    return (struct yoke_place){ .size = sizeof(struct yoke_place),
-                                .tensor_rank = t,
-                                .tensor_size = width,
-                                .tensor_shares = p->tensor_shares
-                                                     ? p->tensor_shares + shares_before(&p->mesh, s)
-                                                     : NULL,
-                                .sequence_parallel = c->sequence_parallel && width > 1 };
 }
 
 static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
@@ -394,6 +392,34 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
     return YOKE_OK;
 }
 
+/* Refuse wrong values of config->zero and its shares, and set the plan's shares. */
+static yoke_status choose_zero_shares(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    enum { MOST = 1 << 20 };
+    int64_t sum = 0;
+    if (c->zero != 0 && c->zero != 1)
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "zero %d: 0 (each replica keeps all optimizer states) and 1 (each keeps a slice of them) are offered",
+            c->zero);
+    p->zero_shares = calloc((size_t)p->mesh.data, sizeof *p->zero_shares);
+    if (!p->zero_shares)
+        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
+    for (int d = 0; d < p->mesh.data; d++) {
+        p->zero_shares[d] = c->zero_shares ? c->zero_shares[d] : 1;
+        if (p->zero_shares[d] < 0 || p->zero_shares[d] > MOST)
+            return yoke_fail(YOKE_ECONFIG,
+                             "the share of replica %d of the optimizer states is %lld: give 0 to %d", d,
+                             (long long)p->zero_shares[d], MOST);
+        sum += p->zero_shares[d];
+    }
+    if (!sum)
+        return yoke_fail(YOKE_ECONFIG,
+                         "the shares of all %d replicas of the optimizer states are 0: give one of them more",
+                         p->mesh.data);
+    return YOKE_OK;
+}
+
 /* Plan everything that does not depend on the other ranks. The rank's place and layers are known. */
 static yoke_status plan_alone(const yoke_model *model, const yoke_device *device,
                               const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
@@ -405,7 +431,7 @@ static yoke_status plan_alone(const yoke_model *model, const yoke_device *device
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
     YOKE_TRY(choose_counted(p));
     YOKE_TRY(yokei_plan_ties(model, c, p));
-    YOKE_TRY(yokei_zero_check(c, p));
+    YOKE_TRY(choose_zero_shares(c, p));
     const struct yokei_replicas replicas = { .n = p->mesh.data,
                                              .d = p->mesh.d,
                                              .shares = p->zero_shares,
@@ -461,65 +487,4 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device, 
 {
     YOKE_TRY(yokei_trainer_plan_place(model, c, rank, n_ranks, p));
     return yokei_trainer_plan_placed(model, device, c, p);
-}
-
-/*
- * Plan again with slices by free memory, if equal slices are too much for a device and other devices have
- * room.
- */
-static yoke_status plan_by_memory(const yoke_model *model, yoke_device *device,
-                                  const struct yoke_trainer_config *config, struct yokei_trainer_plan *p)
-{
-    struct yoke_trainer_config c = *config;
-    const int rank = p->rank, n_ranks = p->n_ranks;
-    bool uneven = false;
-    int64_t *shares = calloc((size_t)p->mesh.data, sizeof *shares);
-    yoke_status status = shares ? YOKE_OK
-                                : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas",
-                                            p->mesh.data);
-    if (!status) status = yokei_zero_shares(&c, device, p, shares, &uneven);
-    if (status || uneven) yokei_trainer_plan_free(p);
-    c.zero_shares = shares;
-    if (!status && uneven) status = yokei_trainer_plan_as(model, device, &c, rank, n_ranks, p);
-    free(shares);
-    return status;
-}
-
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device, struct yoke_trainer_config *c,
-                               struct yokei_trainer_plan *p)
-{
-    int rank, n_ranks;
-    yokei_ranks(c, &rank, &n_ranks);
-    YOKE_TRY(yokei_trainer_plan_as(model, device, c, rank, n_ranks, p));
-    return c->comm && !c->zero_shares && p->state.is_divided ? plan_by_memory(model, device, c, p) : YOKE_OK;
-}
-
-void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
-{
-    yokei_program_free(&p->train);
-    yokei_program_free(&p->evaluate);
-    yokei_program_free(&p->logits);
-    yokei_state_free(&p->state);
-    yokei_parameters_free(&p->parameters);
-    yokei_parameters_free(&p->logical);
-    void *const lists[] = { p->widths,     p->tensor_shares, p->chunk,           p->held,
-                            p->recomputed, p->stage_of,      p->n_buckets,       p->stage_recomputes,
-                            p->shares,     p->first,         p->n_micro_batches, p->counted,
-                            p->tied,       p->ties,          p->tied_piece,      p->zero_shares };
-    for (size_t i = 0; i < YOKE_COUNT(lists); i++) free(lists[i]);
-    memset(p, 0, sizeof *p);
-}
-
-yoke_status yoke_trainer_plan_memory(const yoke_model *model, yoke_device *device,
-                                     const struct yoke_trainer_config *config,
-                                     struct yoke_memory_report *report_out)
-{
-    struct yokei_trainer_plan plan;
-    if (!model || !device || !config || !report_out)
-        return yoke_fail(YOKE_EINVAL, "yoke_trainer_plan_memory: a pointer is null");
-    struct yoke_trainer_config c = *config;
-    YOKE_TRY(yokei_trainer_plan(model, device, &c, &plan));
-    *report_out = plan.report;
-    yokei_trainer_plan_free(&plan);
-    return YOKE_OK;
 }

@@ -102,6 +102,16 @@ yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const flo
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
+yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
+{
+    size_t offset;
+    const struct yoke_range r = yokei_slot_range(&t->plan.state, parameter, YOKE_TENSOR_GRADIENT, &offset);
+    void *gradient = yoke_at(t->base, offset);
+    return yokei_is_empty(r) ? YOKE_OK
+                             : yoke_all_reduce(gradient, gradient, (size_t)(r.end - r.begin),
+                                               t->plan.state.wide, YOKE_SUM, comm, stream);
+}
+
 /* ---- algorithms ---- */
 
 /* The properties of an algorithm, found by its name. */

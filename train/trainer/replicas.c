@@ -77,16 +77,6 @@ yoke_status yokei_zero_reduce(void *context, int bucket, yoke_stream *stream, yo
     return b->sums_slices ? YOKE_OK : yoke_all_gather_v(own, gradients, b->counts, wide, comm, stream);
 }
 
-yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
-{
-    size_t offset;
-    const struct yoke_range r = yokei_slot_range(&t->plan.state, parameter, YOKE_TENSOR_GRADIENT, &offset);
-    void *gradient = yoke_at(t->base, offset);
-    return yokei_is_empty(r) ? YOKE_OK
-                             : yoke_all_reduce(gradient, gradient, (size_t)(r.end - r.begin),
-                                               t->plan.state.wide, YOKE_SUM, comm, stream);
-}
-
 yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
 {
     struct yoke_trainer *t = context;
@@ -98,33 +88,6 @@ yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
 }
 
 /* ---- shares ---- */
-
-yoke_status yokei_zero_check(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
-{
-    enum { MOST = 1 << 20 };
-    int64_t sum = 0;
-    if (c->zero != 0 && c->zero != 1)
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "zero %d: 0 (each replica keeps all optimizer states) and 1 (each keeps a slice of them) are offered",
-            c->zero);
-    p->zero_shares = calloc((size_t)p->mesh.data, sizeof *p->zero_shares);
-    if (!p->zero_shares)
-        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d replicas", p->mesh.data);
-    for (int d = 0; d < p->mesh.data; d++) {
-        p->zero_shares[d] = c->zero_shares ? c->zero_shares[d] : 1;
-        if (p->zero_shares[d] < 0 || p->zero_shares[d] > MOST)
-            return yoke_fail(YOKE_ECONFIG,
-                             "the share of replica %d of the optimizer states is %lld: give 0 to %d", d,
-                             (long long)p->zero_shares[d], MOST);
-        sum += p->zero_shares[d];
-    }
-    if (!sum)
-        return yoke_fail(YOKE_ECONFIG,
-                         "the shares of all %d replicas of the optimizer states are 0: give one of them more",
-                         p->mesh.data);
-    return YOKE_OK;
-}
 
 /*
  * The part of the divided memory for which a rank has room in addition to its other memory. Ranks that share

@@ -295,6 +295,12 @@ yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_st
 yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root,
                              float *out);
 
+/**
+ * Sum what this rank holds of a parameter's gradient after REDUCE (the whole, or its slice) over `comm`. The
+ * ranks of `comm` hold the same elements.
+ */
+yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm, yoke_stream *stream);
+
 /** This rank is busy until its next collective. The other ranks then wait without reporting it as late. */
 void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what);
 
@@ -308,8 +314,6 @@ yoke_status yokei_rounding_compare(const struct yoke_trainer_config *config, yok
                                    const struct yokei_trainer_plan *plan, bool *differs_out);
 
 /* ---- replicas.c: division of gradients and optimizer states among replicas ---- */
-/** Refuse wrong values of config->zero and its shares, and set the plan's shares. */
-yoke_status yokei_zero_check(const struct yoke_trainer_config *config, struct yokei_trainer_plan *plan);
 /**
  * Call yokei_zero_choose (memory.h) for the ranks of a plan with equal slices. Collective. All ranks get the
  * same result.
@@ -321,11 +325,6 @@ yoke_status yokei_zero_begin(struct yoke_trainer *trainer);
 /** REDUCE and GATHER of a bucket. The context is the trainer. */
 yoke_status yokei_zero_reduce(void *trainer, int bucket, yoke_stream *stream, yoke_event *done);
 yoke_status yokei_zero_gather(void *trainer, int bucket, yoke_stream *stream);
-/**
- * Sum what this rank holds of a parameter's gradient after REDUCE (the whole, or its slice) over `comm`. The
- * ranks of `comm` hold the same elements.
- */
-yoke_status yokei_zero_sum(yoke_trainer *trainer, int parameter, yoke_comm *comm, yoke_stream *stream);
 
 /*
  * ---- weights.c: a piece is elements [first, first + n) of the parameter's part on this rank's tensor place
@@ -373,12 +372,13 @@ yoke_status yokei_choose_segment(const struct yoke_trainer_config *c, const stru
                                  struct yokei_trainer_plan *plan);
 void yokei_segments_free(void **segments);
 
-/* ---- plan.c ---- */
+/* ---- plan_place.c ---- */
 /** The place of rank t of stage s on the mesh. */
 struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
                                    int s, int t);
-yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
-                               struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
+void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
+
+/* ---- plan.c ---- */
 /**
  * The first parts of a plan. The position has the fields mesh, place, widths, tensor_shares, shares, first
  * and micro_batch. The place also has the layers that the stages hold and recompute. Free them with
@@ -399,6 +399,10 @@ yoke_status yokei_trainer_plan_placed(const yoke_model *model, yoke_device *devi
 yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device,
                                   struct yoke_trainer_config *config, int rank, int n_ranks,
                                   struct yokei_trainer_plan *plan_out);
-void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
+
+/* ---- plan_run.c ---- */
+/** Plan this rank of the run. Without shares, zero 1 divides by the free memory if equal slices do not fit. */
+yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
+                               struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
 
 #endif
