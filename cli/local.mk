@@ -1,6 +1,6 @@
 # yoke: the command.
 bin_PROGRAMS += yoke
-yoke_SOURCES = cli/cli.h cli/main.c cli/libraries.c cli/libraries.h cli/launch/job.h
+yoke_SOURCES = cli/cli.h cli/main.c cli/libraries/libraries.c cli/libraries/libraries.h cli/launch/job.h
 yoke_SOURCES += \
 	cli/options/config.c cli/options/help.c cli/options/line.c cli/options/manual.c \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \

@@ -18,7 +18,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/job.h"
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 #include "core/base/base.h"
 
 extern char **environ;

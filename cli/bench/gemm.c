@@ -12,7 +12,7 @@
 
 #include "cli/bench/gemm.h"
 #include "cli/cli.h"
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 

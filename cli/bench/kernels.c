@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cli/bench/kernels.h"
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 #include "core/base/base.h"
 #include "core/backend.h"
 #include "core/tune.h"

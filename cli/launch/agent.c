@@ -22,7 +22,7 @@
 #include "cli/cli.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/shared_memory.h"
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 #include "core/base/base.h"
 
 #define TICK_MS 20

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 #include "cli/tune/tune.h"
 #include "core/base/base.h"
 #include "core/base/emulated.h"

@@ -401,7 +401,7 @@ yoke_status yokei_trainer_plan_as(const yoke_model *model, yoke_device *device,
                                   struct yokei_trainer_plan *plan_out);
 
 /* ---- plan_run.c ---- */
-/** Plan this rank of the run. Without shares, zero 1 divides by the free memory if equal slices do not fit. */
+/** Plan this rank of the run. Without shares, zero 1 divides by free memory if equal slices do not fit. */
 yoke_status yokei_trainer_plan(const yoke_model *model, yoke_device *device,
                                struct yoke_trainer_config *config, struct yokei_trainer_plan *plan_out);
 

@@ -3,7 +3,7 @@
  * Settings of libraries. The libraries read them when they are loaded. So they must be in the environment
  * before the program starts.
  */
-#include "cli/libraries.h"
+#include "cli/libraries/libraries.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * Settings that libraries read when they are loaded: how many threads OpenMP, PoCL and OpenBLAS start, how
  * long these threads spin, and what UCX does when the process crashes.
  */
-#ifndef CLI_LIBRARIES_H
-#define CLI_LIBRARIES_H
+#ifndef CLI_LIBRARIES_LIBRARIES_H
+#define CLI_LIBRARIES_LIBRARIES_H
 
 #include <stdbool.h>
 
