@@ -355,7 +355,7 @@ yoke_status yokei_plan_ties(const yoke_model *model, const struct yoke_trainer_c
 /** Sum the gradients of tied parameters over the stages that hold them, in order with `stream`. */
 yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
 
-/* ---- schedule.c ---- */
+/* ---- plan_schedule.c ---- */
 /**
  * Make the schedule, and find the line of this rank's stage. Every rank checks all replicas, so all ranks
  * refuse an error in any of them.
@@ -378,7 +378,7 @@ struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const st
                                    int s, int t);
 void yokei_trainer_plan_free(struct yokei_trainer_plan *plan);
 
-/* ---- plan.c ---- */
+/* ---- plan_rank.c ---- */
 /**
  * The first parts of a plan. The position has the fields mesh, place, widths, tensor_shares, shares, first
  * and micro_batch. The place also has the layers that the stages hold and recompute. Free them with
