@@ -339,6 +339,17 @@ static struct blocks cut_blocks(const yoke_device *device, const struct yokei_gp
     return cut;
 }
 
+/* The arguments of kernels that read whole matrices: the products from `batch` on. */
+/* clang-format off */
+#define WHOLE_ARGS(args_, batch) \
+    ARG_P(at((args_)->a, batch * (args_)->stride_a, (args_)->dtype)), ARG_L((args_)->lda), ARG_L((args_)->stride_a), \
+    ARG_P(at((args_)->b, batch * (args_)->stride_b, (args_)->dtype)), ARG_L((args_)->ldb), ARG_L((args_)->stride_b), \
+    ARG_P(at((args_)->c, batch * (args_)->stride_c, (args_)->out_dtype)), ARG_L((args_)->ldc), \
+    ARG_L((args_)->stride_c), ARG_P((args_)->bias), \
+    ARG_P(at((args_)->aux, batch * (args_)->stride_aux, (args_)->out_dtype)), ARG_L((args_)->ldaux), \
+    ARG_L((args_)->stride_aux), ARG_L((args_)->M), ARG_L((args_)->N), ARG_L((args_)->K)
+/* clang-format on */
+
 static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *args,
                              const struct yokei_gpu_body *body)
 {
@@ -347,18 +358,11 @@ static yoke_status run_block(yoke_stream *stream, const struct yoke_gemm_args *a
     int32_t trans = (args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0) | (cut.in_place ? 4 : 0);
     for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
         n_batch = YOKE_MIN(args->batch - batch, 32768);
-        YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "gemm_block", cut.groups, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda),
-                           ARG_L(args->stride_a), ARG_P(at(args->b, batch * args->stride_b, args->dtype)),
-                           ARG_L(args->ldb), ARG_L(args->stride_b),
-                           ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
-                           ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)),
-                           ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N),
-                           ARG_L(args->K), ARG_I((int32_t)cut.rows), ARG_I((int32_t)cut.panels),
-                           ARG_I((int32_t)cut.depth), ARG_F(args->alpha), ARG_F(args->beta),
-                           ARG_I(yokei_gpu_gemm_flags(args)), ARG_I(trans))));
+        YOKE_TRY(yokei_gpu_launch(stream, &program, "gemm_block", cut.groups, 1, n_batch,
+                                  YOKEI_GPU_ARGS(WHOLE_ARGS(args, batch), ARG_I((int32_t)cut.rows),
+                                                 ARG_I((int32_t)cut.panels), ARG_I((int32_t)cut.depth),
+                                                 ARG_F(args->alpha), ARG_F(args->beta),
+                                                 ARG_I(yokei_gpu_gemm_flags(args)), ARG_I(trans))));
     }
     return YOKE_OK;
 }
@@ -371,17 +375,10 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
     int32_t flags = yokei_gpu_gemm_flags(args) | YOKEI_GEMM_FIRST | YOKEI_GEMM_LAST;
     for (int64_t batch = 0; batch < args->batch;) {
         int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
-        YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(at(args->a, batch * args->stride_a, args->dtype)), ARG_L(args->lda),
-                           ARG_L(args->stride_a), ARG_P(at(args->b, batch * args->stride_b, args->dtype)),
-                           ARG_L(args->ldb), ARG_L(args->stride_b),
-                           ARG_P(at(args->c, batch * args->stride_c, args->out_dtype)), ARG_L(args->ldc),
-                           ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(at(args->aux, batch * args->stride_aux, args->out_dtype)),
-                           ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(args->M), ARG_L(args->N),
-                           ARG_L(args->K), ARG_F(args->alpha), ARG_F(args->beta), ARG_I(flags),
-                           ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
+        YOKE_TRY(yokei_gpu_launch(stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
+                                  YOKEI_GPU_ARGS(WHOLE_ARGS(args, batch), ARG_F(args->alpha),
+                                                 ARG_F(args->beta), ARG_I(flags),
+                                                 ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
         batch += n_batch;
     }
     return YOKE_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The internals of the trainer, shared by its files: plan.c, trainer.c (create), step.c, replicas.c,
+ * The internals of the trainer, shared by its files: plan_rank.c, trainer.c (create), step.c, replicas.c,
  * weights.c.
  */
 #ifndef TRAIN_TRAINER_TRAINER_H
