@@ -255,8 +255,8 @@ static bool is_variant(const char *wanted, const char *variant)
 
 static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
 {
-    const struct yoke_device_ops *ops = device->backend->device;
-    return ops->facts && ops->facts(device, op, index) & YOKEI_VARIANT_LIBRARY;
+    const struct yoke_device_extras *extras = device->backend->device->extras;
+    return extras && extras->facts && extras->facts(device, op, index) & YOKEI_VARIANT_LIBRARY;
 }
 
 /*

@@ -22,7 +22,8 @@ yoke_status yokei_ahead_compile(struct yokei_ahead *ahead)
                          "device '%s': programs are compiled ahead of time for kinds of NVIDIA GPUs, such as "
                          "cuda:sm_90",
                          ahead->spec);
-    if (!backend->device->ahead)
+    const struct yoke_device_extras *extras = backend->device->extras;
+    if (!extras || !extras->ahead)
         return yoke_fail(
             YOKE_EUNSUPPORTED,
             "device '%s': the backend %s has no programs that can be compiled ahead of time, only "
@@ -42,7 +43,7 @@ yoke_status yokei_ahead_compile(struct yokei_ahead *ahead)
                            ahead->folder, sizeof device->cache_dir - 1);
     else {
         yokei_text(device->cache_dir, sizeof device->cache_dir, "%s", ahead->folder);
-        status = backend->device->ahead(device, *colon ? colon + 1 : "", ahead);
+        status = extras->ahead(device, *colon ? colon + 1 : "", ahead);
     }
     free(device);
     return status;

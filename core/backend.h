@@ -2,11 +2,10 @@
 /**
  * The backend interface. The author of a backend needs to read this file only.
  *
- * A backend is one `const struct yoke_backend`. It has a probe, tables for devices, memory, streams and
- * events, and one typed table per family of ops (an op is an operation on device memory, such as gemm). core/
- * checks the arguments (shapes, strides, NULL pointers, aliases) before it calls an op, so a backend trusts
- * them. Devices, streams and events are structs of core. Each has a pointer `impl` that belongs to the
- * backend. A backend includes only include/, core/base/ and this header, and no other part of the project.
+ * A backend is one `const struct yoke_backend`: a probe, tables for devices, memory, streams and events, and
+ * an entry for each op (an operation on device memory, such as gemm). core/ checks the arguments (types,
+ * shapes, NULL pointers, aliases) first, so a backend trusts them. Devices, streams and events are structs of
+ * core with a pointer `impl` for the backend. A backend includes only include/, core/base/ and this header.
  */
 #ifndef CORE_BACKEND_H
 #define CORE_BACKEND_H
@@ -26,51 +25,46 @@ enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
 extern const char *const yokei_op_names[YOKE_N_OPS];
 
 /**
- * One op of a backend. `can` looks at types and shapes only. If the backend does not offer the op for them,
- * `can` fails with YOKE_EUNSUPPORTED and gives the reason in the error text. If the op needs scratch memory,
- * `can` writes the number of bytes to *scratch_bytes_out, which core has set to 0. core itself counts the
- * op's arithmetic operations and the bytes that it moves (core/ops). `run` issues the op to the stream.
+ * One call of an op. core makes this record from the arguments after it has checked them. For each op, the
+ * file core/ops/<family>.c says which types, which size and which work a call has.
  */
-#define YOKE_OP_SLOT(op)                                                                   \
-    struct {                                                                               \
-        yoke_status (*can)(const yoke_device *device, const struct yoke_##op##_args *args, \
-                           size_t *scratch_bytes_out);                                     \
-        yoke_status (*run)(yoke_stream * stream, const struct yoke_##op##_args *args);     \
-    } op;
-/** The ops of a family: struct yoke_norm_ops has a member for each op of the family norm. */
-#define YOKE_FAMILY_STRUCT(family, OPS, with) \
-    struct yoke_##family##_ops {              \
-        OPS(YOKE_OP_SLOT)                     \
-    };
-YOKE_FAMILIES(YOKE_FAMILY_STRUCT, )
-#undef YOKE_FAMILY_STRUCT
-#undef YOKE_OP_SLOT
+struct yokei_call {
+    enum yoke_op_id op;
+    const void *args; /* struct yoke_<op>_args */
+    /*
+     * The types of the tensors in memory; `second` is f32 if there is only one. Tuning files choose a
+     * variant by `dtype`, size and edge.
+     */
+    yoke_dtype dtype, second;
+    double size;         /* number of elements that the op goes through; M N K batch for gemm */
+    double edge;         /* the least of M, N and K for gemm, T for attention, 0 for all other ops */
+    double flops, bytes; /* the work; include/yoke/ops/common.h says how it is counted */
+};
+
+/**
+ * One op of a backend. core refuses types that the device does not store (struct yoke_device_info), so a
+ * backend need not check types.
+ *  - can: NULL if the device offers every call of these types and shapes, and none needs scratch memory.
+ *    Otherwise `can` looks at types and shapes only. If the device does not offer the call, `can` fails with
+ *    YOKE_EUNSUPPORTED and gives the reason in the error text. If the call needs scratch memory, `can` writes
+ *    the number of bytes to *scratch_bytes_out, which core has set to 0.
+ *  - run: issue the op to the stream.
+ */
+struct yoke_op {
+    yoke_status (*can)(const yoke_device *device, const struct yokei_call *call, size_t *scratch_bytes_out);
+    yoke_status (*run)(yoke_stream *stream, const struct yokei_call *call);
+};
 
 /*
- * A backend has one file per family. The file declares its functions and fills its table with these two
- * macros:
- *   YOKE_NORM_OPS(YOKE_OP_PROTOTYPES_OF_host)
- *       with  #define YOKE_OP_PROTOTYPES_OF_host(op) YOKE_OP_FUNCTIONS(host, op)
- *   const struct yoke_norm_ops host_norm_ops = { YOKE_NORM_OPS(SLOT) };
- *       with  #define SLOT(op) YOKE_OP_ENTRY(host, op)
+ * A backend has one file per family. Below the functions of each op, the file has the op's entry:
+ *     const struct yoke_op reference_add = { .run = reference_add_run };
+ * Two macros that are given to YOKE_ALL_OPS declare all entries, and collect them in struct yoke_backend:
+ *     #define DECLARE(op) YOKE_DECLARE_OP(reference_##op)
+ *     #define ENTRY(op) [YOKE_OP_##op] = &reference_##op,
+ *     .ops = { YOKE_ALL_OPS(ENTRY) }
+ * The library does not link if an entry is missing, because the declaration makes the symbol a hidden one.
  */
-#define YOKE_OP_FUNCTIONS(backend, op)                                                                       \
-    static yoke_status backend##_##op##_can(const yoke_device *, const struct yoke_##op##_args *, size_t *); \
-    static yoke_status backend##_##op##_run(yoke_stream *, const struct yoke_##op##_args *);
-#define YOKE_OP_ENTRY(backend, op) .op = { backend##_##op##_can, backend##_##op##_run },
-
-/*
- * The tables of all families have one prefix, such as host_ in host_norm_ops. YOKE_DECLARE_TABLES(host_)
- * declares them. YOKE_TABLES(host_) puts them into the backend's struct yoke_backend: .norm = &host_norm_ops,
- * and so on.
- */
-#define YOKE_DECLARE_TABLES(prefix) YOKE_FAMILIES(YOKE_DECLARE_TABLE, prefix)
-#define YOKE_DECLARE_TABLE(family, OPS, prefix) extern const struct yoke_##family##_ops prefix##family##_ops;
-#define YOKE_TABLES(prefix) YOKE_FAMILIES(YOKE_TABLE, prefix)
-#define YOKE_TABLE(family, OPS, prefix) .family = &prefix##family##_ops,
-/** The members .norm and so on of struct yoke_backend, and of other structs with the same tables. */
-#define YOKE_TABLE_MEMBERS YOKE_FAMILIES(YOKE_TABLE_MEMBER, )
-#define YOKE_TABLE_MEMBER(family, OPS, with) const struct yoke_##family##_ops *family;
+#define YOKE_DECLARE_OP(entry) extern __attribute__((visibility("hidden"))) const struct yoke_op entry;
 
 /** The result of a probe. A probe runs in a child process, so it may crash or hang without harm. */
 struct yoke_probe {
@@ -109,21 +103,26 @@ struct yokei_counts {
 struct yoke_device_ops {
     /*
      * Fill device->info and device->impl. `native` is NULL, or the objects that the caller gave to
-     * yoke_device_wrap.
+     * yoke_device_wrap. It is NULL if the backend has no memory->wrap.
      */
     yoke_status (*open)(yoke_device *device, int index, const struct yoke_native *native);
-    void (*close)(yoke_device *device);
+    void (*close)(yoke_device *device); /* NULL: there is nothing to do */
     yoke_status (*memory)(const yoke_device *device, uint64_t *free_out, uint64_t *total_out);
     /*
      * The name of variant `index` of an op on this device, or NULL past the last one. If this slot is NULL,
      * no op has variants.
      */
     const char *(*variant)(const yoke_device *device, enum yoke_op_id op, int index);
-    /* What is known about this variant: YOKEI_VARIANT_* flags. If this slot is NULL, nothing is. */
+    const struct yoke_device_extras *extras; /* what few backends have. NULL: nothing of it */
+};
+
+/** What few backends have. Each slot may be NULL. */
+struct yoke_device_extras {
+    /* What is known about this variant: YOKEI_VARIANT_* flags. NULL: nothing. */
     unsigned (*facts)(const yoke_device *device, enum yoke_op_id op, int index);
     /*
-     * Whether `detail` may stand behind the name of this variant and a colon, as in "cublaslt:algo=1,...". If
-     * this slot is NULL, no detail may.
+     * Whether `detail` may stand behind the name of this variant and a colon, as in "cublaslt:algo=1,...".
+     * NULL: no detail may.
      */
     bool (*detail)(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);
     /*
@@ -144,6 +143,12 @@ struct yoke_device_ops {
      * folder. NULL: the backend has no programs that can be compiled ahead of time.
      */
     yoke_status (*ahead)(yoke_device *device, const char *target, struct yokei_ahead *ahead);
+    /*
+     * Take note of what may be done with bytes of an allocation. Called only if device->annotates is true.
+     * `stream` NULL: at once. NULL: no device of the backend checks accesses to memory.
+     */
+    yoke_status (*annotate)(yoke_device *device, yoke_stream *stream,
+                            const struct yokei_annotation *annotation);
 };
 
 /* A vendor's library runs this variant, so no program is compiled for it. */
@@ -161,13 +166,6 @@ struct yoke_memory_ops {
                         void **address_out); /* NULL: unsupported */
     /* NULL if the host cannot see it */
     void *(*host_ptr)(const yoke_device *device, const void *address);
-    /*
-     * For devices that check each access to memory: take note of what may be done with bytes of an
-     * allocation. Called only if device->annotates is true. `stream` NULL: at once. NULL: no device of the
-     * backend checks accesses.
-     */
-    yoke_status (*annotate)(yoke_device *device, yoke_stream *stream,
-                            const struct yokei_annotation *annotation);
 };
 
 enum yoke_copy_kind { YOKE_COPY_ON_DEVICE, YOKE_COPY_TO_DEVICE, YOKE_COPY_TO_HOST };
@@ -202,7 +200,7 @@ struct yoke_backend {
     const struct yoke_memory_ops *memory;
     const struct yoke_stream_ops *stream;
     const struct yoke_event_ops *event;
-    YOKE_TABLE_MEMBERS
+    const struct yoke_op *ops[YOKE_N_OPS]; /* NULL: the backend does not have the op */
 };
 
 struct yoke_device {
@@ -212,7 +210,7 @@ struct yoke_device {
     char cache_dir[2048];          /* folders, separated by colons; "" when caching is off */
     uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
-    bool annotates;                /* set by `open`: memory->annotate takes effect on this device */
+    bool annotates;                /* set by `open`: the device checks accesses by extras->annotate */
     struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
@@ -255,30 +253,28 @@ yoke_status yokei_cache_folders(const struct yoke_device_config *config, char *f
 yoke_status yokei_ahead_compile(struct yokei_ahead *ahead);
 
 /**
- * The index of the variant that runs `op`. It is the forced variant, else the tuned one for this type, size
- * and edge, else `otherwise`.
- *  - size: M N K batch for gemm, B T H D for attention, and the number of elements for all other ops.
- *  - edge: the least of M, N and K for gemm, and T for attention. yokei_variant is for the other ops and
- *    passes 0.
- * A tuned variant may not offer this very call. The caller must check this, and must run another variant
- * unless the variant is forced.
+ * The index of the variant that runs the call. It is the forced variant, else the tuned one for this type,
+ * size and edge, else `otherwise`. A tuned variant may not offer this very call. The caller must check this,
+ * and must run another variant unless the variant is forced.
  */
-int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                     double edge, int otherwise);
-int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                  int otherwise);
+int yokei_variant(const yoke_device *device, const struct yokei_call *call, int otherwise);
 /** Whether yoke_variant_force is in effect. The call then runs by the forced variant, or is refused. */
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
-/** The detail that the chosen or forced variant has behind its name, or "". Arguments as above. */
-const char *yokei_variant_detail(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                                 double edge);
-/** A backend calls this function if another variant runs than yokei_variant_at has answered. */
+/** The detail that the chosen or forced variant of the call has behind its name, or "". */
+const char *yokei_variant_detail(const yoke_device *device, const struct yokei_call *call);
+/** A backend calls this function if another variant runs than yokei_variant has answered. */
 void yokei_variant_ran(const yoke_device *device, enum yoke_op_id op, int variant);
 /** What is known about the variant by which the op's last call ran: YOKEI_VARIANT_* flags. */
 unsigned yokei_variant_facts(const yoke_device *device, enum yoke_op_id op);
-/** Size and edge of a matrix product. */
-#define YOKEI_GEMM_SIZE(a) ((double)(a)->M * (double)(a)->N * (double)(a)->K * (double)(a)->batch)
-#define YOKEI_GEMM_EDGE(a) ((double)YOKE_MIN((a)->M, YOKE_MIN((a)->N, (a)->K)))
+
+/**
+ * RMSNorm is LayerNorm with the mean taken as 0, and without beta. These are the arguments of LayerNorm that
+ * have beta, mean and dbeta NULL, for backends that run both by the same code.
+ */
+struct yoke_layernorm_forward_args yokei_rmsnorm_forward_as_layernorm(
+    const struct yoke_rmsnorm_forward_args *a);
+struct yoke_layernorm_backward_args yokei_rmsnorm_backward_as_layernorm(
+    const struct yoke_rmsnorm_backward_args *a);
 
 /**
  * Which K/V head each query head of attention's arguments reads. Both kinds of heads are counted from the

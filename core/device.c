@@ -93,6 +93,11 @@ static yoke_status open_device(const struct yoke_backend *backend, int index,
         return yoke_fail(YOKE_ENODEV,
                          "backend %s: built for interface %u of %u bytes, this library has %d of %zu",
                          backend->name, backend->abi, backend->size, YOKE_BACKEND_ABI, sizeof *backend);
+    if (native && !backend->memory->wrap)
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "yoke_device_wrap: the %s backend has no foreign context to wrap; use yoke_device_open",
+            backend->name);
     yoke_device *device = calloc(1, sizeof *device);
     if (!device) return yoke_fail(YOKE_ENOMEM, "device: no memory");
     device->backend = backend;
@@ -110,7 +115,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index,
 destroy_tuning:
     yokei_tuning_destroy(device);
 close_device:
-    backend->device->close(device);
+    if (backend->device->close) backend->device->close(device);
 free_device:
     free(device);
     return status;
@@ -164,7 +169,7 @@ yoke_status yoke_device_close(yoke_device *device)
                          device->info.spec, children);
     YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);
-    if (yokei_may_release(device)) device->backend->device->close(device);
+    if (device->backend->device->close && yokei_may_release(device)) device->backend->device->close(device);
     free(device);
     return YOKE_OK;
 }

@@ -21,17 +21,14 @@ yoke_status yoke_device_allocated(const yoke_device *device, uint64_t *now_out, 
     return YOKE_OK;
 }
 
-bool yokei_annotates(const yoke_device *device)
-{
-    return device && device->backend->memory->annotate && device->annotates;
-}
+bool yokei_annotates(const yoke_device *device) { return device && device->annotates; }
 
 size_t yokei_red_zone(const yoke_device *device) { return yokei_annotates(device) ? YOKEI_RED_ZONE : 0; }
 
 yoke_status yokei_annotate(yoke_device *device, yoke_stream *stream, const struct yokei_annotation *what)
 {
     if (!yokei_annotates(device) || !what->bytes) return YOKE_OK;
-    return device->backend->memory->annotate(device, stream, what);
+    return device->backend->device->extras->annotate(device, stream, what);
 }
 
 /* Enter a new address in the list of addresses that may be freed, then give it to the caller. */

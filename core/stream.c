@@ -111,7 +111,7 @@ yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes,
             "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
             yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
     *scratch_out = stream->scratch;
-    return stream->device->backend->memory->annotate ? annotate_scratch(stream, bytes) : YOKE_OK;
+    return yokei_annotates(stream->device) ? annotate_scratch(stream, bytes) : YOKE_OK;
 }
 
 static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,

@@ -44,48 +44,40 @@ static bool is_closer(const struct yokei_choice *a, const struct yokei_choice *b
 }
 
 /* The line that applies to a call, or NULL. */
-static const struct yokei_choice *closest(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype,
-                                          double size, double edge)
+static const struct yokei_choice *closest(const struct yokei_tuning *t, const struct yokei_call *call)
 {
     const struct yokei_choice *best = NULL;
     for (size_t i = 0; i < t->n; i++) {
         const struct yokei_choice *c = &t->choices[i];
-        const bool holds = c->op == op && (c->dtype < 0 || c->dtype == (int)dtype) && c->size <= size
-                           && c->edge <= edge;
+        const bool holds = c->op == call->op && (c->dtype < 0 || c->dtype == (int)call->dtype)
+                           && c->size <= call->size && c->edge <= call->edge;
         if (holds && is_closer(c, best)) best = c;
     }
     return best;
 }
 
-static int chosen(const struct yokei_tuning *t, enum yoke_op_id op, yoke_dtype dtype, double size,
-                  double edge, int otherwise)
+static int chosen(const struct yokei_tuning *t, const struct yokei_call *call, int otherwise)
 {
-    const struct yokei_choice *best = closest(t, op, dtype, size, edge);
+    const struct yokei_choice *best = closest(t, call);
     return best && best->variant != YOKEI_BY_RULE ? best->variant : otherwise;
 }
 
-int yokei_variant_at(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                     double edge, int otherwise)
+int yokei_variant(const yoke_device *device, const struct yokei_call *call, int otherwise)
 {
     struct yokei_tuning *t = device->tuning;
-    const int variant = t->forced[op] >= 0 ? t->forced[op] : chosen(t, op, dtype, size, edge, otherwise);
-    atomic_store_explicit(&t->asked[op].size, size, memory_order_relaxed);
-    atomic_store_explicit(&t->asked[op].edge, edge, memory_order_relaxed);
-    atomic_store_explicit(&t->asked[op].variant, variant, memory_order_relaxed);
+    struct yokei_asked *asked = &t->asked[call->op];
+    const int forced = t->forced[call->op], variant = forced >= 0 ? forced : chosen(t, call, otherwise);
+    atomic_store_explicit(&asked->size, call->size, memory_order_relaxed);
+    atomic_store_explicit(&asked->edge, call->edge, memory_order_relaxed);
+    atomic_store_explicit(&asked->variant, variant, memory_order_relaxed);
     return variant;
 }
 
-int yokei_variant(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, int otherwise)
-{
-    return yokei_variant_at(device, op, dtype, size, 0, otherwise);
-}
-
-const char *yokei_variant_detail(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size,
-                                 double edge)
+const char *yokei_variant_detail(const yoke_device *device, const struct yokei_call *call)
 {
     const struct yokei_tuning *t = device->tuning;
-    if (t->forced[op] >= 0) return t->forced_detail[op];
-    const struct yokei_choice *best = closest(t, op, dtype, size, edge);
+    if (t->forced[call->op] >= 0) return t->forced_detail[call->op];
+    const struct yokei_choice *best = closest(t, call);
     return best ? best->detail : "";
 }
 
@@ -97,15 +89,16 @@ void yokei_variant_ran(const yoke_device *device, enum yoke_op_id op, int varian
 unsigned yokei_variant_facts(const yoke_device *device, enum yoke_op_id op)
 {
     const int variant = atomic_load(&device->tuning->asked[op].variant);
-    const struct yoke_device_ops *ops = device->backend->device;
-    return variant < 0 || !ops->facts ? 0 : ops->facts(device, op, variant);
+    const struct yoke_device_extras *extras = device->backend->device->extras;
+    return variant < 0 || !extras || !extras->facts ? 0 : extras->facts(device, op, variant);
 }
 
 void yokei_algorithm_used(const yoke_device *device, enum yoke_op_id op, char *text, size_t bytes)
 {
+    const struct yoke_device_extras *extras = device->backend->device->extras;
     text[0] = '\0';
-    if (yokei_variant_facts(device, op) & YOKEI_VARIANT_LIBRARY && device->backend->device->algorithm)
-        device->backend->device->algorithm(device, op, text, bytes);
+    if (yokei_variant_facts(device, op) & YOKEI_VARIANT_LIBRARY && extras->algorithm)
+        extras->algorithm(device, op, text, bytes);
 }
 
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op)

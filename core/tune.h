@@ -16,7 +16,7 @@ enum { YOKEI_TUNING_VERSION = 1 };
 enum { YOKEI_DETAIL_BYTES = 128 };
 
 /**
- * One line of a file. From this size on (and this edge, see yokei_variant_at), ops of this type run by this
+ * One line of a file. From this size on (and this edge, see struct yokei_call), ops of this type run by this
  * variant.
  */
 struct yokei_choice {

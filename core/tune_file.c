@@ -7,8 +7,8 @@
  *   made <Yoke's version> <hash of the variants' names> <driver>
  *   <op> <dtype or *> <least size>[,<least edge>] <variant, variant:algorithm or default>
  *
- * yokei_variant_at says what "size" and "edge" are for each op. If several lines apply to a call, a line that
- * names the type has priority, then the line with the greatest edge, then the line with the greatest size.
+ * struct yokei_call says what "size" and "edge" are. If several lines apply to a call, a line that names the
+ * type has priority, then the line with the greatest edge, then the line with the greatest size.
  * "default" is the rule that applies without a file. '#' begins a comment.
  */
 #include "core/tune.h"
@@ -30,14 +30,15 @@ int yokei_op_named(const char *name)
 
 int yokei_variant_named(const yoke_device *device, enum yoke_op_id op, const char *name)
 {
-    if (!device->backend->device->variant) return -1;
     const struct yoke_device_ops *ops = device->backend->device;
+    const struct yoke_device_extras *extras = ops->extras;
+    if (!ops->variant) return -1;
     const char *v, *colon = strchr(name, ':');
     const size_t n = colon ? (size_t)(colon - name) : strlen(name);
-    if (colon && (!ops->detail || strlen(colon + 1) >= YOKEI_DETAIL_BYTES)) return -1;
+    if (colon && (!extras || !extras->detail || strlen(colon + 1) >= YOKEI_DETAIL_BYTES)) return -1;
     for (int i = 0; (v = ops->variant(device, op, i)); i++)
         if (strlen(v) == n && !strncmp(v, name, n))
-            return !colon || ops->detail(device, op, i, colon + 1) ? i : -1;
+            return !colon || extras->detail(device, op, i, colon + 1) ? i : -1;
     return -1;
 }
 

@@ -170,7 +170,7 @@ int yokei_cuda_suits(const yoke_device *device, const char *text);
 bool yokei_cuda_maker_runs(const void *cc, const char *text);
 
 /* ---- ahead.c: yoke compile ---- */
-/** The slot ahead of struct yoke_device_ops: `target` is an architecture, such as "sm_90". */
+/** The slot ahead of struct yoke_device_extras: `target` is an architecture, such as "sm_90". */
 yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 
 /* ---- the objects ---- */
@@ -272,6 +272,8 @@ yoke_status yokei_cuda_mark(yoke_stream *stream);
 extern const struct yoke_memory_ops yokei_cuda_memory_ops;
 extern const struct yoke_stream_ops yokei_cuda_stream_ops;
 extern const struct yoke_event_ops yokei_cuda_event_ops;
+yoke_status yokei_cuda_annotate(yoke_device *device, yoke_stream *stream,
+                                const struct yokei_annotation *note);
 extern const struct yokei_gpu_driver yokei_cuda_driver;
 
 #endif

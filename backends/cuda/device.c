@@ -280,19 +280,24 @@ static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
     return true;
 }
 
-static const struct yoke_device_ops device_ops = {
-    .open = cuda_open,
-    .close = cuda_close,
-    .memory = cuda_memory,
-    .variant = yokei_gpu_variant_name,
+static const struct yoke_device_extras device_extras = {
     .facts = yokei_gpu_variant_facts,
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
     .counts = cuda_counts,
     .products = yokei_cuda_cublaslt_text,
     .ahead = yokei_cuda_ahead,
+    .annotate = yokei_cuda_annotate,
+};
+static const struct yoke_device_ops device_ops = {
+    .open = cuda_open,
+    .close = cuda_close,
+    .memory = cuda_memory,
+    .variant = yokei_gpu_variant_name,
+    .extras = &device_extras,
 };
 
+#define ENTRY(op) [YOKE_OP_##op] = &yokei_gpu_##op,
 const struct yoke_backend yokei_backend_cuda = {
     .abi = YOKE_BACKEND_ABI,
     .size = sizeof(struct yoke_backend),
@@ -303,5 +308,5 @@ const struct yoke_backend yokei_backend_cuda = {
     .memory = &yokei_cuda_memory_ops,
     .stream = &yokei_cuda_stream_ops,
     .event = &yokei_cuda_event_ops,
-    YOKE_TABLES(yokei_gpu_)
+    .ops = { YOKE_ALL_OPS(ENTRY) },
 };

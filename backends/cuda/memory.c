@@ -118,8 +118,7 @@ static CUresult annotate(const struct cuda_annotations *say, CUstream queue, boo
     return error || !note->name ? error : say->name(at, note->bytes, note->name);
 }
 
-static yoke_status cuda_annotate(yoke_device *device, yoke_stream *stream,
-                                 const struct yokei_annotation *note)
+yoke_status yokei_cuda_annotate(yoke_device *device, yoke_stream *stream, const struct yokei_annotation *note)
 {
     YOKE_TRY(yokei_cuda_enter(device));
     yoke_status status = stream ? yokei_cuda_command(stream) : YOKE_OK;
@@ -132,5 +131,6 @@ static yoke_status cuda_annotate(yoke_device *device, yoke_stream *stream,
     return status;
 }
 
-const struct yoke_memory_ops yokei_cuda_memory_ops = { cuda_alloc, cuda_free, cuda_wrap, cuda_host_ptr,
-                                                       cuda_annotate };
+const struct yoke_memory_ops yokei_cuda_memory_ops = {
+    .alloc = cuda_alloc, .free = cuda_free, .wrap = cuda_wrap, .host_ptr = cuda_host_ptr
+};

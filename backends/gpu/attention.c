@@ -69,14 +69,8 @@ const char *yokei_gpu_attention_variant(const yoke_device *device, int index)
     return body ? body->name : NULL;
 }
 
-/* Choose the body by B T H D and T, see yokei_variant_at. */
-/* clang-format off */
-#define CHOOSE(device, op, a) \
-    choose_attention(device, YOKE_OP_##op, (a)->dtype, \
-           (double)(a)->B * (double)(a)->T * (double)(a)->H * (double)(a)->D, (double)(a)->T)
-/* clang-format on */
-static const struct yokei_gpu_body *choose_attention(const yoke_device *device, enum yoke_op_id op,
-                                                     yoke_dtype dtype, double size, double T)
+/* Choose the body by B T H D and T, see yokei_variant. */
+static const struct yokei_gpu_body *choose_attention(const yoke_device *device, const struct yokei_call *call)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->reserves_private ? TEAM : TILE4X4;
@@ -85,8 +79,7 @@ static const struct yokei_gpu_body *choose_attention(const yoke_device *device, 
     else if (offers_attention(&list[TEAM], gpu))
         otherwise = TEAM;
     const struct yokei_gpu_body *body = yokei_gpu_body_at(
-        &bodies, device,
-        yokei_variant_at(device, op, dtype, size, T, yokei_gpu_body_index(&bodies, device, otherwise)));
+        &bodies, device, yokei_variant(device, call, yokei_gpu_body_index(&bodies, device, otherwise)));
     return body ? body : &list[otherwise]; /* a tuning file may name a body that this device lacks */
 }
 
@@ -188,11 +181,8 @@ static int64_t first_head_of(const struct shape *s, int64_t pair)
 #define HEAD_ARGS(s) \
     ARG_I((s).H), ARG_I((s).Hkv), ARG_I((int32_t)(s).groups.group), ARG_I((int32_t)(s).groups.lead)
 
-static yoke_status check_attention(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, int64_t B,
-                                   int64_t T, int64_t H, int64_t D)
+static yoke_status check_attention(enum yoke_op_id op, int64_t B, int64_t T, int64_t H, int64_t D)
 {
-    (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
     if (D > MAX_D)
         return yoke_fail(YOKE_EUNSUPPORTED, "%s: heads of D = %lld, at most %d are offered",
                          yokei_op_names[op], (long long)D, MAX_D);
@@ -229,14 +219,13 @@ static struct shape forward_shape(const struct yokei_gpu_body *body,
     return attention_shape(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
-static yoke_status gpu_attention_forward_can(const yoke_device *device,
-                                             const struct yoke_attention_forward_args *args,
+static yoke_status gpu_attention_forward_can(const yoke_device *device, const struct yokei_call *call,
                                              size_t *scratch_bytes_out)
 {
-    YOKE_TRY(
-        check_attention(device, YOKE_OP_attention_forward, args->dtype, args->B, args->T, args->H, args->D));
+    const struct yoke_attention_forward_args *args = call->args;
+    YOKE_TRY(check_attention(call->op, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct yokei_gpu_body *body = CHOOSE(device, attention_forward, args);
+        const struct yokei_gpu_body *body = choose_attention(device, call);
         *scratch_bytes_out = sizeof(float) * (size_t)forward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -287,13 +276,15 @@ static yoke_status forward_team(yoke_stream *stream, const struct yoke_attention
     return YOKE_OK;
 }
 
-static yoke_status gpu_attention_forward_run(yoke_stream *stream,
-                                             const struct yoke_attention_forward_args *args)
+static yoke_status gpu_attention_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_forward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct yokei_gpu_body *body = CHOOSE(stream->device, attention_forward, args);
+    const struct yokei_gpu_body *body = choose_attention(stream->device, call);
     return body->tile ? forward_tile(stream, args, body) : forward_team(stream, args);
 }
+const struct yoke_op yokei_gpu_attention_forward = { .can = gpu_attention_forward_can,
+                                                     .run = gpu_attention_forward_run };
 
 /* ---- backward ---- */
 
@@ -308,14 +299,13 @@ static struct shape backward_shape(const struct yokei_gpu_body *body,
     return attention_shape(body, args->B, args->T, YOKEI_GROUPS_OF_HEADS(args), args->Hkv, args->D, &need);
 }
 
-static yoke_status gpu_attention_backward_can(const yoke_device *device,
-                                              const struct yoke_attention_backward_args *args,
+static yoke_status gpu_attention_backward_can(const yoke_device *device, const struct yokei_call *call,
                                               size_t *scratch_bytes_out)
 {
-    YOKE_TRY(
-        check_attention(device, YOKE_OP_attention_backward, args->dtype, args->B, args->T, args->H, args->D));
+    const struct yoke_attention_backward_args *args = call->args;
+    YOKE_TRY(check_attention(call->op, args->B, args->T, args->H, args->D));
     if (args->B && args->T && args->H && args->D) {
-        const struct yokei_gpu_body *body = CHOOSE(device, attention_backward, args);
+        const struct yokei_gpu_body *body = choose_attention(device, call);
         *scratch_bytes_out = sizeof(float) * (size_t)backward_shape(body, args).floats;
     }
     return YOKE_OK;
@@ -412,13 +402,12 @@ static yoke_status backward_team(yoke_stream *stream, const struct yoke_attentio
     return YOKE_OK;
 }
 
-static yoke_status gpu_attention_backward_run(yoke_stream *stream,
-                                              const struct yoke_attention_backward_args *args)
+static yoke_status gpu_attention_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_backward_args *args = call->args;
     if (!args->B || !args->T || !args->H || !args->D) return YOKE_OK;
-    const struct yokei_gpu_body *body = CHOOSE(stream->device, attention_backward, args);
+    const struct yokei_gpu_body *body = choose_attention(stream->device, call);
     return body->tile ? backward_tile(stream, args, body) : backward_team(stream, args, body);
 }
-
-#define SLOT(op) YOKE_OP_ENTRY(gpu, op)
-const struct yoke_attention_ops yokei_gpu_attention_ops = { YOKE_ATTENTION_OPS(SLOT) };
+const struct yoke_op yokei_gpu_attention_backward = { .can = gpu_attention_backward_can,
+                                                      .run = gpu_attention_backward_run };

@@ -1,13 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The bias gradient: column sums in a fixed order. gemm.c has it in its table. */
+/** The bias gradient: column sums in a fixed order. */
 #include "backends/gpu/families.h"
-
-static struct yokei_gpu_program program_of(const yoke_device *device,
-                                           const struct yoke_bias_backward_args *args)
-{
-    return yokei_gpu_team_program(device, YOKE_OP_bias_backward, "bias", args->dtype, YOKE_F32,
-                                  (double)args->N * (double)args->C);
-}
 
 static size_t partial_bytes(const struct yokei_gpu_program *program,
                             const struct yoke_bias_backward_args *args)
@@ -15,20 +8,20 @@ static size_t partial_bytes(const struct yokei_gpu_program *program,
     return (size_t)yokei_gpu_partial_teams(program, args->N) * (size_t)args->C * sizeof(float);
 }
 
-yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
-                                        size_t *scratch_bytes_out)
+static yoke_status gpu_bias_backward_can(const yoke_device *device, const struct yokei_call *call,
+                                         size_t *scratch_bytes_out)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_bias_backward, args->dtype));
-    const struct yokei_gpu_program program = program_of(device, args);
+    const struct yoke_bias_backward_args *args = call->args;
+    const struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "bias");
     *scratch_bytes_out = partial_bytes(&program, args);
     return YOKE_OK;
 }
 
-yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *args)
+static yoke_status gpu_bias_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_bias_backward, args->dtype));
+    const struct yoke_bias_backward_args *args = call->args;
     if (!args->N || !args->C) return YOKE_OK;
-    struct yokei_gpu_program program = program_of(stream->device, args);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "bias");
     void *partial;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_bias_backward, partial_bytes(&program, args), &partial));
     struct yokei_gpu_rows rows = yokei_gpu_partial_rows(&program, args->N);
@@ -40,3 +33,4 @@ yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_b
                             YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dbias),
                                            ARG_L(args->C), ARG_L(columns.per_team)));
 }
+const struct yoke_op yokei_gpu_bias_backward = { .can = gpu_bias_backward_can, .run = gpu_bias_backward_run };

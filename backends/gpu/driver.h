@@ -179,7 +179,7 @@ static inline struct yokei_gpu_device *yokei_gpu(const yoke_device *device) { re
 yoke_status yokei_gpu_programs_create(yoke_device *device);
 void yokei_gpu_programs_destroy(yoke_device *device);
 
-/** The functions for the driver's slots in struct yoke_device_ops. */
+/** The functions for the driver's slots in struct yoke_device_ops and struct yoke_device_extras. */
 const char *yokei_gpu_variant_name(const yoke_device *device, enum yoke_op_id op, int index);
 unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index);
 bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail);

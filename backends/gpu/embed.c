@@ -2,23 +2,10 @@
 /** Embeddings on kernel-launching devices. */
 #include "backends/gpu/families.h"
 
-#define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
-YOKE_EMBED_OPS(FUNCTIONS)
-
-static yoke_status gpu_embed_forward_can(const yoke_device *device,
-                                         const struct yoke_embed_forward_args *args,
-                                         size_t *scratch_bytes_out)
+static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype);
-}
-
-static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *args)
-{
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_forward, args->dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_embed_forward, "embed",
-                                                              args->dtype, YOKE_F32,
-                                                              (double)args->N * (double)args->C);
+    const struct yoke_embed_forward_args *args = call->args;
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "embed");
     struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
                                                 args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "embed_forward", rows.groups, 1, 1,
@@ -27,14 +14,7 @@ static yoke_status gpu_embed_forward_run(yoke_stream *stream, const struct yoke_
                                            ARG_L(args->V), ARG_L(args->vocab_start), ARG_L(args->pos_start),
                                            ARG_L(rows.per_team)));
 }
-
-static yoke_status gpu_embed_backward_can(const yoke_device *device,
-                                          const struct yoke_embed_backward_args *args,
-                                          size_t *scratch_bytes_out)
-{
-    (void)device, (void)scratch_bytes_out;
-    return yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype);
-}
+const struct yoke_op yokei_gpu_embed_forward = { .run = gpu_embed_forward_run };
 
 /**
  * The number of teams that share the vocabulary. Each team scans all tokens, so there are only as many teams
@@ -46,13 +26,12 @@ static int64_t token_teams(const yoke_device *device, const struct yoke_embed_ba
     return YOKE_MIN(args->V, gpu->is_cpu ? 8 * (int64_t)gpu->compute_units : 2048);
 }
 
-static yoke_status gpu_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *args)
+static yoke_status gpu_embed_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_embed_backward, args->dtype));
+    const struct yoke_embed_backward_args *args = call->args;
     if (!args->N || !args->C) return YOKE_OK;
     yoke_device *device = stream->device;
-    struct yokei_gpu_program program = yokei_gpu_team_program(
-        device, YOKE_OP_embed_backward, "embed", args->dtype, YOKE_F32, (double)args->N * (double)args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "embed");
     if (args->dwte && args->V) {
         int64_t teams = token_teams(device, args);
         int64_t columns = yokei_gpu(device)->is_cpu ? args->C : (int64_t)4 * program.L * program.W;
@@ -69,6 +48,4 @@ static yoke_status gpu_embed_backward_run(yoke_stream *stream, const struct yoke
                             YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_P(args->dwpe), ARG_L(args->N), ARG_L(args->T),
                                            ARG_L(args->C), ARG_L(args->pos_start), ARG_L(rows.per_team)));
 }
-
-#define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
-const struct yoke_embed_ops yokei_gpu_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
+const struct yoke_op yokei_gpu_embed_backward = { .run = gpu_embed_backward_run };

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The op tables that every kernel-launching backend uses in its struct yoke_backend. */
+/** The ops that every kernel-launching backend has in its struct yoke_backend. */
 #ifndef BACKENDS_GPU_FAMILIES_H
 #define BACKENDS_GPU_FAMILIES_H
 
 #include "backends/gpu/launch.h"
 
-YOKE_DECLARE_TABLES(yokei_gpu_)
-
-/* The gradient of a bias is in bias.c. gemm.c puts it into its table. */
-yoke_status yokei_gpu_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
-                                        size_t *scratch_bytes_out);
-yoke_status yokei_gpu_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *args);
+#define YOKEI_GPU_DECLARE(op) YOKE_DECLARE_OP(yokei_gpu_##op)
+YOKE_ALL_OPS(YOKEI_GPU_DECLARE)
+#undef YOKEI_GPU_DECLARE
 
 /* gemm.c and attention.c name their own variants: the name of variant `index`, or NULL past the last one. */
 const char *yokei_gpu_gemm_variant(const yoke_device *device, int index);

@@ -99,14 +99,15 @@ static bool library_offers(const yoke_device *device, const struct yoke_gemm_arg
 /* There is nothing to multiply, so the bodies only run the epilogue. */
 static bool is_empty(const struct yoke_gemm_args *args) { return !args->M || !args->N || !args->K; }
 
-static struct choice choose_gemm(const yoke_device *device, const struct yoke_gemm_args *args)
+/* `args` are those of the call, or the same without addresses. */
+static struct choice choose_gemm(const yoke_device *device, const struct yokei_call *call,
+                                 const struct yoke_gemm_args *args)
 {
     const int n = n_of_library(device), rule = body_by_rule(device, args),
               own = n + yokei_gpu_body_index(&bodies, device, rule);
-    const double size = YOKEI_GEMM_SIZE(args), edge = YOKEI_GEMM_EDGE(args);
     const bool usable = n > 0 && !is_empty(args), library = usable && library_offers(device, args, 0, "");
-    int variant = yokei_variant_at(device, YOKE_OP_gemm, args->dtype, size, edge, library ? 0 : own);
-    const char *detail = n ? yokei_variant_detail(device, YOKE_OP_gemm, args->dtype, size, edge) : "";
+    int variant = yokei_variant(device, call, library ? 0 : own);
+    const char *detail = n ? yokei_variant_detail(device, call) : "";
     const bool forced = yokei_variant_is_forced(device, YOKE_OP_gemm);
     if (variant < n && !usable) variant = own;
     if (variant < n && !forced && (variant || detail[0]) && !library_offers(device, args, variant, detail))
@@ -386,18 +387,14 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
 
 /* ---- the op ---- */
 
-static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+static yoke_status gpu_gemm_can(const yoke_device *device, const struct yokei_call *call,
                                 size_t *scratch_bytes_out)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_gemm, args->dtype));
-    if (args->out_dtype != args->dtype && args->out_dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "gemm: output in %s from %s, only %s and f32 are offered",
-                         yoke_dtype_name(args->out_dtype), yoke_dtype_name(args->dtype),
-                         yoke_dtype_name(args->dtype));
+    const struct yoke_gemm_args *args = call->args;
     struct yoke_gemm_args plain = *args; /* the answer does not depend on addresses */
     plain.a = plain.b = plain.bias = NULL;
     plain.c = NULL;
-    const struct choice choice = choose_gemm(device, &plain);
+    const struct choice choice = choose_gemm(device, call, &plain);
     if (!choice.body)
         return yokei_gpu_library_can(device, &plain, choice.variant, choice.detail, scratch_bytes_out);
     if (choice.body->tile && !choice.body->panels) {
@@ -407,17 +404,14 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yoke_gem
     return YOKE_OK;
 }
 
-static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args)
+static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *args = call->args;
     if (args->M == 0 || args->N == 0) return YOKE_OK;
-    const struct choice choice = choose_gemm(stream->device, args);
+    const struct choice choice = choose_gemm(stream->device, call, args);
     const struct yokei_gpu_body *body = choice.body;
     if (!body) return yokei_gpu_library_run(stream, args, choice.variant, choice.detail);
     if (body->panels) return run_block(stream, args, body);
     return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);
 }
-
-const struct yoke_gemm_ops yokei_gpu_gemm_ops = {
-    .gemm = { gpu_gemm_can, gpu_gemm_run },
-    .bias_backward = { yokei_gpu_bias_backward_can, yokei_gpu_bias_backward_run },
-};
+const struct yoke_op yokei_gpu_gemm = { .can = gpu_gemm_can, .run = gpu_gemm_run };

@@ -66,12 +66,11 @@ void yokei_gpu_source_free(struct yokei_gpu_source *source);
 /* ---- row teams: variants "l1w16", "l1w1", "l32w1", "l64w1" of all families but gemm and attention ---- */
 
 /**
- * Choose the variant for `op` (forced, tuned, or by the kind of device), and return it as a program of
- * `family` and `dtype`.
+ * Choose the variant for the call (forced, tuned, or by the kind of device), and return it as a program of
+ * `family` and of the call's types.
  */
-struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op,
-                                                const char *family, yoke_dtype dtype, yoke_dtype out_dtype,
-                                                double size);
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const struct yokei_call *call,
+                                                const char *family);
 
 /** The name of team variant `index` of the device. NULL past the last one. */
 const char *yokei_gpu_team_variant_name(const yoke_device *device, int index);
@@ -110,10 +109,7 @@ int64_t yokei_gpu_partial_teams(const struct yokei_gpu_program *program, int64_t
  * For ops that do the same to each of n elements. Launch the kernel of `family` that has the op's name. The
  * kernel gets the arguments (at most 8), then n and per_team.
  */
-yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
+yoke_status yokei_gpu_map_run(yoke_stream *stream, const struct yokei_call *call, const char *family,
                               int64_t n, const struct yokei_gpu_arg *args, int n_args);
-
-/** YOKE_EUNSUPPORTED unless dtype is f32, f16 or bf16. The error text names `op`. */
-yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype);
 
 #endif

@@ -5,29 +5,10 @@
  */
 #include "backends/gpu/families.h"
 
-#define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
-YOKE_NORM_OPS(FUNCTIONS)
-
-static struct yokei_gpu_program program_of(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype,
-                                           int64_t N, int64_t C)
+static yoke_status norm_forward(yoke_stream *stream, const struct yokei_call *call,
+                                const struct yoke_layernorm_forward_args *args)
 {
-    return yokei_gpu_team_program(device, op, "norm", dtype, YOKE_F32, (double)N * (double)C);
-}
-
-static yoke_status gpu_layernorm_forward_can(const yoke_device *device,
-                                             const struct yoke_layernorm_forward_args *args,
-                                             size_t *scratch_bytes_out)
-{
-    (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_forward, args->dtype));
-    return YOKE_OK;
-}
-
-static yoke_status forward(yoke_stream *stream, enum yoke_op_id op,
-                           const struct yoke_layernorm_forward_args *args)
-{
-    YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program = program_of(stream->device, op, args->dtype, args->N, args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "norm");
     struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, &program, args->N,
                                                 args->C * (int64_t)yoke_dtype_bytes(args->dtype));
     return yokei_gpu_launch(stream, &program, "layernorm_forward", rows.groups, 1, 1,
@@ -37,35 +18,18 @@ static yoke_status forward(yoke_stream *stream, enum yoke_op_id op,
                                            ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team)));
 }
 
-static yoke_status gpu_layernorm_forward_run(yoke_stream *stream,
-                                             const struct yoke_layernorm_forward_args *args)
+static yoke_status gpu_layernorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    return forward(stream, YOKE_OP_layernorm_forward, args);
+    return norm_forward(stream, call, call->args);
 }
+const struct yoke_op yokei_gpu_layernorm_forward = { .run = gpu_layernorm_forward_run };
 
-static yoke_status gpu_rmsnorm_forward_can(const yoke_device *device,
-                                           const struct yoke_rmsnorm_forward_args *args,
-                                           size_t *scratch_bytes_out)
+static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_forward, args->dtype));
-    return YOKE_OK;
+    const struct yoke_layernorm_forward_args like = yokei_rmsnorm_forward_as_layernorm(call->args);
+    return norm_forward(stream, call, &like);
 }
-
-static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *args)
-{
-    const struct yoke_layernorm_forward_args like = { .dtype = args->dtype,
-                                                      .N = args->N,
-                                                      .C = args->C,
-                                                      .x = args->x,
-                                                      .ldx = args->ldx,
-                                                      .gamma = args->gamma,
-                                                      .eps = args->eps,
-                                                      .y = args->y,
-                                                      .ldy = args->ldy,
-                                                      .rstd = args->rstd };
-    return forward(stream, YOKE_OP_rmsnorm_forward, &like);
-}
+const struct yoke_op yokei_gpu_rmsnorm_forward = { .run = gpu_rmsnorm_forward_run };
 
 /** The bytes of the teams' sums for dgamma and dbeta. */
 static size_t partial_bytes(const struct yokei_gpu_program *program, int64_t N, int64_t C, int sums)
@@ -73,27 +37,24 @@ static size_t partial_bytes(const struct yokei_gpu_program *program, int64_t N, 
     return (size_t)yokei_gpu_partial_teams(program, N) * (size_t)sums * (size_t)C * sizeof(float);
 }
 
-static yoke_status gpu_layernorm_backward_can(const yoke_device *device,
-                                              const struct yoke_layernorm_backward_args *args,
+static yoke_status gpu_layernorm_backward_can(const yoke_device *device, const struct yokei_call *call,
                                               size_t *scratch_bytes_out)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_layernorm_backward, args->dtype));
-    const struct yokei_gpu_program program = program_of(device, YOKE_OP_layernorm_backward, args->dtype,
-                                                        args->N, args->C);
+    const struct yoke_layernorm_backward_args *args = call->args;
+    const struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "norm");
     *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 2);
     return YOKE_OK;
 }
 
-static yoke_status backward(yoke_stream *stream, enum yoke_op_id op,
-                            const struct yoke_layernorm_backward_args *args)
+static yoke_status norm_backward(yoke_stream *stream, const struct yokei_call *call,
+                                 const struct yoke_layernorm_backward_args *args)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(op, args->dtype));
-    struct yokei_gpu_program program = program_of(stream->device, op, args->dtype, args->N, args->C);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "norm");
     void *partial = NULL;
     struct yokei_gpu_rows rows;
     if (args->dgamma) {
-        YOKE_TRY(yokei_scratch(stream, op, partial_bytes(&program, args->N, args->C, args->mean ? 2 : 1),
-                               &partial));
+        YOKE_TRY(yokei_scratch(stream, call->op,
+                               partial_bytes(&program, args->N, args->C, args->mean ? 2 : 1), &partial));
         rows = yokei_gpu_partial_rows(&program, args->N);
     } else {
         rows = yokei_gpu_rows(stream->device, &program, args->N,
@@ -112,44 +73,26 @@ static yoke_status backward(yoke_stream *stream, enum yoke_op_id op,
                                            ARG_P(args->dbeta), ARG_L(args->C), ARG_L(columns.per_team)));
 }
 
-static yoke_status gpu_layernorm_backward_run(yoke_stream *stream,
-                                              const struct yoke_layernorm_backward_args *args)
+static yoke_status gpu_layernorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    return backward(stream, YOKE_OP_layernorm_backward, args);
+    return norm_backward(stream, call, call->args);
 }
+const struct yoke_op yokei_gpu_layernorm_backward = { .can = gpu_layernorm_backward_can,
+                                                      .run = gpu_layernorm_backward_run };
 
-static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device,
-                                            const struct yoke_rmsnorm_backward_args *args,
+static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device, const struct yokei_call *call,
                                             size_t *scratch_bytes_out)
 {
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rmsnorm_backward, args->dtype));
-    const struct yokei_gpu_program program = program_of(device, YOKE_OP_rmsnorm_backward, args->dtype,
-                                                        args->N, args->C);
+    const struct yoke_rmsnorm_backward_args *args = call->args;
+    const struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "norm");
     *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 1);
     return YOKE_OK;
 }
 
-static yoke_status gpu_rmsnorm_backward_run(yoke_stream *stream,
-                                            const struct yoke_rmsnorm_backward_args *args)
+static yoke_status gpu_rmsnorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    const struct yoke_layernorm_backward_args like = {
-        .dtype = args->dtype,
-        .N = args->N,
-        .C = args->C,
-        .dy = args->dy,
-        .lddy = args->lddy,
-        .x = args->x,
-        .ldx = args->ldx,
-        .gamma = args->gamma,
-        .rstd = args->rstd,
-        .dresidual = args->dresidual,
-        .lddresidual = args->lddresidual,
-        .dx = args->dx,
-        .lddx = args->lddx,
-        .dgamma = args->dgamma,
-    };
-    return backward(stream, YOKE_OP_rmsnorm_backward, &like);
+    const struct yoke_layernorm_backward_args like = yokei_rmsnorm_backward_as_layernorm(call->args);
+    return norm_backward(stream, call, &like);
 }
-
-#define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
-const struct yoke_norm_ops yokei_gpu_norm_ops = { YOKE_NORM_OPS(ENTRY) };
+const struct yoke_op yokei_gpu_rmsnorm_backward = { .can = gpu_rmsnorm_backward_can,
+                                                    .run = gpu_rmsnorm_backward_run };

@@ -4,33 +4,10 @@
 
 #include "backends/gpu/families.h"
 
-#define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
-YOKE_OPTIM_OPS(FUNCTIONS)
-
-static yoke_status check_adamw(const struct yoke_adamw_args *args)
+static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    if (args->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED,
-                         "adamw: weights of type %s are not offered on this device; use f32",
-                         yoke_dtype_name(args->dtype));
-    return yokei_gpu_check_dtype(YOKE_OP_adamw, args->copy ? args->copy_dtype : YOKE_F32);
-}
-
-static yoke_status gpu_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args,
-                                 size_t *scratch_bytes_out)
-{
-    (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(check_adamw(args));
-    return YOKE_OK;
-}
-
-static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *args)
-{
-    YOKE_TRY(check_adamw(args));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_adamw, "optim",
-                                                              YOKE_F32,
-                                                              args->copy ? args->copy_dtype : YOKE_F32,
-                                                              (double)args->n);
+    const struct yoke_adamw_args *args = call->args;
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "optim");
     struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, args->n, 4);
     float correct1 = (float)(1.0 - pow((double)args->beta1, (double)args->step));
     float correct2 = (float)(1.0 - pow((double)args->beta2, (double)args->step));
@@ -41,6 +18,7 @@ static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yoke_adamw_ar
                        ARG_F(args->lr * args->weight_decay), ARG_F(args->grad_scale), ARG_F(correct1),
                        ARG_F(correct2), ARG_L(args->n), ARG_L(rows.per_team)));
 }
+const struct yoke_op yokei_gpu_adamw = { .run = gpu_adamw_run };
 
 /* The number of additions of one lane in a block; the same as in optim.yk. */
 #define DEPTH 32
@@ -57,25 +35,24 @@ static size_t norm_bytes(int64_t n, int L, int W)
     return (size_t)(first + second) * 2 * sizeof(float);
 }
 
-static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args,
+static yoke_status gpu_grad_norm_can(const yoke_device *device, const struct yokei_call *call,
                                      size_t *scratch_bytes_out)
 {
+    const struct yoke_grad_norm_args *args = call->args;
     (void)device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
     *scratch_bytes_out = args->block
                              ? 0
                              : norm_bytes(args->n, 1, 1); /* the narrowest team needs the most scratch */
     return YOKE_OK;
 }
 
-static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *args)
+static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_grad_norm_args *args = call->args;
     yoke_device *device = stream->device;
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_grad_norm, args->dtype));
     if (!args->n)
         return args->block ? YOKE_OK : device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
-    struct yokei_gpu_program program = yokei_gpu_team_program(device, YOKE_OP_grad_norm, "optim", args->dtype,
-                                                              YOKE_F32, (double)args->n);
+    struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "optim");
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm,
                            args->block ? 0 : norm_bytes(args->n, program.L, program.W), &scratch));
@@ -101,6 +78,4 @@ static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yoke_grad
     }
     return YOKE_OK;
 }
-
-#define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
-const struct yoke_optim_ops yokei_gpu_optim_ops = { YOKE_OPTIM_OPS(ENTRY) };
+const struct yoke_op yokei_gpu_grad_norm = { .can = gpu_grad_norm_can, .run = gpu_grad_norm_run };

@@ -2,24 +2,12 @@
 /** Rotary position embedding on kernel-launching devices. */
 #include "backends/gpu/families.h"
 
-#define FUNCTIONS(op) YOKE_OP_FUNCTIONS(gpu, op)
-YOKE_ROPE_OPS(FUNCTIONS)
-
-static yoke_status gpu_rope_can(const yoke_device *device, const struct yoke_rope_args *args,
-                                size_t *scratch_bytes_out)
+static yoke_status gpu_rope_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return yokei_gpu_check_dtype(YOKE_OP_rope, args->dtype);
-}
-
-static yoke_status gpu_rope_run(yoke_stream *stream, const struct yoke_rope_args *args)
-{
-    YOKE_TRY(yokei_gpu_check_dtype(YOKE_OP_rope, args->dtype));
+    const struct yoke_rope_args *args = call->args;
     if (!args->N || !args->H) return YOKE_OK;
-    const double n = (double)args->N * (double)args->H * (double)args->D;
     const int64_t positions = YOKE_MIN(args->N, args->T), rows = (args->N + args->T - 1) / args->T;
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, YOKE_OP_rope, "rope",
-                                                              args->dtype, YOKE_F32, n);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "rope");
     struct yokei_gpu_rows teams = yokei_gpu_rows(stream->device, &program, positions,
                                                  rows * args->H * args->D
                                                      * (int64_t)yoke_dtype_bytes(args->dtype));
@@ -30,6 +18,4 @@ static yoke_status gpu_rope_run(yoke_stream *stream, const struct yoke_rope_args
                                            ARG_F(args->inverse ? -1.0f : 1.0f), ARG_L(positions),
                                            ARG_L(teams.per_team)));
 }
-
-#define ENTRY(op) YOKE_OP_ENTRY(gpu, op)
-const struct yoke_rope_ops yokei_gpu_rope_ops = { YOKE_ROPE_OPS(ENTRY) };
+const struct yoke_op yokei_gpu_rope = { .run = gpu_rope_run };

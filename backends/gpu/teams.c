@@ -41,15 +41,14 @@ bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_p
     return true;
 }
 
-struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, enum yoke_op_id op,
-                                                const char *family, yoke_dtype dtype, yoke_dtype out_dtype,
-                                                double size)
+struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const struct yokei_call *call,
+                                                const char *family)
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int otherwise = gpu->is_cpu ? 0 : gpu->warp == 64 ? 3 : 2;
-    int variant = yokei_variant(device, op, dtype, size, otherwise);
+    int variant = yokei_variant(device, call, otherwise);
     if (variant < 0 || variant >= (int)YOKE_COUNT(team_variants)) variant = otherwise;
-    struct yokei_gpu_program program = { .family = family, .dtype = dtype, .out_dtype = out_dtype };
+    struct yokei_gpu_program program = { .family = family, .dtype = call->dtype, .out_dtype = call->second };
     yokei_gpu_team_variant(variant, gpu->is_cpu, gpu->warp, &program);
     return program;
 }
@@ -112,26 +111,18 @@ struct yokei_gpu_rows yokei_gpu_partial_rows(const struct yokei_gpu_program *pro
     return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
 }
 
-yoke_status yokei_gpu_check_dtype(enum yoke_op_id op, yoke_dtype dtype)
-{
-    if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED, "%s: type %s is not offered on this device; use f32, f16 or bf16",
-                     yokei_op_names[op], yoke_dtype_name(dtype));
-}
-
-yoke_status yokei_gpu_map_run(yoke_stream *stream, enum yoke_op_id op, const char *family, yoke_dtype dtype,
+yoke_status yokei_gpu_map_run(yoke_stream *stream, const struct yokei_call *call, const char *family,
                               int64_t n, const struct yokei_gpu_arg *args, int n_args)
 {
+    const char *kernel = yokei_op_names[call->op];
     struct yokei_gpu_arg all[10];
     if (n_args + 2 > (int)YOKE_COUNT(all))
-        return yoke_fail(YOKE_EINTERNAL, "%s: %d arguments are too many", yokei_op_names[op], n_args);
-    YOKE_TRY(yokei_gpu_check_dtype(op, dtype));
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, op, family, dtype, YOKE_F32,
-                                                              (double)n);
+        return yoke_fail(YOKE_EINTERNAL, "%s: %d arguments are too many", kernel, n_args);
+    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, family);
     struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, n,
-                                                (int64_t)yoke_dtype_bytes(dtype));
+                                                (int64_t)yoke_dtype_bytes(call->dtype));
     memcpy(all, args, (size_t)n_args * sizeof *args);
     all[n_args] = (struct yokei_gpu_arg)ARG_L(n);
     all[n_args + 1] = (struct yokei_gpu_arg)ARG_L(rows.per_team);
-    return yokei_gpu_launch(stream, &program, yokei_op_names[op], rows.groups, 1, 1, all, n_args + 2);
+    return yokei_gpu_launch(stream, &program, kernel, rows.groups, 1, 1, all, n_args + 2);
 }

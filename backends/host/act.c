@@ -7,11 +7,6 @@
 #include "backends/host/kernels.h"
 #include "backends/host/normal.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_ACT_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_act_ops HOST_NAME(host_act_ops) = { YOKE_ACT_OPS(ENTRY) };
-
 /* ---- forward ---- */
 INLINE void gelu_elements(const yoke_dtype t, const void *x, void *y, int64_t from, int64_t to)
 {
@@ -24,18 +19,13 @@ static void gelu_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, gelu_elements, a->x, a->y, from, to);
 }
 
-static yoke_status host_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *a,
-                                         size_t *scratch_bytes_out)
+static yoke_status host_gelu_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_gelu_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_gelu_forward_run(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
-{
+    const struct yoke_gelu_forward_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, gelu_forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_gelu_forward) = { .run = host_gelu_forward_run };
 
 /* ---- forward over rows, for gemm's epilogue ---- */
 struct rows {
@@ -84,18 +74,13 @@ static void gelu_backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, gelu_backward_elements, a, from, to);
 }
 
-static yoke_status host_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *a,
-                                          size_t *scratch_bytes_out)
+static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_gelu_backward, "dtype", a->dtype);
-}
-
-static yoke_status host_gelu_backward_run(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
-{
+    const struct yoke_gelu_backward_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, gelu_backward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_gelu_backward) = { .run = host_gelu_backward_run };
 
 /* ---- GELU in its exact form (erf) ---- */
 /** x Phi(x) = max(x, 0) - |x| Phi(-|x|). */
@@ -122,19 +107,13 @@ static void gelu_erf_forward_range(const void *context, int64_t from, int64_t to
     HOST_BY_TYPE(a->dtype, gelu_erf_elements, a->x, a->y, from, to);
 }
 
-static yoke_status host_gelu_erf_forward_can(const yoke_device *device,
-                                             const struct yoke_gelu_erf_forward_args *a,
-                                             size_t *scratch_bytes_out)
+static yoke_status host_gelu_erf_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_gelu_erf_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_gelu_erf_forward_run(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *a)
-{
+    const struct yoke_gelu_erf_forward_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, gelu_erf_forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_gelu_erf_forward) = { .run = host_gelu_erf_forward_run };
 
 INLINE void gelu_erf_backward_elements(const yoke_dtype t, const struct yoke_gelu_erf_backward_args *a,
                                        int64_t from, int64_t to)
@@ -148,20 +127,13 @@ static void gelu_erf_backward_range(const void *context, int64_t from, int64_t t
     HOST_BY_TYPE(a->dtype, gelu_erf_backward_elements, a, from, to);
 }
 
-static yoke_status host_gelu_erf_backward_can(const yoke_device *device,
-                                              const struct yoke_gelu_erf_backward_args *a,
-                                              size_t *scratch_bytes_out)
+static yoke_status host_gelu_erf_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_gelu_erf_backward, "dtype", a->dtype);
-}
-
-static yoke_status host_gelu_erf_backward_run(yoke_stream *stream,
-                                              const struct yoke_gelu_erf_backward_args *a)
-{
+    const struct yoke_gelu_erf_backward_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, gelu_erf_backward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_gelu_erf_backward) = { .run = host_gelu_erf_backward_run };
 
 /* ---- SwiGLU ---- */
 struct sigmoid {
@@ -189,19 +161,13 @@ static void swiglu_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, swiglu_rows, a, from, to);
 }
 
-static yoke_status host_swiglu_forward_can(const yoke_device *device,
-                                           const struct yoke_swiglu_forward_args *a,
-                                           size_t *scratch_bytes_out)
+static yoke_status host_swiglu_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_swiglu_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_swiglu_forward_run(yoke_stream *stream, const struct yoke_swiglu_forward_args *a)
-{
+    const struct yoke_swiglu_forward_args *a = call->args;
     if (a->F) host_for(stream, a->N, host_row_grain(a->F), swiglu_forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_swiglu_forward) = { .run = host_swiglu_forward_run };
 
 struct swiglu_slopes {
     vf gate, up;
@@ -246,16 +212,10 @@ static void swiglu_backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, swiglu_backward_rows, a, from, to);
 }
 
-static yoke_status host_swiglu_backward_can(const yoke_device *device,
-                                            const struct yoke_swiglu_backward_args *a,
-                                            size_t *scratch_bytes_out)
+static yoke_status host_swiglu_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_swiglu_backward, "dtype", a->dtype);
-}
-
-static yoke_status host_swiglu_backward_run(yoke_stream *stream, const struct yoke_swiglu_backward_args *a)
-{
+    const struct yoke_swiglu_backward_args *a = call->args;
     if (a->F) host_for(stream, a->N, host_row_grain(a->F), swiglu_backward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_swiglu_backward) = { .run = host_swiglu_backward_run };

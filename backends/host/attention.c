@@ -10,13 +10,6 @@
  */
 #include "backends/host/attention.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-PROTOTYPES(attention_forward)
-const struct yoke_attention_ops HOST_NAME(host_attention_ops) = {
-    .attention_forward = { host_attention_forward_can, host_attention_forward_run },
-    .attention_backward = { HOST_NAME(host_attention_backward_can), HOST_NAME(host_attention_backward_run) },
-};
-
 enum { CHUNK_BLOCKS = 4, CHUNK_QUERIES = CHUNK_BLOCKS * QUERIES };
 
 struct forward {
@@ -256,18 +249,18 @@ static void forward_unit(const void *context, int64_t unit, int thread)
     HOST_BY_TYPE(a->dtype, forward_chunk, f, unit % heads / a->H, unit % a->H, chunk * CHUNK_QUERIES, &b);
 }
 
-static yoke_status host_attention_forward_can(const yoke_device *device,
-                                              const struct yoke_attention_forward_args *a,
+static yoke_status host_attention_forward_can(const yoke_device *device, const struct yokei_call *call,
                                               size_t *scratch_bytes_out)
 {
-    YOKE_TRY(attention_check(YOKE_OP_attention_forward, a->dtype, a->T, a->D));
-    return host_scratch(scratch_bytes_out,
-                        (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float));
+    const struct yoke_attention_forward_args *a = call->args;
+    YOKE_TRY(attention_check(call->op, a->T, a->D));
+    *scratch_bytes_out = (size_t)host_n_threads(device) * thread_floats(a->D) * sizeof(float);
+    return YOKE_OK;
 }
 
-static yoke_status host_attention_forward_run(yoke_stream *stream,
-                                              const struct yoke_attention_forward_args *a)
+static yoke_status host_attention_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_forward_args *a = call->args;
     struct forward f = { .a = a, .Dp = attention_padded(a->D), .thread_floats = thread_floats(a->D) };
     void *scratch;
     if (!a->B || !a->T || !a->H) return YOKE_OK;
@@ -282,3 +275,5 @@ static yoke_status host_attention_forward_run(yoke_stream *stream,
         host_for_units(stream, a->B * a->H * f.n_chunks, forward_unit, &f);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_attention_forward) = { .can = host_attention_forward_can,
+                                                           .run = host_attention_forward_run };

@@ -132,17 +132,9 @@ static inline void masked_product(struct masked mask, int64_t m, int64_t n, int6
         }
 }
 
-/* ---- attention_backward.c ---- */
-yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
-                                                   const struct yoke_attention_backward_args *a,
-                                                   size_t *scratch_bytes_out);
-yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
-                                                   const struct yoke_attention_backward_args *a);
-
-/** The check of type and channels for both directions. */
-static inline yoke_status attention_check(enum yoke_op_id op, yoke_dtype dtype, int64_t T, int64_t D)
+/** The limits on the shape for both directions. */
+static inline yoke_status attention_check(enum yoke_op_id op, int64_t T, int64_t D)
 {
-    YOKE_TRY(host_check_type(op, "dtype", dtype));
     if (D > MOST_D || T > INT32_MAX - QUERIES)
         return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: T %lld, D %lld; at most %d and %d are offered",
                          yokei_op_names[op], (long long)T, (long long)D, INT32_MAX - QUERIES, MOST_D);

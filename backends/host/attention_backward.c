@@ -502,22 +502,22 @@ static void backward_units(const void *context, int64_t unit, int thread)
     }
 }
 
-yoke_status HOST_NAME(host_attention_backward_can)(const yoke_device *device,
-                                                   const struct yoke_attention_backward_args *a,
-                                                   size_t *scratch_bytes_out)
+static yoke_status host_attention_backward_can(const yoke_device *device, const struct yokei_call *call,
+                                               size_t *scratch_bytes_out)
 {
-    YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
+    const struct yoke_attention_backward_args *a = call->args;
+    YOKE_TRY(attention_check(call->op, a->T, a->D));
     const struct backward w = describe(device, a);
-    return host_scratch(scratch_bytes_out, scratch_bytes(&w));
+    *scratch_bytes_out = scratch_bytes(&w);
+    return YOKE_OK;
 }
 
-yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
-                                                   const struct yoke_attention_backward_args *a)
+static yoke_status host_attention_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_backward_args *a = call->args;
     struct backward w = describe(stream->device, a);
     void *scratch;
     if (!a->B || !a->T || !a->H) return YOKE_OK;
-    YOKE_TRY(attention_check(YOKE_OP_attention_backward, a->dtype, a->T, a->D));
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, scratch_bytes(&w), &scratch));
     place_scratch(&w, scratch);
     if (w.by_chunks)
@@ -528,3 +528,5 @@ yoke_status HOST_NAME(host_attention_backward_run)(yoke_stream *stream,
         host_for_units(stream, a->B * a->Hkv, backward_head, &w);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_attention_backward) = { .can = host_attention_backward_can,
+                                                            .run = host_attention_backward_run };

@@ -5,11 +5,6 @@
  */
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_CAST_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_cast_ops HOST_NAME(host_cast_ops) = { YOKE_CAST_OPS(ENTRY) };
-
 INLINE void convert(const yoke_dtype from_type, const yoke_dtype to_type, const struct yoke_cast_args *a,
                     int64_t from, int64_t to)
 {
@@ -33,16 +28,10 @@ static void cast_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->from, convert_from, a, from, to);
 }
 
-static yoke_status host_cast_can(const yoke_device *device, const struct yoke_cast_args *a,
-                                 size_t *scratch_bytes_out)
+static yoke_status host_cast_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(host_check_type(YOKE_OP_cast, "from", a->from));
-    return host_check_type(YOKE_OP_cast, "to", a->to);
-}
-
-static yoke_status host_cast_run(yoke_stream *stream, const struct yoke_cast_args *a)
-{
+    const struct yoke_cast_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, cast_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_cast) = { .run = host_cast_run };

@@ -10,11 +10,6 @@
 #include "backends/host/kernels.h"
 #include "backends/host/random.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_ELEMENTWISE_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_elementwise_ops HOST_NAME(host_elementwise_ops) = { YOKE_ELEMENTWISE_OPS(ENTRY) };
-
 INLINE void add_elements(const yoke_dtype t, const struct yoke_add_args *a, int64_t from, int64_t to)
 {
     MAP_2(t, from, to, a->z, a->x, x, a->y, y, x + y);
@@ -26,18 +21,13 @@ static void add_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, add_elements, a, from, to);
 }
 
-static yoke_status host_add_can(const yoke_device *device, const struct yoke_add_args *a,
-                                size_t *scratch_bytes_out)
+static yoke_status host_add_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_add, "dtype", a->dtype);
-}
-
-static yoke_status host_add_run(yoke_stream *stream, const struct yoke_add_args *a)
-{
+    const struct yoke_add_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, add_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_add) = { .run = host_add_run };
 
 INLINE void scale_elements(const yoke_dtype t, const struct yoke_scale_args *a, int64_t from, int64_t to)
 {
@@ -51,18 +41,13 @@ static void scale_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, scale_elements, a, from, to);
 }
 
-static yoke_status host_scale_can(const yoke_device *device, const struct yoke_scale_args *a,
-                                  size_t *scratch_bytes_out)
+static yoke_status host_scale_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_scale, "dtype", a->dtype);
-}
-
-static yoke_status host_scale_run(yoke_stream *stream, const struct yoke_scale_args *a)
-{
+    const struct yoke_scale_args *a = call->args;
     host_for(stream, a->n, ELEMENT_GRAIN, scale_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_scale) = { .run = host_scale_run };
 
 /* ---- dropout ---- */
 /* Process columns [from, to) of a row. words[0] is the random word of column `from`. */
@@ -108,15 +93,10 @@ static void dropout_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, dropout_rows, a, from, to);
 }
 
-static yoke_status host_dropout_can(const yoke_device *device, const struct yoke_dropout_args *a,
-                                    size_t *scratch_bytes_out)
+static yoke_status host_dropout_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_dropout, "dtype", a->dtype);
-}
-
-static yoke_status host_dropout_run(yoke_stream *stream, const struct yoke_dropout_args *a)
-{
+    const struct yoke_dropout_args *a = call->args;
     if (a->C) host_for(stream, a->N, host_row_grain(a->C), dropout_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_dropout) = { .run = host_dropout_run };

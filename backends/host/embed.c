@@ -2,11 +2,6 @@
 /* Embeddings on the host backend. include/yoke/ops/embed.h has the maths, types and bounds. */
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_EMBED_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_embed_ops HOST_NAME(host_embed_ops) = { YOKE_EMBED_OPS(ENTRY) };
-
 /* ---- forward ---- */
 INLINE void forward_rows(const yoke_dtype t, const struct yoke_embed_forward_args *a, int64_t from,
                          int64_t to)
@@ -32,18 +27,13 @@ static void forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
 }
 
-static yoke_status host_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *a,
-                                          size_t *scratch_bytes_out)
+static yoke_status host_embed_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_embed_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *a)
-{
+    const struct yoke_embed_forward_args *a = call->args;
     if (a->C) host_for(stream, a->N, host_row_grain(a->C), forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_embed_forward) = { .run = host_embed_forward_run };
 
 /*
  * ---- backward ----
@@ -120,17 +110,18 @@ static void position_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(b->a->dtype, add_position_rows, b, from, to);
 }
 
-static yoke_status host_embed_backward_can(const yoke_device *device,
-                                           const struct yoke_embed_backward_args *a,
+static yoke_status host_embed_backward_can(const yoke_device *device, const struct yokei_call *call,
                                            size_t *scratch_bytes_out)
 {
+    const struct yoke_embed_backward_args *a = call->args;
     (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_embed_backward, "dtype", a->dtype));
-    return host_scratch(scratch_bytes_out, (size_t)(a->V + 1 + a->N) * sizeof(int64_t));
+    *scratch_bytes_out = (size_t)(a->V + 1 + a->N) * sizeof(int64_t);
+    return YOKE_OK;
 }
 
-static yoke_status host_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *a)
+static yoke_status host_embed_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_embed_backward_args *a = call->args;
     if (!a->N || !a->C) return YOKE_OK;
     struct backward b = { .a = a, .column_units = host_ceil_div(a->C, COLUMNS) };
     if (a->dwte && a->V) {
@@ -145,3 +136,5 @@ static yoke_status host_embed_backward_run(yoke_stream *stream, const struct yok
     if (a->dwpe) host_for(stream, YOKE_MIN(a->T, a->N), 1, position_range, &b);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_embed_backward) = { .can = host_embed_backward_can,
+                                                        .run = host_embed_backward_run };

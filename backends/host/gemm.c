@@ -16,11 +16,6 @@
 #include "backends/host/gemm_tile.h"
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_GEMM_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_gemm_ops HOST_NAME(host_gemm_ops) = { YOKE_GEMM_OPS(ENTRY) };
-
 /* The strips of A in a block fill half of an L2 cache of 1 MiB. */
 enum { BLOCK_STRIPS = 264 / STRIP_M, BLOCK_M = BLOCK_STRIPS * STRIP_M, BLOCK_N = 32 * PANEL_N };
 enum { TILE_FLOATS = STRIP_M * VL };
@@ -369,19 +364,19 @@ static void plan(struct gemm *g, const struct yoke_gemm_args *a, int n_threads)
     g->thread_floats = g->sums_floats + g->strips_floats + TILE_FLOATS + g->chunk_k * PANEL_N;
 }
 
-static yoke_status host_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
+static yoke_status host_gemm_can(const yoke_device *device, const struct yokei_call *call,
                                  size_t *scratch_bytes_out)
 {
-    YOKE_TRY(host_check_type(YOKE_OP_gemm, "dtype", a->dtype));
-    YOKE_TRY(host_check_type(YOKE_OP_gemm, "out_dtype", a->out_dtype));
+    const struct yoke_gemm_args *a = call->args;
     struct gemm g = { .thread_floats = 0 };
     if (a->M && a->N) plan(&g, a, host_n_threads(device));
-    return host_scratch(scratch_bytes_out,
-                        (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float));
+    *scratch_bytes_out = (size_t)host_n_threads(device) * (size_t)g.thread_floats * sizeof(float);
+    return YOKE_OK;
 }
 
-static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
+static yoke_status host_gemm_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *a = call->args;
     const int n_threads = host_n_threads(stream->device);
     struct gemm g;
     void *scratch;
@@ -393,6 +388,7 @@ static yoke_status host_gemm_run(yoke_stream *stream, const struct yoke_gemm_arg
     host_for_units(stream, a->batch * g.m_blocks * g.n_blocks, gemm_unit, &g);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_gemm) = { .can = host_gemm_can, .run = host_gemm_run };
 
 /*
  * ---- bias gradient ----
@@ -454,16 +450,18 @@ static size_t bias_scratch(const struct yoke_bias_backward_args *a)
     return (size_t)(host_ceil_div(a->N, block_rows(a->N)) * a->C) * sizeof(float);
 }
 
-static yoke_status host_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *a,
+static yoke_status host_bias_backward_can(const yoke_device *device, const struct yokei_call *call,
                                           size_t *scratch_bytes_out)
 {
+    const struct yoke_bias_backward_args *a = call->args;
     (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_bias_backward, "dtype", a->dtype));
-    return host_scratch(scratch_bytes_out, bias_scratch(a));
+    *scratch_bytes_out = bias_scratch(a);
+    return YOKE_OK;
 }
 
-static yoke_status host_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *a)
+static yoke_status host_bias_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_bias_backward_args *a = call->args;
     struct bias b = { .a = a };
     void *scratch;
     if (!a->N || !a->C) return YOKE_OK;
@@ -473,3 +471,5 @@ static yoke_status host_bias_backward_run(yoke_stream *stream, const struct yoke
     host_for(stream, a->C, ELEMENT_GRAIN / 16, bias_add, &b);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_bias_backward) = { .can = host_bias_backward_can,
+                                                       .run = host_bias_backward_run };

@@ -64,9 +64,7 @@ static int default_threads(const struct yoke_device_info *info)
 
 static yoke_status open_device(yoke_device *device, int index, const struct yoke_native *native)
 {
-    if (native)
-        return yoke_fail(YOKE_EUNSUPPORTED,
-                         "yoke_device_wrap: the host has no foreign context; use yoke_device_open");
+    (void)native;
     if (index) return yoke_fail(YOKE_ENODEV, "device 'host:%d': there is one, 'host'", index);
     YOKE_TRY(host_check_team());
     struct host_device *d = calloc(1, sizeof *d);
@@ -101,14 +99,17 @@ static const struct yoke_device_ops device_ops = {
     .variant = host_variant,
 };
 
+#define ENTRY(op) [YOKE_OP_##op] = &host_any_op,
 extern const struct yoke_backend yokei_backend_host;
-const struct yoke_backend yokei_backend_host = { .abi = YOKE_BACKEND_ABI,
-                                                 .size = sizeof(struct yoke_backend),
-                                                 .name = "host",
-                                                 .summary = "this computer's CPU: vectorised C and oneDNN",
-                                                 .probe = probe,
-                                                 .device = &device_ops,
-                                                 .memory = &yokei_host_memory_ops,
-                                                 .stream = &host_stream_ops,
-                                                 .event = &yokei_eager_event_ops,
-                                                 YOKE_TABLES(host_) };
+const struct yoke_backend yokei_backend_host = {
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "host",
+    .summary = "this computer's CPU: vectorised C and oneDNN",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &yokei_host_memory_ops,
+    .stream = &host_stream_ops,
+    .event = &yokei_eager_event_ops,
+    .ops = { YOKE_ALL_OPS(ENTRY) },
+};

@@ -3,7 +3,7 @@
  * The host backend: the CPU.
  *
  * Each family of ops is one source file. It is written once with the vectors of vec.h, and compiled once per
- * instruction set (generic, avx2, avx512, avx512bf16; see local.mk). isa.c collects the op tables of one
+ * instruction set (generic, avx2, avx512, avx512bf16; see local.mk). isa.c collects the ops of one
  * instruction set, and dispatch.c chooses among the instruction sets at run time. gemm has one more variant,
  * oneDNN (onednn.c). Ops run at once, on the OpenMP team of the calling thread.
  */
@@ -13,11 +13,11 @@
 #include "core/backend.h"
 #include "core/base/base.h"
 
-/** The op tables of one instruction set. */
+/** The ops of one instruction set. */
 struct host_isa {
     const char *name;
     bool avx512, bf16; /* bf16: it multiplies bf16 directly and does not widen bf16 to f32 */
-    YOKE_TABLE_MEMBERS
+    const struct yoke_op *ops[YOKE_N_OPS];
     /* y = gelu(x) for rows with a leading dimension; gemm's epilogue uses it. x and y may be the same. */
     void (*gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns, const void *x,
                       int64_t ldx, void *y, int64_t ldy);
@@ -36,8 +36,9 @@ struct host_device {
 
 static inline const struct host_device *host_device(const yoke_device *device) { return device->impl; }
 
-/* ---- dispatch.c: the op tables of the backend, and the names of variants ---- */
-YOKE_DECLARE_TABLES(host_)
+/* ---- dispatch.c: the choice of the variant, and the names of variants ---- */
+/** The entry of every op of the backend. It runs the op of the chosen instruction set, or oneDNN. */
+extern const struct yoke_op host_any_op;
 const char *host_variant(const yoke_device *device, enum yoke_op_id op, int index);
 /**
  * The built-in rule of gemm. True: use Yoke's own panels with the instruction set `best`. False: use oneDNN,
@@ -91,9 +92,8 @@ bool host_onednn_has(const struct host_onednn *onednn, yoke_dtype dtype);
 bool host_onednn_amx(const struct host_onednn *onednn);
 /** Whether oneDNN has optimised code for this product. Its plain reference code does not count. */
 bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *args);
-yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
-                                 size_t *scratch_bytes_out);
-yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *args);
+/** gemm by oneDNN. */
+extern const struct yoke_op host_onednn_gemm;
 /**
  * For the tests: the number of oneDNN products that are kept now (at most YOKEI_HOST_PRODUCTS), and the
  * number evicted so far.
@@ -126,15 +126,6 @@ static inline int host_n_threads(const yoke_device *device) { return host_device
 /** Rows per piece, such that a piece is worth the start of a thread. */
 static inline int64_t host_row_grain(int64_t columns) { return YOKE_MAX(1, 4096 / YOKE_MAX(1, columns)); }
 
-/* ---- helpers for `can` ---- */
-/** YOKE_EUNSUPPORTED unless `dtype` is a type that the host's kernels load and store. */
-yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype);
-/** The answer of `can` for an op that needs scratch memory. scratch_bytes_out may be NULL. */
-static inline yoke_status host_scratch(size_t *scratch_bytes_out, size_t bytes)
-{
-    if (scratch_bytes_out) *scratch_bytes_out = bytes;
-    return YOKE_OK;
-}
 static inline int64_t host_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t host_round_up(int64_t a, int64_t b) { return host_ceil_div(a, b) * b; }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host backend's op tables of one instruction set. This file is compiled once per instruction set, as the
+ * The host backend's ops of one instruction set. This file is compiled once per instruction set, as the
  * families are.
  */
 #include "backends/host/kernels.h"
 
-#define TABLE(family, OPS, with) .family = &HOST_NAME(host_##family##_ops),
+#define ENTRY(op) [YOKE_OP_##op] = &HOST_NAME(host_##op),
 extern const struct host_isa HOST_NAME(host_isa);
 const struct host_isa HOST_NAME(host_isa) = {
     .name = HOST_TEXT(HOST_ISA),
@@ -16,7 +16,5 @@ const struct host_isa HOST_NAME(host_isa) = {
     .bf16 = true,
 #endif
     .gelu_rows = HOST_NAME(host_gelu_rows),
-    /* clang-format off */
-    YOKE_FAMILIES(TABLE, )
-    /* clang-format on */
+    .ops = { YOKE_ALL_OPS(ENTRY) },
 };

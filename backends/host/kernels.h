@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The declarations that the files share that are compiled once per instruction set: their op tables, and
- * formulas that two families use.
+ * The declarations that the files share that are compiled once per instruction set: their ops, and formulas
+ * that two families use.
  */
 #ifndef BACKENDS_HOST_KERNELS_H
 #define BACKENDS_HOST_KERNELS_H
@@ -9,10 +9,9 @@
 #include "backends/host/exp.h"
 #include "backends/host/vec.h"
 
-#define DECLARE_TABLE(family, OPS, with) \
-    extern const struct yoke_##family##_ops HOST_NAME(host_##family##_ops);
-YOKE_FAMILIES(DECLARE_TABLE, )
-#undef DECLARE_TABLE
+#define DECLARE(op) YOKE_DECLARE_OP(HOST_NAME(host_##op))
+YOKE_ALL_OPS(DECLARE)
+#undef DECLARE
 
 void HOST_NAME(host_gelu_rows)(yoke_stream *stream, yoke_dtype dtype, int64_t rows, int64_t columns,
                                const void *x, int64_t ldx, void *y, int64_t ldy);

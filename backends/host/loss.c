@@ -8,11 +8,6 @@
 #endif
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_LOSS_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_loss_ops HOST_NAME(host_loss_ops) = { YOKE_LOSS_OPS(ENTRY) };
-
 /* ---- forward ---- */
 INLINE float row_max(const yoke_dtype t, const void *x, int64_t n)
 {
@@ -116,18 +111,13 @@ static void forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, a, from, to);
 }
 
-static yoke_status host_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *a,
-                                         size_t *scratch_bytes_out)
+static yoke_status host_xent_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_xent_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *a)
-{
+    const struct yoke_xent_forward_args *a = call->args;
     host_for(stream, a->N, host_row_grain(a->V), forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_xent_forward) = { .run = host_xent_forward_run };
 
 /* ---- backward ---- */
 INLINE void backward_rows(const yoke_dtype t, const struct yoke_xent_backward_args *a, int64_t from,
@@ -163,18 +153,13 @@ static void backward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, backward_rows, a, from, to);
 }
 
-static yoke_status host_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *a,
-                                          size_t *scratch_bytes_out)
+static yoke_status host_xent_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_xent_backward, "dtype", a->dtype);
-}
-
-static yoke_status host_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *a)
-{
+    const struct yoke_xent_backward_args *a = call->args;
     host_for(stream, a->N, host_row_grain(a->V), backward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_xent_backward) = { .run = host_xent_backward_run };
 
 /* ---- join: the vectors run over rows, because there are few parts ---- */
 static void join_range(const void *context, int64_t from, int64_t to)
@@ -200,15 +185,10 @@ static void join_range(const void *context, int64_t from, int64_t to)
     });
 }
 
-static yoke_status host_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
-                                      size_t *scratch_bytes_out)
+static yoke_status host_xent_join_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_xent_join, "dtype", a->dtype);
-}
-
-static yoke_status host_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)
-{
+    const struct yoke_xent_join_args *a = call->args;
     host_for(stream, a->N, YOKE_MAX(VL, host_row_grain(a->P)), join_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_xent_join) = { .run = host_xent_join_run };

@@ -8,11 +8,6 @@
  */
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_NORM_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_norm_ops HOST_NAME(host_norm_ops) = { YOKE_NORM_OPS(ENTRY) };
-
 /* ---- forward ---- */
 /* Four sums side by side, because an addition has a latency of four cycles. */
 INLINE float row_sum(const yoke_dtype t, const void *x, int64_t n)
@@ -70,44 +65,21 @@ static void rms_forward_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(a->dtype, forward_rows, true, a, from, to);
 }
 
-static yoke_status host_layernorm_forward_can(const yoke_device *device,
-                                              const struct yoke_layernorm_forward_args *a,
-                                              size_t *scratch_bytes_out)
+static yoke_status host_layernorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_layernorm_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_layernorm_forward_run(yoke_stream *stream,
-                                              const struct yoke_layernorm_forward_args *a)
-{
+    const struct yoke_layernorm_forward_args *a = call->args;
     if (a->C) host_for(stream, a->N, host_row_grain(a->C), forward_range, a);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_layernorm_forward) = { .run = host_layernorm_forward_run };
 
-static yoke_status host_rmsnorm_forward_can(const yoke_device *device,
-                                            const struct yoke_rmsnorm_forward_args *a,
-                                            size_t *scratch_bytes_out)
+static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return host_check_type(YOKE_OP_rmsnorm_forward, "dtype", a->dtype);
-}
-
-static yoke_status host_rmsnorm_forward_run(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *a)
-{
-    const struct yoke_layernorm_forward_args like = { .dtype = a->dtype,
-                                                      .N = a->N,
-                                                      .C = a->C,
-                                                      .x = a->x,
-                                                      .ldx = a->ldx,
-                                                      .gamma = a->gamma,
-                                                      .eps = a->eps,
-                                                      .y = a->y,
-                                                      .ldy = a->ldy,
-                                                      .rstd = a->rstd };
-    if (a->C) host_for(stream, a->N, host_row_grain(a->C), rms_forward_range, &like);
+    const struct yoke_layernorm_forward_args like = yokei_rmsnorm_forward_as_layernorm(call->args);
+    if (like.C) host_for(stream, like.N, host_row_grain(like.C), rms_forward_range, &like);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_rmsnorm_forward) = { .run = host_rmsnorm_forward_run };
 
 /*
  * ---- backward ----
@@ -209,69 +181,55 @@ static void add_partials(const void *context, int64_t from, int64_t to)
     }
 }
 
-static yoke_status host_layernorm_backward_can(const yoke_device *device,
-                                               const struct yoke_layernorm_backward_args *a,
-                                               size_t *scratch_bytes_out)
+/* The bytes of the blocks' sums for the weights: dgamma, and dbeta unless `rms`. */
+static size_t partial_bytes(bool rms, int64_t N, int64_t C)
 {
-    (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_layernorm_backward, "dtype", a->dtype));
-    const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * 2 * a->C) * sizeof(float);
-    return host_scratch(scratch_bytes_out, scratch);
+    return (size_t)(host_ceil_div(N, block_rows(N)) * (rms ? 1 : 2) * C) * sizeof(float);
 }
 
-static yoke_status backward(yoke_stream *stream, enum yoke_op_id op, size_t scratch_bytes, struct backward *b)
+static yoke_status norm_backward(yoke_stream *stream, const struct yokei_call *call, struct backward b)
 {
-    const struct yoke_layernorm_backward_args *a = b->a;
+    const struct yoke_layernorm_backward_args *a = b.a;
     if (!a->N || !a->C) return YOKE_OK;
     if (a->dgamma) {
         void *scratch;
-        YOKE_TRY(yokei_scratch(stream, op, scratch_bytes, &scratch));
-        b->partial = scratch;
+        YOKE_TRY(yokei_scratch(stream, call->op, partial_bytes(b.rms, a->N, a->C), &scratch));
+        b.partial = scratch;
     }
-    host_for_units(stream, host_ceil_div(a->N, block_rows(a->N)), backward_unit, b);
-    if (a->dgamma) host_for(stream, a->C, ELEMENT_GRAIN / 16, add_partials, b);
+    host_for_units(stream, host_ceil_div(a->N, block_rows(a->N)), backward_unit, &b);
+    if (a->dgamma) host_for(stream, a->C, ELEMENT_GRAIN / 16, add_partials, &b);
     return YOKE_OK;
 }
 
-static yoke_status host_layernorm_backward_run(yoke_stream *stream,
-                                               const struct yoke_layernorm_backward_args *a)
+static yoke_status host_layernorm_backward_can(const yoke_device *device, const struct yokei_call *call,
+                                               size_t *scratch_bytes_out)
 {
-    size_t scratch_bytes;
-    YOKE_TRY(host_layernorm_backward_can(stream->device, a, &scratch_bytes));
-    struct backward b = { .a = a };
-    return backward(stream, YOKE_OP_layernorm_backward, scratch_bytes, &b);
+    const struct yoke_layernorm_backward_args *a = call->args;
+    (void)device;
+    *scratch_bytes_out = partial_bytes(false, a->N, a->C);
+    return YOKE_OK;
 }
 
-static yoke_status host_rmsnorm_backward_can(const yoke_device *device,
-                                             const struct yoke_rmsnorm_backward_args *a,
+static yoke_status host_layernorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
+{
+    return norm_backward(stream, call, (struct backward){ .a = call->args });
+}
+const struct yoke_op HOST_NAME(host_layernorm_backward) = { .can = host_layernorm_backward_can,
+                                                            .run = host_layernorm_backward_run };
+
+static yoke_status host_rmsnorm_backward_can(const yoke_device *device, const struct yokei_call *call,
                                              size_t *scratch_bytes_out)
 {
+    const struct yoke_rmsnorm_backward_args *a = call->args;
     (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_rmsnorm_backward, "dtype", a->dtype));
-    const size_t scratch = (size_t)(host_ceil_div(a->N, block_rows(a->N)) * a->C) * sizeof(float);
-    return host_scratch(scratch_bytes_out, scratch);
+    *scratch_bytes_out = partial_bytes(true, a->N, a->C);
+    return YOKE_OK;
 }
 
-static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *a)
+static yoke_status host_rmsnorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    size_t scratch_bytes;
-    YOKE_TRY(host_rmsnorm_backward_can(stream->device, a, &scratch_bytes));
-    const struct yoke_layernorm_backward_args like = {
-        .dtype = a->dtype,
-        .N = a->N,
-        .C = a->C,
-        .dy = a->dy,
-        .lddy = a->lddy,
-        .x = a->x,
-        .ldx = a->ldx,
-        .gamma = a->gamma,
-        .rstd = a->rstd,
-        .dresidual = a->dresidual,
-        .lddresidual = a->lddresidual,
-        .dx = a->dx,
-        .lddx = a->lddx,
-        .dgamma = a->dgamma,
-    };
-    struct backward b = { .a = &like, .rms = true };
-    return backward(stream, YOKE_OP_rmsnorm_backward, scratch_bytes, &b);
+    const struct yoke_layernorm_backward_args like = yokei_rmsnorm_backward_as_layernorm(call->args);
+    return norm_backward(stream, call, (struct backward){ .a = &like, .rms = true });
 }
+const struct yoke_op HOST_NAME(host_rmsnorm_backward) = { .can = host_rmsnorm_backward_can,
+                                                          .run = host_rmsnorm_backward_run };

@@ -391,13 +391,14 @@ bool host_onednn_offers(const yoke_device *device, const struct yoke_gemm_args *
     return offers;
 }
 
-yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
-                                 size_t *scratch_bytes_out)
+/* The panels run an empty product. */
+static yoke_status onednn_gemm_can(const yoke_device *device, const struct yokei_call *call,
+                                   size_t *scratch_bytes_out)
 {
+    const struct yoke_gemm_args *a = call->args;
     struct host_onednn *o = host_device(device)->onednn;
-    /* Checks the types, and states the scratch of the panels, which run an empty product. */
-    YOKE_TRY(host_device(device)->isas[0]->gemm->gemm.can(device, a, scratch_bytes_out));
-    if (is_empty(a)) return YOKE_OK;
+    if (is_empty(a))
+        return host_device(device)->isas[0]->ops[YOKE_OP_gemm]->can(device, call, scratch_bytes_out);
     if (!o->has[a->dtype])
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it has no %s products on this CPU",
                          o->version_text, yoke_dtype_name(a->dtype));
@@ -411,7 +412,7 @@ yoke_status host_onednn_gemm_can(const yoke_device *device, const struct yoke_ge
     if (status)
         return yoke_fail(YOKE_EUNSUPPORTED, "gemm by oneDNN %s: it does not offer this product: %s",
                          o->version_text, status_text(status));
-    if (scratch_bytes_out) *scratch_bytes_out = scratch;
+    *scratch_bytes_out = scratch;
     return YOKE_OK;
 }
 
@@ -484,13 +485,13 @@ static void finish_gelu(yoke_stream *stream, const struct yoke_gemm_args *a)
     }
 }
 
-yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
+static yoke_status onednn_gemm_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *a = call->args;
     const yoke_device *device = stream->device;
     struct host_onednn *o = host_device(device)->onednn;
     void *scratch;
-    YOKE_TRY(host_onednn_gemm_can(device, a, NULL));
-    if (is_empty(a)) return host_device(device)->isas[0]->gemm->gemm.run(stream, a);
+    if (is_empty(a)) return host_device(device)->isas[0]->ops[YOKE_OP_gemm]->run(stream, call);
     struct entry *e = take_for(device, a);
     if (!e)
         return yoke_fail(YOKE_EBUSY, "gemm by oneDNN: %d products run at this moment, no more are offered",
@@ -506,3 +507,4 @@ yoke_status host_onednn_gemm_run(yoke_stream *stream, const struct yoke_gemm_arg
     if (!status && a->epilogue == YOKE_EPILOGUE_BIAS_GELU) finish_gelu(stream, a);
     return status;
 }
+const struct yoke_op host_onednn_gemm = { .can = onednn_gemm_can, .run = onednn_gemm_run };

@@ -5,11 +5,6 @@
  */
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_OPTIM_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_optim_ops HOST_NAME(host_optim_ops) = { YOKE_OPTIM_OPS(ENTRY) };
-
 /* ---- AdamW ---- */
 struct adamw {
     const struct yoke_adamw_args *a;
@@ -54,23 +49,15 @@ static void adamw_range(const void *context, int64_t from, int64_t to)
         adamw_elements(YOKE_F32, false, o, from, to);
 }
 
-static yoke_status host_adamw_can(const yoke_device *device, const struct yoke_adamw_args *a,
-                                  size_t *scratch_bytes_out)
+static yoke_status host_adamw_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    if (a->dtype != YOKE_F32)
-        return yoke_fail(YOKE_EUNSUPPORTED, "adamw on host: dtype is %s; weights and moments are f32",
-                         yoke_dtype_name(a->dtype));
-    return host_check_type(YOKE_OP_adamw, "copy_dtype", a->copy_dtype);
-}
-
-static yoke_status host_adamw_run(yoke_stream *stream, const struct yoke_adamw_args *a)
-{
+    const struct yoke_adamw_args *a = call->args;
     const struct adamw o = { a, (float)(1 - pow((double)a->beta1, (double)a->step)),
                              (float)(1 - pow((double)a->beta2, (double)a->step)) };
     host_for(stream, a->n, ELEMENT_GRAIN, adamw_range, &o);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_adamw) = { .run = host_adamw_run };
 
 /*
  * ---- norm and non-finite check ----
@@ -132,17 +119,19 @@ static float pairwise_sum(float *x, int64_t n)
     return x[0];
 }
 
-static yoke_status host_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *a,
+static yoke_status host_grad_norm_can(const yoke_device *device, const struct yokei_call *call,
                                       size_t *scratch_bytes_out)
 {
+    const struct yoke_grad_norm_args *a = call->args;
     (void)device;
-    YOKE_TRY(host_check_type(YOKE_OP_grad_norm, "dtype", a->dtype));
     const size_t scratch = a->block ? 0 : (size_t)host_ceil_div(a->n, NORM_BLOCK) * 2 * sizeof(float);
-    return host_scratch(scratch_bytes_out, scratch);
+    *scratch_bytes_out = scratch;
+    return YOKE_OK;
 }
 
-static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yoke_grad_norm_args *a)
+static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_grad_norm_args *a = call->args;
     const int64_t block = a->block ? a->block : NORM_BLOCK, n_blocks = host_ceil_div(a->n, block);
     float *out = a->out;
     void *scratch;
@@ -158,3 +147,4 @@ static yoke_status host_grad_norm_run(yoke_stream *stream, const struct yoke_gra
     out[1] = n_blocks ? pairwise_sum(o.counts, n_blocks) : 0;
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_grad_norm) = { .can = host_grad_norm_can, .run = host_grad_norm_run };

@@ -49,10 +49,3 @@ void host_for_equal_units(yoke_stream *stream, int64_t n_units, host_unit *run, 
 #pragma omp parallel for num_threads(all) schedule(static)
     for (int64_t unit = 0; unit < n_units; unit++) run(context, unit, omp_get_thread_num());
 }
-
-yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype)
-{
-    if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED, "%s on host: %s is %s; the host has f32, f16 and bf16",
-                     yokei_op_names[op], field, yoke_dtype_name(dtype));
-}

@@ -2,11 +2,6 @@
 /* Rotary position embedding on the host backend. include/yoke/ops/rope.h has the maths, types and bounds. */
 #include "backends/host/kernels.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(host, op)
-YOKE_ROPE_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(host, op)
-const struct yoke_rope_ops HOST_NAME(host_rope_ops) = { YOKE_ROPE_OPS(ENTRY) };
-
 enum { MOST_PAIRS = 512 };
 
 struct rotation {
@@ -66,19 +61,20 @@ static void rope_range(const void *context, int64_t from, int64_t to)
     HOST_BY_TYPE(r->a->dtype, rotate_positions, r, from, to);
 }
 
-static yoke_status host_rope_can(const yoke_device *device, const struct yoke_rope_args *a,
+static yoke_status host_rope_can(const yoke_device *device, const struct yokei_call *call,
                                  size_t *scratch_bytes_out)
 {
+    const struct yoke_rope_args *a = call->args;
     (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(host_check_type(YOKE_OP_rope, "dtype", a->dtype));
     if (a->D > 2 * MOST_PAIRS)
         return yoke_fail(YOKE_EUNSUPPORTED, "rope on host: heads of D = %lld, at most %d are offered",
                          (long long)a->D, 2 * MOST_PAIRS);
     return YOKE_OK;
 }
 
-static yoke_status host_rope_run(yoke_stream *stream, const struct yoke_rope_args *a)
+static yoke_status host_rope_run(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_rope_args *a = call->args;
     struct rotation r = { .a = a };
     const uint64_t ratio = yokei_turns_ratio(a->theta, a->D);
     if (!a->N || !a->H) return YOKE_OK;
@@ -87,3 +83,4 @@ static yoke_status host_rope_run(yoke_stream *stream, const struct yoke_rope_arg
              rope_range, &r);
     return YOKE_OK;
 }
+const struct yoke_op HOST_NAME(host_rope) = { .can = host_rope_can, .run = host_rope_run };

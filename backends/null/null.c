@@ -5,7 +5,7 @@
  *
  * The device has memory of its own that the host cannot address, so data comes and goes by copies. In this
  * file, memory of the process stands in for it. A stream runs each call at once, so a call has ended when it
- * returns. Every operation answers YOKE_EUNSUPPORTED. The library does not contain this backend:
+ * returns. Every operation fails with YOKE_EUNSUPPORTED. The library does not contain this backend:
  * tests/unit/null_backend.c links it and finds it in the registry.
  */
 #include <stdlib.h>
@@ -45,16 +45,12 @@ static void probe(struct yoke_probe *out)
 /* A real backend loads the vendor's library here, by dlopen, and keeps its handles in device->impl. */
 static yoke_status device_open(yoke_device *device, int index, const struct yoke_native *native)
 {
-    if (native)
-        return yoke_fail(YOKE_EUNSUPPORTED,
-                         "null device: it has no foreign context to wrap; open \"null:0\" instead");
+    (void)native; /* always NULL, because memory_ops has no `wrap` */
     if (index != 0)
         return yoke_fail(YOKE_ENODEV, "null device %d: there is only one; open \"null:0\"", index);
     describe(&device->info);
     return YOKE_OK;
 }
-
-static void device_close(yoke_device *device) { (void)device; }
 
 static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
 {
@@ -63,9 +59,7 @@ static yoke_status device_memory(const yoke_device *device, uint64_t *free_out, 
     return YOKE_OK;
 }
 
-static const struct yoke_device_ops device_ops = { .open = device_open,
-                                                   .close = device_close,
-                                                   .memory = device_memory };
+static const struct yoke_device_ops device_ops = { .open = device_open, .memory = device_memory };
 
 /* ---- memory ---- */
 
@@ -134,43 +128,19 @@ static yoke_status stream_fill(yoke_stream *stream, void *target, uint8_t byte, 
  */
 static const struct yoke_stream_ops stream_ops = YOKEI_EAGER_STREAM_OPS(stream_copy, stream_fill);
 
-/* ---- operations ---- */
-
 /*
- * `can` answers whether the device offers a call, by types and shapes alone. An operation that it refuses is
- * never run.
+ * Member `ops` has no entry, so core refuses every operation. A copy begins with an entry such as
+ *     .ops = { [YOKE_OP_add] = &mine_add },
  */
-static yoke_status refuse(enum yoke_op_id op)
-{
-    return yoke_fail(YOKE_EUNSUPPORTED, "%s: the null device has no operations", yokei_op_names[op]);
-}
-
-#define DEFINE(op)                                                                                     \
-    static yoke_status null_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
-                                       size_t *scratch_bytes_out)                                      \
-    {                                                                                                  \
-        (void)device, (void)args, (void)scratch_bytes_out;                                             \
-        return refuse(YOKE_OP_##op);                                                                   \
-    }                                                                                                  \
-    static yoke_status null_##op##_run(yoke_stream *stream, const struct yoke_##op##_args *args)       \
-    {                                                                                                  \
-        (void)stream, (void)args;                                                                      \
-        return refuse(YOKE_OP_##op);                                                                   \
-    }
-YOKE_ALL_OPS(DEFINE)
-
-#define SLOT(op) YOKE_OP_ENTRY(null, op)
-#define TABLE(family, OPS, with) static const struct yoke_##family##_ops null_##family##_ops = { OPS(SLOT) };
-YOKE_FAMILIES(TABLE, )
-
 extern const struct yoke_backend yokei_backend_null;
-const struct yoke_backend yokei_backend_null = { .abi = YOKE_BACKEND_ABI,
-                                                 .size = sizeof(struct yoke_backend),
-                                                 .name = "null",
-                                                 .summary = "a backend to be copied: it offers no operation",
-                                                 .probe = probe,
-                                                 .device = &device_ops,
-                                                 .memory = &memory_ops,
-                                                 .stream = &stream_ops,
-                                                 .event = &yokei_eager_event_ops,
-                                                 YOKE_TABLES(null_) };
+const struct yoke_backend yokei_backend_null = {
+    .abi = YOKE_BACKEND_ABI,
+    .size = sizeof(struct yoke_backend),
+    .name = "null",
+    .summary = "a backend to be copied: it offers no operation",
+    .probe = probe,
+    .device = &device_ops,
+    .memory = &memory_ops,
+    .stream = &stream_ops,
+    .event = &yokei_eager_event_ops,
+};

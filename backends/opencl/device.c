@@ -350,9 +350,11 @@ static yoke_status opencl_memory(const yoke_device *device, uint64_t *free_out, 
     return YOKE_OK;
 }
 
-static const struct yoke_device_ops device_ops = { opencl_open, opencl_close, opencl_memory,
-                                                   yokei_gpu_variant_name };
+static const struct yoke_device_ops device_ops = {
+    .open = opencl_open, .close = opencl_close, .memory = opencl_memory, .variant = yokei_gpu_variant_name
+};
 
+#define ENTRY(op) [YOKE_OP_##op] = &yokei_gpu_##op,
 const struct yoke_backend yokei_backend_opencl = {
     .abi = YOKE_BACKEND_ABI,
     .size = sizeof(struct yoke_backend),
@@ -363,5 +365,5 @@ const struct yoke_backend yokei_backend_opencl = {
     .memory = &yokei_opencl_memory_ops,
     .stream = &yokei_opencl_stream_ops,
     .event = &yokei_opencl_event_ops,
-    YOKE_TABLES(yokei_gpu_)
+    .ops = { YOKE_ALL_OPS(ENTRY) },
 };

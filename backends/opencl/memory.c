@@ -84,5 +84,6 @@ static void *opencl_host_ptr(const yoke_device *device, const void *address)
     return seen ? (void *)(uintptr_t)address : NULL;
 }
 
-const struct yoke_memory_ops yokei_opencl_memory_ops = { opencl_alloc, opencl_free, opencl_wrap,
-                                                         opencl_host_ptr, NULL };
+const struct yoke_memory_ops yokei_opencl_memory_ops = {
+    .alloc = opencl_alloc, .free = opencl_free, .wrap = opencl_wrap, .host_ptr = opencl_host_ptr
+};

@@ -5,21 +5,16 @@
  */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_ATTENTION_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_attention_ops reference_attention_ops = { YOKE_ATTENTION_OPS(ENTRY) };
-
 /* Element (b, t, h, d) of a matrix [B, T, heads, D] with leading dimension ld. */
 #define AT(matrix, ld, b, t, h, d) yokei_load(a->dtype, (matrix), ((b)*a->T + (t)) * (ld) + (h)*a->D + (d))
 
-static yoke_status reference_attention_forward_can(const yoke_device *device,
-                                                   const struct yoke_attention_forward_args *a,
+static yoke_status reference_attention_forward_can(const yoke_device *device, const struct yokei_call *call,
                                                    size_t *scratch_bytes_out)
 {
+    const struct yoke_attention_forward_args *a = call->args;
     (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_attention_forward, "dtype", a->dtype));
-    return reference_scratch(scratch_bytes_out, (size_t)a->T * sizeof(double));
+    *scratch_bytes_out = (size_t)a->T * sizeof(double);
+    return YOKE_OK;
 }
 
 /* Compute row t of one head. scores [n_keys] has all keys that t may see, and no others. */
@@ -52,10 +47,9 @@ static void forward_row(const struct yoke_attention_forward_args *a, int64_t b, 
     if (a->lse) yokei_store(yoke_dtype_wide(a->dtype), a->lse, (b * a->H + h) * a->T + t, max + log(sum));
 }
 
-static yoke_status reference_attention_forward_run(yoke_stream *stream,
-                                                   const struct yoke_attention_forward_args *a)
+static yoke_status reference_attention_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(reference_attention_forward_can(stream->device, a, NULL));
+    const struct yoke_attention_forward_args *a = call->args;
     void *scores;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_forward, (size_t)a->T * sizeof(double), &scores));
     for (int64_t b = 0; b < a->B; b++)
@@ -63,6 +57,8 @@ static yoke_status reference_attention_forward_run(yoke_stream *stream,
             for (int64_t t = 0; t < a->T; t++) forward_row(a, b, t, h, scores);
     return YOKE_OK;
 }
+const struct yoke_op reference_attention_forward = { .can = reference_attention_forward_can,
+                                                     .run = reference_attention_forward_run };
 
 /*
  * Scratch: dk and dv of one K/V head in float64, because they are sums over rows and heads that are rounded
@@ -73,13 +69,13 @@ static size_t backward_scratch(const struct yoke_attention_backward_args *a)
     return ((size_t)a->T * 2 + 1) * (size_t)a->D * sizeof(double);
 }
 
-static yoke_status reference_attention_backward_can(const yoke_device *device,
-                                                    const struct yoke_attention_backward_args *a,
+static yoke_status reference_attention_backward_can(const yoke_device *device, const struct yokei_call *call,
                                                     size_t *scratch_bytes_out)
 {
+    const struct yoke_attention_backward_args *a = call->args;
     (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_attention_backward, "dtype", a->dtype));
-    return reference_scratch(scratch_bytes_out, backward_scratch(a));
+    *scratch_bytes_out = backward_scratch(a);
+    return YOKE_OK;
 }
 
 /* Compute row t of one head: its dq, and its contribution to dk and dv [T, D] of its K/V head. */
@@ -117,10 +113,9 @@ static void backward_row(const struct yoke_attention_backward_args *a, int64_t b
         yokei_store(a->dtype, a->dq, (b * a->T + t) * a->lddq + h * a->D + d, dq[d]);
 }
 
-static yoke_status reference_attention_backward_run(yoke_stream *stream,
-                                                    const struct yoke_attention_backward_args *a)
+static yoke_status reference_attention_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(reference_attention_backward_can(stream->device, a, NULL));
+    const struct yoke_attention_backward_args *a = call->args;
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_attention_backward, backward_scratch(a), &scratch));
     double *dk = scratch, *dv = dk + a->T * a->D, *dq = dv + a->T * a->D;
@@ -138,3 +133,5 @@ static yoke_status reference_attention_backward_run(yoke_stream *stream,
         }
     return YOKE_OK;
 }
+const struct yoke_op reference_attention_backward = { .can = reference_attention_backward_can,
+                                                      .run = reference_attention_backward_run };

@@ -2,22 +2,10 @@
 /* Embeddings on the reference backend. include/yoke/ops/embed.h has the maths. */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_EMBED_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_embed_ops reference_embed_ops = { YOKE_EMBED_OPS(ENTRY) };
-
-static yoke_status reference_embed_forward_can(const yoke_device *device,
-                                               const struct yoke_embed_forward_args *a,
-                                               size_t *scratch_bytes_out)
+static yoke_status reference_embed_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_embed_forward, "dtype", a->dtype);
-}
-
-static yoke_status reference_embed_forward_run(yoke_stream *stream, const struct yoke_embed_forward_args *a)
-{
-    YOKE_TRY(reference_embed_forward_can(stream->device, a, NULL));
+    const struct yoke_embed_forward_args *a = call->args;
+    (void)stream;
     for (int64_t n = 0; n < a->N; n++) {
         const int64_t row = a->tokens[n] - a->vocab_start, position = a->pos_start + n % a->T;
         for (int64_t c = 0; c < a->C; c++) {
@@ -29,6 +17,7 @@ static yoke_status reference_embed_forward_run(yoke_stream *stream, const struct
     }
     return YOKE_OK;
 }
+const struct yoke_op reference_embed_forward = { .run = reference_embed_forward_run };
 
 /* Scratch: one column of dwte and of dwpe in float64, because each output is rounded once. */
 static size_t backward_scratch(const struct yoke_embed_backward_args *a)
@@ -36,13 +25,13 @@ static size_t backward_scratch(const struct yoke_embed_backward_args *a)
     return (size_t)(a->V + a->T) * sizeof(double);
 }
 
-static yoke_status reference_embed_backward_can(const yoke_device *device,
-                                                const struct yoke_embed_backward_args *a,
+static yoke_status reference_embed_backward_can(const yoke_device *device, const struct yokei_call *call,
                                                 size_t *scratch_bytes_out)
 {
+    const struct yoke_embed_backward_args *a = call->args;
     (void)device;
-    YOKE_TRY(reference_check(YOKE_OP_embed_backward, "dtype", a->dtype));
-    return reference_scratch(scratch_bytes_out, backward_scratch(a));
+    *scratch_bytes_out = backward_scratch(a);
+    return YOKE_OK;
 }
 
 /* Compute column c of both gradients. dwte [V] and dwpe [T] are scratch. */
@@ -63,12 +52,14 @@ static void backward_column(const struct yoke_embed_backward_args *a, int64_t c,
         yokei_store(wide, a->dwpe, (a->pos_start + t) * a->C + c, dwpe[t]);
 }
 
-static yoke_status reference_embed_backward_run(yoke_stream *stream, const struct yoke_embed_backward_args *a)
+static yoke_status reference_embed_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(reference_embed_backward_can(stream->device, a, NULL));
+    const struct yoke_embed_backward_args *a = call->args;
     if (a->N == 0) return YOKE_OK; /* T may be 0 in this case */
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_embed_backward, backward_scratch(a), &scratch));
     for (int64_t c = 0; c < a->C; c++) backward_column(a, c, scratch, (double *)scratch + a->V);
     return YOKE_OK;
 }
+const struct yoke_op reference_embed_backward = { .can = reference_embed_backward_can,
+                                                  .run = reference_embed_backward_run };

@@ -2,26 +2,10 @@
 /* Matrix products and the bias gradient on the reference backend. include/yoke/ops/gemm.h has the maths. */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_GEMM_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_gemm_ops reference_gemm_ops = { YOKE_GEMM_OPS(ENTRY) };
-
-static yoke_status reference_gemm_can(const yoke_device *device, const struct yoke_gemm_args *a,
-                                      size_t *scratch_bytes_out)
+static yoke_status reference_gemm_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    YOKE_TRY(reference_check(YOKE_OP_gemm, "dtype", a->dtype));
-    if (a->out_dtype != a->dtype && a->out_dtype != yoke_dtype_wide(a->dtype))
-        return yoke_fail(YOKE_EUNSUPPORTED, "gemm: out_dtype = %s for %s input is not offered; use %s or %s",
-                         yoke_dtype_name(a->out_dtype), yoke_dtype_name(a->dtype), yoke_dtype_name(a->dtype),
-                         yoke_dtype_name(yoke_dtype_wide(a->dtype)));
-    return YOKE_OK;
-}
-
-static yoke_status reference_gemm_run(yoke_stream *stream, const struct yoke_gemm_args *a)
-{
-    YOKE_TRY(reference_gemm_can(stream->device, a, NULL));
+    const struct yoke_gemm_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t i = 0; i < a->batch; i++)
         for (int64_t m = 0; m < a->M; m++)
@@ -46,18 +30,12 @@ static yoke_status reference_gemm_run(yoke_stream *stream, const struct yoke_gem
             }
     return YOKE_OK;
 }
+const struct yoke_op reference_gemm = { .run = reference_gemm_run };
 
-static yoke_status reference_bias_backward_can(const yoke_device *device,
-                                               const struct yoke_bias_backward_args *a,
-                                               size_t *scratch_bytes_out)
+static yoke_status reference_bias_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_bias_backward, "dtype", a->dtype);
-}
-
-static yoke_status reference_bias_backward_run(yoke_stream *stream, const struct yoke_bias_backward_args *a)
-{
-    YOKE_TRY(reference_bias_backward_can(stream->device, a, NULL));
+    const struct yoke_bias_backward_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t c = 0; c < a->C; c++) {
         double sum = yokei_load(wide, a->dbias, c);
@@ -66,3 +44,4 @@ static yoke_status reference_bias_backward_run(yoke_stream *stream, const struct
     }
     return YOKE_OK;
 }
+const struct yoke_op reference_bias_backward = { .run = reference_bias_backward_run };

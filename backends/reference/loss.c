@@ -2,11 +2,6 @@
 /* Softmax cross-entropy on the reference backend. include/yoke/ops/loss.h has the maths. */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_LOSS_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_loss_ops reference_loss_ops = { YOKE_LOSS_OPS(ENTRY) };
-
 /*
  * log sum exp of n elements of x, from element `from` on, `stride` apart. If all elements are -infinity, the
  * result is -infinity; max - max would be NaN there.
@@ -20,17 +15,10 @@ static double log_sum_exp(yoke_dtype dtype, const void *x, int64_t from, int64_t
     return max + log(sum);
 }
 
-static yoke_status reference_xent_forward_can(const yoke_device *device,
-                                              const struct yoke_xent_forward_args *a,
-                                              size_t *scratch_bytes_out)
+static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_xent_forward, "dtype", a->dtype);
-}
-
-static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct yoke_xent_forward_args *a)
-{
-    YOKE_TRY(reference_xent_forward_can(stream->device, a, NULL));
+    const struct yoke_xent_forward_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; n < a->N; n++) {
         const double lse = log_sum_exp(a->dtype, a->logits, n * a->ld, a->V, 1);
@@ -43,18 +31,12 @@ static yoke_status reference_xent_forward_run(yoke_stream *stream, const struct 
     }
     return YOKE_OK;
 }
+const struct yoke_op reference_xent_forward = { .run = reference_xent_forward_run };
 
-static yoke_status reference_xent_backward_can(const yoke_device *device,
-                                               const struct yoke_xent_backward_args *a,
-                                               size_t *scratch_bytes_out)
+static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_xent_backward, "dtype", a->dtype);
-}
-
-static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct yoke_xent_backward_args *a)
-{
-    YOKE_TRY(reference_xent_backward_can(stream->device, a, NULL));
+    const struct yoke_xent_backward_args *a = call->args;
+    (void)stream;
     for (int64_t n = 0; n < a->N; n++) {
         const double lse = yokei_load(yoke_dtype_wide(a->dtype), a->lse, n);
         const int64_t target = a->targets[n] - a->vocab_start;
@@ -67,17 +49,12 @@ static yoke_status reference_xent_backward_run(yoke_stream *stream, const struct
     }
     return YOKE_OK;
 }
+const struct yoke_op reference_xent_backward = { .run = reference_xent_backward_run };
 
-static yoke_status reference_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *a,
-                                           size_t *scratch_bytes_out)
+static yoke_status reference_xent_join_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_xent_join, "dtype", a->dtype);
-}
-
-static yoke_status reference_xent_join_run(yoke_stream *stream, const struct yoke_xent_join_args *a)
-{
-    YOKE_TRY(reference_xent_join_can(stream->device, a, NULL));
+    const struct yoke_xent_join_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; n < a->N; n++) {
         const double lse = log_sum_exp(wide, a->lse_parts, n, a->P, a->ld);
@@ -89,3 +66,4 @@ static yoke_status reference_xent_join_run(yoke_stream *stream, const struct yok
     }
     return YOKE_OK;
 }
+const struct yoke_op reference_xent_join = { .run = reference_xent_join_run };

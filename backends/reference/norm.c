@@ -2,23 +2,10 @@
 /* Normalisation on the reference backend. include/yoke/ops/norm.h has the maths. */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_NORM_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_norm_ops reference_norm_ops = { YOKE_NORM_OPS(ENTRY) };
-
-static yoke_status reference_layernorm_forward_can(const yoke_device *device,
-                                                   const struct yoke_layernorm_forward_args *a,
-                                                   size_t *scratch_bytes_out)
+static yoke_status reference_layernorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_layernorm_forward, "dtype", a->dtype);
-}
-
-static yoke_status reference_layernorm_forward_run(yoke_stream *stream,
-                                                   const struct yoke_layernorm_forward_args *a)
-{
-    YOKE_TRY(reference_layernorm_forward_can(stream->device, a, NULL));
+    const struct yoke_layernorm_forward_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; n < a->N; n++) {
         double mean = 0, variance = 0;
@@ -40,14 +27,7 @@ static yoke_status reference_layernorm_forward_run(yoke_stream *stream,
     }
     return YOKE_OK;
 }
-
-static yoke_status reference_layernorm_backward_can(const yoke_device *device,
-                                                    const struct yoke_layernorm_backward_args *a,
-                                                    size_t *scratch_bytes_out)
-{
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_layernorm_backward, "dtype", a->dtype);
-}
+const struct yoke_op reference_layernorm_forward = { .run = reference_layernorm_forward_run };
 
 /*
  * dx may alias dy or dresidual. So the averages are computed first, and in each row, element c of both is
@@ -94,27 +74,20 @@ static void layernorm_weight_gradient(const struct yoke_layernorm_backward_args 
     }
 }
 
-static yoke_status reference_layernorm_backward_run(yoke_stream *stream,
-                                                    const struct yoke_layernorm_backward_args *a)
+static yoke_status reference_layernorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(reference_layernorm_backward_can(stream->device, a, NULL));
+    const struct yoke_layernorm_backward_args *a = call->args;
+    (void)stream;
     if (a->dgamma) layernorm_weight_gradient(a); /* first, because dx may overwrite dy */
     if (a->dx) layernorm_input_gradient(a);
     return YOKE_OK;
 }
+const struct yoke_op reference_layernorm_backward = { .run = reference_layernorm_backward_run };
 
-static yoke_status reference_rmsnorm_forward_can(const yoke_device *device,
-                                                 const struct yoke_rmsnorm_forward_args *a,
-                                                 size_t *scratch_bytes_out)
+static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_rmsnorm_forward, "dtype", a->dtype);
-}
-
-static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream,
-                                                 const struct yoke_rmsnorm_forward_args *a)
-{
-    YOKE_TRY(reference_rmsnorm_forward_can(stream->device, a, NULL));
+    const struct yoke_rmsnorm_forward_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; n < a->N; n++) {
         double squares = 0;
@@ -130,14 +103,7 @@ static yoke_status reference_rmsnorm_forward_run(yoke_stream *stream,
     }
     return YOKE_OK;
 }
-
-static yoke_status reference_rmsnorm_backward_can(const yoke_device *device,
-                                                  const struct yoke_rmsnorm_backward_args *a,
-                                                  size_t *scratch_bytes_out)
-{
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_rmsnorm_backward, "dtype", a->dtype);
-}
+const struct yoke_op reference_rmsnorm_forward = { .run = reference_rmsnorm_forward_run };
 
 static void rmsnorm_input_gradient(const struct yoke_rmsnorm_backward_args *a, int64_t n)
 {
@@ -158,10 +124,10 @@ static void rmsnorm_input_gradient(const struct yoke_rmsnorm_backward_args *a, i
     }
 }
 
-static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream,
-                                                  const struct yoke_rmsnorm_backward_args *a)
+static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(reference_rmsnorm_backward_can(stream->device, a, NULL));
+    const struct yoke_rmsnorm_backward_args *a = call->args;
+    (void)stream;
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t c = 0; a->dgamma && c < a->C; c++) { /* first, because dx may overwrite dy */
         double dgamma = yokei_load(wide, a->dgamma, c);
@@ -173,3 +139,4 @@ static yoke_status reference_rmsnorm_backward_run(yoke_stream *stream,
     for (int64_t n = 0; a->dx && n < a->N; n++) rmsnorm_input_gradient(a, n);
     return YOKE_OK;
 }
+const struct yoke_op reference_rmsnorm_backward = { .run = reference_rmsnorm_backward_run };

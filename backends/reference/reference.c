@@ -39,35 +39,19 @@ static void reference_probe(struct yoke_probe *out)
 
 static yoke_status device_open(yoke_device *device, int index, const struct yoke_native *native)
 {
-    if (native)
-        return yoke_fail(YOKE_EUNSUPPORTED,
-                         "reference device: it has no foreign context to wrap; open \"reference\" instead");
+    (void)native;
     if (index != 0)
         return yoke_fail(YOKE_ENODEV, "reference device %d: there is only one; open \"reference\"", index);
     describe(&device->info);
-    device->impl = NULL;
     return YOKE_OK;
 }
 
-static void device_close(yoke_device *device) { (void)device; }
-
 static const struct yoke_device_ops device_ops = {
     .open = device_open,
-    .close = device_close,
     .memory = yokei_host_memory,
-    .variant = NULL,
 };
 
-/* ---- shared by the families ---- */
-
-yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype)
-{
-    if (dtype == YOKE_F32 || dtype == YOKE_F16 || dtype == YOKE_BF16 || dtype == YOKE_F64) return YOKE_OK;
-    return yoke_fail(YOKE_EUNSUPPORTED,
-                     "%s: %s = %s is not offered on the reference device; use f32, f16, bf16 or f64",
-                     yokei_op_names[op], field, yoke_dtype_name(dtype));
-}
-
+#define ENTRY(op) [YOKE_OP_##op] = &reference_##op,
 extern const struct yoke_backend yokei_backend_reference;
 const struct yoke_backend yokei_backend_reference = {
     .abi = YOKE_BACKEND_ABI,
@@ -79,5 +63,5 @@ const struct yoke_backend yokei_backend_reference = {
     .memory = &yokei_host_memory_ops,
     .stream = &yokei_eager_stream_ops,
     .event = &yokei_eager_event_ops,
-    YOKE_TABLES(reference_)
+    .ops = { YOKE_ALL_OPS(ENTRY) },
 };

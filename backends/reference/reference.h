@@ -13,23 +13,12 @@
 
 #include <math.h>
 
-YOKE_DECLARE_TABLES(reference_)
+#define REFERENCE_DECLARE(op) YOKE_DECLARE_OP(reference_##op)
+YOKE_ALL_OPS(REFERENCE_DECLARE)
+#undef REFERENCE_DECLARE
 
 /** GELU in its tanh form, for act.c and for the epilogue of gemm. */
 double reference_gelu(double x);
-
-/**
- * YOKE_EUNSUPPORTED unless `dtype` is one of the four floating types. `field` is the name of the type in the
- * struct of arguments.
- */
-yoke_status reference_check(enum yoke_op_id op, const char *field, yoke_dtype dtype);
-
-/** The answer of `can` for an op that needs scratch memory. scratch_bytes_out may be NULL. */
-static inline yoke_status reference_scratch(size_t *scratch_bytes_out, size_t bytes)
-{
-    if (scratch_bytes_out) *scratch_bytes_out = bytes;
-    return YOKE_OK;
-}
 
 /** Round an intermediate value, where an op's public comment states that it is rounded. */
 static inline double reference_round(yoke_dtype dtype, double x)

@@ -5,21 +5,10 @@
  */
 #include "backends/reference/reference.h"
 
-#define PROTOTYPES(op) YOKE_OP_FUNCTIONS(reference, op)
-YOKE_ROPE_OPS(PROTOTYPES)
-#define ENTRY(op) YOKE_OP_ENTRY(reference, op)
-const struct yoke_rope_ops reference_rope_ops = { YOKE_ROPE_OPS(ENTRY) };
-
-static yoke_status reference_rope_can(const yoke_device *device, const struct yoke_rope_args *a,
-                                      size_t *scratch_bytes_out)
+static yoke_status reference_rope_run(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)device, (void)scratch_bytes_out;
-    return reference_check(YOKE_OP_rope, "dtype", a->dtype);
-}
-
-static yoke_status reference_rope_run(yoke_stream *stream, const struct yoke_rope_args *a)
-{
-    YOKE_TRY(reference_rope_can(stream->device, a, NULL));
+    const struct yoke_rope_args *a = call->args;
+    (void)stream;
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t i = 0; i < a->D / 2; i++) {
             const long double angle = (long double)(a->pos_start + n % a->T)
@@ -34,3 +23,4 @@ static yoke_status reference_rope_run(yoke_stream *stream, const struct yoke_rop
         }
     return YOKE_OK;
 }
+const struct yoke_op reference_rope = { .run = reference_rope_run };

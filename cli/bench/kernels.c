@@ -109,13 +109,13 @@ static yoke_status admit_problem(struct bench *b, struct conform_problem *proble
 static yoke_status predict(struct bench *b, struct conform_problem *problem, struct bench_kernel_row *row,
                            struct bench_prediction *out)
 {
-    const struct yoke_device_ops *ops = b->device->backend->device;
+    const struct yoke_device_extras *extras = b->device->backend->device->extras;
     struct yokei_counts before, after;
     uint64_t a[sizeof before / sizeof(uint64_t)], z[YOKE_COUNT(a)];
-    ops->counts(b->device, &before);
+    extras->counts(b->device, &before);
     YOKE_TRY(conform_problem_run(problem));
     YOKE_TRY(yoke_stream_sync(b->stream));
-    ops->counts(b->device, &after);
+    extras->counts(b->device, &after);
     memcpy(a, &before, sizeof a);
     memcpy(z, &after, sizeof z);
     for (size_t i = 0; i < YOKE_COUNT(z); i++) z[i] -= a[i];
@@ -216,8 +216,8 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
         cli_with_threads(threads);
     YOKE_TRY(yoke_device_open(b.table.device, NULL, &b.device));
     struct yokei_counts counts;
-    const struct yoke_device_ops *ops = b.device->backend->device;
-    b.predicts = ops->counts && ops->counts(b.device, &counts);
+    const struct yoke_device_extras *extras = b.device->backend->device->extras;
+    b.predicts = extras && extras->counts && extras->counts(b.device, &counts);
     const yoke_status status = b.predicts ? predict_device(&b) : bench_device(&b, threads);
     yoke_device_close(b.device);
     if (status) return status;

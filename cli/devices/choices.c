@@ -55,8 +55,8 @@ static void read_choices(const void *argument, void *result)
     out->n_choices = s->n_choices;
     out->n_skipped = s->n_skipped;
     out->other_variants = s->other_variants;
-    if (device->backend->device->products)
-        device->backend->device->products(device, out->products, sizeof out->products);
+    const struct yoke_device_extras *extras = device->backend->device->extras;
+    if (extras && extras->products) extras->products(device, out->products, sizeof out->products);
 }
 
 void cli_choices_of(const char *spec, struct cli_choices *out)

@@ -72,43 +72,146 @@ static yoke_status swiglu_backward_check(const struct yoke_swiglu_backward_args 
     return check_rows("swiglu_backward", a->N, a->F, ins, 3, outs, 2, same, pointers);
 }
 
-/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+/* ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ---- */
 
 /* s: 8, of which x^3 is 2 and 2 k is one factor. x * s: 1. */
-static struct yokei_work gelu_forward_work(const struct yoke_gelu_forward_args *a)
+static struct yokei_call gelu_forward_call(const struct yoke_gelu_forward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 9, 2);
+    return yokei_call_each(YOKE_OP_gelu_forward, a, a->dtype, (double)a->n, 9, 2);
 }
 
 /* s: 8. s + x s (1 - s) 2 k (1 + 0.134145 x^2): 9. dy *: 1. */
-static struct yokei_work gelu_backward_work(const struct yoke_gelu_backward_args *a)
+static struct yokei_call gelu_backward_call(const struct yoke_gelu_backward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 18, 3);
+    return yokei_call_each(YOKE_OP_gelu_backward, a, a->dtype, (double)a->n, 18, 3);
 }
 
 /* E: 5. t: 3. Q, of degree 7: 14. Phi = 1 - E: 1. x * Phi: 1. */
-static struct yokei_work gelu_erf_forward_work(const struct yoke_gelu_erf_forward_args *a)
+static struct yokei_call gelu_erf_forward_call(const struct yoke_gelu_erf_forward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 24, 2);
+    return yokei_call_each(YOKE_OP_gelu_erf_forward, a, a->dtype, (double)a->n, 24, 2);
 }
 
 /* Phi: 23. phi: 4. dy * (Phi + x * phi): 3. */
-static struct yokei_work gelu_erf_backward_work(const struct yoke_gelu_erf_backward_args *a)
+static struct yokei_call gelu_erf_backward_call(const struct yoke_gelu_erf_backward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 30, 3);
+    return yokei_call_each(YOKE_OP_gelu_erf_backward, a, a->dtype, (double)a->n, 30, 3);
 }
 
 /* s: 3. g * s * up: 2. */
-static struct yokei_work swiglu_forward_work(const struct yoke_swiglu_forward_args *a)
+static struct yokei_call swiglu_forward_call(const struct yoke_swiglu_forward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->N * (double)a->F, 5, 3);
+    return yokei_call_each(YOKE_OP_swiglu_forward, a, a->dtype, (double)a->N * (double)a->F, 5, 3);
 }
 
 /* s: 3. dup = dy * gate * s: 2. dgate = dy * up * (s + gate * s * (1 - s)): 6. */
-static struct yokei_work swiglu_backward_work(const struct yoke_swiglu_backward_args *a)
+static struct yokei_call swiglu_backward_call(const struct yoke_swiglu_backward_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->N * (double)a->F, 11, 5);
+    return yokei_call_each(YOKE_OP_swiglu_backward, a, a->dtype, (double)a->N * (double)a->F, 11, 5);
 }
 
-#define OP(op) YOKEI_OP(act, op)
-YOKE_ACT_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_gelu_forward(yoke_stream *stream, const struct yoke_gelu_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_gelu_forward, stream, args, sizeof *args));
+    YOKE_TRY(gelu_forward_check(args, true));
+    const struct yokei_call call = gelu_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *args,
+                                  struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_gelu_forward, device, args, sizeof *args));
+    YOKE_TRY(gelu_forward_check(args, false));
+    const struct yokei_call call = gelu_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_gelu_backward(yoke_stream *stream, const struct yoke_gelu_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_gelu_backward, stream, args, sizeof *args));
+    YOKE_TRY(gelu_backward_check(args, true));
+    const struct yokei_call call = gelu_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *args,
+                                   struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_gelu_backward, device, args, sizeof *args));
+    YOKE_TRY(gelu_backward_check(args, false));
+    const struct yokei_call call = gelu_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_gelu_erf_forward(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_gelu_erf_forward, stream, args, sizeof *args));
+    YOKE_TRY(gelu_erf_forward_check(args, true));
+    const struct yokei_call call = gelu_erf_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_gelu_erf_forward_can(const yoke_device *device,
+                                      const struct yoke_gelu_erf_forward_args *args,
+                                      struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_gelu_erf_forward, device, args, sizeof *args));
+    YOKE_TRY(gelu_erf_forward_check(args, false));
+    const struct yokei_call call = gelu_erf_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_gelu_erf_backward(yoke_stream *stream, const struct yoke_gelu_erf_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_gelu_erf_backward, stream, args, sizeof *args));
+    YOKE_TRY(gelu_erf_backward_check(args, true));
+    const struct yokei_call call = gelu_erf_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_gelu_erf_backward_can(const yoke_device *device,
+                                       const struct yoke_gelu_erf_backward_args *args,
+                                       struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_gelu_erf_backward, device, args, sizeof *args));
+    YOKE_TRY(gelu_erf_backward_check(args, false));
+    const struct yokei_call call = gelu_erf_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_swiglu_forward(yoke_stream *stream, const struct yoke_swiglu_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_swiglu_forward, stream, args, sizeof *args));
+    YOKE_TRY(swiglu_forward_check(args, true));
+    const struct yokei_call call = swiglu_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_swiglu_forward_can(const yoke_device *device, const struct yoke_swiglu_forward_args *args,
+                                    struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_swiglu_forward, device, args, sizeof *args));
+    YOKE_TRY(swiglu_forward_check(args, false));
+    const struct yokei_call call = swiglu_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_swiglu_backward(yoke_stream *stream, const struct yoke_swiglu_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_swiglu_backward, stream, args, sizeof *args));
+    YOKE_TRY(swiglu_backward_check(args, true));
+    const struct yokei_call call = swiglu_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_swiglu_backward_can(const yoke_device *device, const struct yoke_swiglu_backward_args *args,
+                                     struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_swiglu_backward, device, args, sizeof *args));
+    YOKE_TRY(swiglu_backward_check(args, false));
+    const struct yokei_call call = swiglu_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

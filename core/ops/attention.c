@@ -97,7 +97,7 @@ static yoke_status attention_backward_check(const struct yoke_attention_backward
 }
 
 /*
- * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ * ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ----
  *
  * The products count, 2 D for each pair of a query and a key that the mask keeps. The softmax is per pair and
  * not per pair and channel, so it is left out.
@@ -108,22 +108,61 @@ static double pairs_of(int64_t B, int64_t T, int64_t H, bool causal)
 }
 
 /* Two products: S and O. */
-static struct yokei_work attention_forward_work(const struct yoke_attention_forward_args *a)
+static struct yokei_call attention_forward_call(const struct yoke_attention_forward_args *a)
 {
     const double rows = (double)a->B * (double)a->T, H = (double)a->H, Hkv = (double)a->Hkv, D = (double)a->D;
-    return (struct yokei_work){ 4 * pairs_of(a->B, a->T, a->H, a->causal) * D,
-                                2 * rows * (H + Hkv) * D * yokei_bytes(a->dtype)
-                                    + !!a->lse * rows * H * yokei_wide_bytes(a->dtype) };
+    struct yokei_call call = yokei_call_of(
+        YOKE_OP_attention_forward, a, a->dtype, rows * H * D, 4 * pairs_of(a->B, a->T, a->H, a->causal) * D,
+        2 * rows * (H + Hkv) * D * yokei_bytes(a->dtype) + !!a->lse * rows * H * yokei_wide_bytes(a->dtype));
+    call.edge = (double)a->T;
+    return call;
 }
 
 /* Five products: S once more, dV, dP, dQ and dK. */
-static struct yokei_work attention_backward_work(const struct yoke_attention_backward_args *a)
+static struct yokei_call attention_backward_call(const struct yoke_attention_backward_args *a)
 {
     const double rows = (double)a->B * (double)a->T, H = (double)a->H, Hkv = (double)a->Hkv, D = (double)a->D;
-    return (struct yokei_work){ 10 * pairs_of(a->B, a->T, a->H, a->causal) * D,
-                                4 * rows * (H + Hkv) * D * yokei_bytes(a->dtype)
-                                    + rows * H * yokei_wide_bytes(a->dtype) };
+    struct yokei_call call = yokei_call_of(
+        YOKE_OP_attention_backward, a, a->dtype, rows * H * D, 10 * pairs_of(a->B, a->T, a->H, a->causal) * D,
+        4 * rows * (H + Hkv) * D * yokei_bytes(a->dtype) + rows * H * yokei_wide_bytes(a->dtype));
+    call.edge = (double)a->T;
+    return call;
 }
 
-#define OP(op) YOKEI_OP(attention, op)
-YOKE_ATTENTION_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_attention_forward(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_attention_forward, stream, args, sizeof *args));
+    YOKE_TRY(attention_forward_check(args, true));
+    const struct yokei_call call = attention_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_attention_forward_can(const yoke_device *device,
+                                       const struct yoke_attention_forward_args *args,
+                                       struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_attention_forward, device, args, sizeof *args));
+    YOKE_TRY(attention_forward_check(args, false));
+    const struct yokei_call call = attention_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_attention_backward(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_attention_backward, stream, args, sizeof *args));
+    YOKE_TRY(attention_backward_check(args, true));
+    const struct yokei_call call = attention_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_attention_backward_can(const yoke_device *device,
+                                        const struct yoke_attention_backward_args *args,
+                                        struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_attention_backward, device, args, sizeof *args));
+    YOKE_TRY(attention_backward_check(args, false));
+    const struct yokei_call call = attention_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks of arguments and the counts of work that all families of ops share. For each op `op`, the file
- * of its family has two functions
+ * The checks of arguments that all families of ops share, and what the public functions of all ops do. For
+ * each op `op`, the file of its family has four functions:
  *     static yoke_status op_check(const struct yoke_op_args *a, bool pointers)
- *     static struct yokei_work op_work(const struct yoke_op_args *a)
- * YOKEI_OP(family, op) makes yoke_op() and yoke_op_can() from them. Both functions check the arguments and
- * then call the backend. yoke_op_can() takes flops and bytes from op_work, and the scratch from the backend.
+ *         refuses wrong arguments
+ *     static struct yokei_call op_call(const struct yoke_op_args *a)
+ *         the row of the op: type, size and work of a call
+ *     yoke_op() and yoke_op_can(), the public functions
  */
 #ifndef CORE_OPS_CHECK_H
 #define CORE_OPS_CHECK_H
@@ -77,41 +78,37 @@ static inline struct yokei_operand yokei_optional(struct yokei_operand x)
     return x;
 }
 
-/** The work of a call. include/yoke/ops/common.h says how it is counted. */
-struct yokei_work {
-    double flops, bytes;
-};
 static inline double yokei_bytes(yoke_dtype dtype) { return (double)yoke_dtype_bytes(dtype); }
 static inline double yokei_wide_bytes(yoke_dtype dtype) { return yokei_bytes(yoke_dtype_wide(dtype)); }
-/** The work of an op that does `flops` operations on each of n elements, in `arrays` arrays of one type. */
-static inline struct yokei_work yokei_work_each(yoke_dtype dtype, double n, int flops, int arrays)
+
+/** The row of an op, see struct yokei_call. The function takes all members that every op must state. */
+static inline struct yokei_call yokei_call_of(enum yoke_op_id op, const void *args, yoke_dtype dtype,
+                                              double size, double flops, double bytes)
 {
-    return (struct yokei_work){ flops * n, arrays * n * yokei_bytes(dtype) };
+    return (struct yokei_call){
+        .op = op, .args = args, .dtype = dtype, .size = size, .flops = flops, .bytes = bytes
+    };
+}
+/** The row of an op that does `flops` operations on each of n elements, in `arrays` arrays of one type. */
+static inline struct yokei_call yokei_call_each(enum yoke_op_id op, const void *args, yoke_dtype dtype,
+                                                double n, int flops, int arrays)
+{
+    return yokei_call_of(op, args, dtype, n, flops * n, arrays * n * yokei_bytes(dtype));
 }
 
-/** yoke_op() and yoke_op_can() of a family. */
-#define YOKEI_OP(family, op)                                                                       \
-    yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args,    \
-                                struct yoke_cost *cost_out)                                        \
-    {                                                                                              \
-        if (!device || !args) return yoke_fail(YOKE_EINVAL, #op "_can: a NULL argument");          \
-        YOKE_TRY(yokei_check_maker(#op "_can", device));                                           \
-        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                 \
-        YOKE_TRY(op##_check(args, false));                                                         \
-        const struct yokei_work work = op##_work(args);                                            \
-        struct yoke_cost cost = { .size = sizeof cost, .flops = work.flops, .bytes = work.bytes }; \
-        YOKE_TRY(device->backend->family->op.can(device, args, &cost.scratch_bytes));              \
-        if (cost_out) *cost_out = cost;                                                            \
-        return YOKE_OK;                                                                            \
-    }                                                                                              \
-    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args)                \
-    {                                                                                              \
-        if (!stream || !args) return yoke_fail(YOKE_EINVAL, #op ": a NULL argument");              \
-        YOKE_TRY(yokei_check_maker(#op, stream->device));                                          \
-        YOKE_TRY(yokei_check_size(#op, args->size, sizeof *args));                                 \
-        YOKE_TRY(op##_check(args, true));                                                          \
-        stream->last_op = #op;                                                                     \
-        return stream->device->backend->family->op.run(stream, args);                              \
-    }
+/* ---- call.c ---- */
+
+/**
+ * What yoke_op() does first: refuse NULL, a device of another process, and arguments that are smaller than
+ * `bytes`.
+ */
+yoke_status yokei_op_begin(enum yoke_op_id op, const yoke_stream *stream, const void *args, size_t bytes);
+/** The same for yoke_op_can(). */
+yoke_status yokei_op_begin_can(enum yoke_op_id op, const yoke_device *device, const void *args, size_t bytes);
+/** Issue the call to the stream, if the device has the op and stores the types. */
+yoke_status yokei_op_run(yoke_stream *stream, const struct yokei_call *call);
+/** Whether the device offers the call. *cost_out gets the work, and the scratch memory that is needed. */
+yoke_status yokei_op_can(const yoke_device *device, const struct yokei_call *call,
+                         struct yoke_cost *cost_out);
 
 #endif

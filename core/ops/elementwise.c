@@ -51,23 +51,74 @@ static yoke_status dropout_check(const struct yoke_dropout_args *a, bool pointer
     return yokei_check_apart(op, &y, &residual, true);
 }
 
-/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+/* ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ---- */
 
-static struct yokei_work add_work(const struct yoke_add_args *a)
+static struct yokei_call add_call(const struct yoke_add_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 1, 3);
+    return yokei_call_each(YOKE_OP_add, a, a->dtype, (double)a->n, 1, 3);
 }
 
-static struct yokei_work scale_work(const struct yoke_scale_args *a)
+static struct yokei_call scale_call(const struct yoke_scale_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->n, 1, 2);
+    return yokei_call_each(YOKE_OP_scale, a, a->dtype, (double)a->n, 1, 2);
 }
 
 /* s * x: 1, and 1 for the residual. */
-static struct yokei_work dropout_work(const struct yoke_dropout_args *a)
+static struct yokei_call dropout_call(const struct yoke_dropout_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->N * (double)a->C, 1 + !!a->residual, 2 + !!a->residual);
+    return yokei_call_each(YOKE_OP_dropout, a, a->dtype, (double)a->N * (double)a->C, 1 + !!a->residual,
+                           2 + !!a->residual);
 }
 
-#define OP(op) YOKEI_OP(elementwise, op)
-YOKE_ELEMENTWISE_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_add(yoke_stream *stream, const struct yoke_add_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_add, stream, args, sizeof *args));
+    YOKE_TRY(add_check(args, true));
+    const struct yokei_call call = add_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_add_can(const yoke_device *device, const struct yoke_add_args *args,
+                         struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_add, device, args, sizeof *args));
+    YOKE_TRY(add_check(args, false));
+    const struct yokei_call call = add_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_scale(yoke_stream *stream, const struct yoke_scale_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_scale, stream, args, sizeof *args));
+    YOKE_TRY(scale_check(args, true));
+    const struct yokei_call call = scale_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_scale_can(const yoke_device *device, const struct yoke_scale_args *args,
+                           struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_scale, device, args, sizeof *args));
+    YOKE_TRY(scale_check(args, false));
+    const struct yokei_call call = scale_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_dropout(yoke_stream *stream, const struct yoke_dropout_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_dropout, stream, args, sizeof *args));
+    YOKE_TRY(dropout_check(args, true));
+    const struct yokei_call call = dropout_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_dropout_can(const yoke_device *device, const struct yoke_dropout_args *args,
+                             struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_dropout, device, args, sizeof *args));
+    YOKE_TRY(dropout_check(args, false));
+    const struct yokei_call call = dropout_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

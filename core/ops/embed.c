@@ -55,30 +55,63 @@ static yoke_status embed_backward_check(const struct yoke_embed_backward_args *a
 }
 
 /*
- * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ * ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ----
  *
  * The tokens are not known, so a table counts as if as many of its rows were used as N tokens can use.
  */
 
 /* One addition per element, where wpe is wanted. */
-static struct yokei_work embed_forward_work(const struct yoke_embed_forward_args *a)
+static struct yokei_call embed_forward_call(const struct yoke_embed_forward_args *a)
 {
     const double N = (double)a->N, C = (double)a->C, words = (double)YOKE_MIN(a->N, a->V),
                  positions = a->wpe ? (double)YOKE_MIN(a->N, a->T) : 0;
-    return (struct yokei_work){ a->wpe ? N * C : 0, (words + positions + N) * C * yokei_bytes(a->dtype)
-                                                        + N * (double)sizeof(int32_t) };
+    return yokei_call_of(YOKE_OP_embed_forward, a, a->dtype, N * C, a->wpe ? N * C : 0,
+                         (words + positions + N) * C * yokei_bytes(a->dtype) + N * (double)sizeof(int32_t));
 }
 
 /* One addition per element for each of the two gradients. */
-static struct yokei_work embed_backward_work(const struct yoke_embed_backward_args *a)
+static struct yokei_call embed_backward_call(const struct yoke_embed_backward_args *a)
 {
     const double N = (double)a->N, C = (double)a->C;
     const bool all = !a->dwte && !a->dwpe, words = a->dwte || all, positions = a->dwpe || all;
     const double rows = words * (double)YOKE_MIN(a->N, a->V) + positions * (double)YOKE_MIN(a->N, a->T);
-    return (struct yokei_work){ N * C * (words + positions), N * C * yokei_bytes(a->dtype)
-                                                                 + 2 * rows * C * yokei_wide_bytes(a->dtype)
-                                                                 + N * (double)sizeof(int32_t) };
+    return yokei_call_of(YOKE_OP_embed_backward, a, a->dtype, N * C, N * C * (words + positions),
+                         N * C * yokei_bytes(a->dtype) + 2 * rows * C * yokei_wide_bytes(a->dtype)
+                             + N * (double)sizeof(int32_t));
 }
 
-#define OP(op) YOKEI_OP(embed, op)
-YOKE_EMBED_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_embed_forward(yoke_stream *stream, const struct yoke_embed_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_embed_forward, stream, args, sizeof *args));
+    YOKE_TRY(embed_forward_check(args, true));
+    const struct yokei_call call = embed_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *args,
+                                   struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_embed_forward, device, args, sizeof *args));
+    YOKE_TRY(embed_forward_check(args, false));
+    const struct yokei_call call = embed_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_embed_backward(yoke_stream *stream, const struct yoke_embed_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_embed_backward, stream, args, sizeof *args));
+    YOKE_TRY(embed_backward_check(args, true));
+    const struct yokei_call call = embed_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_embed_backward_can(const yoke_device *device, const struct yoke_embed_backward_args *args,
+                                    struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_embed_backward, device, args, sizeof *args));
+    YOKE_TRY(embed_backward_check(args, false));
+    const struct yokei_call call = embed_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

@@ -66,30 +66,66 @@ static yoke_status bias_backward_check(const struct yoke_bias_backward_args *a, 
 }
 
 /*
- * ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ----
+ * ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ----
  *
  * A product counts as in BLAS: M N K multiplications and as many additions. What the epilogue, alpha and beta
  * add is per element of C, and so is left out. Matrices that all products share (stride 0) are read once.
  */
-static struct yokei_work gemm_work(const struct yoke_gemm_args *a)
+static struct yokei_call gemm_call(const struct yoke_gemm_args *a)
 {
     const double M = (double)a->M, N = (double)a->N, K = (double)a->K, batch = (double)a->batch;
     const double in = yokei_bytes(a->dtype), out = yokei_bytes(a->out_dtype);
     const bool has_aux = a->epilogue == YOKE_EPILOGUE_BIAS_GELU && a->aux;
-    struct yokei_work work = { .flops = 2 * batch * M * N * K };
-    work.bytes = K * in * (M * (a->stride_a ? batch : 1) + N * (a->stride_b ? batch : 1));
-    work.bytes += batch * M * N * out * (1 + (a->beta != 0) + has_aux);
-    if (a->epilogue != YOKE_EPILOGUE_NONE) work.bytes += N * yokei_wide_bytes(a->dtype);
-    return work;
+    double bytes = K * in * (M * (a->stride_a ? batch : 1) + N * (a->stride_b ? batch : 1));
+    bytes += batch * M * N * out * (1 + (a->beta != 0) + has_aux);
+    if (a->epilogue != YOKE_EPILOGUE_NONE) bytes += N * yokei_wide_bytes(a->dtype);
+    struct yokei_call call = yokei_call_of(YOKE_OP_gemm, a, a->dtype, M * N * K * batch,
+                                           2 * batch * M * N * K, bytes);
+    call.second = a->out_dtype;
+    call.edge = YOKE_MIN(M, YOKE_MIN(N, K));
+    return call;
 }
 
 /* One addition per element of dy. */
-static struct yokei_work bias_backward_work(const struct yoke_bias_backward_args *a)
+static struct yokei_call bias_backward_call(const struct yoke_bias_backward_args *a)
 {
     const double elements = (double)a->N * (double)a->C;
-    return (struct yokei_work){ elements, elements * yokei_bytes(a->dtype)
-                                              + 2 * (double)a->C * yokei_wide_bytes(a->dtype) };
+    return yokei_call_of(YOKE_OP_bias_backward, a, a->dtype, elements, elements,
+                         elements * yokei_bytes(a->dtype) + 2 * (double)a->C * yokei_wide_bytes(a->dtype));
 }
 
-#define OP(op) YOKEI_OP(gemm, op)
-YOKE_GEMM_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_gemm(yoke_stream *stream, const struct yoke_gemm_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_gemm, stream, args, sizeof *args));
+    YOKE_TRY(gemm_check(args, true));
+    const struct yokei_call call = gemm_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+                          struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_gemm, device, args, sizeof *args));
+    YOKE_TRY(gemm_check(args, false));
+    const struct yokei_call call = gemm_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_bias_backward(yoke_stream *stream, const struct yoke_bias_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_bias_backward, stream, args, sizeof *args));
+    YOKE_TRY(bias_backward_check(args, true));
+    const struct yokei_call call = bias_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
+                                   struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_bias_backward, device, args, sizeof *args));
+    YOKE_TRY(bias_backward_check(args, false));
+    const struct yokei_call call = bias_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

@@ -31,7 +31,7 @@ static void drop(struct product *p)
  * Run the product at least SOME times and for at least `budget` seconds. The shortest time counts, because
  * other work on the machine only makes a product slower.
  */
-static yoke_status run(struct product *p, double budget, double *seconds_out)
+static yoke_status time_product(struct product *p, double budget, double *seconds_out)
 {
     const uint64_t start = yokei_now_ns();
     double least = INFINITY, spent = 0;
@@ -79,7 +79,7 @@ static yoke_status measure(struct product *p, yoke_dtype dtype, double *rate_out
     YOKE_TRY(yoke_device_memory(p->device, &available, &total));
     for (int64_t N = SMALLEST;; N *= 2) {
         YOKE_TRY(prepare(p, dtype, N));
-        YOKE_TRY(run(p, A_SIZE, &seconds));
+        YOKE_TRY(time_product(p, A_SIZE, &seconds));
         if (p->flops / seconds > *rate_out) *rate_out = p->flops / seconds, *size_out = N;
         if (seconds >= LONG_ENOUGH || N == LARGEST
             || 12 * (uint64_t)(N * N) * yoke_dtype_bytes(dtype) > available / 8)

@@ -79,36 +79,89 @@ static yoke_status xent_join_check(const struct yoke_xent_join_args *a, bool poi
     return pointers ? yokei_check_apart(op, &losses, &lse, false) : YOKE_OK;
 }
 
-/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+/* ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ---- */
 
 /* The maximum: 1. exp(logit - maximum): 2. The sum: 1. */
-static struct yokei_work xent_forward_work(const struct yoke_xent_forward_args *a)
+static struct yokei_call xent_forward_call(const struct yoke_xent_forward_args *a)
 {
     const double N = (double)a->N, wide = yokei_wide_bytes(a->dtype);
-    return (struct yokei_work){ 4 * N * (double)a->V,
-                                N
-                                    * ((double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t)
-                                       + (1 + !!a->picked + !!a->losses) * wide) };
+    return yokei_call_of(YOKE_OP_xent_forward, a, a->dtype, N * (double)a->V, 4 * N * (double)a->V,
+                         N
+                             * ((double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t)
+                                + (1 + !!a->picked + !!a->losses) * wide));
 }
 
 /* scale * (exp(logit - lse) - [target]): 4. */
-static struct yokei_work xent_backward_work(const struct yoke_xent_backward_args *a)
+static struct yokei_call xent_backward_call(const struct yoke_xent_backward_args *a)
 {
     const double N = (double)a->N;
-    return (struct yokei_work){
-        4 * N * (double)a->V,
-        N * (2 * (double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t) + yokei_wide_bytes(a->dtype))
-    };
+    return yokei_call_of(YOKE_OP_xent_backward, a, a->dtype, N * (double)a->V, 4 * N * (double)a->V,
+                         N
+                             * (2 * (double)a->V * yokei_bytes(a->dtype) + (double)sizeof(int32_t)
+                                + yokei_wide_bytes(a->dtype)));
 }
 
-/* As in forward, 4 for each part of lse. For the losses, the sum of picked_parts: 1. */
-static struct yokei_work xent_join_work(const struct yoke_xent_join_args *a)
+/*
+ * As in forward, 4 for each part of lse. For the losses, the sum of picked_parts: 1. All P parts count in the
+ * size, as all of V does in forward, because the time of a call grows with P.
+ */
+static struct yokei_call xent_join_call(const struct yoke_xent_join_args *a)
 {
     const double N = (double)a->N, P = (double)a->P, wide = yokei_wide_bytes(a->dtype);
     const bool losses = a->losses != NULL;
-    return (struct yokei_work){ P * N * (4 + losses),
-                                N * wide * (P + 1) * (1 + losses) + losses * N * (double)sizeof(int32_t) };
+    return yokei_call_of(YOKE_OP_xent_join, a, a->dtype, P * N, P * N * (4 + losses),
+                         N * wide * (P + 1) * (1 + losses) + losses * N * (double)sizeof(int32_t));
 }
 
-#define OP(op) YOKEI_OP(loss, op)
-YOKE_LOSS_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_xent_forward(yoke_stream *stream, const struct yoke_xent_forward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_xent_forward, stream, args, sizeof *args));
+    YOKE_TRY(xent_forward_check(args, true));
+    const struct yokei_call call = xent_forward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *args,
+                                  struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_xent_forward, device, args, sizeof *args));
+    YOKE_TRY(xent_forward_check(args, false));
+    const struct yokei_call call = xent_forward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_xent_backward(yoke_stream *stream, const struct yoke_xent_backward_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_xent_backward, stream, args, sizeof *args));
+    YOKE_TRY(xent_backward_check(args, true));
+    const struct yokei_call call = xent_backward_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *args,
+                                   struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_xent_backward, device, args, sizeof *args));
+    YOKE_TRY(xent_backward_check(args, false));
+    const struct yokei_call call = xent_backward_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_xent_join(yoke_stream *stream, const struct yoke_xent_join_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_xent_join, stream, args, sizeof *args));
+    YOKE_TRY(xent_join_check(args, true));
+    const struct yokei_call call = xent_join_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *args,
+                               struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_xent_join, device, args, sizeof *args));
+    YOKE_TRY(xent_join_check(args, false));
+    const struct yokei_call call = xent_join_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

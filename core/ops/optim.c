@@ -58,26 +58,62 @@ static yoke_status grad_norm_check(const struct yoke_grad_norm_args *a, bool poi
     return pointers ? yokei_check_apart(op, &out, &grad, false) : YOKE_OK;
 }
 
-/* ---- costs: include/yoke/ops/common.h says how operations and bytes are counted ---- */
+/* ---- type, size and work of a call; include/yoke/ops/common.h says how the work is counted ---- */
 
 /*
  * g: 1. m: 3. v: 4. w, where lr * weight_decay and the two corrections are constants: 9. The rounding of the
  * copy: 1.
  */
-static struct yokei_work adamw_work(const struct yoke_adamw_args *a)
+static struct yokei_call adamw_call(const struct yoke_adamw_args *a)
 {
     const double n = (double)a->n;
-    return (struct yokei_work){
-        n * (17 + !!a->copy), n * (7 * yokei_bytes(a->dtype) + (a->copy ? yokei_bytes(a->copy_dtype) : 0))
-    };
+    const double copied = a->copy ? yokei_bytes(a->copy_dtype) : 0;
+    struct yokei_call call = yokei_call_of(YOKE_OP_adamw, a, a->dtype, n, n * (17 + !!a->copy),
+                                           n * (7 * yokei_bytes(a->dtype) + copied));
+    if (a->copy) call.second = a->copy_dtype;
+    return call;
 }
 
 /* The sum of (scale * grad)^2: 3. */
-static struct yokei_work grad_norm_work(const struct yoke_grad_norm_args *a)
+static struct yokei_call grad_norm_call(const struct yoke_grad_norm_args *a)
 {
     const double n = (double)a->n, n_sums = (double)norm_sums(a);
-    return (struct yokei_work){ 3 * n, n * yokei_bytes(a->dtype) + 2 * n_sums * yokei_wide_bytes(a->dtype) };
+    return yokei_call_of(YOKE_OP_grad_norm, a, a->dtype, n, 3 * n,
+                         n * yokei_bytes(a->dtype) + 2 * n_sums * yokei_wide_bytes(a->dtype));
 }
 
-#define OP(op) YOKEI_OP(optim, op)
-YOKE_OPTIM_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_adamw(yoke_stream *stream, const struct yoke_adamw_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_adamw, stream, args, sizeof *args));
+    YOKE_TRY(adamw_check(args, true));
+    const struct yokei_call call = adamw_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args,
+                           struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_adamw, device, args, sizeof *args));
+    YOKE_TRY(adamw_check(args, false));
+    const struct yokei_call call = adamw_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}
+
+yoke_status yoke_grad_norm(yoke_stream *stream, const struct yoke_grad_norm_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_grad_norm, stream, args, sizeof *args));
+    YOKE_TRY(grad_norm_check(args, true));
+    const struct yokei_call call = grad_norm_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args,
+                               struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_grad_norm, device, args, sizeof *args));
+    YOKE_TRY(grad_norm_check(args, false));
+    const struct yokei_call call = grad_norm_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

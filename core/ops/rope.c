@@ -23,12 +23,28 @@ static yoke_status rope_check(const struct yoke_rope_args *a, bool pointers)
 
 /*
  * Two multiplications and an addition per element. The angles are per position, so they are left out.
- * include/yoke/ops/common.h says how operations and bytes are counted.
+ * include/yoke/ops/common.h says how the work is counted.
  */
-static struct yokei_work rope_work(const struct yoke_rope_args *a)
+static struct yokei_call rope_call(const struct yoke_rope_args *a)
 {
-    return yokei_work_each(a->dtype, (double)a->N * (double)a->H * (double)a->D, 3, 2);
+    return yokei_call_each(YOKE_OP_rope, a, a->dtype, (double)a->N * (double)a->H * (double)a->D, 3, 2);
 }
 
-#define OP(op) YOKEI_OP(rope, op)
-YOKE_ROPE_OPS(OP)
+/* ---- the public functions ---- */
+
+yoke_status yoke_rope(yoke_stream *stream, const struct yoke_rope_args *args)
+{
+    YOKE_TRY(yokei_op_begin(YOKE_OP_rope, stream, args, sizeof *args));
+    YOKE_TRY(rope_check(args, true));
+    const struct yokei_call call = rope_call(args);
+    return yokei_op_run(stream, &call);
+}
+
+yoke_status yoke_rope_can(const yoke_device *device, const struct yoke_rope_args *args,
+                          struct yoke_cost *cost_out)
+{
+    YOKE_TRY(yokei_op_begin_can(YOKE_OP_rope, device, args, sizeof *args));
+    YOKE_TRY(rope_check(args, false));
+    const struct yokei_call call = rope_call(args);
+    return yokei_op_can(device, &call, cost_out);
+}

@@ -14,37 +14,48 @@
 
 static const struct yoke_backend *sound; /* the reference backend without errors */
 
-/* ---- matrix products ---- */
-
-static yoke_status gemm_without_last_column(yoke_stream *stream, const struct yoke_gemm_args *args)
+/* The correct op, with these arguments. */
+static yoke_status run_sound(yoke_stream *stream, const struct yokei_call *call, const void *args)
 {
-    struct yoke_gemm_args a = *args;
-    if (a.N > 1) a.N--;
-    return sound->gemm->gemm.run(stream, &a);
+    struct yokei_call other = *call;
+    other.args = args;
+    return sound->ops[call->op]->run(stream, &other);
 }
 
-static yoke_status gemm_without_last_product(yoke_stream *stream, const struct yoke_gemm_args *args)
+/* ---- matrix products ---- */
+
+static yoke_status gemm_without_last_column(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *args = call->args;
+    struct yoke_gemm_args a = *args;
+    if (a.N > 1) a.N--;
+    return run_sound(stream, call, &a);
+}
+
+static yoke_status gemm_without_last_product(yoke_stream *stream, const struct yokei_call *call)
+{
+    const struct yoke_gemm_args *args = call->args;
     struct yoke_gemm_args a = *args;
     if (a.K > 1) a.K--;
-    return sound->gemm->gemm.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 static uint16_t truncated_bf16(float x) { return (uint16_t)(yokei_f32_bits(x) >> 16); }
 
 /* Computes the product in f32, but truncates it to bf16 instead of rounding. */
-static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_args *args)
+static yoke_status gemm_truncated(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *args = call->args;
     struct yoke_gemm_args a = *args;
     if (a.out_dtype != YOKE_BF16 || a.epilogue == YOKE_EPILOGUE_BIAS_GELU)
-        return sound->gemm->gemm.run(stream, args);
+        return run_sound(stream, call, call->args);
     float *c = calloc((size_t)(a.batch * a.M * a.N) + 1, sizeof *c);
     if (!c) return yoke_fail(YOKE_ENOMEM, "planted gemm: no memory");
     a.out_dtype = YOKE_F32, a.c = c, a.ldc = a.N, a.stride_c = a.M * a.N;
     for (int64_t i = 0; a.beta != 0 && i < a.batch * a.M * a.N; i++)
         c[i] = (float)yokei_load(
             YOKE_BF16, args->c, i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N);
-    const yoke_status status = sound->gemm->gemm.run(stream, &a);
+    const yoke_status status = run_sound(stream, call, &a);
     for (int64_t i = 0; i < a.batch * a.M * a.N; i++)
         ((uint16_t *)args->c)[i / a.stride_c * args->stride_c + i % a.stride_c / a.N * args->ldc + i % a.N] =
             truncated_bf16(c[i]);
@@ -53,19 +64,21 @@ static yoke_status gemm_truncated(yoke_stream *stream, const struct yoke_gemm_ar
 }
 
 /* Writes one element to the right of the last row, where ld leaves a gap. */
-static yoke_status gemm_beyond_its_columns(yoke_stream *stream, const struct yoke_gemm_args *a)
+static yoke_status gemm_beyond_its_columns(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->gemm->gemm.run(stream, a));
+    const struct yoke_gemm_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     if (a->M && a->N && a->ldc > a->N && a->batch == 1)
         yokei_store(a->out_dtype, a->c, (a->M - 2 > 0 ? a->M - 2 : 0) * a->ldc + a->N, 1);
     return YOKE_OK;
 }
 
 /* Gives the right result, but the last bit of one element changes from call to call. */
-static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yoke_gemm_args *a)
+static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gemm_args *a = call->args;
     static int n;
-    YOKE_TRY(sound->gemm->gemm.run(stream, a));
+    YOKE_TRY(run_sound(stream, call, call->args));
     if (a->M && a->N && a->out_dtype == YOKE_F32) ((uint32_t *)a->c)[0] ^= (uint32_t)(n++ & 1);
     return YOKE_OK;
 }
@@ -73,9 +86,10 @@ static yoke_status gemm_unrepeatable(yoke_stream *stream, const struct yoke_gemm
 /* ---- attention ---- */
 
 /* Masks with weights of 0 instead of leaving keys out. But 0 times NaN is NaN. */
-static yoke_status attention_unmasked(yoke_stream *stream, const struct yoke_attention_forward_args *a)
+static yoke_status attention_unmasked(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->attention->attention_forward.run(stream, a));
+    const struct yoke_attention_forward_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     for (int64_t b = 0; b < a->B && a->causal; b++)
         for (int64_t t = 0; t < a->T; t++)
             for (int64_t i = 0; i < a->H * a->D; i++) {
@@ -88,17 +102,18 @@ static yoke_status attention_unmasked(yoke_stream *stream, const struct yoke_att
     return YOKE_OK;
 }
 
-static yoke_status attention_unscaled(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+static yoke_status attention_unscaled(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_forward_args *args = call->args;
     struct yoke_attention_forward_args a = *args;
     a.scale = 1;
-    return sound->attention->attention_forward.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
-static yoke_status attention_backward_unscaled(yoke_stream *stream,
-                                               const struct yoke_attention_backward_args *a)
+static yoke_status attention_backward_unscaled(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->attention->attention_backward.run(stream, a));
+    const struct yoke_attention_backward_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     for (int64_t row = 0; row < a->B * a->T; row++)
         for (int64_t i = 0; i < a->Hkv * a->D; i++)
             yokei_store(a->dtype, a->dk, row * a->lddk + i,
@@ -108,8 +123,9 @@ static yoke_status attention_backward_unscaled(yoke_stream *stream,
 
 /* ---- the others ---- */
 
-static yoke_status gelu_erf(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
+static yoke_status gelu_erf(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gelu_forward_args *a = call->args;
     (void)stream;
     for (int64_t i = 0; i < a->n; i++) {
         const double x = yokei_load(a->dtype, a->x, i);
@@ -118,8 +134,9 @@ static yoke_status gelu_erf(yoke_stream *stream, const struct yoke_gelu_forward_
     return YOKE_OK;
 }
 
-static yoke_status gelu_backward_erf(yoke_stream *stream, const struct yoke_gelu_backward_args *a)
+static yoke_status gelu_backward_erf(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_gelu_backward_args *a = call->args;
     (void)stream;
     for (int64_t i = 0; i < a->n; i++) {
         const double x = yokei_load(a->dtype, a->x, i), dy = yokei_load(a->dtype, a->dy, i);
@@ -129,9 +146,10 @@ static yoke_status gelu_backward_erf(yoke_stream *stream, const struct yoke_gelu
     return YOKE_OK;
 }
 
-static yoke_status cast_truncated(yoke_stream *stream, const struct yoke_cast_args *a)
+static yoke_status cast_truncated(yoke_stream *stream, const struct yokei_call *call)
 {
-    if (a->from != YOKE_F32 || a->to != YOKE_BF16) return sound->cast->cast.run(stream, a);
+    const struct yoke_cast_args *a = call->args;
+    if (a->from != YOKE_F32 || a->to != YOKE_BF16) return run_sound(stream, call, call->args);
     for (int64_t i = 0; i < a->n; i++) {
         const float x = ((const float *)a->x)[i];
         ((uint16_t *)a->y)[i] = isnan(x) ? yokei_f32_to_bf16(x) : truncated_bf16(x);
@@ -140,55 +158,58 @@ static yoke_status cast_truncated(yoke_stream *stream, const struct yoke_cast_ar
 }
 
 /* Works in blocks of 16 rows, and forgets the remaining rows. */
-static yoke_status embed_backward_without_last_block(yoke_stream *stream,
-                                                     const struct yoke_embed_backward_args *args)
+static yoke_status embed_backward_without_last_block(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_embed_backward_args *args = call->args;
     struct yoke_embed_backward_args a = *args;
     a.N = a.N / 16 * 16;
-    return sound->embed->embed_backward.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* A shard uses its nearest row for a token that it does not hold. */
-static yoke_status embed_forward_nearest_token(yoke_stream *stream,
-                                               const struct yoke_embed_forward_args *args)
+static yoke_status embed_forward_nearest_token(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_embed_forward_args *args = call->args;
     struct yoke_embed_forward_args a = *args;
     int32_t *tokens = calloc((size_t)a.N + 1, sizeof *tokens);
     if (!tokens) return yoke_fail(YOKE_ENOMEM, "planted embed_forward: no memory");
     for (int64_t n = 0; n < a.N; n++)
         tokens[n] = (int32_t)YOKE_MAX(a.vocab_start, YOKE_MIN(args->tokens[n], a.vocab_start + a.V - 1));
     a.tokens = tokens;
-    const yoke_status status = sound->embed->embed_forward.run(stream, &a);
+    const yoke_status status = run_sound(stream, call, &a);
     free(tokens);
     return status;
 }
 
-static yoke_status adamw_late_by_one(yoke_stream *stream, const struct yoke_adamw_args *args)
+static yoke_status adamw_late_by_one(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_adamw_args *args = call->args;
     struct yoke_adamw_args a = *args;
     a.step++;
-    return sound->optim->adamw.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
-static yoke_status layernorm_backward_overwrites(yoke_stream *stream,
-                                                 const struct yoke_layernorm_backward_args *a)
+static yoke_status layernorm_backward_overwrites(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_layernorm_backward_args *a = call->args;
     for (int64_t c = 0; a->dgamma && c < a->C; c++) yokei_store(yoke_dtype_wide(a->dtype), a->dgamma, c, 0);
-    return sound->norm->layernorm_backward.run(stream, a);
+    return run_sound(stream, call, call->args);
 }
 
 /* Changes its input. */
-static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct yoke_xent_forward_args *a)
+static yoke_status xent_forward_spoils_logits(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->loss->xent_forward.run(stream, a));
+    const struct yoke_xent_forward_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     if (a->N && a->V) yokei_store(a->dtype, (void *)(uintptr_t)a->logits, 0, 0);
     return YOKE_OK;
 }
 
 /* Subtracts 1 for the target also on shards that do not have the target's column. */
-static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struct yoke_xent_backward_args *a)
+static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->loss->xent_backward.run(stream, a));
+    const struct yoke_xent_backward_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     for (int64_t n = 0; n < a->N; n++) {
         const int64_t target = a->targets[n] - a->vocab_start;
         if (a->targets[n] < 0 || (target >= 0 && target < a->V)) continue;
@@ -199,17 +220,19 @@ static yoke_status xent_backward_on_every_shard(yoke_stream *stream, const struc
 }
 
 /* Uses the first shard's log sum exp for all, as if nothing had been joined. */
-static yoke_status xent_join_of_first_part(yoke_stream *stream, const struct yoke_xent_join_args *args)
+static yoke_status xent_join_of_first_part(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_xent_join_args *args = call->args;
     struct yoke_xent_join_args a = *args;
     a.P = 1;
-    return sound->loss->xent_join.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* Gives an ignored row the loss of a row whose target is in no shard. */
-static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yoke_xent_join_args *a)
+static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->loss->xent_join.run(stream, a));
+    const struct yoke_xent_join_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; a->losses && n < a->N; n++)
         if (a->targets[n] < 0) yokei_store(wide, a->losses, n, yokei_load(wide, a->lse, n));
@@ -217,36 +240,37 @@ static yoke_status xent_join_counts_ignored(yoke_stream *stream, const struct yo
 }
 
 /* Draws the mask of a rank's channels as if they were the first ones. */
-static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct yoke_dropout_args *args)
+static yoke_status dropout_of_first_channels(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_dropout_args *args = call->args;
     struct yoke_dropout_args a = *args;
     a.channel_start = 0;
-    return sound->elementwise->dropout.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* The backward pass draws another mask than the forward pass. */
-static yoke_status attention_backward_other_mask(yoke_stream *stream,
-                                                 const struct yoke_attention_backward_args *args)
+static yoke_status attention_backward_other_mask(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_backward_args *args = call->args;
     struct yoke_attention_backward_args a = *args;
     a.key++;
-    return sound->attention->attention_backward.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* Counts the heads of a piece from the piece's first head. */
-static yoke_status attention_heads_from_zero(yoke_stream *stream,
-                                             const struct yoke_attention_forward_args *args)
+static yoke_status attention_heads_from_zero(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_attention_forward_args *args = call->args;
     struct yoke_attention_forward_args a = *args;
     a.head_start = 0;
-    return sound->attention->attention_forward.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* Leaves out the part of the gradient that goes through the statistics. */
-static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream,
-                                                     const struct yoke_rmsnorm_backward_args *a)
+static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->norm->rmsnorm_backward.run(stream, a));
+    const struct yoke_rmsnorm_backward_args *a = call->args;
+    YOKE_TRY(run_sound(stream, call, call->args));
     const yoke_dtype wide = yoke_dtype_wide(a->dtype);
     for (int64_t n = 0; a->dx && a->dx != a->dy && !a->dresidual && n < a->N; n++)
         for (int64_t c = 0; c < a->C; c++)
@@ -257,8 +281,9 @@ static yoke_status rmsnorm_backward_of_constant_size(yoke_stream *stream,
 }
 
 /* Rotates neighbouring channels together, as other models do. */
-static yoke_status rope_neighbours(yoke_stream *stream, const struct yoke_rope_args *a)
+static yoke_status rope_neighbours(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_rope_args *a = call->args;
     (void)stream;
     for (int64_t n = 0; n < a->N; n++)
         for (int64_t i = 0; i < a->H * a->D / 2; i++) {
@@ -273,102 +298,157 @@ static yoke_status rope_neighbours(yoke_stream *stream, const struct yoke_rope_a
     return YOKE_OK;
 }
 
-static yoke_status swiglu_swapped(yoke_stream *stream, const struct yoke_swiglu_forward_args *args)
+static yoke_status swiglu_swapped(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_swiglu_forward_args *args = call->args;
     struct yoke_swiglu_forward_args a = *args;
     a.gate = args->up, a.ldgate = args->ldup;
     a.up = args->gate, a.ldup = args->ldgate;
-    return sound->act->swiglu_forward.run(stream, &a);
+    return run_sound(stream, call, &a);
 }
 
 /* ---- running ---- */
 
-/* A copy of the correct backend's table of `family`, in which `op` is run by `function`. */
-#define PLANT(family, op_name, function)                       \
-    static void plant_##function(struct yoke_backend *backend) \
-    {                                                          \
-        static struct yoke_##family##_ops table;               \
-        table = *sound->family;                                \
-        table.op_name.run = function;                          \
-        backend->family = &table;                              \
-    }
-PLANT(gemm, gemm, gemm_without_last_column)
-PLANT(gemm, gemm, gemm_without_last_product)
-PLANT(gemm, gemm, gemm_truncated)
-PLANT(gemm, gemm, gemm_beyond_its_columns)
-PLANT(gemm, gemm, gemm_unrepeatable)
-PLANT(attention, attention_forward, attention_unmasked)
-PLANT(attention, attention_forward, attention_unscaled)
-PLANT(attention, attention_backward, attention_backward_unscaled)
-PLANT(act, gelu_forward, gelu_erf)
-PLANT(act, gelu_backward, gelu_backward_erf)
-PLANT(cast, cast, cast_truncated)
-PLANT(embed, embed_backward, embed_backward_without_last_block)
-PLANT(optim, adamw, adamw_late_by_one)
-PLANT(norm, layernorm_backward, layernorm_backward_overwrites)
-PLANT(embed, embed_forward, embed_forward_nearest_token)
-PLANT(loss, xent_forward, xent_forward_spoils_logits)
-PLANT(loss, xent_backward, xent_backward_on_every_shard)
-PLANT(loss, xent_join, xent_join_of_first_part)
-PLANT(loss, xent_join, xent_join_counts_ignored)
-PLANT(elementwise, dropout, dropout_of_first_channels)
-PLANT(attention, attention_backward, attention_backward_other_mask)
-PLANT(attention, attention_forward, attention_heads_from_zero)
-PLANT(norm, rmsnorm_backward, rmsnorm_backward_of_constant_size)
-PLANT(rope, rope, rope_neighbours)
-PLANT(act, swiglu_forward, swiglu_swapped)
-
 static const struct planted {
     const char *name, *op, *dtype;
     bool gradient;
-    void (*plant)(struct yoke_backend *backend);
+    struct {
+        enum yoke_op_id op;
+        yoke_status (*run)(yoke_stream *stream, const struct yokei_call *call);
+    } wrong; /* the op that is replaced, and by what. `op` above may call it */
 } planted[] = {
-    { "a dropped last column of a product", "gemm", "f32", false, plant_gemm_without_last_column },
-    { "a dropped last column of A in a product", "gemm", "bf16", false, plant_gemm_without_last_product },
-    { "a wrong rounding: a product truncated to bf16", "gemm", "bf16", false, plant_gemm_truncated },
-    { "a wrong rounding: a conversion truncated to bf16", "cast", "f32", false, plant_cast_truncated },
-    { "an unmasked NaN in causal attention, f32", "attention_forward", "f32", false,
-      plant_attention_unmasked },
-    { "an unmasked NaN in causal attention, bf16", "attention_forward", "bf16", false,
-      plant_attention_unmasked },
-    { "a missing 1/sqrt(d), f32", "attention_forward", "f32", false, plant_attention_unscaled },
-    { "a missing 1/sqrt(d), bf16", "attention_forward", "bf16", false, plant_attention_unscaled },
-    { "a missing 1/sqrt(d) in dk", "attention_backward", "f16", false, plant_attention_backward_unscaled },
-    { "GELU erf for tanh, f32", "gelu_forward", "f32", false, plant_gelu_erf },
-    { "GELU erf for tanh, f16", "gelu_forward", "f16", false, plant_gelu_erf },
-    { "GELU erf for tanh, bf16", "gelu_forward", "bf16", false, plant_gelu_erf },
-    { "GELU erf for tanh, backward, bf16", "gelu_backward", "bf16", false, plant_gelu_backward_erf },
-    { "a missing last block of rows in embed_backward", "embed_backward", "f32", false,
-      plant_embed_backward_without_last_block },
-    { "a token of another shard taken for one of this", "embed_forward", "bf16", false,
-      plant_embed_forward_nearest_token },
-    { "a target's 1 taken off on a shard without its column, one shard", "xent_backward", "f32", false,
-      plant_xent_backward_on_every_shard },
-    { "a target's 1 taken off on a shard without its column, joined", "xent_join", "bf16", false,
-      plant_xent_backward_on_every_shard },
-    { "shards that are not joined", "xent_join", "f16", false, plant_xent_join_of_first_part },
-    { "an ignored target that is counted by the join", "xent_join", "f32", false,
-      plant_xent_join_counts_ignored },
-    { "a wrong bias correction in adamw", "adamw", "f32", false, plant_adamw_late_by_one },
-    { "dgamma overwritten where it is accumulated", "layernorm_backward", "f16", false,
-      plant_layernorm_backward_overwrites },
-    { "an element written beside the result", "gemm", "bf16", false, plant_gemm_beyond_its_columns },
-    { "a result that differs from run to run", "gemm", "f32", false, plant_gemm_unrepeatable },
-    { "an input that is changed", "xent_forward", "f32", false, plant_xent_forward_spoils_logits },
-    { "channels of a rank that drop what the first ones drop", "dropout", "bf16", false,
-      plant_dropout_of_first_channels },
-    { "a piece of grouped heads counted from its first one", "attention_forward", "f32", false,
-      plant_attention_heads_from_zero },
-    { "RMSNorm's statistics taken for constants", "rmsnorm_backward", "f16", false,
-      plant_rmsnorm_backward_of_constant_size },
-    { "neighbouring channels turned together", "rope", "bf16", false, plant_rope_neighbours },
-    { "gate and up swapped", "swiglu_forward", "bf16", false, plant_swiglu_swapped },
-    { "gradient check: attention drops out other pairs than forward", "attention_backward", NULL, true,
-      plant_attention_backward_other_mask },
-    { "gradient check: GELU's derivative is that of another function", "gelu_backward", NULL, true,
-      plant_gelu_backward_erf },
-    { "gradient check: a missing 1/sqrt(d) in dk", "attention_backward", NULL, true,
-      plant_attention_backward_unscaled },
+    { "a dropped last column of a product",
+      "gemm",
+      "f32",
+      false,
+      { YOKE_OP_gemm, gemm_without_last_column } },
+    { "a dropped last column of A in a product",
+      "gemm",
+      "bf16",
+      false,
+      { YOKE_OP_gemm, gemm_without_last_product } },
+    { "a wrong rounding: a product truncated to bf16",
+      "gemm",
+      "bf16",
+      false,
+      { YOKE_OP_gemm, gemm_truncated } },
+    { "a wrong rounding: a conversion truncated to bf16",
+      "cast",
+      "f32",
+      false,
+      { YOKE_OP_cast, cast_truncated } },
+    { "an unmasked NaN in causal attention, f32",
+      "attention_forward",
+      "f32",
+      false,
+      { YOKE_OP_attention_forward, attention_unmasked } },
+    { "an unmasked NaN in causal attention, bf16",
+      "attention_forward",
+      "bf16",
+      false,
+      { YOKE_OP_attention_forward, attention_unmasked } },
+    { "a missing 1/sqrt(d), f32",
+      "attention_forward",
+      "f32",
+      false,
+      { YOKE_OP_attention_forward, attention_unscaled } },
+    { "a missing 1/sqrt(d), bf16",
+      "attention_forward",
+      "bf16",
+      false,
+      { YOKE_OP_attention_forward, attention_unscaled } },
+    { "a missing 1/sqrt(d) in dk",
+      "attention_backward",
+      "f16",
+      false,
+      { YOKE_OP_attention_backward, attention_backward_unscaled } },
+    { "GELU erf for tanh, f32", "gelu_forward", "f32", false, { YOKE_OP_gelu_forward, gelu_erf } },
+    { "GELU erf for tanh, f16", "gelu_forward", "f16", false, { YOKE_OP_gelu_forward, gelu_erf } },
+    { "GELU erf for tanh, bf16", "gelu_forward", "bf16", false, { YOKE_OP_gelu_forward, gelu_erf } },
+    { "GELU erf for tanh, backward, bf16",
+      "gelu_backward",
+      "bf16",
+      false,
+      { YOKE_OP_gelu_backward, gelu_backward_erf } },
+    { "a missing last block of rows in embed_backward",
+      "embed_backward",
+      "f32",
+      false,
+      { YOKE_OP_embed_backward, embed_backward_without_last_block } },
+    { "a token of another shard taken for one of this",
+      "embed_forward",
+      "bf16",
+      false,
+      { YOKE_OP_embed_forward, embed_forward_nearest_token } },
+    { "a target's 1 taken off on a shard without its column, one shard",
+      "xent_backward",
+      "f32",
+      false,
+      { YOKE_OP_xent_backward, xent_backward_on_every_shard } },
+    { "a target's 1 taken off on a shard without its column, joined",
+      "xent_join",
+      "bf16",
+      false,
+      { YOKE_OP_xent_backward, xent_backward_on_every_shard } },
+    { "shards that are not joined",
+      "xent_join",
+      "f16",
+      false,
+      { YOKE_OP_xent_join, xent_join_of_first_part } },
+    { "an ignored target that is counted by the join",
+      "xent_join",
+      "f32",
+      false,
+      { YOKE_OP_xent_join, xent_join_counts_ignored } },
+    { "a wrong bias correction in adamw", "adamw", "f32", false, { YOKE_OP_adamw, adamw_late_by_one } },
+    { "dgamma overwritten where it is accumulated",
+      "layernorm_backward",
+      "f16",
+      false,
+      { YOKE_OP_layernorm_backward, layernorm_backward_overwrites } },
+    { "an element written beside the result",
+      "gemm",
+      "bf16",
+      false,
+      { YOKE_OP_gemm, gemm_beyond_its_columns } },
+    { "a result that differs from run to run", "gemm", "f32", false, { YOKE_OP_gemm, gemm_unrepeatable } },
+    { "an input that is changed",
+      "xent_forward",
+      "f32",
+      false,
+      { YOKE_OP_xent_forward, xent_forward_spoils_logits } },
+    { "channels of a rank that drop what the first ones drop",
+      "dropout",
+      "bf16",
+      false,
+      { YOKE_OP_dropout, dropout_of_first_channels } },
+    { "a piece of grouped heads counted from its first one",
+      "attention_forward",
+      "f32",
+      false,
+      { YOKE_OP_attention_forward, attention_heads_from_zero } },
+    { "RMSNorm's statistics taken for constants",
+      "rmsnorm_backward",
+      "f16",
+      false,
+      { YOKE_OP_rmsnorm_backward, rmsnorm_backward_of_constant_size } },
+    { "neighbouring channels turned together", "rope", "bf16", false, { YOKE_OP_rope, rope_neighbours } },
+    { "gate and up swapped", "swiglu_forward", "bf16", false, { YOKE_OP_swiglu_forward, swiglu_swapped } },
+    { "gradient check: attention drops out other pairs than forward",
+      "attention_backward",
+      NULL,
+      true,
+      { YOKE_OP_attention_backward, attention_backward_other_mask } },
+    { "gradient check: GELU's derivative is that of another function",
+      "gelu_backward",
+      NULL,
+      true,
+      { YOKE_OP_gelu_backward, gelu_backward_erf } },
+    { "gradient check: a missing 1/sqrt(d) in dk",
+      "attention_backward",
+      NULL,
+      true,
+      { YOKE_OP_attention_backward, attention_backward_unscaled } },
 };
 
 static void keep_failure(void *context, const struct conform_line *line)
@@ -376,8 +456,8 @@ static void keep_failure(void *context, const struct conform_line *line)
     if (line->verdict == CONFORM_FAIL) conform_text(line, context, 1024);
 }
 
-static yoke_status run(yoke_device *device, const struct planted *p, char *text,
-                       struct conform_summary *summary)
+static yoke_status sweep(yoke_device *device, const struct planted *p, char *text,
+                         struct conform_summary *summary)
 {
     struct conform_options options = CONFORM_OPTIONS_INIT;
     options.op = p->op;
@@ -401,11 +481,13 @@ int main(void)
     for (size_t i = 0; i < YOKE_COUNT(planted); i++) {
         const struct planted *p = &planted[i];
         struct yoke_backend wrong = *sound;
+        struct yoke_op wrong_op = *sound->ops[p->wrong.op];
         struct conform_summary without = { .n_fail = -1 }, with = { .n_fail = -1 };
-        yoke_status status = run(device, p, text, &without);
-        p->plant(&wrong);
+        yoke_status status = sweep(device, p, text, &without);
+        wrong_op.run = p->wrong.run;
+        wrong.ops[p->wrong.op] = &wrong_op;
         device->backend = &wrong;
-        if (!status) status = run(device, p, text, &with);
+        if (!status) status = sweep(device, p, text, &with);
         device->backend = sound;
         const bool caught = !status && without.n_fail == 0 && without.n_pass > 0 && with.n_fail > 0;
         printf("%sok %d - caught: %s\n# %s\n", caught ? "" : "not ", ++n, p->name,

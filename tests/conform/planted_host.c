@@ -26,12 +26,7 @@ static void wrong_store(yoke_dtype t, void *p, int64_t i, int64_t n, vf v)
 #define vstore_n wrong_store
 #include "backends/host/rope.c"
 
-/* The functions of the backend that the kernels call. The library does not export them. */
-yoke_status host_check_type(enum yoke_op_id op, const char *field, yoke_dtype dtype)
-{
-    return dtype == YOKE_F64 ? yoke_fail(YOKE_EUNSUPPORTED, "%s: %s is f64", yokei_op_names[op], field)
-                             : YOKE_OK;
-}
+/* The function of the backend that the kernel calls. The library does not export it. */
 void host_for(yoke_stream *stream, int64_t n, int64_t grain, host_range *run, const void *context)
 {
     (void)stream, (void)grain;
@@ -59,7 +54,7 @@ int main(void)
     struct host_device *host = device->impl;
     /* the generic instruction set, for which this file is compiled */
     struct host_isa isa = *host->isas[host->n_isas - 1];
-    isa.rope = &HOST_NAME(host_rope_ops);
+    isa.ops[YOKE_OP_rope] = &HOST_NAME(host_rope);
     host->isas[host->n_isas - 1] = &isa;
     for (error = SOUND; error < N_ERRORS; error++) {
         struct conform_options options = CONFORM_OPTIONS_INIT;

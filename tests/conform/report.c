@@ -27,45 +27,47 @@
 static const struct yoke_backend *sound;
 static int n_calls;
 
-static yoke_status add_wrong(yoke_stream *stream, const struct yoke_add_args *a)
+static yoke_status add_wrong(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->elementwise->add.run(stream, a));
+    const struct yoke_add_args *a = call->args;
+    YOKE_TRY(sound->ops[call->op]->run(stream, call));
     if (a->n > 2 && a->dtype == YOKE_F32) ((float *)a->z)[2] += 1;
     return YOKE_OK;
 }
 
-static yoke_status add_segfaults(yoke_stream *stream, const struct yoke_add_args *a)
+static yoke_status add_segfaults(yoke_stream *stream, const struct yokei_call *call)
 {
+    const struct yoke_add_args *a = call->args;
     if (a->dtype == YOKE_F16 && ++n_calls > 3) {
         signal(SIGSEGV, SIG_DFL); /* cmocka's handler must not run in child processes */
         raise(SIGSEGV);
     }
-    return sound->elementwise->add.run(stream, a);
+    return sound->ops[call->op]->run(stream, call);
 }
 
-static yoke_status scale_hangs(yoke_stream *stream, const struct yoke_scale_args *a)
+static yoke_status scale_hangs(yoke_stream *stream, const struct yokei_call *call)
 {
-    (void)stream, (void)a;
+    (void)stream, (void)call;
     for (int woken = 0; woken < 1 << 30; woken++) pause();
     return YOKE_OK;
 }
 
-static yoke_status device_lost(yoke_stream *stream, const struct yoke_add_args *a)
+static yoke_status device_lost(yoke_stream *stream, const struct yokei_call *call)
 {
     if (++n_calls > 4) return yoke_fail(YOKE_EBACKEND, "the device fell off the bus");
-    return sound->elementwise->add.run(stream, a);
+    return sound->ops[call->op]->run(stream, call);
 }
 
 #define PLANT(op, function)                           \
     static void plant_##function(yoke_device *device) \
     {                                                 \
-        static struct yoke_elementwise_ops table;     \
+        static struct yoke_op wrong;                  \
         static struct yoke_backend backend;           \
         sound = device->backend;                      \
         backend = *sound;                             \
-        table = *sound->elementwise;                  \
-        table.op.run = function;                      \
-        backend.elementwise = &table;                 \
+        wrong = *sound->ops[YOKE_OP_##op];            \
+        wrong.run = function;                         \
+        backend.ops[YOKE_OP_##op] = &wrong;           \
         device->backend = &backend;                   \
     }
 PLANT(add, add_wrong)

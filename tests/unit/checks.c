@@ -92,6 +92,16 @@ static void norm(void **state)
     assert_fails(YOKE_EINVAL, "y and x overlap", NORM(.eps = 1e-5f, .x = m, .y = m + 1));
     assert_fails(YOKE_EINVAL, "both, or neither", NORM(.eps = 1e-5f, .x = m, .y = m, .mean = m + 40));
     assert_fails(YOKE_EINVAL, "y and gamma overlap", NORM(.eps = 1e-5f, .x = m, .y = m + 28));
+#define NORMB(...)                                                                                      \
+    yoke_layernorm_backward(stream, &YOKE_ARGS(layernorm_backward, .N = 2, .C = 4, .lddy = 4, .ldx = 4, \
+                                               .dy = m, .x = m + 8, .gamma = m + 32, .mean = m + 36,    \
+                                               .rstd = m + 38, __VA_ARGS__))
+    assert_ok(NORMB(.dx = m, .lddx = 4, .dgamma = m + 44, .dbeta = m + 48));
+    assert_fails(YOKE_EINVAL, "dx and x overlap", NORMB(.dx = m + 8, .lddx = 4));
+    assert_fails(YOKE_EINVAL, "dgamma and dbeta are wanted both", NORMB(.dgamma = m + 44));
+    assert_fails(YOKE_EINVAL, "dbeta and dy overlap", NORMB(.dgamma = m + 44, .dbeta = m + 2));
+    assert_fails(YOKE_EINVAL, "dgamma and dx overlap",
+                 NORMB(.dx = m + 16, .lddx = 4, .dgamma = m + 18, .dbeta = m + 48));
 }
 
 static void attention(void **state)
@@ -244,12 +254,43 @@ static void others(void **state)
     assert_fails(YOKE_EINVAL, "has no variant", yoke_variant_force(device, "gemm", "nonsense"));
 }
 
+/* A backend does not check types: core refuses those that the device does not store, in both functions. */
+static void types(void **state)
+{
+    (void)state;
+    yoke_device *host;
+    yoke_stream *own;
+    double x[2] = { 1, 2 };
+    const char *const words = "type f64 is not offered on device host; use f32, f16 or bf16";
+    assert_ok(yoke_device_open("host", NULL, &host));
+    assert_ok(yoke_stream_create(host, &own));
+    const struct yoke_scale_args scale = YOKE_ARGS(scale, .dtype = YOKE_F64, .n = 2, .alpha = 1, .x = x,
+                                                   .y = x);
+    const struct yoke_cast_args cast = YOKE_ARGS(cast, .from = YOKE_F32, .to = YOKE_F64, .n = 1, .x = x,
+                                                 .y = x + 1);
+    const struct yoke_adamw_args adamw = YOKE_ARGS(adamw, .n = 1, .grad_scale = 1, .step = 1, .eps = 1e-8f,
+                                                   .copy = x, .copy_dtype = YOKE_F64);
+    assert_fails(YOKE_EUNSUPPORTED, words, yoke_scale(own, &scale));
+    assert_fails(YOKE_EUNSUPPORTED, words, yoke_scale_can(host, &scale, NULL));
+    assert_fails(YOKE_EUNSUPPORTED, words, yoke_cast(own, &cast));
+    assert_fails(YOKE_EUNSUPPORTED, words, yoke_adamw_can(host, &adamw, NULL));
+    assert_true(x[0] == 1 && x[1] == 2);
+    assert_ok(yoke_scale_can(device, &scale, NULL)); /* the reference stores f64 */
+    assert_ok(yoke_stream_destroy(own));
+    assert_ok(yoke_device_close(host));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gemm),      cmocka_unit_test(can_looks_at_shapes_only), cmocka_unit_test(norm),
-        cmocka_unit_test(attention), cmocka_unit_test(groups_and_dropout),       cmocka_unit_test(llama_ops),
+        cmocka_unit_test(gemm),
+        cmocka_unit_test(can_looks_at_shapes_only),
+        cmocka_unit_test(norm),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(groups_and_dropout),
+        cmocka_unit_test(llama_ops),
         cmocka_unit_test(others),
+        cmocka_unit_test(types),
     };
     return cmocka_run_group_tests_name("checks", tests, open_reference, close_reference);
 }

@@ -24,18 +24,22 @@ static const char *planted_variant(const yoke_device *device, enum yoke_op_id op
     return op == YOKE_OP_gelu_forward && index >= 0 && index < N_PLANTED ? names[index] : NULL;
 }
 
-static yoke_status planted_gelu(yoke_stream *stream, const struct yoke_gelu_forward_args *a)
+static yoke_status planted_gelu(yoke_stream *stream, const struct yokei_call *call)
 {
-    const int variant = yokei_variant(stream->device, YOKE_OP_gelu_forward, a->dtype, (double)a->n, PATIENT);
+    const struct yoke_gelu_forward_args *a = call->args;
+    const struct yoke_op *const sound_gelu = sound->ops[YOKE_OP_gelu_forward];
+    const int variant = yokei_variant(stream->device, call, PATIENT);
     if (variant == WRONG) { /* it is right except for the last element, and takes no time */
         struct yoke_gelu_forward_args most = *a;
         most.n = a->n > 64 ? 64 : a->n - 1;
-        return a->n ? sound->act->gelu_forward.run(stream, &most) : YOKE_OK;
+        struct yokei_call call_of_most = *call;
+        call_of_most.args = &most;
+        return a->n ? sound_gelu->run(stream, &call_of_most) : YOKE_OK;
     }
     /* Slower by a sleep, because a busy machine makes both variants slower. */
     const struct timespec pause = { 0, 5000000 };
     if (variant == PATIENT) nanosleep(&pause, NULL);
-    return sound->act->gelu_forward.run(stream, a);
+    return sound_gelu->run(stream, call);
 }
 
 static void a_wrong_variant_is_refused(void **state)
@@ -51,11 +55,10 @@ static void a_wrong_variant_is_refused(void **state)
     sound = device->backend;
     struct yoke_backend planted = *sound;
     struct yoke_device_ops device_ops = *sound->device;
-    struct yoke_act_ops act = *sound->act;
+    const struct yoke_op gelu = { .run = planted_gelu };
     device_ops.variant = planted_variant;
-    act.gelu_forward.run = planted_gelu;
     planted.device = &device_ops;
-    planted.act = &act;
+    planted.ops[YOKE_OP_gelu_forward] = &gelu;
     device->backend = &planted;
     assert_ok(yoke_stream_create(device, &stream));
     /* A busy machine may hide the sleep now and then. The wrong variant is refused each time. */
@@ -228,8 +231,10 @@ static void written_and_read(void **state)
         free(text);
         for (int i = 0; i < 8; i++) {
             const int wanted = pattern >> i & 1 ? generic : 77;
-            if (yokei_variant_at(device, YOKE_OP_gemm, YOKE_F32, points[i].size, points[i].edge, 77)
-                != wanted)
+            const struct yokei_call call = {
+                .op = YOKE_OP_gemm, .dtype = YOKE_F32, .size = points[i].size, .edge = points[i].edge
+            };
+            if (yokei_variant(device, &call, 77) != wanted)
                 fail_msg("pattern %u: size %g edge %g is not answered as it was chosen", pattern,
                          points[i].size, points[i].edge);
         }

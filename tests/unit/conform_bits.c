@@ -20,9 +20,10 @@ static enum change change;
 static int n_changed;
 
 /* Add, and then change the first element that the test wants to change. */
-static yoke_status add_and_change(yoke_stream *stream, const struct yoke_add_args *a)
+static yoke_status add_and_change(yoke_stream *stream, const struct yokei_call *call)
 {
-    YOKE_TRY(sound->elementwise->add.run(stream, a));
+    const struct yoke_add_args *a = call->args;
+    YOKE_TRY(sound->ops[YOKE_OP_add]->run(stream, call));
     YOKE_TRY(yoke_stream_sync(stream));
     for (int64_t i = 0; i < a->n; i++) {
         uint32_t *bits = (uint32_t *)a->z + i;
@@ -61,13 +62,13 @@ static struct seen hashes(enum change what, uint64_t seed)
     options.bits = see;
     yoke_device *device;
     assert_int_equal(yoke_device_open("host", NULL, &device), YOKE_OK);
-    static struct yoke_elementwise_ops table;
+    static struct yoke_op add;
     static struct yoke_backend backend;
     sound = device->backend;
     backend = *sound;
-    table = *sound->elementwise;
-    table.add.run = add_and_change;
-    backend.elementwise = &table;
+    add = *sound->ops[YOKE_OP_add];
+    add.run = add_and_change;
+    backend.ops[YOKE_OP_add] = &add;
     device->backend = &backend;
     change = what, n_changed = 0;
     assert_int_equal(conform_run(device, &options, NULL, &seen, &summary), YOKE_OK);

@@ -114,7 +114,7 @@ static const char *used(yoke_device *device)
 static const char *products_of(const yoke_device *device)
 {
     static char text[1500];
-    device->backend->device->products(device, text, sizeof text);
+    device->backend->device->extras->products(device, text, sizeof text);
     return text;
 }
 

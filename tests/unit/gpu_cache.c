@@ -157,8 +157,8 @@ static void refused(void **state)
     yoke_stream *stream;
     float x[3] = { 1, 2, 3 }, z[3] = { 0 };
     assert_ok(yoke_stream_create(device, &stream));
-    struct yokei_gpu_program program = yokei_gpu_team_program(device, YOKE_OP_add, "elementwise", YOKE_F32,
-                                                              YOKE_F32, 3);
+    const struct yokei_call call = { .op = YOKE_OP_add, .dtype = YOKE_F32, .size = 3 };
+    struct yokei_gpu_program program = yokei_gpu_team_program(device, &call, "elementwise");
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     struct yokei_gpu_source source;
     assert_ok(yokei_gpu_source_make(&program, YOKEI_GPU_OPENCL, gpu->is_cpu, gpu->warp, false, &source));

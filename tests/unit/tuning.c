@@ -100,7 +100,8 @@ static void wrong_files(void **state)
 
 static int answer(const yoke_device *device, enum yoke_op_id op, yoke_dtype dtype, double size, double edge)
 {
-    return yokei_variant_at(device, op, dtype, size, edge, 77);
+    const struct yokei_call call = { .op = op, .dtype = dtype, .size = size, .edge = edge };
+    return yokei_variant(device, &call, 77);
 }
 
 static void answers(void **state)
@@ -139,7 +140,7 @@ static void answers(void **state)
     for (size_t i = 0; i < YOKE_COUNT(calls); i++)
         assert_int_equal(answer(device, calls[i].op, calls[i].dtype, calls[i].size, calls[i].edge),
                          calls[i].wanted);
-    assert_int_equal(yokei_variant(device, YOKE_OP_add, YOKE_BF16, 10, 77),
+    assert_int_equal(answer(device, YOKE_OP_add, YOKE_BF16, 10, 0),
                      yokei_variant_named(device, YOKE_OP_add, last));
     double size, edge;
     assert_string_equal(yokei_variant_used(device, YOKE_OP_add, &size, &edge), last);
@@ -150,6 +151,28 @@ static void answers(void **state)
     assert_true(yokei_variant_is_forced(device, YOKE_OP_gemm));
     assert_ok(yoke_variant_force(device, "gemm", NULL));
     assert_int_equal(answer(device, YOKE_OP_gemm, YOKE_F16, 1e12, 0), v);
+    assert_ok(yoke_device_close(device));
+}
+
+/* The size and the edge of calls, by which lines of a file apply. Each backend gets them from core. */
+static void sizes_of_calls(void **state)
+{
+    (void)state;
+    yoke_device *device = open_host("off");
+    double size, edge;
+#define SIZE_OF(op, wanted_size, wanted_edge, ...)                               \
+    assert_ok(yoke_##op##_can(device, &YOKE_ARGS(op, __VA_ARGS__), NULL));       \
+    assert_true(yokei_variant_used(device, YOKE_OP_##op, &size, &edge)[0] != 0); \
+    assert_true(size == (wanted_size) && edge == (wanted_edge))
+    SIZE_OF(gemm, 2 * 3 * 4 * 5, 3, .M = 3, .N = 4, .K = 5, .batch = 2, .alpha = 1, .lda = 5, .ldb = 4,
+            .ldc = 4, .stride_c = 12);
+    SIZE_OF(attention_forward, 2 * 7 * 3 * 8, 7, .B = 2, .T = 7, .H = 3, .Hkv = 3, .D = 8, .scale = 1,
+            .ldq = 24, .ldk = 24, .ldv = 24, .ldo = 24);
+    SIZE_OF(xent_forward, 3 * 11, 0, .N = 3, .V = 11, .ld = 11);
+    SIZE_OF(xent_join, 4 * 5, 0, .P = 4, .N = 5, .ld = 5);
+    SIZE_OF(rmsnorm_backward, 3 * 8, 0, .N = 3, .C = 8, .lddy = 8, .ldx = 8);
+    SIZE_OF(cast, 9, 0, .from = YOKE_F32, .to = YOKE_BF16, .n = 9);
+#undef SIZE_OF
     assert_ok(yoke_device_close(device));
 }
 
@@ -324,6 +347,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(wrong_files, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(answers, set_up, remove_test_folder),
+        cmocka_unit_test_setup_teardown(sizes_of_calls, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(a_choice_that_is_not_offered, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(precedence, set_up, remove_test_folder),
         cmocka_unit_test_setup_teardown(heads, set_up, remove_test_folder),

@@ -33,6 +33,9 @@ struct yoke_gelu_forward_args {
     const void *x;
     void *y;
 };
+yoke_status yoke_gelu_forward(yoke_stream *stream, const struct yoke_gelu_forward_args *args);
+yoke_status yoke_gelu_forward_can(const yoke_device *device, const struct yoke_gelu_forward_args *args,
+                                  struct yoke_cost *cost_out);
 
 /**
  * GELU, tanh form, backward: dx = dy * gelu'(x).
@@ -51,6 +54,9 @@ struct yoke_gelu_backward_args {
     const void *x, *dy;
     void *dx;
 };
+yoke_status yoke_gelu_backward(yoke_stream *stream, const struct yoke_gelu_backward_args *args);
+yoke_status yoke_gelu_backward_can(const yoke_device *device, const struct yoke_gelu_backward_args *args,
+                                   struct yoke_cost *cost_out);
 
 /**
  * GELU, forward: y = x Phi(x), where Phi is the normal distribution function.
@@ -70,6 +76,10 @@ struct yoke_gelu_erf_forward_args {
     const void *x;
     void *y;
 };
+yoke_status yoke_gelu_erf_forward(yoke_stream *stream, const struct yoke_gelu_erf_forward_args *args);
+yoke_status yoke_gelu_erf_forward_can(const yoke_device *device,
+                                      const struct yoke_gelu_erf_forward_args *args,
+                                      struct yoke_cost *cost_out);
 
 /**
  * GELU, backward: dx = dy * (Phi(x) + x phi(x)), phi(x) = exp(-x^2 / 2) / sqrt(2 pi).
@@ -85,6 +95,10 @@ struct yoke_gelu_erf_backward_args {
     const void *x, *dy;
     void *dx;
 };
+yoke_status yoke_gelu_erf_backward(yoke_stream *stream, const struct yoke_gelu_erf_backward_args *args);
+yoke_status yoke_gelu_erf_backward_can(const yoke_device *device,
+                                       const struct yoke_gelu_erf_backward_args *args,
+                                       struct yoke_cost *cost_out);
 
 /**
  * SwiGLU, forward: y = silu(gate) * up.
@@ -107,6 +121,9 @@ struct yoke_swiglu_forward_args {
     void *y;
     int64_t ldy;
 };
+yoke_status yoke_swiglu_forward(yoke_stream *stream, const struct yoke_swiglu_forward_args *args);
+yoke_status yoke_swiglu_forward_can(const yoke_device *device, const struct yoke_swiglu_forward_args *args,
+                                    struct yoke_cost *cost_out);
 
 /**
  * SwiGLU, backward: dgate, dup from dy.
@@ -134,8 +151,9 @@ struct yoke_swiglu_backward_args {
     void *dup;
     int64_t lddup;
 };
-
-YOKE_ACT_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_swiglu_backward(yoke_stream *stream, const struct yoke_swiglu_backward_args *args);
+yoke_status yoke_swiglu_backward_can(const yoke_device *device, const struct yoke_swiglu_backward_args *args,
+                                     struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

@@ -69,6 +69,10 @@ struct yoke_attention_forward_args {
     int64_t ldo;
     void *lse;
 };
+yoke_status yoke_attention_forward(yoke_stream *stream, const struct yoke_attention_forward_args *args);
+yoke_status yoke_attention_forward_can(const yoke_device *device,
+                                       const struct yoke_attention_forward_args *args,
+                                       struct yoke_cost *cost_out);
 
 /**
  * Attention, backward: dq, dk, dv from d_o. P is recomputed from q, k and lse.
@@ -119,8 +123,10 @@ struct yoke_attention_backward_args {
     void *dv;
     int64_t lddv;
 };
-
-YOKE_ATTENTION_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_attention_backward(yoke_stream *stream, const struct yoke_attention_backward_args *args);
+yoke_status yoke_attention_backward_can(const yoke_device *device,
+                                        const struct yoke_attention_backward_args *args,
+                                        struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

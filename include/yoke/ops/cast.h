@@ -26,8 +26,9 @@ struct yoke_cast_args {
     const void *x;
     void *y;
 };
-
-YOKE_CAST_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_cast(yoke_stream *stream, const struct yoke_cast_args *args);
+yoke_status yoke_cast_can(const yoke_device *device, const struct yoke_cast_args *args,
+                          struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

@@ -53,10 +53,4 @@
 #define YOKE_ARGS(op, ...) ((struct yoke_##op##_args){ .size = sizeof(struct yoke_##op##_args), __VA_ARGS__ })
 #endif
 
-/** The two functions that every op has. */
-#define YOKE_OP_DECLARE(op)                                                                     \
-    yoke_status yoke_##op(yoke_stream *stream, const struct yoke_##op##_args *args);            \
-    yoke_status yoke_##op##_can(const yoke_device *device, const struct yoke_##op##_args *args, \
-                                struct yoke_cost *cost_out);
-
 #endif

@@ -25,6 +25,9 @@ struct yoke_add_args {
     const void *x, *y;
     void *z;
 };
+yoke_status yoke_add(yoke_stream *stream, const struct yoke_add_args *args);
+yoke_status yoke_add_can(const yoke_device *device, const struct yoke_add_args *args,
+                         struct yoke_cost *cost_out);
 
 /**
  * Multiplication with a constant.
@@ -41,6 +44,9 @@ struct yoke_scale_args {
     const void *x;
     void *y;
 };
+yoke_status yoke_scale(yoke_stream *stream, const struct yoke_scale_args *args);
+yoke_status yoke_scale_can(const yoke_device *device, const struct yoke_scale_args *args,
+                           struct yoke_cost *cost_out);
 
 /**
  * The key of the random draws with the name `name` in step `step` of a run with this seed. Keys with another
@@ -83,8 +89,9 @@ struct yoke_dropout_args {
     void *y;
     int64_t ldy;
 };
-
-YOKE_ELEMENTWISE_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_dropout(yoke_stream *stream, const struct yoke_dropout_args *args);
+yoke_status yoke_dropout_can(const yoke_device *device, const struct yoke_dropout_args *args,
+                             struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

@@ -40,6 +40,9 @@ struct yoke_embed_forward_args {
     const void *wte, *wpe;
     void *y;
 };
+yoke_status yoke_embed_forward(yoke_stream *stream, const struct yoke_embed_forward_args *args);
+yoke_status yoke_embed_forward_can(const yoke_device *device, const struct yoke_embed_forward_args *args,
+                                   struct yoke_cost *cost_out);
 
 /**
  * Embedding, backward.
@@ -62,8 +65,9 @@ struct yoke_embed_backward_args {
     const void *dy;
     void *dwte, *dwpe;
 };
-
-YOKE_EMBED_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_embed_backward(yoke_stream *stream, const struct yoke_embed_backward_args *args);
+yoke_status yoke_embed_backward_can(const yoke_device *device, const struct yoke_embed_backward_args *args,
+                                    struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

@@ -58,6 +58,9 @@ struct yoke_gemm_args {
     void *aux;
     int64_t ldaux, stride_aux;
 };
+yoke_status yoke_gemm(yoke_stream *stream, const struct yoke_gemm_args *args);
+yoke_status yoke_gemm_can(const yoke_device *device, const struct yoke_gemm_args *args,
+                          struct yoke_cost *cost_out);
 
 /**
  * Gradient of a bias: column sums.
@@ -74,8 +77,9 @@ struct yoke_bias_backward_args {
     int64_t ld;
     void *dbias;
 };
-
-YOKE_GEMM_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_bias_backward(yoke_stream *stream, const struct yoke_bias_backward_args *args);
+yoke_status yoke_bias_backward_can(const yoke_device *device, const struct yoke_bias_backward_args *args,
+                                   struct yoke_cost *cost_out);
 
 /**
  * Measure the device's peak: the operations per second of its fastest square product (M = N = K) of `dtype`.

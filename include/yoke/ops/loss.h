@@ -46,6 +46,9 @@ struct yoke_xent_forward_args {
     const int32_t *targets;
     void *lse, *picked, *losses;
 };
+yoke_status yoke_xent_forward(yoke_stream *stream, const struct yoke_xent_forward_args *args);
+yoke_status yoke_xent_forward_can(const yoke_device *device, const struct yoke_xent_forward_args *args,
+                                  struct yoke_cost *cost_out);
 
 /**
  * Softmax cross-entropy, backward.
@@ -71,6 +74,9 @@ struct yoke_xent_backward_args {
     void *dlogits;
     int64_t lddlogits;
 };
+yoke_status yoke_xent_backward(yoke_stream *stream, const struct yoke_xent_backward_args *args);
+yoke_status yoke_xent_backward_can(const yoke_device *device, const struct yoke_xent_backward_args *args,
+                                   struct yoke_cost *cost_out);
 
 /**
  * Softmax cross-entropy over P shards of the vocabulary, from the outputs of xent_forward of each shard for
@@ -100,8 +106,9 @@ struct yoke_xent_join_args {
     const int32_t *targets;
     void *lse, *losses;
 };
-
-YOKE_LOSS_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_xent_join(yoke_stream *stream, const struct yoke_xent_join_args *args);
+yoke_status yoke_xent_join_can(const yoke_device *device, const struct yoke_xent_join_args *args,
+                               struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

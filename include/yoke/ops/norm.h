@@ -38,6 +38,10 @@ struct yoke_layernorm_forward_args {
     int64_t ldy;
     void *mean, *rstd;
 };
+yoke_status yoke_layernorm_forward(yoke_stream *stream, const struct yoke_layernorm_forward_args *args);
+yoke_status yoke_layernorm_forward_can(const yoke_device *device,
+                                       const struct yoke_layernorm_forward_args *args,
+                                       struct yoke_cost *cost_out);
 
 /**
  * Layer normalisation, backward: dx, dgamma, dbeta from dy.
@@ -72,6 +76,10 @@ struct yoke_layernorm_backward_args {
     int64_t lddx;
     void *dgamma, *dbeta;
 };
+yoke_status yoke_layernorm_backward(yoke_stream *stream, const struct yoke_layernorm_backward_args *args);
+yoke_status yoke_layernorm_backward_can(const yoke_device *device,
+                                        const struct yoke_layernorm_backward_args *args,
+                                        struct yoke_cost *cost_out);
 
 /**
  * Root-mean-square normalisation, forward: y, rstd from x.
@@ -97,6 +105,9 @@ struct yoke_rmsnorm_forward_args {
     int64_t ldy;
     void *rstd;
 };
+yoke_status yoke_rmsnorm_forward(yoke_stream *stream, const struct yoke_rmsnorm_forward_args *args);
+yoke_status yoke_rmsnorm_forward_can(const yoke_device *device, const struct yoke_rmsnorm_forward_args *args,
+                                     struct yoke_cost *cost_out);
 
 /**
  * Root-mean-square normalisation, backward: dx, dgamma from dy.
@@ -127,8 +138,10 @@ struct yoke_rmsnorm_backward_args {
     int64_t lddx;
     void *dgamma;
 };
-
-YOKE_NORM_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_rmsnorm_backward(yoke_stream *stream, const struct yoke_rmsnorm_backward_args *args);
+yoke_status yoke_rmsnorm_backward_can(const yoke_device *device,
+                                      const struct yoke_rmsnorm_backward_args *args,
+                                      struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

@@ -41,6 +41,9 @@ struct yoke_adamw_args {
     float grad_scale; /* 1 / loss scale, times the clipping coefficient; must not be 0 (an unset field) */
     int64_t step;     /* 1 for the first step */
 };
+yoke_status yoke_adamw(yoke_stream *stream, const struct yoke_adamw_args *args);
+yoke_status yoke_adamw_can(const yoke_device *device, const struct yoke_adamw_args *args,
+                           struct yoke_cost *cost_out);
 
 /**
  * The sum of squares of a scaled gradient, and the number of elements that are not finite. Both are for all
@@ -64,8 +67,9 @@ struct yoke_grad_norm_args {
     int64_t block; /* 0: one sum of all elements */
     void *out;
 };
-
-YOKE_OPTIM_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_grad_norm(yoke_stream *stream, const struct yoke_grad_norm_args *args);
+yoke_status yoke_grad_norm_can(const yoke_device *device, const struct yoke_grad_norm_args *args,
+                               struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }

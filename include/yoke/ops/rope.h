@@ -38,8 +38,9 @@ struct yoke_rope_args {
     void *x;
     int64_t ldx;
 };
-
-YOKE_ROPE_OPS(YOKE_OP_DECLARE)
+yoke_status yoke_rope(yoke_stream *stream, const struct yoke_rope_args *args);
+yoke_status yoke_rope_can(const yoke_device *device, const struct yoke_rope_args *args,
+                          struct yoke_cost *cost_out);
 
 #ifdef __cplusplus
 }
