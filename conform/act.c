@@ -22,7 +22,7 @@
  * a rounding.
  * The products with an infinite x are 0 times infinity, and any result of them passes. NaN must stay NaN.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 static const double k = 0.79788456080286535588;
 
@@ -102,9 +102,10 @@ static void gelu_forward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_gelu_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_forward_setup, gelu_forward_call, gelu_forward_bound,
-};
+const struct conform_row conform_row_gelu_forward = CONFORM_ROW(gelu_forward, AT_ACTIVATION, CONFORM_FLOATS,
+                                                                shapes, conform_elements_sizes, NO_GRADIENTS,
+                                                                gelu_forward_setup, gelu_forward_call,
+                                                                gelu_forward_bound);
 
 /* ---- backward ---- */
 
@@ -140,9 +141,51 @@ static void gelu_backward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_gelu_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_backward_setup, gelu_backward_call, gelu_backward_bound,
+/* ---- gradient of gelu ---- */
+
+static void gelu_pair_setup(struct gradient_check *c)
+{
+    gradient_input(c, "x", c->shape.N);
+    for (int64_t i = 0; !c->status && i < c->shape.N; i++) INPUT(0)[i] *= 2;
+    gradient_output(c, c->shape.N, 0);
+}
+
+static yoke_status gelu_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(gelu_forward, .n = c->shape.N, .x = INPUT(0), .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status gelu_pair_backward(struct gradient_check *c)
+{
+    GRADIENT_CALL(gelu_backward, .n = c->shape.N, .x = INPUT(0), .dy = c->w, .dx = GRADIENT_OF(0));
+    return YOKE_OK;
+}
+
+static yoke_status gelu_erf_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(gelu_erf_forward, .n = c->shape.N, .x = INPUT(0), .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status gelu_erf_pair_backward(struct gradient_check *c)
+{
+    GRADIENT_CALL(gelu_erf_backward, .n = c->shape.N, .x = INPUT(0), .dy = c->w, .dx = GRADIENT_OF(0));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair gelu_pairs[] = {
+    { { .N = 300 }, gelu_pair_setup, gelu_pair_forward, gelu_pair_backward },
 };
+static const struct gradient_pair gelu_erf_pairs[] = {
+    { { .N = 300 }, gelu_pair_setup, gelu_erf_pair_forward, gelu_erf_pair_backward },
+};
+/* clang-format on */
+
+const struct conform_row conform_row_gelu_backward = CONFORM_ROW(
+    gelu_backward, BACK_ACTIVATION, CONFORM_FLOATS, shapes, conform_elements_sizes, GRADIENTS(gelu_pairs),
+    gelu_backward_setup, gelu_backward_call, gelu_backward_bound);
 
 /* ---- GELU by the normal distribution: the same cases ---- */
 
@@ -163,9 +206,9 @@ static void gelu_erf_forward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_gelu_erf_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_forward_setup, gelu_erf_forward_call, gelu_erf_forward_bound,
-};
+const struct conform_row conform_row_gelu_erf_forward = CONFORM_ROW(
+    gelu_erf_forward, AT_ACTIVATION, CONFORM_FLOATS, shapes, conform_elements_sizes, NO_GRADIENTS,
+    gelu_forward_setup, gelu_erf_forward_call, gelu_erf_forward_bound);
 
 static yoke_status gelu_erf_backward_call(struct trial *t, const struct side *side, struct yoke_cost *cost)
 {
@@ -186,9 +229,9 @@ static void gelu_erf_backward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_gelu_erf_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), gelu_backward_setup, gelu_erf_backward_call, gelu_erf_backward_bound,
-};
+const struct conform_row conform_row_gelu_erf_backward = CONFORM_ROW(
+    gelu_erf_backward, BACK_ACTIVATION, CONFORM_FLOATS, shapes, conform_elements_sizes,
+    GRADIENTS(gelu_erf_pairs), gelu_backward_setup, gelu_erf_backward_call, gelu_erf_backward_bound);
 
 /* ---- SwiGLU ---- */
 
@@ -307,9 +350,16 @@ static void swiglu_forward_bound(struct trial *t)
         }
 }
 
-const struct conform_row conform_row_swiglu_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(rows_list), swiglu_forward_setup, swiglu_forward_call, swiglu_forward_bound,
+static const struct conform_sizes gated_sizes = {
+    { "N", "F" },
+    { { "tiny", { 32, 172 } }, { "micro", { 512, 688 } }, { "124m", { 4096, 2048 } } },
+    .least = { 16 }
 };
+
+const struct conform_row conform_row_swiglu_forward = CONFORM_ROW(swiglu_forward, AT_ACTIVATION,
+                                                                  CONFORM_FLOATS, rows_list, gated_sizes,
+                                                                  NO_GRADIENTS, swiglu_forward_setup,
+                                                                  swiglu_forward_call, swiglu_forward_bound);
 
 static void swiglu_backward_setup(struct trial *t)
 {
@@ -361,6 +411,39 @@ static void swiglu_backward_bound(struct trial *t)
         }
 }
 
-const struct conform_row conform_row_swiglu_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(rows_list), swiglu_backward_setup, swiglu_backward_call, swiglu_backward_bound,
+/* ---- gradient of swiglu ---- */
+
+static void swiglu_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "gate", s->N * s->C);
+    gradient_input(c, "up", s->N * s->C);
+    for (int64_t i = 0; !c->status && i < s->N * s->C; i++) INPUT(0)[i] *= 3;
+    gradient_output(c, s->N * s->C, 0);
+}
+
+#define SWIGLU(s) .N = (s)->N, .F = (s)->C, .gate = INPUT(0), .ldgate = (s)->C, .up = INPUT(1), .ldup = (s)->C
+
+static yoke_status swiglu_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(swiglu_forward, SWIGLU(&c->shape), .y = c->y, .ldy = c->shape.C);
+    return YOKE_OK;
+}
+
+static yoke_status swiglu_pair_backward(struct gradient_check *c)
+{
+    const int64_t C = c->shape.C;
+    GRADIENT_CALL(swiglu_backward, SWIGLU(&c->shape), .dy = c->w, .lddy = C, .dgate = GRADIENT_OF(0),
+                  .lddgate = C, .dup = GRADIENT_OF(1), .lddup = C);
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair swiglu_pairs[] = {
+    { { .N = 7, .C = 11 }, swiglu_pair_setup, swiglu_pair_forward, swiglu_pair_backward },
 };
+/* clang-format on */
+
+const struct conform_row conform_row_swiglu_backward = CONFORM_ROW(
+    swiglu_backward, BACK_ACTIVATION, CONFORM_FLOATS, rows_list, gated_sizes, GRADIENTS(swiglu_pairs),
+    swiglu_backward_setup, swiglu_backward_call, swiglu_backward_bound);

@@ -33,7 +33,7 @@
  * With a causal mask row t depends only on keys up to t. A NaN in a later key or value must not reach row t.
  * A NaN in an earlier row of q or do must not reach the later keys.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -316,10 +316,17 @@ static void for_rows(struct trial *t, void (*bound)(struct trial *, const struct
 
 static void attention_forward_bound(struct trial *t) { for_rows(t, forward_row_bound); }
 
-const struct conform_row conform_row_attention_forward = {
-    CONFORM_FLOATS,         YOKE_COUNT(shapes),      attention_forward_setup,
-    attention_forward_call, attention_forward_bound,
-};
+static const struct conform_sizes attention_sizes = { { "B", "T", "H", "G", "D" },
+                                                      { { "tiny", { 2, 16, 2, 1, 32 } },
+                                                        { "micro", { 8, 64, 4, 1, 64 } },
+                                                        { "long", { 2, 256, 6, 1, 64 } },
+                                                        { "124m", { 1, 1024, 12, 1, 64 } } },
+                                                      .least = { 1, 128, 1, 0, 0 },
+                                                      .sums = true };
+
+const struct conform_row conform_row_attention_forward = CONFORM_ROW(
+    attention_forward, AT_ATTENTION, CONFORM_FLOATS, shapes, attention_sizes, NO_GRADIENTS,
+    attention_forward_setup, attention_forward_call, attention_forward_bound);
 
 /* ---- backward ---- */
 
@@ -442,7 +449,53 @@ static void attention_backward_bound(struct trial *t)
             t->tensor[id].bound[i] = bound_rounded(t->dtype, t->tensor[id].exact[i], t->tensor[id].bound[i]);
 }
 
-const struct conform_row conform_row_attention_backward = {
-    CONFORM_FLOATS,          YOKE_COUNT(shapes),       attention_backward_setup,
-    attention_backward_call, attention_backward_bound,
+/* ---- gradient of attention ---- */
+
+static void attention_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    const int64_t rows = s->B * s->T;
+    gradient_input(c, "q", rows * s->H * s->D);
+    gradient_input(c, "k", rows * s->Hkv * s->D);
+    gradient_input(c, "v", rows * s->Hkv * s->D);
+    gradient_output(c, rows * s->H * s->D, s->B * s->H * s->T);
+}
+
+#define ATTENTION(s)                                                                                  \
+    .causal = (s)->causal, .B = (s)->B, .T = (s)->T, .H = (s)->H, .Hkv = (s)->Hkv, .D = (s)->D,       \
+    .scale = 0.4375f, .q = INPUT(0), .ldq = (s)->H * (s)->D, .k = INPUT(1), .ldk = (s)->Hkv * (s)->D, \
+    .v = INPUT(2), .ldv = (s)->Hkv * (s)->D, .head_start = (s)->head_start, .group = (s)->group,      \
+    .p = (s)->p, .key = yoke_random_key(1, 2, "gradients"), .o = c->y, .ldo = (s)->H * (s)->D,        \
+    .lse = c->extra
+
+static yoke_status attention_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(attention_forward, ATTENTION(&c->shape));
+    return YOKE_OK;
+}
+
+static yoke_status attention_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(attention_backward, ATTENTION(s), .d_o = c->w, .lddo = s->H * s->D, .dq = GRADIENT_OF(0),
+                  .lddq = s->H * s->D, .dk = GRADIENT_OF(1), .lddk = s->Hkv * s->D, .dv = GRADIENT_OF(2),
+                  .lddv = s->Hkv * s->D);
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair attention_pairs[] = {
+    { { .B = 2, .T = 6, .H = 2, .Hkv = 2, .D = 4, .causal = true },
+      attention_pair_setup, attention_pair_forward, attention_pair_backward },
+    { { .B = 1, .T = 7, .H = 6, .Hkv = 2, .D = 3, .causal = true },
+      attention_pair_setup, attention_pair_forward, attention_pair_backward },
+    { { .B = 2, .T = 5, .H = 4, .Hkv = 1, .D = 5 },
+      attention_pair_setup, attention_pair_forward, attention_pair_backward },
+    { { .B = 2, .T = 6, .H = 4, .Hkv = 3, .D = 3, .causal = true, .head_start = 5, .group = 2, .p = 0.3f },
+      attention_pair_setup, attention_pair_forward, attention_pair_backward },
 };
+/* clang-format on */
+
+const struct conform_row conform_row_attention_backward = CONFORM_ROW(
+    attention_backward, BACK_ATTENTION, CONFORM_FLOATS, shapes, attention_sizes, GRADIENTS(attention_pairs),
+    attention_backward_setup, attention_backward_call, attention_backward_bound);

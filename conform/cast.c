@@ -101,5 +101,6 @@ static void cast_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_cast = { CONFORM_FLOATS, YOKE_COUNT(shapes), cast_setup, cast_call,
-                                              cast_bound };
+const struct conform_row conform_row_cast = CONFORM_ROW(cast, AT_WEIGHTS, CONFORM_FLOATS, shapes,
+                                                        conform_elements_sizes, NO_GRADIENTS, cast_setup,
+                                                        cast_call, cast_bound);

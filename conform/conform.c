@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-#define ROW(op) [YOKE_OP_##op] = &conform_row_##op,
-static const struct conform_row *const rows[YOKE_N_OPS] = { YOKE_ALL_OPS(ROW) };
-#undef ROW
-
 /* The families, by name, and their ops as a mask of bits. */
 #define BIT(op) | (uint64_t)1 << YOKE_OP_##op
 #define FAMILY(family, OPS, with) { #family, 0 OPS(BIT) },
@@ -328,7 +324,7 @@ static yoke_status run_all(struct run *run)
     for (int place = 0; place < YOKE_N_OPS; place++) {
         const enum yoke_op_id op = conform_op_at(place);
         if (!conform_selected(&run->options, op)) continue;
-        t->row = rows[op];
+        t->row = conform_row_of(op);
         for (size_t i = 0; i < YOKE_COUNT(dtypes); i++) {
             t->dtype = dtypes[i];
             if (!(t->row->dtypes & 1u << t->dtype)) continue;

@@ -7,7 +7,9 @@
  * should be kept, or kept that should be dropped, its error is |s x|. No bound of a case of ordinary numbers
  * allows that.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
+
+#include <string.h>
 
 struct shape {
     int64_t n;
@@ -70,8 +72,9 @@ static void add_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_add = { CONFORM_FLOATS, YOKE_COUNT(shapes), add_setup, add_call,
-                                             add_bound };
+const struct conform_row conform_row_add = CONFORM_ROW(add, AT_RESIDUAL, CONFORM_FLOATS, shapes,
+                                                       conform_elements_sizes, NO_GRADIENTS, add_setup,
+                                                       add_call, add_bound);
 
 static void scale_setup(struct trial *t)
 {
@@ -98,8 +101,9 @@ static void scale_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_scale = { CONFORM_FLOATS, YOKE_COUNT(shapes), scale_setup, scale_call,
-                                               scale_bound };
+const struct conform_row conform_row_scale = CONFORM_ROW(scale, AT_SCALING, CONFORM_FLOATS, shapes,
+                                                         conform_elements_sizes, NO_GRADIENTS, scale_setup,
+                                                         scale_call, scale_bound);
 
 /* ---- dropout ---- */
 
@@ -192,5 +196,45 @@ static void dropout_bound(struct trial *t)
         }
 }
 
-const struct conform_row conform_row_dropout = { CONFORM_FLOATS, YOKE_COUNT(pieces), dropout_setup,
-                                                 dropout_call, dropout_bound };
+static const struct conform_sizes dropout_sizes = {
+    { "N", "C" },
+    { { "tiny", { 32, 64 } }, { "micro", { 512, 256 } }, { "124m", { 8192, 768 } } },
+    .least = { 16 }
+};
+
+/* ---- gradient of dropout: the same op on the gradient, with the same key; Y = dropout(x) + residual ---- */
+
+static void dropout_pair_setup(struct gradient_check *c)
+{
+    gradient_input(c, "x", c->shape.N * c->shape.C);
+    gradient_input(c, "residual", c->shape.N * c->shape.C);
+    gradient_output(c, c->shape.N * c->shape.C, 0);
+}
+
+#define DROPOUT(s)                                                                               \
+    .N = (s)->N, .C = (s)->C, .T = (s)->T, .p = 0.3f, .key = yoke_random_key(1, 2, "gradients"), \
+    .first_row = 2, .channel_start = 5, .ldx = (s)->C, .ldy = (s)->C
+
+static yoke_status dropout_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(dropout, DROPOUT(&c->shape), .x = INPUT(0), .residual = INPUT(1), .ldresidual = c->shape.C,
+                  .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status dropout_pair_backward(struct gradient_check *c)
+{
+    GRADIENT_CALL(dropout, DROPOUT(&c->shape), .x = c->w, .y = GRADIENT_OF(0));
+    memcpy(GRADIENT_OF(1), c->w, (size_t)c->n_y * sizeof(double));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair dropout_pairs[] = {
+    { { .N = 5, .C = 70, .T = 3 }, dropout_pair_setup, dropout_pair_forward, dropout_pair_backward },
+};
+/* clang-format on */
+
+const struct conform_row conform_row_dropout = CONFORM_ROW(dropout, AT_DROPOUT, CONFORM_FLOATS, pieces,
+                                                           dropout_sizes, GRADIENTS(dropout_pairs),
+                                                           dropout_setup, dropout_call, dropout_bound);

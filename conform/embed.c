@@ -9,7 +9,7 @@
  * shard also adds the positions. The oracle runs the whole vocabulary. Each sum has one term that is not 0,
  * or this term and the position. So the bounds are the same.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 struct shape {
     int64_t N, T, C, V, vocab_start, pos_start;
@@ -151,9 +151,16 @@ static void embed_forward_bound(struct trial *t)
         }
 }
 
-const struct conform_row conform_row_embed_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), embed_forward_setup, embed_forward_call, embed_forward_bound,
+static const struct conform_sizes forward_sizes = {
+    { "B", "T", "C", "V" },
+    { { "tiny", { 1, 32, 64, 256 } }, { "micro", { 8, 64, 256, 256 } }, { "124m", { 8, 1024, 768, 50257 } } },
+    .least = { 1, 64, 0, 256 }
 };
+
+const struct conform_row conform_row_embed_forward = CONFORM_ROW(embed_forward, AT_EMBEDDING, CONFORM_FLOATS,
+                                                                 shapes, forward_sizes, NO_GRADIENTS,
+                                                                 embed_forward_setup, embed_forward_call,
+                                                                 embed_forward_bound);
 
 /* ---- backward ---- */
 
@@ -215,6 +222,46 @@ static void embed_backward_bound(struct trial *t)
         }
 }
 
-const struct conform_row conform_row_embed_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), embed_backward_setup, embed_backward_call, embed_backward_bound,
+/* ---- gradient of embed ---- */
+
+static void embed_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "wte", s->V * s->C);
+    gradient_input(c, "wpe", (s->T + 1) * s->C);
+    gradient_tokens(c, s->N, s->V + 2, false); /* some tokens lie outside the shard */
+    gradient_output(c, s->N * s->C, 0);
+}
+
+#define EMBED(s) \
+    .N = (s)->N, .T = (s)->T, .C = (s)->C, .V = (s)->V, .vocab_start = 1, .pos_start = 1, .tokens = c->tokens
+
+static yoke_status embed_pair_forward(struct gradient_check *c)
+{
+    GRADIENT_CALL(embed_forward, EMBED(&c->shape), .wte = INPUT(0), .wpe = INPUT(1), .y = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status embed_pair_backward(struct gradient_check *c)
+{
+    GRADIENT_CALL(embed_backward, EMBED(&c->shape), .dy = c->w, .dwte = GRADIENT_OF(0),
+                  .dwpe = GRADIENT_OF(1));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair embed_pairs[] = {
+    { { .N = 12, .T = 4, .C = 5, .V = 6 }, embed_pair_setup, embed_pair_forward, embed_pair_backward },
 };
+/* clang-format on */
+
+static const struct conform_sizes backward_sizes = {
+    { "B", "T", "C", "V" },
+    { { "tiny", { 1, 32, 64, 256 } }, { "micro", { 8, 64, 256, 256 } }, { "124m", { 8, 1024, 768, 50257 } } },
+    .least = { 1, 64, 0, 256 },
+    .sums = true
+};
+
+const struct conform_row conform_row_embed_backward = CONFORM_ROW(
+    embed_backward, BACK_EMBEDDING, CONFORM_FLOATS, shapes, backward_sizes, GRADIENTS(embed_pairs),
+    embed_backward_setup, embed_backward_call, embed_backward_bound);

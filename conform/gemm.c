@@ -22,7 +22,7 @@
  * to zero, so bf16 is allowed 2^-126 per element and per product.
  * Bias gradient: N additions of stored numbers, gamma(N+1) (sum |dy| + |dbias0|).
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 #include <stdio.h>
 
@@ -272,8 +272,79 @@ static void gemm_bound(struct trial *t)
             for (int64_t n = 0; n < s.N; n++) element_bound(t, &s, i, m, n);
 }
 
-const struct conform_row conform_row_gemm = { CONFORM_FLOATS, YOKE_COUNT(shapes), gemm_setup, gemm_call,
-                                              gemm_bound };
+static const struct conform_sizes gemm_sizes = { { "M", "N", "K", "batch", "ta", "tb" },
+                                                 { { "tiny forward", { 64, 64, 64, 1 } },
+                                                   { "row forward", { 1, 1024, 256, 1 } },
+                                                   { "batch forward", { 64, 64, 64, 32 } },
+                                                   { "micro forward", { 512, 1024, 256, 1 } },
+                                                   { "micro input", { 512, 256, 1024, 1, 0, 1 } },
+                                                   { "micro weight", { 256, 1024, 512, 1, 1, 0 } },
+                                                   { "124m forward", { 1024, 3072, 768, 1 } },
+                                                   { "124m input", { 1024, 768, 3072, 1, 0, 1 } },
+                                                   { "124m weight", { 768, 3072, 1024, 1, 1, 0 } } },
+                                                 .least = { 16, 0, 0, 1 } };
+
+/* ---- gradient of gemm ----
+ * C = alpha op(A) op(B) + bias; dA and dB are products themselves, dbias is bias_backward
+ */
+
+static void gemm_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "a", s->M * s->K);
+    gradient_input(c, "b", s->K * s->N);
+    gradient_input(c, "bias", s->N);
+    gradient_output(c, s->M * s->N, 0);
+}
+
+static yoke_status gemm_pair_forward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->ta, .trans_b = s->tb, .M = s->M, .N = s->N,
+                  .K = s->K, .batch = 1, .a = INPUT(0), .lda = s->ta ? s->M : s->K, .b = INPUT(1),
+                  .ldb = s->tb ? s->K : s->N, .c = c->y, .ldc = s->N, .alpha = 0.5f,
+                  .epilogue = YOKE_EPILOGUE_BIAS, .bias = INPUT(2));
+    return YOKE_OK;
+}
+
+/* dop(A) = alpha dC op(B)^T, stored transposed if A is; dop(B) = alpha op(A)^T dC likewise. */
+static yoke_status gemm_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    const int64_t lda = s->ta ? s->M : s->K, ldb = s->tb ? s->K : s->N;
+    if (s->ta)
+        GRADIENT_CALL(gemm, .out_dtype = YOKE_F64, .trans_a = s->tb, .trans_b = true, .M = s->K, .N = s->M,
+                      .K = s->N, .batch = 1, .a = INPUT(1), .lda = ldb, .b = c->w, .ldb = s->N,
+                      .c = GRADIENT_OF(0), .ldc = lda, .alpha = 0.5f);
+    else
+        GRADIENT_CALL(gemm, .out_dtype = YOKE_F64, .trans_a = false, .trans_b = !s->tb, .M = s->M, .N = s->K,
+                      .K = s->N, .batch = 1, .a = c->w, .lda = s->N, .b = INPUT(1), .ldb = ldb,
+                      .c = GRADIENT_OF(0), .ldc = lda, .alpha = 0.5f);
+    if (s->tb)
+        GRADIENT_CALL(gemm, .out_dtype = YOKE_F64, .trans_a = true, .trans_b = s->ta, .M = s->N, .N = s->K,
+                      .K = s->M, .batch = 1, .a = c->w, .lda = s->N, .b = INPUT(0), .ldb = lda,
+                      .c = GRADIENT_OF(1), .ldc = ldb, .alpha = 0.5f);
+    else
+        GRADIENT_CALL(gemm, .out_dtype = YOKE_F64, .trans_a = !s->ta, .trans_b = false, .M = s->K, .N = s->N,
+                      .K = s->M, .batch = 1, .a = INPUT(0), .lda = lda, .b = c->w, .ldb = s->N,
+                      .c = GRADIENT_OF(1), .ldc = ldb, .alpha = 0.5f);
+    GRADIENT_CALL(bias_backward, .N = s->M, .C = s->N, .dy = c->w, .ld = s->N, .dbias = GRADIENT_OF(2));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair gemm_pairs[] = {
+    { { .M = 5, .N = 7, .K = 6 }, gemm_pair_setup, gemm_pair_forward, gemm_pair_backward },
+    { { .M = 5, .N = 3, .K = 6, .ta = true }, gemm_pair_setup, gemm_pair_forward, gemm_pair_backward },
+    { { .M = 4, .N = 7, .K = 6, .tb = true }, gemm_pair_setup, gemm_pair_forward, gemm_pair_backward },
+    { { .M = 5, .N = 7, .K = 8, .ta = true, .tb = true },
+      gemm_pair_setup, gemm_pair_forward, gemm_pair_backward },
+};
+/* clang-format on */
+
+const struct conform_row conform_row_gemm = CONFORM_ROW(gemm, AT_PRODUCT, CONFORM_FLOATS, shapes, gemm_sizes,
+                                                        GRADIENTS(gemm_pairs), gemm_setup, gemm_call,
+                                                        gemm_bound);
 
 /* ---- bias gradient ---- */
 
@@ -331,6 +402,11 @@ static void bias_backward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_bias_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(columns), bias_backward_setup, bias_backward_call, bias_backward_bound,
+static const struct gradient_pair bias_pairs[] = {
+    { { .M = 9, .N = 11, .K = 2 }, gemm_pair_setup, gemm_pair_forward, gemm_pair_backward },
 };
+
+const struct conform_row conform_row_bias_backward = CONFORM_ROW(bias_backward, BACK_PRODUCT, CONFORM_FLOATS,
+                                                                 columns, conform_rows_sizes,
+                                                                 GRADIENTS(bias_pairs), bias_backward_setup,
+                                                                 bias_backward_call, bias_backward_bound);

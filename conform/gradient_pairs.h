@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What is checked by central differences: pairs of a forward and a backward op (gradient_pairs.c).
- * gradients.c checks them.
+ * What is checked by central differences: pairs of a forward and a backward op. The pairs of an op are in the
+ * file of its family, beside its row. gradients.c checks them.
  */
 #ifndef CONFORM_GRADIENT_PAIRS_H
 #define CONFORM_GRADIENT_PAIRS_H
@@ -43,11 +43,26 @@ struct gradient_pair {
     yoke_status (*run_backward)(struct gradient_check *c);
 };
 
-/** The pairs that check an op. An op without a gradient of its own has none. */
-struct gradient_pairs {
-    const struct gradient_pair *list;
-    size_t n;
-};
-struct gradient_pairs conform_gradient_pairs(enum yoke_op_id op);
+/* ---- for setup: gradients.c frees all that they allocate ---- */
+/** Declare an input of n random numbers. */
+void gradient_input(struct gradient_check *c, const char *name, int64_t n);
+/** Declare the output of n numbers, and n_extra numbers of other outputs. */
+void gradient_output(struct gradient_check *c, int64_t n, int64_t n_extra);
+/** Draw n tokens below `vocabulary`. With `some_ignored`, every fourth token is -1. */
+void gradient_tokens(struct gradient_check *c, int64_t n, int64_t vocabulary, bool some_ignored);
+
+/** Input i, and its gradient. */
+#define INPUT(i) c->input[i].x
+#define GRADIENT_OF(i) c->input[i].dx
+
+/** Run an op with the scratch memory that it asks for. */
+#define GRADIENT_CALL(op, ...)                                                              \
+    do {                                                                                    \
+        const struct yoke_##op##_args args = YOKE_ARGS(op, .dtype = YOKE_F64, __VA_ARGS__); \
+        struct yoke_cost cost = { .size = sizeof cost };                                    \
+        YOKE_TRY(yoke_##op##_can(yoke_stream_device(c->stream), &args, &cost));             \
+        YOKE_TRY(yoke_stream_reserve(c->stream, cost.scratch_bytes));                       \
+        YOKE_TRY(yoke_##op(c->stream, &args));                                              \
+    } while (0)
 
 #endif

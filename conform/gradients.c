@@ -6,12 +6,55 @@
  *   numeric = (L(x + h) - L(x - h)) / 2h
  * The error of `numeric` is h^2 L'''/6 (about 1e-10 here) plus 2^-53 sum|W Y| / h (about 1e-10). The bound is
  * 1e-8 times the tensor's largest gradient (but at least 1e-8). No wrong formula is within this bound.
- * gradient_pairs.c has the ops and their shapes.
+ * The pairs of ops and their shapes are in the files of the families.
  */
 #include "conform/gradient_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static double *numbers(struct gradient_check *c, const char *name, int64_t n, double scale)
+{
+    double *x = calloc((size_t)n + 1, sizeof *x);
+    if (!x) {
+        c->status = yoke_fail(YOKE_ENOMEM, "gradient check: no memory");
+        return NULL;
+    }
+    const struct yokei_philox_key key = yokei_philox_named(c->seed, name);
+    for (int64_t i = 0; i < n; i++) x[i] = scale * yokei_normal(key, (uint64_t)i);
+    return x;
+}
+
+void gradient_input(struct gradient_check *c, const char *name, int64_t n)
+{
+    const int i = c->n_inputs++;
+    c->input[i].name = name;
+    c->input[i].n = n;
+    c->input[i].x = numbers(c, name, n, 1);
+    c->input[i].dx = numbers(c, "", n, 0);
+}
+
+void gradient_output(struct gradient_check *c, int64_t n, int64_t n_extra)
+{
+    c->n_y = n;
+    c->y = numbers(c, "", n, 0);
+    c->w = numbers(c, "weights", n, 1);
+    c->extra = numbers(c, "", n_extra, 0);
+}
+
+void gradient_tokens(struct gradient_check *c, int64_t n, int64_t vocabulary, bool some_ignored)
+{
+    c->tokens = calloc((size_t)n, sizeof *c->tokens);
+    if (!c->tokens) {
+        c->status = yoke_fail(YOKE_ENOMEM, "gradient check: no memory");
+        return;
+    }
+    const struct yokei_philox_key key = yokei_philox_named(c->seed, "tokens");
+    for (int64_t i = 0; i < n; i++)
+        c->tokens[i] = some_ignored && i % 4 == 3
+                           ? -1
+                           : (int32_t)(yokei_uniform(key, (uint64_t)i) * (double)vocabulary);
+}
 
 static yoke_status loss(struct gradient_check *c, const struct gradient_pair *pair, double *loss_out)
 {
@@ -121,7 +164,8 @@ static yoke_status check_gradient_options(const struct conform_options *options)
     if (options->only_case)
         return yoke_fail(YOKE_EINVAL, "gradient check: its lines have elements, not cases; choose by the op");
     for (int op = 0; op < YOKE_N_OPS; op++)
-        if (conform_selected(options, (enum yoke_op_id)op) && conform_gradient_pairs((enum yoke_op_id)op).n)
+        if (conform_selected(options, (enum yoke_op_id)op)
+            && conform_row_of((enum yoke_op_id)op)->gradients.n)
             return YOKE_OK;
     return yoke_fail(
         YOKE_EINVAL,
@@ -137,7 +181,7 @@ static yoke_status check_pairs(yoke_device *device, const struct conform_options
     YOKE_TRY(yoke_stream_create(device, &stream));
     for (int i = 0; i < YOKE_N_OPS; i++) {
         const enum yoke_op_id op = (enum yoke_op_id)i;
-        const struct gradient_pairs pairs = conform_gradient_pairs(op);
+        const struct gradient_pairs pairs = conform_row_of(op)->gradients;
         if (options && !conform_selected(options, op)) continue;
         for (size_t p = 0; p < pairs.n && !status; p++)
             status = check_pair(stream, op, &pairs.list[p], options && options->seed ? options->seed : 1,

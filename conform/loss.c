@@ -20,7 +20,7 @@
  * shard. The oracle runs on the whole. If the joined lse has the error e, p gets another factor of exp(e) <=
  * 1 + 2 e.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 struct shape {
     int64_t N, V, pad, vocab_start;
@@ -169,9 +169,16 @@ static void xent_forward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_xent_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), xent_forward_setup, xent_forward_call, xent_forward_bound,
+static const struct conform_sizes xent_sizes = {
+    { "N", "V" },
+    { { "tiny", { 32, 256 } }, { "micro", { 512, 256 } }, { "124m", { 256, 50257 } } },
+    .least = { 4 },
+    .sums = true
 };
+
+const struct conform_row conform_row_xent_forward = CONFORM_ROW(xent_forward, AT_LOSS, CONFORM_FLOATS, shapes,
+                                                                xent_sizes, NO_GRADIENTS, xent_forward_setup,
+                                                                xent_forward_call, xent_forward_bound);
 
 /* ---- backward ---- */
 
@@ -232,9 +239,86 @@ static void xent_backward_bound(struct trial *t)
     for (int64_t n = 0; n < s.N; n++) bound_gradient(t, &s, n, 0);
 }
 
-const struct conform_row conform_row_xent_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), xent_backward_setup, xent_backward_call, xent_backward_bound,
+/* ---- gradient of loss: L is scale * sum of the losses, so that all weights are the same number ---- */
+
+static const float loss_scale = 0.625f;
+
+static void xent_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "logits", s->N * s->V);
+    gradient_tokens(c, s->N, s->V, true);
+    gradient_output(c, s->N, 2 * s->N);
+    for (int64_t n = 0; !c->status && n < s->N; n++) c->w[n] = loss_scale;
+}
+
+static yoke_status xent_pair_forward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(xent_forward, .N = s->N, .V = s->V, .logits = INPUT(0), .ld = s->V, .targets = c->tokens,
+                  .lse = c->extra, .picked = c->extra + s->N, .losses = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status xent_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(xent_backward, .N = s->N, .V = s->V, .logits = INPUT(0), .ld = s->V, .targets = c->tokens,
+                  .lse = c->extra, .scale = loss_scale, .dlogits = GRADIENT_OF(0), .lddlogits = s->V);
+    return YOKE_OK;
+}
+
+/* The loss over K shards of the vocabulary, whose results are joined. */
+static void shards_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "logits", s->N * s->V);
+    gradient_tokens(c, s->N, s->V, true);
+    gradient_output(c, s->N, (2 * s->K + 1) * s->N);
+    for (int64_t n = 0; !c->status && n < s->N; n++) c->w[n] = loss_scale;
+}
+
+#define SHARD_COLUMNS(s, first, n)                                                                     \
+    .N = (s)->N, .V = (n), .vocab_start = (first), .vocabulary = (s)->V, .logits = INPUT(0) + (first), \
+    .ld = (s)->V, .targets = c->tokens
+
+static yoke_status shards_pair_forward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    double *parts = c->extra,
+           *lse = c->extra + 2 * s->K * s->N; /* parts [K, 2, N], as an all-gather leaves them */
+    for (int64_t p = 0; p < s->K; p++) {
+        const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
+        GRADIENT_CALL(xent_forward, SHARD_COLUMNS(s, first, n), .lse = parts + 2 * p * s->N,
+                      .picked = parts + (2 * p + 1) * s->N);
+    }
+    GRADIENT_CALL(xent_join, .P = s->K, .N = s->N, .lse_parts = parts, .picked_parts = parts + s->N,
+                  .ld = 2 * s->N, .targets = c->tokens, .lse = lse, .losses = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status shards_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    for (int64_t p = 0; p < s->K; p++) {
+        const int64_t first = trial_shard(s->V, s->K, p), n = trial_shard(s->V, s->K, p + 1) - first;
+        GRADIENT_CALL(xent_backward, SHARD_COLUMNS(s, first, n), .lse = c->extra + 2 * s->K * s->N,
+                      .scale = loss_scale, .dlogits = GRADIENT_OF(0) + first, .lddlogits = s->V);
+    }
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair xent_pairs[] = {
+    { { .N = 8, .V = 11 }, xent_pair_setup, xent_pair_forward, xent_pair_backward },
+    { { .N = 8, .V = 11, .K = 3 }, shards_pair_setup, shards_pair_forward, shards_pair_backward },
 };
+/* clang-format on */
+
+const struct conform_row conform_row_xent_backward = CONFORM_ROW(xent_backward, BACK_LOSS, CONFORM_FLOATS,
+                                                                 shapes, xent_sizes, GRADIENTS(xent_pairs),
+                                                                 xent_backward_setup, xent_backward_call,
+                                                                 xent_backward_bound);
 
 /* ---- join ---- */
 
@@ -425,6 +509,13 @@ static void xent_join_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_xent_join = {
-    CONFORM_FLOATS, YOKE_COUNT(joins), xent_join_setup, xent_join_call, xent_join_bound,
+static const struct conform_sizes join_sizes = {
+    { "P", "N" },
+    { { "tiny", { 2, 32 } }, { "micro", { 2, 512 } }, { "124m", { 4, 8192 } } },
+    .least = { 0, 32 },
+    .sums = true
 };
+
+const struct conform_row conform_row_xent_join = CONFORM_ROW(xent_join, AT_LOSS, CONFORM_FLOATS, joins,
+                                                             join_sizes, NO_GRADIENTS, xent_join_setup,
+                                                             xent_join_call, xent_join_bound);

@@ -19,7 +19,7 @@
  *
  * RMSNorm has the same bounds, with a mean of 0 that is exact: no dm, no avg(g), no beta.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
 
 struct shape {
     int64_t N, C;
@@ -149,10 +149,9 @@ static void layernorm_forward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_layernorm_forward = {
-    CONFORM_FLOATS,         YOKE_COUNT(shapes),      layernorm_forward_setup,
-    layernorm_forward_call, layernorm_forward_bound,
-};
+const struct conform_row conform_row_layernorm_forward = CONFORM_ROW(
+    layernorm_forward, AT_NORM, CONFORM_FLOATS, shapes, conform_rows_sizes, NO_GRADIENTS,
+    layernorm_forward_setup, layernorm_forward_call, layernorm_forward_bound);
 
 /* ---- backward ---- */
 
@@ -254,10 +253,63 @@ static void layernorm_backward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_layernorm_backward = {
-    CONFORM_FLOATS,          YOKE_COUNT(shapes),       layernorm_backward_setup,
-    layernorm_backward_call, layernorm_backward_bound,
+/* ---- gradient of layernorm ---- */
+
+static void layernorm_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "x", s->N * s->C);
+    gradient_input(c, "gamma", s->C);
+    gradient_input(c, "beta", s->C);
+    gradient_output(c, s->N * s->C, 2 * s->N);
+}
+
+static yoke_status layernorm_pair_forward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(layernorm_forward, .N = s->N, .C = s->C, .x = INPUT(0), .ldx = s->C, .gamma = INPUT(1),
+                  .beta = INPUT(2), .eps = 1e-5f, .y = c->y, .ldy = s->C, .mean = c->extra,
+                  .rstd = c->extra + s->N);
+    return YOKE_OK;
+}
+
+static yoke_status layernorm_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = INPUT(0),
+                  .ldx = s->C, .gamma = INPUT(1), .mean = c->extra, .rstd = c->extra + s->N,
+                  .dx = GRADIENT_OF(0), .lddx = s->C, .dgamma = GRADIENT_OF(1), .dbeta = GRADIENT_OF(2));
+    return YOKE_OK;
+}
+
+/* The same with the residual path: Y = layernorm(x) + x. */
+static yoke_status residual_pair_forward(struct gradient_check *c)
+{
+    YOKE_TRY(layernorm_pair_forward(c));
+    GRADIENT_CALL(add, .n = c->n_y, .x = c->y, .y = INPUT(0), .z = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status residual_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(layernorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = INPUT(0),
+                  .ldx = s->C, .gamma = INPUT(1), .mean = c->extra, .rstd = c->extra + s->N,
+                  .dresidual = c->w, .lddresidual = s->C, .dx = GRADIENT_OF(0), .lddx = s->C,
+                  .dgamma = GRADIENT_OF(1), .dbeta = GRADIENT_OF(2));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair layernorm_pairs[] = {
+    { { .N = 4, .C = 13 }, layernorm_pair_setup, layernorm_pair_forward, layernorm_pair_backward },
+    { { .N = 3, .C = 8 }, layernorm_pair_setup, residual_pair_forward, residual_pair_backward },
 };
+/* clang-format on */
+
+const struct conform_row conform_row_layernorm_backward = CONFORM_ROW(
+    layernorm_backward, BACK_NORM, CONFORM_FLOATS, shapes, conform_rows_sizes, GRADIENTS(layernorm_pairs),
+    layernorm_backward_setup, layernorm_backward_call, layernorm_backward_bound);
 
 /* ---- RMSNorm ---- */
 
@@ -308,9 +360,9 @@ static void rmsnorm_forward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_rmsnorm_forward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), rmsnorm_forward_setup, rmsnorm_forward_call, rmsnorm_forward_bound,
-};
+const struct conform_row conform_row_rmsnorm_forward = CONFORM_ROW(
+    rmsnorm_forward, AT_NORM, CONFORM_FLOATS, shapes, conform_rows_sizes, NO_GRADIENTS, rmsnorm_forward_setup,
+    rmsnorm_forward_call, rmsnorm_forward_bound);
 
 static void rmsnorm_backward_setup(struct trial *t)
 {
@@ -390,6 +442,41 @@ static void rmsnorm_backward_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_rmsnorm_backward = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), rmsnorm_backward_setup, rmsnorm_backward_call, rmsnorm_backward_bound,
+/* ---- gradient of rmsnorm, with and without the residual path ---- */
+
+static void rmsnorm_pair_setup(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    gradient_input(c, "x", s->N * s->C);
+    gradient_input(c, "gamma", s->C);
+    gradient_output(c, s->N * s->C, s->N);
+}
+
+static yoke_status rmsnorm_pair_forward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(rmsnorm_forward, .N = s->N, .C = s->C, .x = INPUT(0), .ldx = s->C, .gamma = INPUT(1),
+                  .eps = 1e-5f, .y = c->y, .ldy = s->C, .rstd = c->extra);
+    if (s->K) GRADIENT_CALL(add, .n = c->n_y, .x = c->y, .y = INPUT(0), .z = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status rmsnorm_pair_backward(struct gradient_check *c)
+{
+    const struct gradient_shape *s = &c->shape;
+    GRADIENT_CALL(rmsnorm_backward, .N = s->N, .C = s->C, .dy = c->w, .lddy = s->C, .x = INPUT(0),
+                  .ldx = s->C, .gamma = INPUT(1), .rstd = c->extra, .dresidual = s->K ? c->w : NULL,
+                  .lddresidual = s->C, .dx = GRADIENT_OF(0), .lddx = s->C, .dgamma = GRADIENT_OF(1));
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair rmsnorm_pairs[] = {
+    { { .N = 4, .C = 13 }, rmsnorm_pair_setup, rmsnorm_pair_forward, rmsnorm_pair_backward },
+    { { .N = 3, .C = 8, .K = 1 }, rmsnorm_pair_setup, rmsnorm_pair_forward, rmsnorm_pair_backward },
 };
+/* clang-format on */
+
+const struct conform_row conform_row_rmsnorm_backward = CONFORM_ROW(
+    rmsnorm_backward, BACK_NORM, CONFORM_FLOATS, shapes, conform_rows_sizes, GRADIENTS(rmsnorm_pairs),
+    rmsnorm_backward_setup, rmsnorm_backward_call, rmsnorm_backward_bound);

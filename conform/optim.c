@@ -136,9 +136,13 @@ static void adamw_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_adamw = {
-    1u << YOKE_F32 | 1u << YOKE_F64, YOKE_COUNT(shapes), adamw_setup, adamw_call, adamw_bound,
+static const struct conform_sizes adamw_sizes = {
+    { "n" }, { { "tiny", { 4096 } }, { "micro", { 1048576 } }, { "124m", { 6553600 } } }, .least = { 4096 }
 };
+
+const struct conform_row conform_row_adamw = CONFORM_ROW(adamw, AT_UPDATE, 1u << YOKE_F32 | 1u << YOKE_F64,
+                                                         shapes, adamw_sizes, NO_GRADIENTS, adamw_setup,
+                                                         adamw_call, adamw_bound);
 
 /* ---- norm ---- */
 
@@ -175,6 +179,14 @@ static void grad_norm_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_grad_norm = {
-    CONFORM_FLOATS, YOKE_COUNT(shapes), grad_norm_setup, grad_norm_call, grad_norm_bound,
+static const struct conform_sizes grad_norm_sizes = {
+    { "n" },
+    { { "tiny", { 4096 } }, { "micro", { 1048576 } }, { "124m", { 6553600 } } },
+    .least = { 4096 },
+    .sums = true
 };
+
+const struct conform_row conform_row_grad_norm = CONFORM_ROW(grad_norm, AT_GRADIENT_NORM, CONFORM_FLOATS,
+                                                             shapes, grad_norm_sizes, NO_GRADIENTS,
+                                                             grad_norm_setup, grad_norm_call,
+                                                             grad_norm_bound);

@@ -1,48 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order in which a model uses the ops. */
+/* The rows of all ops, and the order in which a model uses the ops. */
 #include "conform/trial.h"
 
 #include <string.h>
 
-#define OP(op) YOKE_OP_##op
-/*
- * The order of a step: weights are converted, then forward, then backward from the loss to the embedding,
- * then the optimizer. An op that has two places is listed at the first one.
- */
-static const enum yoke_op_id order[] = { OP(cast),
-                                         OP(embed_forward),
-                                         OP(dropout),
-                                         OP(layernorm_forward),
-                                         OP(rmsnorm_forward),
-                                         OP(gemm),
-                                         OP(rope),
-                                         OP(attention_forward),
-                                         OP(add),
-                                         OP(gelu_forward),
-                                         OP(gelu_erf_forward),
-                                         OP(swiglu_forward),
-                                         OP(xent_forward),
-                                         OP(xent_join),
-                                         OP(xent_backward),
-                                         OP(bias_backward),
-                                         OP(swiglu_backward),
-                                         OP(gelu_erf_backward),
-                                         OP(gelu_backward),
-                                         OP(attention_backward),
-                                         OP(rmsnorm_backward),
-                                         OP(layernorm_backward),
-                                         OP(embed_backward),
-                                         OP(scale),
-                                         OP(grad_norm),
-                                         OP(adamw) };
-#undef OP
-_Static_assert(sizeof order / sizeof *order == YOKE_N_OPS, "a new op needs its place here");
+#define ROW(op) [YOKE_OP_##op] = &conform_row_##op,
+static const struct conform_row *const rows[YOKE_N_OPS] = { YOKE_ALL_OPS(ROW) };
+
+const struct conform_row *conform_row_of(enum yoke_op_id op) { return rows[op]; }
+
+/* Ops of one place have the order of families.h, and in the backward pass the reverse order. */
+static bool comes_before(int a, int b)
+{
+    const enum conform_place place = rows[a]->place;
+    if (place != rows[b]->place) return place < rows[b]->place;
+    return place >= BACK_LOSS && place <= BACK_EMBEDDING ? a > b : a < b;
+}
+
+static int number_of(int op)
+{
+    int n = 0;
+    for (int other = 0; other < YOKE_N_OPS; other++) n += comes_before(other, op);
+    return n;
+}
 
 int conform_order(const char *op)
 {
     for (int i = 0; i < YOKE_N_OPS; i++)
-        if (!strcmp(op, yokei_op_names[order[i]])) return i;
+        if (!strcmp(op, yokei_op_names[i])) return number_of(i);
     return YOKE_N_OPS;
 }
 
-enum yoke_op_id conform_op_at(int place) { return order[place]; }
+enum yoke_op_id conform_op_at(int place)
+{
+    int op = 0;
+    while (number_of(op) != place) op++;
+    return (enum yoke_op_id)op;
+}

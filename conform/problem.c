@@ -6,14 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(op) [YOKE_OP_##op] = &conform_row_##op,
-static const struct conform_row *row_of(enum yoke_op_id op)
-{
-    static const struct conform_row *const rows[YOKE_N_OPS] = { YOKE_ALL_OPS(ROW) };
-    return rows[op];
-}
-
-uint32_t conform_dtypes_of(enum yoke_op_id op) { return row_of(op)->dtypes; }
+uint32_t conform_dtypes_of(enum yoke_op_id op) { return conform_row_of(op)->dtypes; }
 
 struct conform_problem {
     struct trial trial;
@@ -52,7 +45,7 @@ yoke_status conform_problem_open(yoke_device *device, yoke_stream *stream, enum 
     struct conform_problem *p = calloc(1, sizeof *p);
     if (!p) return yoke_fail(YOKE_ENOMEM, "%s: no memory", yokei_op_names[op]);
     memcpy(p->dims, dims, sizeof p->dims);
-    p->trial = (struct trial){ .row = row_of(op),
+    p->trial = (struct trial){ .row = conform_row_of(op),
                                .dtype = dtype,
                                .seed = 1,
                                .dims = p->dims,
@@ -160,7 +153,7 @@ yoke_status conform_problem_check(yoke_device *device, yoke_stream *stream, enum
 {
     int64_t shorter[CONFORM_MAX_DIMS];
     memcpy(shorter, dims, sizeof shorter);
-    struct trial t = { .row = row_of(op),
+    struct trial t = { .row = conform_row_of(op),
                        .dtype = dtype,
                        .seed = 1,
                        .dims = shorter,

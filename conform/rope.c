@@ -7,7 +7,9 @@
  * 2^-64). Cosine and sine are polynomials with an error of 3 u32. The two products and their sum add u32
  * each. The oracle computes its angles in long double, by another method.
  */
-#include "conform/trial.h"
+#include "conform/gradient_pairs.h"
+
+#include <string.h>
 
 struct shape {
     int64_t N, T, H, D, position, pad;
@@ -89,5 +91,44 @@ static void rope_bound(struct trial *t)
     }
 }
 
-const struct conform_row conform_row_rope = { CONFORM_FLOATS, YOKE_COUNT(shapes), rope_setup, rope_call,
-                                              rope_bound };
+static const struct conform_sizes rope_sizes = {
+    { "B", "T", "H", "D" },
+    { { "tiny", { 1, 32, 2, 32 } }, { "micro", { 8, 64, 4, 64 } }, { "124m", { 8, 1024, 12, 64 } } },
+    .least = { 1, 16 }
+};
+
+/* ---- gradient of rope: the gradient is turned back ---- */
+
+static void rope_pair_setup(struct gradient_check *c)
+{
+    const int64_t n = c->shape.N * c->shape.H * c->shape.D;
+    gradient_input(c, "x", n);
+    gradient_output(c, n, 0);
+}
+
+#define ROPE(s) \
+    .N = (s)->N, .T = (s)->T, .H = (s)->H, .D = (s)->D, .pos_start = 3, .theta = 100, .ldx = (s)->H * (s)->D
+
+static yoke_status rope_pair_forward(struct gradient_check *c)
+{
+    memcpy(c->y, INPUT(0), (size_t)c->n_y * sizeof(double));
+    GRADIENT_CALL(rope, ROPE(&c->shape), .x = c->y);
+    return YOKE_OK;
+}
+
+static yoke_status rope_pair_backward(struct gradient_check *c)
+{
+    memcpy(GRADIENT_OF(0), c->w, (size_t)c->n_y * sizeof(double));
+    GRADIENT_CALL(rope, ROPE(&c->shape), .x = GRADIENT_OF(0), .inverse = true);
+    return YOKE_OK;
+}
+
+/* clang-format off */
+static const struct gradient_pair rope_pairs[] = {
+    { { .N = 10, .T = 5, .H = 3, .D = 6 }, rope_pair_setup, rope_pair_forward, rope_pair_backward },
+};
+/* clang-format on */
+
+const struct conform_row conform_row_rope = CONFORM_ROW(rope, AT_POSITION, CONFORM_FLOATS, shapes, rope_sizes,
+                                                        GRADIENTS(rope_pairs), rope_setup, rope_call,
+                                                        rope_bound);

@@ -8,6 +8,7 @@
 #define CONFORM_TRIAL_H
 
 #include "conform/conform.h"
+#include "conform/problem.h"
 #include "core/backend.h"
 #include "core/base/base.h"
 
@@ -79,9 +80,46 @@ struct trial {
     bool dry;   /* timed, and without memory: only the extents and the answer of `can` are wanted */
 };
 
+/**
+ * The places of a model's step, in their order: weights are converted, then comes the forward pass, then the
+ * backward pass from the loss to the embedding, then the optimizer. If an op has two places, its row has the
+ * first one.
+ */
+enum conform_place {
+    AT_WEIGHTS,
+    AT_EMBEDDING,
+    AT_DROPOUT,
+    AT_NORM,
+    AT_PRODUCT,
+    AT_POSITION,
+    AT_ATTENTION,
+    AT_RESIDUAL,
+    AT_ACTIVATION,
+    AT_LOSS,
+    BACK_LOSS,
+    BACK_PRODUCT,
+    BACK_ACTIVATION,
+    BACK_ATTENTION,
+    BACK_NORM,
+    BACK_EMBEDDING,
+    AT_SCALING,
+    AT_GRADIENT_NORM,
+    AT_UPDATE
+};
+
+/** The pairs that check an op's gradient (gradient_pairs.h). An op without a gradient has none. */
+struct gradient_pairs {
+    const struct gradient_pair *list;
+    size_t n;
+};
+
+/** All that conform knows about an op. */
 struct conform_row {
+    enum conform_place place;
     uint32_t dtypes; /* mask of bits (1u << dtype) */
     int n_cases;     /* number of cases in the row's own table */
+    const struct conform_sizes *sizes;
+    struct gradient_pairs gradients;
     /** Choose shape and flavour by t->index. Declare and fill the tensors. Describe the case in words. */
     void (*setup)(struct trial *t);
     /**
@@ -93,12 +131,36 @@ struct conform_row {
     void (*bound)(struct trial *t);
 };
 
+/**
+ * The row of an op. If an argument is missing, the file does not compile. An op whose name ends in _backward
+ * needs gradients. The last arguments are the functions setup, call and bound.
+ */
+/* clang-format off */
+#define CONFORM_ROW(op, place_, dtypes_, cases_, sizes_, gradients_, setup_, call_, bound_) \
+    { .place = place_, .dtypes = dtypes_, .n_cases = (int)YOKE_COUNT(cases_), \
+      .sizes = CONFORM_CHECKED(op, gradients_) ? &sizes_ : NULL, .gradients = { gradients_ }, \
+      .setup = setup_, .call = call_, .bound = bound_ }
+#define GRADIENTS(list) list, YOKE_COUNT(list)
+#define NO_GRADIENTS NULL, 0
+#define CONFORM_IS_BACKWARD(op) (!__builtin_strcmp(&("_backward" #op)[sizeof #op - 1], "_backward"))
+#define CONFORM_CHECKED(op, list, n) \
+    sizeof(struct { \
+        _Static_assert(!CONFORM_IS_BACKWARD(op) || (n) > 0, \
+                       #op " is a backward op, so it needs a pair that checks its gradient"); \
+        int checked; \
+    })
+/* clang-format on */
+
 #define CONFORM_FLOATS (1u << YOKE_F32 | 1u << YOKE_F16 | 1u << YOKE_BF16 | 1u << YOKE_F64)
 
 /* Every op has a row. If an op has none, the program does not link. */
 #define CONFORM_DECLARE_ROW(op) extern const struct conform_row conform_row_##op;
 YOKE_ALL_OPS(CONFORM_DECLARE_ROW)
 #undef CONFORM_DECLARE_ROW
+const struct conform_row *conform_row_of(enum yoke_op_id op);
+
+/* The shapes that several families measure: rows [N, C] that are summed, and [n] elements. */
+extern const struct conform_sizes conform_rows_sizes, conform_elements_sizes;
 
 /** Call the op with these arguments, or its `can` function if cost is not NULL. */
 #define CONFORM_CALL(op, side, cost, ...)                                          \
