@@ -185,7 +185,7 @@ static void every_op_has_one_place_and_one_family(void **state)
 static void the_parts_of_the_opencl_sweep_name_every_op(void **state)
 {
     (void)state;
-    static const char start[] = "\"tests/conform/conform opencl:0 ";
+    static const char start[] = "tests/conform/conform opencl:0 ";
     const char *folder = getenv("top_srcdir");
     char path[4096], *text, word[64];
     size_t bytes;
