@@ -423,8 +423,7 @@ static void try_variant(const struct variant *variant, struct buffers *b)
     for (size_t c = 0; c < YOKE_COUNT(counts); c++)
         ranks_check(all_types(comm, b, counts[c], counts[c] == 1009 ? 2 : 6, (int)c),
                     "all_reduce of %zu, %s, over %s", counts[c],
-                    getenv("YOKE_SOAK") ? "every type and reduction" : "types and reductions",
-                    variant->name);
+                    getenv("YOKE_SOAK") ? "every type and reduction" : "types and reductions", variant->name);
     if (!variant->algorithm)
         ranks_check(is_chosen(comm, variant->no_shared), "planned by the hosts, over %s", variant->name);
     int ok = 1;
