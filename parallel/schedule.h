@@ -56,23 +56,50 @@ struct yokei_schedule {
     struct yokei_actions *rank;
 };
 
-/* Each row has the kind, its name for --kind, and the order of a stage's work. p is the number of stages. */
+/**
+ * The kinds of pipeline schedules. Everything that Yoke knows of a kind stands in its row:
+ * - its name, as --kind of yoke schedule show, --schedule of yoke train and the layouts of yoke parity take it;
+ * - warm-up: the number of forward passes before the first backward pass (at most all of them);
+ * - lag: W is done this many micro-batches later than B (in kinds with one chunk only);
+ * - sends early: a backward pass sends its gradient before W;
+ * - chunks: each of several stages has two or more chunks (runs of layers);
+ * - its help, which continues "NAME: ".
+ * The expressions may use p, the number of stages; s, the index of the stage; v, the number of chunks of each
+ * stage; and n, the number of forward passes of the stage. Stage 0 needs the longest warm-up to be kept busy.
+ */
 /* clang-format off */
 #define YOKEI_PIPELINES(PIPELINE) \
-    PIPELINE(NAIVE, "naive")             /* one micro-batch at a time; only one stage works at a time */ \
-    PIPELINE(GPIPE, "gpipe")             /* all forward passes, then all backward passes */ \
-    PIPELINE(1F1B, "1f1b") \
-                  /* p - 1 - stage forward passes, then forward and backward in turn */ \
-    PIPELINE(INTERLEAVED, "interleaved") \
-    /* 1f1b with several chunks per stage: more messages, less waiting */ \
-    PIPELINE(ZB_H1, "zb-h1") \
-                /* 1f1b, but gradients leave before W, which stage i does i micro-batches later */
+    PIPELINE(NAIVE, "naive",             0,                               0, false, false, \
+             "one micro-batch at a time") \
+    PIPELINE(GPIPE, "gpipe",             n,                               0, false, false, \
+             "all forward passes, then all backward passes") \
+    PIPELINE(1F1B, "1f1b",               p - 1 - s,                       0, false, false, \
+             "forward and backward passes in turn") \
+    PIPELINE(INTERLEAVED, "interleaved", 2 * (p - 1 - s) + (v - 1) * p,   0, false, true, \
+             "1f1b with several chunks of layers on each stage") \
+    PIPELINE(ZB_H1, "zb-h1",             p - 1 - s,                       s, true,  false, \
+             "1f1b with delayed weight gradients")
 /* clang-format on */
 
-#define YOKEI_PIPELINE_KIND(name, text) YOKEI_PIPELINE_##name,
+#define YOKEI_PIPELINE_KIND(name, ...) YOKEI_PIPELINE_##name,
 enum yokei_pipeline_kind { YOKEI_PIPELINES(YOKEI_PIPELINE_KIND) YOKEI_N_PIPELINES };
 #undef YOKEI_PIPELINE_KIND
 extern const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1]; /* ended by NULL */
+
+/* The names for tables of options: "|naive|gpipe|...", and the same without the first bar. */
+#define YOKEI_PIPELINE_OR_NAME(kind, text, ...) "|" text
+#define YOKEI_PIPELINE_OR_NAMES YOKEI_PIPELINES(YOKEI_PIPELINE_OR_NAME)
+#define YOKEI_PIPELINE_CHOICES &(YOKEI_PIPELINE_OR_NAMES)[1]
+/* The help of all kinds, for a sentence before it: ". naive: one micro-batch at a time. gpipe: ..." */
+#define YOKEI_PIPELINE_HELP_OF(kind, text, warm_up, lag, early, chunks, help) ". " text ": " help
+#define YOKEI_PIPELINE_HELP YOKEI_PIPELINES(YOKEI_PIPELINE_HELP_OF)
+
+/** Whether each of several stages has two or more chunks in this kind. */
+bool yokei_pipeline_has_chunks(enum yokei_pipeline_kind kind);
+/** The kind that is taken if none is named: interleaved for more than one chunk, otherwise 1f1b. */
+enum yokei_pipeline_kind yokei_pipeline_default(int n_chunks);
+/** The kind of this name; NULL: yokei_pipeline_default(). For an unknown name, YOKE_ECONFIG lists the names. */
+yoke_status yokei_pipeline_named(const char *name, int n_chunks, enum yokei_pipeline_kind *kind_out);
 
 /** The words for what a stage recomputes (config.recompute of yoke/train.h). The list ends with NULL. */
 extern const char *const yokei_recompute_words[];
@@ -84,7 +111,7 @@ extern const char *const yokei_recompute_words[];
 struct yokei_pipeline {
     enum yokei_pipeline_kind kind;
     int n_stages;
-    /* chunks per stage; 0 means 1. More than 1 need the kind interleaved, or the user's own schedule */
+    /* chunks per stage; 0 means 1. More than 1 need a kind with chunks, or the user's own schedule */
     int n_chunks;
     int n_micro_batches;
     /* [n_stages] number of buckets that REDUCE sums over the replicas of the stage; NULL: none */
@@ -102,10 +129,10 @@ struct yokei_pipeline {
 
 void yokei_schedule_free(struct yokei_schedule *schedule);
 /**
- * Generate a schedule with one line per stage. A backward pass is B, W and then SG; in zb-h1 it is B, SG, and
- * W later. A single stage gets the order of data parallelism, whatever the kind. Free the schedule with
- * yokei_schedule_free. YOKE_ECONFIG: several chunks without interleaved; interleaved with one chunk;
- * interleaved if the number of micro-batches is not a multiple of the number of stages.
+ * Generate a schedule with one line per stage. A backward pass is B, W and then SG; in a kind that sends early
+ * it is B, SG and then W. A single stage gets the order of data parallelism, whatever the kind. Free the
+ * schedule with yokei_schedule_free. YOKE_ECONFIG: several chunks in a kind without chunks; one chunk in a kind
+ * with chunks; a kind with chunks if the number of micro-batches is not a multiple of the number of stages.
  */
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
 /**

@@ -2,14 +2,46 @@
 /*
  * Generates schedules. All kinds have one order: first some forward passes (the warm-up), then forward and
  * backward passes in turn, then the remaining backward passes. The kinds differ in the length of the warm-up,
- * in the number of chunks, and in the place of W.
+ * in the number of chunks, and in the place of W. The row of a kind in schedule.h says all of this.
  */
+#include <string.h>
 #include "core/base/base.h"
 #include "parallel/schedule.h"
 
-#define NAME(name, text) text,
+#define NAME(name, text, ...) text,
 const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1] = { YOKEI_PIPELINES(NAME) NULL };
 #undef NAME
+
+/* The columns of a row that depend on nothing else. */
+static const struct {
+    bool sends_early, has_chunks;
+} facts[YOKEI_N_PIPELINES] = {
+#define FACTS(name, text, warm_up, lag, sends_early, has_chunks, help) { sends_early, has_chunks },
+    YOKEI_PIPELINES(FACTS)
+#undef FACTS
+};
+
+bool yokei_pipeline_has_chunks(enum yokei_pipeline_kind kind) { return facts[kind].has_chunks; }
+
+enum yokei_pipeline_kind yokei_pipeline_default(int n_chunks)
+{
+    return n_chunks > 1 ? YOKEI_PIPELINE_INTERLEAVED : YOKEI_PIPELINE_1F1B;
+}
+
+yoke_status yokei_pipeline_named(const char *name, int n_chunks, enum yokei_pipeline_kind *kind_out)
+{
+    *kind_out = yokei_pipeline_default(n_chunks);
+    for (int k = 0; name && k < YOKEI_N_PIPELINES; k++)
+        if (!strcmp(yokei_pipeline_names[k], name)) {
+            *kind_out = (enum yokei_pipeline_kind)k;
+            return YOKE_OK;
+        }
+#define COMMA_NAME(kind, text, ...) ", " text
+    return name ? yoke_fail(YOKE_ECONFIG, "pipeline schedule \"%s\" is none of %s", name,
+                            &(YOKEI_PIPELINES(COMMA_NAME))[2])
+                : YOKE_OK;
+#undef COMMA_NAME
+}
 
 /* One stage's line. */
 struct line {
@@ -17,6 +49,7 @@ struct line {
     struct yokei_schedule *schedule;
     int stage, n_chunks, last_virtual;
     int n; /* number of forward passes: micro-batches times chunks. A slot is the index of a pass */
+    int warm_up, lag;
     yoke_status status; /* sticky: out of memory */
 };
 
@@ -71,45 +104,47 @@ static void forward(struct line *l, int slot)
     if (receives_early(l)) receive_forward(l, slot + 1);
 }
 
-/* W is done this many micro-batches later than B; 0 outside zb-h1. */
-static int lag(const struct line *l) { return l->shape->kind == YOKEI_PIPELINE_ZB_H1 ? l->stage : 0; }
+/*
+ * The number of forward passes before the first backward pass, and the number of micro-batches by which W is
+ * later than B, for this line.
+ */
+static void find_delays(struct line *l)
+{
+    const int n = l->n, p = l->shape->n_stages, s = l->stage, v = l->n_chunks;
+    l->warm_up = l->lag = 0;
+    if (p == 1) return; /* a single stage has the order of data parallelism */
+    switch (l->shape->kind) {
+#define DELAYS(name, text, warm_up_, lag_, ...) \
+    case YOKEI_PIPELINE_##name: l->warm_up = warm_up_, l->lag = lag_; break;
+        YOKEI_PIPELINES(DELAYS)
+#undef DELAYS
+    case YOKEI_N_PIPELINES: break;
+    }
+    (void)v; /* every expression may use it */
+    l->warm_up = YOKE_MIN(l->warm_up, n);
+}
 
 static void backward(struct line *l, int slot)
 {
     const int m = micro_batch_of(l, slot), c = chunk_backward(l, slot);
-    const bool sends = virtual_stage(l, c) > 0, at_once = l->shape->kind == YOKEI_PIPELINE_ZB_H1;
+    const bool sends = virtual_stage(l, c) > 0, at_once = facts[l->shape->kind].sends_early;
     if (!receives_early(l) || slot == 0) receive_backward(l, slot);
     if (l->shape->recompute && l->shape->recompute[l->stage]) put(l, YOKEI_ACTION_R, m, c);
     put(l, YOKEI_ACTION_B, m, c);
     if (sends && at_once) put(l, YOKEI_ACTION_SG, m, c);
-    if (m >= lag(l)) put(l, YOKEI_ACTION_W, m - lag(l), c);
+    if (m >= l->lag) put(l, YOKEI_ACTION_W, m - l->lag, c);
     if (sends && !at_once) put(l, YOKEI_ACTION_SG, m, c);
     if (receives_early(l)) receive_backward(l, slot + 1);
 }
 
-/* The number of forward passes, of n, before the first backward pass. Stage 0 needs most to be kept busy. */
-static int warm_up(const struct line *l)
-{
-    const int n = l->n, p = l->shape->n_stages, behind = p - 1 - l->stage;
-    if (p == 1) return 0;
-    switch (l->shape->kind) {
-    case YOKEI_PIPELINE_GPIPE: return n;
-    case YOKEI_PIPELINE_1F1B:
-    case YOKEI_PIPELINE_ZB_H1: return YOKE_MIN(behind, n);
-    case YOKEI_PIPELINE_INTERLEAVED: return YOKE_MIN(2 * behind + (l->n_chunks - 1) * p, n);
-    default: return 0;
-    }
-}
-
 static void make_line(struct line *l)
 {
-    const int warm = warm_up(l);
-    for (int slot = 0; slot < l->n + warm; slot++) {
+    for (int slot = 0; slot < l->n + l->warm_up; slot++) {
         if (slot < l->n) forward(l, slot);
-        if (slot >= warm) backward(l, slot - warm);
+        if (slot >= l->warm_up) backward(l, slot - l->warm_up);
     }
-    /* Only zb-h1 delays W, and it has one chunk. */
-    for (int m = YOKE_MAX(l->n - lag(l), 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0);
+    /* A kind that delays W has one chunk. */
+    for (int m = YOKE_MAX(l->n - l->lag, 0); m < l->n; m++) put(l, YOKEI_ACTION_W, m, 0);
     for (int b = 0; l->shape->n_buckets && b < l->shape->n_buckets[l->stage]; b++)
         put(l, YOKEI_ACTION_REDUCE, b, 0);
     if (l->shape->tied && l->last_virtual > 0 && (l->stage == 0 || l->stage == l->shape->n_stages - 1))
@@ -121,10 +156,13 @@ static void make_line(struct line *l)
 static yoke_status add_line(const struct yokei_pipeline *shape, int stage, struct yokei_schedule *schedule)
 {
     const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
-    struct line l = {
-        shape,  schedule, stage, n_chunks, n_chunks * shape->n_stages - 1, shape->n_micro_batches * n_chunks,
-        YOKE_OK
-    };
+    struct line l = { .shape = shape,
+                      .schedule = schedule,
+                      .stage = stage,
+                      .n_chunks = n_chunks,
+                      .last_virtual = n_chunks * shape->n_stages - 1,
+                      .n = shape->n_micro_batches * n_chunks };
+    find_delays(&l);
     YOKE_TRY(yokei_schedule_add_line(schedule));
     make_line(&l);
     return l.status;
@@ -132,26 +170,28 @@ static yoke_status add_line(const struct yokei_pipeline *shape, int stage, struc
 
 static yoke_status check_shape(const struct yokei_pipeline *shape)
 {
-    const char *name = yokei_pipeline_names[shape->kind];
+    const char *name = yokei_pipeline_names[shape->kind],
+               *chunked = yokei_pipeline_names[yokei_pipeline_default(2)],
+               *other = yokei_pipeline_names[yokei_pipeline_default(1)];
     const int p = shape->n_stages, m = shape->n_micro_batches, n_chunks = YOKE_MAX(shape->n_chunks, 1);
-    const bool interleaved = shape->kind == YOKEI_PIPELINE_INTERLEAVED;
+    const bool has_chunks = yokei_pipeline_has_chunks(shape->kind);
     if (p < 1 || m < 0)
         return yoke_fail(YOKE_ECONFIG,
                          "schedule: %d stages and %d micro-batches; there must be at least 1 and 0", p, m);
-    if (n_chunks > 1 && (!interleaved || p == 1))
+    if (n_chunks > 1 && (!has_chunks || p == 1))
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule: %s on %d stages with %d chunks each: only interleaved on several stages has chunks; set 1",
-            name, p, n_chunks);
-    if (interleaved && n_chunks == 1 && p > 1)
-        return yoke_fail(YOKE_ECONFIG,
-                         "schedule: interleaved with 1 chunk per stage: set at least 2, or take 1f1b");
-    if (interleaved && m % p)
+            "schedule: %s on %d stages with %d chunks each: only a kind such as %s has chunks, on several stages; set 1",
+            name, p, n_chunks, chunked);
+    if (has_chunks && n_chunks == 1 && p > 1)
+        return yoke_fail(YOKE_ECONFIG, "schedule: %s with 1 chunk per stage: set at least 2, or take %s",
+                         name, other);
+    if (has_chunks && m % p)
         return yoke_fail(
             YOKE_ECONFIG,
-            "schedule: interleaved takes micro-batches in groups of the %d stages, and %d is no multiple: set %d or %d, "
-            "or take 1f1b",
-            p, m, YOKE_MAX(m / p, 1) * p, (m / p + 1) * p);
+            "schedule: %s takes micro-batches in groups of the %d stages, and %d is no multiple: set %d or %d, "
+            "or take %s",
+            name, p, m, YOKE_MAX(m / p, 1) * p, (m / p + 1) * p, other);
     return YOKE_OK;
 }
 

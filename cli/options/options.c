@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include "parallel/schedule.h"
+
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | CLI_BENCH_KERNELS | COLLECTIVES)
 #define KERNELS (CLI_TUNE | CLI_BENCH_KERNELS)
@@ -65,10 +67,8 @@ const struct cli_option cli_option_table[] = {
       .help = "Show this many of the last operations of each rank, in text and JSON" },
 
     /* ---- schedule: cli/show/schedule.c ---- */
-    { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = "naive|gpipe|1f1b|interleaved|zb-h1",
-      .help = "Make this schedule. naive: one micro-batch at a time. gpipe: all forward passes, then all "
-              "backward passes. 1f1b: forward and backward passes in turn. interleaved: 1f1b with several "
-              "chunks of layers on each stage. zb-h1: 1f1b with delayed weight gradients" },
+    { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = YOKEI_PIPELINE_CHOICES,
+      .help = "Make this schedule" YOKEI_PIPELINE_HELP },
     { "file", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "FILE",
       .help = "Show the schedule in this CSV file instead of making one. The file has one line for each "
               "stage" },
@@ -285,7 +285,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Number of ranks that divide the tensors of each layer (tensor parallelism). N,N,... gives a "
               "number for each stage" },
     { "schedule", CLI_TRAIN | CLI_PLAN, CLI_CHOICE, .group = CLI_LAYOUT, .rare = true, .value = "auto",
-      .choices = "auto|naive|gpipe|1f1b|interleaved|zb-h1",
+      .choices = "auto" YOKEI_PIPELINE_OR_NAMES,
       .help = "Pipeline schedule, as yoke schedule show --kind names it. auto: interleaved if --chunks is "
               "above 1, else 1f1b" },
     { "schedule-file", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .rare = true,

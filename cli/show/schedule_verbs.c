@@ -146,13 +146,12 @@ static yoke_status read_recompute(const struct cli_options *o, struct cli_schedu
 static yoke_status make_schedule(const struct cli_options *o, struct cli_schedule *s)
 {
     s->kind = cli_text(o, "kind");
-    while (strcmp(yokei_pipeline_names[s->shape.kind], s->kind))
-        s->shape.kind++; /* the option table lists the same names */
+    YOKE_TRY(yokei_pipeline_named(s->kind, 1, &s->shape.kind));
     YOKE_TRY(make_room_for_stages(s, cli_is_set(o, "stages") ? (int)cli_int(o, "stages") : 4));
     s->shape.n_micro_batches = cli_is_set(o, "microbatches") ? (int)cli_int(o, "microbatches") : 8;
     s->shape.n_chunks = cli_is_set(o, "chunks") ? (int)cli_int(o, "chunks")
-                        : s->shape.kind == YOKEI_PIPELINE_INTERLEAVED && s->shape.n_stages > 1 ? 2
-                                                                                               : 1;
+                        : yokei_pipeline_has_chunks(s->shape.kind) && s->shape.n_stages > 1 ? 2
+                                                                                            : 1;
     s->shape.tied = cli_flag(o, "tied");
     for (int stage = 0; stage < s->shape.n_stages; stage++) s->buckets[stage] = (int)cli_int(o, "buckets");
     YOKE_TRY(read_recompute(o, s));

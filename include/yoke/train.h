@@ -189,8 +189,9 @@ struct yoke_trainer_config {
      * Rank (s * data + d) * tensor + t is tensor rank t of stage s of replica d.
      */
     int data, pipeline, tensor;
-    int chunks;                /* runs of layers on each stage ("interleaved" only); default 1 */
-    const char *pipeline_kind; /* "naive", "gpipe", "1f1b" (default), "interleaved", "zb-h1" */
+    int chunks; /* runs of layers on each stage (in kinds with chunks, such as "interleaved"); default 1 */
+    /* a kind that yoke schedule show --kind lists; default "1f1b", or "interleaved" if chunks is above 1 */
+    const char *pipeline_kind;
     /* [pipeline * chunks] blocks of layers of each virtual stage, in the model's order; default: equal */
     const int64_t *stage_blocks;
     /* [tensor] proportions in which heads, features and vocabulary are divided; default: equal */

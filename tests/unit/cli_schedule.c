@@ -11,6 +11,7 @@
 
 #include "cli/cli.h"
 #include "core/base/base.h"
+#include "parallel/schedule.h"
 
 static char folder[64], output[96], input[96];
 
@@ -92,14 +93,14 @@ static void drawings(void **state)
 static void widths(void **state)
 {
     (void)state;
-    static const char *const kinds[] = { "naive", "gpipe", "1f1b", "interleaved", "zb-h1" };
-    for (int i = 0; i < 5 * 3 * 3; i++) {
-        const int stages[] = { 2, 4, 12 }, widths[] = { 40, 73, 100 }, p = stages[i / 5 % 3],
-                  width = widths[i / 15];
+    enum { KINDS = YOKEI_N_PIPELINES };
+    for (int i = 0; i < KINDS * 3 * 3; i++) {
+        const int stages[] = { 2, 4, 12 }, widths[] = { 40, 73, 100 }, p = stages[i / KINDS % 3],
+                  width = widths[i / (3 * KINDS)];
         char line[256];
         snprintf(line, sizeof line,
-                 "--kind=%s|--stages=%d|--microbatches=%d|--costs=3.7,4.1,2.2,0.3|--width=%d", kinds[i % 5],
-                 p, 3 * p, width);
+                 "--kind=%s|--stages=%d|--microbatches=%d|--costs=3.7,4.1,2.2,0.3|--width=%d",
+                 yokei_pipeline_names[i % KINDS], p, 3 * p, width);
         char *text = text_of(line), *rows = strstr(text, "\n\n") + 2, *stop = strstr(text, "stage      busy");
         assert_non_null(stop);
         while (rows < stop) {

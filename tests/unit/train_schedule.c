@@ -67,7 +67,7 @@ static void refused_shapes(void **state)
         { { .kind = YOKEI_PIPELINE_GPIPE, .n_stages = 0, .n_micro_batches = 1 }, "0 stages" },
         { { .kind = YOKEI_PIPELINE_GPIPE, .n_stages = 2, .n_micro_batches = -1 }, "-1 micro-batches" },
         { { .kind = YOKEI_PIPELINE_1F1B, .n_stages = 2, .n_chunks = 2, .n_micro_batches = 2 },
-          "only interleaved" },
+          "a kind such as interleaved" },
         { { .kind = YOKEI_PIPELINE_INTERLEAVED, .n_stages = 2, .n_micro_batches = 2 }, "set at least 2" },
         { { .kind = YOKEI_PIPELINE_INTERLEAVED, .n_stages = 4, .n_chunks = 2, .n_micro_batches = 10 },
           "set 8 or 12" },

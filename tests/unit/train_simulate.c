@@ -152,12 +152,12 @@ static void peaks(void **state)
     for (int p = 2; p <= 6; p++)
         for (int m = 1; m <= 13; m++)
             for (int kind = 0; kind < YOKEI_N_PIPELINES; kind++) {
-                const bool interleaved = kind == YOKEI_PIPELINE_INTERLEAVED;
+                const bool has_chunks = yokei_pipeline_has_chunks((enum yokei_pipeline_kind)kind);
                 struct yokei_simulated t;
-                if (interleaved && m % p) continue;
+                if (has_chunks && m % p) continue;
                 simulate_equal((struct yokei_pipeline){ .kind = (enum yokei_pipeline_kind)kind,
                                                         .n_stages = p,
-                                                        .n_chunks = interleaved ? 2 : 1,
+                                                        .n_chunks = has_chunks ? 2 : 1,
                                                         .n_micro_batches = m },
                                1, 1, 1, 0, &t);
                 for (int s = 0; s < p; s++) {
@@ -348,7 +348,7 @@ static void all_kinds_end(void **state)
         for (int m = 0; m <= 3 * p; m++)
             for (int v = 1; v <= 4; v++)
                 for (int kind = 0; kind < YOKEI_N_PIPELINES; kind++) {
-                    const bool interleaved = kind == YOKEI_PIPELINE_INTERLEAVED,
+                    const bool has_chunks = yokei_pipeline_has_chunks((enum yokei_pipeline_kind)kind),
                                all[9] = { true, true, true, true, true, true, true, true, true };
                     const int buckets[9] = { 2, 0, 1, 3, 1, 1, 1, 1, 1 };
                     const struct yokei_pipeline shape = { .kind = (enum yokei_pipeline_kind)kind,
@@ -359,7 +359,7 @@ static void all_kinds_end(void **state)
                                                           .recompute = m % 2 ? all : NULL,
                                                           .tied = p > 1 && m % 3 };
                     struct yokei_schedule s;
-                    if ((v > 1 && (!interleaved || p == 1)) || (interleaved && p > 1 && (v == 1 || m % p)))
+                    if ((v > 1 && (!has_chunks || p == 1)) || (has_chunks && p > 1 && (v == 1 || m % p)))
                         continue;
                     assert_ok(yokei_schedule_pipeline(&shape, &s));
                     assert_ok(yokei_schedule_check(&s, &shape));

@@ -55,7 +55,7 @@ static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(st
                                                         false, YOKE_ECONFIG };
 
 #define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name, )
-#define PIPELINE_TEXT(name, text) text,
+#define PIPELINE_TEXT(name, text, ...) text,
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
 static const char *const BALANCES[] = { "", "auto", "equal", NULL };
 static const char *const PLACEMENTS[] = { "", "host", "rank", NULL };

@@ -38,7 +38,7 @@ static const struct word {
     { "shares", WORD_NUMBERS, FIELD(shares), FIELD(n_shares), 0, 1 << 20, NULL },
     { "tensor-shares", WORD_NUMBERS, FIELD(tensor_shares), FIELD(n_tensor_shares), 1, 1 << 20, NULL },
     { "layers", WORD_NUMBERS, FIELD(layers), FIELD(n_layers), 1, 1 << 20, NULL },
-    { "schedule", WORD_TEXT, FIELD(schedule), ROOM(schedule), 0, 0, "naive|gpipe|1f1b|interleaved|zb-h1" },
+    { "schedule", WORD_TEXT, FIELD(schedule), ROOM(schedule), 0, 0, YOKEI_PIPELINE_CHOICES },
     { "recompute", WORD_TEXTS, FIELD(recompute), ROOM(recompute), 0, 0, "none|attention|full" },
     { "precision", WORD_TEXTS, FIELD(precision), ROOM(precision), 0, 0, "f32|bf16|f16" },
 #undef FIELD
@@ -269,7 +269,7 @@ struct mesh {
     bool sequence_parallel;
 };
 
-static void add_line(FILE *to, const struct mesh *m, const char *kind, const char *recompute)
+static void add_line(FILE *to, const struct mesh *m, enum yokei_pipeline_kind kind, const char *recompute)
 {
     const struct {
         const char *word;
@@ -279,7 +279,9 @@ static void add_line(FILE *to, const struct mesh *m, const char *kind, const cha
         if (axes[i].n > 1) fprintf(to, "%s=%d ", axes[i].word, axes[i].n);
     if (m->sequence_parallel) fprintf(to, "sequence-parallel ");
     fprintf(to, "micro-batch=%d", m->pp > 1 ? 1 : 2);
-    if (m->pp > 1) fprintf(to, " schedule=%s%s", kind, strcmp(kind, "interleaved") ? "" : " chunks=2");
+    if (m->pp > 1)
+        fprintf(to, " schedule=%s%s", yokei_pipeline_names[kind],
+                yokei_pipeline_has_chunks(kind) ? " chunks=2" : "");
     if (strcmp(recompute, "none") != 0) fprintf(to, " recompute=%s", recompute);
     fputc('\n', to);
 }
@@ -288,19 +290,26 @@ static void add_all(FILE *to, const struct mesh *m)
 {
     for (int k = 0; k < (m->pp > 1 ? YOKEI_N_PIPELINES : 1); k++)
         for (size_t i = 0; i < YOKE_COUNT(recomputations); i++)
-            add_line(to, m, yokei_pipeline_names[k], recomputations[i]);
+            add_line(to, m, (enum yokei_pipeline_kind)k, recomputations[i]);
 }
 
 /*
- * Two lines that must have the same bits: a pipeline with 1f1b, and the same pipeline with one of the other
- * schedules in turn.
+ * Two lines that must have the same bits: a pipeline with the default schedule, and the same pipeline with one
+ * of the other schedules in turn. Kinds with chunks come last, because a small model has too few blocks for
+ * them. The first kind comes after the other kinds without chunks.
  */
 static void add_few(FILE *to, const struct mesh *m, int64_t n_blocks, int turn)
 {
-    static const char *const others[] = { "gpipe", "zb-h1", "naive", "interleaved" };
-    const char *kind = others[turn % (2 * m->pp <= n_blocks ? 4 : 3)];
-    add_line(to, m, "1f1b", "none");
-    add_line(to, m, kind, recomputations[m->pp > 1 ? turn % 3 : 1 + turn % 2]);
+    enum yokei_pipeline_kind others[YOKEI_N_PIPELINES];
+    const enum yokei_pipeline_kind usual = yokei_pipeline_default(1);
+    int n = 0;
+    for (int chunks = 0; chunks < (2 * m->pp <= n_blocks ? 2 : 1); chunks++)
+        for (int k = 1; k <= YOKEI_N_PIPELINES; k++) {
+            const enum yokei_pipeline_kind kind = (enum yokei_pipeline_kind)(k % YOKEI_N_PIPELINES);
+            if (kind != usual && yokei_pipeline_has_chunks(kind) == (chunks == 1)) others[n++] = kind;
+        }
+    add_line(to, m, usual, "none");
+    add_line(to, m, others[turn % n], recomputations[m->pp > 1 ? turn % 3 : 1 + turn % 2]);
 }
 
 static void add_mesh(FILE *to, bool all, struct mesh m, int64_t n_blocks, int turn)

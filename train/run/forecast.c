@@ -51,8 +51,7 @@ static yoke_status begin(struct forecast *w, struct yokei_training *t, int n_ran
     w->f->n_elements = yoke_model_n_elements(s->model);
     const char *kind = t->plan.schedule_text ? "from a file"
                        : t->plan.schedule[0] ? t->plan.schedule
-                       : s->mesh.chunks > 1  ? "interleaved"
-                                             : "1f1b";
+                                             : yokei_pipeline_names[yokei_pipeline_default(s->mesh.chunks)];
     yokei_text(w->f->schedule, sizeof w->f->schedule, "%s", s->mesh.pipeline == 1 ? "none" : kind);
     return YOKE_OK;
 }

@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pipeline schedule of a trainer: generated, or the user's own. */
-#include <string.h>
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
-
-static yoke_status kind_of(const char *name, enum yokei_pipeline_kind *kind_out)
-{
-    for (int k = 0; k < YOKEI_N_PIPELINES; k++) {
-        *kind_out = (enum yokei_pipeline_kind)k;
-        if (!strcmp(yokei_pipeline_names[k], name)) return YOKE_OK;
-    }
-    return yoke_fail(YOKE_ECONFIG,
-                     "pipeline schedule \"%s\" is none of naive, gpipe, 1f1b, interleaved, zb-h1", name);
-}
 
 /*
  * The first line of replica d in the user's schedule. The schedule has either the lines of one replica, which
@@ -57,10 +46,7 @@ yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const st
                                     .recompute = p->stage_recomputes,
                                     .tied = p->has_tied };
     struct yokei_schedule users = { 0, NULL };
-    YOKE_TRY(kind_of(c->pipeline_kind ? c->pipeline_kind
-                     : m->chunks > 1  ? "interleaved"
-                                      : "1f1b",
-                     &shape.kind));
+    YOKE_TRY(yokei_pipeline_named(c->pipeline_kind, m->chunks, &shape.kind));
     if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));
     yoke_status status = YOKE_OK;
     if (c->schedule && users.n_ranks != m->pipeline * m->data && users.n_ranks != m->pipeline)

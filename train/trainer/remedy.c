@@ -31,8 +31,7 @@ static const char *kind_of(const struct yoke_trainer_config *c)
 {
     return c->schedule        ? "one of your own"
            : c->pipeline_kind ? c->pipeline_kind
-           : c->chunks > 1    ? "interleaved"
-                              : "1f1b";
+                              : yokei_pipeline_names[yokei_pipeline_default(c->chunks)];
 }
 
 /*
