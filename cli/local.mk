@@ -68,7 +68,7 @@ manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/optio
 	cli/options/names.c cli/options/options.c cli/options/verbs.c core/base/text.c
 EXTRA_DIST += cli/options/manual_build.c
 CLEANFILES += cli/options/manual_build
-cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h
+cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h train/models/kinds.h
 	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) \
 		$(abs_top_builddir)/cli/options/manual_texts.c -o $(abs_top_builddir)/$@.new && \
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@

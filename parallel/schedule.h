@@ -58,14 +58,15 @@ struct yokei_schedule {
 
 /**
  * The kinds of pipeline schedules. Everything that Yoke knows of a kind stands in its row:
- * - its name, as --kind of yoke schedule show, --schedule of yoke train and the layouts of yoke parity take it;
+ * - its name, as --kind of yoke schedule show, --schedule of yoke train and the layouts of yoke parity take
+ *   it;
  * - warm-up: the number of forward passes before the first backward pass (at most all of them);
  * - lag: W is done this many micro-batches later than B (in kinds with one chunk only);
  * - sends early: a backward pass sends its gradient before W;
  * - chunks: each of several stages has two or more chunks (runs of layers);
- * - its help, which continues "NAME: ".
- * The expressions may use p, the number of stages; s, the index of the stage; v, the number of chunks of each
- * stage; and n, the number of forward passes of the stage. Stage 0 needs the longest warm-up to be kept busy.
+ * - its help, which continues "NAME: ". The expressions may use p, the number of stages; s, the index of the
+ *   stage; v, the number of chunks of each stage; and n, the number of forward passes of the stage. Stage 0
+ *   needs the longest warm-up to be kept busy.
  */
 /* clang-format off */
 #define YOKEI_PIPELINES(PIPELINE) \
@@ -98,7 +99,9 @@ extern const char *const yokei_pipeline_names[YOKEI_N_PIPELINES + 1]; /* ended b
 bool yokei_pipeline_has_chunks(enum yokei_pipeline_kind kind);
 /** The kind that is taken if none is named: interleaved for more than one chunk, otherwise 1f1b. */
 enum yokei_pipeline_kind yokei_pipeline_default(int n_chunks);
-/** The kind of this name; NULL: yokei_pipeline_default(). For an unknown name, YOKE_ECONFIG lists the names. */
+/**
+ * The kind of this name; NULL: yokei_pipeline_default(). For an unknown name, YOKE_ECONFIG lists the names.
+ */
 yoke_status yokei_pipeline_named(const char *name, int n_chunks, enum yokei_pipeline_kind *kind_out);
 
 /** The words for what a stage recomputes (config.recompute of yoke/train.h). The list ends with NULL. */
@@ -129,10 +132,11 @@ struct yokei_pipeline {
 
 void yokei_schedule_free(struct yokei_schedule *schedule);
 /**
- * Generate a schedule with one line per stage. A backward pass is B, W and then SG; in a kind that sends early
- * it is B, SG and then W. A single stage gets the order of data parallelism, whatever the kind. Free the
- * schedule with yokei_schedule_free. YOKE_ECONFIG: several chunks in a kind without chunks; one chunk in a kind
- * with chunks; a kind with chunks if the number of micro-batches is not a multiple of the number of stages.
+ * Generate a schedule with one line per stage. A backward pass is B, W and then SG; in a kind that sends
+ * early it is B, SG and then W. A single stage gets the order of data parallelism, whatever the kind. Free
+ * the schedule with yokei_schedule_free. YOKE_ECONFIG: several chunks in a kind without chunks; one chunk in
+ * a kind with chunks; a kind with chunks if the number of micro-batches is not a multiple of the number of
+ * stages.
  */
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
 /**

@@ -7,9 +7,14 @@ libyoke_train_la_SOURCES += \
 	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c \
 	train/layers/llama_sublayer.c train/layers/llama_mlp.c train/layers/gpt2_norm.c train/layers/llama_norm.c \
 	train/layers/tensor.c train/layers/vocabulary.c
-# GPT-2, Llama
+# kinds of models, each in its own file
+libyoke_train_la_SOURCES += train/models/gpt2.c train/models/llama.c
+# what all models share: the list of layers, the list of kinds, a model's files
 libyoke_train_la_SOURCES += \
-	train/models/gpt2.c train/models/llama.c train/models/model.c train/models/model.h
+	train/models/companions.c train/models/companions.h train/models/kind.h train/models/kinds.h train/models/llama.h \
+	train/models/model.c train/models/model.h train/models/model_files.c train/models/model_files.h
+# plan.json
+libyoke_train_la_SOURCES += train/plan/run_plan.c train/plan/run_plan.h
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
 	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan_rank.c train/trainer/plan_place.c train/trainer/plan_run.c train/trainer/key.h train/trainer/key.c train/trainer/planned.h train/trainer/planned.c train/trainer/segment.c train/trainer/plan_schedule.c \
@@ -31,13 +36,10 @@ libyoke_train_la_SOURCES += \
 	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
 	train/text/bpe_unicode.c train/text/bpe_unicode_table.h \
 	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
-# formats: JSON, plan.json, safetensors, models of Hugging Face
+# formats: JSON, the fields of config.json, safetensors
 libyoke_train_la_SOURCES += \
-	train/files/companions.c train/files/companions.h train/files/config_places.c train/files/config_places.h \
-	train/files/foreign_weights.c train/files/foreign_weights.h train/files/gpt2_files.c train/files/gpt2_files.h \
-	train/files/gpt2_schema.h train/files/json.c train/files/json.h train/files/json_write.c \
-	train/files/llama_files.c train/files/llama_files.h train/files/map.c train/files/map.h \
-	train/files/model_files.c train/files/model_files.h train/files/plan.c train/files/plan.h \
+	train/files/config_places.c train/files/config_places.h train/files/foreign_weights.c train/files/foreign_weights.h \
+	train/files/json.c train/files/json.h train/files/json_write.c train/files/map.c train/files/map.h \
 	train/files/problems.c train/files/problems.h train/files/safetensors.c train/files/safetensors.h \
 	train/files/safetensors_header.c train/files/safetensors_header.h train/files/safetensors_write.c
 # checkpoints: docs/CHECKPOINTS.md

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "parallel/schedule.h"
+#include "train/models/kinds.h"
 
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | CLI_BENCH_KERNELS | COLLECTIVES)
@@ -249,8 +250,8 @@ const struct cli_option cli_option_table[] = {
       .help = "The tokenizer: a tokenizer.json of Hugging Face (byte-level BPE), or the folder that holds "
               "it" },
     { "model", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_MODEL, .value = "micro", .metavar = "NAME|FILE",
-      .help = "nano, micro or 124m (GPT-2), llama-nano or llama-micro, or the path of a Hugging Face "
-              "config.json of a GPT-2 or Llama" },
+      .help = YOKEI_MODEL_PRESETS "or the path of a Hugging Face "
+                                  "config.json of such a model" },
     { "precision", CLI_TRAIN | CLI_PLAN | CLI_SAMPLE, CLI_CHOICE, .group = CLI_MODEL, .value = "f32",
       .choices = DTYPES,
       .help = "Data type of activations and weight matrices. Sums, master weights and AdamW's moments are "
@@ -446,8 +447,8 @@ const struct cli_option cli_option_table[] = {
               "tensor ranks). all: each mesh with every schedule and every recomputation. FILE: the "
               "layouts in this file, one in each line, such as dp=2 pp=2 schedule=zb-h1" },
     { "model", CLI_PARITY, CLI_TEXT, .value = "nano", .metavar = "NAME|FILE",
-      .help = "nano, micro or 124m (GPT-2), llama-nano or llama-micro, or the path of a config.json of a "
-              "GPT-2 or Llama" },
+      .help = YOKEI_MODEL_PRESETS "or the path of a config.json of a "
+                                  "such a model" },
     { "blocks", CLI_PARITY, CLI_INT, .value = "4", .metavar = "N", .least = 1, .most = 1000,
       .help = "Number of transformer blocks of the model. Each chunk of each pipeline stage needs at least "
               "one" },

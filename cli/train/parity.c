@@ -47,7 +47,7 @@ static yoke_status read_list(const char *path, char **text_out)
 
 static int64_t n_blocks(const struct yokei_parity_config *c)
 {
-    return c->model.llama.size ? c->model.llama.num_hidden_layers : c->model.gpt2.n_layer;
+    return yokei_model_n_layers(yokei_model_of(&c->model));
 }
 
 /* Rank 0 reads the file, and sends its text to the other ranks. */
@@ -203,10 +203,7 @@ static yoke_status set_up_parity(const struct cli_context *context, struct yokei
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
     yoke_dtype precision;
     YOKE_TRY(cli_plan_model(cli_text(o, "model"), &c->model));
-    if (c->model.llama.size)
-        c->model.llama.num_hidden_layers = cli_int(o, "blocks");
-    else
-        c->model.gpt2.n_layer = cli_int(o, "blocks");
+    yokei_model_set_layers(&c->model, cli_int(o, "blocks"));
     c->batch = cli_int(o, "batch");
     c->sequence = cli_int(o, "sequence");
     c->steps = cli_int(o, "steps");

@@ -10,7 +10,6 @@
 
 #include "cli/train/plan_model.h"
 #include "core/base/base.h"
-#include "train/files/gpt2_schema.h"
 
 /* How an option's value is compared with the plan. */
 enum kind {
@@ -113,26 +112,32 @@ static void compare_fields(struct comparison *c, const struct yokei_json_schema 
 
 static yoke_status compare_models(struct comparison *c, const char *name, const struct yokei_plan *plan)
 {
-    struct yokei_model_config given;
-    YOKE_TRY(cli_plan_model(name, &given));
-    c->same = !given.llama.size == !plan->llama.size;
-    yokei_text(c->planned, sizeof c->planned, "a %s", plan->llama.size ? "Llama" : "GPT-2");
-    if (plan->llama.size)
-        compare_fields(c, &yokei_llama_schema, &given.llama, &plan->llama);
-    else
-        compare_fields(c, &yokei_gpt2_schema, &given.gpt2, &plan->model);
+    struct yokei_model_config config;
+    YOKE_TRY(cli_plan_model(name, &config));
+    const struct yokei_model given = yokei_model_of(&config), planned = yokei_plan_model(plan);
+    c->same = given.row == planned.row;
+    yokei_text(c->planned, sizeof c->planned, "a %s", planned.row->name);
+    if (c->same) compare_fields(c, &planned.row->kind->schema, given.config, planned.config);
     return YOKE_OK;
 }
 
-/* The dropout of a GPT-2 has three places, which the option sets alike. */
+/* A model may have several dropouts, which the option sets alike. */
 static void compare_dropout(struct comparison *c, double option, const struct yokei_plan *plan)
 {
-    const struct yoke_gpt2_config *m = &plan->model;
-    compare_reals(c, option, plan->llama.size ? plan->llama.attention_dropout : m->attn_pdrop);
-    if (plan->llama.size || (m->resid_pdrop == m->attn_pdrop && m->embd_pdrop == m->attn_pdrop)) return;
+    const struct yokei_model model = yokei_plan_model(plan);
+    const char *where;
+    double first = 0, p;
+    bool alike = true;
+    char list[sizeof c->planned] = "";
+    for (int i = 0; yokei_model_dropout(model, i, &p, &where); i++) {
+        if (i == 0) first = p;
+        alike = alike && p == first;
+        yokei_text(list + strlen(list), sizeof list - strlen(list), "%s%g in %s", i ? ", " : "", p, where);
+    }
+    compare_reals(c, option, first);
+    if (alike) return;
     c->same = false;
-    yokei_text(c->planned, sizeof c->planned, "%g in attention, %g in residuals and %g in embeddings",
-               m->attn_pdrop, m->resid_pdrop, m->embd_pdrop);
+    yokei_text(c->planned, sizeof c->planned, "%s", list);
 }
 
 static void compare_loss_scales(struct comparison *c, double option, const struct yokei_plan *plan)

@@ -19,15 +19,8 @@ static bool is_given(const struct cli_options *o, const char *name)
 
 static yoke_status read_model(const struct cli_options *o, struct yokei_plan *p)
 {
-    struct yokei_model_config config;
-    YOKE_TRY(cli_plan_model(cli_text(o, "model"), &config));
-    p->model = config.gpt2;
-    p->llama = config.llama;
-    if (!is_given(o, "dropout")) return YOKE_OK;
-    if (p->llama.size)
-        p->llama.attention_dropout = cli_real(o, "dropout"); /* Llama has no other dropout */
-    else
-        p->model.attn_pdrop = p->model.resid_pdrop = p->model.embd_pdrop = cli_real(o, "dropout");
+    YOKE_TRY(cli_plan_model(cli_text(o, "model"), &p->model));
+    if (is_given(o, "dropout")) yokei_model_set_dropout(&p->model, cli_real(o, "dropout"));
     return YOKE_OK;
 }
 
@@ -189,7 +182,8 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     struct yokei_plan *p = &t->plan;
     YOKE_TRY(read_model(o, p));
     if (cli_is_model_file(cli_text(o, "model"))) t->model_file = cli_text(o, "model");
-    const int64_t positions = yokei_model_positions(yokei_plan_model(p));
+    const char *longest_key;
+    const int64_t longest = yokei_model_longest(yokei_plan_model(p), &longest_key);
     /* plan.json says fp32 and fp16. */
     const char *precision = cli_text(o, "precision");
     yokei_text(p->precision, sizeof p->precision, "%s",
@@ -200,7 +194,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     p->seed = (uint64_t)cli_int(o, "seed");
     p->validation_share = cli_real(o, "validation-share");
     p->batch = cli_int(o, "batch");
-    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : positions;
+    p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : longest;
     p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
     p->learning_rate = cli_real(o, "learning-rate");
     p->min_learning_rate = cli_is_set(o, "min-learning-rate") ? cli_real(o, "min-learning-rate")
@@ -228,12 +222,11 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
         return yoke_fail(YOKE_ECONFIG,
                          "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
                          (long long)t->micro_batch, (long long)p->batch);
-    if (p->sequence > positions)
+    if (p->sequence > longest)
         return yoke_fail(
             YOKE_ECONFIG,
             "--sequence %lld is longer than the model's %lld positions: lower it, or raise %s in its config.json",
-            (long long)p->sequence, (long long)positions,
-            p->llama.size ? "max_position_embeddings" : "n_positions");
+            (long long)p->sequence, (long long)longest, longest_key);
     return read_mesh(context, p, t->micro_batch);
 }
 

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 #include "train/exchange/model_folder.h"
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 #include "train/run/sample.h"
 
 /* The state of the verb. It is the same on all ranks, except `prints`. */

@@ -32,7 +32,8 @@ struct subject {
 
 static struct yokei_model model_of(enum family family)
 {
-    return family == LLAMA ? yokei_model_of(NULL, &llama_nano) : yokei_model_of(&nano, NULL);
+    return family == LLAMA ? yokei_model_as(&yokei_kind_llama, &llama_nano)
+                           : yokei_model_as(&yokei_kind_gpt2, &nano);
 }
 
 static const char *golden_path(enum family family, const char *name)

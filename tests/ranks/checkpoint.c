@@ -109,7 +109,7 @@ static yoke_status save(struct subject *s, int64_t step)
                                 .data_order = YOKEI_DATA_ORDER,
                                 .loss_scale = 1,
                                 .plan = YOKEI_PLAN_INIT };
-    m.plan.model = config;
+    m.plan.model.gpt2 = config;
     m.plan.batch = BATCH;
     m.plan.sequence = T;
     m.plan.ranks = &rank;

@@ -7,7 +7,7 @@
  * planted bugs. In models_planted each rank counts its own rows from 0, so dropout differs by layout. In
  * models_planted_heads the gradient of a K/V head that several ranks hold is not summed over these ranks.
  */
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 static int family;
 static yoke_status choose(struct yokei_model_config *out);

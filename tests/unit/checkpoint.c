@@ -44,10 +44,10 @@ static void make_fake(struct fake *f, int n_ranks)
 {
     memset(f, 0, sizeof *f);
     f->n_ranks = n_ranks;
-    f->n = (int)yokei_gpt2_n_tensors(&tiny);
+    f->n = (int)yokei_kind_gpt2.n_weights(&tiny);
     for (int i = 0; i < f->n; i++) {
-        struct yokei_gpt2_tensor t;
-        assert_ok(yokei_gpt2_tensor(&tiny, i, &t));
+        struct yokei_weight t;
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), i, &t));
         snprintf(f->parameter[i].name, sizeof f->parameter[i].name, "%s", t.name);
         f->parameter[i].n_dims = t.n_dims;
         memcpy(f->parameter[i].shape, t.shape, sizeof t.shape);
@@ -100,7 +100,7 @@ static struct yokei_manifest manifest_of(const struct fake *f, struct yokei_plan
                                 .seed = 7,
                                 .loss_scale = 1,
                                 .plan = YOKEI_PLAN_INIT };
-    m.plan.model = tiny;
+    m.plan.model.gpt2 = tiny;
     m.plan.batch = m.plan.sequence = 4;
     *rank = (struct yokei_plan_rank){ "host", 1, 4, 4, 1 };
     m.plan.ranks = rank;
@@ -114,7 +114,7 @@ static yoke_status save_as(struct fake *f, const char *dir, int64_t step, int64_
     struct yokei_plan_rank rank;
     f->step = step;
     struct yokei_manifest m = manifest_of(f, &rank);
-    if (model) m.plan.model = *model;
+    if (model) m.plan.model.gpt2 = *model;
     struct yokei_save save = { .dir = dir,
                                .keep = keep,
                                .rank = f->rank,
@@ -143,10 +143,10 @@ static bool values_are(const struct yokei_checkpoint *c, int64_t step)
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
                                                    YOKE_TENSOR_MOMENT2 };
     bool same = c->manifest.step == step && c->manifest.data_next_sample == 4 * step;
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(&tiny); i++)
+    for (int64_t i = 0; i < yokei_kind_gpt2.n_weights(&tiny); i++)
         for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
-            struct yokei_gpt2_tensor want;
-            assert_ok(yokei_gpt2_tensor(&tiny, i, &want));
+            struct yokei_weight want;
+            assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), i, &want));
             const struct yokei_tensor *t = yokei_checkpoint_tensor(c, want.name, kinds[k]);
             assert_non_null(t);
             for (int64_t j = 0; j < (int64_t)(t->bytes / 4) && same; j++) {
@@ -467,10 +467,10 @@ static void compared_and_converted(void **state)
     snprintf(out, sizeof out, "%s", in_folder("converted"));
     assert_ok(yokei_model_convert(a, out, YOKE_BF16, true));
     assert_fails(YOKE_EINVAL, "is there already", yokei_model_convert(a, out, YOKE_BF16, true));
-    assert_ok(yokei_gpt2_config_read(out, &model));
+    assert_ok(yokei_kind_gpt2.read(out, &model));
     assert_memory_equal(&model, &tiny, sizeof model);
     assert_ok(yokei_safetensors_open(out, 0, &file));
-    assert_int_equal(yokei_safetensors_count(file), yokei_gpt2_n_tensors(&tiny));
+    assert_int_equal(yokei_safetensors_count(file), yokei_kind_gpt2.n_weights(&tiny));
     const struct yokei_tensor *t = yokei_safetensors_find(file, "h.0.mlp.c_fc.weight");
     assert_true(t && t->dtype == YOKE_BF16);
     float have[100];

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 static inline yoke_status config_write(const char *path, struct yokei_model model)
 {

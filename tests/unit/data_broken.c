@@ -6,8 +6,8 @@
  */
 #include "tests/unit/data_test.h"
 
-#include "train/files/gpt2_files.h"
-#include "train/files/plan.h"
+#include "train/models/model_files.h"
+#include "train/plan/run_plan.h"
 #include "train/text/tokens.h"
 
 enum kind { SAFETENSORS, TOKENS, CONFIG, PLAN, INDEX };
@@ -280,7 +280,7 @@ static yoke_status try_to_read(enum kind kind, const char *path)
     case SAFETENSORS:
     case INDEX: status = yokei_safetensors_open(path, 0, &tensors); break;
     case TOKENS: status = yokei_tokens_open(path, &config, &tokens); break;
-    case CONFIG: status = yokei_gpt2_config_read(path, &shape); break;
+    case CONFIG: status = yokei_kind_gpt2.read(path, &shape); break;
     case PLAN: status = yokei_plan_read(path, &plan); break;
     }
     if (status) {

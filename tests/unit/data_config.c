@@ -10,7 +10,7 @@
 
 #include "core/base/base.h"
 #include "train/exchange/model_folder.h"
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 static const char *top(void)
 {
@@ -100,7 +100,7 @@ static void check_written(const char *name, const json_t *one, const struct yoke
     struct yokei_model_config again;
     char *source = json_dumps(json_object_get(one, "config"), 0), *text;
     const struct yokei_config_rest rest = { .source = source, .dtype = YOKE_BF16, .bos = -2, .eos = -2 };
-    assert_ok(yokei_model_config_text(yokei_model_of(&config->gpt2, &config->llama), &rest, &text));
+    assert_ok(yokei_model_config_text(yokei_model_of(config), &rest, &text));
     put_text("config.json", text);
     assert_ok(yokei_model_read(test_folder, &again));
     json_t *before = as_json(*config), *after = as_json(again), *root = json_loads(text, 0, NULL);
@@ -208,7 +208,7 @@ static void a_source_with_two_values_is_made_one(void **state)
         .eos = -2
     };
     assert_ok(yokei_model_named("llama-nano", &config));
-    assert_ok(yokei_model_config_text(yokei_model_of(NULL, &config.llama), &rest, &text));
+    assert_ok(yokei_model_config_text(yokei_model_as(&yokei_kind_llama, &config.llama), &rest, &text));
     json_t *root = json_loads(text, 0, NULL);
     assert_true(json_number_value(json_object_get(root, "rope_theta")) == config.llama.rope_theta);
     assert_true(json_number_value(json_object_get(json_object_get(root, "rope_parameters"), "rope_theta"))

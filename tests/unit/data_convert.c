@@ -17,20 +17,20 @@ static const struct yoke_gpt2_config tiny = { sizeof tiny, 1, 2, 16, 16, 256, 1e
 static void put_model(const char *dir, yoke_dtype dtype, const void *values)
 {
     struct yokei_tensor t[MOST];
-    struct yokei_gpt2_tensor want[MOST];
+    struct yokei_weight want[MOST];
     char path[600];
     const bool is_new = mkdir(dir, 0777) == 0;
-    for (int i = 0; i < (int)yokei_gpt2_n_tensors(&tiny); i++) {
-        assert_ok(yokei_gpt2_tensor(&tiny, i, &want[i]));
+    for (int i = 0; i < (int)yokei_kind_gpt2.n_weights(&tiny); i++) {
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), i, &want[i]));
         t[i] = (struct yokei_tensor){
             .name = want[i].name, .dtype = dtype, .n_dims = want[i].n_dims, .data = values
         };
         memcpy(t[i].shape, want[i].shape, sizeof want[i].shape);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    assert_ok(save_safetensors(path, t, (size_t)yokei_gpt2_n_tensors(&tiny), NULL, 0));
+    assert_ok(save_safetensors(path, t, (size_t)yokei_kind_gpt2.n_weights(&tiny), NULL, 0));
     snprintf(path, sizeof path, "%s/config.json", dir);
-    if (is_new) assert_ok(config_write(path, yokei_model_of(&tiny, NULL)));
+    if (is_new) assert_ok(config_write(path, yokei_model_as(&yokei_kind_gpt2, &tiny)));
 }
 
 static void too_large_for_f16(void **state)

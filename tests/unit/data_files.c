@@ -8,9 +8,9 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "train/files/gpt2_files.h"
+#include "train/models/model_files.h"
 #include "train/run/metrics.h"
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 2, 2, 8, 16, 32, 1e-5, 0.02 };
 
@@ -26,7 +26,7 @@ static void hugging_face_config_is_read(void **state)
     (void)state;
     struct yoke_gpt2_config config, again;
     put_text("config.json", hub);
-    assert_ok(yokei_gpt2_config_read(test_folder, &config));
+    assert_ok(yokei_kind_gpt2.read(test_folder, &config));
     assert_true(config.attn_pdrop == 0.1 && config.resid_pdrop == 0.1 && config.embd_pdrop == 0.1);
     assert_int_equal(config.n_layer, 12);
     assert_int_equal(config.n_head, 12);
@@ -35,12 +35,12 @@ static void hugging_face_config_is_read(void **state)
     assert_int_equal(config.vocab_size, 50257);
     assert_true(config.layer_norm_epsilon == 1e-5 && config.initializer_range == 0.02);
     config.layer_norm_epsilon = 1.0 / 3e4; /* written so that it reads back as the same bits */
-    assert_ok(config_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
-    assert_ok(yokei_gpt2_config_read(in_folder("mine.json"), &again));
+    assert_ok(config_write(in_folder("mine.json"), yokei_model_as(&yokei_kind_gpt2, &config)));
+    assert_ok(yokei_kind_gpt2.read(in_folder("mine.json"), &again));
     assert_memory_equal(&config, &again, sizeof config);
     config.n_head = 7;
     assert_fails(YOKE_ECONFIG, "multiple of n_head",
-                 config_write(in_folder("mine.json"), yokei_model_of(&config, NULL)));
+                 config_write(in_folder("mine.json"), yokei_model_as(&yokei_kind_gpt2, &config)));
 }
 
 /* All tensors of `config` with given values; `prefix` in front of the names. Returns how many; free the data.
@@ -48,10 +48,10 @@ static void hugging_face_config_is_read(void **state)
 static size_t make_tensors(const struct yoke_gpt2_config *config, const char *prefix,
                            struct yokei_tensor *tensors, char (*names)[96])
 {
-    size_t n = (size_t)yokei_gpt2_n_tensors(config);
+    size_t n = (size_t)yokei_kind_gpt2.n_weights(config);
     for (size_t i = 0; i < n; i++) {
-        struct yokei_gpt2_tensor want;
-        assert_ok(yokei_gpt2_tensor(config, (int64_t)i, &want));
+        struct yokei_weight want;
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, config), (int64_t)i, &want));
         snprintf(names[i], sizeof names[i], "%s%s", prefix, want.name);
         tensors[i] = (struct yokei_tensor){ .name = names[i], .dtype = YOKE_F32, .n_dims = want.n_dims };
         memcpy(tensors[i].shape, want.shape, sizeof want.shape);
@@ -64,8 +64,8 @@ static size_t make_tensors(const struct yoke_gpt2_config *config, const char *pr
 static void names_match_hugging_face(void **state)
 {
     (void)state;
-    struct yokei_gpt2_tensor t;
-    assert_int_equal(yokei_gpt2_n_tensors(&tiny), 28);
+    struct yokei_weight t;
+    assert_int_equal(yokei_kind_gpt2.n_weights(&tiny), 28);
     static const struct {
         int index;
         const char *name;
@@ -83,18 +83,19 @@ static void names_match_hugging_face(void **state)
         { 27, "ln_f.bias", 1, { 8, 0 } },
     };
     for (size_t i = 0; i < YOKE_COUNT(some); i++) {
-        assert_ok(yokei_gpt2_tensor(&tiny, some[i].index, &t));
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), some[i].index, &t));
         assert_string_equal(t.name, some[i].name);
         assert_int_equal(t.n_dims, some[i].n_dims);
         assert_memory_equal(t.shape, some[i].shape, sizeof t.shape);
         assert_int_equal(t.is_matrix, some[i].n_dims == 2);
     }
-    assert_fails(YOKE_EINVAL, "there are 28", yokei_gpt2_tensor(&tiny, 28, &t));
+    assert_fails(YOKE_EINVAL, "there are 28",
+                 yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), 28, &t));
     /* The 124M model has 124,439,808 parameters. */
     struct yoke_gpt2_config large = YOKE_GPT2_CONFIG_INIT;
     int64_t sum = 0;
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(&large); i++) {
-        assert_ok(yokei_gpt2_tensor(&large, i, &t));
+    for (int64_t i = 0; i < yokei_kind_gpt2.n_weights(&large); i++) {
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &large), i, &t));
         sum += t.shape[0] * (t.n_dims == 2 ? t.shape[1] : 1);
     }
     assert_int_equal(sum, 124439808);
@@ -122,27 +123,28 @@ static void weights_are_found_under_either_name(void **state)
                                                 .data = mask };
         assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 2, NULL, 0));
         assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
-        assert_ok(yokei_model_find(file, yokei_model_of(&tiny, NULL), found));
+        assert_ok(yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &tiny), found));
         assert_true(((const float *)found[0]->data)[3] == 7);
         assert_string_equal(found[27]->name, prefixed ? "transformer.ln_f.bias" : "ln_f.bias");
         struct yoke_gpt2_config shorter = tiny, longer = tiny, deeper = tiny, wider = tiny;
         shorter.n_positions = 4; /* the first rows of wpe */
-        assert_ok(yokei_model_find(file, yokei_model_of(&shorter, NULL), found));
+        assert_ok(yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &shorter), found));
         longer.n_positions = 17;
         memset(found, 0, sizeof found);
         assert_fails(YOKE_EDATA, "has shape [16, 8]; the model's configuration needs [17, 8]",
-                     yokei_model_find(file, yokei_model_of(&longer, NULL), found));
+                     yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &longer), found));
         deeper.n_layer = 3;
         const struct yokei_tensor *more[40] = { NULL };
         assert_fails(YOKE_EDATA, "\"h.2.ln_1.weight\" is missing",
-                     yokei_model_find(file, yokei_model_of(&deeper, NULL), more));
+                     yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &deeper), more));
         assert_non_null(strstr(yoke_last_error(), "\"h.2.mlp.c_proj.bias\" is missing")); /* all at once */
         assert_null(more[0]);
         deeper.n_layer = 1;
         assert_fails(YOKE_EDATA, "does not belong to a GPT-2 of 1 layers",
-                     yokei_model_find(file, yokei_model_of(&deeper, NULL), found));
+                     yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &deeper), found));
         wider.vocab_size = 33;
-        assert_fails(YOKE_EDATA, "wte.weight", yokei_model_find(file, yokei_model_of(&wider, NULL), found));
+        assert_fails(YOKE_EDATA, "wte.weight",
+                     yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &wider), found));
         assert_null(found[0]);
         yokei_safetensors_close(file);
         float other[32 * 8] = { 0 };
@@ -150,7 +152,7 @@ static void weights_are_found_under_either_name(void **state)
         assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 2, NULL, 0));
         assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
         assert_fails(YOKE_EDATA, "one matrix for both",
-                     yokei_model_find(file, yokei_model_of(&tiny, NULL), found));
+                     yokei_model_find(file, yokei_model_as(&yokei_kind_gpt2, &tiny), found));
         yokei_safetensors_close(file);
         for (size_t i = 0; i < n; i++) free((void *)(uintptr_t)tensors[i].data);
     }
@@ -161,7 +163,7 @@ static void a_plan_reads_back_as_the_same_bits(void **state)
     (void)state;
     struct yokei_plan plan = YOKEI_PLAN_INIT, again;
     struct yokei_plan_rank ranks[] = { { "host", 2.0 / 3, 5, 2, 1 }, { "opencl:0", 1.0 / 3, 3, 3, 1 } };
-    plan.model = tiny;
+    plan.model.gpt2 = tiny;
     plan.seed = 0xfedcba9876543210u; /* beyond what doubles and signed integers hold */
     plan.batch = 8;
     plan.sequence = 16;

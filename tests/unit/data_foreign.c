@@ -9,9 +9,9 @@
 
 #include "core/base/base.h"
 #include "train/text/bpe.h"
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
-#define MISTRAL                                                                                                                                \
+#define GEMMA                                                                                                                                  \
     "\"hidden_size\": 4096, \"num_hidden_layers\": 32, \"num_attention_heads\": 32, \"num_key_value_heads\": 8, \"intermediate_size\": 14336," \
     "\"vocab_size\": 32000, \"max_position_embeddings\": 32768"
 
@@ -20,15 +20,15 @@ static void models_of_another_type(void **state)
     static const struct {
         const char *text, *words[3];
     } cases[] = {
-        { "{\"model_type\": \"mistral\", " MISTRAL "}",
-          { "config.json: model_type is \"mistral\"", "\"gpt2\" and \"llama\"" } },
-        { "{\"model_type\": \"qwen2\", " MISTRAL "}",
-          { "model_type is \"qwen2\"", "\"gpt2\" and \"llama\"" } },
+        { "{\"model_type\": \"gemma2\", " GEMMA "}",
+          { "config.json: model_type is \"gemma2\"", "these types: \"gpt2\", " } },
+        { "{\"model_type\": \"falcon\", " GEMMA "}",
+          { "model_type is \"falcon\"", "these types: \"gpt2\", " } },
         { "{\"model_type\": \"gpt_neox\", \"n_layer\": 2}", { "model_type is \"gpt_neox\"" } },
         { "{\"model_type\": \"%s%n\", \"n_layer\": 2}", { "model_type is \"%s%n\"" } },
-        { "{\"model_type\": \"lama\", " MISTRAL "}", { "did you mean \"llama\"?" } },
-        { "{" MISTRAL "}", { "model_type is missing", "\"gpt2\" and \"llama\"" } },
-        { "{\"architectures\": [\"MistralForCausalLM\"], " MISTRAL "}", { "model_type is missing" } },
+        { "{\"model_type\": \"lama\", " GEMMA "}", { "did you mean \"llama\"?" } },
+        { "{" GEMMA "}", { "model_type is missing", "these types: \"gpt2\", " } },
+        { "{\"architectures\": [\"Gemma2ForCausalLM\"], " GEMMA "}", { "model_type is missing" } },
     };
     struct yokei_model_config config;
     (void)state;

@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 #include "core/base/base.h"
-#include "train/files/model_files.h"
-#include "train/files/plan.h"
+#include "train/models/model_files.h"
+#include "train/plan/run_plan.h"
 
 static const struct yoke_llama_config tiny = { sizeof tiny, 8,  12,   2,      4,    2,     0,
                                                32,          16, 1e-5, 500000, 0.02, false, 0 };
@@ -37,8 +37,8 @@ static void hugging_face_config_is_read(void **state)
     assert_true(config.llama.rms_norm_eps == 1e-5 && config.llama.rope_theta == 10000
                 && !config.llama.tie_word_embeddings);
     /* The 7B model has 6,738,415,616 parameters. */
-    const struct yokei_model model = yokei_model_of(&config.gpt2, &config.llama);
-    struct yokei_gpt2_tensor t;
+    const struct yokei_model model = yokei_model_of(&config);
+    struct yokei_weight t;
     int64_t sum = 0;
     for (int64_t i = 0; i < yokei_model_n_tensors(model); i++) {
         assert_ok(yokei_model_tensor(model, i, &t));
@@ -47,7 +47,7 @@ static void hugging_face_config_is_read(void **state)
     assert_int_equal(sum, 6738415616);
     config.llama = tiny;
     config.llama.rms_norm_eps = 1.0 / 3e4; /* written so that it reads back as the same bits */
-    assert_ok(config_write(in_folder("config.json"), yokei_model_of(NULL, &config.llama)));
+    assert_ok(config_write(in_folder("config.json"), yokei_model_as(&yokei_kind_llama, &config.llama)));
     assert_ok(yokei_model_read(test_folder, &again));
     config.llama.head_dim = 2; /* said in the file */
     assert_memory_equal(&config.llama, &again.llama, sizeof tiny);
@@ -88,8 +88,9 @@ static void what_is_not_computed_is_refused(void **state)
     assert_fails(YOKE_ECONFIG, NULL, yokei_model_read(test_folder, &config));
     put_text("config.json", "{");
     assert_fails(YOKE_EDATA, "line 1", yokei_model_read(test_folder, &config));
-    assert_fails(YOKE_EDATA, NULL, yokei_llama_config_read("/nowhere/config.json", &config.llama));
-    assert_fails(YOKE_ECONFIG, "llama-nano and llama-micro", yokei_model_named("llama-large", &config));
+    assert_fails(YOKE_EDATA, NULL, yokei_kind_llama.read("/nowhere/config.json", &config.llama));
+    assert_fails(YOKE_ECONFIG, "llama-nano or llama-micro (Llama)",
+                 yokei_model_named("llama-large", &config));
 }
 
 /* The list of tensors has the names that the layers declare, in the same order. */
@@ -105,19 +106,19 @@ static void names_are_those_of_the_layers(void **state)
         for (int l = 0; l < yoke_model_n_layers(model); l++) {
             struct yoke_parameter p;
             for (int i = 0; !yoke_layer_parameter(yoke_model_layer(model, l), i, &p); i++) {
-                struct yokei_gpt2_tensor t;
+                struct yokei_weight t;
                 if (tied && l == yoke_model_n_layers(model) - 1) {
                     assert_string_equal(p.name, "model.embed_tokens.weight");
                     continue;
                 }
-                assert_ok(yokei_llama_tensor(&config, n++, &t));
+                assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_llama, &config), n++, &t));
                 assert_string_equal(p.name, t.name);
                 assert_int_equal(p.n_dims, t.n_dims);
                 assert_int_equal(p.matrix, t.is_matrix);
                 for (int d = 0; d < p.n_dims; d++) assert_int_equal(p.shape[d], t.shape[d]);
             }
         }
-        assert_int_equal(n, yokei_llama_n_tensors(&config));
+        assert_int_equal(n, yokei_kind_llama.n_weights(&config));
         assert_ok(yoke_model_destroy(model));
     }
 }
@@ -128,14 +129,14 @@ static void weights_are_found(void **state)
     (void)state;
     struct yoke_llama_config tied = tiny;
     struct yokei_tensor tensors[MOST];
-    struct yokei_gpt2_tensor wanted[MOST];
+    struct yokei_weight wanted[MOST];
     const struct yokei_tensor *found[MOST];
     struct yokei_safetensors *file;
     static float zeros[32 * 8], ones[32 * 8] = { 1 };
-    const size_t n = (size_t)yokei_llama_n_tensors(&tiny);
+    const size_t n = (size_t)yokei_kind_llama.n_weights(&tiny);
     tied.tie_word_embeddings = true;
     for (size_t i = 0; i < n; i++) {
-        assert_ok(yokei_llama_tensor(&tiny, (int64_t)i, &wanted[i]));
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_llama, &tiny), (int64_t)i, &wanted[i]));
         tensors[i] = (struct yokei_tensor){
             .name = wanted[i].name, .dtype = YOKE_F32, .n_dims = wanted[i].n_dims, .data = zeros
         };
@@ -148,19 +149,19 @@ static void weights_are_found(void **state)
                                         .data = zeros };
     assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
-    assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
+    assert_ok(yokei_model_find(file, yokei_model_as(&yokei_kind_llama, &tiny), found));
     assert_string_equal(found[n - 1]->name, "lm_head.weight");
     /* the head repeats the embedding */
-    assert_ok(yokei_model_find(file, yokei_model_of(NULL, &tied), found));
+    assert_ok(yokei_model_find(file, yokei_model_as(&yokei_kind_llama, &tied), found));
     yokei_safetensors_close(file);
     tensors[n - 1].data = ones;
     tensors[n].name = "model.layers.2.mlp.up_proj.weight";
     assert_ok(save_safetensors(in_folder("w.safetensors"), tensors, n + 1, NULL, 0));
     assert_ok(yokei_safetensors_open(in_folder("w.safetensors"), 0, &file));
     assert_fails(YOKE_EDATA, "does not belong to a Llama of 2 layers",
-                 yokei_model_find(file, yokei_model_of(NULL, &tiny), found));
+                 yokei_model_find(file, yokei_model_as(&yokei_kind_llama, &tiny), found));
     assert_fails(YOKE_EDATA, "one matrix for both (tie_word_embeddings)",
-                 yokei_model_find(file, yokei_model_of(NULL, &tied), found));
+                 yokei_model_find(file, yokei_model_as(&yokei_kind_llama, &tied), found));
     yokei_safetensors_close(file);
 }
 
@@ -171,29 +172,29 @@ static void a_plan_says_which_model_it_is(void **state)
     struct yokei_plan_rank ranks[] = { { "host", 1, 4, 2, 1 } };
     static const struct yoke_gpt2_config gpt2 = { sizeof gpt2, 2, 2, 8, 16, 32, 1e-5, 0.02, 0.1, 0.2, 0.3 };
     char *text;
-    plan.llama = tiny;
+    plan.model.llama = tiny;
     plan.batch = 4, plan.sequence = 16;
     plan.ranks = ranks, plan.n_ranks = 1;
     assert_ok(plan_text(&plan, &text));
     assert_non_null(strstr(text, "\"llama\": {"));
     assert_null(strstr(text, "\"model\""));
     assert_ok(yokei_plan_read(put_text("plan.json", text), &again));
-    assert_memory_equal(&again.llama, &tiny, sizeof tiny);
-    assert_int_equal(again.model.size, 0);
+    assert_memory_equal(&again.model.llama, &tiny, sizeof tiny);
+    assert_int_equal(again.model.gpt2.size, 0);
     yokei_plan_free(&again);
     free(text);
     plan.sequence = 17;
     assert_fails(YOKE_ECONFIG, "llama.max_position_embeddings is 16", plan_text(&plan, &text));
     plan.sequence = 16;
-    plan.model = gpt2;
+    plan.model.gpt2 = gpt2;
     assert_fails(YOKE_ECONFIG, "two models", plan_text(&plan, &text));
-    plan.llama.size = 0;
+    plan.model.llama.size = 0;
     assert_ok(plan_text(&plan, &text));
     assert_ok(yokei_plan_read(put_text("plan.json", text), &again));
-    assert_memory_equal(&again.model, &gpt2, sizeof gpt2); /* with its dropout */
+    assert_memory_equal(&again.model.gpt2, &gpt2, sizeof gpt2); /* with its dropout */
     yokei_plan_free(&again);
     free(text);
-    plan.model.size = 0;
+    plan.model.gpt2.size = 0;
     assert_fails(YOKE_ECONFIG, "\"model\" is missing", plan_text(&plan, &text));
 }
 

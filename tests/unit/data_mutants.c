@@ -10,8 +10,8 @@
 
 #include "train/checkpoint/manifest.h"
 #include "train/text/bpe.h"
-#include "train/files/gpt2_files.h"
-#include "train/files/plan.h"
+#include "train/models/model_files.h"
+#include "train/plan/run_plan.h"
 #include "train/text/tokens.h"
 
 enum { MAX_BYTES = 32768 };
@@ -194,7 +194,7 @@ static void json_mutants(void **state)
     struct yoke_gpt2_config config = { sizeof config, 2, 2, 8, 16, 32, 1e-5, 0.02 };
     char *text = NULL;
     int64_t accepted = 0;
-    plan.model = config;
+    plan.model.gpt2 = config;
     plan.batch = 8;
     plan.sequence = 16;
     plan.ranks = ranks, plan.n_ranks = 2;
@@ -211,7 +211,7 @@ static void json_mutants(void **state)
             accepted++;
         }
         path = write_mutant("mutant-config.json", (const unsigned char *)config_text, sizeof config_text - 1);
-        status = yokei_gpt2_config_read(path, &config);
+        status = yokei_kind_gpt2.read(path, &config);
         if (status)
             check_refusal(status, path);
         else
@@ -267,7 +267,7 @@ static void manifest_mutants(void **state)
     unsigned char file[MAX_BYTES];
     char *text = NULL;
     int64_t accepted = 0;
-    m.plan.model = config;
+    m.plan.model.gpt2 = config;
     m.plan.batch = 8;
     m.plan.sequence = 16;
     m.plan.ranks = ranks, m.plan.n_ranks = 1;

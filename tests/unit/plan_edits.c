@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #include "core/base/base.h"
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 
 /* Keys with measured or predicted values. The plan of a run that did not measure has none of them. */
 static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds",
@@ -151,8 +151,8 @@ static void each_key(void **state)
     for (int kind = 0; kind < 2; kind++) {
         struct yokei_training t = tiny_training(device, 3);
         if (kind == 1) {
-            memset(&t.plan.model, 0, sizeof t.plan.model);
-            t.plan.llama = llama;
+            memset(&t.plan.model.gpt2, 0, sizeof t.plan.model.gpt2);
+            t.plan.model.llama = llama;
             t.plan.steps = 0;
             t.plan.budget_seconds = 0.1; /* so that there is progress */
         }

@@ -5,7 +5,7 @@
 
 #include "core/base/base.h"
 #include "train/files/json.h"
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 
 /* Check the plan, and convert it to one malloc'ed string. */
 static inline yoke_status plan_text(const struct yokei_plan *plan, char **text_out)

@@ -22,7 +22,7 @@ static int make_folder(void **state)
 static struct yokei_training tiny_training(yoke_device *device, int64_t steps)
 {
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
-    t.plan.model = tiny;
+    t.plan.model.gpt2 = tiny;
     t.plan.seed = 3;
     t.plan.batch = 4;
     t.plan.sequence = 16;

@@ -112,7 +112,7 @@ static void weights_in_and_out(void **state)
     assert_ok(yoke_device_open("reference", NULL, &device));
     struct yokei_training t = training_of(device);
     run(&t, "in1");
-    assert_ok(yokei_gpt2_config_read(in_folder("in1"), &read));
+    assert_ok(yokei_kind_gpt2.read(in_folder("in1"), &read));
     assert_memory_equal(&read, &tiny, sizeof read);
     struct yokei_training again = training_of(device);
     again.init = in_folder("in1");
@@ -126,10 +126,10 @@ static void weights_in_and_out(void **state)
     assert_int_equal(result.sample_bytes, 20);
     free(result.sample);
     assert_ok(yokei_safetensors_open(in_folder("grads"), 0, &grads));
-    assert_int_equal(yokei_safetensors_count(grads), yokei_gpt2_n_tensors(&tiny));
-    for (int64_t i = 0; i < yokei_gpt2_n_tensors(&tiny); i++) {
-        struct yokei_gpt2_tensor wanted;
-        assert_ok(yokei_gpt2_tensor(&tiny, i, &wanted));
+    assert_int_equal(yokei_safetensors_count(grads), yokei_kind_gpt2.n_weights(&tiny));
+    for (int64_t i = 0; i < yokei_kind_gpt2.n_weights(&tiny); i++) {
+        struct yokei_weight wanted;
+        assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_gpt2, &tiny), i, &wanted));
         const struct yokei_tensor *g = yokei_safetensors_find(grads, wanted.name);
         assert_non_null(g);
         assert_int_equal(g->n_dims, wanted.n_dims);

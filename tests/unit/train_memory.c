@@ -192,8 +192,8 @@ static yoke_status forecast(const struct layout *l, uint64_t limit, struct yokei
                                 .micro_batch = l->micro_batch };
     struct yokei_plan *p = &t.plan;
     yoke_device *device;
-    assert_ok(yoke_gpt2_preset("nano", &p->model));
-    p->model.n_layer = 4;
+    assert_ok(yoke_gpt2_preset("nano", &p->model.gpt2));
+    p->model.gpt2.n_layer = 4;
     p->batch = l->batch, p->sequence = 64, p->data = l->data, p->pipeline = l->pipeline,
     p->tensor = l->tensor, p->chunks = l->chunks, p->zero = l->zero;
     yokei_text(p->precision, sizeof p->precision, "%s", l->precision);

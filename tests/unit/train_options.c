@@ -293,7 +293,7 @@ static int set_up(void **state)
     snprintf(run_dir, sizeof run_dir, "%s", in_folder("run"));
     snprintf(plan_file, sizeof plan_file, "%s", in_folder("run/plan.json"));
     snprintf(checkpoint, sizeof checkpoint, "%s", in_folder("saves/step-0000003"));
-    assert_ok(config_write(tiny_model, (struct yokei_model){ &config, NULL }));
+    assert_ok(config_write(tiny_model, yokei_model_as(&yokei_kind_gpt2, &config)));
     assert_ok(yokei_file_write(schedule_file, "F0,B0\n", 6));
     assert_ok(yoke_device_open("host", NULL, &host));
     assert_int_equal(mkdir(run_dir, 0777), 0);

@@ -483,7 +483,7 @@ static void refused(void **state)
     yoke_model *model;
     bad.n_head = 3;
     assert_fails(YOKE_ECONFIG, "not a multiple", yoke_model_gpt2(&bad, &model));
-    assert_fails(YOKE_ECONFIG, "nano, micro and 124m", yoke_gpt2_preset("nanno", &bad));
+    assert_fails(YOKE_ECONFIG, "nano, micro or 124m", yoke_gpt2_preset("nanno", &bad));
     assert_fails(YOKE_ECONFIG, "gives", yoke_model_add(r.model, &yoke_layer_gpt2_norm, "more", 5, 5, &tiny));
     close_run(&r);
 }

@@ -12,7 +12,7 @@
 #define TRAIN_CHECKPOINT_CHECKPOINT_H
 
 #include "train/checkpoint/manifest.h"
-#include "train/files/companions.h"
+#include "train/models/companions.h"
 #include "train/files/problems.h"
 #include "train/files/safetensors_header.h"
 

@@ -8,7 +8,7 @@
 #define TRAIN_CHECKPOINT_MANIFEST_H
 
 #include <yoke/train.h>
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 
 #define YOKEI_MANIFEST_NAME "checkpoint.json"
 #define YOKEI_MANIFEST_FORMAT "yoke-checkpoint"

@@ -105,7 +105,7 @@ static bool is_unreadable(const struct yokei_checkpoint *c, const char *name)
     return false;
 }
 
-static void check_one(const struct yokei_checkpoint *c, const struct yokei_gpt2_tensor *want,
+static void check_one(const struct yokei_checkpoint *c, const struct yokei_weight *want,
                       const char *name, struct yokei_problems *bad, int64_t *n_found)
 {
     const struct yokei_tensor *t = find(c, name);
@@ -133,7 +133,7 @@ static bool is_wanted(struct yokei_model model, const char *name)
 {
     static const enum yoke_tensor_kind kinds[] = { YOKE_TENSOR_WEIGHT, YOKE_TENSOR_MOMENT1,
                                                    YOKE_TENSOR_MOMENT2 };
-    struct yokei_gpt2_tensor want;
+    struct yokei_weight want;
     char whole[256];
     for (int64_t i = 0; i < yokei_model_n_tensors(model); i++)
         for (size_t k = 0; k < YOKE_COUNT(kinds) && !yokei_model_tensor(model, i, &want); k++) {
@@ -154,7 +154,7 @@ static yoke_status check_model(const struct yokei_checkpoint *c, struct yokei_pr
     const struct yokei_model model = yokei_plan_model(&c->manifest.plan);
     int64_t n_found = 0, n_there = 0;
     for (int64_t i = 0; i < yokei_model_n_tensors(model); i++) {
-        struct yokei_gpt2_tensor want;
+        struct yokei_weight want;
         YOKE_TRY(yokei_model_tensor(model, i, &want));
         for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
             char name[256];

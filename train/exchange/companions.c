@@ -105,7 +105,8 @@ static void choose_ids(struct yokei_companions *c, const struct yokei_bpe *bpe, 
     const int64_t vocabulary = yokei_model_vocabulary(model);
     c->bos = bpe ? id_of(bpe, begins) : -1;
     c->eos = bpe ? id_of(bpe, ends) : vocabulary == 257 ? 256 : -1;
-    if (!bpe && model.gpt2 && vocabulary >= 50257) c->bos = c->eos = -2;
+    const int64_t own = model.row->kind->own_vocabulary;
+    if (!bpe && own && vocabulary >= own) c->bos = c->eos = -2;
 }
 
 static yoke_status read_all(const struct yokei_companion_sources *s, struct yokei_companions *c)

@@ -5,7 +5,7 @@
 #ifndef TRAIN_EXCHANGE_COMPANIONS_H
 #define TRAIN_EXCHANGE_COMPANIONS_H
 
-#include "train/files/companions.h"
+#include "train/models/companions.h"
 #include "train/text/bpe.h"
 
 /** Where the companions of a run come from. A NULL source is skipped. */

@@ -48,7 +48,7 @@ static yoke_status open_either(const char *path, struct source *s)
     }
     YOKE_TRY(yokei_safetensors_open(path, 0, &s->file));
     YOKE_TRY(yokei_model_config(path, &s->config));
-    s->model = yokei_model_of(&s->config.gpt2, &s->config.llama);
+    s->model = yokei_model_of(&s->config);
     return YOKE_OK;
 }
 
@@ -75,7 +75,7 @@ static yoke_status open_source(const char *path, bool single_file, struct source
         return yoke_fail(YOKE_ENOMEM, "%s: no host memory for a list of tensors", path);
     if (s->file) YOKE_TRY(yokei_model_find(s->file, s->model, s->tensors));
     for (int64_t i = 0; i < s->n && s->checkpoint; i++) {
-        struct yokei_gpt2_tensor want;
+        struct yokei_weight want;
         YOKE_TRY(yokei_model_tensor(s->model, i, &want));
         /* it exists, because the checkpoint was checked */
         s->tensors[i] = yokei_checkpoint_tensor(s->checkpoint, want.name, YOKE_TENSOR_WEIGHT);
@@ -91,7 +91,7 @@ static yoke_status open_source(const char *path, bool single_file, struct source
 static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dtype,
                                 struct yokei_safetensors_writer *writer, void *piece)
 {
-    struct yokei_gpt2_tensor want;
+    struct yokei_weight want;
     YOKE_TRY(yokei_model_tensor(s->model, i, &want));
     const int64_t count = want.shape[0] * (want.n_dims == 2 ? want.shape[1] : 1);
     for (int64_t first = 0; first < count; first += YOKEI_PIECE) {
@@ -107,7 +107,7 @@ static yoke_status write_shard(const struct source *s, int shard, const char *pa
 {
     static const struct yokei_metadata metadata = { "format", "pt" };
     struct yokei_tensor *tensors = calloc((size_t)s->n, sizeof *tensors);
-    struct yokei_gpt2_tensor *wanted = calloc((size_t)s->n, sizeof *wanted);
+    struct yokei_weight *wanted = calloc((size_t)s->n, sizeof *wanted);
     struct yokei_safetensors_writer *writer = NULL;
     size_t n = 0;
     yoke_status status = tensors && wanted
@@ -140,7 +140,7 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
     if (!map) return yoke_fail(YOKE_ENOMEM, "%s: no host memory for its index", folder);
     yoke_status status = YOKE_OK;
     for (int64_t i = 0; i < s->n && !status; i++) {
-        struct yokei_gpt2_tensor want;
+        struct yokei_weight want;
         char file[64];
         status = yokei_model_tensor(s->model, i, &want);
         yokei_text(file, sizeof file, "model-%05d-of-%05d.safetensors", s->shard[i], s->n_shards);

@@ -29,7 +29,7 @@ yoke_status yokei_model_config(const char *path, struct yokei_model_config *conf
         struct yokei_manifest manifest;
         YOKE_TRY(yokei_checkpoint_locate(path, file, sizeof file));
         YOKE_TRY(yokei_manifest_read(file, &manifest));
-        *config_out = (struct yokei_model_config){ manifest.plan.model, manifest.plan.llama };
+        *config_out = manifest.plan.model;
         yokei_manifest_free(&manifest);
         return YOKE_OK;
     }
@@ -152,10 +152,7 @@ static yoke_status find_stops(struct yokei_model_folder *f)
     return YOKE_OK;
 }
 
-static struct yokei_model model_of(const struct yokei_model_folder *f)
-{
-    return yokei_model_of(&f->config.gpt2, &f->config.llama);
-}
+static struct yokei_model model_of(const struct yokei_model_folder *f) { return yokei_model_of(&f->config); }
 
 yoke_status yokei_model_folder_open(const char *path, const char *tokenizer,
                                     struct yokei_model_folder *folder_out)
@@ -167,7 +164,7 @@ yoke_status yokei_model_folder_open(const char *path, const char *tokenizer,
     else
         yokei_text(f.path, sizeof f.path, "%s", path);
     f.vocab_size = yokei_model_vocabulary(model_of(&f));
-    f.n_positions = yokei_model_positions(model_of(&f));
+    f.n_positions = yokei_model_longest(model_of(&f), NULL);
     yoke_status status = open_tokenizer(tokenizer, &f);
     if (!status) status = find_stops(&f);
     if (status)

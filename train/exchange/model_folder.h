@@ -9,7 +9,7 @@
 
 #include <yoke/train.h>
 
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 #include "train/text/bpe.h"
 #include "train/text/text.h"
 

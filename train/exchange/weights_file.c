@@ -43,7 +43,7 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
     if (!status)
         status = yokei_model_find(file, model, found); /* all tensors must exist before the first is loaded */
     for (int64_t i = 0; i < n && !status; i++) {
-        struct yokei_gpt2_tensor wanted;
+        struct yokei_weight wanted;
         status = yokei_model_tensor(model, i, &wanted);
         if (!status) status = load_one(trainer, wanted.name, found[i], hash);
     }

@@ -5,7 +5,7 @@
 
 #include <yoke/train.h>
 
-#include "train/files/companions.h"
+#include "train/models/companions.h"
 
 /**
  * Load weights from a safetensors file, an index, a folder with one of these, a checkpoint, or a folder of

@@ -55,6 +55,15 @@ static bool parameter(const yoke_layer *layer, const struct yoke_place *place, i
     return true;
 }
 
+/* Fill in the fields of a call, and gather the rows of x that its product reads. */
+static yoke_status enter(const yoke_layer *layer, const struct yoke_layer_call *call, struct fields *f,
+                         const void **x_out)
+{
+    size_t bytes[YOKE_N_PARTS];
+    lay_out(layer, call->shape, call, f, bytes);
+    return yokei_rows_all(call, &f->rows, call->x, x_out);
+}
+
 static yoke_status losses(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f)
 {
     const struct yokei_vocabulary c = yokei_vocabulary_of(layer);
@@ -81,10 +90,8 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     const struct yoke_shape *s = call->shape;
     const void *x;
     struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &f, bytes);
+    YOKE_TRY(enter(layer, call, &f, &x));
     const int64_t C = f.rows.C;
-    YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
     YOKE_TRY(YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = s->dtype, .trans_b = true, .M = f.rows.N,
                        .N = f.V, .K = C, .batch = 1, .a = x, .lda = C, .b = call->weights[0], .ldb = C,
                        .c = call->y, .ldc = f.V, .alpha = 1.0f));
@@ -114,10 +121,8 @@ static yoke_status backward_weight(const yoke_layer *layer, const struct yoke_la
     const struct yoke_shape *s = call->shape;
     const void *x;
     struct fields f;
-    size_t bytes[YOKE_N_PARTS];
-    lay_out(layer, s, call, &f, bytes);
+    YOKE_TRY(enter(layer, call, &f, &x));
     const int64_t C = f.rows.C;
-    YOKE_TRY(yokei_rows_all(call, &f.rows, call->x, &x));
     return YOKE_CALL(call, gemm, .dtype = s->dtype, .out_dtype = yoke_dtype_wide(s->dtype), .trans_a = true,
                      .M = f.V, .N = C, .K = f.rows.N, .batch = 1, .a = call->y, .lda = f.V, .b = x, .ldb = C,
                      .c = call->gradients[0], .ldc = C, .alpha = 1.0f, .beta = yoke_call_beta(call, 0));

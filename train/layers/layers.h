@@ -216,6 +216,11 @@ yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call,
  * block has two sub-layers, attention and MLP. Each has its own body. ----
  */
 enum { YOKEI_LLAMA_MOST_IN = 3 };
+/** The channels of a head. */
+static inline int64_t yokei_llama_head_dim(const struct yoke_llama_config *c)
+{
+    return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads;
+}
 struct yokei_llama_in {
     const char *name;       /* name of the weight, without ".weight" */
     int64_t whole;          /* rows of the whole weight */

@@ -8,11 +8,6 @@
 #include "core/base/base.h"
 #include "train/layers/layers.h"
 
-static int64_t head_dim(const struct yoke_llama_config *c)
-{
-    return c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads;
-}
-
 /* Whether every rank's query heads are whole groups. Then the K/V heads can be divided with them. */
 static bool are_groups_whole(const struct yoke_llama_config *c, const struct yoke_place *place)
 {
@@ -31,7 +26,8 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place,
     static const char *const names[YOKEI_LLAMA_MOST_IN] = { "self_attn.q_proj", "self_attn.k_proj",
                                                             "self_attn.v_proj" };
     const struct yoke_llama_config *c = layer->config;
-    const int64_t D = head_dim(c), H = c->num_attention_heads, Hkv = c->num_key_value_heads, group = H / Hkv;
+    const int64_t D = yokei_llama_head_dim(c), H = c->num_attention_heads, Hkv = c->num_key_value_heads,
+                  group = H / Hkv;
     const struct yoke_range q = yoke_place_range(place, H);
     const struct yoke_range kv = { q.begin / group,
                                    q.end > q.begin ? (q.end - 1) / group + 1 : q.begin / group };
@@ -54,6 +50,7 @@ struct fields {
     struct yokei_llama_sublayer sublayer;
     int64_t D, H, Hkv;    /* channels of a head, and numbers of heads on this rank */
     int64_t first, group; /* index of its first query head, and the number of query heads per K/V head */
+    size_t k, v;          /* the bytes at which k and v begin in the rows of inner */
     void *lse;            /* stash from F to B: [B, H, T] */
     void *d_o;            /* workspace: [N, H D] */
 };
@@ -64,11 +61,13 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
     const struct yoke_llama_config *c = layer->config;
     yokei_llama_lay_out(&sublayer_type, layer, shape, call, &f->sublayer, bytes);
     const struct yokei_llama_in *in = f->sublayer.in;
-    f->D = head_dim(c);
+    f->D = yokei_llama_head_dim(c);
     f->H = (in[0].used.end - in[0].used.begin) / f->D;
     f->Hkv = (in[1].used.end - in[1].used.begin) / f->D;
     f->first = in[0].used.begin / f->D;
     f->group = c->num_attention_heads / c->num_key_value_heads;
+    f->k = (size_t)(f->H * f->D) * yoke_dtype_bytes(shape->dtype);
+    f->v = f->k + (size_t)(f->Hkv * f->D) * yoke_dtype_bytes(shape->dtype);
     f->lse = yoke_part_field(shape, call, bytes, YOKE_F_TO_B, f->sublayer.rows.N * f->H,
                              yoke_dtype_bytes(yoke_dtype_wide(shape->dtype)));
     f->d_o = yoke_part_field(shape, call, bytes, YOKE_WORKSPACE, f->sublayer.rows.N * f->H * f->D,
@@ -77,17 +76,15 @@ static void lay_out(const yoke_layer *layer, const struct yoke_shape *shape,
 
 YOKEI_BYTES_OF
 
-/*
- * The geometry and inputs of the attention, which both directions share. In the rows of inner, k begins at
- * byte `k_` and v at byte `v_`.
- */
-#define ATTENTION_OF(c, s, f, k_, v_)                                                                      \
+/* The geometry and inputs of the attention, which both directions share. */
+#define ATTENTION_OF(c, s, f)                                                                              \
     .dtype = (s)->dtype, .causal = true, .B = (s)->B, .T = (s)->T, .H = (f).H, .Hkv = (f).Hkv, .D = (f).D, \
     .head_start = (f).first, .group = (f).group, .scale = (float)(1.0 / sqrt((double)(f).D)),              \
     .p = yokei_drop_p(s, (c)->attention_dropout), .key = yokei_drop_key(layer, call, "probabilities"),     \
     .sample_start = call->pass->sample_offset, .q = (f).sublayer.inner, .ldq = (f).sublayer.width,         \
-    .k = yoke_at((f).sublayer.inner, k_), .ldk = (f).sublayer.width, .v = yoke_at((f).sublayer.inner, v_), \
-    .ldv = (f).sublayer.width, .o = (f).sublayer.outer, .ldo = (f).sublayer.outer_width, .lse = (f).lse
+    .k = yoke_at((f).sublayer.inner, (f).k), .ldk = (f).sublayer.width,                                    \
+    .v = yoke_at((f).sublayer.inner, (f).v), .ldv = (f).sublayer.width, .o = (f).sublayer.outer,           \
+    .ldo = (f).sublayer.outer_width, .lse = (f).lse
 
 /* Rotate q and k, which lie side by side. With `inverse`, rotate their gradients back. */
 static yoke_status turn(const yoke_layer *layer, const struct yoke_layer_call *call, const struct fields *f,
@@ -105,11 +102,9 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
-    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
-                 v = k + (size_t)f.Hkv * head;
     YOKE_TRY(yokei_llama_enter(call, &f.sublayer));
     YOKE_TRY(turn(layer, call, &f, f.sublayer.inner, false));
-    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f, k, v)));
+    YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f)));
     return yokei_llama_leave(call, &f.sublayer);
 }
 
@@ -119,13 +114,11 @@ static yoke_status backward_input(const yoke_layer *layer, const struct yoke_lay
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
-    const size_t head = (size_t)f.D * yoke_dtype_bytes(call->shape->dtype), k = (size_t)f.H * head,
-                 v = k + (size_t)f.Hkv * head;
     void *dqkv = f.sublayer.dinner;
     YOKE_TRY(yokei_llama_backward_leave(call, &f.sublayer, f.d_o));
-    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f, k, v), .d_o = f.d_o,
+    YOKE_TRY(YOKE_CALL(call, attention_backward, ATTENTION_OF(c, call->shape, f), .d_o = f.d_o,
                        .lddo = f.sublayer.outer_width, .dq = dqkv, .lddq = f.sublayer.width,
-                       .dk = yoke_at(dqkv, k), .lddk = f.sublayer.width, .dv = yoke_at(dqkv, v),
+                       .dk = yoke_at(dqkv, f.k), .lddk = f.sublayer.width, .dv = yoke_at(dqkv, f.v),
                        .lddv = f.sublayer.width));
     YOKE_TRY(turn(layer, call, &f, dqkv, true));
     return yokei_llama_backward_enter(call, &f.sublayer);

@@ -1,41 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Llama as a list of layers, and its named sizes. */
+/* Llama: its named sizes, its list of layers, and its files in Hugging Face's format. */
+#include "train/models/llama.h"
 #include <math.h>
 #include <string.h>
 #include "core/base/base.h"
-#include "train/layers/layers.h"
+#include "train/files/map.h"
 #include "train/models/model.h"
 
-static const struct {
-    const char *name;
-    int64_t layers, heads, kv_heads, hidden, intermediate, positions, vocabulary;
-    double initializer_range;
-} presets[] = {
-    { "llama-nano", 2, 4, 2, 64, 176, 64, 256, 0.02 },
-    { "llama-micro", 4, 8, 4, 256, 688, 64, 256, 0.04 }, /* with the same considerations as GPT-2's micro */
+/* clang-format off */
+static const struct yokei_model_preset presets[] = {
+    /* layers, heads, K/V heads, channels, hidden features, positions, words, eps, theta, initializer range */
+    { "llama-nano", YOKEI_LLAMA(2, 4, 2, 64, 176, 64, 256, 1e-5, 10000, 0.02) },
+    /* with the same considerations as GPT-2's micro */
+    { "llama-micro", YOKEI_LLAMA(4, 8, 4, 256, 688, 64, 256, 1e-5, 10000, 0.04) },
+    { NULL, NULL },
 };
+/* clang-format on */
 
 yoke_status yoke_llama_preset(const char *name, struct yoke_llama_config *config_out)
 {
-    if (!name || !config_out) return yoke_fail(YOKE_EINVAL, "yoke_llama_preset: a pointer is null");
-    for (size_t i = 0; i < YOKE_COUNT(presets); i++) {
-        if (strcmp(presets[i].name, name) != 0) continue;
-        struct yoke_llama_config c = YOKE_LLAMA_CONFIG_INIT;
-        c.num_hidden_layers = presets[i].layers;
-        c.num_attention_heads = presets[i].heads;
-        c.num_key_value_heads = presets[i].kv_heads;
-        c.hidden_size = presets[i].hidden;
-        c.intermediate_size = presets[i].intermediate;
-        c.max_position_embeddings = presets[i].positions;
-        c.vocab_size = presets[i].vocabulary;
-        c.initializer_range = presets[i].initializer_range;
-        *config_out = c;
-        return YOKE_OK;
-    }
-    return yoke_fail(
-        YOKE_ECONFIG,
-        "no Llama is called \"%s\": there are llama-nano and llama-micro; or give the path of a config.json",
-        name);
+    return yokei_preset_copy("yoke_llama_preset", &yokei_kind_llama, name, config_out);
 }
 
 yoke_status yoke_llama_check(const struct yoke_llama_config *c)
@@ -70,7 +54,7 @@ yoke_status yoke_llama_check(const struct yoke_llama_config *c)
             YOKE_ECONFIG,
             "num_attention_heads %lld is not a multiple of num_key_value_heads %lld: equally many heads share a K/V head",
             (long long)c->num_attention_heads, (long long)c->num_key_value_heads);
-    const int64_t D = c->head_dim ? c->head_dim : c->hidden_size / c->num_attention_heads;
+    const int64_t D = yokei_llama_head_dim(c);
     if (D % 2)
         return yoke_fail(
             YOKE_ECONFIG,
@@ -121,3 +105,224 @@ yoke_status yoke_model_llama(const struct yoke_llama_config *config, yoke_model 
     *model_out = model;
     return YOKE_OK;
 }
+
+/* ---- files ---- */
+
+/*
+ * The content of config.json: the shape, and the keys that may have only one value because Yoke computes
+ * nothing else.
+ */
+struct config_file {
+    struct yoke_llama_config shape;
+    char model_type[32], activation[32];
+    bool attention_bias, mlp_bias;
+};
+
+#define MEMBER(member) offsetof(struct yoke_llama_config, member), 0
+#define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
+#define SHAPE_FIELDS(rest_required)                                                                       \
+    { "hidden_size", YOKEI_JSON_I64, MEMBER(hidden_size), true, 1, MAX_DIM },                             \
+        { "intermediate_size", YOKEI_JSON_I64, MEMBER(intermediate_size), true, 1, MAX_DIM },             \
+        { "num_hidden_layers", YOKEI_JSON_I64, MEMBER(num_hidden_layers), true, 1, 10000 },               \
+        { "num_attention_heads", YOKEI_JSON_I64, MEMBER(num_attention_heads), true, 1, 65536 },           \
+        { "num_key_value_heads", YOKEI_JSON_I64, MEMBER(num_key_value_heads), rest_required, 1, 65536 },  \
+        { "head_dim", YOKEI_JSON_I64, MEMBER(head_dim), rest_required, 0, 65536 },                        \
+        { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM },                           \
+        { "max_position_embeddings", YOKEI_JSON_I64, MEMBER(max_position_embeddings), true, 1, MAX_DIM }, \
+        { "rms_norm_eps", YOKEI_JSON_F64, MEMBER(rms_norm_eps), rest_required, 1e-12, 1 },                \
+        { "rope_theta", YOKEI_JSON_F64, MEMBER(rope_theta), rest_required, 1, 1e18 },                     \
+        { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), rest_required, 0, 10 },         \
+        { "tie_word_embeddings", YOKEI_JSON_BOOL, MEMBER(tie_word_embeddings), rest_required },           \
+    {                                                                                                     \
+        "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), rest_required, 0, 1               \
+    }
+
+const struct yokei_json_field yokei_llama_plan_fields[] = { SHAPE_FIELDS(true), { 0 } };
+
+#define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
+static const struct yokei_json_field FILE_FIELDS[] = {
+    { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false },
+    SHAPE_FIELDS(false), /* the shape is the first member, so the offsets agree */
+    { "hidden_act", YOKEI_JSON_TEXT, OTHER(activation), false },
+    { "attention_bias", YOKEI_JSON_BOOL, OTHER(attention_bias), false },
+    { "mlp_bias", YOKEI_JSON_BOOL, OTHER(mlp_bias), false },
+    { 0 },
+};
+static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true,
+                                                      YOKE_EDATA };
+_Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
+
+/* Hugging Face's values for missing keys. 0 K/V heads: as many as heads. */
+static const struct yokei_llama_file llama_file = {
+    .kind = &yokei_kind_llama,
+    .standard = { .size = sizeof(struct yoke_llama_config),
+                  .rms_norm_eps = 1e-6,
+                  .rope_theta = 10000,
+                  .initializer_range = 0.02 },
+    .names_biases = true,
+};
+
+static struct config_file standard_of(const struct yokei_llama_file *file)
+{
+    struct config_file config = { .shape = file->standard, .activation = "silu" };
+    yokei_text(config.model_type, sizeof config.model_type, "%s", yokei_model_row_of(file->kind)->type);
+    return config;
+}
+
+static yoke_status check_computed(const struct yokei_llama_file *file, const struct config_file *config,
+                                  const char *path)
+{
+    const struct yokei_model_row *row = yokei_model_row_of(file->kind);
+    if (strcmp(config->model_type, row->type) != 0)
+        return yoke_fail(YOKE_ECONFIG, "%s: model_type is \"%s\"; \"%s\" is wanted here", path,
+                         config->model_type, row->type);
+    if (strcmp(config->activation, "silu") != 0)
+        return yoke_fail(YOKE_ECONFIG, "%s: hidden_act is \"%s\"; Yoke computes %s with \"silu\"", path,
+                         config->activation, row->name);
+    if (file->names_biases && (config->attention_bias || config->mlp_bias))
+        return yoke_fail(YOKE_ECONFIG, "%s: %s is true, which is not computed: Yoke's %s has no biases", path,
+                         config->attention_bias ? "attention_bias" : "mlp_bias", row->name);
+    return YOKE_OK;
+}
+
+/*
+ * Version 4 of transformers reads rope_theta at the top level, and the type in rope_scaling. Version 5 keeps
+ * everything in one object, whose old name rope_scaling comes first.
+ */
+#define ROPE "rope_scaling|rope_parameters"
+const struct yokei_config_field yokei_llama_places[] = {
+    { .key = "rope_theta",
+      .in_4 = { { NULL, "rope_theta" } },
+      .in_5 = { { ROPE, "rope_theta" }, { NULL, "rope_theta" } } },
+    { .key = "rope_type",
+      .in_4 = { { "rope_scaling", "type" }, { "rope_scaling", "rope_type" } },
+      .in_5 = { { ROPE, "rope_type" }, { ROPE, "type" } },
+      .only = "\"default\"",
+      .why = "Yoke turns by rope_theta alone (\"default\")" },
+    { .key = "partial_rotary_factor",
+      .in_4 = { { NULL, "partial_rotary_factor" } },
+      .in_5 = { { ROPE, "partial_rotary_factor" }, { NULL, "partial_rotary_factor" } },
+      .only = "1.0",
+      .why = "Yoke turns all channels of a head" },
+    { .key = NULL },
+};
+
+yoke_status yokei_llama_read(const struct yokei_llama_file *f, const char *path, void *config_out)
+{
+    struct yokei_map map;
+    char file[4096];
+    yokei_text(file, sizeof file, yokei_is_folder(path) ? "%s/config.json" : "%s", path);
+    YOKE_TRY(yokei_map_open(file, YOKE_EDATA, &map));
+    struct config_file config = standard_of(f);
+    static const char *const nullable[] = { "head_dim", "num_key_value_heads", NULL };
+    const yoke_status parsed = yokei_config_parse(file, (const char *)map.data, map.bytes, f->kind->places,
+                                                  nullable, &FILE_SCHEMA, &config);
+    yokei_map_close(&map);
+    YOKE_TRY(parsed);
+    if (!config.shape.num_key_value_heads)
+        config.shape.num_key_value_heads = config.shape.num_attention_heads;
+    YOKE_TRY(check_computed(f, &config, file));
+    const yoke_status status = yoke_llama_check(&config.shape);
+    if (status) return yoke_fail_context(status, "%s", file);
+    *(struct yoke_llama_config *)config_out = config.shape;
+    return YOKE_OK;
+}
+
+yoke_status yokei_llama_write(const struct yokei_llama_file *f, const void *config, char **text_out)
+{
+    YOKE_TRY(yoke_llama_check(config));
+    struct config_file file = standard_of(f);
+    file.shape = *(const struct yoke_llama_config *)config;
+    file.shape.head_dim = yokei_llama_head_dim(config);
+    return yokei_json_text(&FILE_SCHEMA, &file, true, false, text_out);
+}
+
+static yoke_status read_config(const char *path, void *out)
+{
+    return yokei_llama_read(&llama_file, path, out);
+}
+static yoke_status write_config(const void *config, char **out)
+{
+    return yokei_llama_write(&llama_file, config, out);
+}
+
+enum { PER_LAYER = 9 };
+static const struct {
+    const char *name;
+    int kind;
+} LAYER[PER_LAYER] = {
+    { "input_layernorm.weight", 0 },  { "self_attn.q_proj.weight", 1 },
+    { "self_attn.k_proj.weight", 2 }, { "self_attn.v_proj.weight", 2 },
+    { "self_attn.o_proj.weight", 3 }, { "post_attention_layernorm.weight", 0 },
+    { "mlp.gate_proj.weight", 4 },    { "mlp.up_proj.weight", 4 },
+    { "mlp.down_proj.weight", 5 },
+};
+
+/* The embedding, nine weights per layer, the last norm, and the head if it is not tied. */
+int64_t yokei_llama_n_weights(const void *config)
+{
+    const struct yoke_llama_config *c = config;
+    return 1 + PER_LAYER * c->num_hidden_layers + 1 + (c->tie_word_embeddings ? 0 : 1);
+}
+
+void yokei_llama_weight(const void *config, int64_t index, struct yokei_weight *out)
+{
+    const struct yoke_llama_config *c = config;
+    const int64_t C = c->hidden_size, F = c->intermediate_size, last = 1 + PER_LAYER * c->num_hidden_layers;
+    const int64_t D = yokei_llama_head_dim(c), q = c->num_attention_heads * D,
+                  kv = c->num_key_value_heads * D;
+    const int64_t shapes[6][2] = { { C, 0 }, { q, C }, { kv, C }, { C, q }, { F, C }, { C, F } };
+    if (index == 0 || index == last + 1) {
+        yokei_text(out->name, sizeof out->name, "%s.weight", index ? "lm_head" : "model.embed_tokens");
+        out->shape[0] = c->vocab_size, out->shape[1] = C;
+    } else if (index == last) {
+        yokei_text(out->name, sizeof out->name, "model.norm.weight");
+        out->shape[0] = C, out->shape[1] = 0;
+    } else {
+        const int64_t layer = (index - 1) / PER_LAYER, which = (index - 1) % PER_LAYER;
+        yokei_text(out->name, sizeof out->name, "model.layers.%lld.%s", (long long)layer, LAYER[which].name);
+        memcpy(out->shape, shapes[LAYER[which].kind], sizeof out->shape);
+    }
+    out->is_matrix = out->shape[1] > 0;
+    out->n_dims = out->is_matrix ? 2 : 1;
+}
+
+double yokei_llama_flops(const void *config, int64_t sequence)
+{
+    const struct yoke_llama_config *c = config;
+    const double C = (double)c->hidden_size, F = (double)c->intermediate_size,
+                 L = (double)c->num_hidden_layers, D = (double)yokei_llama_head_dim(c);
+    const double q = (double)c->num_attention_heads * D, kv = (double)c->num_key_value_heads * D;
+    return 6 * (L * (C * (2 * q + 2 * kv) + 3 * C * F) + C * (double)c->vocab_size)
+           + 12 * L * q * (double)sequence;
+}
+
+void yokei_llama_describe(const void *config, char *text, size_t bytes)
+{
+    const struct yoke_llama_config *c = config;
+    yokei_text(text, bytes,
+               "%lld layers, %lld heads, %lld K/V heads, %lld and %lld channels, %lld positions, %lld tokens",
+               (long long)c->num_hidden_layers, (long long)c->num_attention_heads,
+               (long long)c->num_key_value_heads, (long long)c->hidden_size, (long long)c->intermediate_size,
+               (long long)c->max_position_embeddings, (long long)c->vocab_size);
+}
+
+/* A table of angles, which older files store. */
+bool yokei_llama_is_table(const char *name)
+{
+    static const char angles[] = ".rotary_emb.inv_freq";
+    const size_t n = strlen(name);
+    return n >= sizeof angles - 1 && strcmp(name + n - (sizeof angles - 1), angles) == 0;
+}
+
+yoke_status yokei_llama_check(const void *config) { return yoke_llama_check(config); }
+yoke_status yokei_llama_create(const void *config, yoke_model **model_out)
+{
+    return yoke_model_llama(config, model_out);
+}
+
+const struct yokei_model_kind yokei_kind_llama = {
+    YOKEI_LLAMA_KIND,    .architecture = "LlamaForCausalLM",
+    .presets = presets,  .places = yokei_llama_places,
+    .read = read_config, .write = write_config,
+};

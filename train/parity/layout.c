@@ -294,9 +294,9 @@ static void add_all(FILE *to, const struct mesh *m)
 }
 
 /*
- * Two lines that must have the same bits: a pipeline with the default schedule, and the same pipeline with one
- * of the other schedules in turn. Kinds with chunks come last, because a small model has too few blocks for
- * them. The first kind comes after the other kinds without chunks.
+ * Two lines that must have the same bits: a pipeline with the default schedule, and the same pipeline with
+ * one of the other schedules in turn. Kinds with chunks come last, because a small model has too few blocks
+ * for them. The first kind comes after the other kinds without chunks.
  */
 static void add_few(FILE *to, const struct mesh *m, int64_t n_blocks, int turn)
 {

@@ -13,7 +13,7 @@
 #define TRAIN_PARITY_PARITY_H
 
 #include <yoke/train.h>
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 enum { YOKEI_PARITY_MOST = 64, YOKEI_PARITY_STEPS = 20, YOKEI_PARITY_TEXT = 256 };
 
@@ -82,7 +82,6 @@ bool yokei_parity_passed(const struct yokei_parity_result *r, const struct yokei
                          const struct yokei_parity_list *list, char *why, size_t bytes);
 
 /* ---- run.c ---- */
-#define YOKEI_PARITY_MODEL(config) yokei_model_of(&(config)->model.gpt2, &(config)->model.llama)
 struct yokei_parity_config {
     struct yokei_model_config model;
     int64_t batch, sequence, steps; /* steps: at most YOKEI_PARITY_STEPS */

@@ -16,7 +16,7 @@ void yokei_parity_fill_batch(struct yokei_parity *p, int64_t step)
                                          "of two ", "unequal ",   "beasts ", "pulling. " };
     const struct yokei_philox_key key = yokei_philox_named(p->config.seed, "text");
     const int64_t n = p->config.batch * p->config.sequence,
-                  V = yokei_model_vocabulary(YOKEI_PARITY_MODEL(&p->config));
+                  V = yokei_model_vocabulary(yokei_model_of(&p->config.model));
     int64_t at = 0;
     for (uint64_t i = (uint64_t)step * 1000; at <= n; i++)
         for (const char *c = words[(size_t)(yokei_uniform(key, i) * 7.999)]; *c && at <= n; c++, at++) {

@@ -334,7 +334,7 @@ static yoke_status meet(struct yokei_parity *p)
         YOKE_TRY(yoke_all_gather(own, p->devices, sizeof own, YOKE_U8, p->config.control, NULL));
     else
         memcpy(p->devices[0], own, sizeof own);
-    YOKE_TRY(yokei_model_create(YOKEI_PARITY_MODEL(&p->config), &p->model));
+    YOKE_TRY(yokei_model_create(yokei_model_of(&p->config.model), &p->model));
     p->n_elements = yoke_model_n_elements(p->model);
     return YOKE_OK;
 }
@@ -369,12 +369,12 @@ static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_lis
 
 static yoke_status check_config(const struct yokei_parity_config *c)
 {
-    if (c->batch < 1 || c->sequence < 1 || c->sequence > yokei_model_positions(YOKEI_PARITY_MODEL(c)))
+    if (c->batch < 1 || c->sequence < 1 || c->sequence > yokei_model_longest(yokei_model_of(&c->model), NULL))
         return yoke_fail(
             YOKE_ECONFIG,
             "parity: batch %lld and sequence %lld: both must be at least 1, and the sequence at most the model's %lld positions",
             (long long)c->batch, (long long)c->sequence,
-            (long long)yokei_model_positions(YOKEI_PARITY_MODEL(c)));
+            (long long)yokei_model_longest(yokei_model_of(&c->model), NULL));
     if (c->steps < 1 || c->steps > YOKEI_PARITY_STEPS)
         return yoke_fail(YOKE_ECONFIG, "parity: %lld steps: give 1 to %d; the gates hold so far",
                          (long long)c->steps, YOKEI_PARITY_STEPS);

@@ -10,7 +10,7 @@
 #include "train/exchange/companions.h"
 #include "train/text/bpe.h"
 #include "train/run/metrics.h"
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 #include "train/text/tokens.h"
 #include "train/timeline/timeline.h"
 

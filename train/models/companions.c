@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/files/companions.h"
+#include "train/models/companions.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,11 +4,11 @@
  * repeated bit for bit. The schema is in plan.c. train/files/json.h refuses unknown keys and wrong types and
  * ranges.
  */
-#ifndef TRAIN_FILES_PLAN_H
-#define TRAIN_FILES_PLAN_H
+#ifndef TRAIN_PLAN_RUN_PLAN_H
+#define TRAIN_PLAN_RUN_PLAN_H
 
 #include "train/files/json.h"
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 #define YOKEI_PLAN_VERSION 1
 #define YOKEI_ANY_DATA "any" /* the data_hash of a plan that was made without data */
@@ -34,9 +34,8 @@ struct yokei_plan_progress {
 
 struct yokei_plan {
     int64_t version;
-    struct yoke_gpt2_config model;  /* in a plan of a GPT-2; size 0: the plan has another model */
-    struct yoke_llama_config llama; /* in a plan of a Llama */
-    char precision[8];              /* "fp32", "bf16" or "fp16" */
+    struct yokei_model_config model;
+    char precision[8]; /* "fp32", "bf16" or "fp16" */
     uint64_t seed;
     int64_t batch;      /* sequences of one optimizer step, over all ranks */
     int64_t sequence;   /* tokens of one sequence */
@@ -97,10 +96,10 @@ struct yokei_plan {
                           .warmup = 20, .steps = 1000 }
 /* clang-format on */
 
-/** The plan's model, of either kind. It points into the plan. */
+/** The plan's model. It points into the plan. */
 static inline struct yokei_model yokei_plan_model(const struct yokei_plan *plan)
 {
-    return yokei_model_of(&plan->model, &plan->llama);
+    return yokei_model_of(&plan->model);
 }
 /**
  * The fields above, for files that contain a plan. After reading with this schema, the caller must still call

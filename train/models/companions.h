@@ -6,10 +6,10 @@
  * are there in every layout, after any number of resumes, and when a checkpoint is moved. Exports and
  * conversions write them again, byte by byte.
  */
-#ifndef TRAIN_FILES_COMPANIONS_H
-#define TRAIN_FILES_COMPANIONS_H
+#ifndef TRAIN_MODELS_COMPANIONS_H
+#define TRAIN_MODELS_COMPANIONS_H
 
-#include "train/files/model_files.h"
+#include "train/models/model_files.h"
 
 enum { YOKEI_MAX_COMPANIONS = 12 };
 struct yokei_companions {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/files/plan.h"
+#include "train/plan/run_plan.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 
 #include "core/base/base.h"
 #include "parallel/schedule.h"
-#include "train/files/gpt2_schema.h"
 
 #define LIMIT 1e12
 #define RANK(member) offsetof(struct yokei_plan_rank, member), sizeof(((struct yokei_plan_rank *)0)->member)
@@ -62,6 +61,10 @@ static const char *const PLACEMENTS[] = { "", "host", "rank", NULL };
 static const char *const ALGORITHMS[] = { "auto", YOKE_ALGORITHMS(TEXT_OF) NULL };
 static const char *const SCHEDULES[] = { "", YOKEI_PIPELINES(PIPELINE_TEXT) NULL };
 
+/* The configuration of a kind of models. A plan has one of them. */
+#define MODEL_FIELD(id, config, key, ...) \
+    { key, YOKEI_JSON_OBJECT, PLAN(model.id), false, .schema = &yokei_kind_##id.schema, .sized = true },
+
 /*
  * Keys that decide the run's numbers are required. Without one of them, the plan could not repeat its run.
  * The other keys are observations of a run.
@@ -69,9 +72,8 @@ static const char *const SCHEDULES[] = { "", YOKEI_PIPELINES(PIPELINE_TEXT) NULL
 
 static const struct yokei_json_field PLAN_FIELDS[] = {
     { "version", YOKEI_JSON_I64, PLAN(version), true, YOKEI_PLAN_VERSION, YOKEI_PLAN_VERSION },
-    { "model", YOKEI_JSON_OBJECT, PLAN(model), false, .schema = &yokei_gpt2_schema, .sized = true },
-    { "llama", YOKEI_JSON_OBJECT, PLAN(llama), false, .schema = &yokei_llama_schema, .sized = true },
-    { "precision", YOKEI_JSON_TEXT, PLAN(precision), true, .choices = PRECISIONS },
+    YOKEI_MODEL_KINDS(MODEL_FIELD){ "precision", YOKEI_JSON_TEXT, PLAN(precision), true,
+                                    .choices = PRECISIONS },
     { "seed", YOKEI_JSON_U64, PLAN(seed), true },
     { "batch", YOKEI_JSON_I64, PLAN(batch), true, 1, 1e6 },
     { "sequence", YOKEI_JSON_I64, PLAN(sequence), true, 1, 1e6 },
@@ -300,21 +302,22 @@ static yoke_status check_run(const struct yokei_plan *plan, const char *where)
     return YOKE_OK;
 }
 
+#define KEY_OF(id, config, key, name, ...) "\"" key "\" (" name "), "
 yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
 {
     const struct yokei_model model = yokei_plan_model(plan);
-    if (!plan->model.size == !plan->llama.size)
-        return yoke_fail(
-            YOKE_ECONFIG,
-            "%s: %s; give \"model\" with the sizes of a GPT-2, or \"llama\" with those of a Llama", where,
-            plan->model.size ? "there are two models" : "the required key \"model\" is missing");
+    const char *longest_key;
+    const int64_t longest = yokei_model_longest(model, &longest_key);
+    if (yokei_model_n_set(&plan->model) != 1)
+        return yoke_fail(YOKE_ECONFIG,
+                         "%s: %s; give one of " YOKEI_MODEL_KINDS(KEY_OF) "with the model's sizes", where,
+                         yokei_model_n_set(&plan->model) ? "there are two models"
+                                                         : "the required key \"model\" is missing");
     yoke_status status = yokei_model_check(model);
-    if (status) return yoke_fail_context(status, "%s: %s", where, model.llama ? "llama" : "model");
-    if (plan->sequence > yokei_model_positions(model))
-        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s is %lld; lower the sequence length",
-                         where, (long long)plan->sequence,
-                         model.llama ? "llama.max_position_embeddings" : "model.n_positions",
-                         (long long)yokei_model_positions(model));
+    if (status) return yoke_fail_context(status, "%s: %s", where, model.row->key);
+    if (plan->sequence > longest)
+        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s.%s is %lld; lower the sequence length",
+                         where, (long long)plan->sequence, model.row->key, longest_key, (long long)longest);
     YOKE_TRY(check_run(plan, where));
     int64_t sum = 0;
     for (int64_t i = 0; i < plan->n_ranks; i++) {

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What models with Llama's layers share: the members of their kinds, and the reading and writing of their
+ * config.json. Such a model has a file of its own, which says how it differs from Llama.
+ */
+#ifndef TRAIN_MODELS_LLAMA_H
+#define TRAIN_MODELS_LLAMA_H
+
+#include <stddef.h>
+
+#include "train/layers/layers.h"
+#include "train/models/kind.h"
+
+/** The configuration of a preset; more members may follow, such as .head_dim = 128. */
+/* clang-format off */
+#define YOKEI_LLAMA(layers, heads, kv_heads, channels, features, positions, words, eps, theta, std, ...) \
+    &(const struct yoke_llama_config){ \
+        .size = sizeof(struct yoke_llama_config), .num_hidden_layers = layers, .num_attention_heads = heads, \
+        .num_key_value_heads = kv_heads, .hidden_size = channels, .intermediate_size = features, \
+        .max_position_embeddings = positions, .vocab_size = words, .rms_norm_eps = eps, .rope_theta = theta, \
+        .initializer_range = std, __VA_ARGS__ }
+/* clang-format on */
+
+/** How config.json of a kind differs from config.json of Llama. */
+struct yokei_llama_file {
+    const struct yokei_model_kind *kind;
+    struct yoke_llama_config standard; /* transformers' values for missing keys */
+    bool names_biases;                 /* attention_bias and mlp_bias mean something, and must be false */
+};
+/** The functions read and write of a kind (kind.h). */
+yoke_status yokei_llama_read(const struct yokei_llama_file *file, const char *path, void *config_out);
+yoke_status yokei_llama_write(const struct yokei_llama_file *file, const void *config, char **text_out);
+
+/* The other members of a kind, as kind.h explains them. */
+extern const struct yokei_json_field yokei_llama_plan_fields[];
+extern const struct yokei_config_field yokei_llama_places[];
+int64_t yokei_llama_n_weights(const void *config);
+void yokei_llama_weight(const void *config, int64_t index, struct yokei_weight *weight_out);
+double yokei_llama_flops(const void *config, int64_t sequence);
+void yokei_llama_describe(const void *config, char *text, size_t bytes);
+bool yokei_llama_is_table(const char *name);
+yoke_status yokei_llama_check(const void *config);
+yoke_status yokei_llama_create(const void *config, yoke_model **model_out);
+#define YOKEI_LLAMA_AT(member) offsetof(struct yoke_llama_config, member)
+#define YOKEI_LLAMA_KIND                                                                            \
+    .schema = { yokei_llama_plan_fields, sizeof(struct yoke_llama_config), false, YOKE_ECONFIG },   \
+    .n_layers = YOKEI_LLAMA_AT(num_hidden_layers), .n_heads = YOKEI_LLAMA_AT(num_attention_heads),  \
+    .n_positions = YOKEI_LLAMA_AT(max_position_embeddings), .n_words = YOKEI_LLAMA_AT(vocab_size),  \
+    .dropouts = { { YOKEI_LLAMA_AT(attention_dropout), "attention" } }, .check = yokei_llama_check, \
+    .create = yokei_llama_create, .n_weights = yokei_llama_n_weights, .weight = yokei_llama_weight, \
+    .flops = yokei_llama_flops, .describe = yokei_llama_describe, .is_table = yokei_llama_is_table, \
+    .tied = " (tie_word_embeddings)"
+
+#endif
