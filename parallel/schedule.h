@@ -64,9 +64,10 @@ struct yokei_schedule {
  * - lag: W is done this many micro-batches later than B (in kinds with one chunk only);
  * - sends early: a backward pass sends its gradient before W;
  * - chunks: each of several stages has two or more chunks (runs of layers);
- * - its help, which continues "NAME: ". The expressions may use p, the number of stages; s, the index of the
- *   stage; v, the number of chunks of each stage; and n, the number of forward passes of the stage. Stage 0
- *   needs the longest warm-up to be kept busy.
+ * - its help, which continues "NAME: ".
+ *
+ * The expressions may use p, the number of stages; s, the index of the stage; v, the number of chunks of each
+ * stage; and n, the number of forward passes of the stage. Stage 0 needs the longest warm-up to be kept busy.
  */
 /* clang-format off */
 #define YOKEI_PIPELINES(PIPELINE) \

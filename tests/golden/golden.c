@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares one step of a nano GPT-2 and of a nano Llama with PyTorch's numbers (make_golden.py): logits,
- * loss, all gradients, the gradient norm and one AdamW step. It does so in f32, bf16 and f16. The gates
- * (tolerances) must also notice two models that are wrong.
- *   tests/golden/golden [DEVICE...]     default: reference host opencl:0
+ * Compares one step of the smallest model of each kind of train/models/kinds.h with PyTorch's numbers
+ * (make_golden.py): logits, loss, all gradients, the gradient norm and one AdamW step. It does so in f32,
+ * bf16 and f16. The gates (tolerances) must also notice two wrong models of each kind. tests/golden/golden
+ * [DEVICE...]     default: reference host opencl:0
  */
 #include "tests/unit/test.h"
 
@@ -14,29 +14,24 @@
 #include "train/files/safetensors.h"
 #include "train/run/loop.h"
 
-enum { L = 2, C = 64, H = 4, T = 64, V = 256, B = 2 };
-enum family { GPT2, LLAMA, N_FAMILIES };
-static const char *const families[N_FAMILIES] = { "gpt2", "llama" };
+enum { C = 64, T = 64, V = 256, B = 2 };
+enum { GPT2 = 0 }; /* the first kind */
+#define FAMILY(id, ...) #id,
+static const char *const families[] = { YOKEI_MODEL_KINDS(FAMILY) };
+enum { N_FAMILIES = YOKE_COUNT(families), MOST_WRONG = 2 };
 static struct yokei_safetensors *expected, *wrong; /* golden files of the current family of models */
 static struct yokei_safetensors *all_expected[N_FAMILIES], *all_wrong[N_FAMILIES];
-static const struct yoke_gpt2_config nano = { sizeof nano, L, H, C, T, V, 1e-5, 0.02 };
-static const struct yoke_llama_config llama_nano = {
-    sizeof llama_nano, C, 176, L, H, 2, 0, V, T, 1e-5, 10000, 0.02, false, 0
-};
+static struct yokei_model_config configs[N_FAMILIES];
 
 struct subject {
     const char *device;
     yoke_dtype precision;
-    enum family family;
+    int family;
 };
 
-static struct yokei_model model_of(enum family family)
-{
-    return family == LLAMA ? yokei_model_as(&yokei_kind_llama, &llama_nano)
-                           : yokei_model_as(&yokei_kind_gpt2, &nano);
-}
+static struct yokei_model model_of(int family) { return yokei_model_of(&configs[family]); }
 
-static const char *golden_path(enum family family, const char *name)
+static const char *golden_path(int family, const char *name)
 {
     static char path[1024];
     const char *top = getenv("top_srcdir");
@@ -199,18 +194,35 @@ static void agrees_with_pytorch(void **state)
 }
 
 /*
- * The planted errors. GPT-2: a missing 1/sqrt(d), and GELU by erf. Llama: other pairs of channels, and other
- * groups of heads. The losses would pass; the gradients must not.
+ * The planted errors, which make_golden.py explains, such as a missing 1/sqrt(d) ("unscaled") in GPT-2. The
+ * losses would pass; the gradients must not.
  */
-static const struct {
-    enum family family;
-    const char *name;
-} kinds[] = { { GPT2, "unscaled" }, { GPT2, "erf" }, { LLAMA, "pairs" }, { LLAMA, "groups" } };
+static struct {
+    int family;
+    char name[32];
+} kinds[N_FAMILIES * MOST_WRONG];
+static size_t n_kinds;
+
+/* List the wrong models of the families' files: each has a NAME.loss. False: some family has not two. */
+static bool list_wrong_models(void)
+{
+    for (int f = 0; f < N_FAMILIES; f++) {
+        const size_t before = n_kinds;
+        for (size_t i = 0; i < yokei_safetensors_count(all_wrong[f]); i++) {
+            const char *name = yokei_safetensors_at(all_wrong[f], i)->name, *dot = strchr(name, '.');
+            if (!dot || strcmp(dot, ".loss") != 0 || n_kinds == YOKE_COUNT(kinds)) continue;
+            kinds[n_kinds].family = f;
+            snprintf(kinds[n_kinds++].name, sizeof kinds[0].name, "%.*s", (int)(dot - name), name);
+        }
+        if (n_kinds - before != MOST_WRONG) return false;
+    }
+    return true;
+}
 
 static void wrong_models_are_noticed(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
+    for (size_t k = 0; k < n_kinds; k++) {
         double worst = 0;
         char prefix[32];
         expected = all_expected[kinds[k].family];
@@ -260,7 +272,7 @@ static double worst_gradient(struct bench *b, const struct yokei_safetensors *fi
 static void yoke_computes_no_wrong_model(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
+    for (size_t k = 0; k < n_kinds; k++) {
         const struct subject host = { "host", YOKE_F32, kinds[k].family };
         struct bench b;
         struct yoke_step_result result;
@@ -378,17 +390,22 @@ int main(int argc, char **argv)
     static char names[N][64];
     static struct CMUnitTest tests[N + 4];
     size_t n = 0;
-    for (enum family f = GPT2; f < N_FAMILIES; f++)
-        if (yokei_safetensors_open(golden_path(f, "expected"), 0, &all_expected[f])
+    for (int f = 0; f < N_FAMILIES; f++)
+        if (yokei_model_named(yokei_model_rows[f].kind->presets[0].name, &configs[f])
+            || yokei_safetensors_open(golden_path(f, "expected"), 0, &all_expected[f])
             || yokei_safetensors_open(golden_path(f, "wrong"), 0, &all_wrong[f])) {
             printf("1..1\nnot ok 1 - %s\n", yoke_last_error());
             return 1;
         }
+    if (!list_wrong_models()) {
+        printf("1..1\nnot ok 1 - each family has two wrong models\n");
+        return 1;
+    }
     expected = all_expected[GPT2];
-    for (enum family f = GPT2; f < N_FAMILIES; f++)
+    for (int f = 0; f < N_FAMILIES; f++)
         for (size_t d = 0; d < n_devices; d++)
             for (size_t p = 0; p < YOKE_COUNT(precisions); p++) {
-                if (f == LLAMA && !strcmp(devices[d], "reference") && p > 0)
+                if (f != GPT2 && !strcmp(devices[d], "reference") && p > 0)
                     continue; /* the reference device takes seconds */
                 subjects[n] = (struct subject){ devices[d], precisions[p], f };
                 snprintf(names[n], sizeof names[n], "PyTorch's step of %s on %s in %s", families[f],
@@ -401,7 +418,7 @@ int main(int argc, char **argv)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(a_planted_missing_scale_is_noticed);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(host_and_opencl_step_alike);
     int failed = cmocka_run_group_tests_name("golden", tests, NULL, NULL);
-    for (enum family f = GPT2; f < N_FAMILIES; f++) {
+    for (int f = 0; f < N_FAMILIES; f++) {
         yokei_safetensors_close(all_expected[f]);
         yokei_safetensors_close(all_wrong[f]);
     }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the golden files: what PyTorch says about one step of a GPT-2, and of a Llama. Debian's python3-torch (1.13) is enough.
+"""Make the golden files: what PyTorch says about one step of a GPT-2, and of models with Llama's layers. Debian's python3-torch (1.13) is enough.
 
     /usr/bin/python3 tests/golden/make_golden.py tests/golden
 
@@ -24,11 +24,78 @@ import sys
 
 import torch
 
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
 L, C, H, T, V, B = 2, 64, 4, 64, 256, 2
 EPS = 1e-5
 LR, BETA1, BETA2, ADAM_EPS, DECAY, CLIP = 1e-3, 0.9, 0.95, 1e-8, 0.1, 1.0
 SEED = 20240520
-HKV, F, LLAMA_EPS, THETA = 2, 176, 1e-5, 10000.0
+HKV = 2
+
+
+class Llama:
+    """The sizes and properties of a model with Llama's layers."""
+
+    def __init__(self, F, D=C // H, eps=1e-5, theta=10000.0, bias=False, tied=False):
+        self.F, self.D, self.eps, self.theta, self.bias, self.tied = F, D, eps, theta, bias, tied
+
+    def names_and_shapes(self):
+        q, kv = H * self.D, HKV * self.D
+        yield "model.embed_tokens.weight", (V, C)
+        for i in range(L):
+            h = f"model.layers.{i}."
+            yield h + "input_layernorm.weight", (C,)
+            yield h + "self_attn.q_proj.weight", (q, C)
+            yield h + "self_attn.k_proj.weight", (kv, C)
+            yield h + "self_attn.v_proj.weight", (kv, C)
+            yield h + "self_attn.o_proj.weight", (C, q)
+            if self.bias:
+                yield h + "self_attn.q_proj.bias", (q,)
+                yield h + "self_attn.k_proj.bias", (kv,)
+                yield h + "self_attn.v_proj.bias", (kv,)
+            yield h + "post_attention_layernorm.weight", (C,)
+            yield h + "mlp.gate_proj.weight", (self.F, C)
+            yield h + "mlp.up_proj.weight", (self.F, C)
+            yield h + "mlp.down_proj.weight", (C, self.F)
+        yield "model.norm.weight", (C,)
+        if not self.tied:
+            yield "lm_head.weight", (V, C)
+
+    def rms_norm(self, x, gain):
+        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.eps) * gain
+
+    def rotate(self, x, pairs):
+        """x [B, heads, T, D] by position: channel i with i + D / 2, or, wrongly, neighbours."""
+        D = x.shape[-1]
+        angle = torch.arange(T, dtype=torch.float64)[:, None] * self.theta ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
+        a, b = (x[..., 0::2], x[..., 1::2]) if pairs else (x[..., : D // 2], x[..., D // 2 :])
+        turned = a * torch.cos(angle) - b * torch.sin(angle), b * torch.cos(angle) + a * torch.sin(angle)
+        return torch.stack(turned, dim=-1).flatten(-2) if pairs else torch.cat(turned, dim=-1)
+
+    def attention(self, x, w, h, pairs, groups):
+        q, k, v = (
+            (x @ w[h + name + ".weight"].T + (w[h + name + ".bias"] if self.bias else 0)).view(B, T, heads, self.D).transpose(1, 2)
+            for name, heads in (("q_proj", H), ("k_proj", HKV), ("v_proj", HKV))
+        )
+        q, k = self.rotate(q, pairs), self.rotate(k, pairs)
+        of_head = torch.tensor([i % HKV if groups else i // (H // HKV) for i in range(H)])
+        k, v = k[:, of_head], v[:, of_head]
+        visible = torch.tril(torch.ones(T, T, dtype=torch.bool))
+        p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(self.D)).masked_fill(~visible, -math.inf), dim=-1)
+        return (p @ v).transpose(1, 2).reshape(B, T, H * self.D) @ w[h + "o_proj.weight"].T
+
+    def forward(self, w, tokens, pairs=False, groups=False):
+        x = w["model.embed_tokens.weight"][tokens]
+        for i in range(L):
+            h = f"model.layers.{i}."
+            x = x + self.attention(self.rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups)
+            inner = self.rms_norm(x, w[h + "post_attention_layernorm.weight"])
+            gate, up = inner @ w[h + "mlp.gate_proj.weight"].T, inner @ w[h + "mlp.up_proj.weight"].T
+            x = x + (gate * torch.sigmoid(gate) * up) @ w[h + "mlp.down_proj.weight"].T
+        return self.rms_norm(x, w["model.norm.weight"]) @ w["model.embed_tokens.weight" if self.tied else "lm_head.weight"].T
 
 
 def names_and_shapes():
@@ -50,23 +117,6 @@ def names_and_shapes():
         yield h + "mlp.c_proj.bias", (C,)
     yield "ln_f.weight", (C,)
     yield "ln_f.bias", (C,)
-
-
-def llama_names_and_shapes():
-    yield "model.embed_tokens.weight", (V, C)
-    for i in range(L):
-        h = f"model.layers.{i}."
-        yield h + "input_layernorm.weight", (C,)
-        yield h + "self_attn.q_proj.weight", (C, C)
-        yield h + "self_attn.k_proj.weight", (HKV * (C // H), C)
-        yield h + "self_attn.v_proj.weight", (HKV * (C // H), C)
-        yield h + "self_attn.o_proj.weight", (C, C)
-        yield h + "post_attention_layernorm.weight", (C,)
-        yield h + "mlp.gate_proj.weight", (F, C)
-        yield h + "mlp.up_proj.weight", (F, C)
-        yield h + "mlp.down_proj.weight", (C, F)
-    yield "model.norm.weight", (C,)
-    yield "lm_head.weight", (V, C)
 
 
 def draw_weights(list_of):
@@ -115,43 +165,6 @@ def forward(w, tokens, scaled=True, erf=False):
         x = x + inner @ w[h + "mlp.c_proj.weight"] + w[h + "mlp.c_proj.bias"]
     x = layer_norm(x, w["ln_f.weight"], w["ln_f.bias"])
     return x @ w["wte.weight"].T
-
-
-def rms_norm(x, gain):
-    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + LLAMA_EPS) * gain
-
-
-def rotate(x, pairs):
-    """x [B, heads, T, D] by position: channel i with i + D / 2, or, wrongly, neighbours."""
-    D = x.shape[-1]
-    angle = torch.arange(T, dtype=torch.float64)[:, None] * THETA ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
-    a, b = (x[..., 0::2], x[..., 1::2]) if pairs else (x[..., : D // 2], x[..., D // 2 :])
-    turned = a * torch.cos(angle) - b * torch.sin(angle), b * torch.cos(angle) + a * torch.sin(angle)
-    return torch.stack(turned, dim=-1).flatten(-2) if pairs else torch.cat(turned, dim=-1)
-
-
-def llama_attention(x, w, h, pairs, groups):
-    D = C // H
-    q = (x @ w[h + "q_proj.weight"].T).view(B, T, H, D).transpose(1, 2)
-    k = (x @ w[h + "k_proj.weight"].T).view(B, T, HKV, D).transpose(1, 2)
-    v = (x @ w[h + "v_proj.weight"].T).view(B, T, HKV, D).transpose(1, 2)
-    q, k = rotate(q, pairs), rotate(k, pairs)
-    of_head = torch.tensor([i % HKV if groups else i // (H // HKV) for i in range(H)])
-    k, v = k[:, of_head], v[:, of_head]
-    visible = torch.tril(torch.ones(T, T, dtype=torch.bool))
-    p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(D)).masked_fill(~visible, -math.inf), dim=-1)
-    return (p @ v).transpose(1, 2).reshape(B, T, C) @ w[h + "o_proj.weight"].T
-
-
-def llama_forward(w, tokens, pairs=False, groups=False):
-    x = w["model.embed_tokens.weight"][tokens]
-    for i in range(L):
-        h = f"model.layers.{i}."
-        x = x + llama_attention(rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups)
-        inner = rms_norm(x, w[h + "post_attention_layernorm.weight"])
-        gate, up = inner @ w[h + "mlp.gate_proj.weight"].T, inner @ w[h + "mlp.up_proj.weight"].T
-        x = x + (gate * torch.sigmoid(gate) * up) @ w[h + "mlp.down_proj.weight"].T
-    return rms_norm(x, w["model.norm.weight"]) @ w["lm_head.weight"].T
 
 
 def adamw(w, gradients, norm):
@@ -232,7 +245,8 @@ def main():
         sys.exit(__doc__)
     torch.set_num_threads(1)
     make(sys.argv[1], "gpt2", names_and_shapes, forward, (("unscaled", {"scaled": False}), ("erf", {"erf": True})))
-    make(sys.argv[1], "llama", llama_names_and_shapes, llama_forward, (("pairs", {"pairs": True}), ("groups", {"groups": True})))
+    llama = Llama(F=176)
+    make(sys.argv[1], "llama", llama.names_and_shapes, llama.forward, (("pairs", {"pairs": True}), ("groups", {"groups": True})))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Llama in the format of Hugging Face: configurations that are read, refused and written, the names and
- * shapes of tensors, and plans that contain a Llama.
+ * Llama in the format of Hugging Face: configurations that are read, refused and written, tensors that are
+ * found, and plans that contain a Llama. data_models.c has what every kind of models must do.
  */
 #include "tests/unit/data_test.h"
 #include "tests/unit/config_write.h"
@@ -93,36 +93,6 @@ static void what_is_not_computed_is_refused(void **state)
                  yokei_model_named("llama-large", &config));
 }
 
-/* The list of tensors has the names that the layers declare, in the same order. */
-static void names_are_those_of_the_layers(void **state)
-{
-    (void)state;
-    for (int tied = 0; tied < 2; tied++) {
-        struct yoke_llama_config config = tiny;
-        yoke_model *model;
-        int64_t n = 0;
-        config.tie_word_embeddings = tied;
-        assert_ok(yoke_model_llama(&config, &model));
-        for (int l = 0; l < yoke_model_n_layers(model); l++) {
-            struct yoke_parameter p;
-            for (int i = 0; !yoke_layer_parameter(yoke_model_layer(model, l), i, &p); i++) {
-                struct yokei_weight t;
-                if (tied && l == yoke_model_n_layers(model) - 1) {
-                    assert_string_equal(p.name, "model.embed_tokens.weight");
-                    continue;
-                }
-                assert_ok(yokei_model_tensor(yokei_model_as(&yokei_kind_llama, &config), n++, &t));
-                assert_string_equal(p.name, t.name);
-                assert_int_equal(p.n_dims, t.n_dims);
-                assert_int_equal(p.matrix, t.is_matrix);
-                for (int d = 0; d < p.n_dims; d++) assert_int_equal(p.shape[d], t.shape[d]);
-            }
-        }
-        assert_int_equal(n, yokei_kind_llama.n_weights(&config));
-        assert_ok(yoke_model_destroy(model));
-    }
-}
-
 static void weights_are_found(void **state)
 {
     enum { MOST = 32 };
@@ -201,8 +171,9 @@ static void a_plan_says_which_model_it_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hugging_face_config_is_read),   cmocka_unit_test(what_is_not_computed_is_refused),
-        cmocka_unit_test(names_are_those_of_the_layers), cmocka_unit_test(weights_are_found),
+        cmocka_unit_test(hugging_face_config_is_read),
+        cmocka_unit_test(what_is_not_computed_is_refused),
+        cmocka_unit_test(weights_are_found),
         cmocka_unit_test(a_plan_says_which_model_it_is),
     };
     return cmocka_run_group_tests_name("data_llama", tests, make_test_folder, remove_test_folder);

@@ -105,8 +105,8 @@ static bool is_unreadable(const struct yokei_checkpoint *c, const char *name)
     return false;
 }
 
-static void check_one(const struct yokei_checkpoint *c, const struct yokei_weight *want,
-                      const char *name, struct yokei_problems *bad, int64_t *n_found)
+static void check_one(const struct yokei_checkpoint *c, const struct yokei_weight *want, const char *name,
+                      struct yokei_problems *bad, int64_t *n_found)
 {
     const struct yokei_tensor *t = find(c, name);
     if (!t) {

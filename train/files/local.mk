@@ -1,5 +1,5 @@
 # Tests of what a run reads and writes: tokens, weights, configurations, plans, metrics; and of the yardstick for text.
-data_unit_programs = tests/unit/data_tokens tests/unit/data_safetensors tests/unit/data_files tests/unit/data_llama tests/unit/data_config tests/unit/data_convert tests/unit/data_foreign tests/unit/data_text \
+data_unit_programs = tests/unit/data_tokens tests/unit/data_safetensors tests/unit/data_files tests/unit/data_llama tests/unit/data_models tests/unit/data_config tests/unit/data_convert tests/unit/data_foreign tests/unit/data_text \
 	tests/unit/data_broken tests/unit/data_mutants tests/unit/bpe tests/unit/bpe_unicode
 EXTRA_PROGRAMS += $(data_unit_programs)
 YOKE_TESTS += $(data_unit_programs)
@@ -11,6 +11,8 @@ tests_unit_data_convert_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_convert_LDADD = $(DATA_TEST_LDADD)
 tests_unit_data_config_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_config_LDADD = $(DATA_TEST_LDADD)
+tests_unit_data_models_CFLAGS = $(DATA_TEST_CFLAGS)
+tests_unit_data_models_LDADD = $(DATA_TEST_LDADD)
 tests_unit_data_llama_CFLAGS = $(DATA_TEST_CFLAGS)
 tests_unit_data_llama_LDADD = $(DATA_TEST_LDADD)
 tests_unit_data_tokens_CFLAGS = $(DATA_TEST_CFLAGS)
