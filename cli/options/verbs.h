@@ -29,7 +29,7 @@
     V("bench allreduce", CLI_BENCH_ALLREDUCE, cli_bench_allreduce, .ranks = true,                           \
       .summary = "Measure all-reduce by size")                                                              \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \
-      .summary = "Train a GPT-2 or Llama on any mix of devices")                                            \
+      .summary = "Train a language model on any mix of devices")                                            \
     V("plan", CLI_PLAN, cli_plan,                                                                           \
       .summary = "Compute the memory and layout of a run without starting it")                              \
     V("sample", CLI_SAMPLE, cli_sample, .ranks = true,                                                      \

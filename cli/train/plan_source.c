@@ -222,6 +222,11 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
         return yoke_fail(YOKE_ECONFIG,
                          "--micro-batch %lld is more than --batch %lld: lower it to at most the batch",
                          (long long)t->micro_batch, (long long)p->batch);
+    if (p->sequence > longest && yokei_model_is_cut(yokei_plan_model(p)))
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "--sequence %lld is longer than the model's %s, which is %lld, and Yoke computes no sliding window: lower --sequence",
+            (long long)p->sequence, longest_key, (long long)longest);
     if (p->sequence > longest)
         return yoke_fail(
             YOKE_ECONFIG,

@@ -107,7 +107,7 @@ extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama
 
 /**
  * Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. This is also the
- * configuration of the layers above.
+ * configuration of the layers above. Qwen2 has the same layers with biases.
  */
 struct yoke_llama_config {
     size_t size;
@@ -121,11 +121,17 @@ struct yoke_llama_config {
     double initializer_range; /* 0.02 */
     bool tie_word_embeddings; /* the head is the embedding */
     double attention_dropout; /* dropout probability for attention probabilities, while training */
+    bool qkv_bias;            /* the projections to q, k and v have biases, as in Qwen2 */
+    /*
+     * 0: none. Otherwise a position attends to this many positions, the last of which is itself. Yoke does
+     * not compute such a window. So longer sequences are refused.
+     */
+    int64_t sliding_window;
 };
 #define YOKE_LLAMA_CONFIG_INIT                                                                               \
     {                                                                                                        \
         sizeof(struct yoke_llama_config), 4096, 11008, 32, 32, 32, 0, 32000, 4096, 1e-5, 10000, 0.02, false, \
-            0                                                                                                \
+            0, false, 0                                                                                      \
     }
 
 /**

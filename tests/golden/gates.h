@@ -22,12 +22,16 @@ static inline double gates_distance(const float *x, const float *y, size_t n)
     return sqrt(sum);
 }
 
-/* The largest ratio of a tensor's difference to its gate. The tensor passes if it is at most 1. */
+/*
+ * The largest ratio of a tensor's difference to its gate. The tensor passes if it is at most 1. norm_of_q is
+ * for yokei_gate_lean.
+ */
 static inline double gates_gradient(const char *name, const float *got, const float *expected, size_t n,
-                                    yoke_dtype dtype, double gate)
+                                    double norm_of_q, yoke_dtype dtype, double gate)
 {
     struct yokei_gate_squares s = { { 0 }, { 0 } };
     yokei_gate_add(name, got, expected, n, &s);
+    yokei_gate_lean(name, norm_of_q * norm_of_q, &s);
     return yokei_gate_ratio(name, &s, dtype, gate);
 }
 

@@ -332,7 +332,7 @@ static yoke_status compare_gradients(struct side *whole, struct side *dealt, str
               *slice = malloc((size_t)n * 4);
         YOKE_TRY(get(whole, whole->gradients[p], wide_of(whole), expected, n));
         YOKE_TRY(assemble(dealt, p, got, &squares, v));
-        const double ratio = gates_gradient(q->name, got, expected, (size_t)n, dtype,
+        const double ratio = gates_gradient(q->name, got, expected, (size_t)n, 0, dtype,
                                             gates_tolerance(dtype, false));
         if (!(ratio <= v->gradients))
             v->gradients = ratio, snprintf(v->worst, sizeof v->worst, "%s", q->name);

@@ -29,8 +29,8 @@ static json_t *read_expected(void)
 }
 
 /*
- * What Yoke read, under the names of config.json: what it would write, the values of which it computes only one,
- * and the sliding window if the kind may have one.
+ * What Yoke read, under the names of config.json: what it would write, the values of which it computes only
+ * one, and the sliding window if the kind may have one.
  */
 static json_t *as_json(const struct yokei_model_config *c)
 {

@@ -21,6 +21,12 @@ static inline yoke_status build_dropping(yoke_model **out) { return yoke_model_g
         tied, p }
 /* clang-format on */
 static const struct yoke_llama_config llama = LLAMA(false, 0), tied_llama = LLAMA(true, 0.3);
+static inline yoke_status build_biased(yoke_model **out)
+{
+    struct yoke_llama_config biased = llama;
+    biased.qkv_bias = true; /* as in Qwen2 */
+    return yoke_model_llama(&biased, out);
+}
 static inline yoke_status build_llama(yoke_model **out) { return yoke_model_llama(&llama, out); }
 static inline yoke_status build_tied(yoke_model **out) { return yoke_model_llama(&tied_llama, out); }
 static const struct source {
@@ -29,7 +35,8 @@ static const struct source {
 } sources[] = { { "GPT-2", build_gpt2 },
                 { "GPT-2 with dropout", build_dropping },
                 { "Llama", build_llama },
-                { "tied Llama with dropout", build_tied } };
+                { "tied Llama with dropout", build_tied },
+                { "Llama with biases", build_biased } };
 
 #define LISTED(name) &yoke_layer_##name,
 static const struct yoke_layer_type *const listed[] = { YOKE_LAYERS(LISTED) };

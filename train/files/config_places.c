@@ -86,6 +86,15 @@ static yoke_status find_both(const char *path, const json_t *root, const struct 
                      field->why);
 }
 
+/* Read a null as 0, which lies outside the limits of such a number. */
+static void take_null(json_t *root, const char *key, const struct yokei_json_schema *schema, void *out)
+{
+    if (!json_is_null(json_object_get(root, key))) return;
+    for (const struct yokei_json_field *f = schema->fields; f->key; f++)
+        if (strcmp(f->key, key) == 0) *(int64_t *)(void *)((char *)out + f->offset) = 0;
+    json_object_del(root, key);
+}
+
 enum { MAX_FIELDS = 40, MAX_PLACES = 12 };
 struct renamed {
     struct yokei_json_field fields[MAX_FIELDS];
@@ -130,8 +139,7 @@ yoke_status yokei_config_parse(const char *path, const char *text, size_t bytes,
     char *changed = NULL;
     size_t n = 0;
     while (schema->fields[n].key && n + 1 < MAX_FIELDS) n++;
-    for (; *nullable; nullable++)
-        if (json_is_null(json_object_get(root, *nullable))) json_object_del(root, *nullable);
+    for (; *nullable; nullable++) take_null(root, *nullable, schema, out);
     yoke_status status = r ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
     if (!status) {
         memcpy(r->fields, schema->fields, n * sizeof *r->fields);

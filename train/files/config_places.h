@@ -32,10 +32,10 @@ struct yokei_config_field {
 
 /**
  * Read config.json's text by the schema into `out`, as yokei_json_parse() does, with the values that
- * transformers uses for `fields` (the last has key NULL). `nullable` (NULL-terminated) lists keys that may be
- * null, which means the default. Errors name the place at which the value was found. Errors: those of
- * yokei_json_parse(), and YOKE_ECONFIG if the versions of transformers use different values, or for a value
- * that is not computed.
+ * transformers uses for `fields` (the last has key NULL). `nullable` (NULL-terminated) lists keys of whole
+ * numbers that may be null, which is read as 0. Errors name the place at which the value was found. Errors:
+ * those of yokei_json_parse(), and YOKE_ECONFIG if the versions of transformers use different values, or for
+ * a value that is not computed.
  */
 yoke_status yokei_config_parse(const char *path, const char *text, size_t bytes,
                                const struct yokei_config_field *fields, const char *const *nullable,

@@ -173,10 +173,11 @@ yoke_status yokei_gpt2_backward_weight(const struct yokei_gpt2_type *type, const
     const void *ln;
     YOKE_TRY(
         yokei_linear_backward_weight(call, &sub->out, sub->outer, dy_of(call, sub), YOKEI_GPT2_OUT_WEIGHT));
-    YOKE_TRY(
-        yokei_bias_backward(call, sub->rows.n_own, sub->rows.C, own_dy(call, sub), g[YOKEI_GPT2_OUT_BIAS]));
+    YOKE_TRY(yokei_bias_backward(call, sub->rows.n_own, sub->rows.C, own_dy(call, sub), sub->rows.C,
+                                 g[YOKEI_GPT2_OUT_BIAS]));
     YOKE_TRY(yokei_rows_all(call, &sub->rows, sub->ln, &ln));
     YOKE_TRY(yokei_linear_backward_weight(call, &sub->in, ln, sub->dinner, YOKEI_GPT2_IN_WEIGHT));
-    YOKE_TRY(yokei_bias_backward(call, sub->in.N, sub->in.out, sub->dinner, g[YOKEI_GPT2_IN_BIAS]));
+    YOKE_TRY(
+        yokei_bias_backward(call, sub->in.N, sub->in.out, sub->dinner, sub->in.out, g[YOKEI_GPT2_IN_BIAS]));
     return yokei_norm_backward_weight(call, &sub->norm, YOKEI_GPT2_GAMMA, YOKEI_GPT2_BETA);
 }

@@ -159,9 +159,9 @@ yoke_status yokei_linear_backward_input(const struct yoke_layer_call *call, cons
 /** Gradient `index` of the call += x^T dy */
 yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, const struct yokei_linear *l,
                                          const void *x, const void *dy, int index);
-/** dbias += column sums of dy [N, C] */
+/** dbias += column sums of dy [N, C], whose leading dimension is ld */
 yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy,
-                                void *dbias);
+                                int64_t ld, void *dbias);
 
 /**
  * Gradient `index` of the call += part [n]. The part is wide, and B computed it as a by-product of its own
@@ -199,9 +199,9 @@ yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const
 struct yokei_projection {
     int64_t N, in, out, ldy; /* rows, features, and the leading dimension of y */
 };
-/** y [N, out] = x W^T. With `add` the result is added to y. */
+/** y [N, out] = x W^T + b. With `add` the result is added to y. bias NULL: none. */
 yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x,
-                          const void *weight, bool add, void *y, yoke_dtype y_dtype);
+                          const void *weight, const void *bias, bool add, void *y, yoke_dtype y_dtype);
 /** dx [N, in] = dy W. With `add` the result is added to dx. */
 yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l,
                                          const void *dy, const void *weight, bool add, void *dx,
@@ -212,8 +212,8 @@ yoke_status yokei_project_backward_weight(const struct yoke_layer_call *call,
                                           int index, void *dweight);
 
 /*
- * ---- llama_sublayer.c: a sub-layer of a Llama block, y = x + out(body(in(norm(x)))), without biases. A
- * block has two sub-layers, attention and MLP. Each has its own body. ----
+ * ---- llama_sublayer.c: a sub-layer of a Llama block, y = x + out(body(in(norm(x)))). The products before
+ * the body may have biases. A block has two sub-layers, attention and MLP. Each has its own body. ----
  */
 enum { YOKEI_LLAMA_MOST_IN = 3 };
 /** The channels of a head. */
@@ -227,6 +227,7 @@ struct yokei_llama_in {
     struct yoke_range held; /* the rows that this rank holds */
     /* the rows that this rank computes: all that it holds, except for K/V heads that all ranks hold */
     struct yoke_range used;
+    bool has_bias; /* has a bias too, divided like the rows; either all products before the body or none */
 };
 struct yokei_llama_type {
     const char *norm, *out; /* names of the parameters, without ".weight" */
@@ -238,7 +239,9 @@ struct yokei_llama_type {
     void (*describe)(const yoke_layer *layer, const struct yoke_place *place,
                      struct yokei_llama_in in[YOKEI_LLAMA_MOST_IN], int64_t *outer, struct yoke_range *held);
 };
-/* Parameters, in order: the gain of the norm, the weights before the body, the weight after the body. */
+/*
+ * Parameters, in order: the gain of the norm, the weights before the body, the weight after it, the biases.
+ */
 struct yokei_llama_sublayer {
     const struct yokei_llama_type *type;
     struct yokei_rows rows;

@@ -58,9 +58,9 @@ yoke_status yokei_linear_backward_weight(const struct yoke_layer_call *call, con
 }
 
 yoke_status yokei_bias_backward(const struct yoke_layer_call *call, int64_t N, int64_t C, const void *dy,
-                                void *dbias)
+                                int64_t ld, void *dbias)
 {
-    return YOKE_CALL(call, bias_backward, .dtype = call->shape->dtype, .N = N, .C = C, .dy = dy, .ld = C,
+    return YOKE_CALL(call, bias_backward, .dtype = call->shape->dtype, .N = N, .C = C, .dy = dy, .ld = ld,
                      .dbias = dbias);
 }
 
@@ -116,11 +116,12 @@ yoke_status yokei_norm_backward_weight(const struct yoke_layer_call *call, const
 }
 
 yoke_status yokei_project(const struct yoke_layer_call *call, const struct yokei_projection *l, const void *x,
-                          const void *weight, bool add, void *y, yoke_dtype y_dtype)
+                          const void *weight, const void *bias, bool add, void *y, yoke_dtype y_dtype)
 {
     return YOKE_CALL(call, gemm, .dtype = call->shape->dtype, .out_dtype = y_dtype, .trans_b = true,
                      .M = l->N, .N = l->out, .K = l->in, .batch = 1, .a = x, .lda = l->in, .b = weight,
-                     .ldb = l->in, .c = y, .ldc = l->ldy, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f);
+                     .ldb = l->in, .c = y, .ldc = l->ldy, .alpha = 1.0f, .beta = add ? 1.0f : 0.0f,
+                     .epilogue = bias ? YOKE_EPILOGUE_BIAS : YOKE_EPILOGUE_NONE, .bias = bias);
 }
 
 yoke_status yokei_project_backward_input(const struct yoke_layer_call *call, const struct yokei_projection *l,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The attention sub-layer of a Llama block: y = x + o(attention(rope(q), rope(k), v)), with q, k, v of
- * norm(x) and grouped query heads. q, k and v lie side by side in inner. One call rotates q and k in place,
- * and they stay rotated for B. B rotates their gradients back.
+ * norm(x) and grouped query heads. q, k and v may have biases. They lie side by side in inner. One call
+ * rotates q and k in place, and they stay rotated for B. B rotates their gradients back.
  */
 #include <math.h>
 #include "core/base/base.h"
@@ -35,7 +35,11 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place,
     for (int i = 0; i < YOKEI_LLAMA_MOST_IN; i++) {
         const struct yoke_range used = i ? kv : q;
         in[i] = (struct yokei_llama_in){
-            names[i], (i ? Hkv : H) * D, { used.begin * D, used.end * D }, { used.begin * D, used.end * D }
+            .name = names[i],
+            .whole = (i ? Hkv : H) * D,
+            .held = { used.begin * D, used.end * D },
+            .used = { used.begin * D, used.end * D },
+            .has_bias = c->qkv_bias,
         };
         if (i && !dealt) in[i].held = (struct yoke_range){ 0, Hkv * D };
     }
@@ -102,6 +106,13 @@ static yoke_status forward(const yoke_layer *layer, const struct yoke_layer_call
     struct fields f;
     size_t bytes[YOKE_N_PARTS];
     lay_out(layer, call->shape, call, &f, bytes);
+    if (c->sliding_window && call->shape->T > c->sliding_window)
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "layer %s: sequences of %lld tokens are longer than its sliding window of %lld, which Yoke does not compute: "
+            "take sequences of at most %lld tokens",
+            layer->name, (long long)call->shape->T, (long long)c->sliding_window,
+            (long long)c->sliding_window);
     YOKE_TRY(yokei_llama_enter(call, &f.sublayer));
     YOKE_TRY(turn(layer, call, &f, f.sublayer.inner, false));
     YOKE_TRY(YOKE_CALL(call, attention_forward, ATTENTION_OF(c, call->shape, f)));

@@ -10,8 +10,8 @@ static void describe(const yoke_layer *layer, const struct yoke_place *place,
 {
     const struct yoke_llama_config *c = layer->config;
     const struct yoke_range own = yoke_place_range(place, c->intermediate_size);
-    in[0] = (struct yokei_llama_in){ "mlp.gate_proj", c->intermediate_size, own, own };
-    in[1] = (struct yokei_llama_in){ "mlp.up_proj", c->intermediate_size, own, own };
+    in[0] = (struct yokei_llama_in){ "mlp.gate_proj", c->intermediate_size, own, own, false };
+    in[1] = (struct yokei_llama_in){ "mlp.up_proj", c->intermediate_size, own, own, false };
     *outer = c->intermediate_size;
     *held = own;
 }

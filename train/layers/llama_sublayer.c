@@ -43,22 +43,28 @@ bool yokei_llama_parameter(const struct yokei_llama_type *type, const yoke_layer
     struct yoke_range held;
     int64_t outer;
     char suffix[64];
-    if (index < 0 || index > type->n_in + 1) return false;
     type->describe(layer, place, in, &outer, &held);
-    yokei_text(suffix, sizeof suffix, "%s.weight",
-               index == 0            ? type->norm
-               : index <= type->n_in ? in[index - 1].name
-                                     : type->out);
+    const int n_in = type->n_in, after = n_in + 1;
+    const bool is_bias = index > after;
+    if (index < 0 || index > (in[0].has_bias ? after + n_in : after)) return false;
+    yokei_text(suffix, sizeof suffix, "%s.%s",
+               index == 0       ? type->norm
+               : index == after ? type->out
+                                : in[(index - 1) % (n_in + 1)].name,
+               is_bias ? "bias" : "weight");
     if (index == 0) {
         yokei_parameter(out, layer->name, suffix, YOKE_INIT_ONES, 0, c->hidden_size, 0);
         yokei_replicate(out, place, true);
-    } else if (index <= type->n_in) {
-        const struct yokei_llama_in *i = &in[index - 1];
+    } else if (index != after) {
+        const struct yokei_llama_in *i = &in[(index - 1) % (n_in + 1)];
         const bool all = length(i->held) == i->whole;
-        yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole,
-                        c->hidden_size);
+        if (is_bias)
+            yokei_parameter(out, layer->name, suffix, YOKE_INIT_ZEROS, 0, i->whole, 0);
+        else
+            yokei_parameter(out, layer->name, suffix, YOKE_INIT_NORMAL, c->initializer_range, i->whole,
+                            c->hidden_size);
         /* otherwise the gradients of the rows that are not used must be 0 */
-        out->overwrites = length(i->used) == length(i->held);
+        out->overwrites = out->overwrites && length(i->used) == length(i->held);
         if (all && yokei_is_dealt(place)) { /* each rank computes the gradient of the rows that it uses */
             out->replicated_axes |= YOKE_AXIS_TENSOR;
             out->partial_axes |= YOKE_AXIS_TENSOR;
@@ -89,6 +95,18 @@ static void *used_rows(const struct yokei_llama_sublayer *sub, int i, const void
                                * yoke_dtype_bytes(dtype));
 }
 
+/*
+ * The first element that this rank uses of a bias before the body, or of the bias's gradient. Both are wide.
+ */
+static void *used_bias(const struct yoke_layer_call *call, const struct yokei_llama_sublayer *sub, int i,
+                       const void *const *parameters)
+{
+    if (!sub->in[i].has_bias) return NULL;
+    return yoke_at(parameters[2 + sub->type->n_in + i],
+                   (size_t)(sub->in[i].used.begin - sub->in[i].held.begin)
+                       * yoke_dtype_bytes(yoke_dtype_wide(call->shape->dtype)));
+}
+
 yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct yokei_llama_sublayer *sub)
 {
     const yoke_dtype dtype = call->shape->dtype;
@@ -101,7 +119,8 @@ yoke_status yokei_llama_enter(const struct yoke_layer_call *call, const struct y
     YOKE_TRY(yokei_rows_all(call, &sub->rows, sub->ln, &ln));
     for (int i = 0; i < sub->type->n_in; i++) {
         const struct yokei_projection l = projection_of(sub, i);
-        YOKE_TRY(yokei_project(call, &l, ln, used_rows(sub, i, call->weights[1 + i], dtype), false,
+        YOKE_TRY(yokei_project(call, &l, ln, used_rows(sub, i, call->weights[1 + i], dtype),
+                               used_bias(call, sub, i, call->weights), false,
                                yoke_at(sub->inner, (size_t)column * yoke_dtype_bytes(dtype)), dtype));
         column += l.out;
     }
@@ -123,7 +142,7 @@ static yoke_status leave_rows(const struct yoke_layer_call *call, const struct y
     if (begin >= end) return YOKE_OK;
     if (residual) YOKE_TRY(yokei_rows_start(call, r, begin, end, part));
     return yokei_project(call, &some, yoke_at(sub->outer, (size_t)(begin * sub->outer_width) * narrow),
-                         call->weights[1 + sub->type->n_in], residual, part, r->sum);
+                         call->weights[1 + sub->type->n_in], NULL, residual, part, r->sum);
 }
 
 yoke_status yokei_llama_leave(const struct yoke_layer_call *call, const struct yokei_llama_sublayer *sub)
@@ -193,9 +212,12 @@ yoke_status yokei_llama_backward_weight(const struct yokei_llama_type *type, con
     YOKE_TRY(yokei_rows_all(call, &sub->rows, sub->ln, &ln));
     for (int i = 0; i < sub->type->n_in; i++) {
         const struct yokei_projection l = projection_of(sub, i);
+        const void *dy = yoke_at(sub->dinner, (size_t)column * yoke_dtype_bytes(dtype));
         YOKE_TRY(yokei_project_backward_weight(
-            call, &l, ln, yoke_at(sub->dinner, (size_t)column * yoke_dtype_bytes(dtype)), 1 + i,
-            used_rows(sub, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
+            call, &l, ln, dy, 1 + i, used_rows(sub, i, call->gradients[1 + i], yoke_dtype_wide(dtype))));
+        if (sub->in[i].has_bias)
+            YOKE_TRY(yokei_bias_backward(call, l.N, l.out, dy, l.ldy,
+                                         used_bias(call, sub, i, (const void *const *)call->gradients)));
         column += l.out;
     }
     return yokei_gradient_add(call, 0, sub->dgamma, sub->rows.C);

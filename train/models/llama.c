@@ -38,7 +38,8 @@ yoke_status yoke_llama_check(const struct yoke_llama_config *c)
                    { "num_key_value_heads", c->num_key_value_heads, 1, 65536 },
                    { "head_dim", c->head_dim, 0, 65536 },
                    { "vocab_size", c->vocab_size, 1, 1 << 24 },
-                   { "max_position_embeddings", c->max_position_embeddings, 1, 1 << 24 } };
+                   { "max_position_embeddings", c->max_position_embeddings, 1, 1 << 24 },
+                   { "sliding_window", c->sliding_window, 0, 1 << 24 } };
     for (size_t i = 0; i < YOKE_COUNT(counts); i++)
         if (counts[i].value < counts[i].least || counts[i].value > counts[i].most)
             return yoke_fail(YOKE_ECONFIG, "%s is %lld; it must lie in %lld..%lld", counts[i].name,
@@ -118,39 +119,28 @@ struct config_file {
     bool attention_bias, mlp_bias;
 };
 
-#define MEMBER(member) offsetof(struct yoke_llama_config, member), 0
-#define MAX_DIM 16777216 /* with this limit, every product of two dimensions fits easily in 64 bits */
-#define SHAPE_FIELDS(rest_required)                                                                       \
-    { "hidden_size", YOKEI_JSON_I64, MEMBER(hidden_size), true, 1, MAX_DIM },                             \
-        { "intermediate_size", YOKEI_JSON_I64, MEMBER(intermediate_size), true, 1, MAX_DIM },             \
-        { "num_hidden_layers", YOKEI_JSON_I64, MEMBER(num_hidden_layers), true, 1, 10000 },               \
-        { "num_attention_heads", YOKEI_JSON_I64, MEMBER(num_attention_heads), true, 1, 65536 },           \
-        { "num_key_value_heads", YOKEI_JSON_I64, MEMBER(num_key_value_heads), rest_required, 1, 65536 },  \
-        { "head_dim", YOKEI_JSON_I64, MEMBER(head_dim), rest_required, 0, 65536 },                        \
-        { "vocab_size", YOKEI_JSON_I64, MEMBER(vocab_size), true, 1, MAX_DIM },                           \
-        { "max_position_embeddings", YOKEI_JSON_I64, MEMBER(max_position_embeddings), true, 1, MAX_DIM }, \
-        { "rms_norm_eps", YOKEI_JSON_F64, MEMBER(rms_norm_eps), rest_required, 1e-12, 1 },                \
-        { "rope_theta", YOKEI_JSON_F64, MEMBER(rope_theta), rest_required, 1, 1e18 },                     \
-        { "initializer_range", YOKEI_JSON_F64, MEMBER(initializer_range), rest_required, 0, 10 },         \
-        { "tie_word_embeddings", YOKEI_JSON_BOOL, MEMBER(tie_word_embeddings), rest_required },           \
-    {                                                                                                     \
-        "attention_dropout", YOKEI_JSON_F64, MEMBER(attention_dropout), rest_required, 0, 1               \
-    }
-
-const struct yokei_json_field yokei_llama_plan_fields[] = { SHAPE_FIELDS(true), { 0 } };
+static const struct yokei_json_field PLAN_FIELDS[] = { YOKEI_LLAMA_FIELDS(true), { 0 } };
 
 #define OTHER(member) offsetof(struct config_file, member), sizeof(((struct config_file *)0)->member)
-static const struct yokei_json_field FILE_FIELDS[] = {
-    { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false },
-    SHAPE_FIELDS(false), /* the shape is the first member, so the offsets agree */
-    { "hidden_act", YOKEI_JSON_TEXT, OTHER(activation), false },
+/* clang-format off */
+#define FILE_FIELDS \
+    { "model_type", YOKEI_JSON_TEXT, OTHER(model_type), false }, \
+    YOKEI_LLAMA_FIELDS(false), /* the shape is the first member, so the offsets agree */ \
+    { "hidden_act", YOKEI_JSON_TEXT, OTHER(activation), false }
+static const struct yokei_json_field PLAIN_FIELDS[] = { FILE_FIELDS, { 0 } };
+static const struct yokei_json_field BIAS_FIELDS[] = {
+    FILE_FIELDS,
     { "attention_bias", YOKEI_JSON_BOOL, OTHER(attention_bias), false },
     { "mlp_bias", YOKEI_JSON_BOOL, OTHER(mlp_bias), false },
     { 0 },
 };
-static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct config_file), true,
-                                                      YOKE_EDATA };
-_Static_assert(offsetof(struct config_file, shape) == 0, "SHAPE_FIELDS are offsets into the shape");
+/* clang-format on */
+static struct yokei_json_schema schema_of(const struct yokei_llama_file *file)
+{
+    return (struct yokei_json_schema){ file->names_biases ? BIAS_FIELDS : PLAIN_FIELDS,
+                                       sizeof(struct config_file), true, YOKE_EDATA };
+}
+_Static_assert(offsetof(struct config_file, shape) == 0, "YOKEI_LLAMA_FIELDS are offsets into the shape");
 
 /* Hugging Face's values for missing keys. 0 K/V heads: as many as heads. */
 static const struct yokei_llama_file llama_file = {
@@ -207,34 +197,42 @@ const struct yokei_config_field yokei_llama_places[] = {
     { .key = NULL },
 };
 
+static yoke_status read_text(const struct yokei_llama_file *f, const char *name, const char *text,
+                             size_t bytes, struct yoke_llama_config *config_out)
+{
+    struct config_file config = standard_of(f);
+    const struct yokei_json_schema schema = schema_of(f);
+    static const char *const nullable[] = { "head_dim", "num_key_value_heads", NULL };
+    YOKE_TRY(yokei_config_parse(name, text, bytes, f->kind->places, nullable, &schema, &config));
+    if (!config.shape.num_key_value_heads)
+        config.shape.num_key_value_heads = config.shape.num_attention_heads;
+    YOKE_TRY(check_computed(f, &config, name));
+    if (f->read_window) YOKE_TRY(f->read_window(name, text, bytes, &config.shape));
+    const yoke_status status = yoke_llama_check(&config.shape);
+    if (status) return yoke_fail_context(status, "%s", name);
+    *config_out = config.shape;
+    return YOKE_OK;
+}
+
 yoke_status yokei_llama_read(const struct yokei_llama_file *f, const char *path, void *config_out)
 {
     struct yokei_map map;
-    char file[4096];
-    yokei_text(file, sizeof file, yokei_is_folder(path) ? "%s/config.json" : "%s", path);
-    YOKE_TRY(yokei_map_open(file, YOKE_EDATA, &map));
-    struct config_file config = standard_of(f);
-    static const char *const nullable[] = { "head_dim", "num_key_value_heads", NULL };
-    const yoke_status parsed = yokei_config_parse(file, (const char *)map.data, map.bytes, f->kind->places,
-                                                  nullable, &FILE_SCHEMA, &config);
+    char name[4096];
+    yokei_text(name, sizeof name, yokei_is_folder(path) ? "%s/config.json" : "%s", path);
+    YOKE_TRY(yokei_map_open(name, YOKE_EDATA, &map));
+    const yoke_status status = read_text(f, name, (const char *)map.data, map.bytes, config_out);
     yokei_map_close(&map);
-    YOKE_TRY(parsed);
-    if (!config.shape.num_key_value_heads)
-        config.shape.num_key_value_heads = config.shape.num_attention_heads;
-    YOKE_TRY(check_computed(f, &config, file));
-    const yoke_status status = yoke_llama_check(&config.shape);
-    if (status) return yoke_fail_context(status, "%s", file);
-    *(struct yoke_llama_config *)config_out = config.shape;
-    return YOKE_OK;
+    return status;
 }
 
 yoke_status yokei_llama_write(const struct yokei_llama_file *f, const void *config, char **text_out)
 {
-    YOKE_TRY(yoke_llama_check(config));
+    YOKE_TRY(f->kind->check(config));
     struct config_file file = standard_of(f);
     file.shape = *(const struct yoke_llama_config *)config;
     file.shape.head_dim = yokei_llama_head_dim(config);
-    return yokei_json_text(&FILE_SCHEMA, &file, true, false, text_out);
+    const struct yokei_json_schema schema = schema_of(f);
+    return yokei_json_text(&schema, &file, true, false, text_out);
 }
 
 static yoke_status read_config(const char *path, void *out)
@@ -246,43 +244,67 @@ static yoke_status write_config(const void *config, char **out)
     return yokei_llama_write(&llama_file, config, out);
 }
 
-enum { PER_LAYER = 9 };
+/* The weights of a layer, in the order in which the layers declare them. Biases may be left out. */
 static const struct {
     const char *name;
     int kind;
-} LAYER[PER_LAYER] = {
-    { "input_layernorm.weight", 0 },  { "self_attn.q_proj.weight", 1 },
-    { "self_attn.k_proj.weight", 2 }, { "self_attn.v_proj.weight", 2 },
-    { "self_attn.o_proj.weight", 3 }, { "post_attention_layernorm.weight", 0 },
-    { "mlp.gate_proj.weight", 4 },    { "mlp.up_proj.weight", 4 },
-    { "mlp.down_proj.weight", 5 },
+    bool is_bias;
+} LAYER[] = {
+    { "input_layernorm.weight", 0, false },
+    { "self_attn.q_proj.weight", 1, false },
+    { "self_attn.k_proj.weight", 2, false },
+    { "self_attn.v_proj.weight", 2, false },
+    { "self_attn.o_proj.weight", 3, false },
+    { "self_attn.q_proj.bias", 6, true },
+    { "self_attn.k_proj.bias", 7, true },
+    { "self_attn.v_proj.bias", 7, true },
+    { "post_attention_layernorm.weight", 0, false },
+    { "mlp.gate_proj.weight", 4, false },
+    { "mlp.up_proj.weight", 4, false },
+    { "mlp.down_proj.weight", 5, false },
 };
 
-/* The embedding, nine weights per layer, the last norm, and the head if it is not tied. */
+static int64_t per_layer(const struct yoke_llama_config *c)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < YOKE_COUNT(LAYER); i++) n += c->qkv_bias || !LAYER[i].is_bias;
+    return n;
+}
+
+/* The embedding, the weights of each layer, the last norm, and the head if it is not tied. */
 int64_t yokei_llama_n_weights(const void *config)
 {
     const struct yoke_llama_config *c = config;
-    return 1 + PER_LAYER * c->num_hidden_layers + 1 + (c->tie_word_embeddings ? 0 : 1);
+    return 1 + per_layer(c) * c->num_hidden_layers + 1 + (c->tie_word_embeddings ? 0 : 1);
+}
+
+static void layer_weight(const struct yoke_llama_config *c, int64_t layer, int64_t which,
+                         struct yokei_weight *out)
+{
+    const int64_t C = c->hidden_size, F = c->intermediate_size, D = yokei_llama_head_dim(c),
+                  q = c->num_attention_heads * D, kv = c->num_key_value_heads * D;
+    const int64_t shapes[8][2] = { { C, 0 }, { q, C }, { kv, C }, { C, q },
+                                   { F, C }, { C, F }, { q, 0 },  { kv, 0 } };
+    size_t i = 0;
+    for (;; i++)
+        if ((c->qkv_bias || !LAYER[i].is_bias) && which-- == 0) break;
+    yokei_text(out->name, sizeof out->name, "model.layers.%lld.%s", (long long)layer, LAYER[i].name);
+    memcpy(out->shape, shapes[LAYER[i].kind], sizeof out->shape);
 }
 
 void yokei_llama_weight(const void *config, int64_t index, struct yokei_weight *out)
 {
     const struct yoke_llama_config *c = config;
-    const int64_t C = c->hidden_size, F = c->intermediate_size, last = 1 + PER_LAYER * c->num_hidden_layers;
-    const int64_t D = yokei_llama_head_dim(c), q = c->num_attention_heads * D,
-                  kv = c->num_key_value_heads * D;
-    const int64_t shapes[6][2] = { { C, 0 }, { q, C }, { kv, C }, { C, q }, { F, C }, { C, F } };
-    if (index == 0 || index == last + 1) {
-        yokei_text(out->name, sizeof out->name, "%s.weight", index ? "lm_head" : "model.embed_tokens");
-        out->shape[0] = c->vocab_size, out->shape[1] = C;
-    } else if (index == last) {
-        yokei_text(out->name, sizeof out->name, "model.norm.weight");
-        out->shape[0] = C, out->shape[1] = 0;
-    } else {
-        const int64_t layer = (index - 1) / PER_LAYER, which = (index - 1) % PER_LAYER;
-        yokei_text(out->name, sizeof out->name, "model.layers.%lld.%s", (long long)layer, LAYER[which].name);
-        memcpy(out->shape, shapes[LAYER[which].kind], sizeof out->shape);
-    }
+    const int64_t n = per_layer(c), last = 1 + n * c->num_hidden_layers;
+    out->shape[0] = index == last ? c->hidden_size : c->vocab_size;
+    out->shape[1] = index == last ? 0 : c->hidden_size;
+    if (index == 0 || index >= last)
+        yokei_text(out->name, sizeof out->name, "%s.weight",
+                   index == 0      ? "model.embed_tokens"
+                   : index == last ? "model.norm"
+                                   : "lm_head");
+    else
+        layer_weight(c, (index - 1) / n, (index - 1) % n, out);
     out->is_matrix = out->shape[1] > 0;
     out->n_dims = out->is_matrix ? 2 : 1;
 }
@@ -315,14 +337,26 @@ bool yokei_llama_is_table(const char *name)
     return n >= sizeof angles - 1 && strcmp(name + n - (sizeof angles - 1), angles) == 0;
 }
 
-yoke_status yokei_llama_check(const void *config) { return yoke_llama_check(config); }
+yoke_status yokei_llama_check(const struct yokei_model_kind *kind, const void *config, bool qkv_bias)
+{
+    YOKE_TRY(yoke_llama_check(config));
+    if (((const struct yoke_llama_config *)config)->qkv_bias == qkv_bias) return YOKE_OK;
+    return yoke_fail(YOKE_ECONFIG, "qkv_bias is %s: the projections to q, k and v of a %s have %s",
+                     qkv_bias ? "false" : "true", yokei_model_row_of(kind)->name,
+                     qkv_bias ? "biases" : "none");
+}
+
+static yoke_status check(const void *config) { return yokei_llama_check(&yokei_kind_llama, config, false); }
 yoke_status yokei_llama_create(const void *config, yoke_model **model_out)
 {
     return yoke_model_llama(config, model_out);
 }
 
 const struct yokei_model_kind yokei_kind_llama = {
-    YOKEI_LLAMA_KIND,    .architecture = "LlamaForCausalLM",
-    .presets = presets,  .places = yokei_llama_places,
-    .read = read_config, .write = write_config,
+    YOKEI_LLAMA_KIND(PLAN_FIELDS, check),
+    .architecture = "LlamaForCausalLM",
+    .presets = presets,
+    .places = yokei_llama_places,
+    .read = read_config,
+    .write = write_config,
 };

@@ -211,14 +211,19 @@ static const char *key_at(struct yokei_model model, size_t offset)
     return field->key;
 }
 
+bool yokei_model_is_cut(struct yokei_model model)
+{
+    const struct yokei_model_kind *kind = model.row->kind;
+    const int64_t window = kind->window ? number_at(model, kind->window) : 0;
+    return window > 0 && window < number_at(model, kind->n_positions);
+}
+
 int64_t yokei_model_longest(struct yokei_model model, const char **key_out)
 {
     const struct yokei_model_kind *kind = model.row->kind;
-    const int64_t n = number_at(model, kind->n_positions),
-                  window = kind->window ? number_at(model, kind->window) : 0;
-    const bool is_cut = window > 0 && window < n;
-    if (key_out) *key_out = key_at(model, is_cut ? kind->window : kind->n_positions);
-    return is_cut ? window : n;
+    const size_t offset = yokei_model_is_cut(model) ? kind->window : kind->n_positions;
+    if (key_out) *key_out = key_at(model, offset);
+    return number_at(model, offset);
 }
 
 int64_t yokei_model_vocabulary(struct yokei_model model)

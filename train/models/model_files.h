@@ -63,6 +63,8 @@ yoke_status yokei_model_create(struct yokei_model model, yoke_model **model_out)
  * so.
  */
 int64_t yokei_model_longest(struct yokei_model model, const char **key_out);
+/** Whether a sliding window is what bounds yokei_model_longest(). Yoke computes no such window. */
+bool yokei_model_is_cut(struct yokei_model model);
 int64_t yokei_model_vocabulary(struct yokei_model model);
 /** The number of query heads. */
 int64_t yokei_model_heads(struct yokei_model model);

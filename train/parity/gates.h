@@ -45,6 +45,19 @@ static inline void yokei_gate_add(const char *name, const float *got, const floa
         }
 }
 
+/**
+ * Whether the tensor is a bias of K that the keys' rotation follows (Qwen2). Without the rotation its true
+ * gradient would be 0, as above. With it, the gradient is what is left of a sum of much larger numbers, and
+ * has the rounding errors of these numbers. So its difference is divided by the norm of the bias of Q if that
+ * is larger. The bias of Q is the parameter before it.
+ */
+static inline bool yokei_gate_is_k_bias(const char *name) { return strstr(name, ".k_proj.bias") != NULL; }
+/** Do this. `squares_of_q` is the sum of the squares of the expected gradient of the bias of Q. */
+static inline void yokei_gate_lean(const char *name, double squares_of_q, struct yokei_gate_squares *s)
+{
+    if (yokei_gate_is_k_bias(name)) s->expected[0] = fmax(s->expected[0], squares_of_q);
+}
+
 /** difference / allowed. Infinity if either is not a number, or if `allowed` is 0. */
 static inline double yokei_gate_off(double difference, double allowed)
 {

@@ -119,12 +119,17 @@ static yoke_status compare(struct subject *s, const struct yokei_parity_expected
         YOKE_TRY(compare_own(s, i, whole, s->mine + (size_t)i * N_REPORT));
     YOKE_TRY(yokei_ranks_gather(&s->t->config, s->mine, n * N_REPORT, s->all));
     whole = e->gradients[k];
+    double before = 0; /* the squares of the parameter before */
     for (int i = 0; i < n; i++) {
         const struct yoke_parameter *p = yoke_trainer_logical(s->t, i);
         const size_t count = (size_t)yokei_logical_count(p);
+        struct yokei_gate_squares own = { { 0 }, { 0 } };
+        yokei_gate_add(p->name, whole, whole, count, &own);
+        const double squares_of_this = own.expected[0];
+        yokei_gate_lean(p->name, before, &own);
+        before = squares_of_this;
         for (int d = 0; d < s->t->plan.mesh.data; d++) {
-            struct yokei_gate_squares squares = { { 0 }, { 0 } };
-            yokei_gate_add(p->name, whole, whole, count, &squares);
+            struct yokei_gate_squares squares = own;
             const int rank = add_up(s, d, i, &squares);
             note(s, worst, yokei_gate_ratio(p->name, &squares, s->precision, gate), step, rank, p->name);
         }

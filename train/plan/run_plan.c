@@ -316,8 +316,9 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
     yoke_status status = yokei_model_check(model);
     if (status) return yoke_fail_context(status, "%s: %s", where, model.row->key);
     if (plan->sequence > longest)
-        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s.%s is %lld; lower the sequence length",
-                         where, (long long)plan->sequence, model.row->key, longest_key, (long long)longest);
+        return yoke_fail(YOKE_ECONFIG, "%s: sequence is %lld, but %s.%s is %lld%s; lower the sequence length",
+                         where, (long long)plan->sequence, model.row->key, longest_key, (long long)longest,
+                         yokei_model_is_cut(model) ? ", and Yoke computes no sliding window" : "");
     YOKE_TRY(check_run(plan, where));
     int64_t sum = 0;
     for (int64_t i = 0; i < plan->n_ranks; i++) {
