@@ -31,14 +31,18 @@ from transformers import AutoConfig, GenerationConfig
 LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
          "vocab_size": 1024, "max_position_embeddings": 128}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 1024}
+QWEN2 = dict(LLAMA, model_type="qwen2")
 AS_LLAMA = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
             "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "hidden_act"]
 AS_GPT2 = ["n_embd", "n_layer", "n_head", "n_positions", "vocab_size", "layer_norm_epsilon", "tie_word_embeddings", "activation_function"]
 
 
 def cases():
-    def llama(name, yoke, more, *words):
-        return {"name": name, "yoke": yoke, "config": dict(LLAMA, **more), "generation": None, "words": list(words)}
+    def llama(name, yoke, more, *words, of=LLAMA):
+        return {"name": name, "yoke": yoke, "config": dict(of, **more), "generation": None, "words": list(words)}
+
+    def qwen2(name, yoke, more, *words):
+        return llama("Qwen2: " + name, yoke, dict({"num_key_value_heads": 2}, **more), *words, of=QWEN2)
 
     def gpt2(name, yoke, more, *words, without=()):
         made = {key: value for key, value in GPT2.items() if key not in without}
@@ -90,6 +94,25 @@ def cases():
         llama("names of a GPT-2", "agree", {"n_embd": 32, "n_layer": 7, "n_head": 8, "n_positions": 64, "n_ctx": 32, "layer_norm_epsilon": 1e-3,
                                             "activation_function": "gelu", "hidden_activation": "gelu", "d_model": 16, "n_inner": 48}),
         llama("tied", "agree", {"tie_word_embeddings": True}),
+        qwen2("as usual", "agree", {}),
+        llama("Qwen2: no num_key_value_heads", "agree", {"num_attention_heads": 32, "hidden_size": 128}, of=QWEN2),
+        qwen2("null num_key_value_heads", "agree", {"num_key_value_heads": None}),
+        qwen2("tied, rope_theta, eps", "agree", {"tie_word_embeddings": True, "rope_theta": 1000000.0, "rms_norm_eps": 1e-5}),
+        qwen2("rope_parameters", "5", {"rope_parameters": {"rope_type": "default", "rope_theta": five}}),
+        qwen2("yarn", "not computed", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}},
+              'rope_scaling.rope_type is "yarn"'),
+        qwen2("attention_bias means nothing", "agree", {"attention_bias": False, "mlp_bias": True}),
+        qwen2("head_dim", "agree", {"head_dim": 32}),
+        qwen2("a window that is not used", "agree", {"use_sliding_window": False, "sliding_window": 32, "max_window_layers": 0}),
+        qwen2("a window behind all layers", "agree", {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 2}),
+        qwen2("a window of the last layer", "agree", {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 1}),
+        qwen2("the usual window", "agree", {"use_sliding_window": True, "max_window_layers": 0}),
+        qwen2("max_window_layers is 28", "agree", {"use_sliding_window": True, "sliding_window": 32, "num_hidden_layers": 29}),
+        qwen2("a null window", "agree", {"use_sliding_window": True, "sliding_window": None, "max_window_layers": 0}),
+        qwen2("layer_types without a window", "agree", {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 0,
+                                                        "layer_types": ["full_attention", "full_attention"]}),
+        qwen2("layer_types with a window", "agree", {"use_sliding_window": True, "sliding_window": 32,
+                                                     "layer_types": ["full_attention", "sliding_attention"]}),
         gpt2("as usual", "agree", {}),
         gpt2("n_ctx", "agree", {"n_ctx": 64}),
         gpt2("names of transformers", "agree", {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 128},
@@ -133,6 +156,12 @@ def rope(config):
     return {"rope_type": found["rope_type"], "rope_theta": found["rope_theta"], "partial_rotary_factor": found.get("partial_rotary_factor", 1.0)}
 
 
+def window(config):
+    """The window of the layers that have one; null: no layer has one."""
+    types = getattr(config, "layer_types", None)
+    return config.sliding_window if types is None or "sliding_attention" in types else None
+
+
 def values(case):
     with tempfile.TemporaryDirectory() as folder:
         write(folder, "config.json", case["config"])
@@ -140,8 +169,12 @@ def values(case):
             write(folder, "generation_config.json", case["generation"])
         try:
             config = AutoConfig.from_pretrained(folder)
-            is_llama = case["config"]["model_type"] == "llama"
+            is_llama = case["config"]["model_type"] != "gpt2"
+            if is_llama:  # as modeling_qwen2.py and its like do
+                config.head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
             made = {key: getattr(config, key) for key in (AS_LLAMA if is_llama else AS_GPT2)}
+            if hasattr(config, "sliding_window"):
+                made["sliding_window"] = window(config)
             if is_llama:
                 found = rope(config)
                 if not found:

@@ -15,6 +15,10 @@ scores not divided by the root of the head's width) and "erf.…" (GELU by erf):
 
 llama_nano_*.safetensors are the same of a Llama (weights are [out, in], the head is not tied, two query heads share a K/V head); its wrong
 models are "pairs.…" (neighbouring channels turned together, not channel i with i + D / 2) and "groups.…" (head h reads K/V head h mod Hkv).
+
+qwen2_nano_*.safetensors are the same of a Qwen2 (biases of q, k and v; the head is tied). The numbers are those of transformers' own
+model, and the formulas above must agree with it. Its wrong models are "plain.…" (without the biases) and "late.…" (biases added to q and k
+behind the rotation). For these files install transformers (4.44.2 was used). Without it they are not made.
 """
 import array
 import json
@@ -75,23 +79,30 @@ class Llama:
         turned = a * torch.cos(angle) - b * torch.sin(angle), b * torch.cos(angle) + a * torch.sin(angle)
         return torch.stack(turned, dim=-1).flatten(-2) if pairs else torch.cat(turned, dim=-1)
 
-    def attention(self, x, w, h, pairs, groups):
-        q, k, v = (
-            (x @ w[h + name + ".weight"].T + (w[h + name + ".bias"] if self.bias else 0)).view(B, T, heads, self.D).transpose(1, 2)
-            for name, heads in (("q_proj", H), ("k_proj", HKV), ("v_proj", HKV))
-        )
+    def attention(self, x, w, h, pairs, groups, plain, late):
+        def heads(values, n):
+            return values.view(B, -1, n, self.D).transpose(1, 2) if values.dim() == 3 else values.view(n, 1, self.D)
+
+        qkv = (("q_proj", H), ("k_proj", HKV), ("v_proj", HKV))
+        q, k, v = (heads(x @ w[h + name + ".weight"].T, n) for name, n in qkv)
+        if self.bias and not plain:
+            bias = [heads(w[h + name + ".bias"], n) for name, n in qkv]
+            v = v + bias[2]
+            q, k = (q, k) if late else (q + bias[0], k + bias[1])
         q, k = self.rotate(q, pairs), self.rotate(k, pairs)
+        if late:
+            q, k = q + bias[0], k + bias[1]
         of_head = torch.tensor([i % HKV if groups else i // (H // HKV) for i in range(H)])
         k, v = k[:, of_head], v[:, of_head]
         visible = torch.tril(torch.ones(T, T, dtype=torch.bool))
         p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(self.D)).masked_fill(~visible, -math.inf), dim=-1)
         return (p @ v).transpose(1, 2).reshape(B, T, H * self.D) @ w[h + "o_proj.weight"].T
 
-    def forward(self, w, tokens, pairs=False, groups=False):
+    def forward(self, w, tokens, pairs=False, groups=False, plain=False, late=False):
         x = w["model.embed_tokens.weight"][tokens]
         for i in range(L):
             h = f"model.layers.{i}."
-            x = x + self.attention(self.rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups)
+            x = x + self.attention(self.rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups, plain, late)
             inner = self.rms_norm(x, w[h + "post_attention_layernorm.weight"])
             gate, up = inner @ w[h + "mlp.gate_proj.weight"].T, inner @ w[h + "mlp.up_proj.weight"].T
             x = x + (gate * torch.sigmoid(gate) * up) @ w[h + "mlp.down_proj.weight"].T
@@ -206,17 +217,44 @@ def run(model, stored, tokens, targets, **options):
     logits = model(w, tokens, **options)
     loss = torch.nn.functional.cross_entropy(logits.view(-1, V), targets.reshape(-1))
     loss.backward()
-    gradients = {name: value.grad for name, value in w.items()}
+    gradients = {name: torch.zeros_like(value) if value.grad is None else value.grad for name, value in w.items()}
     norm = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
     return w, logits.detach(), loss.detach(), gradients, norm
 
 
-def make(folder, family, list_of, model, wrongs):
+def run_transformers(model, stored, tokens, targets):
+    """The same by a model of transformers. `stored` are all of its weights, but for a tied head."""
+    model = model.to(torch.float64)
+    missing, unknown = model.load_state_dict({name: value.to(torch.float64) for name, value in stored.items()}, strict=False)
+    assert not unknown and set(missing) <= ({"lm_head.weight"} if model.config.tie_word_embeddings else set()), (missing, unknown)
+    model.tie_weights()
+    w = dict(model.named_parameters())
+    assert set(w) == set(stored)
+    logits = model(input_ids=tokens, use_cache=False).logits.to(torch.float64)
+    loss = torch.nn.functional.cross_entropy(logits.view(-1, V), targets.reshape(-1))
+    loss.backward()
+    gradients = {name: w[name].grad for name in stored}
+    norm = math.sqrt(sum(float((g * g).sum()) for g in gradients.values()))
+    return {name: w[name] for name in stored}, logits.detach(), loss.detach(), gradients, norm
+
+
+def far(a, b):
+    return float((a - b).norm() / b.norm())
+
+
+def make(folder, family, list_of, model, wrongs, theirs=None):
     stored = draw_weights(list_of)
     generator = torch.Generator().manual_seed(SEED + 1)
     text = torch.randint(0, V, (B, T + 1), generator=generator)
     tokens, targets = text[:, :-1], text[:, 1:]
     w, logits, loss, gradients, norm = run(model, stored, tokens, targets)
+    if theirs:
+        ours, ours_logits = gradients, logits
+        w, logits, loss, gradients, norm = run_transformers(theirs, stored, tokens, targets)
+        # transformers computes the angles, and in some versions the softmax, in float32
+        apart = max([far(ours_logits, logits)] + [far(ours[name], g) for name, g in gradients.items()])
+        print(f"{family}: the formulas and transformers differ by {apart:.1e}")
+        assert apart < 1e-6
     expected = {
         "tokens": tokens.to(torch.int32),
         "targets": targets.to(torch.int32),
@@ -235,6 +273,8 @@ def make(folder, family, list_of, model, wrongs):
             if g.dim() == 1:
                 wrong[f"{kind}.grad.{name}"] = g.to(torch.float32)
     about = {"made_by": "tests/golden/make_golden.py", "torch": torch.__version__, "seed": str(SEED)}
+    if theirs:
+        about["transformers"] = transformers.__version__
     for kind, tensors in (("weights", stored), ("expected", expected), ("wrong", wrong)):
         write_safetensors(f"{folder}/{family}_nano_{kind}.safetensors", tensors, about)
     print(f"{family}: loss {float(loss):.12f}, gradient norm {norm:.12f}")
@@ -247,6 +287,17 @@ def main():
     make(sys.argv[1], "gpt2", names_and_shapes, forward, (("unscaled", {"scaled": False}), ("erf", {"erf": True})))
     llama = Llama(F=176)
     make(sys.argv[1], "llama", llama.names_and_shapes, llama.forward, (("pairs", {"pairs": True}), ("groups", {"groups": True})))
+    if not transformers:
+        sys.exit("transformers is not installed: the files of the other models are not made")
+
+    def sizes(m):
+        return {"hidden_size": C, "intermediate_size": m.F, "num_hidden_layers": L, "num_attention_heads": H, "num_key_value_heads": HKV,
+                "vocab_size": V, "max_position_embeddings": T, "rms_norm_eps": m.eps, "rope_theta": m.theta, "tie_word_embeddings": m.tied,
+                "attn_implementation": "eager"}
+
+    qwen2 = Llama(F=96, eps=1e-6, bias=True, tied=True)
+    make(sys.argv[1], "qwen2", qwen2.names_and_shapes, qwen2.forward, (("plain", {"plain": True}), ("late", {"late": True})),
+         transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes(qwen2))))
 
 
 if __name__ == "__main__":

@@ -168,6 +168,67 @@ static void a_plan_says_which_model_it_is(void **state)
     assert_fails(YOKE_ECONFIG, "\"model\" is missing", plan_text(&plan, &text));
 }
 
+static const char qwen2[] =
+    "{\"model_type\": \"qwen2\", \"hidden_size\": 8, \"intermediate_size\": 12, \"num_hidden_layers\": 2,"
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"vocab_size\": 32, \"max_position_embeddings\": 16,"
+    "\"use_sliding_window\": true, \"sliding_window\": %s, \"layer_types\": %s}";
+
+/* Where the window of Qwen2 comes from is in data_config.c. Here: what Yoke does with it, and with biases. */
+static void a_window_bounds_the_sequence(void **state)
+{
+    static const char some[] = "[\"full_attention\", \"sliding_attention\"]";
+    (void)state;
+    struct yokei_model_config config;
+    const char *key;
+    char text[600];
+    snprintf(text, sizeof text, qwen2, "8", some);
+    put_text("config.json", text);
+    assert_ok(yokei_model_read(test_folder, &config));
+    assert_int_equal(yokei_model_longest(yokei_model_of(&config), &key), 8);
+    assert_string_equal(key, "sliding_window");
+    struct yokei_plan plan = YOKEI_PLAN_INIT;
+    plan.model = config, plan.batch = 4, plan.sequence = 9;
+    assert_fails(YOKE_ECONFIG, "qwen2.sliding_window is 8, and Yoke computes no sliding window",
+                 yokei_plan_check(&plan, "plan"));
+    /* a program without a plan */
+    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
+    yoke_trainer *trainer;
+    yoke_device *device;
+    yoke_model *model;
+    assert_ok(yoke_device_open("reference", NULL, &device));
+    assert_ok(yokei_model_create(yokei_model_of(&config), &model));
+    c.sequence = 8;
+    assert_ok(yoke_trainer_create(model, device, &c, &trainer));
+    assert_ok(yoke_trainer_destroy(trainer));
+    c.sequence = 9;
+    assert_fails(YOKE_ECONFIG, "longer than its sliding window of 8",
+                 yoke_trainer_create(model, device, &c, &trainer));
+    assert_ok(yoke_model_destroy(model));
+    assert_ok(yoke_device_close(device));
+    /* a window that is no shorter than the positions bounds nothing */
+    snprintf(text, sizeof text, qwen2, "16", some);
+    put_text("config.json", text);
+    assert_ok(yokei_model_read(test_folder, &config));
+    assert_int_equal(yokei_model_longest(yokei_model_of(&config), &key), 16);
+    assert_string_equal(key, "max_position_embeddings");
+    snprintf(text, sizeof text, qwen2, "null", some);
+    put_text("config.json", text);
+    assert_fails(YOKE_ECONFIG, "layer_types has \"sliding_attention\"",
+                 yokei_model_read(test_folder, &config));
+}
+
+static void biases_belong_to_the_kind(void **state)
+{
+    (void)state;
+    struct yoke_llama_config config = tiny;
+    assert_fails(YOKE_ECONFIG, "of a Qwen2 have biases",
+                 yokei_model_check(yokei_model_as(&yokei_kind_qwen2, &config)));
+    config.qkv_bias = true;
+    assert_ok(yokei_model_check(yokei_model_as(&yokei_kind_qwen2, &config)));
+    assert_fails(YOKE_ECONFIG, "of a Llama have none",
+                 yokei_model_check(yokei_model_as(&yokei_kind_llama, &config)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -175,6 +236,8 @@ int main(void)
         cmocka_unit_test(what_is_not_computed_is_refused),
         cmocka_unit_test(weights_are_found),
         cmocka_unit_test(a_plan_says_which_model_it_is),
+        cmocka_unit_test(a_window_bounds_the_sequence),
+        cmocka_unit_test(biases_belong_to_the_kind),
     };
     return cmocka_run_group_tests_name("data_llama", tests, make_test_folder, remove_test_folder);
 }
