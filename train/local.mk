@@ -8,7 +8,7 @@ libyoke_train_la_SOURCES += \
 	train/layers/llama_sublayer.c train/layers/llama_mlp.c train/layers/gpt2_norm.c train/layers/llama_norm.c \
 	train/layers/tensor.c train/layers/vocabulary.c
 # kinds of models, each in its own file
-libyoke_train_la_SOURCES += train/models/gpt2.c train/models/llama.c train/models/qwen2.c
+libyoke_train_la_SOURCES += train/models/gpt2.c train/models/llama.c train/models/mistral.c train/models/qwen2.c
 # what all models share: the list of layers, the list of kinds, a model's files
 libyoke_train_la_SOURCES += \
 	train/models/companions.c train/models/companions.h train/models/kind.h train/models/kinds.h train/models/llama.h \

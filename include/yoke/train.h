@@ -107,7 +107,7 @@ extern const struct yoke_layer_type yoke_layer_llama_embedding, yoke_layer_llama
 
 /**
  * Llama (Touvron et al. 2023, arXiv:2307.09288), in the terms of Hugging Face's config.json. This is also the
- * configuration of the layers above. Qwen2 has the same layers with biases.
+ * configuration of the layers above. Qwen2 has the same layers with biases. Mistral has the same layers.
  */
 struct yoke_llama_config {
     size_t size;

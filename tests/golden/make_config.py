@@ -32,6 +32,7 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "intermediate_size": 96, "num
          "vocab_size": 1024, "max_position_embeddings": 128}
 GPT2 = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 1024}
 QWEN2 = dict(LLAMA, model_type="qwen2")
+MISTRAL = dict(LLAMA, model_type="mistral")
 AS_LLAMA = ["hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim", "vocab_size",
             "max_position_embeddings", "rms_norm_eps", "tie_word_embeddings", "hidden_act"]
 AS_GPT2 = ["n_embd", "n_layer", "n_head", "n_positions", "vocab_size", "layer_norm_epsilon", "tie_word_embeddings", "activation_function"]
@@ -43,6 +44,9 @@ def cases():
 
     def qwen2(name, yoke, more, *words):
         return llama("Qwen2: " + name, yoke, dict({"num_key_value_heads": 2}, **more), *words, of=QWEN2)
+
+    def mistral(name, yoke, more, *words):
+        return llama("Mistral: " + name, yoke, dict({"num_key_value_heads": 2}, **more), *words, of=MISTRAL)
 
     def gpt2(name, yoke, more, *words, without=()):
         made = {key: value for key, value in GPT2.items() if key not in without}
@@ -113,6 +117,20 @@ def cases():
                                                         "layer_types": ["full_attention", "full_attention"]}),
         qwen2("layer_types with a window", "agree", {"use_sliding_window": True, "sliding_window": 32,
                                                      "layer_types": ["full_attention", "sliding_attention"]}),
+        mistral("as usual", "agree", {}),
+        llama("Mistral: no num_key_value_heads", "agree", {"num_attention_heads": 16}, of=MISTRAL),
+        mistral("null head_dim", "agree", {"head_dim": None}),
+        mistral("head_dim", "agree", {"head_dim": 24}),
+        mistral("a window", "agree", {"sliding_window": 32}),
+        mistral("a null window", "agree", {"sliding_window": None}),
+        mistral("keys of a Qwen2", "agree", {"sliding_window": 32, "use_sliding_window": False, "max_window_layers": 28}),
+        mistral("tied, rope_theta, eps", "agree", {"tie_word_embeddings": True, "rope_theta": 1000000.0, "rms_norm_eps": 1e-5}),
+        mistral("rope_parameters", "5", {"rope_parameters": {"rope_type": "default", "rope_theta": five}}),
+        mistral("rope_type and type", "agree", {"rope_scaling": {"rope_type": "default", "type": "linear", "factor": 2.0}}),
+        mistral("rope_type and type, the other way", "not computed", {"rope_scaling": {"type": "default", "rope_type": "linear", "factor": 2.0}},
+                'rope_scaling.rope_type is "linear"'),
+        mistral("linear", "not computed", {"rope_scaling": {"type": "linear", "factor": 2.0}}, 'rope_scaling.type is "linear"'),
+        mistral("attention_bias means nothing", "agree", {"attention_bias": True, "mlp_bias": True}),
         gpt2("as usual", "agree", {}),
         gpt2("n_ctx", "agree", {"n_ctx": 64}),
         gpt2("names of transformers", "agree", {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 128},
@@ -149,7 +167,7 @@ def end_of_text(folder, config):
 def rope(config):
     """The type, theta and turned share of a head that LlamaRotaryEmbedding uses."""
     if transformers.__version__.startswith("4."):
-        scaling = config.rope_scaling
+        scaling = getattr(config, "rope_scaling", None)
         kind = scaling.get("rope_type", scaling.get("type")) if isinstance(scaling, dict) else "default"
         return {"rope_type": kind, "rope_theta": config.rope_theta, "partial_rotary_factor": getattr(config, "partial_rotary_factor", 1.0)} if kind else None
     found = config.rope_parameters

@@ -19,6 +19,9 @@ models are "pairs.…" (neighbouring channels turned together, not channel i wit
 qwen2_nano_*.safetensors are the same of a Qwen2 (biases of q, k and v; the head is tied). The numbers are those of transformers' own
 model, and the formulas above must agree with it. Its wrong models are "plain.…" (without the biases) and "late.…" (biases added to q and k
 behind the rotation). For these files install transformers (4.44.2 was used). Without it they are not made.
+
+mistral_nano_*.safetensors are the same of a Mistral whose head_dim is not C / H, also by transformers. Its wrong models are "scale.…"
+(scores divided by the root of C / H) and "angles.…" (angles of a head with C / H channels).
 """
 import array
 import json
@@ -71,15 +74,15 @@ class Llama:
     def rms_norm(self, x, gain):
         return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.eps) * gain
 
-    def rotate(self, x, pairs):
+    def rotate(self, x, pairs, width):
         """x [B, heads, T, D] by position: channel i with i + D / 2, or, wrongly, neighbours."""
         D = x.shape[-1]
-        angle = torch.arange(T, dtype=torch.float64)[:, None] * self.theta ** (-torch.arange(0, D, 2, dtype=torch.float64) / D)
+        angle = torch.arange(T, dtype=torch.float64)[:, None] * self.theta ** (-torch.arange(0, D, 2, dtype=torch.float64) / (width or D))
         a, b = (x[..., 0::2], x[..., 1::2]) if pairs else (x[..., : D // 2], x[..., D // 2 :])
         turned = a * torch.cos(angle) - b * torch.sin(angle), b * torch.cos(angle) + a * torch.sin(angle)
         return torch.stack(turned, dim=-1).flatten(-2) if pairs else torch.cat(turned, dim=-1)
 
-    def attention(self, x, w, h, pairs, groups, plain, late):
+    def attention(self, x, w, h, pairs, groups, plain, late, scale, angles):
         def heads(values, n):
             return values.view(B, -1, n, self.D).transpose(1, 2) if values.dim() == 3 else values.view(n, 1, self.D)
 
@@ -89,20 +92,20 @@ class Llama:
             bias = [heads(w[h + name + ".bias"], n) for name, n in qkv]
             v = v + bias[2]
             q, k = (q, k) if late else (q + bias[0], k + bias[1])
-        q, k = self.rotate(q, pairs), self.rotate(k, pairs)
+        q, k = (self.rotate(x, pairs, C // H if angles else None) for x in (q, k))
         if late:
             q, k = q + bias[0], k + bias[1]
         of_head = torch.tensor([i % HKV if groups else i // (H // HKV) for i in range(H)])
         k, v = k[:, of_head], v[:, of_head]
         visible = torch.tril(torch.ones(T, T, dtype=torch.bool))
-        p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(self.D)).masked_fill(~visible, -math.inf), dim=-1)
+        p = torch.softmax((q @ k.transpose(2, 3) / math.sqrt(C // H if scale else self.D)).masked_fill(~visible, -math.inf), dim=-1)
         return (p @ v).transpose(1, 2).reshape(B, T, H * self.D) @ w[h + "o_proj.weight"].T
 
-    def forward(self, w, tokens, pairs=False, groups=False, plain=False, late=False):
+    def forward(self, w, tokens, pairs=False, groups=False, plain=False, late=False, scale=False, angles=False):
         x = w["model.embed_tokens.weight"][tokens]
         for i in range(L):
             h = f"model.layers.{i}."
-            x = x + self.attention(self.rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups, plain, late)
+            x = x + self.attention(self.rms_norm(x, w[h + "input_layernorm.weight"]), w, h + "self_attn.", pairs, groups, plain, late, scale, angles)
             inner = self.rms_norm(x, w[h + "post_attention_layernorm.weight"])
             gate, up = inner @ w[h + "mlp.gate_proj.weight"].T, inner @ w[h + "mlp.up_proj.weight"].T
             x = x + (gate * torch.sigmoid(gate) * up) @ w[h + "mlp.down_proj.weight"].T
@@ -298,6 +301,9 @@ def main():
     qwen2 = Llama(F=96, eps=1e-6, bias=True, tied=True)
     make(sys.argv[1], "qwen2", qwen2.names_and_shapes, qwen2.forward, (("plain", {"plain": True}), ("late", {"late": True})),
          transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**sizes(qwen2))))
+    mistral = Llama(F=96, D=24)
+    make(sys.argv[1], "mistral", mistral.names_and_shapes, mistral.forward, (("scale", {"scale": True}), ("angles", {"angles": True})),
+         transformers.MistralForCausalLM(transformers.MistralConfig(head_dim=mistral.D, sliding_window=None, **sizes(mistral))))
 
 
 if __name__ == "__main__":

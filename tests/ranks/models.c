@@ -15,11 +15,12 @@ static yoke_status choose(struct yokei_model_config *out);
 #define PARITY_MODEL choose
 #include "tests/ranks/parity.h"
 
-enum { DROPPING, LLAMA, TIED, QWEN2, N_FAMILIES };
+enum { DROPPING, LLAMA, TIED, QWEN2, MISTRAL, N_FAMILIES };
 
 static yoke_status choose(struct yokei_model_config *out)
 {
-    static const char *const names[N_FAMILIES] = { "nano", "llama-nano", "llama-nano", "qwen2-nano" };
+    static const char *const names[N_FAMILIES] = { "nano", "llama-nano", "llama-nano", "qwen2-nano",
+                                                   "mistral-nano" };
     YOKE_TRY(yokei_model_named(names[family], out));
     if (family == DROPPING)
         out->gpt2.attn_pdrop = 0.1, out->gpt2.resid_pdrop = 0.2, out->gpt2.embd_pdrop = 0.1;

@@ -16,7 +16,8 @@
 #define YOKEI_MODEL_KINDS(KIND) \
     KIND(gpt2,  yoke_gpt2_config,  "model", "GPT-2", "nano, micro or 124m") \
     KIND(llama, yoke_llama_config, "llama", "Llama", "llama-nano or llama-micro") \
-    KIND(qwen2, yoke_llama_config, "qwen2", "Qwen2", "qwen2-nano, qwen2-0.5b or qwen2-7b")
+    KIND(qwen2, yoke_llama_config, "qwen2", "Qwen2", "qwen2-nano, qwen2-0.5b or qwen2-7b") \
+    KIND(mistral, yoke_llama_config, "mistral", "Mistral", "mistral-nano, mistral-7b or mistral-nemo-12b")
 /* clang-format on */
 
 /* The presets of all kinds, for a help text: "nano, micro or 124m (GPT-2), ...". A comma ends each kind. */

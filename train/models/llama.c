@@ -175,27 +175,7 @@ static yoke_status check_computed(const struct yokei_llama_file *file, const str
     return YOKE_OK;
 }
 
-/*
- * Version 4 of transformers reads rope_theta at the top level, and the type in rope_scaling. Version 5 keeps
- * everything in one object, whose old name rope_scaling comes first.
- */
-#define ROPE "rope_scaling|rope_parameters"
-const struct yokei_config_field yokei_llama_places[] = {
-    { .key = "rope_theta",
-      .in_4 = { { NULL, "rope_theta" } },
-      .in_5 = { { ROPE, "rope_theta" }, { NULL, "rope_theta" } } },
-    { .key = "rope_type",
-      .in_4 = { { "rope_scaling", "type" }, { "rope_scaling", "rope_type" } },
-      .in_5 = { { ROPE, "rope_type" }, { ROPE, "type" } },
-      .only = "\"default\"",
-      .why = "Yoke turns by rope_theta alone (\"default\")" },
-    { .key = "partial_rotary_factor",
-      .in_4 = { { NULL, "partial_rotary_factor" } },
-      .in_5 = { { ROPE, "partial_rotary_factor" }, { NULL, "partial_rotary_factor" } },
-      .only = "1.0",
-      .why = "Yoke turns all channels of a head" },
-    { .key = NULL },
-};
+const struct yokei_config_field yokei_llama_places[] = { YOKEI_LLAMA_PLACES("type", "rope_type") };
 
 static yoke_status read_text(const struct yokei_llama_file *f, const char *name, const char *text,
                              size_t bytes, struct yoke_llama_config *config_out)

@@ -45,12 +45,38 @@ enum {
     YOKEI_LLAMA_REAL(attention_dropout, rest_required, 0, 1)
 /* clang-format on */
 
+/*
+ * The fields of the rotation, which transformers reads at more than one place. Version 4 reads rope_theta at
+ * the top level, and the type in rope_scaling, under the name `first` if it is there, else under `second`.
+ * Version 5 keeps everything in one object, whose old name rope_scaling comes first.
+ */
+/* clang-format off */
+#define YOKEI_LLAMA_ROPE "rope_scaling|rope_parameters"
+#define YOKEI_LLAMA_PLACES(first, second) \
+    { .key = "rope_theta", \
+      .in_4 = { { NULL, "rope_theta" } }, \
+      .in_5 = { { YOKEI_LLAMA_ROPE, "rope_theta" }, { NULL, "rope_theta" } } }, \
+    { .key = "rope_type", \
+      .in_4 = { { "rope_scaling", first }, { "rope_scaling", second } }, \
+      .in_5 = { { YOKEI_LLAMA_ROPE, "rope_type" }, { YOKEI_LLAMA_ROPE, "type" } }, \
+      .only = "\"default\"", \
+      .why = "Yoke turns by rope_theta alone (\"default\")" }, \
+    { .key = "partial_rotary_factor", \
+      .in_4 = { { NULL, "partial_rotary_factor" } }, \
+      .in_5 = { { YOKEI_LLAMA_ROPE, "partial_rotary_factor" }, { NULL, "partial_rotary_factor" } }, \
+      .only = "1.0", \
+      .why = "Yoke turns all channels of a head" }, \
+    { .key = NULL }
+/* clang-format on */
+
 /** How config.json of a kind differs from config.json of Llama. */
 struct yokei_llama_file {
     const struct yokei_model_kind *kind;
     struct yoke_llama_config standard; /* transformers' values for missing keys */
     bool names_biases;                 /* attention_bias and mlp_bias mean something, and must be false */
-    /* set config->sliding_window from the text of config.json, whose name is `path`; NULL: there is no window */
+    /*
+     * set config->sliding_window from the text of config.json, whose name is `path`; NULL: there is no window
+     */
     yoke_status (*read_window)(const char *path, const char *text, size_t bytes,
                                struct yoke_llama_config *config);
 };
