@@ -1,4 +1,4 @@
-# To add a backend: its folder's local.mk here, one line in core/registry.c.
+# To add a backend: its folder's local.mk here, one line in core/open/registry.c.
 include backends/reference/local.mk
 include backends/host/local.mk
 include backends/gpu/local.mk

@@ -21,7 +21,7 @@
 enum yoke_op_id { YOKE_ALL_OPS(YOKE_OP_ID) YOKE_N_OPS };
 #undef YOKE_OP_ID
 
-/** The name of each op, such as "layernorm_forward", by op id. Defined in core/ops/names.c. */
+/** The name of each op, such as "layernorm_forward", by op id. Defined in core/names.c. */
 extern const char *const yokei_op_names[YOKE_N_OPS];
 
 /**
@@ -75,7 +75,7 @@ struct yoke_probe {
 };
 
 /**
- * Compilation ahead of time (core/ahead.c): the programs to make for one kind of device, and what was done.
+ * Compilation ahead of time (core/open/ahead.c): the programs to make for one kind of device, and what was done.
  */
 struct yokei_ahead {
     const char *spec;   /* the kind of device, such as "cuda:sm_90" */

@@ -2,7 +2,7 @@
 /* Device memory: allocation, release, and the count of allocated bytes. */
 #include "core/backend.h"
 #include "core/base/base.h"
-#include "core/registry.h"
+#include "core/device.h"
 
 void yokei_account(yoke_device *device, int64_t bytes)
 {

@@ -2,7 +2,7 @@
 /* Streams, copies and events: each call checks its arguments, then calls the backend. */
 #include "core/backend.h"
 #include "core/base/base.h"
-#include "core/registry.h"
+#include "core/device.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #include "tests/unit/test.h"
 
 #include "core/backend.h"
-#include "core/registry.h"
+#include "core/open/registry.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
  * child process, this costs only one line in the report.
  */
 #include "core/base/base.h"
-#include "core/registry.h"
+#include "core/open/registry.h"
 
 #include <errno.h>
 #include <fcntl.h>

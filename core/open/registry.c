@@ -3,7 +3,7 @@
  * The list of backends, one line per backend. A backend that is not linked is NULL here. The backend `null`
  * is linked in a test only.
  */
-#include "core/registry.h"
+#include "core/open/registry.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/registry.h"
+#include "core/open/registry.h"
 
 static const struct yoke_backend *backend_of(const char *spec, const char *colon)
 {
