@@ -1,19 +1,48 @@
 # libyoke-comm: the collectives; MPI ends here.
-# libflight knows no MPI: the agent and the supervisor of `yoke run` use it too.
+# The room flight knows no MPI: the agent and the supervisor of `yoke run` use it too, as libflight.
+flight_files = collectives/flight/flight.h collectives/flight/flight.c collectives/flight/mpi_limits.h collectives/flight/mpi_limits.c collectives/flight/postmortem.h collectives/flight/postmortem.c
 noinst_LTLIBRARIES += libflight.la
-libflight_la_SOURCES = collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c
+libflight_la_SOURCES = $(flight_files)
 
 lib_LTLIBRARIES += libyoke-comm.la
 pkgconfig_DATA += collectives/libyoke-comm.pc
-libyoke_comm_la_SOURCES = \
-	collectives/comm.h collectives/engine.h collectives/shm.h collectives/verdict.h collectives/message.h collectives/operation.h collectives/operation.c collectives/sum.h collectives/flight.h collectives/flight.c collectives/room.c collectives/postmortem.h collectives/postmortem.c collectives/comm.c collectives/start_stop.c collectives/setup.c collectives/crowd.c collectives/hosts.c collectives/process.c collectives/leave.c collectives/finalize.c collectives/far.c collectives/alloc.c collectives/split.c collectives/shrink.c collectives/shrink_files.c collectives/fuse.c collectives/costs.c collectives/shares.c collectives/speeds.c collectives/explain.c collectives/footprint.c \
-	collectives/call.h collectives/arguments.c collectives/group.c collectives/call.c collectives/choice.c collectives/engine.c collectives/wait.c collectives/stage.c collectives/call_check.c collectives/verdict.c collectives/roll.h collectives/roll.c collectives/witness.c \
-	collectives/sum.c collectives/sum_kernels.h collectives/sum_fold.h \
-	collectives/algorithms/table.c collectives/algorithms/ring.c collectives/algorithms/doubling.c collectives/algorithms/chain.c \
-	collectives/algorithms/dissemination.c collectives/algorithms/pairs.c collectives/algorithms/oneshot.c \
-	collectives/algorithms/slices.c collectives/algorithms/linear.c collectives/algorithms/direct.c collectives/algorithms/exchange.c \
-	collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c collectives/algorithms/leaders_all_to_all.c \
-	collectives/transport/mpi.c collectives/transport/shm.c collectives/transport/inject.c
+libyoke_comm_la_SOURCES = $(flight_files)
+libyoke_comm_la_SOURCES += collectives/operation/hosts.h collectives/operation/message.h \
+	collectives/operation/operation.h collectives/operation/operation.c
+libyoke_comm_la_SOURCES += collectives/ground/comm.h collectives/ground/error.h collectives/ground/error.c \
+	collectives/ground/held.c collectives/ground/process.h collectives/ground/process.c
+libyoke_comm_la_SOURCES += collectives/arithmetic/sum.h collectives/arithmetic/sum.c \
+	collectives/arithmetic/sum_fold.h collectives/arithmetic/sum_kernels.h
+libyoke_comm_la_SOURCES += collectives/transport/allocations.h collectives/transport/allocations.c \
+	collectives/transport/inject.h collectives/transport/inject.c collectives/transport/mpi.h \
+	collectives/transport/mpi.c collectives/transport/part.h collectives/transport/shared.h \
+	collectives/transport/shared.c collectives/transport/shm.h collectives/transport/shm.c \
+	collectives/transport/stage.h collectives/transport/stage.c collectives/transport/transport.h
+libyoke_comm_la_SOURCES += collectives/algorithms/algorithms.h collectives/algorithms/chain.c \
+	collectives/algorithms/direct.c collectives/algorithms/dissemination.c collectives/algorithms/doubling.c \
+	collectives/algorithms/exchange.c collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c \
+	collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c \
+	collectives/algorithms/leaders_all_to_all.c collectives/algorithms/linear.c collectives/algorithms/oneshot.c \
+	collectives/algorithms/pairs.c collectives/algorithms/ring.c collectives/algorithms/slices.h \
+	collectives/algorithms/slices.c collectives/algorithms/table.c
+libyoke_comm_la_SOURCES += collectives/choice/choice.h collectives/choice/choice.c collectives/choice/costs.h \
+	collectives/choice/costs.c collectives/choice/explain.c collectives/choice/part.h collectives/choice/shares.h \
+	collectives/choice/shares.c
+libyoke_comm_la_SOURCES += collectives/faults/call_check.h collectives/faults/call_check.c collectives/faults/far.h \
+	collectives/faults/far.c collectives/faults/part.h collectives/faults/report.h collectives/faults/report.c \
+	collectives/faults/roll.h collectives/faults/roll.c collectives/faults/verdict.h collectives/faults/verdict.c \
+	collectives/faults/witness.h collectives/faults/witness.c
+libyoke_comm_la_SOURCES += collectives/engine/engine.h collectives/engine/engine.c collectives/engine/failure.c \
+	collectives/engine/part.h collectives/engine/thread.c collectives/engine/wait.c
+libyoke_comm_la_SOURCES += collectives/call/arguments.c collectives/call/call.h collectives/call/call.c \
+	collectives/call/explain.c collectives/call/fuse.c collectives/call/group.c collectives/call/internal.h
+libyoke_comm_la_SOURCES += collectives/making/alloc.c collectives/making/create.c collectives/making/crowd.c \
+	collectives/making/finalize.c collectives/making/footprint.c collectives/making/hosts.c collectives/making/leave.c \
+	collectives/making/making.h collectives/making/measure.h collectives/making/measure.c collectives/making/mpi_end.h \
+	collectives/making/part.h collectives/making/probe.c collectives/making/process.c collectives/making/settings.c \
+	collectives/making/setup.c collectives/making/shrink.c collectives/making/shrink_files.h \
+	collectives/making/shrink_files.c collectives/making/speeds.c collectives/making/split.c \
+	collectives/making/start_stop.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread
 libyoke_comm_la_LIBADD = $(LIBYOKE) $(MPICH_LIBS) -lpthread

@@ -75,7 +75,7 @@ struct yoke_probe {
 };
 
 /**
- * Compilation ahead of time (core/open/ahead.c): the programs to make for one kind of device, and what was done.
+ * Compilation ahead of time (core/open): the programs to make for one kind of device, and what was done.
  */
 struct yokei_ahead {
     const char *spec;   /* the kind of device, such as "cuda:sm_90" */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a process may do with a device that another process has opened. */
 #include "core/base/base.h"
-#include "core/registry.h"
+#include "core/device.h"
 
 bool yokei_may_release(const yoke_device *device)
 {

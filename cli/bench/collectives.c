@@ -13,7 +13,7 @@
 
 #include "cli/cli.h"
 #include "cli/bench/triad.h"
-#include "collectives/roll.h"
+#include "collectives/faults/roll.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 

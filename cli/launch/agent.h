@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "cli/launch/pmi_relay.h"
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 
 struct cli_agent {
     const char *folder;

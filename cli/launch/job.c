@@ -7,8 +7,8 @@
 #include <unistd.h>
 #include <yoke/comm.h>
 
-#include "collectives/flight.h"
-#include "collectives/roll.h"
+#include "collectives/flight/flight.h"
+#include "collectives/faults/roll.h"
 #include "core/base/base.h"
 
 const bool cli_has_mpi = true;

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 
 /*

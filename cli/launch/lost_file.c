@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "cli/launch/job.h"
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 
 static struct sigaction before;          /* what a SIGBUS without a mapped file does */

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectives/flight/mpi_limits.h"
 #include "cli/cli.h"
 #include "cli/launch/hold.h"
 #include "cli/launch/job_dir.h"

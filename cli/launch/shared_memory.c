@@ -18,7 +18,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
+#include "collectives/flight/mpi_limits.h"
 #include "core/base/base.h"
 
 #define PLACE "/dev/shm"

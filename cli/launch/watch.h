@@ -13,7 +13,7 @@
 #include <yoke/base.h>
 
 #include "cli/launch/job_dir.h"
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 
 struct cli_rank_watch {
     const struct yokei_flight_file *record; /* NULL until the agent has made it */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <yoke/base.h>
 
-#include "collectives/postmortem.h"
+#include "collectives/flight/postmortem.h"
 
 /** Waiting times of a rank in the operations that can be compared between ranks. */
 struct cli_trace_share {

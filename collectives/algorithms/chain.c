@@ -8,11 +8,11 @@
  * added in the order of the ranks, whatever its place, the chunk, or the hosts are. The result then goes back
  * along the chain (all_reduce), or to the root (reduce).
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const int position = (rank - op->root + size) % size;
     step->store = (char *)op->recv + at;
     if (position == 0) {
@@ -27,7 +27,7 @@ static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_st
 /* Reduction up the chain: add this rank's data to the sum of the ranks below. */
 static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const bool last = rank == size - 1, all = op->kind == YOKEI_ALL_REDUCE;
     step->own = (const char *)op->send + at;
     step->in = op->wire;
@@ -47,7 +47,7 @@ static void fold_up(const struct yokei_op *op, size_t at, struct yokei_step *ste
 /* The result comes back down the chain. False: this rank has the result already, or does not need it. */
 static bool fold_down(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     if (rank == size - 1 || (op->kind == YOKEI_REDUCE && rank != op->root)) return false;
     step->from = op->kind == YOKEI_REDUCE ? size - 1 : rank + 1;
     step->store = (char *)op->recv + at;
@@ -76,10 +76,9 @@ static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struc
     return false;
 }
 
-static void chain_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void chain_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    (void)all;
-    if (op->kind == YOKEI_ALL_REDUCE) *steps *= 2, *bytes *= 2;
+    if (op->kind == YOKEI_ALL_REDUCE) effort->steps *= 2, effort->sent *= 2;
 }
 
-const struct yokei_algorithm yokei_chain = { chain_next, .traffic = chain_traffic };
+const struct yokei_algorithm yokei_chain = { chain_next, .effort = chain_effort };

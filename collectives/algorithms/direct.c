@@ -11,7 +11,9 @@
  * If some rank's buffers lie elsewhere, which all ranks see in the announcements, the operation goes on as
  * `slices`.
  */
-#include "collectives/shm.h"
+#include "collectives/algorithms/slices.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /* Most bytes of one step. A step is not interrupted, and other communicators wait for it. */
 enum { STEP_BYTES = 512 << 10 };
@@ -19,7 +21,7 @@ enum { STEP_BYTES = 512 << 10 };
 static size_t own_bytes(const struct yokei_op *op)
 {
     const size_t *s = op->slices;
-    const int rank = op->comm->rank;
+    const int rank = op->rank;
     return (op->kind == YOKEI_ALL_GATHER ? s[rank + 1] - s[rank] : op->count) * yoke_dtype_bytes(op->dtype);
 }
 
@@ -27,14 +29,8 @@ static bool writes_to_others(const struct yokei_op *op) { return op->kind == YOK
 
 static void announce(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
-    struct yokei_post *post = yokei_announce(op);
     (void)lane;
-    post->allocations = comm->n_allocations;
-    post->freed = comm->n_freed;
-    yokei_find_allocation(comm, op->send, own_bytes(op), &post->send_id, &post->send_at);
-    yokei_find_allocation(comm, op->recv, op->count * yoke_dtype_bytes(op->dtype), &post->recv_id,
-                          &post->recv_at);
+    yokei_announce_buffers(op, own_bytes(op), yokei_announce(op));
 }
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
@@ -42,10 +38,9 @@ static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)
 /* The answer is the same on all ranks, because all ranks look at the same announcements. */
 static bool is_direct(const struct yokei_op *op)
 {
-    const yoke_comm *comm = op->comm;
-    const struct yokei_post *first = yokei_shm_post_at(comm, 0, op->number);
-    for (int r = 0; r < comm->size; r++) {
-        const struct yokei_post *post = yokei_shm_post_at(comm, r, op->number);
+    const struct yokei_post *first = yokei_post_at(op, 0);
+    for (int r = 0; r < op->size; r++) {
+        const struct yokei_post *post = yokei_post_at(op, r);
         /* Ranks that have not allocated and freed the same memory do not see the same memory. */
         if (post->allocations != first->allocations || post->freed != first->freed) return false;
         if (writes_to_others(op) && !post->recv_id) return false;
@@ -54,30 +49,17 @@ static bool is_direct(const struct yokei_op *op)
     return true;
 }
 
-static char *send_of(const struct yokei_op *op, int r)
-{
-    const struct yokei_post *post = yokei_shm_post_at(op->comm, r, op->number);
-    return yokei_in_allocation(op->comm, r, post->send_id, post->send_at, 0);
-}
-
-static char *recv_of(const struct yokei_op *op, int r)
-{
-    const struct yokei_post *post = yokei_shm_post_at(op->comm, r, op->number);
-    return yokei_in_allocation(op->comm, r, post->recv_id, post->recv_at, 0);
-}
-
 /* This rank's slice of the whole buffer. It begins at a cache line and has *n_out elements. */
 static size_t own_slice(const struct yokei_op *op, size_t *n_out)
 {
-    const yoke_comm *comm = op->comm;
-    const int rank = comm->rank;
+    const int rank = op->rank;
     if (op->kind == YOKEI_REDUCE_SCATTER) {
         *n_out = op->slices[rank + 1] - op->slices[rank];
         return op->slices[rank];
     }
-    const uint32_t *before = op->before ? comm->shares.plain : NULL; /* the ranks do nothing but sums here */
-    const size_t from = yokei_slice_begin(before, comm->size, op->count, 64, rank);
-    *n_out = yokei_slice_begin(before, comm->size, op->count, 64, rank + 1) - from;
+    const uint32_t *before = op->before ? op->before_plain : NULL; /* the ranks do nothing but sums here */
+    const size_t from = yokei_slice_begin(before, op->size, op->count, 64, rank);
+    *n_out = yokei_slice_begin(before, op->size, op->count, 64, rank + 1) - from;
     return from;
 }
 
@@ -102,39 +84,36 @@ static size_t work_length(const struct yokei_op *op)
  */
 static bool goes_past(const struct yokei_op *op)
 {
-    const uint64_t n_buffers = (uint64_t)op->comm->size * (op->send == op->recv ? 1 : 2),
-                   cache = yokei_process.l3_bytes;
+    const uint64_t n_buffers = (uint64_t)op->size * (op->send == op->recv ? 1 : 2), cache = op->cache_bytes;
     if (op->kind != YOKEI_ALL_REDUCE) return yokei_is_long(op);
     return n_buffers * op->count * yoke_dtype_bytes(op->dtype) > cache + cache / 4;
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     size_t length;
     const size_t first = own_slice(op, &length), n = YOKE_MIN(step_elements(op), length - at),
                  offset = (first + at) * bytes;
     const bool past = goes_past(op);
     /* this rank's own output is the last */
-    const unsigned others = op->kind == YOKEI_ALL_REDUCE && comm->size <= 32 ? (1u << (comm->size - 1)) - 1
-                                                                             : 0;
-    for (int q = 0; q < comm->size; q++) comm->inputs[q] = send_of(op, q) + offset;
+    const unsigned others = op->kind == YOKEI_ALL_REDUCE && op->size <= 32 ? (1u << (op->size - 1)) - 1 : 0;
+    for (int q = 0; q < op->size; q++) op->inputs[q] = yokei_send_buffer_of(op, q) + offset;
     if (op->kind == YOKEI_ALL_REDUCE)
-        for (int q = 0; q < comm->size; q++)
-            comm->outputs[q] = recv_of(op, (comm->rank + 1 + q) % comm->size) + offset;
+        for (int q = 0; q < op->size; q++)
+            op->outputs[q] = yokei_recv_buffer_of(op, (op->rank + 1 + q) % op->size) + offset;
     else
-        comm->outputs[0] = (char *)op->recv + at * bytes;
+        op->outputs[0] = (char *)op->recv + at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
-                                     .n_in = comm->size,
-                                     .n_out = op->kind == YOKEI_ALL_REDUCE ? comm->size : 1,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
-                                     .out = comm->outputs,
+                                     .n_in = op->size,
+                                     .n_out = op->kind == YOKEI_ALL_REDUCE ? op->size : 1,
+                                     .size = op->size,
+                                     .in = op->inputs,
+                                     .out = op->outputs,
                                      .stream = past ? ~0u : 0,
-                                     .shown = past ? 0 : others });
+                                     .published = past ? 0 : others });
 }
 
 static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
@@ -144,20 +123,20 @@ static void copy(const struct yokei_op *op, char *to, const char *from, size_t b
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     char *recv = op->recv;
     if (op->kind == YOKEI_BROADCAST) {
-        const char *from = comm->rank == op->root ? (const char *)op->send : send_of(op, op->root);
+        const char *from = op->rank == op->root ? (const char *)op->send : yokei_send_buffer_of(op, op->root);
         copy(op, recv + at * bytes, from + at * bytes, YOKE_MIN(step_elements(op), op->count - at) * bytes);
         return;
     }
-    for (int i = 0; i < comm->size; i++) {
-        const int q = (comm->rank + i) % comm->size;
+    for (int i = 0; i < op->size; i++) {
+        const int q = (op->rank + i) % op->size;
         const size_t length = op->slices[q + 1] - op->slices[q], begin = YOKE_MIN(at, length),
                      n = YOKE_MIN(step_elements(op), length - begin);
-        const size_t from = op->kind == YOKEI_ALL_TO_ALL ? op->slices[comm->rank] : 0;
-        copy(op, recv + (op->slices[q] + begin) * bytes, send_of(op, q) + (from + begin) * bytes, n * bytes);
+        const size_t from = op->kind == YOKEI_ALL_TO_ALL ? op->slices[op->rank] : 0;
+        copy(op, recv + (op->slices[q] + begin) * bytes, yokei_send_buffer_of(op, q) + (from + begin) * bytes,
+             n * bytes);
     }
 }
 
@@ -172,13 +151,13 @@ static void first_steps(const struct yokei_op *op, const struct yokei_lane *lane
         step->work = announce;
         step->wait = YOKEI_POSTED;
         step->until = op->number - 1;
-        step->tell = YOKEI_POSTED;
+        step->sets = YOKEI_POSTED;
         step->value = op->number;
     }
 }
 
 /*
- * Stage 2: the rounds. Stage 3: tell that this rank has finished with the others' buffers. Stage 4: wait
+ * Stage 2: the rounds. Stage 3: announce that this rank has finished with the others' buffers. Stage 4: wait
  * until the others have finished with this rank's buffers.
  */
 static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
@@ -197,7 +176,7 @@ static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, stru
     step->work = nothing;
     step->until = step->value = lane->epoch;
     if (lane->stage == 3)
-        step->tell = YOKEI_PASSED;
+        step->sets = YOKEI_PASSED;
     else
         step->wait = YOKEI_PASSED;
     return lane->stage++ < 5;
@@ -213,4 +192,27 @@ static bool direct_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return is_direct(op) ? direct_step(op, lane, step) : yokei_slices_round(op, lane, step, 2);
 }
 
-const struct yokei_algorithm yokei_direct = { direct_next, .announces = true };
+static void direct_explain(const struct yokei_op *op, char *text, size_t bytes)
+{
+    yokei_text(
+        text, bytes,
+        "all %d ranks share memory, and have memory of yoke_comm_alloc: with buffers there nothing is copied aside, "
+        "else it is slices",
+        op->size);
+}
+
+static void direct_effort(const struct yokei_op *op, struct yokei_effort *effort)
+{
+    const double n = effort->own;
+    effort->syncs = 2;
+    if (op->kind == YOKEI_ALL_REDUCE)
+        effort->touched = 2 * n;
+    else if (op->kind == YOKEI_REDUCE_SCATTER)
+        effort->touched = n;
+    else
+        effort->touched = op->kind == YOKEI_ALL_GATHER ? effort->all : n;
+    effort->steps = effort->sent = effort->summed = 0;
+}
+
+const struct yokei_algorithm yokei_direct = { direct_next, .announces = true, .in_allocations = true,
+                                              .explain = direct_explain, .effort = direct_effort };

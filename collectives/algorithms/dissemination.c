@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Barrier by dissemination (Hensgen, Finkel and Manber 1988). In round k each rank sends a message to the
- * rank 2^k further on. After ceil(log2(size)) rounds every rank has heard of every other, for any size.
+ * rank 2^k further on. After ceil(log2(size)) rounds every rank has, directly or not, received a message of
+ * every other, for any size.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const int distance = 1 << lane->stage / 2;
     if (distance >= size) return false;
     if (lane->stage % 2)
@@ -18,11 +19,10 @@ static bool dissemination_next(const struct yokei_op *op, struct yokei_lane *lan
     return true;
 }
 
-static void dissemination_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void dissemination_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    (void)all;
-    *steps = *bytes = 0;
-    for (int n = 1; n < op->comm->size; n *= 2) ++*steps;
+    effort->steps = effort->sent = 0;
+    for (int n = 1; n < op->size; n *= 2) effort->steps++;
 }
 
-const struct yokei_algorithm yokei_dissemination = { dissemination_next, .traffic = dissemination_traffic };
+const struct yokei_algorithm yokei_dissemination = { dissemination_next, .effort = dissemination_effort };

@@ -6,7 +6,7 @@
  * Both partners of an exchange combine the lower ranks' part with the upper ranks' part in that order, so all
  * ranks compute the same bits.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 struct place {
     int n_exchanging; /* a power of two */
@@ -15,17 +15,17 @@ struct place {
     int n_extra;
 };
 
-static struct place place_of(const yoke_comm *comm)
+static struct place place_of(const struct yokei_op *op)
 {
     struct place place = { .n_exchanging = 1 };
-    while (place.n_exchanging * 2 <= comm->size) place.n_exchanging *= 2;
-    place.n_extra = comm->size - place.n_exchanging;
-    if (comm->rank >= 2 * place.n_extra)
-        place.id = comm->rank - place.n_extra;
-    else if (comm->rank % 2)
+    while (place.n_exchanging * 2 <= op->size) place.n_exchanging *= 2;
+    place.n_extra = op->size - place.n_exchanging;
+    if (op->rank >= 2 * place.n_extra)
+        place.id = op->rank - place.n_extra;
+    else if (op->rank % 2)
         place.id = -1;
     else
-        place.id = comm->rank / 2, place.feeds = true;
+        place.id = op->rank / 2, place.feeds = true;
     return place;
 }
 
@@ -38,15 +38,15 @@ static int rank_of(const struct place *place, int id)
  * A rank that takes no part in the exchanges gives its data away, and gets the result. Returns the number of
  * stages.
  */
-static int outer_step(const yoke_comm *comm, int stage, const void *own, void *store, yoke_dtype dtype,
+static int outer_step(const struct yokei_op *op, int stage, const void *own, void *store,
                       struct yokei_step *step)
 {
     if (stage == 0) {
         step->own = own;
-        step->to = comm->rank - 1;
+        step->to = op->rank - 1;
     } else {
-        step->from = comm->rank - 1;
-        step->in = dtype;
+        step->from = op->rank - 1;
+        step->in = op->dtype;
         step->store = store;
     }
     return 2;
@@ -59,12 +59,11 @@ static int outer_step(const yoke_comm *comm, int stage, const void *own, void *s
 static int inner_step(const struct yokei_op *op, const struct place *place, int stage, const void *own,
                       void *store, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
     int n_exchanges = 0;
     while (1 << n_exchanges < place->n_exchanging) n_exchanges++;
     if (stage == 0) {
         step->own = own;
-        if (place->feeds) step->from = comm->rank + 1;
+        if (place->feeds) step->from = op->rank + 1;
         step->own_first = true;
         step->store_acc = true;
         if (n_exchanges) return 1 + 2 * n_exchanges;
@@ -88,20 +87,20 @@ static int inner_step(const struct yokei_op *op, const struct place *place, int 
     step->finish = step->canonical = true;
     step->store = store;
     step->out = op->dtype;
-    if (place->feeds) step->to = comm->rank + 1;
+    if (place->feeds) step->to = op->rank + 1;
     return 1 + 2 * n_exchanges;
 }
 
 static bool doubling_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->round >= op->n_rounds) return false;
-    const struct place place = place_of(op->comm);
+    const struct place place = place_of(op);
     const size_t at = lane->round * op->chunk, bytes = yoke_dtype_bytes(op->dtype);
     step->n = YOKE_MIN(op->chunk, op->count - at);
     step->in = step->out = op->wire;
     const void *own = (const char *)op->send + at * bytes;
     void *store = (char *)op->recv + at * bytes;
-    const int n_stages = place.id < 0 ? outer_step(op->comm, lane->stage, own, store, op->dtype, step)
+    const int n_stages = place.id < 0 ? outer_step(op, lane->stage, own, store, step)
                                       : inner_step(op, &place, lane->stage, own, store, step);
     if (++lane->stage == n_stages) {
         lane->stage = 0;
@@ -110,13 +109,13 @@ static bool doubling_next(const struct yokei_op *op, struct yokei_lane *lane, st
     return true;
 }
 
-static void doubling_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void doubling_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
     double log = 0;
-    (void)all;
-    for (int n = 1; n < op->comm->size; n *= 2) log++;
-    *steps = log, *bytes *= log;
+    for (int n = 1; n < op->size; n *= 2) log++;
+    effort->steps = log;
+    effort->sent *= log;
 }
 
 const struct yokei_algorithm yokei_doubling = { doubling_next, .why = "; short, so few steps count",
-                                                .traffic = doubling_traffic };
+                                                .effort = doubling_effort };

@@ -9,7 +9,7 @@
  * of a turn that has begun, so the waiting ends with any number of buffers. Rounds go to the lanes in turn,
  * and their turns overlap.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 /*
  * The lane's chunk of slice j: its first element in the whole buffer, and its first element in a buffer of
@@ -36,7 +36,7 @@ static char *result_at(const struct yokei_op *op, size_t at, size_t within)
 static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub,
                      struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     size_t within;
     if (t == rank && sub < size - 1) {
         const int to = (rank + 1 + sub) % size;
@@ -65,7 +65,7 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
 static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, int t, int sub,
                       struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     size_t within;
     char *place = result_at(op, chunk_of(op, lane, t, step, &within), 0);
     if (t == rank) {
@@ -80,7 +80,7 @@ static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, 
 /* Step `index` of a sequence of turns. This rank's own turn has `own` sub-steps. */
 static int turn_of(const struct yokei_op *op, int index, int own, int *sub_out)
 {
-    const int rank = op->comm->rank;
+    const int rank = op->rank;
     *sub_out = 0;
     if (index < rank) return index;
     *sub_out = index - rank;
@@ -92,7 +92,7 @@ static int turn_of(const struct yokei_op *op, int index, int own, int *sub_out)
 static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->round >= op->n_rounds) return false;
-    const int size = op->comm->size, n_sum = size - 1 + size,
+    const int size = op->size, n_sum = size - 1 + size,
               n_hand = op->kind == YOKEI_ALL_REDUCE ? 2 * (size - 1) : 0;
     int sub;
     if (lane->stage < n_sum) {
@@ -109,13 +109,13 @@ static bool exchange_next(const struct yokei_op *op, struct yokei_lane *lane, st
     return true;
 }
 
-static void exchange_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void exchange_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    const double p = op->comm->size;
-    (void)all;
-    *steps = 2, *bytes *= 2 * (p - 1) / p;
+    const double p = op->size;
+    effort->steps = 2;
+    effort->sent *= 2 * (p - 1) / p;
 }
 
 const struct yokei_algorithm yokei_exchange = { exchange_next, .by_slices = true,
                                                 .why = "; reproducible: sums in the order of the ranks",
-                                                .traffic = exchange_traffic };
+                                                .effort = exchange_effort };

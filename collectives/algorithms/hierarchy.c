@@ -11,7 +11,7 @@
  * one chunk each, and the rounds go to the lanes in turn. A stage is a buffer in shared memory. The steps of
  * a round are:
  *
- *   show    each rank copies its chunk to its stage, where the ranks of its host see it
+ *   publish each rank copies its chunk to its stage, where the ranks of its host see it
  *   cross   Column c adds up slice c of its host's chunks, exchanges the sum with column c of the other
  *           hosts, and puts the result in its stage. There are several ways to cross:
  *           swap    each rank sends its sum to all other hosts, and adds up what came in the order of the
@@ -30,8 +30,8 @@
  * its sender waits for anything later.
  */
 #include "collectives/algorithms/hierarchy.h"
-#include "collectives/engine.h"
-#include "collectives/shm.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /* The chunk of a round: `length` elements from `base` on. */
 struct chunk {
@@ -47,7 +47,7 @@ static struct chunk chunk_of(const struct yokei_op *op, size_t round)
 /* Where slice c of the chunk begins. The columns' shares may differ. */
 static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int column)
 {
-    return yokei_slice_begin(op->before, op->comm->hosts.least, c->length, op->unit, column);
+    return yokei_slice_begin(op->before, op->hosts->least, c->length, op->unit, column);
 }
 
 /* Part `part` of `parts` of slice `column`: its first element within the chunk, and *n_out elements. */
@@ -65,7 +65,7 @@ static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int col
     return part_of(op, c, column, 0, 1, n_out);
 }
 
-static bool is_column(const yoke_comm *comm) { return yokei_own_place(comm) < comm->hosts.least; }
+static bool is_column(const struct yokei_op *op) { return yokei_own_place(op) < op->hosts->least; }
 
 /* A piece of this rank's slice of a round's chunk. */
 struct piece {
@@ -78,7 +78,7 @@ struct piece {
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
 {
     struct piece p = { .chunk = chunk_of(op, round) };
-    const int column = yokei_own_place(op->comm);
+    const int column = yokei_own_place(op);
     p.at = part_of(op, &p.chunk, column, part, parts, &p.n);
     const size_t from = slice_begin(op, &p.chunk, column), n = slice_begin(op, &p.chunk, column + 1) - from;
     p.within = p.at - from;
@@ -90,28 +90,24 @@ static struct piece piece_of(const struct yokei_op *op, size_t round, int part, 
 
 static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane, int r, size_t within)
 {
-    return yokei_shm_stage_at(op->comm, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
+    return yokei_stage_at(op, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
 }
 
 /* For `swap`: the seat of a host's sum, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
                      int host)
 {
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1)
-           + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
+    return yokei_stage_at(op, op->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
 }
 
-static bool root_is_here(const struct yokei_op *op)
-{
-    return op->comm->hosts.of[op->root] == yokei_own_host(op->comm);
-}
+static bool root_is_here(const struct yokei_op *op) { return op->hosts->of[op->root] == yokei_own_host(op); }
 
 /* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
 static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c,
                             size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0) + at * bytes
+    return op->staged ? yokei_stage_at(op, op->rank, lane, 0) + at * bytes
                       : (const char *)op->send + (c->base + at) * bytes;
 }
 
@@ -121,15 +117,15 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
  * gets the data from the stage.
  */
 static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
-                   void *out[3], unsigned *shown_out)
+                   void *out[3], unsigned *published_out)
 {
     int n = 0;
-    *shown_out = 0;
-    if ((op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && !op->staged)
+    *published_out = 0;
+    if ((op->kind != YOKEI_REDUCE || op->root == op->rank) && !op->staged)
         out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
     if (op->kind != YOKEI_REDUCE || root_is_here(op)) {
-        *shown_out = op->staged ? 0 : 1u << n;
-        out[n++] = result_of(op, lane, op->comm->rank, p->within);
+        *published_out = op->staged ? 0 : 1u << n;
+        out[n++] = result_of(op, lane, op->rank, p->within);
     }
     if (lane->room) out[n++] = lane->room;
     return n;
@@ -137,21 +133,20 @@ static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, con
 
 static bool streams(const struct yokei_op *op)
 {
-    return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->comm->rank) && yokei_is_long(op);
+    return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->rank) && yokei_is_long(op);
 }
 
-static void show(const struct yokei_op *op, struct yokei_lane *lane)
+static void publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    if (op->kind == YOKEI_BROADCAST && op->root != comm->rank) return;
-    for (int column = 0; column < comm->hosts.least; column++) {
+    if (op->kind == YOKEI_BROADCAST && op->root != op->rank) return;
+    for (int column = 0; column < op->hosts->least; column++) {
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(comm))
-            yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0) + at * bytes,
-                        (c.base + at) * bytes, n * bytes);
+        if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(op))
+            yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0) + at * bytes, (c.base + at) * bytes,
+                        n * bytes);
     }
 }
 
@@ -162,16 +157,15 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
  * `partial` it is not finished.
  */
 static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
-                void *const out[], int n_out, unsigned shown, bool partial)
+                void *const out[], int n_out, unsigned published, bool partial)
 {
-    yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     int n = 0;
-    if (lane->message) comm->inputs[n++] = lane->message;
-    for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[n++] = comm->local[i] == comm->rank
-                                ? own_data(op, lane, &p->chunk, p->at)
-                                : yokei_shm_stage_at(comm, comm->local[i], lane, 0) + p->at * bytes;
+    if (lane->message) op->inputs[n++] = lane->message;
+    for (int i = 0; i < op->hosts->n_local; i++)
+        op->inputs[n++] = op->hosts->local[i] == op->rank
+                              ? own_data(op, lane, &p->chunk, p->at)
+                              : yokei_stage_at(op, op->hosts->local[i], lane, 0) + p->at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = p->n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -180,33 +174,33 @@ static void add(const struct yokei_op *op, const struct yokei_lane *lane, const 
                                      .partial = partial,
                                      .n_in = n,
                                      .n_out = n_out,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = out,
                                      .stream = !partial && streams(op),
-                                     .shown = shown });
+                                     .published = published });
 }
 
 static void finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
-    unsigned shown;
-    const int n = outputs(op, lane, p, out, &shown);
-    add(op, lane, p, out, n, shown, false);
+    unsigned published;
+    const int n = outputs(op, lane, p, out, &published);
+    add(op, lane, p, out, n, published, false);
 }
 
 /* The message holds a finished piece, which is stored and passed on. */
 static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
-    unsigned shown;
-    const int n = outputs(op, lane, p, out, &shown);
+    unsigned published;
+    const int n = outputs(op, lane, p, out, &published);
     for (int o = 0; o < n; o++)
         yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
 }
 
 /* Wait for the data of this host's ranks. */
-static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
+static void wait_published(const struct yokei_lane *lane, struct yokei_step *step)
 {
     step->wait = YOKEI_STAGED;
     step->until = lane->epoch;
@@ -217,34 +211,32 @@ static void wait_shown(const struct yokei_lane *lane, struct yokei_step *step)
 static void swap_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op->comm)), lane->room }, 2, 0,
-        true);
+    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op)), lane->room }, 2, 0, true);
 }
 
 static void swap_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    yokei_copy(lane->room, seat_of(op, lane, &p, yokei_own_host(op->comm)), p.n * yoke_dtype_bytes(op->wire),
+    yokei_copy(lane->room, seat_of(op, lane, &p, yokei_own_host(op)), p.n * yoke_dtype_bytes(op->wire),
                false);
 }
 
 static void swap_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    yokei_copy(seat_of(op, lane, &p, op->comm->hosts.of[lane->step.from]), lane->message,
+    yokei_copy(seat_of(op, lane, &p, op->hosts->of[lane->step.from]), lane->message,
                p.n * yoke_dtype_bytes(op->wire), false);
 }
 
 static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    const int n_hosts = comm->hosts.n;
+    const int n_hosts = op->hosts->n;
     void *out[3];
-    unsigned shown;
-    const int n_out = outputs(op, lane, &p, out, &shown);
+    unsigned published;
+    const int n_out = outputs(op, lane, &p, out, &published);
     for (int h = 0; h < n_hosts; h++)
-        comm->inputs[h] = h == comm->hosts.of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
+        op->inputs[h] = h == op->hosts->of[lane->step.from] ? lane->message : seat_of(op, lane, &p, h);
     yokei_fold(&(struct yokei_fold){ .n = p.n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -252,27 +244,26 @@ static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .n_wire = n_hosts,
                                      .n_in = n_hosts,
                                      .n_out = n_out,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = out,
                                      .stream = streams(op),
-                                     .shown = shown });
+                                     .published = published });
 }
 
 static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
                       struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
+    const int n_hosts = op->hosts->n, host = yokei_own_host(op), column = yokei_own_place(op);
     int k;
     step->in = step->out = op->wire;
     step->n = piece_of(op, lane->round, 0, 1).n;
     if (yokei_swap_sends(n_hosts, i, &k)) {
-        step->to = yokei_rank_on(comm, host + k, column);
+        step->to = yokei_rank_on(op->hosts, host + k, column);
         step->work = i ? swap_send : swap_add;
-        if (i == 0) wait_shown(lane, step);
+        if (i == 0) wait_published(lane, step);
     } else {
-        step->from = yokei_rank_on(comm, host - k, column);
+        step->from = yokei_rank_on(op->hosts, host - k, column);
         step->work = k < n_hosts - 1 ? swap_keep : swap_finish;
     }
 }
@@ -281,14 +272,14 @@ static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, 
 
 static void ring_pass(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
+    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->hosts->n);
     pass(op, lane, &p);
 }
 
 static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->comm->hosts.n);
-    if (lane->step.hop == yokei_own_host(op->comm))
+    const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->hosts->n);
+    if (lane->step.hop == yokei_own_host(op))
         finish(op, lane, &p);
     else
         add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
@@ -301,17 +292,16 @@ static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
 static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
                       struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm), column = yokei_own_place(comm);
+    const int n_hosts = op->hosts->n, host = yokei_own_host(op), column = yokei_own_place(op);
     const bool sums = i < n_hosts;
     step->hop = (host + 2 * n_hosts - 1 - i) % n_hosts;
     step->n = piece_of(op, lane->round, step->hop, n_hosts).n;
     step->work = sums ? ring_add : ring_pass;
     step->in = sums ? op->wire : op->dtype;
     step->out = i < n_hosts - 1 ? op->wire : op->dtype;
-    if (i > 0) step->from = yokei_rank_on(comm, host - 1, column);
-    if (i < 2 * n_hosts - 2) step->to = yokei_rank_on(comm, host + 1, column);
-    if (i == 0) wait_shown(lane, step);
+    if (i > 0) step->from = yokei_rank_on(op->hosts, host - 1, column);
+    if (i < 2 * n_hosts - 2) step->to = yokei_rank_on(op->hosts, host + 1, column);
+    if (i == 0) wait_published(lane, step);
 }
 
 /* ---- chain ---- */
@@ -322,18 +312,17 @@ static void ring_step(const struct yokei_op *op, const struct yokei_lane *lane, 
  */
 static int chain_place(const struct yokei_op *op, int host)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_hosts = comm->hosts.n;
+    const int n_hosts = op->hosts->n;
     int begin = 0;
-    if (op->kind == YOKEI_BROADCAST) begin = comm->hosts.of[op->root];
-    if (op->kind == YOKEI_REDUCE && !comm->reproducible) begin = comm->hosts.of[op->root] + 1;
+    if (op->kind == YOKEI_BROADCAST) begin = op->hosts->of[op->root];
+    if (op->kind == YOKEI_REDUCE && !op->reproducible) begin = op->hosts->of[op->root] + 1;
     return (host - begin + 2 * n_hosts) % n_hosts;
 }
 
 static void chain_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    if (chain_place(op, yokei_own_host(op->comm)) == op->comm->hosts.n - 1)
+    if (chain_place(op, yokei_own_host(op)) == op->hosts->n - 1)
         finish(op, lane, &p);
     else
         add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
@@ -350,30 +339,27 @@ static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    yokei_copy(lane->room, yokei_shm_stage_at(op->comm, op->root, lane, 0) + p.at * bytes, p.n * bytes,
-               false);
+    yokei_copy(lane->room, yokei_stage_at(op, op->root, lane, 0) + p.at * bytes, p.n * bytes, false);
 }
 
 static void broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm);
+    const int host = yokei_own_host(op), place = chain_place(op, host), column = yokei_own_place(op);
     step->work = place ? chain_pass : chain_begin;
-    if (place < comm->hosts.n - 1) step->to = yokei_rank_on(comm, host + 1, column);
+    if (place < op->hosts->n - 1) step->to = yokei_rank_on(op->hosts, host + 1, column);
     if (place) {
-        step->from = yokei_rank_on(comm, host - 1, column);
+        step->from = yokei_rank_on(op->hosts, host - 1, column);
         return;
     }
-    wait_shown(lane, step);
+    wait_published(lane, step);
     step->wait_rank = op->root;
 }
 
 static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
                        struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm), place = chain_place(op, host), column = yokei_own_place(comm),
-              last = comm->hosts.n - 1;
+    const int host = yokei_own_host(op), place = chain_place(op, host), column = yokei_own_place(op),
+              last = op->hosts->n - 1;
     const bool all = op->kind == YOKEI_ALL_REDUCE;
     step->n = piece_of(op, lane->round, 0, 1).n;
     if (op->kind == YOKEI_BROADCAST) {
@@ -382,24 +368,24 @@ static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane,
         step->work = chain_add;
         step->in = op->wire;
         step->out = place == last ? op->dtype : op->wire;
-        wait_shown(lane, step);
-        if (place > 0) step->from = yokei_rank_on(comm, host - 1, column);
+        wait_published(lane, step);
+        if (place > 0) step->from = yokei_rank_on(op->hosts, host - 1, column);
         if (place < last)
-            step->to = yokei_rank_on(comm, host + 1, column);
+            step->to = yokei_rank_on(op->hosts, host + 1, column);
         else if (all)
-            step->to = yokei_rank_on(comm, host - 1, column);
+            step->to = yokei_rank_on(op->hosts, host - 1, column);
         else if (!root_is_here(op))
-            step->to = yokei_rank_on(comm, comm->hosts.of[op->root], column);
+            step->to = yokei_rank_on(op->hosts, op->hosts->of[op->root], column);
     } else { /* the result comes back */
         step->work = chain_pass;
-        step->from = yokei_rank_on(comm, all ? host + 1 : comm->hosts.n - 1, column);
-        if (all && place > 0) step->to = yokei_rank_on(comm, host - 1, column);
+        step->from = yokei_rank_on(op->hosts, all ? host + 1 : op->hosts->n - 1, column);
+        if (all && place > 0) step->to = yokei_rank_on(op->hosts, host - 1, column);
     }
 }
 
 static int chain_count(const struct yokei_op *op)
 {
-    const int place = chain_place(op, yokei_own_host(op->comm)), last = op->comm->hosts.n - 1;
+    const int place = chain_place(op, yokei_own_host(op)), last = op->hosts->n - 1;
     if (op->kind == YOKEI_BROADCAST || place == last) return 1;
     return op->kind == YOKEI_ALL_REDUCE || root_is_here(op) ? 2 : 1;
 }
@@ -408,8 +394,8 @@ static int chain_count(const struct yokei_op *op)
 
 static int count(const struct yokei_op *op)
 {
-    const int n_hosts = op->comm->hosts.n;
-    if (!is_column(op->comm)) return 0;
+    const int n_hosts = op->hosts->n;
+    if (!is_column(op)) return 0;
     return op->crossing == YOKEI_CROSS_SWAP   ? 2 * (n_hosts - 1)
            : op->crossing == YOKEI_CROSS_RING ? 2 * n_hosts - 1
                                               : chain_count(op);
@@ -430,46 +416,44 @@ static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)
 /* Take the other columns' slices. This rank's own slice is already there, if the host sees its buffer. */
 static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    for (int i = 0; i < comm->hosts.least; i++) {
+    for (int i = 0; i < op->hosts->least; i++) {
         /* each rank begins with another column, so that they do not access the same one */
-        const int column = (yokei_own_place(comm) + i) % comm->hosts.least;
+        const int column = (yokei_own_place(op) + i) % op->hosts->least;
         size_t n;
         const size_t at = slice_of(op, &c, column, &n);
-        if (column != yokei_own_place(comm) || op->staged)
-            yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, comm->local[column], 0),
+        if (column != yokei_own_place(op) || op->staged)
+            yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, op->hosts->local[column], 0),
                       n * bytes);
     }
 }
 
-/* For a broadcast, on the root's host: take the data that the root shows. */
-static void take_shown(const struct yokei_op *op, struct yokei_lane *lane)
+/* For a broadcast, on the root's host: take the data that the root publishes. */
+static void take_published(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const bool is_root = op->root == op->comm->rank;
-    const char *from = is_root ? own_data(op, lane, &c, 0) : yokei_shm_stage_at(op->comm, op->root, lane, 0);
+    const bool is_root = op->root == op->rank;
+    const char *from = is_root ? own_data(op, lane, &c, 0) : yokei_stage_at(op, op->root, lane, 0);
     if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
 }
 
 static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
     if (op->kind == YOKEI_BROADCAST && root_is_here(op)) {
-        step->work = take_shown;
-        wait_shown(lane, step);
+        step->work = take_published;
+        wait_published(lane, step);
         step->wait_rank = op->root;
-    } else if (op->kind != YOKEI_REDUCE || op->root == comm->rank) {
+    } else if (op->kind != YOKEI_REDUCE || op->root == op->rank) {
         step->work = take_results;
         step->wait = YOKEI_REDUCED;
         step->until = lane->epoch;
-        step->n_wait = comm->hosts.least;
+        step->n_wait = op->hosts->least;
     }
 }
 
-static const struct yokei_crossing_steps whole = { count, cross, show, take };
+static const struct yokei_crossing_steps whole = { count, cross, publish, take };
 
 /* Step `which` of a round. True: it is the last one. */
 static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
@@ -480,16 +464,16 @@ static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int w
     step->work = nothing;
     step->value = lane->epoch;
     if (which == 0) { /* no rank overwrites data that another has not taken yet */
-        step->work = steps->show;
+        step->work = steps->publish;
         step->wait = YOKEI_PASSED;
         step->until = lane->epoch - 1;
-        step->tell = YOKEI_STAGED;
+        step->sets = YOKEI_STAGED;
     } else if (which <= n_cross) {
         steps->step(op, lane, which - 1, step);
-        if (which == n_cross) step->tell = YOKEI_REDUCED;
+        if (which == n_cross) step->sets = YOKEI_REDUCED;
     } else {
         steps->take(op, lane, step);
-        step->tell = YOKEI_PASSED;
+        step->sets = YOKEI_PASSED;
     }
     return which > n_cross;
 }
@@ -512,4 +496,41 @@ static bool hierarchy_next(const struct yokei_op *op, struct yokei_lane *lane, s
     return true;
 }
 
-const struct yokei_algorithm yokei_hierarchy = { hierarchy_next, .announces = true };
+static void hierarchy_explain(const struct yokei_op *op, char *text, size_t bytes)
+{
+    static const char *const ways[] = { [YOKEI_CROSS_LEADERS] = "one message between their leaders",
+                                        [YOKEI_CROSS_SWAP] = "sums are swapped between them",
+                                        [YOKEI_CROSS_RING] = "sums go around in a ring of them",
+                                        [YOKEI_CROSS_CHAIN] = "data goes along a chain of them",
+                                        [YOKEI_CROSS_PARTS] = "each slice crosses once",
+                                        [YOKEI_CROSS_EACH] = "one message for what a host has for another" };
+    yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s", op->hosts->n,
+               op->hosts->least, op->hosts->most, ways[op->crossing]);
+}
+
+/*
+ * Between hosts this counts all data that a host's ranks send. Within a host it counts only the sums, which
+ * are the larger part of the work there.
+ */
+static void hierarchy_effort(const struct yokei_op *op, struct yokei_effort *effort)
+{
+    const double hosts = op->hosts->n;
+    double steps = hosts - 1, bytes = effort->all; /* chain */
+    switch (op->crossing) {
+    /* from all ranks of the host, the part for other hosts */
+    case YOKEI_CROSS_EACH: steps = 1, bytes *= op->size / hosts * (hosts - 1) / hosts; break;
+    case YOKEI_CROSS_LEADERS:
+    case YOKEI_CROSS_SWAP: steps = 1, bytes *= hosts - 1; break;
+    case YOKEI_CROSS_RING: steps = 2 * (hosts - 1), bytes *= 2 * (hosts - 1) / hosts; break;
+    case YOKEI_CROSS_PARTS: bytes *= (hosts - 1) / hosts; break;
+    case YOKEI_CROSS_CHAIN:
+        if (op->kind == YOKEI_ALL_REDUCE) steps *= 2;
+        break;
+    }
+    effort->steps = steps;
+    effort->sent = bytes;
+    effort->syncs = 2;
+}
+
+const struct yokei_algorithm yokei_hierarchy = { hierarchy_next, .announces = true,
+                                                 .explain = hierarchy_explain, .effort = hierarchy_effort };

@@ -3,27 +3,10 @@
 #ifndef COLLECTIVES_ALGORITHMS_HIERARCHY_H
 #define COLLECTIVES_ALGORITHMS_HIERARCHY_H
 
-#include "collectives/comm.h"
-
-/** The rank at place `index` of host `host`. Hosts count around: host n is host 0. */
-static inline int yokei_rank_on(const yoke_comm *comm, int host, int index)
-{
-    const struct yokei_hosts *h = &comm->hosts;
-    return h->ranks[h->first[(host + h->n) % h->n] + index];
-}
-
-static inline int yokei_host_size(const yoke_comm *comm, int host)
-{
-    const struct yokei_hosts *h = &comm->hosts;
-    const int at = (host + h->n) % h->n;
-    return h->first[at + 1] - h->first[at];
-}
-
-static inline int yokei_own_host(const yoke_comm *comm) { return comm->hosts.of[comm->rank]; }
-static inline int yokei_own_place(const yoke_comm *comm) { return comm->hosts.at[comm->rank]; }
+#include "collectives/algorithms/slices.h"
 
 /** The leader of this rank's host. */
-static inline int yokei_leader(const struct yokei_op *op) { return op->comm->local[0]; }
+static inline int yokei_leader(const struct yokei_op *op) { return op->hosts->local[0]; }
 
 /**
  * Step i of 2 (H - 1), in which one rank of each host exchanges messages with one rank of every other host.
@@ -53,7 +36,7 @@ struct yokei_crossing_steps {
     int (*count)(const struct yokei_op *op); /* number of this rank's steps */
     /* step i of them */
     void (*step)(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step);
-    void (*show)(const struct yokei_op *op, struct yokei_lane *lane);
+    void (*publish)(const struct yokei_op *op, struct yokei_lane *lane);
     /* the step that takes the results */
     void (*take)(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);
 };

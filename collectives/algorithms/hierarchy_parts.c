@@ -3,8 +3,7 @@
  * all_gather and reduce_scatter over several hosts: see hierarchy.c. A round works on one chunk of each
  * rank's slice, and each slice crosses to another host once.
  *
- *   all_gather       each rank sends its chunk to one rank of every other host, which shows it to the ranks
- *                    of that host
+ *   all_gather       each rank sends its chunk to one rank of every other host, which publishes it there
  *   reduce_scatter   For each rank on another host, one rank of this host adds up the data that the host's
  *                    ranks have for it, and sends the sum. The receiver adds its own host's chunks to the
  *                    sums from the other hosts.
@@ -13,8 +12,8 @@
  * around. So a rank that is alone on its host may exchange with several ranks of another host.
  */
 #include "collectives/algorithms/hierarchy.h"
-#include "collectives/engine.h"
-#include "collectives/shm.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /* The chunk of rank r's slice: its first element within the slice, and *n_out elements. */
 static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
@@ -28,9 +27,9 @@ static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n
  * With how many ranks of `host` the rank at `place` of a host with n_there ranks exchanges. The j-th of them
  * is at place + j * n_there.
  */
-static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
+static int n_dealt(const struct yokei_op *op, int host, int place, int n_there)
 {
-    const int n = yokei_host_size(comm, host);
+    const int n = yokei_host_size(op->hosts, host);
     return place < n ? (n - place + n_there - 1) / n_there : 0;
 }
 
@@ -40,22 +39,21 @@ static int n_dealt(const yoke_comm *comm, int host, int place, int n_there)
  * A seat is the room for one rank's chunk. There are as many seats for each host as the largest host has
  * ranks for each rank of the smallest host.
  */
-static int seats_per_host(const yoke_comm *comm)
+static int seats_per_host(const struct yokei_op *op)
 {
-    return (comm->hosts.most + comm->hosts.least - 1) / comm->hosts.least;
+    return (op->hosts->most + op->hosts->least - 1) / op->hosts->least;
 }
 
 size_t yokei_parts_seats(const struct yokei_op *op)
 {
-    return (size_t)(op->comm->hosts.n * (op->kind == YOKEI_ALL_GATHER ? seats_per_host(op->comm) : 1));
+    return (size_t)(op->hosts->n * (op->kind == YOKEI_ALL_GATHER ? seats_per_host(op) : 1));
 }
 
 /* The place of rank q's chunk, for a rank q of another host. */
 static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lane, int q)
 {
-    const yoke_comm *comm = op->comm;
-    const int seat = comm->hosts.of[q] * seats_per_host(comm) + comm->hosts.at[q] / comm->n_local;
-    return yokei_shm_stage_at(comm, comm->local[comm->hosts.at[q] % comm->n_local], lane, 1)
+    const int seat = op->hosts->of[q] * seats_per_host(op) + op->hosts->at[q] / op->hosts->n_local;
+    return yokei_stage_at(op, op->hosts->local[op->hosts->at[q] % op->hosts->n_local], lane, 1)
            + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
@@ -64,10 +62,9 @@ static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane 
                              size_t *bytes_out)
 {
     size_t n;
-    *at_out = chunk_of(op, lane->step.round, op->comm->rank, &n) * yoke_dtype_bytes(op->dtype);
+    *at_out = chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
     *bytes_out = n * yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0)
-                      : (const char *)op->send + *at_out;
+    return op->staged ? yokei_stage_at(op, op->rank, lane, 0) : (const char *)op->send + *at_out;
 }
 
 static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
@@ -85,17 +82,16 @@ static void gather_keep(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    for (int i = 0; i < comm->size; i++) {
-        const int q = (comm->rank + i) % comm->size;
+    for (int i = 0; i < op->size; i++) {
+        const int q = (op->rank + i) % op->size;
         size_t n, own_at = 0, own_bytes;
         const size_t at = chunk_of(op, lane->step.round, q, &n);
-        const char *from = q == comm->rank ? own_chunk(op, lane, &own_at, &own_bytes)
-                           : comm->hosts.of[q] == yokei_own_host(comm) ? yokei_shm_stage_at(comm, q, lane, 0)
-                                                                       : gathered_at(op, lane, q);
+        const char *from = q == op->rank                            ? own_chunk(op, lane, &own_at, &own_bytes)
+                           : op->hosts->of[q] == yokei_own_host(op) ? yokei_stage_at(op, q, lane, 0)
+                                                                    : gathered_at(op, lane, q);
         const char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
-        if (q != comm->rank || (const char *)op->send + own_at != to)
+        if (q != op->rank || (const char *)op->send + own_at != to)
             yokei_put(op, lane, (op->slices[q] + at) * bytes, from, n * bytes);
     }
 }
@@ -105,13 +101,12 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
 /* The data of rank `owner` for rank q is the q-th chunk in owner's stage. */
 static char *part_at(const struct yokei_op *op, const struct yokei_lane *lane, int owner, int q)
 {
-    return yokei_shm_stage_at(op->comm, owner, lane, 0) + (size_t)q * op->chunk * yoke_dtype_bytes(op->dtype);
+    return yokei_stage_at(op, owner, lane, 0) + (size_t)q * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
 static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 1)
-           + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
+    return yokei_stage_at(op, op->rank, lane, 1) + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
 }
 
 /*
@@ -120,12 +115,11 @@ static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, 
 static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first,
                        size_t *n_out)
 {
-    yoke_comm *comm = op->comm;
     const size_t at = op->slices[q] + chunk_of(op, lane->step.round, q, n_out);
-    for (int i = 0; i < comm->n_local; i++)
-        comm->inputs[first++] = comm->local[i] == comm->rank && !op->staged
-                                    ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
-                                    : part_at(op, lane, comm->local[i], q);
+    for (int i = 0; i < op->hosts->n_local; i++)
+        op->inputs[first++] = op->hosts->local[i] == op->rank && !op->staged
+                                  ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
+                                  : part_at(op, lane, op->hosts->local[i], q);
     return first;
 }
 
@@ -140,14 +134,14 @@ static void scatter_send(const struct yokei_op *op, struct yokei_lane *lane)
                                      .partial = true,
                                      .n_in = n_in,
                                      .n_out = 1,
-                                     .size = op->comm->size,
-                                     .in = op->comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = (void *const[]){ lane->room } });
 }
 
 static void scatter_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(sum_seat(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+    yokei_copy(sum_seat(op, lane, op->hosts->of[lane->step.from]), lane->message,
                lane->step.n * yoke_dtype_bytes(op->wire), false);
 }
 
@@ -157,16 +151,15 @@ static void scatter_keep(const struct yokei_op *op, struct yokei_lane *lane)
  */
 static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
     int n_wire = 0;
     size_t n;
-    for (int h = 0; h < comm->hosts.n; h++)
-        if (h != yokei_own_host(comm))
-            comm->inputs[n_wire++] = h == comm->hosts.of[lane->step.from] ? lane->message
-                                                                          : sum_seat(op, lane, h);
-    const int n_in = host_inputs(op, lane, comm->rank, n_wire, &n);
-    const size_t at = chunk_of(op, lane->step.round, comm->rank, &n) * yoke_dtype_bytes(op->dtype);
-    void *to = op->staged ? sum_seat(op, lane, yokei_own_host(comm)) : (char *)op->recv + at;
+    for (int h = 0; h < op->hosts->n; h++)
+        if (h != yokei_own_host(op))
+            op->inputs[n_wire++] = h == op->hosts->of[lane->step.from] ? lane->message
+                                                                       : sum_seat(op, lane, h);
+    const int n_in = host_inputs(op, lane, op->rank, n_wire, &n);
+    const size_t at = chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
+    void *to = op->staged ? sum_seat(op, lane, yokei_own_host(op)) : (char *)op->recv + at;
     yokei_fold(&(struct yokei_fold){ .n = n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -174,8 +167,8 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .n_wire = n_wire,
                                      .n_in = n_in,
                                      .n_out = 1,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = &to,
                                      .stream = !op->staged && yokei_is_long(op) });
 }
@@ -184,26 +177,25 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
 static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
-    const size_t at = chunk_of(op, lane->step.round, op->comm->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
-    yokei_put(op, lane, at * bytes, sum_seat(op, lane, yokei_own_host(op->comm)), n * bytes);
+    const size_t at = chunk_of(op, lane->step.round, op->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
+    yokei_put(op, lane, at * bytes, sum_seat(op, lane, yokei_own_host(op)), n * bytes);
 }
 
 /* ---- rounds ---- */
 
-static void show(const struct yokei_op *op, struct yokei_lane *lane)
+static void publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype), round = lane->step.round;
     size_t n;
     if (op->kind == YOKEI_ALL_GATHER) {
-        const size_t at = chunk_of(op, round, comm->rank, &n);
-        yokei_bring(op, lane, yokei_shm_stage_at(comm, comm->rank, lane, 0), at * bytes, n * bytes);
+        const size_t at = chunk_of(op, round, op->rank, &n);
+        yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0), at * bytes, n * bytes);
         return;
     }
-    for (int q = 0; q < comm->size; q++) {
+    for (int q = 0; q < op->size; q++) {
         const size_t at = op->slices[q] + chunk_of(op, round, q, &n);
-        if (q != comm->rank || op->staged)
-            yokei_bring(op, lane, part_at(op, lane, comm->rank, q), at * bytes, n * bytes);
+        if (q != op->rank || op->staged)
+            yokei_bring(op, lane, part_at(op, lane, op->rank, q), at * bytes, n * bytes);
     }
 }
 
@@ -213,49 +205,45 @@ static void show(const struct yokei_op *op, struct yokei_lane *lane)
  */
 static int n_sends(const struct yokei_op *op, int k)
 {
-    const yoke_comm *comm = op->comm;
     return op->kind == YOKEI_ALL_GATHER
                ? 1
-               : n_dealt(comm, yokei_own_host(comm) + k, yokei_own_place(comm), comm->n_local);
+               : n_dealt(op, yokei_own_host(op) + k, yokei_own_place(op), op->hosts->n_local);
 }
 
 static int n_receives(const struct yokei_op *op, int k)
 {
-    const yoke_comm *comm = op->comm;
     return op->kind == YOKEI_ALL_GATHER
-               ? n_dealt(comm, yokei_own_host(comm) - k, yokei_own_place(comm), comm->n_local)
+               ? n_dealt(op, yokei_own_host(op) - k, yokei_own_place(op), op->hosts->n_local)
                : 1;
 }
 
 static int count(const struct yokei_op *op)
 {
     int n = 0;
-    for (int k = 1; k < op->comm->hosts.n; k++) n += n_sends(op, k) + n_receives(op, k);
+    for (int k = 1; k < op->hosts->n; k++) n += n_sends(op, k) + n_receives(op, k);
     return n;
 }
 
 static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
                       struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm) + k, place = yokei_own_place(comm);
+    const int host = yokei_own_host(op) + k, place = yokei_own_place(op);
     const bool gathers = op->kind == YOKEI_ALL_GATHER;
-    step->to = yokei_rank_on(comm, host,
-                             gathers ? place % yokei_host_size(comm, host) : place + j * comm->n_local);
+    step->to = yokei_rank_on(
+        op->hosts, host, gathers ? place % yokei_host_size(op->hosts, host) : place + j * op->hosts->n_local);
     step->work = gathers ? gather_send : scatter_send;
-    chunk_of(op, lane->round, gathers ? comm->rank : step->to, &step->n);
+    chunk_of(op, lane->round, gathers ? op->rank : step->to, &step->n);
 }
 
 static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
                          struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm) - k, place = yokei_own_place(comm);
+    const int host = yokei_own_host(op) - k, place = yokei_own_place(op);
     const bool gathers = op->kind == YOKEI_ALL_GATHER;
-    step->from = yokei_rank_on(comm, host,
-                               gathers ? place + j * comm->n_local : place % yokei_host_size(comm, host));
-    step->work = gathers ? gather_keep : k < comm->hosts.n - 1 ? scatter_keep : scatter_finish;
-    chunk_of(op, lane->round, gathers ? step->from : comm->rank, &step->n);
+    step->from = yokei_rank_on(
+        op->hosts, host, gathers ? place + j * op->hosts->n_local : place % yokei_host_size(op->hosts, host));
+    step->work = gathers ? gather_keep : k < op->hosts->n - 1 ? scatter_keep : scatter_finish;
+    chunk_of(op, lane->round, gathers ? step->from : op->rank, &step->n);
 }
 
 /*
@@ -287,4 +275,4 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
     step->until = lane->epoch;
 }
 
-const struct yokei_crossing_steps yokei_parts = { count, cross, show, take };
+const struct yokei_crossing_steps yokei_parts = { count, cross, publish, take };

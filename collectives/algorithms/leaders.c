@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small collectives over several hosts: see hierarchy.c. Each rank shows its data to its host, as in oneshot.
- * The first rank of each host is its leader. The leader puts its host's data into one message, and swaps it
- * with the other leaders. The host's ranks take the result from the leader. So there are three waits: for the
- * host's ranks, for one message, and for the leader.
+ * Small collectives over several hosts: see hierarchy.c. Each rank publishes its data on its host, as in
+ * oneshot. The first rank of each host is its leader. The leader puts its host's data into one message, and
+ * swaps it with the other leaders. The host's ranks take the result from the leader. So there are three
+ * waits: for the host's ranks, for one message, and for the leader.
  *
  * The message holds the host's sum. If the order of the ranks matters, or nothing is summed, it holds the
  * data of all ranks of the host.
  */
 #include "collectives/algorithms/hierarchy.h"
-#include "collectives/engine.h"
-#include "collectives/shm.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /* most bytes of a message with a host's sum; most bytes of all ranks' data */
 enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 };
@@ -19,10 +19,10 @@ static size_t even(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static bool is_raw(const struct yokei_op *op)
 {
-    return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->comm->reproducible);
+    return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->reproducible);
 }
 
-/* Number of elements that rank q shows. */
+/* Number of elements that rank q publishes. */
 static size_t length_of(const struct yokei_op *op, int q)
 {
     return op->kind == YOKEI_ALL_GATHER ? op->slices[q + 1] - op->slices[q] : op->count;
@@ -31,8 +31,8 @@ static size_t length_of(const struct yokei_op *op, int q)
 static size_t host_length(const struct yokei_op *op, int host)
 {
     size_t n = 0;
-    for (int i = 0; i < yokei_host_size(op->comm, host); i++)
-        n += length_of(op, yokei_rank_on(op->comm, host, i));
+    for (int i = 0; i < yokei_host_size(op->hosts, host); i++)
+        n += length_of(op, yokei_rank_on(op->hosts, host, i));
     return n;
 }
 
@@ -51,7 +51,7 @@ static size_t seat_bytes(const struct yokei_op *op, int host)
 
 static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane)
 {
-    return yokei_shm_stage_at(op->comm, yokei_leader(op), lane, 1);
+    return yokei_stage_at(op, yokei_leader(op), lane, 1);
 }
 
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
@@ -63,16 +63,15 @@ static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, i
 
 bool yokei_leaders_fit(const struct yokei_op *op)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t all = result_bytes(op), most = op->count * bytes;
-    if (op->count * bytes > RAW_BYTES || yokei_shown_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
-    for (int h = 0; h < comm->hosts.n; h++) {
+    if (op->count * bytes > RAW_BYTES || yokei_published_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
+    for (int h = 0; h < op->hosts->n; h++) {
         all += seat_bytes(op, h);
         most = op->kind == YOKEI_BROADCAST ? most : YOKE_MAX(h ? most : 0, seat_bytes(op, h));
     }
     return all <= (is_raw(op) ? RAW_BYTES : YOKEI_STAGE_BYTES) && most <= (is_raw(op) ? RAW_BYTES : SUM_BYTES)
-           && most <= comm->chunk_bytes;
+           && most <= op->chunk_bytes;
 }
 
 /* ---- what the leader does ---- */
@@ -80,63 +79,61 @@ bool yokei_leaders_fit(const struct yokei_op *op)
 /* Collect the data of this host's ranks, one rank after another. */
 static void collect(const struct yokei_op *op, char *to)
 {
-    const yoke_comm *comm = op->comm;
-    for (int i = 0; i < comm->n_local; i++) {
-        const size_t bytes = length_of(op, comm->local[i]) * yoke_dtype_bytes(op->dtype);
-        yokei_copy(to, yokei_shown_by(op, comm->local[i]), bytes, false);
+    for (int i = 0; i < op->hosts->n_local; i++) {
+        const size_t bytes = length_of(op, op->hosts->local[i]) * yoke_dtype_bytes(op->dtype);
+        yokei_copy(to, yokei_published_by(op, op->hosts->local[i]), bytes, false);
         to += bytes;
     }
 }
 
 static void begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
-    char *seat = seat_at(op, lane, yokei_own_host(comm));
+    char *seat = seat_at(op, lane, yokei_own_host(op));
     if (is_raw(op)) {
         collect(op, seat);
         yokei_copy(lane->room, seat, lane->step.n * yoke_dtype_bytes(op->dtype), false);
         return;
     }
-    for (int i = 0; i < comm->n_local; i++) comm->inputs[i] = yokei_shown_by(op, comm->local[i]);
+    for (int i = 0; i < op->hosts->n_local; i++) op->inputs[i] = yokei_published_by(op, op->hosts->local[i]);
     yokei_fold(&(struct yokei_fold){ .n = op->count,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
                                      .wire = op->wire,
                                      .partial = true,
-                                     .n_in = comm->n_local,
+                                     .n_in = op->hosts->n_local,
                                      .n_out = 2,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = (void *const[]){ seat, lane->room } });
 }
 
 static void send_again(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op->comm)),
+    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op)),
                lane->step.n * yoke_dtype_bytes(lane->step.out), false);
 }
 
 static void keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+    yokei_copy(seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
                lane->step.n * yoke_dtype_bytes(lane->step.in), false);
 }
 
 /* After the last message all data is there. */
 static void finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yoke_comm *comm = op->comm;
     const bool raw = is_raw(op);
     keep(op, lane);
     if (!yokei_reduces(op)) return;
-    for (int h = 0; h < comm->hosts.n; h++) {
+    for (int h = 0; h < op->hosts->n; h++) {
         const char *seat = seat_at(op, lane, h);
-        if (!raw) comm->inputs[h] = seat;
-        for (int i = 0; raw && i < yokei_host_size(comm, h); i++)
-            comm->inputs[yokei_rank_on(comm, h, i)] = seat
-                                                      + (size_t)i * op->count * yoke_dtype_bytes(op->dtype);
+        if (!raw) op->inputs[h] = seat;
+        for (int i = 0; raw && i < yokei_host_size(op->hosts, h); i++)
+            op->inputs[yokei_rank_on(op->hosts, h, i)] = seat
+                                                         + (size_t)i * op->count
+                                                               * yoke_dtype_bytes(op->dtype);
     }
-    const int n = raw ? comm->size : comm->hosts.n;
+    const int n = raw ? op->size : op->hosts->n;
     yokei_fold(&(struct yokei_fold){ .n = op->count,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -144,14 +141,14 @@ static void finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .n_wire = raw ? 0 : n,
                                      .n_in = n,
                                      .n_out = 1,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
+                                     .size = op->size,
+                                     .in = op->inputs,
                                      .out = (void *const[]){ result_at(op, lane) } });
 }
 
 static void send_root(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(lane->room, yokei_shown_by(op, op->root), op->count * yoke_dtype_bytes(op->dtype), false);
+    yokei_copy(lane->room, yokei_published_by(op, op->root), op->count * yoke_dtype_bytes(op->dtype), false);
 }
 
 static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
@@ -164,33 +161,31 @@ static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
  */
 static bool broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = yokei_own_host(comm), root_host = comm->hosts.of[op->root];
+    const int host = yokei_own_host(op), root_host = op->hosts->of[op->root];
     step->n = op->count;
     if (host == root_host) {
-        step->to = yokei_rank_on(comm, host + 1 + i, 0);
+        step->to = yokei_rank_on(op->hosts, host + 1 + i, 0);
         step->work = send_root;
-        return i == comm->hosts.n - 2;
+        return i == op->hosts->n - 2;
     }
-    step->from = yokei_rank_on(comm, root_host, 0);
+    step->from = yokei_rank_on(op->hosts, root_host, 0);
     step->work = keep_root;
     return true;
 }
 
 static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm);
+    const int n_hosts = op->hosts->n, host = yokei_own_host(op);
     int k;
     const bool sends = yokei_swap_sends(n_hosts, i, &k);
     const int of = sends ? host : (host - k + n_hosts) % n_hosts;
     step->n = is_raw(op) ? host_length(op, of) : op->count;
     step->in = step->out = is_raw(op) ? op->dtype : op->wire;
     if (sends) {
-        step->to = yokei_rank_on(comm, host + k, 0);
+        step->to = yokei_rank_on(op->hosts, host + k, 0);
         step->work = i ? send_again : begin;
     } else {
-        step->from = yokei_rank_on(comm, host - k, 0);
+        step->from = yokei_rank_on(op->hosts, host - k, 0);
         step->work = k < n_hosts - 1 ? keep : finish;
     }
     return i == 2 * n_hosts - 3;
@@ -200,13 +195,12 @@ static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 
 static void gather(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    for (int h = 0; h < comm->hosts.n; h++) {
+    for (int h = 0; h < op->hosts->n; h++) {
         const char *from = seat_at(op, lane, h);
-        for (int i = 0; i < yokei_host_size(comm, h); i++) {
-            const int q = yokei_rank_on(comm, h, i);
-            if (q != comm->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
+        for (int i = 0; i < yokei_host_size(op->hosts, h); i++) {
+            const int q = yokei_rank_on(op->hosts, h, i);
+            if (q != op->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
                 yokei_put(op, lane, op->slices[q] * bytes, from, length_of(op, q) * bytes);
             from += length_of(op, q) * bytes;
         }
@@ -215,10 +209,9 @@ static void gather(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const char *result = result_at(op, lane);
-    const bool is_root = op->root == comm->rank;
+    const bool is_root = op->root == op->rank;
     switch (op->kind) {
     case YOKEI_ALL_GATHER: gather(op, lane); return;
     case YOKEI_ALL_REDUCE: yokei_put(op, lane, 0, result, op->count * bytes); return;
@@ -226,11 +219,11 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         if (is_root) yokei_put(op, lane, 0, result, op->count * bytes);
         return;
     case YOKEI_REDUCE_SCATTER:
-        yokei_put(op, lane, 0, result + op->slices[comm->rank] * bytes,
-                  (op->slices[comm->rank + 1] - op->slices[comm->rank]) * bytes);
+        yokei_put(op, lane, 0, result + op->slices[op->rank] * bytes,
+                  (op->slices[op->rank + 1] - op->slices[op->rank]) * bytes);
         return;
     case YOKEI_BROADCAST:
-        if (comm->hosts.of[op->root] == yokei_own_host(comm)) result = yokei_shown_by(op, op->root);
+        if (op->hosts->of[op->root] == yokei_own_host(op)) result = yokei_published_by(op, op->root);
         if (!is_root || op->recv != op->send) yokei_put(op, lane, 0, result, op->count * bytes);
         return;
     default: return;
@@ -239,17 +232,16 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void take_step(const struct yokei_op *op, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
     step->work = take;
-    if (op->kind == YOKEI_REDUCE && op->root != comm->rank) return;
-    const bool has_root = op->kind == YOKEI_BROADCAST && comm->hosts.of[op->root] == yokei_own_host(comm);
+    if (op->kind == YOKEI_REDUCE && op->root != op->rank) return;
+    const bool has_root = op->kind == YOKEI_BROADCAST && op->hosts->of[op->root] == yokei_own_host(op);
     step->wait = has_root ? YOKEI_POSTED : YOKEI_GIVEN;
     step->wait_rank = has_root ? op->root : yokei_leader(op);
     step->until = op->number;
 }
 
 /*
- * In stage 0 the ranks show their data, and in the last stage they take the result. Between them are the
+ * In stage 0 the ranks publish their data, and in the last stage they take the result. Between them are the
  * leader's messages. The first of these waits for the host's ranks.
  */
 bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
@@ -257,8 +249,8 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     enum { TAKE = -1, END = -2 };
     if (lane->stage == END) return false;
     if (lane->stage == 0) {
-        yokei_show_step(op, step);
-        lane->stage = op->comm->rank == yokei_leader(op) ? 1 : TAKE;
+        yokei_publish_step(op, step);
+        lane->stage = op->rank == yokei_leader(op) ? 1 : TAKE;
         return true;
     }
     if (lane->stage == TAKE) {
@@ -273,7 +265,7 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
         step->until = op->number;
     }
     if (!last) return true;
-    step->tell = YOKEI_GIVEN;
+    step->sets = YOKEI_GIVEN;
     step->value = op->number;
     lane->stage = TAKE;
     return true;

@@ -3,13 +3,13 @@
  * Small all-to-all over several hosts: see hierarchy.c and leaders.c. This saves messages, not bytes. The
  * leaders of two hosts swap all data between their hosts in one message each way, where otherwise each pair
  * of ranks would exchange its own.
- * Each rank shows all data that it sends. A message has the slices in the order of the sending ranks, and for
- * each sender in the order of the receiving ranks. Slices between ranks of one host are taken from shared
+ * Each rank publishes all data that it sends. A message has the slices in the order of the sending ranks, and
+ * for each sender in the order of the receiving ranks. Slices between ranks of one host are taken from shared
  * memory.
  */
 #include "collectives/algorithms/hierarchy.h"
-#include "collectives/engine.h"
-#include "collectives/shm.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /* Most bytes of a message. In longer all-to-alls the ranks' own messages overlap, and only the wire's speed
  * matters. */
@@ -19,31 +19,30 @@ enum { MESSAGE_BYTES = 64 << 10 };
 static size_t slice_bytes(const struct yokei_op *op) { return op->slices[1] * yoke_dtype_bytes(op->dtype); }
 
 /* Number of slices in the message from one host to another. */
-static size_t n_slices(const yoke_comm *comm, int from, int to)
+static size_t n_slices(const struct yokei_op *op, int from, int to)
 {
-    return (size_t)yokei_host_size(comm, from) * (size_t)yokei_host_size(comm, to);
+    return (size_t)yokei_host_size(op->hosts, from) * (size_t)yokei_host_size(op->hosts, to);
 }
 
 /* A seat in the leader's stage: the slices that came from a host. */
 static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
-    const int own = yokei_own_host(op->comm);
-    char *at = yokei_shm_stage_at(op->comm, yokei_leader(op), lane, 1);
+    const int own = yokei_own_host(op);
+    char *at = yokei_stage_at(op, yokei_leader(op), lane, 1);
     for (int h = 0; h < host; h++)
-        if (h != own) at += n_slices(op->comm, h, own) * slice_bytes(op);
+        if (h != own) at += n_slices(op, h, own) * slice_bytes(op);
     return at;
 }
 
 bool yokei_leaders_all_to_all_fits(const struct yokei_op *op)
 {
-    const yoke_comm *comm = op->comm;
-    if (op->send_slices != op->slices || yokei_shown_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
-    for (int a = 0; a < comm->hosts.n; a++) {
+    if (op->send_slices != op->slices || yokei_published_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
+    for (int a = 0; a < op->hosts->n; a++) {
         size_t came = 0;
-        for (int b = 0; b < comm->hosts.n; b++) {
-            const size_t message = n_slices(comm, b, a) * slice_bytes(op);
+        for (int b = 0; b < op->hosts->n; b++) {
+            const size_t message = n_slices(op, b, a) * slice_bytes(op);
             if (a == b) continue;
-            if (message > MESSAGE_BYTES || message > comm->chunk_bytes) return false;
+            if (message > MESSAGE_BYTES || message > op->chunk_bytes) return false;
             came += message;
         }
         if (came > YOKEI_STAGE_BYTES) return false;
@@ -53,33 +52,33 @@ bool yokei_leaders_all_to_all_fits(const struct yokei_op *op)
 
 static void pack(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
-    const int host = comm->hosts.of[lane->step.to];
+    const int host = op->hosts->of[lane->step.to];
     const size_t slice = slice_bytes(op);
     char *to = lane->room;
-    for (int i = 0; i < comm->n_local; i++)
-        for (int j = 0; j < yokei_host_size(comm, host); j++, to += slice)
-            yokei_copy(to, yokei_shown_by(op, comm->local[i]) + (size_t)yokei_rank_on(comm, host, j) * slice,
+    for (int i = 0; i < op->hosts->n_local; i++)
+        for (int j = 0; j < yokei_host_size(op->hosts, host); j++, to += slice)
+            yokei_copy(to,
+                       yokei_published_by(op, op->hosts->local[i])
+                           + (size_t)yokei_rank_on(op->hosts, host, j) * slice,
                        slice, false);
 }
 
 static void keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->comm->hosts.of[lane->step.from]), lane->message,
+    yokei_copy(seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
                lane->step.n * yoke_dtype_bytes(op->dtype), false);
 }
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const size_t slice = slice_bytes(op);
-    for (int h = 0; h < comm->hosts.n; h++) {
-        const bool own = h == yokei_own_host(comm);
+    for (int h = 0; h < op->hosts->n; h++) {
+        const bool own = h == yokei_own_host(op);
         const char *seat = own ? NULL : seat_at(op, lane, h);
-        for (int i = 0; i < yokei_host_size(comm, h); i++) {
-            const int q = yokei_rank_on(comm, h, i);
-            const char *from = own ? yokei_shown_by(op, q) + (size_t)comm->rank * slice
-                                   : seat + (size_t)(i * comm->n_local + yokei_own_place(comm)) * slice;
+        for (int i = 0; i < yokei_host_size(op->hosts, h); i++) {
+            const int q = yokei_rank_on(op->hosts, h, i);
+            const char *from = own ? yokei_published_by(op, q) + (size_t)op->rank * slice
+                                   : seat + (size_t)(i * op->hosts->n_local + yokei_own_place(op)) * slice;
             yokei_put(op, lane, (size_t)q * slice, from, slice);
         }
     }
@@ -87,36 +86,33 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_hosts = comm->hosts.n, host = yokei_own_host(comm);
+    const int n_hosts = op->hosts->n, host = yokei_own_host(op);
     int k;
     const bool sends = yokei_swap_sends(n_hosts, i, &k);
     const int other = (host + (sends ? k : n_hosts - k)) % n_hosts;
     step->work = sends ? pack : keep;
-    step->n = op->slices[1] * (sends ? n_slices(comm, host, other) : n_slices(comm, other, host));
+    step->n = op->slices[1] * (sends ? n_slices(op, host, other) : n_slices(op, other, host));
     if (sends)
-        step->to = yokei_rank_on(comm, other, 0);
+        step->to = yokei_rank_on(op->hosts, other, 0);
     else
-        step->from = yokei_rank_on(comm, other, 0);
+        step->from = yokei_rank_on(op->hosts, other, 0);
     if (i == 0) /* Wait for the data. A rank that has come here has taken the data in the seats. */
         step->wait = YOKEI_POSTED;
-    if (i == 2 * n_hosts - 3) step->tell = YOKEI_GIVEN;
+    if (i == 2 * n_hosts - 3) step->sets = YOKEI_GIVEN;
 }
 
 bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane *lane,
                                    struct yokei_step *step)
 {
-    const yoke_comm *comm = op->comm;
-    const int n_messages = comm->rank == yokei_leader(op) ? 2 * (comm->hosts.n - 1) : 0,
-              i = lane->stage++ - 1;
+    const int n_messages = op->rank == yokei_leader(op) ? 2 * (op->hosts->n - 1) : 0, i = lane->stage++ - 1;
     if (i < 0) {
-        yokei_show_step(op, step);
+        yokei_publish_step(op, step);
         return true;
     }
     step->until = step->value = op->number;
     if (i < n_messages) {
         swap_step(op, i, step);
-    } else { /* if the leader has come so far, the data that the host's ranks show is there too */
+    } else { /* if the leader has come so far, the data that the host's ranks publish is there too */
         step->work = take;
         step->wait = YOKEI_GIVEN;
         step->wait_rank = yokei_leader(op);

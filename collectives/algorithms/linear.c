@@ -5,7 +5,7 @@
  * all ranks exchange with different ranks. Chunks go to the lanes in turn. The first message of a pair is
  * sent even if it has no data, because it carries the call.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 /*
  * The lane's chunk of a slice: n elements, 0 if the slice has ended; `at` is its first element in the buffer.
@@ -48,7 +48,7 @@ static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *la
 /* Copy the rank's own slice from send to recv. */
 static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    const int rank = op->comm->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0,
+    const int rank = op->rank, send_first = op->kind == YOKEI_GATHER ? rank : 0,
               recv_first = op->kind == YOKEI_SCATTER ? rank : 0;
     receive_chunk(op, lane, rank, recv_first, -1, step);
     void *store = step->store;
@@ -63,7 +63,7 @@ static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, s
 static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step,
                        bool *more_out)
 {
-    const int size = op->comm->size, rank = op->comm->rank, stage = lane->stage;
+    const int size = op->size, rank = op->rank, stage = lane->stage;
     const bool is_root = rank == op->root;
     *more_out = true;
     if (op->kind == YOKEI_ALL_TO_ALL) {
@@ -88,7 +88,7 @@ static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane,
 static size_t rounds_of(const struct yokei_op *op)
 {
     size_t longest = yokei_longest_slice(op);
-    for (int r = 0; r < op->comm->size; r++)
+    for (int r = 0; r < op->size; r++)
         longest = YOKE_MAX(longest, op->send_slices[r + 1] - op->send_slices[r]);
     return YOKE_MAX((longest + op->chunk - 1) / op->chunk, 1);
 }
@@ -110,14 +110,10 @@ static bool linear_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     return false;
 }
 
-static void linear_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void linear_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    (void)steps;
-    const double p = op->comm->size;
-    if (op->kind == YOKEI_ALL_TO_ALL)
-        *bytes *= (p - 1) / p;
-    else
-        *bytes = all * (p - 1) / p;
+    const double p = op->size;
+    effort->sent = (op->kind == YOKEI_ALL_TO_ALL ? effort->own : effort->all) * (p - 1) / p;
 }
 
-const struct yokei_algorithm yokei_linear = { linear_next, .traffic = linear_traffic };
+const struct yokei_algorithm yokei_linear = { linear_next, .effort = linear_effort };

@@ -4,7 +4,7 @@
  * opposite directions never wait for each other. Several transfers with one peer in one direction follow one
  * another.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 static bool pairs_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {

@@ -22,7 +22,7 @@
  * arrives done. Each slice is added up in a different order, but by one chain of ranks, so all ranks get the
  * same bits. Because of these different orders `reproducible` excludes the ring.
  */
-#include "collectives/comm.h"
+#include "collectives/algorithms/algorithms.h"
 
 /*
  * Let the step work on the lane's chunk of slice `slice`. Returns the chunk's first element within the slice.
@@ -50,7 +50,7 @@ static void *store_at(const struct yokei_op *op, size_t element)
 static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop,
                        struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const int slice = (rank - 1 - hop + 2 * size) % size;
     const size_t at = take_chunk(op, lane, slice, step);
     const bool last = hop == size - 1;
@@ -69,7 +69,7 @@ static void reduce_hop(const struct yokei_op *op, const struct yokei_lane *lane,
 static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane, int hop,
                        struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const int slice = (rank - hop + size) % size;
     const size_t at = take_chunk(op, lane, slice, step);
     step->from = (rank - 1 + size) % size;
@@ -80,7 +80,7 @@ static void gather_hop(const struct yokei_op *op, const struct yokei_lane *lane,
 /* All-gather sends this rank's own slice. */
 static void gather_begin(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    const int size = op->comm->size, rank = op->comm->rank;
+    const int size = op->size, rank = op->rank;
     const size_t at = take_chunk(op, lane, rank, step);
     step->own = own_at(op, at);
     void *place = store_at(op, op->slices[rank] + at);
@@ -91,7 +91,7 @@ static void gather_begin(const struct yokei_op *op, const struct yokei_lane *lan
 static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->round >= op->n_rounds) return false;
-    const int size = op->comm->size, stage = lane->stage;
+    const int size = op->size, stage = lane->stage;
     const bool gathers = op->kind != YOKEI_REDUCE_SCATTER;
     const int n_stages = op->kind == YOKEI_ALL_REDUCE ? 2 * size - 1 : size;
     if (op->kind == YOKEI_ALL_GATHER && stage == 0)
@@ -109,15 +109,15 @@ static bool ring_next(const struct yokei_op *op, struct yokei_lane *lane, struct
     return true;
 }
 
-static void ring_traffic(const struct yokei_op *op, double all, double *steps, double *bytes)
+static void ring_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    const double p = op->comm->size;
+    const double p = op->size, half = (p - 1) / p;
     if (op->kind == YOKEI_ALL_REDUCE)
-        *steps = 2 * (p - 1), *bytes *= 2 * (p - 1) / p;
+        effort->steps = 2 * (p - 1), effort->sent *= 2 * half;
     else
-        *bytes = all * (p - 1) / p;
+        effort->sent = effort->all * half;
 }
 
 const struct yokei_algorithm yokei_ring = { ring_next, .by_slices = true,
                                             .why = "; long, so each link carries the least",
-                                            .traffic = ring_traffic };
+                                            .effort = ring_effort };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collectives between ranks that share memory, for data of any size. A stage is a buffer in shared memory
- * where a rank shows data to the others. A round of a lane works on one chunk, in three steps:
+ * where a rank publishes data to the others. A round of a lane works on one chunk, in three steps:
  *
- *   show    copy the data that the others need of this rank's chunk to its stage, once they have finished the
+ *   publish copy the data that the others need of this rank's chunk to its stage, once they have finished the
  *           round before
  *   sum     add this rank's slice of the chunk, directly from all stages, in the order of the ranks
  *           (reductions)
- *   take    copy the others' results, or the data that they show, to the caller's buffer
+ *   take    copy the others' results, or the data that they publish, to the caller's buffer
  *
  * Stages stay in the caches, so main memory is accessed once per input and once per output. Rounds go to the
  * lanes in turn. While one lane waits, another works.
@@ -17,8 +17,9 @@
  * (shares.c). In reduce_scatter, all_gather, all_to_all, gather and scatter a round's chunk is one chunk of
  * each of the callers' slices.
  */
-#include "collectives/engine.h"
-#include "collectives/shm.h"
+#include "collectives/algorithms/slices.h"
+#include "collectives/arithmetic/sum.h"
+#include "collectives/transport/shared.h"
 
 /*
  * One chunk. If all ranks hold the whole buffer, it is `length` elements from `base` on. Otherwise it is
@@ -43,12 +44,11 @@ static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane 
     return c;
 }
 
-/* Where slice j begins in the chunk, and in the stage that shows the chunk. */
+/* Where slice j begins in the chunk, and in the stage that has the published chunk. */
 static size_t place_of(const struct yokei_op *op, const struct chunk *c, int j)
 {
     /* slices begin at cache lines */
-    return is_whole(op) ? yokei_slice_begin(op->before, op->comm->size, c->length, 16, j)
-                        : (size_t)j * c->pitch;
+    return is_whole(op) ? yokei_slice_begin(op->before, op->size, c->length, 16, j) : (size_t)j * c->pitch;
 }
 
 /* Slice j of the chunk: its first element within the whole buffer, and *n_out elements. */
@@ -70,35 +70,34 @@ static size_t within(const struct yokei_op *op, const struct chunk *c, int j)
     return YOKE_MIN(c->base, op->slices[j + 1] - op->slices[j]);
 }
 
-/* Whether a rank shows one slice, its own, and not a slice for each rank. */
-static bool shows_one(const struct yokei_op *op)
+/* Whether a rank publishes one slice, its own, and not a slice for each rank. */
+static bool publishes_one(const struct yokei_op *op)
 {
     return op->kind == YOKEI_ALL_GATHER || op->kind == YOKEI_GATHER;
 }
 
 /*
- * If the host does not see the device's memory, a rank shows all its data, its own slices too. The host then
- * works on the shown data.
+ * If the host does not see the device's memory, a rank publishes all its data, its own slices too. The host
+ * then works on the published data.
  */
-static void show(const struct yokei_op *op, struct yokei_lane *lane)
+static void publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    char *stage = yokei_shm_stage_at(comm, comm->rank, lane, 0);
+    char *stage = yokei_stage_at(op, op->rank, lane, 0);
     size_t n;
     if (op->kind == YOKEI_BROADCAST || (op->staged && is_whole(op))) {
         yokei_bring(op, lane, stage, c.base * bytes, c.length * bytes);
         return;
     }
-    if (shows_one(op)) {
-        slice_of(op, &c, comm->rank, &n);
-        yokei_bring(op, lane, stage, within(op, &c, comm->rank) * bytes, n * bytes);
+    if (publishes_one(op)) {
+        slice_of(op, &c, op->rank, &n);
+        yokei_bring(op, lane, stage, within(op, &c, op->rank) * bytes, n * bytes);
         return;
     }
-    for (int j = 0; j < comm->size; j++) {
+    for (int j = 0; j < op->size; j++) {
         const size_t at = slice_of(op, &c, j, &n);
-        if (j != comm->rank || op->staged)
+        if (j != op->rank || op->staged)
             yokei_bring(op, lane, stage + place_of(op, &c, j) * bytes, at * bytes, n * bytes);
     }
 }
@@ -109,68 +108,65 @@ static const char *own_data(const struct yokei_op *op, const struct yokei_lane *
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     if (!op->staged) return (const char *)op->send + at * bytes;
-    return yokei_shm_stage_at(op->comm, op->comm->rank, lane, 0)
-           + (shows_one(op) ? 0 : place_of(op, c, j) * bytes);
+    return yokei_stage_at(op, op->rank, lane, 0) + (publishes_one(op) ? 0 : place_of(op, c, j) * bytes);
 }
 
 static void sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const int rank = comm->rank;
+    const int rank = op->rank;
     size_t n;
     const size_t at = slice_of(op, &c, rank, &n);
-    for (int q = 0; q < comm->size; q++)
-        comm->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at)
-                                    : yokei_shm_stage_at(comm, q, lane, 0) + place_of(op, &c, rank) * bytes;
+    for (int q = 0; q < op->size; q++)
+        op->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at)
+                                  : yokei_stage_at(op, q, lane, 0) + place_of(op, &c, rank) * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
-    unsigned shown = 0;
+    unsigned published = 0;
     if (op->kind == YOKEI_REDUCE_SCATTER && !op->staged) place[n_out++] = recv + within(op, &c, rank) * bytes;
     if ((op->kind == YOKEI_ALL_REDUCE || (op->kind == YOKEI_REDUCE && rank == op->root)) && !op->staged)
         place[n_out++] = recv + at * bytes;
     if (op->staged || !(op->kind == YOKEI_REDUCE_SCATTER || (op->kind == YOKEI_REDUCE && rank == op->root))) {
-        shown = op->staged ? 0 : 1u << n_out;
-        place[n_out++] = yokei_shm_stage_at(comm, rank, lane, 1);
+        published = op->staged ? 0 : 1u << n_out;
+        place[n_out++] = yokei_stage_at(op, rank, lane, 1);
     }
-    yokei_fold(&(struct yokei_fold){ .n = n,
-                                     .reduction = op->reduction,
-                                     .dtype = op->dtype,
-                                     .n_in = comm->size,
-                                     .n_out = n_out,
-                                     .size = comm->size,
-                                     .in = comm->inputs,
-                                     .out = (void *const *)place,
-                                     .stream = yokei_is_long(op)
-                                               && place[0] != yokei_shm_stage_at(comm, rank, lane, 1),
-                                     .shown = shown });
+    yokei_fold(
+        &(struct yokei_fold){ .n = n,
+                              .reduction = op->reduction,
+                              .dtype = op->dtype,
+                              .n_in = op->size,
+                              .n_out = n_out,
+                              .size = op->size,
+                              .in = op->inputs,
+                              .out = (void *const *)place,
+                              .stream = yokei_is_long(op) && place[0] != yokei_stage_at(op, rank, lane, 1),
+                              .published = published });
 }
 
-/* Copy slice j of the chunk from the data that rank q shows (part 0) or has computed (part 1). */
+/* Copy slice j of the chunk from the data that rank q publishes (part 0) or has computed (part 1). */
 static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c, int q,
                       int part)
 {
-    const yoke_comm *comm = op->comm;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const bool for_each = op->kind == YOKEI_ALL_TO_ALL
                           || op->kind == YOKEI_SCATTER; /* the stage has a slice for each rank */
-    const char *stage = yokei_shm_stage_at(comm, q, lane, part)
-                        + (for_each ? place_of(op, c, comm->rank) * bytes : 0);
+    const char *stage = yokei_stage_at(op, q, lane, part)
+                        + (for_each ? place_of(op, c, op->rank) * bytes : 0);
     size_t n;
-    size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? comm->rank : q, &n);
-    if (op->kind == YOKEI_SCATTER) at = within(op, c, comm->rank);
+    size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? op->rank : q, &n);
+    if (op->kind == YOKEI_SCATTER) at = within(op, c, op->rank);
     yokei_put(op, lane, at * bytes, stage, n * bytes);
 }
 
 /* Copy the rank's own part. It needs no stage if the host sees it. */
 static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const struct chunk *c)
 {
-    const int rank = op->comm->rank;
+    const int rank = op->rank;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
     const size_t at = slice_of(op, c, rank, &n);
-    const size_t from = shows_one(op) ? within(op, c, rank) : at,
+    const size_t from = publishes_one(op) ? within(op, c, rank) : at,
                  to = op->kind == YOKEI_SCATTER ? within(op, c, rank) : at;
     if ((const char *)op->send + from * bytes != (char *)op->recv + to * bytes)
         yokei_put(op, lane, to * bytes, own_data(op, lane, c, rank, from), n * bytes);
@@ -178,14 +174,13 @@ static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const s
 
 static void take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const yoke_comm *comm = op->comm;
     const struct chunk c = chunk_of(op, lane);
-    const bool is_root = comm->rank == op->root;
+    const bool is_root = op->rank == op->root;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     switch (op->kind) {
     case YOKEI_BROADCAST: {
         const char *from = is_root ? own_data(op, lane, &c, 0, c.base)
-                                   : yokei_shm_stage_at(comm, op->root, lane, 0);
+                                   : yokei_stage_at(op, op->root, lane, 0);
         if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
         return;
     }
@@ -202,18 +197,17 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     default: break;
     }
     /* each rank begins with another rank, so that they do not access the same stage */
-    for (int i = 1; i < comm->size; i++)
-        take_from(op, lane, &c, (comm->rank + i) % comm->size, yokei_reduces(op));
+    for (int i = 1; i < op->size; i++) take_from(op, lane, &c, (op->rank + i) % op->size, yokei_reduces(op));
     if (!yokei_reduces(op))
         take_own(op, lane, &c);
     else if (op->staged)
-        take_from(op, lane, &c, comm->rank, 1);
+        take_from(op, lane, &c, op->rank, 1);
 }
 
-/* Whether this rank shows anything for which other ranks wait. */
-static bool shows(const struct yokei_op *op)
+/* Whether this rank publishes anything for which other ranks wait. */
+static bool publishes(const struct yokei_op *op)
 {
-    const bool is_root = op->comm->rank == op->root;
+    const bool is_root = op->rank == op->root;
     if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
     return op->kind != YOKEI_GATHER || !is_root || op->staged;
 }
@@ -222,17 +216,17 @@ static bool shows(const struct yokei_op *op)
 static void take_sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct chunk c = chunk_of(op, lane);
-    const int rank = op->comm->rank;
+    const int rank = op->rank;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
     slice_of(op, &c, rank, &n);
-    yokei_put(op, lane, within(op, &c, rank) * bytes, yokei_shm_stage_at(op->comm, rank, lane, 1), n * bytes);
+    yokei_put(op, lane, within(op, &c, rank) * bytes, yokei_stage_at(op, rank, lane, 1), n * bytes);
 }
 
 /* Whether this rank takes data from other ranks. If not, it need not wait. */
 static bool takes(const struct yokei_op *op)
 {
-    const bool is_root = op->comm->rank == op->root;
+    const bool is_root = op->rank == op->root;
     if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return !is_root;
     if (op->kind == YOKEI_REDUCE || op->kind == YOKEI_GATHER) return is_root;
     return true;
@@ -246,27 +240,27 @@ static void announce(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
-/* The steps of a round: 0 show, 1 sum, 2 take. */
+/* The steps of a round: 0 publish, 1 sum, 2 take. */
 static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
 {
     const bool rooted = op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER;
     step->until = step->value = lane->epoch;
     if (which == 0) {
-        step->work = shows(op) ? show : nothing;
-        step->wait = shows(op) ? YOKEI_PASSED : YOKEI_NOTHING;
+        step->work = publishes(op) ? publish : nothing;
+        step->wait = publishes(op) ? YOKEI_PASSED : YOKEI_NOTHING;
         step->until = lane->epoch - 1;
-        step->tell = YOKEI_STAGED;
+        step->sets = YOKEI_STAGED;
     } else if (which == 1) {
         step->work = yokei_reduces(op) ? sum : nothing;
         step->wait = yokei_reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
-        step->tell = YOKEI_REDUCED;
+        step->sets = YOKEI_REDUCED;
     } else {
         step->work = op->kind != YOKEI_REDUCE_SCATTER ? take : op->staged ? take_sum : nothing;
         step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING
                      : yokei_reduces(op)                            ? YOKEI_REDUCED
                                                                     : YOKEI_STAGED;
         if (rooted) step->wait_rank = op->root;
-        step->tell = YOKEI_PASSED;
+        step->sets = YOKEI_PASSED;
     }
 }
 
@@ -279,7 +273,7 @@ void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lan
     if (lane->stage > 0) return;
     step->work = announce;
     step->until = op->number - 1;
-    step->tell = YOKEI_POSTED;
+    step->sets = YOKEI_POSTED;
     step->value = op->number;
 }
 
@@ -310,4 +304,31 @@ bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, stru
     return true;
 }
 
-const struct yokei_algorithm yokei_slices = { slices_next, .announces = true };
+static void slices_explain(const struct yokei_op *op, char *text, size_t bytes)
+{
+    yokei_text(
+        text, bytes,
+        "all %d ranks share memory; too long for one shot: each works on its slice of chunks that stay in the caches",
+        op->size);
+}
+
+/* The ranks synchronise three times in a round. The lanes' rounds overlap. */
+static void slices_effort(const struct yokei_op *op, struct yokei_effort *effort)
+{
+    const double n = effort->own, p = op->size;
+    effort->syncs = 1 + 3.0 * (double)op->n_rounds / op->n_lanes;
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE:
+    case YOKEI_REDUCE: effort->touched = n + n + (p - 1) / p * n; break;
+    case YOKEI_ALL_GATHER:
+    case YOKEI_GATHER: effort->touched = n + effort->all; break;
+    case YOKEI_SCATTER: effort->touched = n + n / p; break;
+    case YOKEI_BARRIER:
+    case YOKEI_DESTROY: effort->touched = 0; break;
+    default: effort->touched = n + n; break;
+    }
+    effort->steps = effort->sent = effort->summed = 0;
+}
+
+const struct yokei_algorithm yokei_slices = { slices_next, .announces = true, .explain = slices_explain,
+                                              .effort = slices_effort };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The algorithms by their numbers. The list itself is YOKE_ALGORITHMS in yoke/algorithms.h. */
-#include "collectives/operation.h"
+#include "collectives/algorithms/algorithms.h"
 
 #define DEFINITION(ID, name, can_be_named, in_rank_order, reach) &yokei_##name,
 static const struct yokei_algorithm *const algorithms[YOKEI_N_ALGORITHMS] = { YOKE_ALGORITHMS(DEFINITION) };
 #undef DEFINITION
 
-enum { messages, on_host, across_hosts };
 /* clang-format off */
 #define FACTS(ID, name, can_be_named, in_rank_order, reach) { can_be_named, in_rank_order, \
-        (reach) == messages },
+        YOKE_REACH_##reach },
 /* clang-format on */
 static const struct {
-    bool can_be_named, in_rank_order, is_of_messages;
+    bool can_be_named, in_rank_order;
+    enum yoke_reach reach;
 } facts[YOKEI_N_ALGORITHMS] = { YOKE_ALGORITHMS(FACTS) };
 #undef FACTS
 
@@ -32,4 +32,4 @@ bool yokei_algorithm_can_be_named(unsigned id) { return facts[id].can_be_named; 
 
 bool yokei_algorithm_adds_in_rank_order(unsigned id) { return facts[id].in_rank_order; }
 
-bool yokei_algorithm_is_of_messages(unsigned id) { return facts[id].is_of_messages; }
+enum yoke_reach yokei_algorithm_reach(unsigned id) { return facts[id].reach; }

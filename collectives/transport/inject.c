@@ -18,7 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collectives/engine.h"
+#include "collectives/transport/inject.h"
+#include "collectives/transport/transport.h"
 
 enum fault { NONE, DELAY, DROP, DUPLICATE, FLIP, N_FAULTS };
 enum part { ANY_PART, HEADER, PAYLOAD };

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "collectives/engine.h"
-#include "collectives/verdict.h"
+#include "collectives/transport/mpi.h"
+#include "collectives/transport/transport.h"
 
 struct yokei_mpi_lane {
     char *memory; /* YOKEI_SLOTS buffers to send from, and one to receive into */
@@ -63,13 +63,13 @@ static yoke_status mpi_error(yoke_comm *comm, int code, const char *call, int pe
 {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
-    if (comm->broken_ns) return YOKE_OK;
+    if (comm->mpi.broken_ns) return YOKE_OK;
     PMPI_Error_string(code, text, &length);
     for (char *c = text; *c; c++)
         if (*c == '\n') *c = ';';
-    yokei_text(comm->broken_text, sizeof comm->broken_text, "%s between rank %d and rank %d: %s", call,
-               comm->rank, peer, text);
-    comm->broken_ns = yokei_now_ns();
+    yokei_text(comm->mpi.broken_text, sizeof comm->mpi.broken_text, "%s between rank %d and rank %d: %s",
+               call, comm->rank, peer, text);
+    comm->mpi.broken_ns = yokei_now_ns();
     return YOKE_OK;
 }
 
@@ -107,7 +107,7 @@ void yokei_mpi_lane_end(yoke_comm *comm, struct yokei_lane *lane)
     lane->mpi = NULL;
     bool busy = m->posted;
     for (int i = 0; i < YOKEI_SLOTS; i++) busy |= m->sends[i] != MPI_REQUEST_NULL;
-    if (busy && atomic_load(&comm->error) && !yokei_process.copied_from) {
+    if (busy && atomic_load(&comm->failure.error) && !yokei_process.copied_from) {
         m->next_leaked = leaked_lanes;
         leaked_lanes = m;
         return;
@@ -121,7 +121,7 @@ static yoke_status mpi_reserve(yoke_comm *comm, struct yokei_lane *lane, int to,
 {
     struct yokei_mpi_lane *m = lane->mpi;
     *room_out = NULL;
-    if (comm->broken_ns) return YOKE_OK;
+    if (comm->mpi.broken_ns) return YOKE_OK;
     if (m->sends[m->at] != MPI_REQUEST_NULL) {
         int complete = 0;
         const int code = PMPI_Test(&m->sends[m->at], &complete, MPI_STATUS_IGNORE);
@@ -158,9 +158,9 @@ static bool is_whole(const char *room, size_t room_bytes, int bytes)
 
 static yoke_status torn(yoke_comm *comm, int from)
 {
-    comm->broken_ns = yokei_now_ns();
-    yokei_text(comm->broken_text, sizeof comm->broken_text, "a message from rank %d to rank %d was cut off",
-               from, comm->rank);
+    comm->mpi.broken_ns = yokei_now_ns();
+    yokei_text(comm->mpi.broken_text, sizeof comm->mpi.broken_text,
+               "a message from rank %d to rank %d was cut off", from, comm->rank);
     return YOKE_OK;
 }
 
@@ -170,7 +170,7 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
     struct yokei_mpi_lane *m = lane->mpi;
     char *room = m->memory + YOKEI_SLOTS * m->message_bytes;
     *message_out = NULL;
-    if (comm->broken_ns) return YOKE_OK;
+    if (comm->mpi.broken_ns) return YOKE_OK;
     if (!m->posted) {
         memset(room, 0, sizeof(struct yokei_header));
         /* Receive at full size, whatever is expected. So a message of a rank that made another call also
@@ -209,7 +209,7 @@ static yoke_status mpi_drained(yoke_comm *comm, struct yokei_lane *lane, bool *d
     for (int i = 0; i < YOKEI_SLOTS; i++) {
         if (m->sends[i] == MPI_REQUEST_NULL) continue;
         int complete = 0;
-        if (!comm->broken_ns) {
+        if (!comm->mpi.broken_ns) {
             const int code = PMPI_Test(&m->sends[i], &complete, MPI_STATUS_IGNORE);
             if (code) mpi_error(comm, code, "MPI_Test of a send", m->to[i]);
         }
@@ -232,7 +232,7 @@ size_t yokei_mpi_control_size(void) { return sizeof(struct yokei_mpi_control); }
 
 static bool control_listen(yoke_comm *comm)
 {
-    struct yokei_mpi_control *c = comm->control;
+    struct yokei_mpi_control *c = comm->mpi.control;
     return PMPI_Irecv(&c->in, sizeof c->in, MPI_BYTE, MPI_ANY_SOURCE, tag_of(comm, YOKEI_LANE_CONTROL),
                       comm->set->mpi, &c->receive)
            == MPI_SUCCESS;
@@ -243,7 +243,7 @@ yoke_status yokei_mpi_control_make(yoke_comm *comm)
     struct yokei_mpi_control *c = calloc(1, sizeof *c);
     if (!c) return yoke_fail(YOKE_ENOMEM, "communicator \"%s\": no memory for control messages", comm->name);
     for (int i = 0; i < CONTROL_SENDS; i++) c->sends[i] = MPI_REQUEST_NULL;
-    comm->control = c;
+    comm->mpi.control = c;
     return YOKE_OK;
 }
 
@@ -251,21 +251,21 @@ yoke_status yokei_mpi_control_begin(yoke_comm *comm)
 {
     if (!control_listen(comm))
         return yoke_fail(YOKE_EBACKEND, "communicator \"%s\": MPI_Irecv failed", comm->name);
-    comm->control->listens = true;
-    yokei_hold(sizeof *comm->control);
+    comm->mpi.control->listens = true;
+    yokei_hold(sizeof *comm->mpi.control);
     return YOKE_OK;
 }
 
 void yokei_mpi_control_end(yoke_comm *comm)
 {
-    struct yokei_mpi_control *c = comm->control;
+    struct yokei_mpi_control *c = comm->mpi.control;
     if (!c) return;
-    comm->control = NULL;
+    comm->mpi.control = NULL;
     if (!c->listens || yokei_process.copied_from) {
         free(c);
         return;
     }
-    if (atomic_load(&comm->error)) {
+    if (atomic_load(&comm->failure.error)) {
         c->next_leaked = leaked_controls;
         leaked_controls = c;
         return;
@@ -289,27 +289,27 @@ void yokei_mpi_control_end(yoke_comm *comm)
     }
 }
 
-void yokei_mpi_control_poll(yoke_comm *comm)
+bool yokei_mpi_control_next(yoke_comm *comm, struct yokei_control *message_out)
 {
-    struct yokei_mpi_control *c = comm->control;
-    while (c && !comm->broken_ns && !atomic_load_explicit(&comm->error, memory_order_relaxed)) {
-        int complete = 0;
+    struct yokei_mpi_control *c = comm->mpi.control;
+    while (c && !comm->mpi.broken_ns) {
+        int complete = 0, bytes = 0;
         MPI_Status status;
-        if (PMPI_Test(&c->receive, &complete, &status) != MPI_SUCCESS || !complete) return;
-        int bytes = 0;
+        if (PMPI_Test(&c->receive, &complete, &status) != MPI_SUCCESS || !complete) return false;
         PMPI_Get_count(&status, MPI_BYTE, &bytes);
-        struct yokei_control message = c->in;
-        message.text[sizeof message.text - 1] = '\0';
-        if (!control_listen(comm)) return;
+        *message_out = c->in;
+        message_out->text[sizeof message_out->text - 1] = '\0';
+        if (!control_listen(comm)) return false;
         control_bytes += (uint64_t)bytes;
-        if (bytes == (int)sizeof message) yokei_control_arrived(comm, &message);
+        if (bytes == (int)sizeof *message_out) return true;
     }
+    return false;
 }
 
 bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control *message)
 {
-    struct yokei_mpi_control *c = comm->control;
-    if (!c || comm->broken_ns) return false;
+    struct yokei_mpi_control *c = comm->mpi.control;
+    if (!c || comm->mpi.broken_ns) return false;
     for (int i = 0; i < CONTROL_SENDS; i++) {
         int complete = 1;
         if (c->sends[i] != MPI_REQUEST_NULL && PMPI_Test(&c->sends[i], &complete, MPI_STATUS_IGNORE))
@@ -326,7 +326,7 @@ bool yokei_mpi_control_send(yoke_comm *comm, int to, const struct yokei_control 
 
 void yokei_mpi_control_flush(yoke_comm *comm, uint64_t ns)
 {
-    struct yokei_mpi_control *c = comm->control;
+    struct yokei_mpi_control *c = comm->mpi.control;
     const uint64_t end = yokei_now_ns() + ns;
     for (bool pending = c != NULL; pending && yokei_now_ns() < end;) {
         pending = false;

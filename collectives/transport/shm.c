@@ -25,9 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collectives/engine.h"
-#include "collectives/shm.h"
-#include "collectives/verdict.h"
+#include "collectives/transport/shm.h"
+#include "collectives/transport/transport.h"
 
 /* Both sides change fields of a line together, and different cache lines are never changed together. */
 struct mailbox {
@@ -48,7 +47,7 @@ struct yokei_segment {
     /* The message of the first peer that found this communicator failed. 0: none, 1: it is being written,
        2: readable. */
     _Atomic uint32_t alarm;
-    struct yokei_control said;
+    struct yokei_control report;
     struct yokei_shrink_post shrinks[2];
     _Atomic uint64_t decision; /* decision of the last shrink; rank 0's counts, even if rank 0 is gone */
     /* Then follow the posts and counters, struct mailbox [size][YOKEI_LANES + 1], struct flag [YOKEI_LANES
@@ -76,12 +75,12 @@ struct yokei_offsets yokei_shm_offsets(int room, size_t chunk_bytes)
 
 static char *segment_of(const yoke_comm *comm, int r)
 {
-    return r == comm->rank ? (char *)comm->segment : comm->peers[r].segment;
+    return r == comm->rank ? (char *)comm->memory.segment : comm->peers[r].segment;
 }
 
 struct yokei_post *yokei_shm_post_at(const yoke_comm *comm, int r, uint32_t number)
 {
-    return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->offsets.posts) + number % 2;
+    return (struct yokei_post *)(void *)(segment_of(comm, r) + comm->memory.offsets.posts) + number % 2;
 }
 
 struct yokei_shrink_post *yokei_shm_shrink_at(const yoke_comm *comm, int r, uint32_t number)
@@ -98,31 +97,45 @@ _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struc
                                        enum yokei_counter counter, uint32_t until)
 {
     if (counter == YOKEI_POSTED) return &yokei_shm_post_at(comm, r, until)->number;
-    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->offsets.counters))[lane->id]
+    return &((struct yokei_counters *)(void *)(segment_of(comm, r) + comm->memory.offsets.counters))[lane->id]
                 .at[counter];
 }
 
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
 {
-    return segment_of(comm, r) + comm->offsets.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
+    return segment_of(comm, r) + comm->memory.offsets.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
+}
+
+/*
+ * The answer is the same in all operations of a communicator. Otherwise a lane's stage could become part of
+ * another lane's stage while a rank still reads it.
+ */
+bool yokei_has_wide_stages(const yoke_comm *comm)
+{
+    return comm->all_shared && !comm->any_staged && comm->n_on_host > comm->n_cores;
+}
+
+size_t yokei_stage_bytes(const yoke_comm *comm)
+{
+    return yokei_has_wide_stages(comm) ? YOKEI_WIDE_STAGE_BYTES : YOKEI_STAGE_BYTES;
 }
 
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
 {
-    return segment_of(comm, r) + comm->offsets.stages
+    return segment_of(comm, r) + comm->memory.offsets.stages
            + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
 }
 
 /* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */
 static struct flag *flag_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    struct flag *flags = (struct flag *)((char *)segment + comm->offsets.flags);
+    struct flag *flags = (struct flag *)((char *)segment + comm->memory.offsets.flags);
     return &flags[(lane == YOKEI_LANE_PAIR ? YOKEI_LANES + to : lane) * YOKEI_SLOTS + (int)slot];
 }
 
 static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uint32_t slot)
 {
-    const struct yokei_offsets *l = &comm->offsets;
+    const struct yokei_offsets *l = &comm->memory.offsets;
     if (lane == YOKEI_LANE_PAIR)
         return (char *)segment + l->pair_slots + ((size_t)to * YOKEI_SLOTS + slot) * l->pair_slot_bytes;
     return (char *)segment + l->slots + ((size_t)lane * YOKEI_SLOTS + slot) * l->slot_bytes;
@@ -130,7 +143,8 @@ static char *slot_at(const yoke_comm *comm, void *segment, int lane, int to, uin
 
 static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane, int to)
 {
-    return (struct mailbox *)((char *)segment + comm->offsets.mailboxes) + to * (YOKEI_LANES + 1) + lane;
+    return (struct mailbox *)((char *)segment + comm->memory.offsets.mailboxes) + to * (YOKEI_LANES + 1)
+           + lane;
 }
 
 /*
@@ -153,8 +167,8 @@ static void ring(struct yokei_segment *segment)
 void yokei_shm_ring_all(const yoke_comm *comm)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    for (int i = 0; i < comm->n_local; i++)
-        if (comm->local[i] != comm->rank) wake(comm->peers[comm->local[i]].segment);
+    for (int i = 0; i < comm->hosts.n_local; i++)
+        if (comm->hosts.local[i] != comm->rank) wake(comm->peers[comm->hosts.local[i]].segment);
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
@@ -163,7 +177,7 @@ bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message
     if (!segment || comm->peers[r].beneath != &yokei_shm_transport) return false;
     uint32_t nothing = 0;
     if (atomic_compare_exchange_strong(&segment->alarm, &nothing, 1)) {
-        segment->said = *message;
+        segment->report = *message;
         atomic_store_explicit(&segment->alarm, 2, memory_order_release);
     }
     ring(segment);
@@ -172,15 +186,15 @@ bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message
 
 const struct yokei_control *yokei_shm_alarmed(const yoke_comm *comm)
 {
-    const struct yokei_segment *segment = comm->segment;
-    return segment && atomic_load_explicit(&segment->alarm, memory_order_acquire) == 2 ? &segment->said
+    const struct yokei_segment *segment = comm->memory.segment;
+    return segment && atomic_load_explicit(&segment->alarm, memory_order_acquire) == 2 ? &segment->report
                                                                                        : NULL;
 }
 
 uint32_t yokei_shm_sleep_begin(yoke_comm *comm)
 {
-    const uint32_t rung = atomic_load(&comm->segment->rung);
-    atomic_store(&comm->segment->sleeps, 1);
+    const uint32_t rung = atomic_load(&comm->memory.segment->rung);
+    atomic_store(&comm->memory.segment->sleeps, 1);
     atomic_thread_fence(memory_order_seq_cst);
     return rung;
 }
@@ -188,24 +202,25 @@ uint32_t yokei_shm_sleep_begin(yoke_comm *comm)
 void yokei_shm_sleep_end(yoke_comm *comm, uint32_t rung, uint64_t ns)
 {
     const struct timespec most = { .tv_sec = 0, .tv_nsec = (long)ns };
-    if (ns) syscall(SYS_futex, &comm->segment->rung, FUTEX_WAIT, rung, &most, NULL, 0);
-    atomic_store(&comm->segment->sleeps, 0);
+    if (ns) syscall(SYS_futex, &comm->memory.segment->rung, FUTEX_WAIT, rung, &most, NULL, 0);
+    atomic_store(&comm->memory.segment->sleeps, 0);
 }
 
 static yoke_status shm_reserve(yoke_comm *comm, struct yokei_lane *lane, int to, void **room_out)
 {
     const uint32_t slot = lane->shm_at;
-    const bool full = atomic_load_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full,
+    const bool full = atomic_load_explicit(&flag_at(comm, comm->memory.segment, lane->id, to, slot)->full,
                                            memory_order_acquire);
-    *room_out = full ? NULL : slot_at(comm, comm->segment, lane->id, to, slot);
+    *room_out = full ? NULL : slot_at(comm, comm->memory.segment, lane->id, to, slot);
     return YOKE_OK;
 }
 
 static yoke_status shm_post(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes)
 {
-    struct mailbox *mailbox = mailbox_at(comm, comm->segment, lane->id, to);
+    struct mailbox *mailbox = mailbox_at(comm, comm->memory.segment, lane->id, to);
     const uint32_t slot = lane->shm_at, posted = atomic_load_explicit(&mailbox->posted, memory_order_relaxed);
-    atomic_store_explicit(&flag_at(comm, comm->segment, lane->id, to, slot)->full, 1, memory_order_relaxed);
+    atomic_store_explicit(&flag_at(comm, comm->memory.segment, lane->id, to, slot)->full, 1,
+                          memory_order_relaxed);
     mailbox->slot[posted % YOKEI_SLOTS] = slot;
     mailbox->bytes[posted % YOKEI_SLOTS] = (uint32_t)bytes;
     atomic_store_explicit(&mailbox->posted, posted + 1, memory_order_release);
@@ -254,7 +269,8 @@ const struct yokei_transport yokei_shm_transport = { "shm",    shm_reserve, shm_
 
 yoke_status yokei_shm_create(yoke_comm *comm)
 {
-    const struct yokei_offsets l = comm->offsets = yokei_shm_offsets(comm->room, comm->chunk_bytes);
+    const struct yokei_offsets l = comm->memory.offsets = yokei_shm_offsets(comm->room,
+                                                                            comm->settings.chunk_bytes);
     int fd = memfd_create("yoke-slots", MFD_CLOEXEC);
     if (fd < 0) return yoke_fail(YOKE_EIO, "shared memory: memfd_create: %s", strerror(errno));
     int error = fchmod(fd, 0600) ? errno : yokei_file_reserve(fd, l.bytes);
@@ -266,18 +282,18 @@ yoke_status yokei_shm_create(yoke_comm *comm)
         close(fd);
         return yoke_fail(YOKE_ENOMEM, "shared memory: %zu bytes: %s", l.bytes, strerror(error));
     }
-    comm->segment = memory;
-    comm->segment->nonce = comm->segment_nonce = nonce;
-    comm->segment->bytes = l.bytes;
-    comm->segment_fd = fd;
+    comm->memory.segment = memory;
+    comm->memory.segment->nonce = comm->memory.segment_nonce = nonce;
+    comm->memory.segment->bytes = l.bytes;
+    comm->memory.segment_fd = fd;
     return YOKE_OK;
 }
 
 bool yokei_shm_map(yoke_comm *comm, int r)
 {
     struct yokei_peer *peer = &comm->peers[r];
-    const size_t bytes = comm->offsets.bytes;
-    if (!comm->segment || peer->info.segment_fd < 0) return false;
+    const size_t bytes = comm->memory.offsets.bytes;
+    if (!comm->memory.segment || peer->info.segment_fd < 0) return false;
     char path[64];
     yokei_text(path, sizeof path, "/proc/%d/fd/%d", peer->info.pid, peer->info.segment_fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
@@ -300,16 +316,16 @@ bool yokei_shm_map(yoke_comm *comm, int r)
 
 void yokei_shm_close_fd(yoke_comm *comm)
 {
-    if (comm->segment_fd >= 0) close(comm->segment_fd);
-    comm->segment_fd = -1;
+    if (comm->memory.segment_fd >= 0) close(comm->memory.segment_fd);
+    comm->memory.segment_fd = -1;
 }
 
 void yokei_shm_destroy(yoke_comm *comm)
 {
-    const size_t bytes = comm->offsets.bytes;
+    const size_t bytes = comm->memory.offsets.bytes;
     for (int r = 0; r < comm->size && comm->peers; r++)
         if (comm->peers[r].segment) munmap(comm->peers[r].segment, bytes);
-    if (comm->segment) munmap(comm->segment, bytes);
-    comm->segment = NULL;
+    if (comm->memory.segment) munmap(comm->memory.segment, bytes);
+    comm->memory.segment = NULL;
     yokei_shm_close_fd(comm);
 }

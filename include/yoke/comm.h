@@ -251,6 +251,9 @@ yoke_status yoke_comm_busy(yoke_comm *comm, const char *what);
 struct yoke_comm_choice {
     size_t size; /* set by yoke_comm_explain */
     char algorithm[32];
+    /* facts of the algorithm, from its line of YOKE_ALGORITHMS (yoke/algorithms.h) */
+    bool in_rank_order;
+    enum yoke_reach reach;
     size_t chunk_bytes; /* bytes of the data that a rank works on in one piece */
     int n_lanes;        /* number of chunks in flight */
     /* Time by the cost model. It holds for ranks that call together, each on a core of its own, with data in

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <yoke/comm.h>
 
-#include "collectives/roll.h"
+#include "collectives/faults/roll.h"
 #include "core/base/times.h"
 
 static const char *where;

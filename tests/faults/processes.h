@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 
 /* A descriptor of the process; -1: there is no such process. Linux has this call since 5.3. */
 static inline int hold_process(pid_t pid)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <signal.h>
 
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 
 static int ended(const char *folder, int rank)

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 #include "tests/faults/processes.h"
 

@@ -9,7 +9,7 @@
 
 #include "tests/ranks/ranks.h"
 
-size_t yokei_held(void); /* from collectives/comm.h */
+size_t yokei_held(void); /* from collectives/ground/process.h */
 enum {
     MOST_LISTS = 64 << 10
 }; /* bytes of a communicator's lists, which the plan includes and the count does not */

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "cli/launch/job.h"
-#include "collectives/flight.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 #include "tests/unit/safetensors_save.h"
 #include "train/files/map.h"

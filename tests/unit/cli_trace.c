@@ -12,7 +12,7 @@
 #include <yoke/comm.h>
 
 #include "cli/cli.h"
-#include "collectives/postmortem.h"
+#include "collectives/flight/postmortem.h"
 #include "core/base/base.h"
 
 enum { RANKS = 3, OPERATIONS = 1500, WORLD = 77, PAIR = 78 };

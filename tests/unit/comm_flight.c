@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collectives/postmortem.h"
+#include "collectives/flight/postmortem.h"
 #include "core/base/base.h"
 
 static void is_shared_and_private(void **unused)

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives/comm.h"
+#include "collectives/choice/shares.h"
+#include "collectives/making/measure.h"
 
 static uint64_t state = 88172645463325252ull;
 
@@ -149,7 +150,7 @@ static void at_one_time(void **unused)
         yoke_comm comm;
         begin(&comm, n, text);
         if (comm.shares.source == YOKEI_SHARES_MEASURED) {
-            const uint32_t *before = comm.shares.shown;
+            const uint32_t *before = comm.shares.staged;
             const double fixed = 4.0 * (n - 1), sums = (double)n * (n + 2);
             double least = 1e9, most = 0, idle = 1e9;
             for (int r = 0; r < n; r++) {
@@ -169,8 +170,8 @@ static void at_one_time(void **unused)
     /* By hand: at half the speed, slices of 16 : 8 finish at the same time as 160 : 32. */
     yoke_comm comm;
     begin(&comm, 2, "measured:16:8");
-    assert_int_equal(comm.shares.shown[1], 256);
-    assert_int_equal(comm.shares.shown[2], 256 + 51);
+    assert_int_equal(comm.shares.staged[1], 256);
+    assert_int_equal(comm.shares.staged[2], 256 + 51);
     end(&comm);
 }
 

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "collectives/comm.h"
+#include "collectives/arithmetic/sum.h"
+#include "core/base/base.h"
 
 enum { MOST = 3001 };
 static const size_t lengths[] = { 0, 1, 7, 8, 9, 1023, 1024, 1025, MOST };
@@ -213,7 +214,7 @@ static void fold(yoke_dtype dtype, yoke_reduction op, int n_in, size_t n, unsign
                                      .in = operands,
                                      .out = (void *[]){ first, second },
                                      .stream = stream,
-                                     .shown = shown });
+                                     .published = shown });
     char name[80];
     snprintf(name, sizeof name, "%s of %d, stream %u, shown %u, into %d", yoke_reduction_name(op), n_in,
              stream, shown, into);
@@ -240,7 +241,7 @@ static void every_fold(void **unused)
  * Results that other ranks read are made block by block. With any mix of outputs they must be the same as
  * without, and nothing may be written beyond them.
  */
-static void fold_shows_long_results(void **unused)
+static void fold_publishes_long_results(void **unused)
 {
     enum { N = 3 * 16384 + 1001, N_OUT = 3 };
     float *in = malloc(2 * N * sizeof *in), *out = malloc(N_OUT * (N + 1) * sizeof *out);
@@ -259,7 +260,7 @@ static void fold_shows_long_results(void **unused)
                                          .in = (const void *[]){ in, in + N },
                                          .out = places,
                                          .stream = bits % 8,
-                                         .shown = bits / 8 });
+                                         .published = bits / 8 });
         for (int o = 0; o < N_OUT; o++) {
             for (int i = 0; i < N; i++) assert_true(((float *)places[o])[i] == in[i] + in[N + i]);
             assert_true(((float *)places[o])[N] == -1);
@@ -377,7 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_reduction),
         cmocka_unit_test(every_fold),
-        cmocka_unit_test(fold_shows_long_results),
+        cmocka_unit_test(fold_publishes_long_results),
         cmocka_unit_test(fold_makes_one_nan),
         cmocka_unit_test(all_halves_widen_and_narrow),
         cmocka_unit_test(canonical_nan),

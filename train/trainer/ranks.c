@@ -114,26 +114,6 @@ yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke
 
 /* ---- algorithms ---- */
 
-/* The properties of an algorithm, found by its name. */
-enum reach { messages, on_host, across_hosts };
-struct facts {
-    const char *name;
-    bool in_rank_order;
-    enum reach reach;
-};
-
-static struct facts facts_of(const char *algorithm)
-{
-/* clang-format off */
-#define FACTS(ID, name, can_be_named, in_rank_order, reach) { #name, in_rank_order, reach },
-    /* clang-format on */
-    static const struct facts all[] = { YOKE_ALGORITHMS(FACTS) };
-#undef FACTS
-    for (size_t i = 0; i < YOKE_COUNT(all); i++)
-        if (!strcmp(algorithm, all[i].name)) return all[i];
-    return (struct facts){ algorithm, false, messages };
-}
-
 /*
  * If an algorithm does not add in the order of the ranks, it uses a separate order for each slice. The slices
  * of all_reduce and reduce_scatter differ.
@@ -144,7 +124,7 @@ yoke_status yokei_ranks_sums_in_order(yoke_comm *comm, int64_t n, int64_t longes
     struct yoke_comm_choice whole, slices;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", (size_t)n, dtype, YOKE_SUM, &whole));
     YOKE_TRY(yoke_comm_explain(comm, "reduce_scatter", (size_t)longest, dtype, YOKE_SUM, &slices));
-    *in_order_out = facts_of(whole.algorithm).in_rank_order && facts_of(slices.algorithm).in_rank_order;
+    *in_order_out = whole.in_rank_order && slices.in_rank_order;
     return YOKE_OK;
 }
 
@@ -152,7 +132,7 @@ yoke_status yokei_ranks_stay_on_host(yoke_comm *comm, bool *stay_out)
 {
     struct yoke_comm_choice choice;
     YOKE_TRY(yoke_comm_explain(comm, "all_reduce", 1 << 20, YOKE_F32, YOKE_SUM, &choice));
-    *stay_out = facts_of(choice.algorithm).reach == on_host;
+    *stay_out = choice.reach == YOKE_REACH_ON_HOST;
     return YOKE_OK;
 }
 

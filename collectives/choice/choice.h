@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The choice of an operation's algorithm, its chunks and its lanes: choice.c, explain.c. */
+#ifndef COLLECTIVES_CHOICE_CHOICE_H
+#define COLLECTIVES_CHOICE_CHOICE_H
+
+#include "collectives/ground/comm.h"
+
+/**
+ * `counts` [size] are the slices' lengths; NULL: equal slices. `send_counts` are those of all_to_all_v; NULL:
+ * the same as counts.
+ */
+void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+/** What chose the algorithm, for readers, and the time by the cost model: explain.c. The lock is held. */
+void yokei_explain_choice(const struct yokei_op *op, struct yoke_comm_choice *choice_out);
+
+#endif

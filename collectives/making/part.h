@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What a communicator's configuration says. making/settings.c owns this part of struct yoke_comm. */
+#ifndef COLLECTIVES_MAKING_PART_H
+#define COLLECTIVES_MAKING_PART_H
+
+#include <yoke/comm.h>
+
+struct yokei_settings {
+    enum yoke_accum accum;
+    enum yoke_reproducible reproducible;
+    enum yoke_wait wait_policy;
+    enum yoke_check check;
+    int64_t timeout_ms, stall_ms;
+    size_t chunk_bytes; /* most bytes of data in a message; a multiple of 64 */
+    bool chunk_is_forced, no_shared;
+    bool costs_given;     /* the configuration gave the costs; they were not measured */
+    int forced_algorithm; /* -1: chosen by size */
+};
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Copies from and to device memory that the host does not see: stage.c. */
+#ifndef COLLECTIVES_TRANSPORT_STAGE_H
+#define COLLECTIVES_TRANSPORT_STAGE_H
+
+#include "collectives/ground/comm.h"
+
+bool yokei_is_staged(const yoke_comm *comm, const void *address);
+yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
+yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
+yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
+yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
+/** Bytes that a lane takes if its data is staged. */
+size_t yokei_stage_lane_bytes(size_t chunk_bytes);
+void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);
+/** Issue the copies after `work`. The second function says whether they are done. */
+yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane);
+yoke_status yokei_stage_arrived(yoke_comm *comm, struct yokei_lane *lane, bool *arrived_out);
+/**
+ * For an operation fused from several calls: copy the parts' data to the fused buffer (`out`), or the results
+ * from there. Call this again until it is done.
+ */
+yoke_status yokei_move_parts(struct yokei_op *op, bool out, bool *done_out);
+
+#endif
