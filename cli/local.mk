@@ -20,6 +20,7 @@ yoke_SOURCES += \
 	cli/tune/choose.c cli/tune/compile.c cli/tune/measure.c cli/tune/tune.c cli/tune/tune.h
 yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 if WITH_MPI
+yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1
 yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
@@ -37,6 +38,7 @@ yoke_SOURCES += \
 	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
+yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c
 yoke_LDADD = libconform.la $(LIBYOKE) $(YAML_LIBS) $(JANSSON_LIBS)
 endif

@@ -6,8 +6,6 @@
 #include "cli/cli.h"
 #include "cli/launch/job.h"
 
-const bool cli_has_mpi = false;
-
 static yoke_status absent(void)
 {
     return yoke_fail(

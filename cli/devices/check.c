@@ -20,8 +20,10 @@
 
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
-#include "cli/launch/job.h"
 #include "core/base/base.h"
+
+/* Whether the command was built with MPI. If not, no_mpi.c replaces the functions that need MPI. */
+enum { HAS_MPI = CLI_HAS_MPI };
 
 #define SHM_PER_RANK (64u << 20)
 
@@ -411,7 +413,7 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
             "apt-get install libhwloc15, and see that /sys is mounted");
         list.topology.n_cores = list.topology.n_processing_units = 1;
     }
-    if (cli_has_mpi)
+    if (HAS_MPI)
         check_launcher(&list);
     else
         add_check(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
@@ -425,6 +427,6 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
     check_devices(&list);
     check_cache(&list);
     check_variables(&list);
-    if (cli_has_mpi) check_ranks(&list); /* last, because the other findings may explain its failure better */
+    if (HAS_MPI) check_ranks(&list); /* last, because the other findings may explain its failure better */
     return list.n;
 }

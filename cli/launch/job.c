@@ -11,8 +11,6 @@
 #include "collectives/faults/roll.h"
 #include "core/base/base.h"
 
-const bool cli_has_mpi = true;
-
 static int number_of_variable(const char *variable)
 {
     const char *text = getenv(variable);

@@ -15,8 +15,6 @@
  */
 yoke_status cli_job_start(const struct cli_line *line, struct cli_context *context_out,
                           struct cli_options **options_out, bool *reported_out);
-/** Whether the command was built with MPI. If not, no_mpi.c replaces the functions that need MPI. */
-extern const bool cli_has_mpi;
 /** End MPI, after success. */
 yoke_status cli_job_end(void);
 
