@@ -10,7 +10,7 @@
  */
 #include "collectives/algorithms/algorithms.h"
 
-static void broadcast_step(const struct yokei_op *op, size_t at, struct yokei_step *step)
+static void chain_broadcast_step(const struct yokei_op *op, size_t at, struct yokei_step *step)
 {
     const int size = op->size, rank = op->rank;
     const int position = (rank - op->root + size) % size;
@@ -63,7 +63,7 @@ static bool chain_next(const struct yokei_op *op, struct yokei_lane *lane, struc
         if (lane->stage == 0) {
             lane->stage = 1;
             if (op->kind == YOKEI_BROADCAST)
-                broadcast_step(op, at * yoke_dtype_bytes(op->dtype), step);
+                chain_broadcast_step(op, at * yoke_dtype_bytes(op->dtype), step);
             else
                 fold_up(op, at * yoke_dtype_bytes(op->dtype), step);
             return true;

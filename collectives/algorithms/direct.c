@@ -18,7 +18,7 @@
 /* Most bytes of one step. A step is not interrupted, and other communicators wait for it. */
 enum { STEP_BYTES = 512 << 10 };
 
-static size_t own_bytes(const struct yokei_op *op)
+static size_t direct_own_bytes(const struct yokei_op *op)
 {
     const size_t *s = op->slices;
     const int rank = op->rank;
@@ -27,13 +27,11 @@ static size_t own_bytes(const struct yokei_op *op)
 
 static bool writes_to_others(const struct yokei_op *op) { return op->kind == YOKEI_ALL_REDUCE; }
 
-static void announce(const struct yokei_op *op, struct yokei_lane *lane)
+static void direct_announce(const struct yokei_op *op, struct yokei_lane *lane)
 {
     (void)lane;
-    yokei_announce_buffers(op, own_bytes(op), yokei_announce(op));
+    yokei_announce_buffers(op, direct_own_bytes(op), yokei_announce(op));
 }
-
-static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
 
 /* The answer is the same on all ranks, because all ranks look at the same announcements. */
 static bool is_direct(const struct yokei_op *op)
@@ -89,7 +87,7 @@ static bool goes_past(const struct yokei_op *op)
     return n_buffers * op->count * yoke_dtype_bytes(op->dtype) > cache + cache / 4;
 }
 
-static void sum(const struct yokei_op *op, struct yokei_lane *lane)
+static void direct_sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     size_t length;
@@ -116,18 +114,19 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane)
                                      .published = past ? 0 : others });
 }
 
-static void copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
+static void direct_copy(const struct yokei_op *op, char *to, const char *from, size_t bytes)
 {
     if (to != from) yokei_copy(to, from, bytes, yokei_is_long(op));
 }
 
-static void take(const struct yokei_op *op, struct yokei_lane *lane)
+static void direct_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype), at = lane->step.round * step_elements(op);
     char *recv = op->recv;
     if (op->kind == YOKEI_BROADCAST) {
         const char *from = op->rank == op->root ? (const char *)op->send : yokei_send_buffer_of(op, op->root);
-        copy(op, recv + at * bytes, from + at * bytes, YOKE_MIN(step_elements(op), op->count - at) * bytes);
+        direct_copy(op, recv + at * bytes, from + at * bytes,
+                    YOKE_MIN(step_elements(op), op->count - at) * bytes);
         return;
     }
     for (int i = 0; i < op->size; i++) {
@@ -135,20 +134,20 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
         const size_t length = op->slices[q + 1] - op->slices[q], begin = YOKE_MIN(at, length),
                      n = YOKE_MIN(step_elements(op), length - begin);
         const size_t from = op->kind == YOKEI_ALL_TO_ALL ? op->slices[op->rank] : 0;
-        copy(op, recv + (op->slices[q] + begin) * bytes, yokei_send_buffer_of(op, q) + (from + begin) * bytes,
-             n * bytes);
+        direct_copy(op, recv + (op->slices[q] + begin) * bytes,
+                    yokei_send_buffer_of(op, q) + (from + begin) * bytes, n * bytes);
     }
 }
 
 /* In stage 0 lane 0 announces the call. In stage 1 all lanes look at all announcements. */
 static void first_steps(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
-    step->work = nothing;
+    step->work = yokei_no_work;
     if (lane->stage == 1) {
         step->wait = YOKEI_POSTED;
         step->until = op->number;
     } else if (lane->id == 0) {
-        step->work = announce;
+        step->work = direct_announce;
         step->wait = YOKEI_POSTED;
         step->until = op->number - 1;
         step->sets = YOKEI_POSTED;
@@ -164,7 +163,7 @@ static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, stru
 {
     if (lane->stage == 2) {
         const bool reduces = op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE_SCATTER;
-        step->work = reduces ? sum : take;
+        step->work = reduces ? direct_sum : direct_take;
         step->round = lane->round;
         if (lane->round * step_elements(op) < work_length(op)) {
             lane->round += (size_t)op->n_lanes;
@@ -173,7 +172,7 @@ static bool direct_step(const struct yokei_op *op, struct yokei_lane *lane, stru
         lane->stage = 3;
         lane->epoch++;
     }
-    step->work = nothing;
+    step->work = yokei_no_work;
     step->until = step->value = lane->epoch;
     if (lane->stage == 3)
         step->sets = YOKEI_PASSED;

@@ -15,7 +15,7 @@ struct place {
     int n_extra;
 };
 
-static struct place place_of(const struct yokei_op *op)
+static struct place doubling_place_of(const struct yokei_op *op)
 {
     struct place place = { .n_exchanging = 1 };
     while (place.n_exchanging * 2 <= op->size) place.n_exchanging *= 2;
@@ -94,7 +94,7 @@ static int inner_step(const struct yokei_op *op, const struct place *place, int 
 static bool doubling_next(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step)
 {
     if (lane->round >= op->n_rounds) return false;
-    const struct place place = place_of(op);
+    const struct place place = doubling_place_of(op);
     const size_t at = lane->round * op->chunk, bytes = yoke_dtype_bytes(op->dtype);
     step->n = YOKE_MIN(op->chunk, op->count - at);
     step->in = step->out = op->wire;

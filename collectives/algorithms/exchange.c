@@ -15,8 +15,8 @@
  * The lane's chunk of slice j: its first element in the whole buffer, and its first element in a buffer of
  * slice j alone.
  */
-static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j,
-                       struct yokei_step *step, size_t *within_out)
+static size_t exchange_chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, int j,
+                                struct yokei_step *step, size_t *within_out)
 {
     const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(lane->round * op->chunk, length);
     step->n = YOKE_MIN(op->chunk, length - from);
@@ -24,7 +24,7 @@ static size_t chunk_of(const struct yokei_op *op, const struct yokei_lane *lane,
     return op->slices[j] + from;
 }
 
-static char *result_at(const struct yokei_op *op, size_t at, size_t within)
+static char *exchange_result_at(const struct yokei_op *op, size_t at, size_t within)
 {
     return (char *)op->recv + (op->kind == YOKEI_ALL_REDUCE ? at : within) * yoke_dtype_bytes(op->dtype);
 }
@@ -41,11 +41,11 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
     if (t == rank && sub < size - 1) {
         const int to = (rank + 1 + sub) % size;
         step->own = (const char *)op->send
-                    + chunk_of(op, lane, to, step, &within) * yoke_dtype_bytes(op->dtype);
+                    + exchange_chunk_of(op, lane, to, step, &within) * yoke_dtype_bytes(op->dtype);
         step->to = to;
         return;
     }
-    const size_t at = chunk_of(op, lane, rank, step, &within);
+    const size_t at = exchange_chunk_of(op, lane, rank, step, &within);
     if (t == rank)
         step->own = (const char *)op->send + at * yoke_dtype_bytes(op->dtype);
     else
@@ -58,7 +58,7 @@ static void sum_step(const struct yokei_op *op, const struct yokei_lane *lane, i
         return;
     }
     step->finish = step->canonical = true;
-    step->store = result_at(op, at, within);
+    step->store = exchange_result_at(op, at, within);
 }
 
 /* Turn t of sending the sums to all ranks, in all_reduce. */
@@ -67,7 +67,7 @@ static void hand_step(const struct yokei_op *op, const struct yokei_lane *lane, 
 {
     const int size = op->size, rank = op->rank;
     size_t within;
-    char *place = result_at(op, chunk_of(op, lane, t, step, &within), 0);
+    char *place = exchange_result_at(op, exchange_chunk_of(op, lane, t, step, &within), 0);
     if (t == rank) {
         step->own = place;
         step->to = (rank + 1 + sub) % size;

@@ -38,7 +38,7 @@ struct chunk {
     size_t base, length;
 };
 
-static struct chunk chunk_of(const struct yokei_op *op, size_t round)
+static struct chunk hierarchy_chunk_of(const struct yokei_op *op, size_t round)
 {
     const size_t base = round * op->chunk;
     return (struct chunk){ .base = base, .length = YOKE_MIN(op->chunk, op->count - base) };
@@ -60,7 +60,7 @@ static size_t part_of(const struct yokei_op *op, const struct chunk *c, int colu
     return from + at;
 }
 
-static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out)
+static size_t hierarchy_slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out)
 {
     return part_of(op, c, column, 0, 1, n_out);
 }
@@ -77,7 +77,7 @@ struct piece {
 
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
 {
-    struct piece p = { .chunk = chunk_of(op, round) };
+    struct piece p = { .chunk = hierarchy_chunk_of(op, round) };
     const int column = yokei_own_place(op);
     p.at = part_of(op, &p.chunk, column, part, parts, &p.n);
     const size_t from = slice_begin(op, &p.chunk, column), n = slice_begin(op, &p.chunk, column + 1) - from;
@@ -103,8 +103,8 @@ static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, c
 static bool root_is_here(const struct yokei_op *op) { return op->hosts->of[op->root] == yokei_own_host(op); }
 
 /* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
-static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c,
-                            size_t at)
+static const char *hierarchy_own_data(const struct yokei_op *op, const struct yokei_lane *lane,
+                                      const struct chunk *c, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     return op->staged ? yokei_stage_at(op, op->rank, lane, 0) + at * bytes
@@ -131,19 +131,19 @@ static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, con
     return n;
 }
 
-static bool streams(const struct yokei_op *op)
+static bool hierarchy_streams(const struct yokei_op *op)
 {
     return !op->staged && (op->kind != YOKEI_REDUCE || op->root == op->rank) && yokei_is_long(op);
 }
 
-static void publish(const struct yokei_op *op, struct yokei_lane *lane)
+static void hierarchy_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane->step.round);
+    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     if (op->kind == YOKEI_BROADCAST && op->root != op->rank) return;
     for (int column = 0; column < op->hosts->least; column++) {
         size_t n;
-        const size_t at = slice_of(op, &c, column, &n);
+        const size_t at = hierarchy_slice_of(op, &c, column, &n);
         if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(op))
             yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0) + at * bytes, (c.base + at) * bytes,
                         n * bytes);
@@ -156,15 +156,15 @@ static void publish(const struct yokei_op *op, struct yokei_lane *lane)
  * Add the message, if there is one, and this host's ranks in their order. The sum goes to `out`. With
  * `partial` it is not finished.
  */
-static void add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
-                void *const out[], int n_out, unsigned published, bool partial)
+static void hierarchy_add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
+                          void *const out[], int n_out, unsigned published, bool partial)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     int n = 0;
     if (lane->message) op->inputs[n++] = lane->message;
     for (int i = 0; i < op->hosts->n_local; i++)
         op->inputs[n++] = op->hosts->local[i] == op->rank
-                              ? own_data(op, lane, &p->chunk, p->at)
+                              ? hierarchy_own_data(op, lane, &p->chunk, p->at)
                               : yokei_stage_at(op, op->hosts->local[i], lane, 0) + p->at * bytes;
     yokei_fold(&(struct yokei_fold){ .n = p->n,
                                      .reduction = op->reduction,
@@ -177,16 +177,16 @@ static void add(const struct yokei_op *op, const struct yokei_lane *lane, const 
                                      .size = op->size,
                                      .in = op->inputs,
                                      .out = out,
-                                     .stream = !partial && streams(op),
+                                     .stream = !partial && hierarchy_streams(op),
                                      .published = published });
 }
 
-static void finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
+static void hierarchy_finish(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p)
 {
     void *out[3];
     unsigned published;
     const int n = outputs(op, lane, p, out, &published);
-    add(op, lane, p, out, n, published, false);
+    hierarchy_add(op, lane, p, out, n, published, false);
 }
 
 /* The message holds a finished piece, which is stored and passed on. */
@@ -196,7 +196,8 @@ static void pass(const struct yokei_op *op, const struct yokei_lane *lane, const
     unsigned published;
     const int n = outputs(op, lane, p, out, &published);
     for (int o = 0; o < n; o++)
-        yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype), o == 0 && streams(op));
+        yokei_copy(out[o], lane->message, p->n * yoke_dtype_bytes(op->dtype),
+                   o == 0 && hierarchy_streams(op));
 }
 
 /* Wait for the data of this host's ranks. */
@@ -211,7 +212,8 @@ static void wait_published(const struct yokei_lane *lane, struct yokei_step *ste
 static void swap_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op)), lane->room }, 2, 0, true);
+    hierarchy_add(op, lane, &p, (void *const[]){ seat_of(op, lane, &p, yokei_own_host(op)), lane->room }, 2,
+                  0, true);
 }
 
 static void swap_send(const struct yokei_op *op, struct yokei_lane *lane)
@@ -247,12 +249,12 @@ static void swap_finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .size = op->size,
                                      .in = op->inputs,
                                      .out = out,
-                                     .stream = streams(op),
+                                     .stream = hierarchy_streams(op),
                                      .published = published });
 }
 
-static void swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
-                      struct yokei_step *step)
+static void hierarchy_swap_step(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                                struct yokei_step *step)
 {
     const int n_hosts = op->hosts->n, host = yokei_own_host(op), column = yokei_own_place(op);
     int k;
@@ -280,9 +282,9 @@ static void ring_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, lane->step.hop, op->hosts->n);
     if (lane->step.hop == yokei_own_host(op))
-        finish(op, lane, &p);
+        hierarchy_finish(op, lane, &p);
     else
-        add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
+        hierarchy_add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 /*
@@ -323,9 +325,9 @@ static void chain_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
     if (chain_place(op, yokei_own_host(op)) == op->hosts->n - 1)
-        finish(op, lane, &p);
+        hierarchy_finish(op, lane, &p);
     else
-        add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
+        hierarchy_add(op, lane, &p, (void *const[]){ lane->room }, 1, 0, true);
 }
 
 static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
@@ -342,7 +344,8 @@ static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
     yokei_copy(lane->room, yokei_stage_at(op, op->root, lane, 0) + p.at * bytes, p.n * bytes, false);
 }
 
-static void broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+static void hierarchy_broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane,
+                                     struct yokei_step *step)
 {
     const int host = yokei_own_host(op), place = chain_place(op, host), column = yokei_own_place(op);
     step->work = place ? chain_pass : chain_begin;
@@ -363,7 +366,7 @@ static void chain_step(const struct yokei_op *op, const struct yokei_lane *lane,
     const bool all = op->kind == YOKEI_ALL_REDUCE;
     step->n = piece_of(op, lane->round, 0, 1).n;
     if (op->kind == YOKEI_BROADCAST) {
-        broadcast_step(op, lane, step);
+        hierarchy_broadcast_step(op, lane, step);
     } else if (i == 0) {
         step->work = chain_add;
         step->in = op->wire;
@@ -392,7 +395,7 @@ static int chain_count(const struct yokei_op *op)
 
 /* ---- rounds ---- */
 
-static int count(const struct yokei_op *op)
+static int hierarchy_count(const struct yokei_op *op)
 {
     const int n_hosts = op->hosts->n;
     if (!is_column(op)) return 0;
@@ -401,28 +404,27 @@ static int count(const struct yokei_op *op)
                                               : chain_count(op);
 }
 
-static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+static void hierarchy_cross(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                            struct yokei_step *step)
 {
     if (op->crossing == YOKEI_CROSS_SWAP)
-        swap_step(op, lane, i, step);
+        hierarchy_swap_step(op, lane, i, step);
     else if (op->crossing == YOKEI_CROSS_RING)
         ring_step(op, lane, i, step);
     else
         chain_step(op, lane, i, step);
 }
 
-static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
-
 /* Take the other columns' slices. This rank's own slice is already there, if the host sees its buffer. */
 static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane->step.round);
+    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int i = 0; i < op->hosts->least; i++) {
         /* each rank begins with another column, so that they do not access the same one */
         const int column = (yokei_own_place(op) + i) % op->hosts->least;
         size_t n;
-        const size_t at = slice_of(op, &c, column, &n);
+        const size_t at = hierarchy_slice_of(op, &c, column, &n);
         if (column != yokei_own_place(op) || op->staged)
             yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, op->hosts->local[column], 0),
                       n * bytes);
@@ -432,14 +434,14 @@ static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
 /* For a broadcast, on the root's host: take the data that the root publishes. */
 static void take_published(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane->step.round);
+    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const bool is_root = op->root == op->rank;
-    const char *from = is_root ? own_data(op, lane, &c, 0) : yokei_stage_at(op, op->root, lane, 0);
+    const char *from = is_root ? hierarchy_own_data(op, lane, &c, 0) : yokei_stage_at(op, op->root, lane, 0);
     if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
 }
 
-static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+static void hierarchy_take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     if (op->kind == YOKEI_BROADCAST && root_is_here(op)) {
         step->work = take_published;
@@ -453,15 +455,17 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
     }
 }
 
-static const struct yokei_crossing_steps whole = { count, cross, publish, take };
+static const struct yokei_crossing_steps whole = { hierarchy_count, hierarchy_cross, hierarchy_publish,
+                                                   hierarchy_take };
 
 /* Step `which` of a round. True: it is the last one. */
-static bool round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
+static bool hierarchy_round_step(const struct yokei_op *op, struct yokei_lane *lane, int which,
+                                 struct yokei_step *step)
 {
     const struct yokei_crossing_steps *steps = op->crossing == YOKEI_CROSS_PARTS ? &yokei_parts : &whole;
     const int n_cross = steps->count(op);
     step->round = lane->round;
-    step->work = nothing;
+    step->work = yokei_no_work;
     step->value = lane->epoch;
     if (which == 0) { /* no rank overwrites data that another has not taken yet */
         step->work = steps->publish;
@@ -490,7 +494,7 @@ static bool hierarchy_next(const struct yokei_op *op, struct yokei_lane *lane, s
     }
     if (lane->round >= op->n_rounds) return false;
     if (lane->stage == n_first) lane->epoch++;
-    const bool last = round_step(op, lane, lane->stage - n_first, step);
+    const bool last = hierarchy_round_step(op, lane, lane->stage - n_first, step);
     lane->stage = last ? n_first : lane->stage + 1;
     if (last) lane->round += (size_t)op->n_lanes;
     return true;

@@ -16,7 +16,7 @@
 #include "collectives/transport/shared.h"
 
 /* The chunk of rank r's slice: its first element within the slice, and *n_out elements. */
-static size_t chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
+static size_t parts_chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
 {
     const size_t length = op->slices[r + 1] - op->slices[r], from = YOKE_MIN(round * op->chunk, length);
     *n_out = YOKE_MIN(op->chunk, length - from);
@@ -62,7 +62,7 @@ static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane 
                              size_t *bytes_out)
 {
     size_t n;
-    *at_out = chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
+    *at_out = parts_chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
     *bytes_out = n * yoke_dtype_bytes(op->dtype);
     return op->staged ? yokei_stage_at(op, op->rank, lane, 0) : (const char *)op->send + *at_out;
 }
@@ -86,7 +86,7 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
     for (int i = 0; i < op->size; i++) {
         const int q = (op->rank + i) % op->size;
         size_t n, own_at = 0, own_bytes;
-        const size_t at = chunk_of(op, lane->step.round, q, &n);
+        const size_t at = parts_chunk_of(op, lane->step.round, q, &n);
         const char *from = q == op->rank                            ? own_chunk(op, lane, &own_at, &own_bytes)
                            : op->hosts->of[q] == yokei_own_host(op) ? yokei_stage_at(op, q, lane, 0)
                                                                     : gathered_at(op, lane, q);
@@ -115,7 +115,7 @@ static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, 
 static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first,
                        size_t *n_out)
 {
-    const size_t at = op->slices[q] + chunk_of(op, lane->step.round, q, n_out);
+    const size_t at = op->slices[q] + parts_chunk_of(op, lane->step.round, q, n_out);
     for (int i = 0; i < op->hosts->n_local; i++)
         op->inputs[first++] = op->hosts->local[i] == op->rank && !op->staged
                                   ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
@@ -158,7 +158,7 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
             op->inputs[n_wire++] = h == op->hosts->of[lane->step.from] ? lane->message
                                                                        : sum_seat(op, lane, h);
     const int n_in = host_inputs(op, lane, op->rank, n_wire, &n);
-    const size_t at = chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
+    const size_t at = parts_chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
     void *to = op->staged ? sum_seat(op, lane, yokei_own_host(op)) : (char *)op->recv + at;
     yokei_fold(&(struct yokei_fold){ .n = n,
                                      .reduction = op->reduction,
@@ -177,23 +177,23 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
 static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
-    const size_t at = chunk_of(op, lane->step.round, op->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
+    const size_t at = parts_chunk_of(op, lane->step.round, op->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
     yokei_put(op, lane, at * bytes, sum_seat(op, lane, yokei_own_host(op)), n * bytes);
 }
 
 /* ---- rounds ---- */
 
-static void publish(const struct yokei_op *op, struct yokei_lane *lane)
+static void parts_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype), round = lane->step.round;
     size_t n;
     if (op->kind == YOKEI_ALL_GATHER) {
-        const size_t at = chunk_of(op, round, op->rank, &n);
+        const size_t at = parts_chunk_of(op, round, op->rank, &n);
         yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0), at * bytes, n * bytes);
         return;
     }
     for (int q = 0; q < op->size; q++) {
-        const size_t at = op->slices[q] + chunk_of(op, round, q, &n);
+        const size_t at = op->slices[q] + parts_chunk_of(op, round, q, &n);
         if (q != op->rank || op->staged)
             yokei_bring(op, lane, part_at(op, lane, op->rank, q), at * bytes, n * bytes);
     }
@@ -217,7 +217,7 @@ static int n_receives(const struct yokei_op *op, int k)
                : 1;
 }
 
-static int count(const struct yokei_op *op)
+static int parts_count(const struct yokei_op *op)
 {
     int n = 0;
     for (int k = 1; k < op->hosts->n; k++) n += n_sends(op, k) + n_receives(op, k);
@@ -232,7 +232,7 @@ static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, 
     step->to = yokei_rank_on(
         op->hosts, host, gathers ? place % yokei_host_size(op->hosts, host) : place + j * op->hosts->n_local);
     step->work = gathers ? gather_send : scatter_send;
-    chunk_of(op, lane->round, gathers ? op->rank : step->to, &step->n);
+    parts_chunk_of(op, lane->round, gathers ? op->rank : step->to, &step->n);
 }
 
 static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
@@ -243,14 +243,15 @@ static void receive_step(const struct yokei_op *op, const struct yokei_lane *lan
     step->from = yokei_rank_on(
         op->hosts, host, gathers ? place + j * op->hosts->n_local : place % yokei_host_size(op->hosts, host));
     step->work = gathers ? gather_keep : k < op->hosts->n - 1 ? scatter_keep : scatter_finish;
-    chunk_of(op, lane->round, gathers ? step->from : op->rank, &step->n);
+    parts_chunk_of(op, lane->round, gathers ? step->from : op->rank, &step->n);
 }
 
 /*
  * Exchange with the hosts at distance 1, 2, ...: send to the host k further on, then receive from the host k
  * before. So a message that a rank waits for is sent before its sender waits for a later one.
  */
-static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int i, struct yokei_step *step)
+static void parts_cross(const struct yokei_op *op, const struct yokei_lane *lane, int i,
+                        struct yokei_step *step)
 {
     int k = 1;
     if (op->kind == YOKEI_REDUCE_SCATTER) {
@@ -265,7 +266,7 @@ static void cross(const struct yokei_op *op, const struct yokei_lane *lane, int 
         receive_step(op, lane, k, i - n_sends(op, k), step);
 }
 
-static void take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
+static void parts_take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     if (op->kind == YOKEI_REDUCE_SCATTER && op->staged) step->work = scatter_take;
     if (op->kind != YOKEI_ALL_GATHER) return;
@@ -275,4 +276,4 @@ static void take(const struct yokei_op *op, const struct yokei_lane *lane, struc
     step->until = lane->epoch;
 }
 
-const struct yokei_crossing_steps yokei_parts = { count, cross, publish, take };
+const struct yokei_crossing_steps yokei_parts = { parts_count, parts_cross, parts_publish, parts_take };

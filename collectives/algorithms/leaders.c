@@ -49,14 +49,14 @@ static size_t seat_bytes(const struct yokei_op *op, int host)
                            : op->count * yoke_dtype_bytes(op->wire));
 }
 
-static char *result_at(const struct yokei_op *op, const struct yokei_lane *lane)
+static char *leaders_result_at(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     return yokei_stage_at(op, yokei_leader(op), lane, 1);
 }
 
-static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
+static char *leaders_seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
-    char *at = result_at(op, lane) + result_bytes(op);
+    char *at = leaders_result_at(op, lane) + result_bytes(op);
     for (int h = 0; h < host; h++) at += seat_bytes(op, h);
     return at;
 }
@@ -86,9 +86,9 @@ static void collect(const struct yokei_op *op, char *to)
     }
 }
 
-static void begin(const struct yokei_op *op, struct yokei_lane *lane)
+static void leaders_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    char *seat = seat_at(op, lane, yokei_own_host(op));
+    char *seat = leaders_seat_at(op, lane, yokei_own_host(op));
     if (is_raw(op)) {
         collect(op, seat);
         yokei_copy(lane->room, seat, lane->step.n * yoke_dtype_bytes(op->dtype), false);
@@ -109,24 +109,24 @@ static void begin(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void send_again(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(lane->room, seat_at(op, lane, yokei_own_host(op)),
+    yokei_copy(lane->room, leaders_seat_at(op, lane, yokei_own_host(op)),
                lane->step.n * yoke_dtype_bytes(lane->step.out), false);
 }
 
-static void keep(const struct yokei_op *op, struct yokei_lane *lane)
+static void leaders_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
+    yokei_copy(leaders_seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
                lane->step.n * yoke_dtype_bytes(lane->step.in), false);
 }
 
 /* After the last message all data is there. */
-static void finish(const struct yokei_op *op, struct yokei_lane *lane)
+static void leaders_finish(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const bool raw = is_raw(op);
-    keep(op, lane);
+    leaders_keep(op, lane);
     if (!yokei_reduces(op)) return;
     for (int h = 0; h < op->hosts->n; h++) {
-        const char *seat = seat_at(op, lane, h);
+        const char *seat = leaders_seat_at(op, lane, h);
         if (!raw) op->inputs[h] = seat;
         for (int i = 0; raw && i < yokei_host_size(op->hosts, h); i++)
             op->inputs[yokei_rank_on(op->hosts, h, i)] = seat
@@ -143,7 +143,7 @@ static void finish(const struct yokei_op *op, struct yokei_lane *lane)
                                      .n_out = 1,
                                      .size = op->size,
                                      .in = op->inputs,
-                                     .out = (void *const[]){ result_at(op, lane) } });
+                                     .out = (void *const[]){ leaders_result_at(op, lane) } });
 }
 
 static void send_root(const struct yokei_op *op, struct yokei_lane *lane)
@@ -153,13 +153,13 @@ static void send_root(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(result_at(op, lane), lane->message, op->count * yoke_dtype_bytes(op->dtype), false);
+    yokei_copy(leaders_result_at(op, lane), lane->message, op->count * yoke_dtype_bytes(op->dtype), false);
 }
 
 /*
  * For a broadcast: the leader of the root's host sends to each other leader. True: this is the last message.
  */
-static bool broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
+static bool leaders_broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
     const int host = yokei_own_host(op), root_host = op->hosts->of[op->root];
     step->n = op->count;
@@ -173,7 +173,7 @@ static bool broadcast_step(const struct yokei_op *op, int i, struct yokei_step *
     return true;
 }
 
-static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
+static bool leaders_swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
     const int n_hosts = op->hosts->n, host = yokei_own_host(op);
     int k;
@@ -183,21 +183,21 @@ static bool swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
     step->in = step->out = is_raw(op) ? op->dtype : op->wire;
     if (sends) {
         step->to = yokei_rank_on(op->hosts, host + k, 0);
-        step->work = i ? send_again : begin;
+        step->work = i ? send_again : leaders_begin;
     } else {
         step->from = yokei_rank_on(op->hosts, host - k, 0);
-        step->work = k < n_hosts - 1 ? keep : finish;
+        step->work = k < n_hosts - 1 ? leaders_keep : leaders_finish;
     }
     return i == 2 * n_hosts - 3;
 }
 
 /* ---- what all do ---- */
 
-static void gather(const struct yokei_op *op, struct yokei_lane *lane)
+static void leaders_gather(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int h = 0; h < op->hosts->n; h++) {
-        const char *from = seat_at(op, lane, h);
+        const char *from = leaders_seat_at(op, lane, h);
         for (int i = 0; i < yokei_host_size(op->hosts, h); i++) {
             const int q = yokei_rank_on(op->hosts, h, i);
             if (q != op->rank || (char *)op->recv + op->slices[q] * bytes != op->send)
@@ -207,13 +207,13 @@ static void gather(const struct yokei_op *op, struct yokei_lane *lane)
     }
 }
 
-static void take(const struct yokei_op *op, struct yokei_lane *lane)
+static void leaders_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const char *result = result_at(op, lane);
+    const char *result = leaders_result_at(op, lane);
     const bool is_root = op->root == op->rank;
     switch (op->kind) {
-    case YOKEI_ALL_GATHER: gather(op, lane); return;
+    case YOKEI_ALL_GATHER: leaders_gather(op, lane); return;
     case YOKEI_ALL_REDUCE: yokei_put(op, lane, 0, result, op->count * bytes); return;
     case YOKEI_REDUCE:
         if (is_root) yokei_put(op, lane, 0, result, op->count * bytes);
@@ -232,7 +232,7 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void take_step(const struct yokei_op *op, struct yokei_step *step)
 {
-    step->work = take;
+    step->work = leaders_take;
     if (op->kind == YOKEI_REDUCE && op->root != op->rank) return;
     const bool has_root = op->kind == YOKEI_BROADCAST && op->hosts->of[op->root] == yokei_own_host(op);
     step->wait = has_root ? YOKEI_POSTED : YOKEI_GIVEN;
@@ -259,7 +259,8 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
         return true;
     }
     const int i = lane->stage++ - 1;
-    const bool last = op->kind == YOKEI_BROADCAST ? broadcast_step(op, i, step) : swap_step(op, i, step);
+    const bool last = op->kind == YOKEI_BROADCAST ? leaders_broadcast_step(op, i, step)
+                                                  : leaders_swap_step(op, i, step);
     if (i == 0) {
         step->wait = YOKEI_POSTED;
         step->until = op->number;

@@ -25,7 +25,7 @@ static size_t n_slices(const struct yokei_op *op, int from, int to)
 }
 
 /* A seat in the leader's stage: the slices that came from a host. */
-static char *seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
+static char *swapped_seat_at(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
     const int own = yokei_own_host(op);
     char *at = yokei_stage_at(op, yokei_leader(op), lane, 1);
@@ -63,18 +63,18 @@ static void pack(const struct yokei_op *op, struct yokei_lane *lane)
                        slice, false);
 }
 
-static void keep(const struct yokei_op *op, struct yokei_lane *lane)
+static void swapped_keep(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    yokei_copy(seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
+    yokei_copy(swapped_seat_at(op, lane, op->hosts->of[lane->step.from]), lane->message,
                lane->step.n * yoke_dtype_bytes(op->dtype), false);
 }
 
-static void take(const struct yokei_op *op, struct yokei_lane *lane)
+static void swapped_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t slice = slice_bytes(op);
     for (int h = 0; h < op->hosts->n; h++) {
         const bool own = h == yokei_own_host(op);
-        const char *seat = own ? NULL : seat_at(op, lane, h);
+        const char *seat = own ? NULL : swapped_seat_at(op, lane, h);
         for (int i = 0; i < yokei_host_size(op->hosts, h); i++) {
             const int q = yokei_rank_on(op->hosts, h, i);
             const char *from = own ? yokei_published_by(op, q) + (size_t)op->rank * slice
@@ -84,13 +84,13 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     }
 }
 
-static void swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
+static void swapped_swap_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
     const int n_hosts = op->hosts->n, host = yokei_own_host(op);
     int k;
     const bool sends = yokei_swap_sends(n_hosts, i, &k);
     const int other = (host + (sends ? k : n_hosts - k)) % n_hosts;
-    step->work = sends ? pack : keep;
+    step->work = sends ? pack : swapped_keep;
     step->n = op->slices[1] * (sends ? n_slices(op, host, other) : n_slices(op, other, host));
     if (sends)
         step->to = yokei_rank_on(op->hosts, other, 0);
@@ -111,9 +111,9 @@ bool yokei_leaders_all_to_all_next(const struct yokei_op *op, struct yokei_lane 
     }
     step->until = step->value = op->number;
     if (i < n_messages) {
-        swap_step(op, i, step);
+        swapped_swap_step(op, i, step);
     } else { /* if the leader has come so far, the data that the host's ranks publish is there too */
-        step->work = take;
+        step->work = swapped_take;
         step->wait = YOKEI_GIVEN;
         step->wait_rank = yokei_leader(op);
     }

@@ -10,8 +10,8 @@
 /*
  * The lane's chunk of a slice: n elements, 0 if the slice has ended; `at` is its first element in the buffer.
  */
-static bool chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[], int j,
-                     size_t *at_out, size_t *n_out)
+static bool linear_chunk_of(const struct yokei_op *op, const struct yokei_lane *lane, const size_t slices[],
+                            int j, size_t *at_out, size_t *n_out)
 {
     const size_t length = slices[j + 1] - slices[j], from = lane->round * op->chunk;
     *at_out = slices[j] + YOKE_MIN(from, length);
@@ -27,7 +27,7 @@ static bool send_chunk(const struct yokei_op *op, const struct yokei_lane *lane,
                        struct yokei_step *step)
 {
     size_t at, n;
-    if (!chunk_of(op, lane, op->send_slices, j, &at, &n)) return false;
+    if (!linear_chunk_of(op, lane, op->send_slices, j, &at, &n)) return false;
     step->n = n;
     step->own = (const char *)op->send + (at - op->send_slices[first]) * yoke_dtype_bytes(op->dtype);
     step->to = to;
@@ -38,7 +38,7 @@ static bool receive_chunk(const struct yokei_op *op, const struct yokei_lane *la
                           int from, struct yokei_step *step)
 {
     size_t at, n;
-    if (!chunk_of(op, lane, op->slices, j, &at, &n)) return false;
+    if (!linear_chunk_of(op, lane, op->slices, j, &at, &n)) return false;
     step->n = n;
     step->store = (char *)op->recv + (at - op->slices[first]) * yoke_dtype_bytes(op->dtype);
     step->from = from;
@@ -60,8 +60,8 @@ static bool copy_own(const struct yokei_op *op, const struct yokei_lane *lane, s
 /*
  * Step `stage` of a round. *more_out is false for the round's last step. False: this step has nothing to do.
  */
-static bool round_step(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step,
-                       bool *more_out)
+static bool linear_round_step(const struct yokei_op *op, const struct yokei_lane *lane,
+                              struct yokei_step *step, bool *more_out)
 {
     const int size = op->size, rank = op->rank, stage = lane->stage;
     const bool is_root = rank == op->root;
@@ -99,7 +99,7 @@ static bool linear_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     for (const size_t n_rounds = rounds_of(op); lane->round < n_rounds;) {
         bool more;
         *step = blank;
-        const bool found = round_step(op, lane, step, &more);
+        const bool found = linear_round_step(op, lane, step, &more);
         lane->stage++;
         if (!more) {
             lane->stage = 0;

@@ -25,7 +25,7 @@ size_t yokei_published_bytes(const struct yokei_op *op)
     }
 }
 
-static bool publishes(const struct yokei_op *op)
+static bool oneshot_publishes(const struct yokei_op *op)
 {
     const bool is_root = op->rank == op->root;
     if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
@@ -38,7 +38,7 @@ char *yokei_published_by(const struct yokei_op *op, int r)
 }
 
 /* Bytes that this rank publishes: all that it sends. */
-static size_t own_bytes(const struct yokei_op *op)
+static size_t oneshot_own_bytes(const struct yokei_op *op)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const int rank = op->rank;
@@ -47,13 +47,14 @@ static size_t own_bytes(const struct yokei_op *op)
     return op->published_bytes;
 }
 
-static void publish(const struct yokei_op *op, struct yokei_lane *lane)
+static void oneshot_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
     yokei_announce(op);
-    if (publishes(op)) yokei_bring(op, lane, yokei_published_by(op, op->rank), 0, own_bytes(op));
+    if (oneshot_publishes(op))
+        yokei_bring(op, lane, yokei_published_by(op, op->rank), 0, oneshot_own_bytes(op));
 }
 
-static void sum(const struct yokei_op *op, struct yokei_lane *lane, size_t first, size_t n)
+static void oneshot_sum(const struct yokei_op *op, struct yokei_lane *lane, size_t first, size_t n)
 {
     const size_t at = first * yoke_dtype_bytes(op->dtype);
     void *out = op->staged ? lane->result_copy : op->recv;
@@ -69,7 +70,7 @@ static void sum(const struct yokei_op *op, struct yokei_lane *lane, size_t first
     if (op->staged) yokei_put(op, lane, 0, out, n * yoke_dtype_bytes(op->dtype));
 }
 
-static void gather(const struct yokei_op *op, struct yokei_lane *lane)
+static void oneshot_gather(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int q = 0; q < op->size; q++)
@@ -78,7 +79,7 @@ static void gather(const struct yokei_op *op, struct yokei_lane *lane)
                       (op->slices[q + 1] - op->slices[q]) * bytes);
 }
 
-static void take(const struct yokei_op *op, struct yokei_lane *lane)
+static void oneshot_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const bool is_root = op->rank == op->root;
@@ -86,14 +87,14 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
     case YOKEI_REDUCE:
         if (!is_root) return;
         /* fallthrough */
-    case YOKEI_ALL_REDUCE: sum(op, lane, 0, op->count); return;
+    case YOKEI_ALL_REDUCE: oneshot_sum(op, lane, 0, op->count); return;
     case YOKEI_REDUCE_SCATTER:
-        sum(op, lane, op->slices[op->rank], op->slices[op->rank + 1] - op->slices[op->rank]);
+        oneshot_sum(op, lane, op->slices[op->rank], op->slices[op->rank + 1] - op->slices[op->rank]);
         return;
     case YOKEI_GATHER:
         if (!is_root) return;
         /* fallthrough */
-    case YOKEI_ALL_GATHER: gather(op, lane); return;
+    case YOKEI_ALL_GATHER: oneshot_gather(op, lane); return;
     case YOKEI_BROADCAST:
         if (op->recv != op->send || !is_root)
             yokei_put(op, lane, 0, yokei_published_by(op, op->root), op->count * bytes);
@@ -114,7 +115,7 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
 
 void yokei_publish_step(const struct yokei_op *op, struct yokei_step *step)
 {
-    step->work = publish;
+    step->work = oneshot_publish;
     step->wait = YOKEI_POSTED;
     step->until = op->number - 1;
     step->sets = YOKEI_POSTED;
@@ -139,7 +140,7 @@ static bool oneshot_next(const struct yokei_op *op, struct yokei_lane *lane, str
     switch (lane->stage++) {
     case 0: yokei_publish_step(op, step); return true;
     case 1:
-        step->work = take;
+        step->work = oneshot_take;
         wait_for_needed(op, step);
         return true;
     default: return false;

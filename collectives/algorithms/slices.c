@@ -29,15 +29,15 @@ struct chunk {
     size_t base, length, pitch;
 };
 
-static bool is_whole(const struct yokei_op *op)
+static bool slices_is_whole(const struct yokei_op *op)
 {
     return op->kind == YOKEI_ALL_REDUCE || op->kind == YOKEI_REDUCE || op->kind == YOKEI_BROADCAST;
 }
 
-static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
+static struct chunk slices_chunk_of(const struct yokei_op *op, const struct yokei_lane *lane)
 {
     struct chunk c = { .base = lane->step.round * op->chunk };
-    if (is_whole(op))
+    if (slices_is_whole(op))
         c.length = YOKE_MIN(op->chunk, op->count - c.base);
     else
         c.pitch = op->chunk;
@@ -45,18 +45,19 @@ static struct chunk chunk_of(const struct yokei_op *op, const struct yokei_lane 
 }
 
 /* Where slice j begins in the chunk, and in the stage that has the published chunk. */
-static size_t place_of(const struct yokei_op *op, const struct chunk *c, int j)
+static size_t slices_place_of(const struct yokei_op *op, const struct chunk *c, int j)
 {
     /* slices begin at cache lines */
-    return is_whole(op) ? yokei_slice_begin(op->before, op->size, c->length, 16, j) : (size_t)j * c->pitch;
+    return slices_is_whole(op) ? yokei_slice_begin(op->before, op->size, c->length, 16, j)
+                               : (size_t)j * c->pitch;
 }
 
 /* Slice j of the chunk: its first element within the whole buffer, and *n_out elements. */
-static size_t slice_of(const struct yokei_op *op, const struct chunk *c, int j, size_t *n_out)
+static size_t slices_slice_of(const struct yokei_op *op, const struct chunk *c, int j, size_t *n_out)
 {
-    if (is_whole(op)) {
-        const size_t from = place_of(op, c, j);
-        *n_out = place_of(op, c, j + 1) - from;
+    if (slices_is_whole(op)) {
+        const size_t from = slices_place_of(op, c, j);
+        *n_out = slices_place_of(op, c, j + 1) - from;
         return c->base + from;
     }
     const size_t length = op->slices[j + 1] - op->slices[j], from = YOKE_MIN(c->base, length);
@@ -80,47 +81,48 @@ static bool publishes_one(const struct yokei_op *op)
  * If the host does not see the device's memory, a rank publishes all its data, its own slices too. The host
  * then works on the published data.
  */
-static void publish(const struct yokei_op *op, struct yokei_lane *lane)
+static void slices_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane);
+    const struct chunk c = slices_chunk_of(op, lane);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     char *stage = yokei_stage_at(op, op->rank, lane, 0);
     size_t n;
-    if (op->kind == YOKEI_BROADCAST || (op->staged && is_whole(op))) {
+    if (op->kind == YOKEI_BROADCAST || (op->staged && slices_is_whole(op))) {
         yokei_bring(op, lane, stage, c.base * bytes, c.length * bytes);
         return;
     }
     if (publishes_one(op)) {
-        slice_of(op, &c, op->rank, &n);
+        slices_slice_of(op, &c, op->rank, &n);
         yokei_bring(op, lane, stage, within(op, &c, op->rank) * bytes, n * bytes);
         return;
     }
     for (int j = 0; j < op->size; j++) {
-        const size_t at = slice_of(op, &c, j, &n);
+        const size_t at = slices_slice_of(op, &c, j, &n);
         if (j != op->rank || op->staged)
-            yokei_bring(op, lane, stage + place_of(op, &c, j) * bytes, at * bytes, n * bytes);
+            yokei_bring(op, lane, stage + slices_place_of(op, &c, j) * bytes, at * bytes, n * bytes);
     }
 }
 
 /* Where the host finds element `at` of the data that this rank sends. Slice `j` begins with this element. */
-static const char *own_data(const struct yokei_op *op, const struct yokei_lane *lane, const struct chunk *c,
-                            int j, size_t at)
+static const char *slices_own_data(const struct yokei_op *op, const struct yokei_lane *lane,
+                                   const struct chunk *c, int j, size_t at)
 {
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     if (!op->staged) return (const char *)op->send + at * bytes;
-    return yokei_stage_at(op, op->rank, lane, 0) + (publishes_one(op) ? 0 : place_of(op, c, j) * bytes);
+    return yokei_stage_at(op, op->rank, lane, 0)
+           + (publishes_one(op) ? 0 : slices_place_of(op, c, j) * bytes);
 }
 
-static void sum(const struct yokei_op *op, struct yokei_lane *lane)
+static void slices_sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane);
+    const struct chunk c = slices_chunk_of(op, lane);
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     const int rank = op->rank;
     size_t n;
-    const size_t at = slice_of(op, &c, rank, &n);
+    const size_t at = slices_slice_of(op, &c, rank, &n);
     for (int q = 0; q < op->size; q++)
-        op->inputs[q] = q == rank ? own_data(op, lane, &c, rank, at)
-                                  : yokei_stage_at(op, q, lane, 0) + place_of(op, &c, rank) * bytes;
+        op->inputs[q] = q == rank ? slices_own_data(op, lane, &c, rank, at)
+                                  : yokei_stage_at(op, q, lane, 0) + slices_place_of(op, &c, rank) * bytes;
     char *recv = op->recv, *place[2];
     int n_out = 0;
     unsigned published = 0;
@@ -152,9 +154,9 @@ static void take_from(const struct yokei_op *op, struct yokei_lane *lane, const 
     const bool for_each = op->kind == YOKEI_ALL_TO_ALL
                           || op->kind == YOKEI_SCATTER; /* the stage has a slice for each rank */
     const char *stage = yokei_stage_at(op, q, lane, part)
-                        + (for_each ? place_of(op, c, op->rank) * bytes : 0);
+                        + (for_each ? slices_place_of(op, c, op->rank) * bytes : 0);
     size_t n;
-    size_t at = slice_of(op, c, op->kind == YOKEI_SCATTER ? op->rank : q, &n);
+    size_t at = slices_slice_of(op, c, op->kind == YOKEI_SCATTER ? op->rank : q, &n);
     if (op->kind == YOKEI_SCATTER) at = within(op, c, op->rank);
     yokei_put(op, lane, at * bytes, stage, n * bytes);
 }
@@ -165,21 +167,21 @@ static void take_own(const struct yokei_op *op, struct yokei_lane *lane, const s
     const int rank = op->rank;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
-    const size_t at = slice_of(op, c, rank, &n);
+    const size_t at = slices_slice_of(op, c, rank, &n);
     const size_t from = publishes_one(op) ? within(op, c, rank) : at,
                  to = op->kind == YOKEI_SCATTER ? within(op, c, rank) : at;
     if ((const char *)op->send + from * bytes != (char *)op->recv + to * bytes)
-        yokei_put(op, lane, to * bytes, own_data(op, lane, c, rank, from), n * bytes);
+        yokei_put(op, lane, to * bytes, slices_own_data(op, lane, c, rank, from), n * bytes);
 }
 
-static void take(const struct yokei_op *op, struct yokei_lane *lane)
+static void slices_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane);
+    const struct chunk c = slices_chunk_of(op, lane);
     const bool is_root = op->rank == op->root;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     switch (op->kind) {
     case YOKEI_BROADCAST: {
-        const char *from = is_root ? own_data(op, lane, &c, 0, c.base)
+        const char *from = is_root ? slices_own_data(op, lane, &c, 0, c.base)
                                    : yokei_stage_at(op, op->root, lane, 0);
         if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
         return;
@@ -205,7 +207,7 @@ static void take(const struct yokei_op *op, struct yokei_lane *lane)
 }
 
 /* Whether this rank publishes anything for which other ranks wait. */
-static bool publishes(const struct yokei_op *op)
+static bool slices_publishes(const struct yokei_op *op)
 {
     const bool is_root = op->rank == op->root;
     if (op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER) return is_root;
@@ -215,11 +217,11 @@ static bool publishes(const struct yokei_op *op)
 /* For reduce_scatter to device memory that the host does not see: copy the result there. */
 static void take_sum(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = chunk_of(op, lane);
+    const struct chunk c = slices_chunk_of(op, lane);
     const int rank = op->rank;
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t n;
-    slice_of(op, &c, rank, &n);
+    slices_slice_of(op, &c, rank, &n);
     yokei_put(op, lane, within(op, &c, rank) * bytes, yokei_stage_at(op, rank, lane, 1), n * bytes);
 }
 
@@ -232,30 +234,29 @@ static bool takes(const struct yokei_op *op)
     return true;
 }
 
-static void announce(const struct yokei_op *op, struct yokei_lane *lane)
+static void slices_announce(const struct yokei_op *op, struct yokei_lane *lane)
 {
     (void)lane;
     yokei_announce(op);
 }
 
-static void nothing(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
-
 /* The steps of a round: 0 publish, 1 sum, 2 take. */
-static void round_step(const struct yokei_op *op, struct yokei_lane *lane, int which, struct yokei_step *step)
+static void slices_round_step(const struct yokei_op *op, struct yokei_lane *lane, int which,
+                              struct yokei_step *step)
 {
     const bool rooted = op->kind == YOKEI_BROADCAST || op->kind == YOKEI_SCATTER;
     step->until = step->value = lane->epoch;
     if (which == 0) {
-        step->work = publishes(op) ? publish : nothing;
-        step->wait = publishes(op) ? YOKEI_PASSED : YOKEI_NOTHING;
+        step->work = slices_publishes(op) ? slices_publish : yokei_no_work;
+        step->wait = slices_publishes(op) ? YOKEI_PASSED : YOKEI_NOTHING;
         step->until = lane->epoch - 1;
         step->sets = YOKEI_STAGED;
     } else if (which == 1) {
-        step->work = yokei_reduces(op) ? sum : nothing;
+        step->work = yokei_reduces(op) ? slices_sum : yokei_no_work;
         step->wait = yokei_reduces(op) ? YOKEI_STAGED : YOKEI_NOTHING;
         step->sets = YOKEI_REDUCED;
     } else {
-        step->work = op->kind != YOKEI_REDUCE_SCATTER ? take : op->staged ? take_sum : nothing;
+        step->work = op->kind != YOKEI_REDUCE_SCATTER ? slices_take : op->staged ? take_sum : yokei_no_work;
         step->wait = !takes(op) || op->kind == YOKEI_REDUCE_SCATTER ? YOKEI_NOTHING
                      : yokei_reduces(op)                            ? YOKEI_REDUCED
                                                                     : YOKEI_STAGED;
@@ -269,9 +270,9 @@ void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lan
 {
     step->wait = YOKEI_POSTED;
     step->until = op->number;
-    step->work = nothing;
+    step->work = yokei_no_work;
     if (lane->stage > 0) return;
-    step->work = announce;
+    step->work = slices_announce;
     step->until = op->number - 1;
     step->sets = YOKEI_POSTED;
     step->value = op->number;
@@ -295,7 +296,7 @@ bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, stru
     const int which = lane->stage - n_first;
     if (which == 0) lane->epoch++;
     step->round = lane->round;
-    round_step(op, lane, which, step);
+    slices_round_step(op, lane, which, step);
     lane->stage++;
     if (which == 2) {
         lane->stage = n_first;

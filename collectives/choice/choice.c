@@ -99,7 +99,7 @@ static void choose_stages(struct yokei_op *op)
 }
 
 /* The algorithm that the configuration names for this operation; NULL: none. */
-static const struct yokei_algorithm *named(const struct yokei_op *op)
+static const struct yokei_algorithm *named_algorithm(const struct yokei_op *op)
 {
     const int id = op->comm->settings.forced_algorithm;
     return op->kind == YOKEI_ALL_REDUCE && id >= 0 ? yokei_algorithm((unsigned)id) : NULL;
@@ -108,14 +108,14 @@ static const struct yokei_algorithm *named(const struct yokei_op *op)
 /* Whether the configuration names no algorithm for this operation, or one that works between such ranks. */
 static bool may_reach(const struct yokei_op *op, enum yoke_reach reach)
 {
-    return !named(op) || yokei_algorithm_reach(yokei_algorithm_id(named(op))) == reach;
+    return !named_algorithm(op) || yokei_algorithm_reach(yokei_algorithm_id(named_algorithm(op))) == reach;
 }
 
 static bool may_share(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
     if (comm->size == 1 || !comm->all_shared || op->send_slices != op->slices) return false;
-    if (named(op)) return may_reach(op, YOKE_REACH_ON_HOST);
+    if (named_algorithm(op)) return may_reach(op, YOKE_REACH_ON_HOST);
     return (size_t)comm->size * 16 * sizeof(double) <= YOKEI_STAGE_BYTES;
 }
 
@@ -136,7 +136,7 @@ static bool can_be_direct(const struct yokei_op *op)
 static size_t most_in_one_piece(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    if (named(op)) return named(op)->one_piece ? YOKEI_ONESHOT_BYTES : 0;
+    if (named_algorithm(op)) return named_algorithm(op)->one_piece ? YOKEI_ONESHOT_BYTES : 0;
     if (comm->costs.oneshot_bytes > 0)
         return YOKE_MIN((size_t)comm->costs.oneshot_bytes, (size_t)YOKEI_ONESHOT_BYTES);
     return comm->n_on_host <= comm->n_cores ? ONESHOT_OWN_CORES : YOKEI_ONESHOT_BYTES;
@@ -279,13 +279,15 @@ static bool choose_hierarchy(struct yokei_op *op)
 static enum yokei_algorithm_id sum_by_messages(const struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    const enum yokei_algorithm_id id = named(op) ? yokei_algorithm_id(named(op)) : YOKEI_N_ALGORITHMS;
-    const bool counts = named(op) && yokei_algorithm_reach(id) == YOKE_REACH_MESSAGES;
+    const enum yokei_algorithm_id id = named_algorithm(op) ? yokei_algorithm_id(named_algorithm(op))
+                                                           : YOKEI_N_ALGORITHMS;
+    const bool counts = named_algorithm(op) && yokei_algorithm_reach(id) == YOKE_REACH_MESSAGES;
     if (counts && yokei_algorithm_adds_in_rank_order(id)) return id;
     if (comm->settings.reproducible) return YOKEI_EXCHANGE;
     if (comm->size == 1) return YOKEI_CHAIN;
     if (counts) return id;
-    return !named(op) && op->count * yoke_dtype_bytes(op->wire) <= SMALL_BYTES ? YOKEI_DOUBLING : YOKEI_RING;
+    return !named_algorithm(op) && op->count * yoke_dtype_bytes(op->wire) <= SMALL_BYTES ? YOKEI_DOUBLING
+                                                                                         : YOKEI_RING;
 }
 
 static void choose_sum_by_messages(struct yokei_op *op)

@@ -178,7 +178,7 @@ static struct finding look_at(int r, bool may_leave, uint64_t now)
  * The rank that is most likely the cause, among the awaited ranks (NULL: all other ranks). Weight FINE: no
  * rank is.
  */
-static struct finding look(const bool *awaited, bool may_leave, uint64_t now)
+static struct finding look_at_ranks(const bool *awaited, bool may_leave, uint64_t now)
 {
     struct finding worst = { .rank = -1, .weight = FINE };
     int n_far = 0;
@@ -235,7 +235,7 @@ static void name_of(int r, char *out, size_t bytes)
 }
 
 /* "; it was outside collectives", or nothing if the record says nothing. */
-static void did_text(int r, char *out, size_t bytes)
+static void roll_did_text(int r, char *out, size_t bytes)
 {
     const struct entry *e = &roll.of[r];
     char what[512];
@@ -249,7 +249,7 @@ static void did_text(int r, char *out, size_t bytes)
  * Return an error that names the rank. If the rank recorded an error of its own, return that error, because
  * it is nearer to the cause.
  */
-static yoke_status blame(const struct finding *found, const char *what)
+static yoke_status roll_blame(const struct finding *found, const char *what)
 {
     const struct entry *e = &roll.of[found->rank];
     char text[1024], who[192], how[160], did[600];
@@ -258,7 +258,7 @@ static yoke_status blame(const struct finding *found, const char *what)
         return roll_fail((yoke_status)atomic_load(&e->file->status), atomic_load(&e->file->culprit), text);
     }
     name_of(found->rank, who, sizeof who);
-    did_text(found->rank, did, sizeof did);
+    roll_did_text(found->rank, did, sizeof did);
     if (found->verdict.pid || found->verdict.state == YOKEI_AGENT_SILENT)
         yokei_agent_verdict_text(&found->verdict, how, sizeof how);
     else
@@ -269,20 +269,20 @@ static yoke_status blame(const struct finding *found, const char *what)
     return roll_fail(YOKE_EDEAD, found->rank, text);
 }
 
-static yoke_status judge(const bool *awaited, bool may_leave, const char *what)
+static yoke_status judge_awaited(const bool *awaited, bool may_leave, const char *what)
 {
     if (!yokei_roll_begin() || roll.n == 1) return YOKE_OK;
-    const struct finding found = look(awaited, may_leave, yokei_now_ns());
-    return found.weight == FINE ? YOKE_OK : blame(&found, what);
+    const struct finding found = look_at_ranks(awaited, may_leave, yokei_now_ns());
+    return found.weight == FINE ? YOKE_OK : roll_blame(&found, what);
 }
 
-yoke_status yokei_roll_look(const char *what) { return judge(NULL, true, what); }
+yoke_status yokei_roll_look(const char *what) { return judge_awaited(NULL, true, what); }
 
 /*
  * No rank is dead, and the time is up. Name the first rank that does not wait here too, among the ranks whose
  * records can be seen.
  */
-static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wait)
+static yoke_status roll_too_late(const bool *awaited, const struct yokei_mpi_wait *wait)
 {
     char text[1024], who[192], did[600];
     const bool meets = yokei_process.flight
@@ -293,7 +293,7 @@ static yoke_status too_late(const bool *awaited, const struct yokei_mpi_wait *wa
             || atomic_load(&file->state) == YOKEI_RANK_MEETING)
             continue;
         name_of(r, who, sizeof who);
-        did_text(r, did, sizeof did);
+        roll_did_text(r, did, sizeof did);
         yokei_text(text, sizeof text, "%s: %s has not called for %lld ms%s", wait->what, who,
                    (long long)wait->timeout_ms, did);
         return roll_fail(YOKE_ETIMEOUT, r, text);
@@ -356,12 +356,12 @@ yoke_status yokei_mpi_finish(MPI_Request *request, int code, const struct yokei_
         if (now - looked > LOOK_EVERY * MS && roll.of && roll.n > 1) {
             if (!looked) awaited = members_of(how->comm);
             looked = now;
-            status = judge(awaited, false, how->what);
+            status = judge_awaited(awaited, false, how->what);
         }
         /* An error of MPI is most often the first sign that a rank died, but the error does not say so. */
         if (!status && broken && now - broken > (roll.n > 1 ? BROKEN_GRACE * MS : 0))
             status = mpi_failed(how, code);
-        if (!status && now - begun > (uint64_t)how->timeout_ms * MS) status = too_late(awaited, how);
+        if (!status && now - begun > (uint64_t)how->timeout_ms * MS) status = roll_too_late(awaited, how);
         if (!status) yokei_wait_idle(&wait);
     }
     free(awaited);

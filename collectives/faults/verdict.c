@@ -54,7 +54,7 @@ static void rank_text(const yoke_comm *comm, int rank, char *text, size_t bytes)
 }
 
 /* "; it was in all_reduce #3 of ...": what a rank did, by its record. */
-static void did_text(yoke_comm *comm, int rank, char *text, size_t bytes)
+static void peer_did_text(yoke_comm *comm, int rank, char *text, size_t bytes)
 {
     const struct yokei_flight_file *file = yokei_record_of(comm, rank, yokei_now_ns());
     text[0] = '\0';
@@ -64,12 +64,13 @@ static void did_text(yoke_comm *comm, int rank, char *text, size_t bytes)
     yokei_text(text, bytes, "; it was %s", what);
 }
 
-static bool blame(yoke_comm *comm, const struct yokei_op *op, yoke_status status, int rank, const char *what)
+static bool blame_peer(yoke_comm *comm, const struct yokei_op *op, yoke_status status, int rank,
+                       const char *what)
 {
     char here[160], who[192], did[600];
     here_text(comm, op, here, sizeof here);
     rank_text(comm, rank, who, sizeof who);
-    did_text(comm, rank, did, sizeof did);
+    peer_did_text(comm, rank, did, sizeof did);
     yokei_comm_fail(comm, status, comm->peers[rank].info.world_rank, "%s: %s %s%s", here, who, what, did);
     return true;
 }
@@ -169,12 +170,12 @@ static bool look_at_peer(yoke_comm *comm, struct yokei_op *op, int rank, bool lo
         if (verdict.pid && !verdict.signal && atomic_load(&file->status)) return take_over(comm, rank);
         char how[128] = "died (its process is gone)";
         if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
-        return blame(comm, op, YOKE_EDEAD, rank, how);
+        return blame_peer(comm, op, YOKE_EDEAD, rank, how);
     }
     if (!yokei_stopped_for_long(&verdict, now - quiet_since, peer->flight != NULL)) return false;
     char how[128] = "was stopped (SIGSTOP or a debugger)";
     if (verdict.pid) yokei_agent_verdict_text(&verdict, how, sizeof how);
-    return blame(comm, op, YOKE_EDEAD, rank, how);
+    return blame_peer(comm, op, YOKE_EDEAD, rank, how);
 }
 
 /* What a rank does, as far as this rank can see. */
@@ -327,7 +328,7 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t now)
         comm->rank, (double)idle * 1e-9, pushed ? "stall_ms" : "timeout_ms",
         (long long)(pushed ? comm->settings.stall_ms : comm->settings.timeout_ms));
     if (idle > (uint64_t)(pushed ? comm->settings.stall_ms : comm->settings.timeout_ms) * MS)
-        return blame(comm, op, YOKE_ETIMEOUT, rank, what);
+        return blame_peer(comm, op, YOKE_ETIMEOUT, rank, what);
     if (op->warned) return true;
     op->warned = true;
     here_text(comm, op, here, sizeof here);
@@ -340,7 +341,7 @@ static bool judge_lost(yoke_comm *comm, struct yokei_op *op, uint64_t now)
  * Nothing has moved for long, and no rank is known to be dead. Find the rank that delays the call, and decide
  * whether that is an error yet.
  */
-static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
+static void judge_call(yoke_comm *comm, struct yokei_op *op, uint64_t now)
 {
     const uint64_t idle = now - op->progress_ns, stall = (uint64_t)comm->settings.stall_ms * MS;
     if (idle < COMPARE_AFTER * MS) return;
@@ -360,21 +361,21 @@ static void judge(yoke_comm *comm, struct yokei_op *op, uint64_t now)
         yokei_text(what, sizeof what, "is stuck: no step for %.1f s (%s%s %lld)", (double)seen * 1e-9,
                    wait.excuse ? wait.excuse : "stall_ms", wait.excuse ? "; timeout_ms" : "",
                    (long long)(wait.excuse ? comm->settings.timeout_ms : comm->settings.stall_ms));
-        blame(comm, op, YOKE_ETIMEOUT, rank, what);
+        blame_peer(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
     }
     const bool busy = file && atomic_load(&file->state) == YOKEI_RANK_BUSY;
     if (idle > timeout) {
         yokei_text(what, sizeof what, "has not called for %.1f s (timeout_ms %lld)", (double)idle * 1e-9,
                    (long long)comm->settings.timeout_ms);
-        blame(comm, op, YOKE_ETIMEOUT, rank, what);
+        blame_peer(comm, op, YOKE_ETIMEOUT, rank, what);
         return;
     }
     if (busy || op->warned || comm->settings.timeout_ms >= YOKE_NO_TIMEOUT) return;
     op->warned = true;
     here_text(comm, op, here, sizeof here);
     rank_text(comm, rank, who, sizeof who);
-    did_text(comm, rank, did, sizeof did);
+    peer_did_text(comm, rank, did, sizeof did);
     yoke_log(YOKE_LOG_WARN, "%s: %s is late, waiting for it since %.1f s%s", here, who, (double)idle * 1e-9,
              did);
 }
@@ -450,5 +451,5 @@ void yokei_watch(yoke_comm *comm)
                         comm->mpi.broken_text);
         return;
     }
-    judge(comm, op, now);
+    judge_call(comm, op, now);
 }

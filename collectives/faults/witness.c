@@ -42,7 +42,7 @@ static struct {
     int n_ranks;
 } witness;
 
-static long wake(const _Atomic uint32_t *word)
+static long wake_waiters(const _Atomic uint32_t *word)
 {
     return syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
@@ -59,7 +59,7 @@ static void be_remembered(_Atomic uint32_t *life)
     head = (struct robust_list_head){ .list.next = &entry, .futex_offset = (char *)life - (char *)&entry };
     if (syscall(SYS_set_robust_list, &head, sizeof head)) return;
     atomic_store(life, (uint32_t)syscall(SYS_gettid) | FUTEX_WAITERS);
-    wake(life); /* wake the witnesses that were there before */
+    wake_waiters(life); /* wake the witnesses that were there before */
 }
 
 /*
@@ -84,7 +84,7 @@ static void be_quick(void)
  * The watched rank that ended first. -1: none has ended, -2: it is too late to tell, or the rank has recorded
  * its error.
  */
-static int look(void)
+static int first_that_ended(void)
 {
     int found = -1;
     for (int r = 0; r < witness.n_ranks; r++) {
@@ -99,12 +99,12 @@ static int look(void)
 /* Write down the first rank that ended, once. True: there is nothing more to look for. */
 static bool testify(struct yokei_flight_file *own)
 {
-    const int first = look();
+    const int first = first_that_ended();
     if (first == -1) return false;
     if (atomic_exchange(&witness.testified, true) || first < 0) return true;
     atomic_store_explicit(&own->first_gone_ns, yokei_now_ns(), memory_order_relaxed);
     atomic_store_explicit(&own->first_gone, first, memory_order_release);
-    wake(&witness.ranks[first]->life); /* the kernel has woken only one of this rank's witnesses */
+    wake_waiters(&witness.ranks[first]->life); /* the kernel has woken only one of this rank's witnesses */
     return true;
 }
 
@@ -148,13 +148,13 @@ static void *watch(void *own_record)
     return NULL;
 }
 
-static void ring(void)
+static void ring_bell(void)
 {
     atomic_fetch_add(&witness.bell, 1);
-    wake(&witness.bell);
+    wake_waiters(&witness.bell);
 }
 
-static bool begin(void)
+static bool begin_witness(void)
 {
     if (witness.runs) return true;
     witness.n_ranks = yokei_process.n_world;
@@ -170,7 +170,7 @@ static bool begin(void)
 void yokei_witness_add(int world_rank)
 {
     const struct yokei_process *p = &yokei_process;
-    if (!p->is_witness || world_rank < 0 || world_rank >= p->n_world || !begin()) return;
+    if (!p->is_witness || world_rank < 0 || world_rank >= p->n_world || !begin_witness()) return;
     /* Each rank is watched by the ranks that come shortly before it, because a wait has no room for all
        ranks of a large host. */
     if ((world_rank - p->world_rank + p->n_world) % p->n_world > MOST_WATCHED || witness.ranks[world_rank])
@@ -178,7 +178,7 @@ void yokei_witness_add(int world_rank)
     const struct yokei_flight_file *file;
     if (yokei_flight_open(p->run_dir, world_rank, &file)) return;
     witness.ranks[world_rank] = file;
-    ring();
+    ring_bell();
 }
 
 /* A forked process has no witness thread. */
@@ -189,7 +189,7 @@ void yokei_witness_end(void)
 {
     if (witness.runs) {
         atomic_store(&witness.ends, true);
-        ring();
+        ring_bell();
         pthread_join(witness.thread, NULL);
     }
     for (int r = 0; r < witness.n_ranks && witness.ranks; r++) yokei_flight_close(witness.ranks[r]);

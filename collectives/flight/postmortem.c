@@ -120,7 +120,7 @@ int yokei_rank_waits_for(const struct yokei_flight_file *const files[], int n, i
  * The rank at the end of the chain of waits from r. In a circle it is the rank that has made no step for the
  * longest time. It is r if r waits for no rank.
  */
-static int chain_end(const struct yokei_flight_file *const files[], int n, int r)
+static int last_of_chain(const struct yokei_flight_file *const files[], int n, int r)
 {
     int at = r, oldest = r;
     for (int hops = 0; hops < n; hops++) {
@@ -295,10 +295,10 @@ static int most_waited_for(const struct records *all)
             || atomic_load(&all->files[r]->progress_ns) < atomic_load(&all->files[from]->progress_ns))
             from = r;
     }
-    return from < 0 ? -1 : chain_end(all->files, all->n, from);
+    return from < 0 ? -1 : last_of_chain(all->files, all->n, from);
 }
 
-static struct yokei_blame named(enum yokei_evidence evidence, int rank, int by, bool candidates[])
+static struct yokei_blame blame_of(enum yokei_evidence evidence, int rank, int by, bool candidates[])
 {
     candidates[rank] = true;
     return (struct yokei_blame){ .evidence = evidence, .rank = rank, .by = by, .n_candidates = 1 };
@@ -319,7 +319,7 @@ static struct yokei_blame guess(const struct records *all, bool candidates[])
     }
     const int waited_for = most_waited_for(all);
     if (blame.n_candidates == 1 && all->fates[last] == YOKEI_FATE_GONE)
-        return named(YOKEI_EVIDENCE_GONE, last, -1, candidates);
+        return blame_of(YOKEI_EVIDENCE_GONE, last, -1, candidates);
     if (waited_for >= 0 && (candidates[waited_for] || !blame.n_candidates)) {
         blame.rank = waited_for;
         blame.evidence = YOKEI_EVIDENCE_WAITED;
@@ -353,13 +353,13 @@ static struct yokei_blame blame_one(const struct records *of, bool candidates_ou
        ended because of that error. */
     const bool left_later = dead >= 0 && failed >= 0 && !yokei_flight_agent(files[dead]).signal
                             && failed_at < dead_at;
-    if (dead >= 0 && !left_later) return named(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
+    if (dead >= 0 && !left_later) return blame_of(YOKEI_EVIDENCE_AGENT, dead, -1, candidates_out);
     const bool cause = failed >= 0 && !is_consequence(atomic_load(&files[failed]->status));
     if (seen >= 0 && !(cause && failed_at < seen_at))
-        return named(YOKEI_EVIDENCE_WITNESS, seen, by, candidates_out);
+        return blame_of(YOKEI_EVIDENCE_WITNESS, seen, by, candidates_out);
     for (int r = 0; r < n && failed < 0; r++)
-        if (fates[r] == YOKEI_FATE_STOPPED) return named(YOKEI_EVIDENCE_STOPPED, r, -1, candidates_out);
-    if (failed >= 0) return named(YOKEI_EVIDENCE_ERROR, named_by(&all, failed), failed, candidates_out);
+        if (fates[r] == YOKEI_FATE_STOPPED) return blame_of(YOKEI_EVIDENCE_STOPPED, r, -1, candidates_out);
+    if (failed >= 0) return blame_of(YOKEI_EVIDENCE_ERROR, named_by(&all, failed), failed, candidates_out);
     return guess(&all, candidates_out);
 }
 

@@ -91,7 +91,7 @@ static yoke_status map_part(const yoke_comm *comm, struct yokei_allocation *a, i
 }
 
 /* The first error of any rank, which all ranks return. */
-static yoke_status agree(yoke_comm *comm, struct offer *mine, struct offer *all, yoke_status status)
+static yoke_status agree_on_parts(yoke_comm *comm, struct offer *mine, struct offer *all, yoke_status status)
 {
     mine->status = (int32_t)status;
     if (status) yokei_text(mine->reason, sizeof mine->reason, "%s", yoke_last_error());
@@ -110,14 +110,14 @@ static yoke_status agree(yoke_comm *comm, struct offer *mine, struct offer *all,
 static yoke_status share(yoke_comm *comm, struct yokei_allocation *a, struct offer *all)
 {
     struct offer mine = { .fd = -1, .bytes = a->bytes };
-    yoke_status status = agree(comm, &mine, all, make_part(a, comm->rank, &mine.fd, &mine.nonce));
+    yoke_status status = agree_on_parts(comm, &mine, all, make_part(a, comm->rank, &mine.fd, &mine.nonce));
     for (int r = 0; r < comm->size && !status && comm->all_shared; r++)
         if (r != comm->rank) status = map_part(comm, a, r, &all[r]);
     /* No rank closes its descriptor before all have mapped it. If one rank could not map a part, all ranks
        fail. */
     const int fd = mine.fd;
     if (!atomic_load(&comm->failure.error)) {
-        const yoke_status agreed = agree(comm, &mine, all, status);
+        const yoke_status agreed = agree_on_parts(comm, &mine, all, status);
         if (!status) status = agreed;
     }
     if (fd >= 0) close(fd);

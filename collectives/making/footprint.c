@@ -18,8 +18,8 @@ static size_t bookkeeping(int n_ranks)
 }
 
 /* The sum for a communicator, whether it exists or not. */
-static void add_up(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has_segment, bool stages,
-                   struct yoke_comm_memory *out)
+static void add_up_memory(const struct yoke_comm_shape *s, size_t chunk_bytes, bool has_segment, bool stages,
+                          struct yoke_comm_memory *out)
 {
     const size_t n_pairs = (size_t)s->n_sends + (size_t)s->n_receives, header = sizeof(struct yokei_header);
     const size_t lane = chunk_bytes + yokei_mpi_lane_bytes(header + chunk_bytes),
@@ -54,7 +54,7 @@ yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct y
     const bool alone = shape->n_ranks == 1;
     struct yoke_comm_shape s = *shape;
     s.is_far = s.is_far && !alone;
-    add_up(&s, yokei_chunk_bytes(chunk), !no_shared && !alone, s.is_staged && !alone, memory_out);
+    add_up_memory(&s, yokei_chunk_bytes(chunk), !no_shared && !alone, s.is_staged && !alone, memory_out);
     if (alone) { /* its lanes are allocated, and never used */
         memory_out->reserved = memory_out->private_bytes - bookkeeping(1);
         memory_out->private_bytes = bookkeeping(1);
@@ -78,8 +78,8 @@ yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *mem
         if (comm->work.pair_send[r]) staged += comm->work.pair_send[r]->own_copy ? stage : 0;
         if (comm->work.pair_recv[r]) staged += comm->work.pair_recv[r]->own_copy ? stage : 0;
     }
-    add_up(&s, comm->settings.chunk_bytes, comm->memory.segment != NULL || comm->size == 1, false,
-           memory_out);
+    add_up_memory(&s, comm->settings.chunk_bytes, comm->memory.segment != NULL || comm->size == 1, false,
+                  memory_out);
     if (!comm->memory.segment) memory_out->shared = 0;
     memory_out->private_bytes += staged;
     return YOKE_OK;

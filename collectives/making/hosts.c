@@ -74,7 +74,7 @@ static void stand_alone(yoke_comm *comm)
     comm->all_shared = comm->size == 1;
 }
 
-static void find(yoke_comm *comm, const struct table *t)
+static void find_groups(yoke_comm *comm, const struct table *t)
 {
     struct yokei_hosts *h = &comm->hosts;
     number_hosts(h, (size_t)comm->size, t);
@@ -90,9 +90,9 @@ static void find(yoke_comm *comm, const struct table *t)
 
 void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit)
 {
-    find(comm, &(struct table){ sees, width, bit });
+    find_groups(comm, &(struct table){ sees, width, bit });
 }
-void yokei_hosts_one(yoke_comm *comm) { find(comm, &(struct table){ .sees = NULL }); }
+void yokei_hosts_one(yoke_comm *comm) { find_groups(comm, &(struct table){ .sees = NULL }); }
 
 yoke_status yokei_hosts_begin(yoke_comm *comm)
 {

@@ -156,7 +156,7 @@ static yoke_status measure_messages(yoke_comm *comm, char *data, struct yokei_co
 }
 
 /* The worst value of all ranks, for each field. */
-static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
+static yoke_status agree_on_costs(yoke_comm *comm, struct yokei_costs *costs)
 {
     enum { MOST = sizeof *costs / sizeof(double) };
     const size_t n = yokei_costs_count();
@@ -171,7 +171,7 @@ static yoke_status agree(yoke_comm *comm, struct yokei_costs *costs)
     return YOKE_OK;
 }
 
-static yoke_status measure(yoke_comm *comm, struct known *known)
+static yoke_status measure_costs(yoke_comm *comm, struct known *known)
 {
     struct yokei_costs *costs = &known->costs;
     const size_t bytes = comm->all_shared ? FAR_BYTES : NEAR_BYTES;
@@ -184,7 +184,7 @@ static yoke_status measure(yoke_comm *comm, struct known *known)
         else if (!comm->settings.chunk_is_forced)
             status = measure_shared(comm, data, costs);
     }
-    if (!status) status = agree(comm, costs);
+    if (!status) status = agree_on_costs(comm, costs);
     free(data);
     return status ? status : yokei_speeds_measure(comm, known->speeds);
 }
@@ -206,7 +206,7 @@ static uint64_t key_of(const yoke_comm *comm)
     return key;
 }
 
-static struct known *find(uint64_t key)
+static struct known *find_known(uint64_t key)
 {
     struct known *k = known_costs;
     while (k && k->key != key) k = k->next;
@@ -243,13 +243,13 @@ static yoke_status unless_failed_later(const yoke_comm *comm, yoke_status status
 static yoke_status learn(yoke_comm *comm, const struct known **known_out)
 {
     const uint64_t key = key_of(comm);
-    struct known *known = find(key),
+    struct known *known = find_known(key),
                  *fresh = calloc(1, sizeof *fresh + (size_t)comm->size * sizeof fresh->speeds[0]);
     *known_out = known;
     /* A rank without a stored result would measure, so all ranks must measure. */
     bool any_unknown = !known;
     yoke_status status = yokei_all_have_room(comm, fresh != NULL, &any_unknown);
-    if (!status && any_unknown && !(status = measure(comm, fresh))) {
+    if (!status && any_unknown && !(status = measure_costs(comm, fresh))) {
         fresh->key = key;
         fresh->next = known_costs;
         known_costs = fresh; /* it is found before an older one */

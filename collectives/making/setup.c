@@ -61,8 +61,8 @@ static void close_meeting(struct meeting *at)
  * Wait for a non-blocking collective of MPI, until all ranks have called it, or one has died or been stopped.
  * comm NULL: this rank has not read its configuration, and waits as long as the default says.
  */
-static yoke_status finish(const yoke_comm *comm, const char *name, MPI_Comm among, MPI_Request *request,
-                          int code, const char *call)
+static yoke_status finish_request(const yoke_comm *comm, const char *name, MPI_Comm among,
+                                  MPI_Request *request, int code, const char *call)
 {
     char what[96];
     yokei_text(what, sizeof what, "yoke_comm_create: communicator \"%s\"", name);
@@ -93,7 +93,7 @@ static yoke_status can_all_meet(const yoke_comm *comm, const char *name, MPI_Com
     yokei_error_save(&text);
     words[0] = mine ? (int64_t)(size - rank) << 32 | (int64_t)mine : 0; /* the first rank has the largest */
     const int code = PMPI_Iallreduce(&words[0], &words[1], 1, MPI_INT64_T, MPI_MAX, mpi_comm, &request);
-    const yoke_status status = finish(comm, name, mpi_comm, &request, code, "MPI_Iallreduce");
+    const yoke_status status = finish_request(comm, name, mpi_comm, &request, code, "MPI_Iallreduce");
     if (status) {
         row = YOKE_MIN(row + 1, ROWS - 1);
         return status;
@@ -129,7 +129,7 @@ static yoke_status join_set(yoke_comm *comm, MPI_Comm mpi_comm, struct meeting *
     at->fresh = NULL;
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = PMPI_Comm_idup(mpi_comm, &set->mpi, &request);
-    const yoke_status status = finish(comm, comm->name, mpi_comm, &request, code, "MPI_Comm_idup");
+    const yoke_status status = finish_request(comm, comm->name, mpi_comm, &request, code, "MPI_Comm_idup");
     if (status) {
         yokei_keep(set);
         return status;
@@ -211,7 +211,8 @@ static yoke_status exchange_over_mpi(const yoke_comm *comm, struct meeting *at, 
     memcpy(room + n * bytes, mine, bytes);
     const int code = PMPI_Iallgather(room + n * bytes, (int)bytes, MPI_BYTE, room, (int)bytes, MPI_BYTE,
                                      comm->set->mpi, &request);
-    const yoke_status status = finish(comm, comm->name, comm->set->mpi, &request, code, "MPI_Iallgather");
+    const yoke_status status = finish_request(comm, comm->name, comm->set->mpi, &request, code,
+                                              "MPI_Iallgather");
     if (status) {
         yokei_keep(room);
         at->room = NULL;
@@ -405,7 +406,7 @@ static yoke_status introduce(yoke_comm *comm, struct meeting *at, yoke_status st
  * Second exchange: what each rank sees of the others. Within a parent, ranks whose own new communicator has
  * failed take part too, because others wait for them.
  */
-static yoke_status set_up(yoke_comm *comm, struct meeting *at, yoke_status status)
+static yoke_status set_up_comm(yoke_comm *comm, struct meeting *at, yoke_status status)
 {
     const size_t width = (size_t)(at->parent ? at->parent->size : comm->size);
     status = introduce(comm, at, status);
@@ -436,7 +437,7 @@ yoke_status yokei_setup(yoke_comm *comm, MPI_Comm mpi_comm, const char *name, yo
         ready = yoke_fail(YOKE_ENOMEM, "no memory for a set of processes");
     ready = can_all_meet(comm, name, mpi_comm, ready);
     if (!ready) ready = join_set(comm, mpi_comm, &at);
-    if (!ready) ready = set_up(comm, &at, status);
+    if (!ready) ready = set_up_comm(comm, &at, status);
     close_meeting(&at);
     yokei_handlers_restore(&saved);
     return ready;
@@ -450,7 +451,7 @@ yoke_status yokei_setup_within(yoke_comm *comm, yoke_comm *parent, const int mem
         comm->set->n_comms++;
     }
     const yoke_status ready = open_meeting(&at, parent->size);
-    status = ready ? yokei_give_up(parent, ready) : set_up(comm, &at, status);
+    status = ready ? yokei_give_up(parent, ready) : set_up_comm(comm, &at, status);
     close_meeting(&at);
     return status;
 }

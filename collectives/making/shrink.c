@@ -45,7 +45,7 @@ struct agreement {
 };
 
 static bool has(const struct ranks *set, int r) { return set->bits[r / 64] >> (r % 64) & 1; }
-static void add(struct ranks *set, int r) { set->bits[r / 64] |= (uint64_t)1 << (r % 64); }
+static void add_rank(struct ranks *set, int r) { set->bits[r / 64] |= (uint64_t)1 << (r % 64); }
 
 static struct yokei_shrink_post *post_at(const struct agreement *a, int r)
 {
@@ -127,10 +127,10 @@ static void judge_accused(const struct agreement *a, int r, struct ranks *out)
     const int accused = post_at(a, r)->accused;
     if (accused < 0 || accused >= a->comm->size || accused == r) return;
     if (has_come(a, accused) && a->any_gone) return;
-    add(out, accused);
+    add_rank(out, accused);
     const bool link = has_come(a, accused) && is_link(a, r, accused);
     for (int other = 0; other < a->comm->size && link; other++)
-        if (a->comm->hosts.of[other] == a->comm->hosts.of[accused]) add(out, other);
+        if (a->comm->hosts.of[other] == a->comm->hosts.of[accused]) add_rank(out, other);
 }
 
 /*
@@ -176,7 +176,7 @@ static bool is_decided(struct agreement *a)
     return seen >> 32 == a->number;
 }
 
-static yoke_status too_late(const struct agreement *a, int awaited, uint64_t waited_ns)
+static yoke_status shrink_too_late(const struct agreement *a, int awaited, uint64_t waited_ns)
 {
     const struct yokei_peer_info *info = &a->comm->peers[YOKE_MAX(awaited, 0)].info;
     return yoke_fail(
@@ -187,7 +187,7 @@ static yoke_status too_late(const struct agreement *a, int awaited, uint64_t wai
 }
 
 /* Look once. The lock is held if ranks of other hosts are looked at, because their records are read again. */
-static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out)
+static yoke_status look_once(struct agreement *a, bool at_processes, int *awaited_out)
 {
     struct ranks out;
     if (a->copies) pthread_mutex_lock(&yokei_process.lock);
@@ -201,7 +201,7 @@ static yoke_status look(struct agreement *a, bool at_processes, int *awaited_out
 }
 
 /* Work until there is a decision or an error. */
-static yoke_status decide(struct agreement *a)
+static yoke_status wait_for_decision(struct agreement *a)
 {
     static const uint64_t LOOK_EVERY_NS = 5000000;
     const uint64_t begin = yokei_now_ns();
@@ -212,10 +212,10 @@ static yoke_status decide(struct agreement *a)
         const uint64_t now = yokei_now_ns();
         const bool at_processes = now - looked > LOOK_EVERY_NS;
         int awaited = -1;
-        YOKE_TRY(look(a, at_processes, &awaited));
+        YOKE_TRY(look_once(a, at_processes, &awaited));
         if (at_processes) looked = now;
         if (now - begin > (uint64_t)a->comm->settings.timeout_ms * 1000000)
-            return too_late(a, awaited, now - begin);
+            return shrink_too_late(a, awaited, now - begin);
         yokei_wait_idle(&wait);
         if (a->copies)
             nanosleep(&(struct timespec){ .tv_nsec = 2000000 }, NULL); /* each look asks the file server */
@@ -345,8 +345,8 @@ static yoke_status open_agreement(struct agreement *a)
  * Agree with other ranks. The lock is held, except while waiting. *gone_out is a member that was found dead
  * after the decision; -1: none.
  */
-static yoke_status agree(struct agreement *a, const int without[], int n_without, yoke_comm *comm,
-                         yoke_status status, int *gone_out)
+static yoke_status agree_with_others(struct agreement *a, const int without[], int n_without, yoke_comm *comm,
+                                     yoke_status status, int *gone_out)
 {
     yoke_comm *old = a->comm;
     const size_t size = (size_t)old->size;
@@ -364,7 +364,7 @@ static yoke_status agree(struct agreement *a, const int without[], int n_without
         return status;
     }
     pthread_mutex_unlock(&yokei_process.lock);
-    if (!agreed) agreed = decide(a);
+    if (!agreed) agreed = wait_for_decision(a);
     pthread_mutex_lock(&yokei_process.lock);
     if (!agreed && is_out(post_at(a, a->winner), old->rank))
         agreed = yoke_fail(
@@ -411,7 +411,7 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
     }
     a->number = ++old->n_shrinks;
     status = old->size == 1 ? stay_alone(old, comm, status)
-                            : agree(a, without, n_without, comm, status, &gone);
+                            : agree_with_others(a, without, n_without, comm, status, &gone);
     if (!status) yokei_costs_inherit(comm, old);
     if (!status) yokei_shares_inherit(comm, old);
     if (!status) yokei_inject_wrap(comm);

@@ -105,8 +105,8 @@ static yoke_status take_turn(yoke_comm *comm, float *data, double *all, double *
     return YOKE_OK;
 }
 
-static yoke_status measure(yoke_comm *comm, const int same[], float *data, double *room,
-                           uint32_t speeds_out[])
+static yoke_status measure_turns(yoke_comm *comm, const int same[], float *data, double *room,
+                                 uint32_t speeds_out[])
 {
     const size_t size = (size_t)comm->size;
     double *all = room, *best = room + size, *rates = room + 2 * size;
@@ -130,7 +130,7 @@ yoke_status yokei_speeds_measure(yoke_comm *comm, uint32_t speeds_out[])
     bool all_alike = true;
     for (int r = 0; r < comm->size && !status; r++)
         all_alike &= (same[r] = alike(comm, r)) == 0, speeds_out[r] = FINEST;
-    if (!status && !all_alike) status = measure(comm, same, data, room, speeds_out);
+    if (!status && !all_alike) status = measure_turns(comm, same, data, room, speeds_out);
     free(same);
     free(room);
     free(data);

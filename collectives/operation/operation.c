@@ -10,6 +10,8 @@ size_t yokei_longest_slice(const struct yokei_op *op)
     return longest;
 }
 
+void yokei_no_work(const struct yokei_op *op, struct yokei_lane *lane) { (void)op, (void)lane; }
+
 bool yokei_is_long(const struct yokei_op *op)
 {
     return op->count * yoke_dtype_bytes(op->dtype) * (size_t)op->size * 2 > op->cache_bytes;

@@ -205,6 +205,8 @@ static inline bool yokei_kind_reduces(enum yokei_kind kind)
     return kind == YOKEI_ALL_REDUCE || kind == YOKEI_REDUCE || kind == YOKEI_REDUCE_SCATTER;
 }
 static inline bool yokei_reduces(const struct yokei_op *op) { return yokei_kind_reduces(op->kind); }
+/** For steps without work: they only wait, or set a counter. */
+void yokei_no_work(const struct yokei_op *op, struct yokei_lane *lane);
 /** Number of elements of the longest slice. */
 size_t yokei_longest_slice(const struct yokei_op *op);
 /**

@@ -186,7 +186,7 @@ static void flip(const yoke_comm *comm, const struct yokei_lane *lane, int from,
     ((unsigned char *)(uintptr_t)s->message)[bit / 8] ^= (unsigned char)(1u << bit % 8);
 }
 
-static void decide(yoke_comm *comm, const struct yokei_lane *lane, int from, struct stream *s)
+static void decide_fault(yoke_comm *comm, const struct yokei_lane *lane, int from, struct stream *s)
 {
     struct yokei_inject *inject = comm->inject;
     s->decided = true;
@@ -221,7 +221,7 @@ static yoke_status inject_poll(yoke_comm *comm, struct yokei_lane *lane, int fro
     if (!*message_out) return YOKE_OK;
     s->message = *message_out;
     s->bytes = *bytes_out;
-    if (!s->decided) decide(comm, lane, from, s);
+    if (!s->decided) decide_fault(comm, lane, from, s);
     if (s->fault == DROP) {
         beneath->release(comm, lane, from);
         s->decided = false;

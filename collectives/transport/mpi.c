@@ -146,7 +146,7 @@ static yoke_status mpi_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
     return YOKE_OK;
 }
 
-static bool is_whole(const char *room, size_t room_bytes, int bytes)
+static bool is_whole_message(const char *room, size_t room_bytes, int bytes)
 {
     struct trailer trailer;
     if (bytes < (int)(sizeof(struct yokei_header) + sizeof trailer) || (size_t)bytes > room_bytes)
@@ -188,7 +188,7 @@ static yoke_status mpi_poll(yoke_comm *comm, struct yokei_lane *lane, int from, 
         if (code) return mpi_error(comm, code, "MPI_Test of a receive", from);
         if (!complete) return YOKE_OK;
         PMPI_Get_count(&status, MPI_BYTE, &m->received_bytes);
-        if (!is_whole(room, m->message_bytes, m->received_bytes)) return torn(comm, from);
+        if (!is_whole_message(room, m->message_bytes, m->received_bytes)) return torn(comm, from);
         m->arrived = true;
     }
     *message_out = room;

@@ -151,24 +151,24 @@ static struct mailbox *mailbox_at(const yoke_comm *comm, void *segment, int lane
  * Call this after a fence. Then there are two cases: the owner's last look, after it set `sleeps`, saw the
  * data, or this function sees `sleeps`.
  */
-static void wake(struct yokei_segment *segment)
+static void wake_owner(struct yokei_segment *segment)
 {
     if (!atomic_load_explicit(&segment->sleeps, memory_order_relaxed)) return;
     atomic_fetch_add(&segment->rung, 1);
     syscall(SYS_futex, &segment->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void ring(struct yokei_segment *segment)
+static void ring_owner(struct yokei_segment *segment)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    wake(segment);
+    wake_owner(segment);
 }
 
 void yokei_shm_ring_all(const yoke_comm *comm)
 {
     atomic_thread_fence(memory_order_seq_cst);
     for (int i = 0; i < comm->hosts.n_local; i++)
-        if (comm->hosts.local[i] != comm->rank) wake(comm->peers[comm->hosts.local[i]].segment);
+        if (comm->hosts.local[i] != comm->rank) wake_owner(comm->peers[comm->hosts.local[i]].segment);
 }
 
 bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message)
@@ -180,7 +180,7 @@ bool yokei_shm_alarm(yoke_comm *comm, int r, const struct yokei_control *message
         segment->report = *message;
         atomic_store_explicit(&segment->alarm, 2, memory_order_release);
     }
-    ring(segment);
+    ring_owner(segment);
     return true;
 }
 
@@ -225,7 +225,7 @@ static yoke_status shm_post(yoke_comm *comm, struct yokei_lane *lane, int to, si
     mailbox->bytes[posted % YOKEI_SLOTS] = (uint32_t)bytes;
     atomic_store_explicit(&mailbox->posted, posted + 1, memory_order_release);
     lane->shm_at = (slot + 1) % YOKEI_SLOTS;
-    ring(comm->peers[to].segment);
+    ring_owner(comm->peers[to].segment);
     return YOKE_OK;
 }
 
@@ -253,7 +253,7 @@ static void shm_release(yoke_comm *comm, struct yokei_lane *lane, int from)
     const uint32_t slot = mailbox_at(comm, peer->segment, lane->id, comm->rank)->slot[taken % YOKEI_SLOTS];
     atomic_store_explicit(&flag_at(comm, peer->segment, lane->id, comm->rank, slot)->full, 0,
                           memory_order_release);
-    ring(peer->segment);
+    ring_owner(peer->segment);
 }
 
 /* A message in shared memory needs no push. */

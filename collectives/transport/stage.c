@@ -102,8 +102,8 @@ yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane)
 
 enum direction { OUT, IN };
 
-static void copy(const struct yokei_op *op, struct yokei_lane *lane, enum direction direction, void *to,
-                 const void *from, size_t bytes)
+static void copy_piece(const struct yokei_op *op, struct yokei_lane *lane, enum direction direction, void *to,
+                       const void *from, size_t bytes)
 {
     yoke_comm *comm = op->comm;
     if (!bytes || lane->copied) return;
@@ -119,12 +119,12 @@ static void copy(const struct yokei_op *op, struct yokei_lane *lane, enum direct
 
 void yokei_bring(const struct yokei_op *op, struct yokei_lane *lane, void *to, size_t at, size_t bytes)
 {
-    copy(op, lane, OUT, to, (const char *)op->send + at, bytes);
+    copy_piece(op, lane, OUT, to, (const char *)op->send + at, bytes);
 }
 
 void yokei_put(const struct yokei_op *op, struct yokei_lane *lane, size_t at, const void *from, size_t bytes)
 {
-    copy(op, lane, IN, (char *)op->recv + at, from, bytes);
+    copy_piece(op, lane, IN, (char *)op->recv + at, from, bytes);
 }
 
 yoke_status yokei_stage_depart(yoke_comm *comm, struct yokei_lane *lane)

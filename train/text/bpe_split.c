@@ -153,7 +153,8 @@ static yoke_status cut_added(struct cutter *c, const struct yokei_bpe_added_set 
 
 /* ---- the pre-tokenizer ---- */
 
-static yoke_status run_step(struct cutter *c, int step, const unsigned char *piece, size_t n, size_t offset);
+static yoke_status cut_by_step(struct cutter *c, int step, const unsigned char *piece, size_t n,
+                               size_t offset);
 
 /*
  * The state of one step, whose pieces go to the next step. One piece is held back, because behaviours that
@@ -173,7 +174,7 @@ static yoke_status let_go(struct holder *h)
 {
     if (!h->holds) return YOKE_OK;
     h->holds = false;
-    return run_step(h->c, h->index + 1, h->piece + h->begin, h->end - h->begin, h->offset + h->begin);
+    return cut_by_step(h->c, h->index + 1, h->piece + h->begin, h->end - h->begin, h->offset + h->begin);
 }
 
 static yoke_status hold(struct holder *h, size_t begin, size_t end, bool is_match)
@@ -246,20 +247,21 @@ static yoke_status with_space(struct cutter *c, int step, const unsigned char *p
     if (!longer) return yoke_fail(YOKE_ENOMEM, "no memory to put a space in front of %zu bytes", n);
     longer[0] = ' ';
     memcpy(longer + 1, piece, n);
-    const yoke_status status = run_step(c, step, longer, n + 1, offset);
+    const yoke_status status = cut_by_step(c, step, longer, n + 1, offset);
     free(longer);
     return status;
 }
 
 /* Run the steps from `index` on for a piece at `offset` in the text. */
-static yoke_status run_step(struct cutter *c, int index, const unsigned char *piece, size_t n, size_t offset)
+static yoke_status cut_by_step(struct cutter *c, int index, const unsigned char *piece, size_t n,
+                               size_t offset)
 {
     struct yokei_bpe *bpe = c->bpe;
     if (n == 0) return YOKE_OK;
     if (index == bpe->n_steps) return yokei_bpe_word(bpe, piece, n, offset, c->ids);
     const struct yokei_bpe_step *step = &bpe->step[index];
     if (step->prefix && piece[0] != ' ' && !c->goes_on) return with_space(c, index, piece, n, offset);
-    if (!step->pattern.code) return run_step(c, index + 1, piece, n, offset);
+    if (!step->pattern.code) return cut_by_step(c, index + 1, piece, n, offset);
     struct holder h = { .c = c, .step = step, .piece = piece, .offset = offset, .index = index };
     if (!step->spelled) return cut(&h, (const char *)piece, n, NULL);
     char *text = NULL;
@@ -275,7 +277,7 @@ static yoke_status run_step(struct cutter *c, int index, const unsigned char *pi
 
 static yoke_status words(struct cutter *c, const unsigned char *piece, size_t n)
 {
-    return run_step(c, 0, piece, n, (size_t)(piece - c->text));
+    return cut_by_step(c, 0, piece, n, (size_t)(piece - c->text));
 }
 
 static yoke_status normalized(struct cutter *c, const unsigned char *piece, size_t n)
