@@ -5,9 +5,7 @@
 
 #include <yoke/comm.h>
 
-/**
- * Like yoke_all_gather, for bytes in host memory, whatever the communicator's device is.
- */
+/** Like yoke_all_gather, for bytes in host memory, whatever the communicator's device is. */
 yoke_status yokei_gather_on_host(yoke_comm *comm, const void *mine, void *all, size_t bytes);
 /** Like yoke_all_reduce in place, for host memory. */
 yoke_status yokei_reduce_on_host(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype,

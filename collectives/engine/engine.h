@@ -13,8 +13,8 @@
  * call that it belongs to.
  *
  *   call/ (arguments) -> engine/ (operations, lanes, steps) -> transport/ (messages)
- *     |-> choice/ (which algorithm)  |-> faults/ (which rank is to blame)
- *             |-> algorithms/ (which steps)
+ *     |                    |-> algorithms/ (which steps)
+ *     |-> choice/          |-> faults/ (which rank is to blame)
  */
 #ifndef COLLECTIVES_ENGINE_ENGINE_H
 #define COLLECTIVES_ENGINE_ENGINE_H

@@ -5,10 +5,14 @@
 
 #include "collectives/ground/comm.h"
 
+/** Whether the address is device memory that the host does not see. */
 bool yokei_is_staged(const yoke_comm *comm, const void *address);
+/** Copy the step's own data to the lane's buffer. Call this again until it is ready. */
 yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
+/** Whether the lane's buffer of results may be used again. The second function copies it to the device. */
 yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
 yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
+/** Make the lane's buffers, when they are first needed. YOKE_ENOMEM */
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
 /** Bytes that a lane takes if its data is staged. */
 size_t yokei_stage_lane_bytes(size_t chunk_bytes);
