@@ -3,8 +3,8 @@ lib_LTLIBRARIES += libyoke-train.la
 pkgconfig_DATA += train/libyoke-train.pc
 # what models are made of
 libyoke_train_la_SOURCES += \
-	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_sublayer.c train/layers/gpt2_mlp.c \
-	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c \
+	train/layers/embedding.c train/layers/gpt2_attention.c train/layers/gpt2_check.c train/layers/gpt2_sublayer.c train/layers/gpt2_mlp.c \
+	train/layers/head.c train/layers/layers.h train/layers/linear.c train/layers/llama_attention.c train/layers/llama_check.c \
 	train/layers/llama_sublayer.c train/layers/llama_mlp.c train/layers/gpt2_norm.c train/layers/llama_norm.c \
 	train/layers/tensor.c train/layers/vocabulary.c
 # kinds of models, each in its own file
