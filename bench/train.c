@@ -179,9 +179,7 @@ static yoke_status beside_torch(struct side *s, const struct row *row, const str
     double own[BENCH_MOST_ROUNDS * IN_A_ROW], other[BENCH_MOST_ROUNDS * IN_A_ROW], loss, seconds;
     const int n = o->rounds * IN_A_ROW;
     if (!rival_step(r, &loss, &seconds)) return yoke_fail(YOKE_EBACKEND, "PyTorch's process ended");
-    YOKE_TRY(compare_losses(first, loss,
-                            !strcmp(row->precision, "f32") || !strcmp(row->precision, "fp32") ? 1e-5 : 1e-2,
-                            "PyTorch"));
+    YOKE_TRY(compare_losses(first, loss, !strcmp(row->precision, "f32") ? 1e-5 : 1e-2, "PyTorch"));
     for (int i = 0; i < n; i += IN_A_ROW) {
         for (int k = -1; k < IN_A_ROW; k++) YOKE_TRY(own_step(s, &loss, k < 0 ? &seconds : &own[i + k]));
         for (int k = -1; k < IN_A_ROW; k++)
