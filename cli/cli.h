@@ -73,7 +73,7 @@ int cli_out_columns(void);
  * yoke run calls this function. It sets variables that tell the ranks whether stdout and stderr are
  * terminals.
  */
-void cli_tell_ranks_of_terminals(void);
+void cli_pass_terminals_to_ranks(void);
 /**
  * Called once, before anything is printed. Lines of stdout and stderr stay whole if both streams go to one
  * file.

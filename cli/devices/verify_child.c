@@ -55,28 +55,28 @@ static void send_all(int to, const void *data, size_t bytes)
     }
 }
 
-static void tell_parent(int to, enum kind kind, const void *body, size_t bytes)
+static void send_to_parent(int to, enum kind kind, const void *body, size_t bytes)
 {
     send_all(to, &(struct head){ kind, (uint32_t)bytes }, sizeof(struct head));
     send_all(to, body, bytes);
 }
 
-static void tell_line(int to, enum kind kind, const struct conform_line *line)
+static void send_line(int to, enum kind kind, const struct conform_line *line)
 {
     struct line_body body = { .line = *line };
     yokei_text(body.op, sizeof body.op, "%s", line->op);
     yokei_text(body.variant, sizeof body.variant, "%s", line->variant);
     yokei_text(body.device, sizeof body.device, "%s", line->device);
-    tell_parent(to, kind, &body, sizeof body);
+    send_to_parent(to, kind, &body, sizeof body);
 }
 
 static void on_case(void *context, const struct conform_line *line)
 {
-    tell_line(*(int *)context, CASE, line);
+    send_line(*(int *)context, CASE, line);
 }
 static void on_line(void *context, const struct conform_line *line)
 {
-    tell_line(*(int *)context, LINE, line);
+    send_line(*(int *)context, LINE, line);
 }
 
 static void on_bits(void *context, const struct conform_bits *bits)
@@ -85,7 +85,7 @@ static void on_bits(void *context, const struct conform_bits *bits)
     yokei_text(body.op, sizeof body.op, "%s", bits->op);
     yokei_text(body.variant, sizeof body.variant, "%s", bits->variant);
     yokei_text(body.words, sizeof body.words, "%s", bits->words);
-    tell_parent(*(int *)context, BITS, &body, sizeof body);
+    send_to_parent(*(int *)context, BITS, &body, sizeof body);
 }
 
 static yoke_status verify_in_child(const struct verify *v, int to, struct conform_summary *summary)
@@ -97,7 +97,7 @@ static yoke_status verify_in_child(const struct verify *v, int to, struct confor
     YOKE_TRY(yoke_device_open(v->spec, NULL, &device));
     struct verify_device opened = { .is_open = true, .info = *yoke_device_info(device) };
     opened.tuning = *yokei_tuning_source(device);
-    tell_parent(to, OPENED, &opened, sizeof opened);
+    send_to_parent(to, OPENED, &opened, sizeof opened);
     if (v->opened) v->opened(device);
     /* The reference has nothing to be compared with, but its results can be hashed. */
     const bool reference = !strcmp(opened.info.backend, "reference") && !v->bits;
@@ -115,14 +115,14 @@ static _Noreturn void child_process(const struct verify *v, int to, pid_t parent
     struct end_body end = { .summary = { .size = sizeof end.summary } };
     end.status = verify_in_child(v, to, &end.summary);
     if (end.status) yokei_text(end.error, sizeof end.error, "%s", yoke_last_error());
-    tell_parent(to, END, &end, sizeof end);
+    send_to_parent(to, END, &end, sizeof end);
     _exit(0); /* not exit(), because a driver's destructors may hang */
 }
 
 /* ---- in the parent ---- */
 
 /* What the parent has read from this child so far. */
-struct heard {
+struct received {
     bool any, ended;
     bool in_case;        /* a case was begun, and its line has not come yet */
     struct line_body at; /* the present case, or the last line */
@@ -155,13 +155,13 @@ static void bind_texts(struct line_body *body)
     body->line.device = body->device;
 }
 
-static void take_message(struct verify *v, struct heard *heard, const struct head *head, void *body)
+static void take_message(struct verify *v, struct received *received, const struct head *head, void *body)
 {
     switch (head->kind) {
     case OPENED: memcpy(&v->device, body, sizeof v->device); return;
     case END:
-        memcpy(&heard->end, body, sizeof heard->end);
-        heard->ended = true;
+        memcpy(&received->end, body, sizeof received->end);
+        received->ended = true;
         return;
     case BITS: {
         struct bits_body *b = body;
@@ -171,11 +171,11 @@ static void take_message(struct verify *v, struct heard *heard, const struct hea
     }
     case CASE:
     case LINE:
-        memcpy(&heard->at, body, sizeof heard->at);
-        bind_texts(&heard->at);
-        heard->any = true;
-        heard->in_case = head->kind == CASE;
-        if (head->kind == LINE) note_line(v, &heard->at.line);
+        memcpy(&received->at, body, sizeof received->at);
+        bind_texts(&received->at);
+        received->any = true;
+        received->in_case = head->kind == CASE;
+        if (head->kind == LINE) note_line(v, &received->at.line);
         return;
     }
 }
@@ -199,7 +199,7 @@ static enum got receive(int from, void *data, size_t bytes, uint64_t deadline)
 }
 
 /* Read until the child is silent for too long, or has ended. True: the child hung. */
-static bool listen_to(struct verify *v, int from, struct heard *heard)
+static bool receive_messages(struct verify *v, int from, struct received *received)
 {
     union {
         struct verify_device opened;
@@ -214,7 +214,7 @@ static bool listen_to(struct verify *v, int from, struct heard *heard)
         if (got == GOT_ALL)
             got = head.bytes <= sizeof body ? receive(from, &body, head.bytes, deadline) : GOT_END;
         if (got != GOT_ALL) return got == GOT_SILENCE;
-        take_message(v, heard, &head, &body);
+        take_message(v, received, &head, &body);
     }
 }
 
@@ -230,7 +230,7 @@ static void end_text(int code, bool hung, double hang_s, char *text, size_t byte
 }
 
 /* Run one child from its start to its end. */
-static yoke_status run_child(struct verify *v, struct heard *heard, char *how, size_t how_bytes)
+static yoke_status run_child(struct verify *v, struct received *received, char *how, size_t how_bytes)
 {
     int ends[2], code = 0;
     if (pipe(ends)) return yoke_fail(YOKE_ENOMEM, "verify: no pipe: %s", strerror(errno));
@@ -245,7 +245,7 @@ static yoke_status run_child(struct verify *v, struct heard *heard, char *how, s
         close(ends[0]);
         return yoke_fail(YOKE_ENOMEM, "verify: no child process: %s", strerror(errno));
     }
-    const bool hung = listen_to(v, ends[0], heard);
+    const bool hung = receive_messages(v, ends[0], received);
     close(ends[0]);
     if (hung) kill(pid, SIGKILL);
     while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {}
@@ -254,9 +254,9 @@ static yoke_status run_child(struct verify *v, struct heard *heard, char *how, s
 }
 
 /* Make a line for the case that ended its process. */
-static void blame_case(struct verify *v, struct heard *heard, const char *how)
+static void blame_case(struct verify *v, struct received *received, const char *how)
 {
-    struct conform_line *line = &heard->at.line;
+    struct conform_line *line = &received->at.line;
     line->verdict = CONFORM_FAIL;
     line->status = YOKE_EBACKEND;
     line->n_cases++;
@@ -272,21 +272,21 @@ yoke_status verify_sweep(struct verify *v)
     struct line_body after;
     v->summary = (struct conform_summary){ .size = sizeof v->summary };
     for (;;) {
-        struct heard heard = { .any = false };
+        struct received received = { .any = false };
         char how[160];
-        YOKE_TRY(run_child(v, &heard, how, sizeof how));
-        if (heard.ended)
-            return heard.end.status ? yoke_fail(heard.end.status, "%s", heard.end.error) : YOKE_OK;
+        YOKE_TRY(run_child(v, &received, how, sizeof how));
+        if (received.ended)
+            return received.end.status ? yoke_fail(received.end.status, "%s", received.end.error) : YOKE_OK;
         v->n_crashes++;
-        if (!heard.any)
+        if (!received.any)
             return yoke_fail(YOKE_EBACKEND,
                              "%s: the process that %s %s; what its driver printed stands above", v->spec,
                              v->n_crashes > 1    ? "was to go on, or to close the device,"
                              : v->device.is_open ? "had just opened the device"
                                                  : "opens the device",
                              how);
-        if (heard.in_case) blame_case(v, &heard, how);
-        after = heard.at;
+        if (received.in_case) blame_case(v, &received, how);
+        after = received.at;
         bind_texts(&after);
         v->options.after = &after.line;
     }

@@ -162,7 +162,7 @@ void cli_end_stopped(struct cli_job *job, double stall)
         struct cli_rank_watch *rank = &job->ranks[r];
         if (rank->ended_at >= 0 || rank->killed || !rank->stopped_at) continue;
         const double seen = yokei_now() - rank->stopped_at;
-        if (seen > HALT_SECONDS && !rank->told) rank->told = true, cli_tell_of(job, r);
+        if (seen > HALT_SECONDS && !rank->reported) rank->reported = true, cli_report_death(job, r);
         if (seen > (starting ? stall : 3 * stall)
             || (blind && yokei_stopped_for_long(&rank->verdict, (uint64_t)(seen * 1e9), rank->here)))
             kill_rank(job, r);

@@ -180,7 +180,7 @@ static void set_environment(const struct cli_context *context, const struct cli_
     yokei_text(text, sizeof text, "%d %llu %llx", (int)getpid(), (unsigned long long)start,
                (unsigned long long)yokei_host_id());
     setenv("YOKE_SUPERVISOR", text, 1);
-    cli_tell_ranks_of_terminals();
+    cli_pass_terminals_to_ranks();
     setenv("YOKE_BIND", cli_text(context->options, "bind"), 1);
     if (devices)
         setenv("YOKE_DEVICES", devices, 1);

@@ -26,9 +26,9 @@
 #include "core/base/times.h"
 
 #define TICK_MS 20
-#define SILENT_SECONDS 2 /* longer than the limit of a far rank's peers, so that they report first */
-#define FAR_SECONDS 0.1  /* between two reads of the record of a rank on another host */
-#define TOLD_SECONDS 0.3 /* time after which a rank's death is printed, if the job still runs */
+#define SILENT_SECONDS 2   /* longer than the limit of a far rank's peers, so that they report first */
+#define FAR_SECONDS 0.1    /* between two reads of the record of a rank on another host */
+#define REPORT_SECONDS 0.3 /* time after which a rank's death is printed, if the job still runs */
 /* time without a check, after which yoke run itself was perhaps stopped, with its ranks */
 #define AWAY_SECONDS 0.2
 #define LEAVE_SECONDS 5
@@ -245,15 +245,15 @@ static void pass_signals_on(struct cli_job *job, int signals)
 }
 
 /* Report a dead rank early, because the others may take long to exit, and a user may wait for the report. */
-static void tell_of_the_dead(struct cli_job *job)
+static void report_deaths(struct cli_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++) {
         struct cli_rank_watch *rank = &job->ranks[r];
-        if (rank->told || !cli_rank_failed(rank) || !rank->verdict.signal
-            || (double)rank->verdict.age_ns * 1e-9 + yokei_now() - rank->ended_when < TOLD_SECONDS)
+        if (rank->reported || !cli_rank_failed(rank) || !rank->verdict.signal
+            || (double)rank->verdict.age_ns * 1e-9 + yokei_now() - rank->ended_when < REPORT_SECONDS)
             continue;
-        rank->told = true;
-        cli_tell_of(job, r);
+        rank->reported = true;
+        cli_report_death(job, r);
         return;
     }
 }
@@ -337,7 +337,7 @@ static void take_news(struct cli_job *job, int fd)
         if (fd != rank->rank_fd && fd != rank->agent_fd) continue;
         epoll_ctl(job->ends, EPOLL_CTL_DEL, fd, NULL);
         if (fd == rank->rank_fd) {
-            rank->nth_end = ++job->n_told;
+            rank->nth_end = ++job->n_exits;
             cli_wake_agent(rank);
             continue;
         }
@@ -407,7 +407,7 @@ void cli_supervise(struct cli_job *job)
         look_at_launcher(job);
         count_time(job);
         look_at_ranks(job);
-        tell_of_the_dead(job);
+        report_deaths(job);
         look_for_deserter(job);
         if (forgive(job)) failed_at = 0;
         cli_end_forgiven(job);

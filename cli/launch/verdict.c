@@ -162,7 +162,7 @@ static yoke_status died(const struct cli_job *job, int r)
                      kept(job, where, sizeof where));
 }
 
-void cli_tell_of(const struct cli_job *job, int r)
+void cli_report_death(const struct cli_job *job, int r)
 {
     char name[256], how[256];
     const struct cli_rank_watch *rank = &job->ranks[r];
@@ -353,7 +353,7 @@ static bool all_ended_well(const struct cli_job *job)
  * Warn of ranks whose own MPI_Finalize did not return. They are not failures, but their programs did nothing
  * after it.
  */
-static void tell_of_finalize(const struct cli_job *job)
+static void report_finalize(const struct cli_job *job)
 {
     bool mark[1024] = { false };
     char list[512];
@@ -399,7 +399,7 @@ yoke_status cli_verdict(const struct cli_job *job)
     if (error >= 0 && !echo && job->lost_agent < 0) return failed(job, error);
     if (job->deserter >= 0) return deserted(job, job->deserter);
     if (all_ended_well(job) && job->lost_agent < 0) {
-        tell_of_finalize(job);
+        report_finalize(job);
         return YOKE_OK;
     }
     /* SIGPIPE is a consequence: mpiexec wrote to a process that had ended with the agent. */

@@ -11,7 +11,7 @@ const char *cli_start_text(const struct cli_job *job, char *out, size_t bytes);
  * Print at once that a rank died or is stopped, and what follows. The error is printed when the job has
  * ended.
  */
-void cli_tell_of(const struct cli_job *job, int r);
+void cli_report_death(const struct cli_job *job, int r);
 /** The result of the job: YOKE_OK, or one error that names the rank at fault. */
 yoke_status cli_verdict(const struct cli_job *job);
 /**

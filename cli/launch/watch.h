@@ -41,7 +41,7 @@ struct cli_rank_watch {
     double awaited_at;
     double stopped_at; /* when we saw that it was stopped; 0: it is not stopped */
     double ended_when; /* when we saw that it had ended */
-    bool told;         /* cli_tell_of (verdict.h) was called for it */
+    bool reported;     /* cli_report_death (verdict.h) was called for it */
 };
 
 struct cli_job {
@@ -70,8 +70,8 @@ struct cli_job {
     bool launcher_ended;
     bool launcher_lost;  /* the launcher ended before we had dismissed it */
     int launcher_signal; /* signal that ended the launcher too early; 0: none */
-    int ends;   /* epoll on the descriptors of the ranks, of the agents and of our signals; -1: not made */
-    int n_told; /* number of exits of ranks that the kernel reported */
+    int ends;    /* epoll on the descriptors of the ranks, of the agents and of our signals; -1: not made */
+    int n_exits; /* number of exits of ranks that the kernel reported */
     int lost_agent; /* rank whose agent was the first to vanish; -1: none */
     int n_ended;
     double looked_at; /* when we last checked all ranks */

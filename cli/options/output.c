@@ -33,7 +33,7 @@ bool cli_on_terminal(void) { return isatty(STDERR_FILENO) || above("YOKE_TERMINA
 
 bool cli_out_on_terminal(void) { return isatty(STDOUT_FILENO) || above("YOKE_TERMINAL_OUT"); }
 
-void cli_tell_ranks_of_terminals(void)
+void cli_pass_terminals_to_ranks(void)
 {
     const char *name = isatty(STDERR_FILENO) ? ttyname(STDERR_FILENO) : NULL;
     setenv("YOKE_TERMINAL", !cli_on_terminal() ? "no" : name ? name : "yes", 1);

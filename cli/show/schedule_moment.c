@@ -90,7 +90,7 @@ yoke_status cli_schedule_parse_when(struct cli_schedule *s, const char *text)
 /* ---- answering ---- */
 
 /* Say why the action has not begun: its input is not there, or (between two actions) it begins at once. */
-static void say_wait(const struct cli_schedule *s, int stage, int next, char *out, size_t bytes)
+static void write_wait(const struct cli_schedule *s, int stage, int next, char *out, size_t bytes)
 {
     const struct yokei_action *a = &s->schedule.rank[stage].action[next];
     const int p = s->shape.n_stages, place = a->chunk * p + stage;
@@ -124,7 +124,7 @@ static void stage_text(const struct cli_schedule *s, int stage, char *out, size_
                        cli_time_text(span[m.doing].start, since, sizeof since),
                        cli_time_text(span[m.doing].end, until, sizeof until));
     } else if (m.next >= 0) {
-        say_wait(s, stage, m.next, now, sizeof now);
+        write_wait(s, stage, m.next, now, sizeof now);
     }
     yokei_text(out, bytes, "S%d %s, %s", stage + 1, done, now);
 }

@@ -119,8 +119,8 @@ static yoke_status sample_json(const struct sampler *s)
         json_array_append_new(json_object_get(root, "tokens"), json_integer(s->drawn[i]));
     }
     fclose(to);
-    json_t *said = json_stringn(text, size); /* the text may hold any bytes; JSON holds only UTF-8 */
-    json_object_set_new(root, "text", said ? said : json_null());
+    json_t *value = json_stringn(text, size); /* the text may hold any bytes; JSON holds only UTF-8 */
+    json_object_set_new(root, "text", value ? value : json_null());
     char *line = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     free(text);
     json_decref(root);
@@ -147,7 +147,7 @@ static yoke_status draw_sample(struct sampler *s)
                                       .n_stop = s->folder.n_stop,
                                       .bpe = s->folder.bpe,
                                       .context = s,
-                                      .told = show_token };
+                                      .report = show_token };
     memcpy(s->how.stop, s->folder.stop, sizeof s->how.stop);
     s->drawn = malloc((size_t)s->how.n * sizeof *s->drawn);
     if (!s->drawn)

@@ -65,7 +65,7 @@ static void collect_entries(struct tuner *t, const struct tune_matrix *m)
         }
 }
 
-static void say_refused(struct tuner *t, const struct tune_matrix *m)
+static void print_refused(struct tuner *t, const struct tune_matrix *m)
 {
     for (int v = 0; v < m->n_variants; v++)
         for (int s = 0; s < m->n_sizes; s++) {
@@ -94,7 +94,7 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
     t->n_measured++;
     cli_progress("%s", "");
     collect_entries(t, &m);
-    say_refused(t, &m);
+    print_refused(t, &m);
     if (!cli_flag(t->context->options, "json")) {
         fputs(t->lines[op][dtype], stdout);
         fflush(stdout);

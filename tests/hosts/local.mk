@@ -15,7 +15,7 @@ YOKE_TESTS += \
 	'$(WITH_HOSTS) 2 -- tests/hosts/ports ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
 	'$(WITH_HOSTS) --slots 4 2 -- $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}40' \
-	'$(WITH_HOSTS) 3 -- $(top_srcdir)/tests/ranks/run 6 tests/ranks/property $${YOKE_SOAK:+10}60' \
+	'$(WITH_HOSTS) 3 -- $(top_srcdir)/tests/ranks/run 6 tests/ranks/property $${YOKE_SOAK:+10}30' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/moves' \
 	'soak $(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/reductions' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \

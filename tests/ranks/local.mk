@@ -102,7 +102,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}1' \
-	'$(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares $${YOKE_SOAK:+10}1' \
+	'soak $(top_srcdir)/tests/ranks/run -H aaabbcc 7 tests/ranks/shares 101' \
 	'$(top_srcdir)/tests/ranks/run -a 1 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/groups' \
 	'$(top_srcdir)/tests/ranks/run -a 5 tests/ranks/groups' \
@@ -127,18 +127,18 @@ YOKE_TESTS += \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}150 - opencl:0' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/property $${YOKE_SOAK:+10}80 - opencl:0 host' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/mismatch' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
+	'soak $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/mismatch' \
-	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/mismatch' \
+	'soak $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/mismatch' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/inject' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
+	'soak $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/inject' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
-	'$(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal $${YOKE_SOAK:+10}20' \
+	'soak $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/illegal 1020' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/illegal $${YOKE_SOAK:+10}10' \
 	'$(top_srcdir)/tests/ranks/run -a -H aabb 4 tests/ranks/illegal $${YOKE_SOAK:+100}8' \
-	'$(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal $${YOKE_SOAK:+10}15' \
+	'soak $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/illegal 1015' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/room' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/no_memory' \
 	'soak $(top_srcdir)/tests/ranks/run -a 3 tests/ranks/no_memory' \
@@ -151,5 +151,5 @@ YOKE_TESTS += \
 	'soak quiet $(top_srcdir)/tests/ranks/run -a -H abc 3 tests/ranks/verdicts' \
 	'soak quiet $(top_srcdir)/tests/ranks/run -a -H abba 4 tests/ranks/verdicts' \
 	'tests/ranks/faults $${YOKE_SOAK:+10}' \
-	'UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+10}' \
+	'soak UCX_TLS=^cma tests/ranks/faults $${YOKE_SOAK:+10}' \
 	'UCX_TLS=tcp,self tests/ranks/faults $${YOKE_SOAK:+10}'

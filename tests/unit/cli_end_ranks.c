@@ -21,7 +21,7 @@ void cli_order_all(struct cli_job *j, enum cli_command command, int argument)
     (void)j;
     if (command == CLI_COMMAND_KILL) ordered[argument]++;
 }
-void cli_tell_of(const struct cli_job *j, int r) { (void)j, (void)r; }
+void cli_report_death(const struct cli_job *j, int r) { (void)j, (void)r; }
 int cli_aborted_rank(const struct cli_job *j) { return (void)j, aborter; }
 bool cli_pmi_waits(const struct cli_pmi *pmi, int r) { return (void)pmi, r != aborter; }
 bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out)
@@ -31,7 +31,7 @@ bool cli_pmi_aborts(const struct cli_pmi *pmi, int r, int *code_out)
     return r == aborter;
 }
 
-/* Three ranks of a job that we launch ourselves run, and none has told anything of itself. */
+/* Three ranks of a job that we launch ourselves run, and none has sent a report. */
 static int set_up(void **state)
 {
     (void)state;

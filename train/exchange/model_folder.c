@@ -107,16 +107,16 @@ static yoke_status add_stop(struct yokei_model_folder *f, const char *file, cons
 }
 
 /*
- * Read the stop tokens of a file: a number, a list of numbers or null. *is_said tells whether the file has
+ * Read the stop tokens of a file: a number, a list of numbers or null. *is_given tells whether the file has
  * the key.
  */
-static yoke_status read_stops(struct yokei_model_folder *f, const char *file, bool *is_said)
+static yoke_status read_stops(struct yokei_model_folder *f, const char *file, bool *is_given)
 {
     json_t *root;
     YOKE_TRY(yokei_json_load(file, YOKE_EDATA, &root));
     const json_t *eos = json_object_get(root, "eos_token_id");
     yoke_status status = YOKE_OK;
-    *is_said = eos != NULL;
+    *is_given = eos != NULL;
     if (json_is_array(eos))
         for (size_t i = 0; i < json_array_size(eos) && !status; i++)
             status = add_stop(f, file, json_array_get(eos, i));
@@ -136,16 +136,16 @@ static yoke_status find_stops(struct yokei_model_folder *f)
 {
     static const char *const names[] = { "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "</s>" };
     char file[4200];
-    bool is_said = false;
+    bool is_given = false;
     if (!f->bpe) {
         if (f->vocab_size == 257) f->stop[f->n_stop++] = 256;
         return YOKE_OK;
     }
     beside(f->path, "generation_config.json", file, sizeof file);
-    if (yokei_is_there(file)) return read_stops(f, file, &is_said);
+    if (yokei_is_there(file)) return read_stops(f, file, &is_given);
     beside(f->path, "config.json", file, sizeof file);
-    if (yokei_is_there(file)) YOKE_TRY(read_stops(f, file, &is_said));
-    for (size_t i = 0; i < YOKE_COUNT(names) && !is_said; i++) {
+    if (yokei_is_there(file)) YOKE_TRY(read_stops(f, file, &is_given));
+    for (size_t i = 0; i < YOKE_COUNT(names) && !is_given; i++) {
         const int32_t id = yokei_bpe_find(f->bpe, names[i]);
         if (id >= 0 && yokei_bpe_is_special(f->bpe, id)) f->stop[f->n_stop++] = id;
     }

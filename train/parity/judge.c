@@ -195,7 +195,7 @@ static const double *bits_of(const struct subject *s, int rank, int tensor)
     return s->all + ((size_t)rank * (size_t)(n_tensors(s) + 1) + (size_t)tensor) * BITS;
 }
 
-static yoke_status say_bits(struct subject *s)
+static yoke_status report_bits(struct subject *s)
 {
     const int n = n_tensors(s);
     for (int i = 0; i < n; i++) {
@@ -244,7 +244,7 @@ static int first_like(const struct subject *s, int tensor, int rank)
 static yoke_status compare_bits(struct subject *s, int64_t step)
 {
     const int n = n_tensors(s);
-    YOKE_TRY(say_bits(s));
+    YOKE_TRY(report_bits(s));
     s->r->bits = 0;
     for (int i = 0; i < n; i++)
         for (int rank = 0; rank < s->t->plan.n_ranks; rank++) {

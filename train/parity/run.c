@@ -55,8 +55,8 @@ static yoke_status list_jobs(const struct yokei_parity_config *c, const struct y
 /* ---- layouts that cannot run ---- */
 
 /* Plan the layout as one of its ranks, without the other ranks. */
-static yoke_status plan(const struct yokei_parity *p, const struct yokei_parity_layout *l,
-                        yoke_dtype precision)
+static yoke_status plan_layout(const struct yokei_parity *p, const struct yokei_parity_layout *l,
+                               yoke_dtype precision)
 {
     struct yokei_trainer_plan planned;
     struct yokei_parity_setup setup;
@@ -85,7 +85,7 @@ static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_l
                        (long long)YOKE_MAX(l->from, 0) + size, l->from > 0 ? " (from counts too)" : "",
                        p->n_ranks, (long long)YOKE_MAX(l->from, 0) + size);
         } else
-            mine[i] = plan(p, l, jobs[i].r.precision);
+            mine[i] = plan_layout(p, l, jobs[i].r.precision);
     }
     if (!status) status = yokei_ranks_gather(&p->world, mine, n, all);
     for (int i = 0; i < n && !status; i++) {
@@ -94,8 +94,8 @@ static yoke_status leave_out(struct yokei_parity *p, const struct yokei_parity_l
         if (fits) continue;
         jobs[i].done = true;
         /* plan again to get the error text */
-        const yoke_status why = yokei_ranks_all_well(&p->world, plan(p, &list->item[jobs[i].r.layout],
-                                                                     jobs[i].r.precision));
+        const yoke_status why = yokei_ranks_all_well(&p->world, plan_layout(p, &list->item[jobs[i].r.layout],
+                                                                            jobs[i].r.precision));
         if (why != YOKE_ECONFIG && why != YOKE_ENOMEM && why != YOKE_EUNSUPPORTED)
             status = why;
         else
@@ -194,8 +194,8 @@ static void keep_worse(struct yokei_parity_worst *worst, const struct yokei_pari
 }
 
 /* Send the results of each layout to all ranks. */
-static yoke_status tell_results(struct yokei_parity *p, struct job *jobs, const int *wave, int n_wave,
-                                const struct yokei_parity_result *mine)
+static yoke_status report_results(struct yokei_parity *p, struct job *jobs, const int *wave, int n_wave,
+                                  const struct yokei_parity_result *mine)
 {
     struct yokei_parity_result *all = calloc((size_t)p->n_ranks, sizeof *all);
     if (!all) return yoke_fail(YOKE_ENOMEM, "parity: no host memory for %d ranks", p->n_ranks);
@@ -240,7 +240,7 @@ static yoke_status run_wave(struct yokei_parity *p, const struct yokei_parity_li
         status = yokei_parity_judge(p, l, seat->comm, seat->control, &mine);
     }
     YOKE_TRY(yokei_ranks_all_well(&p->world, status));
-    return tell_results(p, jobs, wave, n_wave, &mine);
+    return report_results(p, jobs, wave, n_wave, &mine);
 }
 
 /* ---- bits ---- */

@@ -321,7 +321,7 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
     if (!status) {
         s->chose_shares = s->chose_shares || !given->shares;
         yokei_run_write_division(s, &c);
-        yokei_run_tell_division(s, &c);
+        yokei_run_report_division(s, &c);
     }
     free(room);
     free(c.times);

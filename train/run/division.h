@@ -54,6 +54,6 @@ yoke_status yokei_run_choose(struct yokei_run_state *s, const struct yokei_given
  */
 void yokei_run_numbers_text(const int64_t *list, int n, char between, char *out, size_t bytes);
 void yokei_run_write_division(struct yokei_run_state *s, const struct yokei_division *c);
-void yokei_run_tell_division(const struct yokei_run_state *s, const struct yokei_division *c);
+void yokei_run_report_division(const struct yokei_run_state *s, const struct yokei_division *c);
 
 #endif

@@ -44,7 +44,7 @@ void yokei_run_write_division(struct yokei_run_state *s, const struct yokei_divi
     p->predicted_step_seconds = c->step_seconds;
 }
 
-void yokei_run_tell_division(const struct yokei_run_state *s, const struct yokei_division *c)
+void yokei_run_report_division(const struct yokei_run_state *s, const struct yokei_division *c)
 {
     const struct yokei_plan *p = &s->t->plan;
     char alone[128] = "", blocks[64] = "", tensors[64];

@@ -78,9 +78,9 @@ static yoke_status text_of(const struct yokei_run_state *s, const int32_t *token
     if (!to) return yoke_fail(YOKE_ENOMEM, "sample: no host memory");
     for (int64_t i = 0; i < n; i++) {
         size_t length = 0;
-        const unsigned char *said = bytes || s->bpe ? yokei_sample_bytes(s->bpe, tokens[i], &length) : NULL;
-        if (said)
-            fwrite(said, 1, length, to);
+        const unsigned char *piece = bytes || s->bpe ? yokei_sample_bytes(s->bpe, tokens[i], &length) : NULL;
+        if (piece)
+            fwrite(piece, 1, length, to);
         else if (!bytes)
             fprintf(to, "%d ", tokens[i]);
     }

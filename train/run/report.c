@@ -110,19 +110,19 @@ yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_r
     s->validation_loss = NAN;
     fill_row(s, step, longest, &row);
     if (s->metrics) YOKE_TRY(yokei_metrics_write(s->metrics, &row));
-    struct yokei_training_progress told = { .step = step->step,
-                                            .tokens = s->tokens_seen,
-                                            .loss = step->loss,
-                                            .learning_rate = learning_rate,
-                                            .tokens_per_second = rate,
-                                            .seconds = seconds,
-                                            .n_ranks = s->n_ranks,
-                                            .ranks = s->ranks };
-    told.seconds_left = p->budget_seconds > 0 ? fmax(p->budget_seconds - seconds, 0)
-                        : step->step > s->first_step
-                            ? (seconds - s->seconds_before) / (double)(step->step - s->first_step)
-                                  * (double)(p->steps - step->step)
-                            : NAN;
-    if (s->t->progress) s->t->progress(s->t->context, &told);
+    struct yokei_training_progress progress = { .step = step->step,
+                                                .tokens = s->tokens_seen,
+                                                .loss = step->loss,
+                                                .learning_rate = learning_rate,
+                                                .tokens_per_second = rate,
+                                                .seconds = seconds,
+                                                .n_ranks = s->n_ranks,
+                                                .ranks = s->ranks };
+    progress.seconds_left = p->budget_seconds > 0 ? fmax(p->budget_seconds - seconds, 0)
+                            : step->step > s->first_step
+                                ? (seconds - s->seconds_before) / (double)(step->step - s->first_step)
+                                      * (double)(p->steps - step->step)
+                                : NAN;
+    if (s->t->progress) s->t->progress(s->t->context, &progress);
     return YOKE_OK;
 }

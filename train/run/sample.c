@@ -43,7 +43,7 @@ static yoke_status draw(yoke_trainer *trainer, const struct yokei_sampling *how,
         YOKE_TRY(yokei_sample_token(logits, V, how->temperature, how->top_k, how->seed, (uint64_t)*n_out,
                                     &text[length]));
         if (is_stop(how, text[length])) break;
-        if (how->told) YOKE_TRY(how->told(how->context, text[length]));
+        if (how->report) YOKE_TRY(how->report(how->context, text[length]));
     }
     return YOKE_OK;
 }

@@ -14,20 +14,20 @@ struct yokei_sampling {
     double temperature;
     int64_t top_k;
     uint64_t seed;
-    int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text; such a token is not reported to `told` */
+    int32_t stop[YOKEI_MAX_STOPS]; /* tokens that end a text; such a token is not reported to `report` */
     int n_stop;
     /* ids that the tokenizer does not know are not drawn; NULL: all ids may be drawn */
     const struct yokei_bpe *bpe;
     void *context;
     /* called with each token as it is drawn; may be NULL */
-    yoke_status (*told)(void *context, int32_t token);
+    yoke_status (*report)(void *context, int32_t token);
 };
 
 /**
  * Draw tokens after `prompt`, which has at least one token. The model sees the last tokens, as many as the
  * trainer's `sequence`. If the model is divided, this is collective, and every rank draws the same tokens.
  * out [how->n] gets the tokens, and *n_out is their number. Errors: those of yoke_trainer_logits, of
- * yokei_sample_token and of `told`; YOKE_ENOMEM.
+ * yokei_sample_token and of `report`; YOKE_ENOMEM.
  */
 yoke_status yokei_sample_draw(yoke_trainer *trainer, const struct yokei_sampling *how,
                               const struct yokei_ids *prompt, int32_t *out, int64_t *n_out);

@@ -32,7 +32,7 @@ static int64_t own_share(const struct yoke_trainer *t) { return t->plan.shares[t
  * Whether this rank's losses count. Only the last stage has losses, and all ranks that share its tensors have
  * the same ones.
  */
-static bool tells_losses(const struct yoke_trainer *t)
+static bool has_losses(const struct yoke_trainer *t)
 {
     return t->plan.mesh.s == t->plan.mesh.pipeline - 1 && t->plan.mesh.t == 0;
 }
@@ -94,7 +94,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
     double loss = 0;
     struct yokei_exact squares = { { 0 }, false };
     bool overflow = false;
-    for (int64_t i = 0; i < n && tells_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
+    for (int64_t i = 0; i < n && has_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
     for (int i = 0; i < s->n; i++) {
         const int64_t first = (int64_t)((s->slot[i].norms - s->norms) / (2 * wide));
         for (int64_t k = first; k < first + s->slot[i].n_norms; k++) {
@@ -322,7 +322,7 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
     YOKE_TRY(drain(t));
     YOKE_TRY(yokei_annotate_read(&t->machine));
-    if (!tells_losses(t)) return YOKE_OK;
+    if (!has_losses(t)) return YOKE_OK;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
     YOKE_TRY(yoke_stream_sync(stream));
     for (int64_t i = 0; i < n; i++) *sum += yokei_load(s->wide, t->host_losses, i);
