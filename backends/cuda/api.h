@@ -26,6 +26,7 @@
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                         \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                     \
     X(CUDA_ERROR_ECC_UNCORRECTABLE, 214)                                                                     \
+    X(CUDA_ERROR_INVALID_PTX, 218)                                                                           \
     X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                                                  \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                               \
     X(CUDA_ERROR_NOT_READY, 600)                                                                             \

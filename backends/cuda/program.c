@@ -13,24 +13,36 @@ static bool is_refusal(CUresult error)
            || error == CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
 }
 
+/** The error of a program that does not load. The status says whether the program's bytes are bad. */
+static yoke_status not_loaded(const yoke_device *device, const char *what, CUresult error)
+{
+    const yoke_status status = yokei_cuda_fail(device, what, error);
+    switch (error) {
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_PTX: return YOKE_EDATA;
+    case CUDA_ERROR_NO_BINARY_FOR_GPU: return YOKE_EUNSUPPORTED;
+    default: return status;
+    }
+}
+
 static yoke_status ptx_refused(const yoke_device *device, CUresult error, const char *log)
 {
     const struct cuda_device *dev = cuda_device(device);
     char package[48];
     if (error != CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
         /* after an earlier fault the driver refuses everything, and has nothing to say about this text */
-        const yoke_status status = yokei_cuda_fail(device, "loading PTX", error);
+        const yoke_status status = not_loaded(device, "loading PTX", error);
         return log[0] ? yoke_fail_context(status, "%s", log) : status;
     }
     if (!dev->nvrtc)
         return yoke_fail(
-            YOKE_EBACKEND,
+            YOKE_EUNSUPPORTED,
             "%s: the driver knows CUDA %d.%d and does not take this program, which a newer NVRTC has compiled. "
             "Install a newer driver, or make the programs by yoke compile --driver %d.%d",
             device->info.spec, dev->cu->version / 1000, dev->cu->version % 1000 / 10, dev->cu->version / 1000,
             dev->cu->version % 1000 / 10);
     return yoke_fail(
-        YOKE_EBACKEND,
+        YOKE_EUNSUPPORTED,
         "%s: the driver knows CUDA %d.%d and does not take programs of NVRTC %d.%d (%s). Install a newer "
         "driver, or an NVRTC that is not newer than the driver's CUDA: pip install %s",
         device->info.spec, dev->cu->version / 1000, dev->cu->version % 1000 / 10, dev->nvrtc->major,
@@ -59,7 +71,7 @@ static yoke_status load_module(const yoke_device *device, const void *binary, si
         const CUresult error = dev->cu->cuModuleLoadDataEx(module_out, code->data, 0, NULL, NULL);
         if (!error) return YOKE_OK;
         if (!is_refusal(error) || !ptx->bytes)
-            return yokei_cuda_fail(device, "loading a program's machine code", error);
+            return not_loaded(device, "loading a program's machine code", error);
         char compiler[32] = "another compiler";
         if (dev->nvrtc)
             yokei_text(compiler, sizeof compiler, "NVRTC %d.%d", dev->nvrtc->major, dev->nvrtc->minor);
@@ -69,7 +81,7 @@ static yoke_status load_module(const yoke_device *device, const void *binary, si
                      device->info.spec, compiler, yokei_cuda_error_name(dev->cu, error));
     }
     if (!ptx->bytes || ((const char *)ptx->data)[ptx->bytes - 1])
-        return yoke_fail(YOKE_EBACKEND, "%s: a program's binary has no PTX", device->info.spec);
+        return yoke_fail(YOKE_EDATA, "%s: a program's binary has no PTX", device->info.spec);
     return load_ptx(device, ptx->data, module_out);
 }
 

@@ -24,8 +24,9 @@ static size_t bytes_there(const yoke_device *device, const struct yokei_gpu_cach
     size_t bytes = 0;
     uint64_t kernels;
     if (!yokei_gpu_cache_find(device, key, list)) return 0;
-    if (yokei_gpu_cache_read(key, &list[0], &binary, &bytes, &kernels)) {
-        yokei_gpu_cache_discard(device, &list[0], yoke_last_error());
+    const yoke_status status = yokei_gpu_cache_read(key, &list[0], &binary, &bytes, &kernels);
+    if (status) {
+        yokei_gpu_cache_refuse(device, &list[0], status);
         return 0;
     }
     free(binary);

@@ -38,12 +38,11 @@ yoke_status yokei_gpu_blob_open(const void *data, size_t bytes,
     const struct blob *blob = data;
     size_t at = sizeof *blob;
     if (bytes < sizeof *blob || memcmp(blob->magic, "YOKEBLB", 8) != 0)
-        return yoke_fail(YOKE_EBACKEND, "the program's binary of %zu bytes does not begin as one of Yoke's",
+        return yoke_fail(YOKE_EDATA, "the program's binary of %zu bytes does not begin as one of Yoke's",
                          bytes);
     for (int i = 0; i < YOKEI_GPU_BLOB_PARTS; i++) {
         if (blob->bytes[i] > bytes - at || padded(blob->bytes[i]) > bytes - at)
-            return yoke_fail(YOKE_EBACKEND, "the program's binary of %zu bytes is cut off in part %d", bytes,
-                             i);
+            return yoke_fail(YOKE_EDATA, "the program's binary of %zu bytes is cut off in part %d", bytes, i);
         parts_out[i] = (struct yokei_gpu_part){ (const char *)data + at, blob->bytes[i] };
         at += padded(blob->bytes[i]);
     }

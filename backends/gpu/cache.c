@@ -165,11 +165,12 @@ int yokei_gpu_cache_find(const yoke_device *device, const struct yokei_gpu_cache
     return n;
 }
 
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cached *entry, const char *why)
+void yokei_gpu_cache_refuse(const yoke_device *device, const struct yokei_gpu_cached *entry,
+                            yoke_status status)
 {
-    const bool removed = entry->is_first && !unlink(entry->path);
+    const bool removed = status == YOKE_EDATA && entry->is_first && !unlink(entry->path);
     yoke_log(YOKE_LOG_WARN, "%s: %s the cached program %s: %s", device->info.spec,
-             removed ? "discarding" : "not using", entry->path, why);
+             removed ? "discarding" : "not using", entry->path, yoke_last_error());
 }
 
 /** What is wrong with a file's content, or NULL if nothing is. */

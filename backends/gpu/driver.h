@@ -67,8 +67,10 @@ struct yokei_gpu_driver {
     /* Compile a program. If this fails, the error text contains the compiler's log (YOKE_ECOMPILE). */
     yoke_status (*build)(yoke_device *device, const struct yokei_gpu_source *source, void **program_out);
     /*
-     * Make a program from a binary that `binary` returned, in this or an earlier process. Fails if the
-     * vendor's library refuses the binary.
+     * Make a program from a binary that `binary` returned, in this or an earlier process. Fails with
+     * YOKE_EDATA if the vendor's library says that the bytes are no program. Fails with YOKE_EUNSUPPORTED if
+     * they are a program that this device or this driver does not take. All other errors say nothing about
+     * the binary.
      */
     yoke_status (*load)(yoke_device *device, const void *binary, size_t bytes, void **program_out);
     /*
@@ -231,9 +233,12 @@ int yokei_gpu_cache_find(const yoke_device *device, const struct yokei_gpu_cache
  */
 yoke_status yokei_gpu_cache_read(const struct yokei_gpu_cache_key *key, const struct yokei_gpu_cached *entry,
                                  void **binary_out, size_t *bytes_out, uint64_t *kernels_out);
-/** Remove an entry that is damaged, or that the vendor's loader refused, if it may be removed. */
-void yokei_gpu_cache_discard(const yoke_device *device, const struct yokei_gpu_cached *entry,
-                             const char *why);
+/**
+ * Log that an entry is not used, with the last error, whose status this is. If the status is YOKE_EDATA, the
+ * bytes of the file are bad, and the file is removed if it may be. With another status the file stays.
+ */
+void yokei_gpu_cache_refuse(const yoke_device *device, const struct yokei_gpu_cached *entry,
+                            yoke_status status);
 /**
  * Write an entry to the first folder, for the device's own maker. While the folder holds more than
  * device->cache_bytes, the entries that were not used for the longest time are removed. Several processes may

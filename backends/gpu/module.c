@@ -37,7 +37,9 @@ yoke_status yokei_gpu_module_build(yoke_device *device, const struct yokei_gpu_s
     void *binary;
     size_t bytes;
     YOKE_TRY(yokei_gpu(device)->driver->compile(device, source, &binary, &bytes));
-    return open_binary(device, binary, bytes, program_out);
+    const yoke_status status = open_binary(device, binary, bytes, program_out);
+    /* the statuses by which `load` judges a file */
+    return status == YOKE_EDATA || status == YOKE_EUNSUPPORTED ? YOKE_EBACKEND : status;
 }
 
 yoke_status yokei_gpu_module_load(yoke_device *device, const void *binary, size_t bytes, void **program_out)

@@ -155,29 +155,40 @@ static struct entry *find_entry(yoke_device *device, const struct yokei_gpu_prog
     return entry;
 }
 
-/** Load a program from the cache on disk. Returns the number of entries that were there and did not load. */
-static int load_cached(yoke_device *device, struct entry *entry, struct yokei_gpu_cached *refused_out)
+/** Read an entry and give it to the driver. Fails with YOKE_EDATA if the bytes of the file are bad. */
+static yoke_status load_one(yoke_device *device, struct entry *entry, const struct yokei_gpu_cached *cached)
+{
+    void *binary = NULL;
+    size_t bytes = 0;
+    YOKE_TRY(yokei_gpu_cache_read(&entry->key, cached, &binary, &bytes, &entry->cached));
+    const yoke_status status = yokei_gpu(device)->driver->load(device, binary, bytes, &entry->handle);
+    free(binary);
+    return status;
+}
+
+/**
+ * Load a program from the cache on disk. n_out gets the number of entries that were there, and *refused_out
+ * the last one that did not load. Fails with the driver's error if this error says nothing about a file: a
+ * device that is lost refuses all programs, and would also refuse a program that is compiled now.
+ */
+static yoke_status load_cached(yoke_device *device, struct entry *entry, int *n_out,
+                               struct yokei_gpu_cached *refused_out)
 {
     struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED];
-    const int n = yokei_gpu_cache_find(device, &entry->key, list);
-    for (int i = 0; i < n; i++) {
-        void *binary = NULL;
-        size_t bytes = 0;
-        yoke_status status = yokei_gpu_cache_read(&entry->key, &list[i], &binary, &bytes, &entry->cached);
-        if (!status) {
-            status = yokei_gpu(device)->driver->load(device, binary, bytes, &entry->handle);
-            free(binary);
-        }
+    *n_out = yokei_gpu_cache_find(device, &entry->key, list);
+    for (int i = 0; i < *n_out; i++) {
+        const yoke_status status = load_one(device, entry, &list[i]);
         if (!status) {
             count_program(device, 0, 1);
             yoke_log(YOKE_LOG_DEBUG, "%s: loaded %s", device->info.spec, list[i].path);
-            return 0;
+            return YOKE_OK;
         }
-        yokei_gpu_cache_discard(device, &list[i], yoke_last_error());
         entry->cached = 0;
         *refused_out = list[i];
+        if (status != YOKE_EDATA && status != YOKE_EUNSUPPORTED && status != YOKE_EIO) return status;
+        yokei_gpu_cache_refuse(device, &list[i], status);
     }
-    return n;
+    return YOKE_OK;
 }
 
 /** The error of a program that no cache has, on a machine without a compiler. */
@@ -211,11 +222,11 @@ static yoke_status build_entry(yoke_device *device, struct entry *entry, const c
     YOKE_TRY(yokei_gpu_source_make(&entry->program, driver->language, gpu->is_cpu, gpu->warp, entry->offsets,
                                    &source));
     entry->key = yokei_gpu_cache_key(device, &source);
-    const int n_refused = load_cached(device, entry, &refused);
-    yoke_status status = YOKE_OK;
-    if (!entry->handle && gpu->no_compiler[0]) {
+    int n_refused = 0;
+    yoke_status status = load_cached(device, entry, &n_refused, &refused);
+    if (!status && !entry->handle && gpu->no_compiler[0]) {
         status = missing(device, &entry->program, op, n_refused, &refused);
-    } else if (!entry->handle) {
+    } else if (!status && !entry->handle) {
         uint64_t start = yokei_now_ns();
         status = driver->build(device, &source, &entry->handle);
         if (status == YOKE_OK) {

@@ -59,11 +59,15 @@ static yoke_status opencl_load(yoke_device *device, const void *binary, size_t b
 {
     const struct opencl_device *ocl = opencl_device(device);
     const unsigned char *data = binary;
-    cl_int error, state;
+    cl_int error, state = CL_SUCCESS;
     cl_program program = ocl->cl->clCreateProgramWithBinary(ocl->context, 1, &ocl->id, &bytes, &data, &state,
                                                             &error);
-    if (error) return yokei_opencl_fail(device, "clCreateProgramWithBinary", error);
-    return build_program(device, program, "from the cache", program_out);
+    if (error) {
+        const yoke_status status = yokei_opencl_fail(device, "clCreateProgramWithBinary", error);
+        return error == CL_INVALID_BINARY || state == CL_INVALID_BINARY ? YOKE_EDATA : status;
+    }
+    const yoke_status status = build_program(device, program, "from the cache", program_out);
+    return status == YOKE_ECOMPILE ? YOKE_EDATA : status;
 }
 
 /**

@@ -108,7 +108,7 @@ static void compile_error(void **state)
     void *program;
     assert_fails(YOKE_ECOMPILE, "norm.yk(7): error", yokei_cuda_driver.build(device, &source, &program));
     const char broken[40] = "no blob at all";
-    assert_fails(YOKE_EBACKEND, "does not begin",
+    assert_fails(YOKE_EDATA, "does not begin",
                  yokei_cuda_driver.load(device, broken, sizeof broken, &program));
     assert_ok(yoke_device_close(device));
 }
@@ -200,6 +200,79 @@ static const char *outside(void)
     return NULL;
 }
 
+static char warned[1000];
+static void keep_warning(void *context, yoke_log_level level, const char *text)
+{
+    (void)context, (void)level;
+    yokei_text(warned, sizeof warned, "%s", text);
+}
+
+/* Use the program of each variant, one after the other, also after an error. Returns the last error. */
+static yoke_status use_programs(yoke_device *device)
+{
+    const char *variant;
+    yoke_status last = YOKE_OK;
+    yoke_stream *stream;
+    float *d;
+    YOKE_TRY(yoke_stream_create(device, &stream));
+    YOKE_TRY(yoke_alloc(device, N * sizeof *d, (void **)&d));
+    YOKE_TRY(yoke_fill(stream, d, 0, N * sizeof *d));
+    for (int i = 0; (variant = yoke_variant_name(device, "scale", i)); i++) {
+        YOKE_TRY(yoke_variant_force(device, "scale", variant));
+        yoke_status status = yoke_scale(stream, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N, .alpha = 2,
+                                                           .x = d, .y = d));
+        if (!status && i) status = yoke_stream_sync(stream);
+        if (status) last = status;
+    }
+    return last;
+}
+
+static yoke_device *open_with_cache(void)
+{
+    struct yoke_device_config config = YOKE_DEVICE_CONFIG_INIT;
+    config.cache_dir = in_folder("lost");
+    yoke_log_set(keep_warning, NULL, YOKE_LOG_WARN);
+    return cuda_open_with(&config);
+}
+
+static const char *fill_cache(void)
+{
+    yoke_device *device = open_with_cache();
+    if (!device) return "skip: no NVRTC";
+    WANT(!use_programs(device));
+    return NULL;
+}
+
+/* The second program is loaded when the kernel of the first one has failed. */
+static const char *lose_with_cache(void)
+{
+    yoke_device *device = open_with_cache();
+    WANT(use_programs(device) == YOKE_EBACKEND);
+    WANT(strstr(yoke_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS"));
+    WANT(yokei_gpu_counts(device).compiled == 0);
+    return warned[0] ? warned : NULL;
+}
+
+static int n_programs(void)
+{
+    int n = 0;
+    DIR *folder = opendir(in_folder("lost"));
+    for (struct dirent *e; folder && (e = readdir(folder));) n += strstr(e->d_name, ".bin") != NULL;
+    if (folder) closedir(folder);
+    return n;
+}
+
+/* After a fault the driver refuses all programs. The files of the cache are not to blame, and stay. */
+static void fault_leaves_cache(void **state)
+{
+    (void)state;
+    cuda_in_child("YOKE_SEED", "1", fill_cache);
+    const int n = n_programs();
+    assert_true(n > 1);
+    cuda_in_child("YOKE_EMULATE_FAIL", "illegal-address@1", lose_with_cache);
+    assert_int_equal(n_programs(), n);
+}
+
 static void in_children(void **state)
 {
     (void)state;
@@ -213,8 +286,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_children), /* first, see cuda_in_child */
-        cmocka_unit_test(cache_and_fallback), cmocka_unit_test(limits),
-        cmocka_unit_test(compile_error),      cmocka_unit_test(threads),
+        cmocka_unit_test(fault_leaves_cache),
+        cmocka_unit_test(cache_and_fallback),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(compile_error),
+        cmocka_unit_test(threads),
     };
     setenv("YOKE_EMULATE", "cuda:9.0", 1);
     setenv("YOKE_CACHE_DIR", "", 1);

@@ -291,9 +291,9 @@ static void blobs(void **state)
             if (parts[i].bytes) last = (size_t)((const char *)back[i].data - (char *)blob) + parts[i].bytes;
         }
         for (size_t cut = 0; cut < last; cut += 13)
-            assert_fails(YOKE_EBACKEND, "the program's binary", yokei_gpu_blob_open(blob, cut, back));
+            assert_fails(YOKE_EDATA, "the program's binary", yokei_gpu_blob_open(blob, cut, back));
         ((char *)blob)[0] ^= 1;
-        assert_fails(YOKE_EBACKEND, "does not begin", yokei_gpu_blob_open(blob, bytes, back));
+        assert_fails(YOKE_EDATA, "does not begin", yokei_gpu_blob_open(blob, bytes, back));
         free(blob);
     }
 }

@@ -38,7 +38,7 @@ static yoke_status read_entry(const yoke_device *device, const struct yokei_gpu_
     struct yokei_gpu_cached list[YOKEI_GPU_MAX_CACHED];
     if (!yokei_gpu_cache_find(device, key, list)) return YOKE_ENODEV;
     const yoke_status status = yokei_gpu_cache_read(key, list, binary_out, bytes_out, kernels_out);
-    if (status) yokei_gpu_cache_discard(device, list, yoke_last_error());
+    if (status) yokei_gpu_cache_refuse(device, list, status);
     return status;
 }
 
