@@ -55,7 +55,9 @@ yoke_status trial_allocate(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         struct tensor *x = &t->tensor[id];
-        if (x->present && x->alias < 0) YOKE_TRY(yoke_alloc(t->device.device, x->image_bytes, &x->memory));
+        if (!x->present || x->alias >= 0) continue;
+        const yoke_status status = yoke_alloc(t->device.device, x->image_bytes, &x->memory);
+        if (status) return yoke_fail_context(status, "tensor %s", x->name);
     }
     return YOKE_OK;
 }

@@ -83,7 +83,8 @@ yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
     YOKE_TRY(yoke_stream_sync(stream)); /* work in flight may still use the old scratch */
     const struct yoke_memory_ops *memory = stream->device->backend->memory;
     void *scratch;
-    YOKE_TRY(memory->alloc(stream->device, bytes, &scratch));
+    const yoke_status status = memory->alloc(stream->device, bytes, &scratch);
+    if (status) return yoke_fail_context(status, "scratch memory of a stream");
     if (stream->scratch) memory->free(stream->device, stream->scratch);
     stream->scratch = scratch;
     stream->scratch_bytes = bytes;

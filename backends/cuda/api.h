@@ -22,6 +22,7 @@
     X(CUDA_ERROR_INVALID_VALUE, 1)                                                                           \
     X(CUDA_ERROR_OUT_OF_MEMORY, 2)                                                                           \
     X(CUDA_ERROR_STUB_LIBRARY, 34)                                                                           \
+    X(CUDA_ERROR_DEVICE_UNAVAILABLE, 46)                                                                     \
     X(CUDA_ERROR_NO_DEVICE, 100)                                                                             \
     X(CUDA_ERROR_INVALID_IMAGE, 200)                                                                         \
     X(CUDA_ERROR_NO_BINARY_FOR_GPU, 209)                                                                     \
@@ -29,6 +30,7 @@
     X(CUDA_ERROR_INVALID_PTX, 218)                                                                           \
     X(CUDA_ERROR_NVLINK_UNCORRECTABLE, 220)                                                                  \
     X(CUDA_ERROR_UNSUPPORTED_PTX_VERSION, 222)                                                               \
+    X(CUDA_ERROR_CONTAINED, 226)                                                                             \
     X(CUDA_ERROR_NOT_READY, 600)                                                                             \
     X(CUDA_ERROR_ILLEGAL_ADDRESS, 700)                                                                       \
     X(CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                                        \
@@ -40,10 +42,13 @@
     X(CUDA_ERROR_INVALID_ADDRESS_SPACE, 717)                                                                 \
     X(CUDA_ERROR_INVALID_PC, 718)                                                                            \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                                         \
+    X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)                                                                    \
     X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                                                                      \
     X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                                \
     X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804)                                                        \
+    X(CUDA_ERROR_MPS_CLIENT_TERMINATED, 810)                                                                 \
     X(CUDA_ERROR_EXTERNAL_DEVICE, 911)                                                                       \
+    X(CUDA_ERROR_UNKNOWN, 999)                                                                               \
     X(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1)                                                          \
     X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, 5)                                                                 \
     X(CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 6)                                                                 \
@@ -56,6 +61,7 @@
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                      \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                                      \
     X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                          \
+    X(CU_COMPUTEMODE_EXCLUSIVE_PROCESS, 3)                                                                   \
     X(CU_POINTER_ATTRIBUTE_CONTEXT, 1)                                                                       \
     X(CU_POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                                                                   \
     X(CU_MEMORYTYPE_HOST, 1)                                                                                 \

@@ -21,14 +21,17 @@ static int capability(const struct cuda_library *cu, CUdevice id)
            + attribute(cu, id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
 }
 
-/** Describe a device. `nvrtc` is NULL if its programs come from the cache only. */
-static void cuda_describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc, CUdevice id,
-                          int index, struct yoke_device_info *info)
+/**
+ * Describe a device. `nvrtc` is NULL if its programs come from the cache only. `lt` is NULL if there is no
+ * cuBLASLt, or if it shall not be loaded.
+ */
+static void cuda_describe(const struct cuda_library *cu, const struct cuda_nvrtc *nvrtc,
+                          const struct cuda_cublaslt *lt, CUdevice id, int index,
+                          struct yoke_device_info *info)
 {
-    char name[100] = "?", library[40] = "", reason[YOKE_REASON_BYTES];
+    char name[100] = "?", library[40] = "";
     char compiler[1100] = "no NVRTC, compiled programs only";
     size_t bytes = 0;
-    const struct cuda_cublaslt *lt = yokei_cuda_cublaslt(cu, reason, sizeof reason);
     const int cc = capability(cu, id);
     memset(info, 0, sizeof *info);
     info->size = sizeof *info;
@@ -65,7 +68,10 @@ static bool has_programs(const char *folders, int cc)
     return yokei_gpu_cache_has(folders, yokei_cuda_driver.name, yokei_cuda_maker_runs, &cc);
 }
 
-/** List the devices that NVRTC, or a program in one of these folders, makes usable. */
+/**
+ * List the devices that NVRTC, or a program in one of these folders, makes usable. cuBLASLt is not loaded
+ * for this, because it has 0.5 GB.
+ */
 static void cuda_list_devices(const struct cuda_library *cu, const char *folders, struct yoke_probe *out)
 {
     int n = 0;
@@ -83,7 +89,7 @@ static void cuda_list_devices(const struct cuda_library *cu, const char *folders
     if (!usable) return;
     out->n_devices = n;
     for (int i = 0; i < n; i++)
-        if (!cu->cuDeviceGet(&id, i)) cuda_describe(cu, nvrtc, id, i, &out->devices[i]);
+        if (!cu->cuDeviceGet(&id, i)) cuda_describe(cu, nvrtc, NULL, id, i, &out->devices[i]);
 }
 
 /*
@@ -176,6 +182,25 @@ static void cuda_close(yoke_device *device)
     device->impl = NULL;
 }
 
+/** The error of a device whose context cannot be made. */
+static yoke_status no_context(const yoke_device *device, CUresult error)
+{
+    const struct cuda_device *dev = cuda_device(device);
+    const int mode = attribute(dev->cu, dev->id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
+    if (mode == CU_COMPUTEMODE_PROHIBITED)
+        return yoke_fail(YOKE_ENODEV,
+                         "%s: the device's compute mode is 'prohibited'; nvidia-smi -c DEFAULT changes it",
+                         device->info.spec);
+    if (mode == CU_COMPUTEMODE_EXCLUSIVE_PROCESS && error == CUDA_ERROR_DEVICE_UNAVAILABLE)
+        return yoke_fail(
+            YOKE_ENODEV,
+            "%s: another process uses the device, and its compute mode is 'exclusive process': only one process "
+            "may use it, so only one rank. Give each rank a device of its own (--devices cuda:0,cuda:1), or "
+            "change the mode by nvidia-smi -c DEFAULT, or start NVIDIA's service MPS",
+            device->info.spec);
+    return yokei_cuda_fail(device, "cuDevicePrimaryCtxRetain", error);
+}
+
 static yoke_status cuda_open_context(yoke_device *device, const struct yoke_native *native)
 {
     struct cuda_device *dev = cuda_device(device);
@@ -184,13 +209,7 @@ static yoke_status cuda_open_context(yoke_device *device, const struct yoke_nati
         dev->is_foreign = true;
     } else {
         const CUresult error = dev->cu->cuDevicePrimaryCtxRetain(&dev->context, dev->id);
-        if (error
-            && attribute(dev->cu, dev->id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == CU_COMPUTEMODE_PROHIBITED)
-            return yoke_fail(
-                YOKE_ENODEV,
-                "%s: the device's compute mode is 'prohibited'; nvidia-smi -c DEFAULT changes it",
-                device->info.spec);
-        if (error) return yokei_cuda_fail(device, "cuDevicePrimaryCtxRetain", error);
+        if (error) return no_context(device, error);
     }
     YOKE_TRY(yokei_cuda_enter(device));
     const yoke_status status = yokei_cuda_pinned_create(device);
@@ -250,7 +269,7 @@ static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_n
     dev->id = id;
     if (!nvrtc) yokei_text(dev->gpu.no_compiler, sizeof dev->gpu.no_compiler, "%s", reason);
     keep_list(cu, device->cache_dir);
-    cuda_describe(cu, nvrtc, id, index, &device->info);
+    cuda_describe(cu, nvrtc, yokei_cuda_cublaslt(cu, reason, sizeof reason), id, index, &device->info);
     fill_properties(device);
     yoke_status status = cuda_open_context(device, native);
     if (!status) status = yokei_gpu_programs_create(device);

@@ -19,6 +19,7 @@ bool yokei_cuda_is_fatal(CUresult error)
     switch (error) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
     case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
@@ -29,8 +30,28 @@ bool yokei_cuda_is_fatal(CUresult error)
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
-    case CUDA_ERROR_EXTERNAL_DEVICE: return true;
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+    case CUDA_ERROR_EXTERNAL_DEVICE:
+    case CUDA_ERROR_UNKNOWN: return true;
     default: return false;
+    }
+}
+
+/** What a user can look at, for errors whose text by the driver does not say it. */
+static const char *advice(CUresult error)
+{
+    switch (error) {
+    case CUDA_ERROR_UNKNOWN:
+        return "The driver names no cause. The lines 'NVRM: Xid' of dmesg, and nvidia-smi, say whether the GPU "
+               "has failed or is gone. ";
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_CONTAINED:
+        return "This is an error of the hardware: see nvidia-smi -q, and the lines 'NVRM: Xid' of dmesg. ";
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+        return "NVIDIA's service MPS has ended this process, perhaps because another client of the GPU failed. ";
+    default: return "";
     }
 }
 
@@ -65,9 +86,9 @@ static void die(struct cuda_device *dev, const char *spec, const char *call, CUr
         if (dev->cu->last_fault && *dev->cu->last_fault()) text = dev->cu->last_fault();
         yokei_text(
             dev->dead, sizeof dev->dead,
-            "%s: %s%sfailed on the device: %s (%d): %s. The CUDA context is lost: start the process again",
+            "%s: %s%sfailed on the device: %s (%d): %s. %sThe CUDA context is lost: start the process again",
             spec, ops[0] ? ops : call, ops[0] ? ", issued earlier, " : " ",
-            yokei_cuda_error_name(dev->cu, error), error, text);
+            yokei_cuda_error_name(dev->cu, error), error, text, advice(error));
         atomic_store(&dev->is_dead, true);
     }
     pthread_mutex_unlock(&dev->lock);

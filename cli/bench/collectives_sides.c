@@ -8,8 +8,10 @@
 static yoke_status allocate_side(struct bench_yoke *side, size_t bytes)
 {
     if (side->device) {
-        YOKE_TRY(yoke_alloc(side->device, bytes, (void **)&side->send));
-        return yoke_alloc(side->device, bytes, (void **)&side->recv);
+        yoke_status status = yoke_alloc(side->device, bytes, (void **)&side->send);
+        if (status) return yoke_fail_context(status, "the send buffer");
+        status = yoke_alloc(side->device, bytes, (void **)&side->recv);
+        return status ? yoke_fail_context(status, "the receive buffer") : YOKE_OK;
     }
     if (side->shared) {
         YOKE_TRY(yoke_comm_alloc(side->comm, bytes, (void **)&side->send));

@@ -56,7 +56,8 @@ static yoke_status prepare(struct product *p, yoke_dtype dtype, int64_t N)
     struct yoke_cost cost = { .size = sizeof cost };
     const size_t bytes = (size_t)(N * N) * yoke_dtype_bytes(dtype);
     for (int i = 0; i < 3; i++) {
-        YOKE_TRY(yoke_alloc(p->device, bytes, &p->memory[i]));
+        const yoke_status status = yoke_alloc(p->device, bytes, &p->memory[i]);
+        if (status) return yoke_fail_context(status, "the measurement of matrix products");
         YOKE_TRY(yoke_fill(p->stream, p->memory[i], 0x3c, bytes));
     }
     p->args = YOKE_ARGS(gemm, .dtype = dtype, .out_dtype = dtype, .M = N, .N = N, .K = N, .batch = 1,

@@ -43,6 +43,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context_out, CUdevice device)
     if (!context_out) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     /* A device that failed stays so until the process ends. */
     if (context->lost) return emulate_leave(context->lost);
+    if (emulate_fails(FAIL_BUSY)) return emulate_leave(CUDA_ERROR_DEVICE_UNAVAILABLE);
     if (!context->active) result = activate(context);
     if (result) return emulate_leave(result);
     context->references++;

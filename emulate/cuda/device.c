@@ -154,7 +154,8 @@ static bool of_model(int attribute, int device, int *value_out)
     const struct attribute rows[] = {
         { 13, m->clock_khz },
         { 16, s->multiprocessors },
-        { 33, 1 + s->visible[device] }, /* PCI_BUS_ID */
+        { 20, s->fail_at[FAIL_BUSY] ? 3 : 0 }, /* COMPUTE_MODE: exclusive process, or default */
+        { 33, 1 + s->visible[device] },        /* PCI_BUS_ID */
         { 36, m->memory_clock_khz },
         { 37, m->bus_bits },
         { 38, m->l2_bytes },

@@ -25,6 +25,7 @@ enum failure {
     FAIL_TIMEOUT,
     FAIL_ECC,
     FAIL_LOST,
+    FAIL_BUSY,
     FAIL_LT_CREATE,
     FAIL_LT_HEURISTIC,
     FAIL_LT_MATMUL,

@@ -11,10 +11,10 @@
 struct settings emulate_settings;
 static uint64_t counts[N_FAILURES];
 
-static const char *const failure_names[N_FAILURES] = { "out-of-memory",      "illegal-address",
-                                                       "launch-timeout",     "ecc",
-                                                       "device-lost",        "cublaslt-create",
-                                                       "cublaslt-heuristic", "cublaslt-matmul" };
+static const char *const failure_names[N_FAILURES] = {
+    "out-of-memory",   "illegal-address",    "launch-timeout", "ecc", "device-lost", "device-busy",
+    "cublaslt-create", "cublaslt-heuristic", "cublaslt-matmul"
+};
 
 static bool refuse(const char *variable, const char *value, const char *wanted)
 {
@@ -93,9 +93,10 @@ static bool read_failures(void)
         if (!*at) return true;
         if (*at++ != ',') break;
     }
-    return refuse("YOKE_EMULATE_FAIL", text,
-                  "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc, "
-                  "device-lost, cublaslt-create, cublaslt-heuristic or cublaslt-matmul, and N counts from 1");
+    return refuse(
+        "YOKE_EMULATE_FAIL", text,
+        "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc, "
+        "device-lost, device-busy, cublaslt-create, cublaslt-heuristic or cublaslt-matmul, and N counts from 1");
 }
 
 /* As NVIDIA's driver: devices in this order, up to the first one that does not exist. */

@@ -261,7 +261,8 @@ static void explanations(void **state)
     yokei_cuda_explain(CUDA_ERROR_NO_DEVICE, text, sizeof text);
     assert_null(strstr(text, "CUDA_VISIBLE_DEVICES"));
     assert_true(strlen(text) > 20);
-    assert_true(yokei_cuda_is_fatal(CUDA_ERROR_ILLEGAL_ADDRESS));
+    static const CUresult fatal[] = { CUDA_ERROR_ILLEGAL_ADDRESS, 226, 721, 810, 999 };
+    for (size_t i = 0; i < YOKE_COUNT(fatal); i++) assert_true(yokei_cuda_is_fatal(fatal[i]));
     assert_false(yokei_cuda_is_fatal(CUDA_ERROR_OUT_OF_MEMORY));
 }
 

@@ -373,20 +373,89 @@ static const char *refused(void)
     return NULL;
 }
 
+/* The text says what the memory was for. */
+static const char *refused_scratch(void)
+{
+    yoke_device *device = cuda_open();
+    yoke_stream *stream;
+    if (!device) return "skip: no NVRTC";
+    WANT(!yoke_stream_create(device, &stream));
+    WANT(yoke_stream_reserve(stream, 4096) == YOKE_ENOMEM
+         && strstr(yoke_last_error(), "scratch memory of a stream: cuda:0: cannot allocate 4096 bytes"));
+    WANT(!yoke_stream_reserve(stream, 4096) && !yoke_stream_destroy(stream) && !yoke_device_close(device));
+    return NULL;
+}
+
 static void out_of_memory(void **state)
 {
     (void)state;
     cuda_in_child("YOKE_EMULATE_FAIL", "out-of-memory@1", refused);
+    cuda_in_child("YOKE_EMULATE_FAIL", "out-of-memory@1", refused_scratch);
+}
+
+/* The device is gone. The driver's own text, "unknown error", is not all that the user gets. */
+static const char *gone(void)
+{
+    yoke_device *device = cuda_open();
+    void *d;
+    if (!device) return "skip: no NVRTC";
+    yoke_status status = YOKE_OK;
+    for (int i = 0; i < 30 && !status; i++) status = yoke_alloc(device, 64, &d);
+    WANT(status == YOKE_EBACKEND && strstr(yoke_last_error(), "CUDA_ERROR_UNKNOWN (999)"));
+    WANT(strstr(yoke_last_error(), "The lines 'NVRM: Xid' of dmesg, and nvidia-smi, say whether the GPU"));
+    WANT(strstr(yoke_last_error(), "The CUDA context is lost"));
+    WANT(yoke_alloc(device, 64, &d) == YOKE_EBACKEND && strstr(yoke_last_error(), "NVRM: Xid"));
+    return NULL;
+}
+
+/* Two ranks on a device that only one process may use: the second one cannot make a context. */
+static const char *exclusive(void)
+{
+    yoke_device *device;
+    if (yoke_device_open("cuda:0", NULL, &device) == YOKE_ENODEV && strstr(yoke_last_error(), "NVRTC"))
+        return "skip: no NVRTC";
+    WANT(strstr(yoke_last_error(), "another process uses the device"));
+    WANT(strstr(yoke_last_error(), "'exclusive process': only one process may use it, so only one rank."));
+    device = cuda_open();
+    WANT(device && !yoke_device_close(device));
+    return NULL;
+}
+
+extern const struct yoke_backend yokei_backend_cuda;
+
+/* A probe lists the devices. It does not load the library of matrix products, which is large. */
+static const char *probe_alone(void)
+{
+    static struct yoke_probe probe;
+    char line[1024];
+    bool loaded = false;
+    yokei_backend_cuda.probe(&probe);
+    if (!probe.n_devices) return "skip: no NVRTC";
+    FILE *maps = fopen("/proc/self/maps", "r");
+    WANT(maps);
+    while (fgets(line, sizeof line, maps)) loaded |= strstr(line, "libcublasLt") != NULL;
+    fclose(maps);
+    WANT(!loaded);
+    yoke_device *device = cuda_open();
+    WANT(device && strstr(yoke_device_info(device)->driver, "cuBLASLt") && !yoke_device_close(device));
+    return NULL;
+}
+
+static void explained(void **state)
+{
+    (void)state;
+    cuda_in_child("YOKE_EMULATE_FAIL", "device-lost@12", gone);
+    cuda_in_child("YOKE_EMULATE_FAIL", "device-busy@1", exclusive);
+    cuda_in_child("YOKE_SEED", "1", probe_alone);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hides_all),     cmocka_unit_test(device_lost),
-        cmocka_unit_test(out_of_memory), /* first, see cuda_in_child */
-        cmocka_unit_test(copies),        cmocka_unit_test(armed),
-        cmocka_unit_test(many_events),   cmocka_unit_test(threads),
-        cmocka_unit_test(memory),        cmocka_unit_test(wrapping),
+        cmocka_unit_test(hides_all), cmocka_unit_test(device_lost), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(explained), /* first, see cuda_in_child */
+        cmocka_unit_test(copies),    cmocka_unit_test(armed),       cmocka_unit_test(many_events),
+        cmocka_unit_test(threads),   cmocka_unit_test(memory),      cmocka_unit_test(wrapping),
         cmocka_unit_test(forked),
     };
     setenv("YOKE_EMULATE", "cuda:9.0", 1);

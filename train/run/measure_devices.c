@@ -223,7 +223,8 @@ static yoke_status open_sums(const struct yokei_run_state *s, bool is_used, int6
     if (!m->all) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks);
     if (!is_used) return YOKE_OK;
     YOKE_TRY(yoke_stream_create(s->t->device, &m->stream));
-    YOKE_TRY(yoke_alloc(s->t->device, bytes, &m->data));
+    const yoke_status status = yoke_alloc(s->t->device, bytes, &m->data);
+    if (status) return yoke_fail_context(status, "train: the measurement of sums of gradients");
     YOKE_TRY(yoke_fill(m->stream, m->data, 0, bytes));
     return yoke_stream_sync(m->stream);
 }

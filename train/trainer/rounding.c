@@ -62,7 +62,8 @@ static yoke_status hash_of(yoke_device *device, yoke_dtype precision, double *ha
     if (!values) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to compare AdamW");
     fill(values);
     YOKE_TRY_GOTO(yoke_stream_create(device, &stream), out);
-    YOKE_TRY_GOTO(yoke_alloc(device, (N_ARRAYS + 1) * BYTES, &there), out);
+    status = yoke_alloc(device, (N_ARRAYS + 1) * BYTES, &there);
+    if (status) YOKE_TRY_GOTO(yoke_fail_context(status, "trainer: the comparison of AdamW's rounding"), out);
     YOKE_TRY_GOTO(step_on(stream, precision, values, there), out);
     /* 52 bits are exact in a double */
     *hash_out = (double)(yokei_hash(values, (N_ARRAYS - 1) * BYTES, 0) >> 12);

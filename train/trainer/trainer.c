@@ -11,7 +11,9 @@ static yoke_status allocate(struct yoke_trainer *t)
     size_t wide = yoke_dtype_bytes(p->state.wide);
     int64_t n_tokens = YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * t->config.sequence;
     for (int s = 0; s < YOKEI_N_STREAMS; s++) YOKE_TRY(yoke_stream_create(t->device, &t->stream[s]));
-    YOKE_TRY(yoke_alloc(t->device, p->arena_bytes, &t->base));
+    const yoke_status status = yoke_alloc(t->device, p->arena_bytes, &t->base);
+    if (status)
+        return yoke_fail_context(status, "trainer: weights, gradients, optimizer state and activations");
     YOKE_TRY(yokei_annotate_arena(t->device, t->base, p->arena_bytes, &p->parameters, &p->state));
     YOKE_TRY(yoke_stream_reserve(t->stream[YOKEI_COMPUTE], p->scratch_bytes));
     const int n_events = YOKE_MAX(p->train.n_events, YOKE_MAX(p->evaluate.n_events, p->logits.n_events));
