@@ -108,10 +108,24 @@ static void warn_of_unknown_variables(void)
 }
 
 /*
+ * With --emulate and no --device, the emulated device is meant. The variable YOKE_EMULATE means no device,
+ * because it holds for all ranks of a job, also for those on the host.
+ */
+static yoke_status mean_emulated_device(const struct cli_verb *verb, struct cli_options *options)
+{
+    const struct cli_option *device = cli_option_find(verb->bit, "device");
+    const char *variable = getenv("YOKE_DEVICE");
+    if (!device || cli_is_set(options, "device") || (variable && *variable)
+        || !strcmp(cli_origin(options, "emulate"), "YOKE_EMULATE"))
+        return YOKE_OK;
+    return cli_options_set(options, device, "cuda:0", "option --emulate", YOKE_EINVAL);
+}
+
+/*
  * --emulate: the libraries and the processes that this one starts read the variable. It is set before the
  * first device is opened.
  */
-static yoke_status set_emulation(const struct cli_verb *verb, const struct cli_options *options)
+static yoke_status set_emulation(const struct cli_verb *verb, struct cli_options *options)
 {
     if (!cli_option_find(verb->bit, "emulate")) return YOKE_OK;
     const char *text = cli_text(options, "emulate");
@@ -122,7 +136,7 @@ static yoke_status set_emulation(const struct cli_verb *verb, const struct cli_o
             "--emulate is '%s'; it must be cuda: and a compute capability, such as cuda:9.0 for the GPU H100",
             text);
     setenv("YOKE_EMULATE", text, 1);
-    return YOKE_OK;
+    return mean_emulated_device(verb, options);
 }
 
 /* End with a status. This is the only place that prints an error. Returns the exit code. */

@@ -133,9 +133,13 @@ static yoke_status cuda_find_by_index(const struct cuda_library *cu, int index, 
         return yoke_fail(YOKE_ENODEV, "cuda:%d: %s", index, reason);
     }
     if (index < n && !cu->cuDeviceGet(id_out, index)) return YOKE_OK;
-    return yoke_fail(YOKE_ENODEV, "cuda:%d: there %s cuda:0%s%d%s%s", index, n > 1 ? "are only" : "is only",
-                     n > 1 ? " to cuda:" : ", index ", n - 1, visible ? "; CUDA_VISIBLE_DEVICES=" : "",
-                     visible ? visible : "");
+    char list[64] = "is one device, cuda:0", more[96] = "";
+    if (n > 1) yokei_text(list, sizeof list, "are %d devices, cuda:0 to cuda:%d", n, n - 1);
+    if (visible)
+        yokei_text(more, sizeof more, "; CUDA_VISIBLE_DEVICES is '%.40s'", visible);
+    else if (cu->emulated)
+        yokei_text(more, sizeof more, "; YOKE_EMULATE_DEVICES=%d emulates more of them", index + 1);
+    return yoke_fail(YOKE_ENODEV, "cuda:%d: there %s%s", index, list, more);
 }
 
 /** Find the device of a foreign context, and the index of the device in Yoke's list. */

@@ -222,7 +222,8 @@ static void memory(void **state)
     assert_fails(YOKE_ENOMEM,
                  "cannot allocate 1125899906842624 bytes: ", yoke_alloc(device, (size_t)1 << 50, &none));
     assert_non_null(strstr(yoke_last_error(), "are free, and this process holds 1001 of them"));
-    assert_fails(YOKE_ENODEV, "there is only cuda:0, index 0",
+    assert_fails(YOKE_ENODEV,
+                 "cuda:9: there is one device, cuda:0; YOKE_EMULATE_DEVICES=10 emulates more of them",
                  yoke_device_open("cuda:9", NULL, (yoke_device **)&none));
     assert_non_null(strstr(yoke_device_info(device)->name, "emulated"));
     assert_non_null(strstr(yoke_device_info(device)->features, "sm_90"));
