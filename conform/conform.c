@@ -282,9 +282,10 @@ static yoke_status run_forced(struct run *run, enum yoke_op_id op, const char *v
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
- * type only the first variant runs that is offered. A library compiles nothing, so its variants run in every
- * type, and the first of the others runs too. If an op sums no rows, its lanes (threads of a warp)
- * compute nothing together. 64 lanes then do the same as 32 lanes, so only 32 are run.
+ * type only these variants run: the first one that is offered, and those that the device would choose for the
+ * cases of the first one. A library compiles nothing, so its variants run in every type, and the first of the
+ * others runs too. If an op sums no rows, its lanes (threads of a warp) compute nothing together. 64 lanes
+ * then do the same as 32 lanes, so only 32 are run.
  */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
@@ -296,19 +297,23 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
                           && !conform_sizes_of(op)->sums;
     enum conform_verdict verdict = CONFORM_SKIP;
     const char *variant;
+    uint64_t unforced = 0;
     int n = 0;
+    yokei_variants_unforced(device, op);
     for (; (variant = yoke_variant_name(device, name, n)); n++) {
         if (wanted && !is_variant(wanted, variant)) continue;
         if (wanted) variant = wanted; /* the name may have an algorithm behind it */
         if (is_library(device, op, n)) {
             enum conform_verdict its_own = CONFORM_SKIP;
             YOKE_TRY(run_forced(run, op, variant, &its_own));
-        } else if (first_only && verdict != CONFORM_SKIP) {
+        } else if (first_only && unforced && !(unforced >> n & 1)) {
             leave_out(run, op, variant, "in this type another variant is run, and this one in f32");
         } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
             leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
         } else {
             YOKE_TRY(run_forced(run, op, variant, &verdict));
+            /* calls that the first variant refuses say nothing, because it runs no case then */
+            if (verdict != CONFORM_SKIP) unforced |= yokei_variants_unforced(device, op);
         }
     }
     if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);

@@ -110,8 +110,9 @@ int conform_order(const char *op);
  * Compare the ops of `device` with the reference backend, in the order of conform_order. If an op fails, the
  * call still succeeds: the op's line says FAIL, and the summary counts it. `callback` may be NULL. The device
  * must be idle. At the end the device has no forced variants. Every op, type and variant of the device gets a
- * line. If the device compiles programs at run time, the default sweep runs every variant in f32, and one
- * variant in each other type. The lines of the other variants say LEFT OUT.
+ * line. If the device compiles programs at run time, the default sweep runs every variant in f32. In each
+ * other type it runs the first variant, and those that the device chooses. The lines of the other variants
+ * say LEFT OUT.
  * Errors: YOKE_EINVAL (an unknown op, type or variant; the text has the nearest name), YOKE_ENOMEM, and the
  *         errors of opening the reference device or a stream.
  */

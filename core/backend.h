@@ -260,6 +260,11 @@ yoke_status yokei_ahead_compile(struct yokei_ahead *ahead);
 int yokei_variant(const yoke_device *device, const struct yokei_call *call, int otherwise);
 /** Whether yoke_variant_force is in effect. The call then runs by the forced variant, or is refused. */
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op);
+/**
+ * The variants, as bits, that the calls of the op would have got without yoke_variant_force since this
+ * function was last called.
+ */
+uint64_t yokei_variants_unforced(const yoke_device *device, enum yoke_op_id op);
 /** The detail that the chosen or forced variant of the call has behind its name, or "". */
 const char *yokei_variant_detail(const yoke_device *device, const struct yokei_call *call);
 /** A backend calls this function if another variant runs than yokei_variant has answered. */

@@ -66,7 +66,10 @@ int yokei_variant(const yoke_device *device, const struct yokei_call *call, int 
 {
     struct yokei_tuning *t = device->tuning;
     struct yokei_asked *asked = &t->asked[call->op];
-    const int forced = t->forced[call->op], variant = forced >= 0 ? forced : chosen(t, call, otherwise);
+    const int forced = t->forced[call->op], unforced = chosen(t, call, otherwise),
+              variant = forced >= 0 ? forced : unforced;
+    if (unforced >= 0 && unforced < 64)
+        atomic_fetch_or_explicit(&asked->unforced, UINT64_C(1) << unforced, memory_order_relaxed);
     atomic_store_explicit(&asked->size, call->size, memory_order_relaxed);
     atomic_store_explicit(&asked->edge, call->edge, memory_order_relaxed);
     atomic_store_explicit(&asked->variant, variant, memory_order_relaxed);
@@ -99,6 +102,11 @@ void yokei_algorithm_used(const yoke_device *device, enum yoke_op_id op, char *t
     text[0] = '\0';
     if (yokei_variant_facts(device, op) & YOKEI_VARIANT_LIBRARY && extras->algorithm)
         extras->algorithm(device, op, text, bytes);
+}
+
+uint64_t yokei_variants_unforced(const yoke_device *device, enum yoke_op_id op)
+{
+    return atomic_exchange(&device->tuning->asked[op].unforced, 0);
 }
 
 bool yokei_variant_is_forced(const yoke_device *device, enum yoke_op_id op)

@@ -56,6 +56,8 @@ struct yokei_tuning {
     struct yokei_asked {
         _Atomic double size, edge;
         atomic_int variant; /* -1: the op was not called */
+        /* one bit for each variant that calls would have got if none had been forced */
+        _Atomic uint64_t unforced;
     } asked[YOKE_N_OPS];
 };
 

@@ -33,7 +33,7 @@ tests_conform_report_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_L
 YOKE_TESTS += tests/conform/report
 EXTRA_PROGRAMS += tests/conform/planted_kernels
 tests_conform_planted_kernels_LDADD = libconform.la $(LIBYOKE)
-YOKE_TESTS += "tests/conform/planted_kernels opencl:0"
+YOKE_TESTS += "tests/conform/planted_kernels opencl:0" "YOKE_EMULATE=cuda:9.0 tests/conform/planted_kernels cuda:0"
 EXTRA_PROGRAMS += tests/conform/planted_host
 tests_conform_planted_host_CPPFLAGS = $(AM_CPPFLAGS) -DHOST_ISA=planted
 tests_conform_planted_host_LDADD = libconform.la $(LIBYOKE) -lm

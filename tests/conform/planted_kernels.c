@@ -6,7 +6,10 @@
  * barriers PoCL runs work-items one after the other, and it adds its own barriers around loops. Errors that
  * PoCL hides in this way are not planted.
  *
- *   planted_kernels SPEC      SPEC: a device that compiles the texts in prelude/opencl.yk (opencl:0)
+ * On CUDA the errors are in one variant alone, and the sweep is that of yoke verify without options. So it
+ * must run the variant in which the error is.
+ *
+ *   planted_kernels SPEC      SPEC: opencl:0, or cuda:0 on the stand-in driver
  */
 #include "backends/gpu/driver.h"
 #include "conform/conform.h"
@@ -35,6 +38,8 @@ static const struct plant {
     int nth;
     const char *op, *dtype, *variant;
     bool soak; /* only in the full sweep, because it compiles longest */
+    /* the sweep is not told the type and the variant, and must find the error there, and nowhere else */
+    bool is_sought;
 } plants[] = {
     /* wrong rounding */
     { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE,
@@ -92,6 +97,17 @@ static const struct plant {
     { "a K/V head's gradient from query heads one further on, in registers", "attention",
       "YK_FN int attention_first_head", REPLACE, "head = kv * group - lead",
       "head = kv * group - lead + (kv > 0)", 0, "attention_backward", "f32", "", .soak = true },
+};
+
+/* Errors of the variant that a GPU uses. */
+static const struct plant cuda_plants[] = {
+    { "a conversion to bf16 that truncates, in teams of 32 lanes alone", "", "yk_store1_f16(", REPLACE,
+      "p[i] = (unsigned short)yk_to_bf16_1(x);",
+      "p[i] = (unsigned short)(YK_L == 32 ? yk_bits(x) >> 16 : yk_to_bf16_1(x));", 0, "scale", "bf16",
+      "l32w1", .is_sought = true },
+    { "a conversion to f16 that rounds towards zero, in teams of 32 lanes alone", "", "yk_store1_f32(",
+      REPLACE, "p[i] = yk_to_f16(x);", "p[i] = yk_to_f16(YK_L == 32 ? yk_unbits(yk_bits(x) & ~0x1fffu) : x);",
+      0, "scale", "f16", "l32w1", .is_sought = true },
 };
 
 /* ---- planting ---- */
@@ -206,8 +222,10 @@ static yoke_status sweep(yoke_device *device, const struct plant *p, int only_ca
 {
     struct conform_options options = CONFORM_OPTIONS_INIT;
     options.op = p->op;
-    options.dtype = p->dtype;
-    options.variant = p->variant[0] ? p->variant : yoke_variant_name(device, p->op, 0);
+    if (!p->is_sought || only_case) {
+        options.dtype = p->dtype;
+        options.variant = p->variant[0] ? p->variant : yoke_variant_name(device, p->op, 0);
+    }
     options.only_case = only_case;
     *o = (struct outcome){ .variant = "" };
     return conform_run(device, &options, keep, o, summary);
@@ -233,6 +251,10 @@ static const char *judge(const char *spec, yoke_device *sound, const struct plan
     if (status) return yoke_last_error();
     if (n_missing || !n_changed) return "nothing was planted";
     if (!with.n_fail) return "the sweep passed all the same";
+    if (p->is_sought
+        && (with.n_fail != 1 || strcmp(wrong.variant, p->variant)
+            || strcmp(yoke_dtype_name(wrong.failed.dtype), p->dtype)))
+        return "another line failed";
     if (wrong.failed.status) return "the op ended with an error, which is not what was planted";
     if (sweep(sound, p, wrong.failed.case_number, &without, &right)) return yoke_last_error();
     return without.n_fail || without.n_pass != 1 ? "the sound kernel does not pass that case" : NULL;
@@ -251,12 +273,15 @@ static void report(const char *name, const char *why, const char *text)
 static void plant_all(const char *spec, yoke_device *sound)
 {
     const char *soak = getenv("YOKE_SOAK");
+    const bool is_cuda = !strncmp(spec, "cuda", 4);
+    const struct plant *list = is_cuda ? cuda_plants : plants;
+    const size_t n = is_cuda ? YOKE_COUNT(cuda_plants) : YOKE_COUNT(plants);
     char text[1400];
-    for (size_t i = 0; i < YOKE_COUNT(plants); i++) {
-        if (plants[i].soak && (!soak || !strcmp(soak, "0"))) continue;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].soak && (!soak || !strcmp(soak, "0"))) continue;
         text[0] = '\0';
-        const char *why = judge(spec, sound, &plants[i], text, sizeof text);
-        report(plants[i].name, why, text);
+        const char *why = judge(spec, sound, &list[i], text, sizeof text);
+        report(list[i].name, why, text);
     }
 }
 
