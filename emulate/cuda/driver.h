@@ -38,6 +38,9 @@ struct settings {
     uint64_t memory; /* bytes of each device */
     int multiprocessors;
     uint64_t seed;
+    int channels;          /* hardware channels of each device, 1 to 32; 0: as many as streams */
+    uint64_t channel_seed; /* which streams share a channel */
+    int hold_s;            /* how long a channel may hold a command up; 0: without a limit */
     int wait_s;            /* how long calls that may wait for the whole device wait; 0: they do not */
     uint32_t delay_us;     /* the longest random delay before a command; 0: none */
     int newest_ptx;        /* 87 for PTX 8.7; 0: any */
@@ -52,6 +55,9 @@ extern struct settings emulate_settings;
 CUresult emulate_settings_read(void);
 /* Count one event of this kind. true if YOKE_EMULATE_FAIL asks for the failure at this count. */
 bool emulate_fails(enum failure failure);
+/* The channel of a stream with this number. It depends on YOKE_EMULATE_CHANNELS and the number alone. */
+struct CUctx_st;
+int emulate_channel_of(const struct CUctx_st *context, unsigned long long stream);
 /* A number that depends on the seed, a and b alone. */
 uint64_t emulate_random(uint64_t a, uint64_t b);
 
@@ -97,6 +103,8 @@ struct CUctx_st { /* the primary context of a device, and the device */
     volatile bool stop; /* running kernels end now */
     CUresult lost;      /* the error that each later call returns; CUDA_SUCCESS: none */
     struct CUstream_st *legacy;
+    struct command *value_waits; /* the waits for values that have not ended, of all streams */
+    uint64_t n_commands;         /* submitted so far */
     struct CUstream_st *streams; /* all, also the legacy stream and destroyed ones with commands left */
     int n_threads;
     unsigned long long n_streams;
@@ -210,6 +218,9 @@ struct command {
     struct command *next;
     struct CUstream_st *stream;
     uint64_t sequence;
+    uint64_t number;           /* in the order of submission to the context, from 1 */
+    struct command *next_wait; /* in the context's list of waits for values */
+    bool waits_for_value;
     /* Called without the lock. An error loses the context; `text` says why. NULL: nothing to do. */
     CUresult (*run)(struct command *command, char *text, size_t text_bytes);
     void (*drop)(struct command *command); /* called at the end, with the lock; may be NULL */
@@ -239,6 +250,7 @@ struct CUstream_st {
     struct object object;
     struct CUstream_st *next; /* in the context */
     unsigned long long number;
+    int channel; /* the hardware channel to which the stream is mapped */
     unsigned flags;
     int references; /* of commands in other streams, and of callers that wait */
     bool destroyed, has_thread;
@@ -268,6 +280,16 @@ CUresult emulate_context_wait(struct CUctx_st *context, bool blocking);
 CUresult emulate_may_wait(struct CUctx_st *context, const char *call);
 /* End all threads of a context and free its streams. */
 void emulate_streams_end(struct CUctx_st *context);
+
+/* ---- channel.c ---- */
+/* A wait for a value was submitted, or it has ended. */
+void emulate_value_wait_add(struct CUctx_st *context, struct command *command);
+void emulate_value_wait_remove(struct CUctx_st *context, const struct command *command);
+/*
+ * Sleep while an earlier wait for a value, of another stream, holds up the command in its channel. If this
+ * takes longer than the limit of YOKE_EMULATE_HOLD, the context is lost.
+ */
+void emulate_channel_pass(const struct command *command);
 
 /* ---- copy.c ---- */
 /* Where `bytes` bytes lie that a caller names by a device address. */

@@ -57,6 +57,9 @@ const char *yoke_emulate_last_fault(void);
  */
 uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
 
+/** The hardware channel to which the stream is mapped, counted from 0; -1: this is no stream. */
+int yoke_emulate_channel(struct CUstream_st *stream);
+
 /*
  * The functions below are for stand-ins of NVIDIA's libraries. These have no kernels in PTX, and do their
  * work as functions of the host.

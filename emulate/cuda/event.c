@@ -193,6 +193,7 @@ static CUresult submit_value(CUstream handle, CUdeviceptr address, cuuint32_t va
     if (!result && !command) result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result) return emulate_leave(result);
     command->run = waits ? wait_value : write_value;
+    command->waits_for_value = waits;
     command->to = place;
     command->value = value;
     command->flags = flags;

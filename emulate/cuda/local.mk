@@ -8,7 +8,7 @@ emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emula
 	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
 	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c \
-	emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
+	emulate/cuda/channel.c emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
 	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/zones.c
 emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
@@ -21,7 +21,8 @@ emulate_cuda_libcublasLt_emulated_la_SOURCES = emulate/cuda/cublaslt.h emulate/c
 emulate_cuda_libcublasLt_emulated_la_LIBADD = -lpthread -ldl -lm
 emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' -Wl,-z,nodelete
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
-emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order tests/unit/emulate_cuda_wait
+emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order tests/unit/emulate_cuda_wait \
+	tests/unit/emulate_cuda_channels
 EXTRA_PROGRAMS += $(emulate_tests)
 YOKE_TESTS += $(emulate_tests) $(top_srcdir)/tests/unit/emulate_header
 tests_unit_emulate_cuda_CFLAGS = $(UNIT_CFLAGS)
@@ -32,6 +33,8 @@ tests_unit_emulate_cuda_order_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_order_LDADD = $(CMOCKA_LIBS) -lpthread
 tests_unit_emulate_cuda_wait_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_cuda_wait_LDADD = $(CMOCKA_LIBS) -lpthread
+tests_unit_emulate_cuda_channels_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_cuda_channels_LDADD = $(CMOCKA_LIBS) -lpthread
 
 # The executor of PTX.
 noinst_LTLIBRARIES += libemulate-ptx.la

@@ -131,7 +131,7 @@ CUresult emulate_settings_read(void)
         refuse("YOKE_EMULATE", what, "cuda:MAJOR.MINOR, such as cuda:9.0");
         return CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t devices = 1, delay = 0, waits = 0,
+    uint64_t devices = 1, delay = 0, waits = 0, channels = 8, holds = 0,
              multiprocessors = (uint64_t)emulate_model(s->capability)->multiprocessors;
     const char *ptx = getenv("YOKE_EMULATE_PTX");
     const bool good =
@@ -140,6 +140,9 @@ CUresult emulate_settings_read(void)
         && read_variable("YOKE_EMULATE_SEED", 0, UINT64_MAX, "a whole number", &s->seed)
         && read_variable("YOKE_EMULATE_DELAY_US", 0, 1000000, "microseconds from 0 to 1000000", &delay)
         && read_variable("YOKE_EMULATE_WAIT", 0, 3600, "seconds from 0 to 3600", &waits)
+        && read_variable("YOKE_EMULATE_HOLD", 0, 3600, "seconds from 0 to 3600", &holds)
+        && read_variable("YOKE_EMULATE_CHANNELS", 0, UINT64_MAX, "a whole number", &s->channel_seed)
+        && read_variable("CUDA_DEVICE_MAX_CONNECTIONS", 1, 32, "a number from 1 to 32", &channels)
         && read_variable("YOKE_EMULATE_INSTRUCTIONS", 0, UINT64_MAX, "a whole number", &s->instructions)
         && read_memory(&s->memory)
         && (!ptx || !*ptx || read_version(ptx, &s->newest_ptx)
@@ -149,6 +152,8 @@ CUresult emulate_settings_read(void)
     s->devices = (int)devices;
     s->delay_us = (uint32_t)delay;
     s->wait_s = (int)waits;
+    s->hold_s = (int)holds;
+    s->channels = getenv("YOKE_EMULATE_CHANNELS") ? (int)channels : 0;
     s->multiprocessors = (int)multiprocessors;
     read_visible();
     return CUDA_SUCCESS;
@@ -173,6 +178,13 @@ static uint64_t mix(uint64_t x)
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     return x ^ (x >> 31);
+}
+
+int emulate_channel_of(const struct CUctx_st *context, unsigned long long stream)
+{
+    const uint64_t random = mix(mix(mix(emulate_settings.channel_seed) ^ (uint64_t)context->ordinal)
+                                ^ stream);
+    return emulate_settings.channels ? (int)(random % (uint64_t)emulate_settings.channels) : (int)stream;
 }
 
 uint64_t emulate_random(uint64_t a, uint64_t b) { return mix(mix(mix(emulate_settings.seed) ^ a) ^ b); }

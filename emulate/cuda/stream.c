@@ -76,6 +76,7 @@ static void delay(const struct command *command)
 static void execute(struct CUstream_st *stream, struct command *command)
 {
     struct CUctx_st *context = stream->object.context;
+    emulate_channel_pass(command);
     while (!may_run(command)) emulate_wait_progress(0);
     if (!context->lost) {
         char text[1200] = "";
@@ -93,6 +94,7 @@ static void execute(struct CUstream_st *stream, struct command *command)
         command->set->done = true;
         clock_gettime(CLOCK_MONOTONIC, &command->set->time);
     }
+    if (command->waits_for_value) emulate_value_wait_remove(context, command);
     stream->completed = command->sequence;
     stream->first = command->next;
     if (!stream->first) stream->last = &stream->first;
@@ -176,6 +178,8 @@ CUresult emulate_submit(struct CUstream_st *stream, struct command *command)
     }
     command->stream = stream;
     command->sequence = ++stream->submitted;
+    command->number = ++stream->object.context->n_commands;
+    if (command->waits_for_value) emulate_value_wait_add(stream->object.context, command);
     *stream->last = command;
     stream->last = &command->next;
     pthread_cond_signal(&stream->work);
@@ -258,6 +262,7 @@ CUresult emulate_stream_new(struct CUctx_st *context, unsigned flags, struct CUs
     stream->object.context = context;
     stream->flags = flags;
     stream->number = context->n_streams++;
+    stream->channel = emulate_channel_of(context, stream->number);
     stream->last = &stream->first;
     stream->next = context->streams;
     context->streams = stream;

@@ -35,6 +35,7 @@ static struct {
     __typeof__(yoke_emulate_name) *name;
     __typeof__(yoke_emulate_last_fault) *last_fault;
     __typeof__(yoke_emulate_counts) *counts;
+    __typeof__(yoke_emulate_channel) *channel;
 } cu;
 #undef DECLARE
 
@@ -83,11 +84,11 @@ static inline void load_library(void)
     static const char *const own[] = { "yoke_emulate_annotate", "yoke_emulate_annotate_async",
                                        "yoke_emulate_name",     "yoke_emulate_last_fault",
                                        "yoke_emulate_counts",   "yoke_emulate_begin",
-                                       "yoke_emulate_end" };
+                                       "yoke_emulate_end",      "yoke_emulate_channel" };
     void **to[] = { (void **)&cu.annotate,   (void **)&cu.annotate_async, (void **)&cu.name,
                     (void **)&cu.last_fault, (void **)&cu.counts,         (void **)&cu.begin,
-                    (void **)&cu.end };
-    for (int i = 0; i < 7; i++) *to[i] = load_symbol(library, own[i]);
+                    (void **)&cu.end,        (void **)&cu.channel };
+    for (int i = 0; i < 8; i++) *to[i] = load_symbol(library, own[i]);
 }
 
 /*
