@@ -75,6 +75,7 @@ EXTRA_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
 EXTRA_PROGRAMS += tests/unit/planted_cuda
 YOKE_TESTS += 'long tests/unit/planted_cuda'
+tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_leaks.h
 tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm

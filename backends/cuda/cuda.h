@@ -32,6 +32,8 @@ struct cuda_library {
         int (*begin)(uint64_t address, size_t bytes, int streams, const char *name, CUstream stream);
         int (*end)(uint64_t address, size_t bytes, CUstream stream);
         int (*name)(uint64_t address, size_t bytes, const char *name);
+        int (*stack_depth)(void);
+        void (*leak)(const char *text);
     } say;
 };
 /**

@@ -148,7 +148,9 @@ static void load_own_functions(const char *const names[])
                                         { "yoke_emulate_annotate_async", &library.say.annotate_async },
                                         { "yoke_emulate_begin", &library.say.begin },
                                         { "yoke_emulate_end", &library.say.end },
-                                        { "yoke_emulate_name", &library.say.name } };
+                                        { "yoke_emulate_name", &library.say.name },
+                                        { "yoke_emulate_stack_depth", &library.say.stack_depth },
+                                        { "yoke_emulate_leak", &library.say.leak } };
     char why[YOKE_REASON_BYTES];
     yokei_dl_open(names, &fault, 1, why, sizeof why);
     yokei_dl_open(names, &counts, 1, why, sizeof why);

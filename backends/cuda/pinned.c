@@ -7,6 +7,9 @@
  * same thread gives later, or that needs a lock which this thread holds, such an allocation would never
  * return. So the pieces come from a block that is allocated when the device opens. Another block is allocated
  * only when all pieces are in use.
+ *
+ * With the stand-in driver a page between two slots may not be touched, so a copy past the end of a slot is
+ * found. A block whose pieces were not all given back is not freed, so the driver lists it as a leak.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,17 +32,42 @@ static const struct {
     [CUDA_WORDS] = { sizeof(uint32_t), 65536 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 }
 };
 
+/** Pages that nobody may touch behind each slot, if the driver checks accesses. */
+enum { RED_BYTES = 4096 };
+
+/** The distance of two pieces. */
+static size_t stride(const struct cuda_device *dev, enum cuda_pinned kind)
+{
+    return kinds[kind].piece_bytes + (kind == CUDA_SLOTS && dev->cu->say.annotate ? RED_BYTES : 0);
+}
+
+/** Forbid the pages between the pieces of a new block, and name the pieces for messages. */
+static CUresult annotate_block(const struct cuda_device *dev, enum cuda_pinned kind,
+                               const struct cuda_block *block)
+{
+    const struct cuda_annotations *say = &dev->cu->say;
+    const size_t each = stride(dev, kind), bytes = kinds[kind].piece_bytes;
+    CUresult error = CUDA_SUCCESS;
+    if (!say->annotate) return error;
+    for (int i = 0; i < kinds[kind].n && each > bytes && !error; i++)
+        error = say->annotate(block->at + (size_t)i * each + bytes, each - bytes, YOKEI_MEMORY_FORBIDDEN);
+    return error ? error
+                 : say->name(block->at, each * (size_t)kinds[kind].n,
+                             kind == CUDA_SLOTS ? "staging slots" : "words of events");
+}
+
 static yoke_status add_block(yoke_device *device, enum cuda_pinned kind)
 {
     struct cuda_device *dev = cuda_device(device);
-    const size_t bytes = kinds[kind].piece_bytes * (size_t)kinds[kind].n;
+    const size_t bytes = stride(dev, kind) * (size_t)kinds[kind].n;
     void *host = NULL;
     struct cuda_block *block = calloc(1, sizeof *block + (size_t)kinds[kind].n * sizeof block->free[0]);
     if (!block) return yokei_gpu_no_host_memory(device, "pinned memory");
     CUresult error = dev->cu->cuMemHostAlloc(&host, bytes,
                                              CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    if (!error && (error = dev->cu->cuMemHostGetDevicePointer_v2(&block->at, host, 0)))
-        dev->cu->cuMemFreeHost(host);
+    if (!error && !(error = dev->cu->cuMemHostGetDevicePointer_v2(&block->at, host, 0)))
+        error = annotate_block(dev, kind, block);
+    if (error && host) dev->cu->cuMemFreeHost(host);
     if (error) {
         free(block);
         return yoke_fail_context(yokei_cuda_fail(device, "cuMemHostAlloc", error),
@@ -69,7 +97,7 @@ void yokei_cuda_pinned_destroy(yoke_device *device)
         while (dev->pinned[kind]) {
             struct cuda_block *block = dev->pinned[kind];
             dev->pinned[kind] = block->next;
-            dev->cu->cuMemFreeHost(block->host);
+            if (block->n_free == kinds[kind].n) dev->cu->cuMemFreeHost(block->host);
             free(block);
         }
 }
@@ -80,7 +108,7 @@ static bool take_piece(struct cuda_device *dev, enum cuda_pinned kind, struct cu
     struct cuda_block *block = dev->pinned[kind];
     while (block && !block->n_free) block = block->next;
     if (block) {
-        const size_t offset = block->free[--block->n_free] * kinds[kind].piece_bytes;
+        const size_t offset = block->free[--block->n_free] * stride(dev, kind);
         *piece_out = (struct cuda_piece){ block->host + offset, block->at + offset };
     }
     pthread_mutex_unlock(&dev->lock);
@@ -96,7 +124,7 @@ yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, s
 void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece)
 {
     struct cuda_device *dev = cuda_device(device);
-    const size_t bytes = kinds[kind].piece_bytes;
+    const size_t bytes = stride(dev, kind);
     pthread_mutex_lock(&dev->lock);
     for (struct cuda_block *block = dev->pinned[kind]; block; block = block->next)
         if (piece.at - block->at < bytes * (size_t)kinds[kind].n)

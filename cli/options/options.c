@@ -540,6 +540,9 @@ const struct cli_option cli_option_table[] = {
       .help = "For tests, emulated CUDA: most instructions of a block before the launch times out" },
     { "emulate-fail", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests, emulated CUDA: failures on purpose, such as illegal-address@3" },
+    { "emulate-leaks", CLI_LIBRARY, CLI_TEXT,
+      .help = "For tests, emulated CUDA: if it is set, a process that leaks memory of the device, a stream, "
+              "an event, a module or a context ends with exit code 86" },
     { "soak", CLI_LIBRARY, CLI_FLAG, .help = "For tests: run the long tests" },
     { "seed", CLI_LIBRARY, CLI_INT, .help = "For tests: seed of what the tests draw at random" },
     { "test-only", CLI_LIBRARY, CLI_TEXT,

@@ -90,7 +90,10 @@ static CUresult annotate(uint64_t address, size_t bytes, int state, CUstream han
     if (result) return result;
     if (state < YOKE_EMULATE_UNDEFINED || state > YOKE_EMULATE_FORBIDDEN)
         return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    result = find_place(context, address, bytes, handle, &place, &stream);
+    result = emulate_place(address, bytes, true, &place);
+    if (!result && !place.state && state == YOKE_EMULATE_FORBIDDEN && !async)
+        return emulate_leave(emulate_pinned_forbid(address, bytes));
+    if (!result) result = find_place(context, address, bytes, handle, &place, &stream);
     if (result || !bytes) return emulate_leave(result);
     if (async) return emulate_leave(submit(stream, &place, bytes, run_annotate, (uint32_t)state, NULL));
     memset(place.state, state, bytes);

@@ -57,7 +57,7 @@ static CUresult deactivate(struct CUctx_st *context)
     emulate_progress();
     const CUresult result = emulate_context_wait(context, false);
     emulate_streams_end(context);
-    if (!result && emulate_log_is_set()) emulate_report_leaks(context);
+    if (!result && emulate_report_leaks(context)) emulate_leaks_found();
     emulate_modules_end(context);
     static const enum kind kinds[] = { KIND_STREAM, KIND_EVENT };
     for (int i = 0; i < 2; i++) {

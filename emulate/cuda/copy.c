@@ -33,14 +33,14 @@ CUresult emulate_place(CUdeviceptr address, size_t bytes, bool device_only, stru
     const bool inside = address >= emulate_base && address < emulate_base + emulate_bytes;
     if (!inside) {
         if (device_only) return CUDA_ERROR_INVALID_VALUE;
-        *place_out = (struct place){ (unsigned char *)(uintptr_t)address, NULL, address };
+        *place_out = (struct place){ (unsigned char *)(uintptr_t)address, NULL, NULL, address };
         return CUDA_SUCCESS;
     }
     const struct block *block = emulate_block_of(owner ? &owner->zone : &emulate_host_zone, address);
     if (!block || bytes > block->address + block->bytes - address) return CUDA_ERROR_INVALID_VALUE;
     const uint64_t offset = address - emulate_base;
     *place_out = (struct place){ emulate_data + offset, owner ? owner->memory.state + offset : NULL,
-                                 address };
+                                 owner ? NULL : emulate_pinned_guard(address), address };
     return CUDA_SUCCESS;
 }
 
@@ -48,10 +48,11 @@ CUresult emulate_place(CUdeviceptr address, size_t bytes, bool device_only, stru
 static CUresult check(const struct place *place, size_t bytes, const char *what, char *text,
                       size_t text_bytes)
 {
-    const size_t bad = place->state ? emulate_first_bad(place->state, bytes) : bytes;
+    const unsigned char *state = place->state ? place->state : place->guard;
+    const size_t bad = state ? emulate_first_bad(state, bytes) : bytes;
     if (bad == bytes) return CUDA_SUCCESS;
-    const char *why = place->state[bad] == PTX_OUTSIDE ? "memory that is not allocated"
-                                                       : "memory that it may not touch";
+    const char *why = state[bad] == PTX_OUTSIDE ? "memory that is not allocated"
+                                                : "memory that it may not touch";
     snprintf(text, text_bytes, "%s of %zu bytes at 0x%llx touches %s at 0x%llx (%s)", what, bytes,
              (unsigned long long)place->address, why, (unsigned long long)(place->address + bad),
              emulate_name_of(NULL, place->address + bad));

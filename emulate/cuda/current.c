@@ -8,6 +8,28 @@ enum { DEEPEST = 64 };
 
 static __thread struct CUctx_st *stack[DEEPEST];
 static __thread int depth;
+static pthread_key_t ending; /* has a value on threads that have pushed a context */
+static pthread_once_t ending_once = PTHREAD_ONCE_INIT;
+
+/* At the end of a thread. The main thread ends with its process, and is looked at when contexts end. */
+static void thread_ends(void *unused)
+{
+    (void)unused;
+    if (!depth || emulate_was_forked()) return;
+    emulate_print("a thread ends with %d contexts on its stack, which it did not pop", depth);
+    emulate_leaks_found();
+}
+
+static void make_key(void) { pthread_key_create(&ending, thread_ends); }
+
+int yoke_emulate_stack_depth(void) { return depth; }
+
+int emulate_stack_count(const struct CUctx_st *context)
+{
+    int n = 0;
+    for (int i = 0; i < depth; i++) n += stack[i] == context;
+    return n;
+}
 
 CUresult emulate_enter(struct CUctx_st **context_out)
 {
@@ -50,6 +72,8 @@ CUresult cuCtxPushCurrent_v2(CUcontext context)
     if (!is_context(context)) return emulate_leave(CUDA_ERROR_INVALID_CONTEXT);
     if (depth == DEEPEST) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     stack[depth++] = context;
+    pthread_once(&ending_once, make_key);
+    pthread_setspecific(ending, &depth);
     return emulate_leave(CUDA_SUCCESS);
 }
 

@@ -128,6 +128,8 @@ bool emulate_try_lock(void);
 void emulate_wait_progress(uint32_t most_us);
 /* Sleep until a stream's thread has work. */
 void emulate_wait_work(pthread_cond_t *work);
+/* This process was forked from one that had initialised the driver. Needs no lock. */
+bool emulate_was_forked(void);
 /* Wake all that sleep in emulate_wait_progress. */
 void emulate_progress(void);
 /* This thread runs a function of cuLaunchHostFunc, which may not call the driver. */
@@ -145,6 +147,8 @@ void emulate_objects(const struct CUctx_st *context, void (*visit)(struct object
 /* ---- current.c ---- */
 /* Take the lock if there is a current context, and its device has not failed. */
 CUresult emulate_enter(struct CUctx_st **context_out);
+/* How often the context is on this thread's stack. */
+int emulate_stack_count(const struct CUctx_st *context);
 /* The context is lost: each later call returns `error`. `text` says why, and is printed. */
 void emulate_lose(struct CUctx_st *context, CUresult error, const char *text);
 
@@ -174,6 +178,10 @@ void emulate_set_state(const struct CUctx_st *context, uint64_t from, uint64_t t
 void emulate_host_state(const struct block *block, enum ptx_byte state);
 /* Map pinned memory. False without memory. */
 bool emulate_pinned_open(const struct block *block);
+/* Forbid whole pages inside pinned memory to the devices and to the host. */
+CUresult emulate_pinned_forbid(uint64_t address, uint64_t bytes);
+/* The states of pinned memory for the first device that has states; NULL: none has. */
+const unsigned char *emulate_pinned_guard(uint64_t address);
 /* Make pinned memory addresses again that nobody may touch. */
 void emulate_pinned_close(const struct block *block);
 /* Undo the second mapping of registered memory. */
@@ -205,7 +213,8 @@ struct CUevent_st {
 
 struct place { /* bytes that a copy reads or writes */
     unsigned char *data;
-    unsigned char *state; /* NULL: host memory, all of it is defined */
+    unsigned char *state;       /* NULL: host memory, all of it is defined */
+    const unsigned char *guard; /* of pinned memory: where its red zones are; NULL: it has none */
     uint64_t address;
 };
 
@@ -343,10 +352,15 @@ bool emulate_log_is_set(void);
 void emulate_keep_fault(const char *text);
 
 /* ---- report.c ---- */
+enum { EMULATE_LEAK_EXIT = 86 }; /* the exit code of a process with leaks */
 /* When SIGSEGV ends the program at an address of device memory, print a line with its name. */
 void emulate_watch_host(void);
-/* Print what a program did not free. */
-void emulate_report_leaks(struct CUctx_st *context);
+/* Print what a program did not free, if YOKE_EMULATE_LOG or YOKE_EMULATE_LEAKS is set. Returns the number. */
+int emulate_report_leaks(struct CUctx_st *context);
+/* A leak was printed. If YOKE_EMULATE_LEAKS is set, the process ends here. */
+void emulate_leaks_found(void);
+/* Look for leaks at the end of the process, if YOKE_EMULATE_LEAKS is set. */
+void emulate_watch_exit(void);
 
 /* ---- labels.c ---- */
 /* The newest name of an address, or NULL. */

@@ -21,7 +21,8 @@ enum yoke_emulate_state {
 
 /**
  * Set the state of `bytes` bytes of device memory at once. The caller has waited for the commands that touch
- * these bytes. The bytes must lie in one allocation. Returns a CUresult.
+ * these bytes. The bytes must lie in one allocation. Whole pages of pinned memory may be forbidden, also to
+ * the host; nothing allows them again. Returns a CUresult.
  */
 int yoke_emulate_annotate(uint64_t address, size_t bytes, int state);
 /** The same in the order of a stream's commands: the state changes after all commands that came before. */
@@ -50,6 +51,11 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *name);
  * calling thread calls this function again.
  */
 const char *yoke_emulate_last_fault(void);
+
+/** The number of contexts on the stack of the calling thread. */
+int yoke_emulate_stack_depth(void);
+/** Print a leak, or a context that was not popped. If YOKE_EMULATE_LEAKS is set, the process ends here. */
+void yoke_emulate_leak(const char *text);
 
 /**
  * The sums of the counts of all finished launches of the kernels with this name; NULL: of all kernels.

@@ -17,6 +17,8 @@ static __thread bool in_callback;
 /* The threads do not exist in a child process; like NVIDIA's driver, ours cannot be used there. */
 static void after_fork(void) { forked = true; }
 
+bool emulate_was_forked(void) { return forked; }
+
 static void set_up_context(void)
 {
     pthread_condattr_t attributes;

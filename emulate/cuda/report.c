@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accesses of the host to device memory, and what a program did not free. */
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "emulate/cuda/driver.h"
 
@@ -18,9 +21,12 @@ static void touched(int number, siginfo_t *info, void *context)
         emulate_describe(address, text, sizeof text);
         emulate_unlock();
     }
-    emulate_print("the host touches %s at 0x%llx (%s), where only the device may; SIGSEGV ends the program",
-                  emulate_context_of(address) ? "device memory" : "memory that is not pinned any more",
-                  (unsigned long long)address, text);
+    const bool is_red = !emulate_context_of(address) && emulate_block_of(&emulate_host_zone, address);
+    emulate_print("the host touches %s at 0x%llx (%s)%s; SIGSEGV ends the program",
+                  is_red                        ? "a red zone between pieces of pinned memory"
+                  : emulate_context_of(address) ? "device memory"
+                                                : "memory that is not pinned any more",
+                  (unsigned long long)address, text, is_red ? "" : ", where only the device may");
 }
 
 void emulate_watch_host(void)
@@ -35,25 +41,81 @@ void emulate_watch_host(void)
 
 /* ---- leaks ---- */
 
+static int n_leaks;
+
+static bool leaks_are_errors(void)
+{
+    const char *text = getenv("YOKE_EMULATE_LEAKS");
+    return text && *text;
+}
+
 static void report_object(struct object *object)
 {
     static const char *const kinds[] = { "a stream", "an event", "a module" };
-    if (object->kind != KIND_FUNCTION)
-        emulate_print("cuda:%d: not destroyed: %s, %p", object->context->ordinal, kinds[object->kind],
-                      (void *)object);
+    if (object->kind == KIND_FUNCTION) return;
+    emulate_print("cuda:%d: not destroyed: %s, %p", object->context->ordinal, kinds[object->kind],
+                  (void *)object);
+    n_leaks++;
 }
 
-void emulate_report_leaks(struct CUctx_st *context)
+static void report_block(const struct CUctx_st *context, const struct block *b, const char *kind)
 {
-    for (const struct block *b = context->zone.blocks; b; b = b->next) {
-        const char *name = emulate_plain_name(b->address);
-        emulate_print("cuda:%d: not freed: %llu bytes at 0x%llx, allocation %llu%s%s", context->ordinal,
-                      (unsigned long long)b->bytes, (unsigned long long)b->address, b->id, name ? ", " : "",
-                      name ? name : "");
-    }
+    const char *name = emulate_plain_name(b->address);
+    emulate_print("cuda:%d: not freed: %llu bytes%s at 0x%llx, allocation %llu%s%s", context->ordinal,
+                  (unsigned long long)b->bytes, kind, (unsigned long long)b->address, b->id, name ? ", " : "",
+                  name ? name : "");
+    n_leaks++;
+}
+
+int emulate_report_leaks(struct CUctx_st *context)
+{
+    n_leaks = 0;
+    if (!emulate_log_is_set() && !leaks_are_errors()) return 0;
+    for (const struct block *b = context->zone.blocks; b; b = b->next) report_block(context, b, "");
     for (const struct block *b = emulate_host_zone.blocks; b; b = b->next)
-        if (b->owner == context)
-            emulate_print("cuda:%d: not freed: %llu bytes of pinned memory at 0x%llx", context->ordinal,
-                          (unsigned long long)b->bytes, (unsigned long long)b->address);
+        if (b->owner == context) report_block(context, b, " of pinned memory");
     emulate_objects(context, report_object);
+    /* a program may release a context that it has made current; the tests of Yoke's backend may not */
+    const int pushed = leaks_are_errors() ? emulate_stack_count(context) : 0;
+    if (pushed)
+        emulate_print("cuda:%d: not popped: the context is %d times on the stack of the thread that ends it",
+                      context->ordinal, pushed);
+    return n_leaks += pushed;
+}
+
+void emulate_leaks_found(void)
+{
+    if (!leaks_are_errors()) return;
+    emulate_print("YOKE_EMULATE_LEAKS is set, so the leaks above end the process");
+    fflush(NULL);
+    _exit(EMULATE_LEAK_EXIT);
+}
+
+void yoke_emulate_leak(const char *text)
+{
+    emulate_print("%s", text);
+    emulate_leaks_found();
+}
+
+/* A program that failed need not have freed anything. */
+static void process_ends(int status, void *unused)
+{
+    (void)unused;
+    if (status || emulate_enter_plain()) return;
+    bool found = false;
+    for (int i = 0; i < emulate_settings.n_visible; i++) {
+        struct CUctx_st *context = &emulate_contexts[i];
+        if (!context->active || context->lost) continue;
+        emulate_print("cuda:%d: not released: the primary context, which was retained %d times more", i,
+                      context->references);
+        emulate_report_leaks(context);
+        found = true;
+    }
+    emulate_unlock();
+    if (found) emulate_leaks_found();
+}
+
+void emulate_watch_exit(void)
+{
+    if (leaks_are_errors()) on_exit(process_ends, NULL);
 }

@@ -174,6 +174,24 @@ bool emulate_pinned_open(const struct block *block)
     return true;
 }
 
+CUresult emulate_pinned_forbid(uint64_t address, uint64_t bytes)
+{
+    if (address % EMULATE_PAGE || bytes % EMULATE_PAGE) return CUDA_ERROR_INVALID_VALUE;
+    if (mprotect((void *)(uintptr_t)address, bytes, PROT_NONE)) return CUDA_ERROR_OUT_OF_MEMORY;
+    for (int i = 0; i < emulate_settings.n_visible; i++)
+        if (emulate_contexts[i].memory.state)
+            emulate_set_state(&emulate_contexts[i], address, address + bytes, PTX_FORBIDDEN);
+    return CUDA_SUCCESS;
+}
+
+const unsigned char *emulate_pinned_guard(uint64_t address)
+{
+    for (int i = 0; i < emulate_settings.n_visible; i++)
+        if (emulate_contexts[i].memory.state)
+            return emulate_contexts[i].memory.state + (address - emulate_base);
+    return NULL;
+}
+
 void emulate_pinned_close(const struct block *block)
 {
     mmap((void *)(uintptr_t)block->address, emulate_round_up(block->bytes, EMULATE_PAGE), PROT_NONE,

@@ -401,7 +401,7 @@ static const char *gone(void)
     void *d;
     if (!device) return "skip: no NVRTC";
     yoke_status status = YOKE_OK;
-    for (int i = 0; i < 30 && !status; i++) status = yoke_alloc(device, 64, &d);
+    for (int i = 0; i < 200 && !status; i++) status = yoke_alloc(device, 64, &d);
     WANT(status == YOKE_EBACKEND && strstr(yoke_last_error(), "CUDA_ERROR_UNKNOWN (999)"));
     WANT(strstr(yoke_last_error(), "The lines 'NVRM: Xid' of dmesg, and nvidia-smi, say whether the GPU"));
     WANT(strstr(yoke_last_error(), "The CUDA context is lost"));
@@ -445,7 +445,7 @@ static const char *probe_alone(void)
 static void explained(void **state)
 {
     (void)state;
-    cuda_in_child("YOKE_EMULATE_FAIL", "device-lost@12", gone);
+    cuda_in_child("YOKE_EMULATE_FAIL", "device-lost@100", gone);
     cuda_in_child("YOKE_EMULATE_FAIL", "device-busy@1", exclusive);
     cuda_in_child("YOKE_SEED", "1", probe_alone);
 }

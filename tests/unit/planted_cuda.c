@@ -293,6 +293,8 @@ static yoke_status run_symbol(const struct plant *plant)
                : yoke_fail(YOKE_EBACKEND, "another cuMemAlloc_v2 was found");
 }
 
+#include "tests/unit/planted_leaks.h"
+
 /* ---- errors of a training step ---- */
 
 enum { BATCH = 2, T = 8, VOCABULARY = 23 };
@@ -426,6 +428,16 @@ static const struct plant plants[] = {
       "reads 8 bytes", "at an address that is no multiple of the size" },
     { "wrong warp mask", run_kernel, "l32w1", "0xffffffffu, x", "0xfffffffeu, x",
       "is not in the mask 0xfffffffe of its own instruction", NULL },
+    { "leaked staging slot", run_leaked_slot, NULL, NULL, NULL, "not freed: ", ", staging slots" },
+    { "leaked event", run_leaked_event, NULL, NULL, NULL, "not destroyed: an event", NULL },
+    { "leaked module", run_leaked_module, NULL, NULL, NULL, "not destroyed: a module", NULL },
+    { "leaked context", run_leaked_context, NULL, NULL, NULL, "not released: the primary context", NULL },
+    { "context not popped", run_not_popped, NULL, NULL, NULL,
+      "an earlier call of the CUDA backend has not popped its context", NULL },
+    { "overlapping slots, to the device", run_overlap_in, NULL, NULL, NULL,
+      "the host touches a red zone between pieces of pinned memory", "staging slots" },
+    { "overlapping slots, to the host", run_overlap_out, NULL, NULL, NULL,
+      "a copy to of 16384 bytes", "staging slots" },
 };
 /* clang-format on */
 
@@ -437,6 +449,7 @@ static void be_child(const struct plant *plant, int end)
 {
     setenv("YOKE_EMULATE", "cuda:9.0", 1);
     setenv("YOKE_EMULATE_LOG", log_path, 1);
+    setenv("YOKE_EMULATE_LEAKS", "fatal", 1);
     signal(SIGSEGV, SIG_DFL); /* a sanitizer would catch it */
     const yoke_status status = plant->run(plant);
     dprintf(end, "%s", status ? yoke_last_error() : "");
