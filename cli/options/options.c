@@ -137,10 +137,10 @@ const struct cli_option cli_option_table[] = {
               "Default: all" },
     { "emulate", CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN, CLI_TEXT, .rare = true,
       .group = CLI_MODEL, .metavar = "cuda:X.Y",
-      .help =
-          "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
-          "CPU, slowly, as a GPU of compute capability X.Y would. The emulated device is cuda:0, and is used "
-          "if no device is chosen. The numbers are real, the speed is not" },
+      .help = "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
+              "CPU, slowly, as a GPU of compute capability X.Y would. The emulated device is the first one "
+              "of the backend cuda, and is used if no device is chosen. The numbers are real, the speed is "
+              "not" },
     { "dtype", CLI_VERIFY, CLI_LIST, .choices = DTYPES "|f64",
       .help = "Test only these data types. Default: all types" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME",
