@@ -184,8 +184,14 @@ struct yoke_event_ops {
     yoke_status (*create)(yoke_event *event);
     void (*destroy)(yoke_event *event);
     yoke_status (*record)(yoke_event *event, yoke_stream *stream);
-    yoke_status (*arm)(yoke_event *event);    /* sets a new state that the host completes */
-    yoke_status (*signal)(yoke_event *event); /* may be called from any thread */
+    /*
+     * `arm` sets a new state that the host completes. `signal` may be called from any thread. Both are NULL
+     * if the backend's queues must not wait for the host. core then keeps the commands of a stream that waits
+     * for an armed event until the signal (core/held.h). The other functions are then called for recorded
+     * events alone.
+     */
+    yoke_status (*arm)(yoke_event *event);
+    yoke_status (*signal)(yoke_event *event);
     yoke_status (*query)(yoke_event *event, bool *complete_out);
     yoke_status (*wait)(yoke_stream *stream, yoke_event *event);
 };
@@ -217,12 +223,26 @@ struct yoke_device {
     /* bytes that are allocated now, and the most that ever were (for memory reports) */
     atomic_size_t allocated;
     atomic_size_t allocated_peak;
+    struct yokei_holding
+        *holding; /* the streams that the process holds back (core/held.h); NULL: it holds none */
     struct yokei_tuning *tuning; /* the tuned variants, and the forced ones; see core/tune.c */
+};
+
+/** The commands of a stream that wait in the process (core/held.c). */
+struct yokei_held {
+    struct yokei_held_command *first, **last;
+    int n;
+    atomic_bool is_held; /* there are commands, or an error */
+    yoke_stream *next;   /* in the device's list of streams with commands */
+    yoke_status error;   /* of a command that failed when it was submitted, until yoke_stream_sync */
+    char *text;          /* the error's text */
 };
 
 struct yoke_stream {
     yoke_device *device;
     void *impl;
+    bool is_foreign; /* the caller owns the queue, and also issues commands to it without this library */
+    struct yokei_held held;
     void *scratch; /* scratch memory that all ops share; its content is valid within one op */
     size_t scratch_bytes;
     const char *last_op; /* the op that the text of an asynchronous error names */
@@ -232,6 +252,7 @@ struct yoke_stream {
 struct yoke_event {
     yoke_device *device;
     void *impl;
+    struct yokei_moment *moment; /* the state, if core completes armed events (core/held.c) */
 };
 
 /**
@@ -339,5 +360,7 @@ yoke_status yokei_host_memory(const yoke_device *device, uint64_t *free_out, uin
  * needed and how much there is.
  */
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out);
+/** The error alone, if the stream has fewer bytes of scratch. */
+yoke_status yokei_check_scratch(const yoke_stream *stream, enum yoke_op_id op, size_t bytes);
 
 #endif

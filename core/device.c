@@ -2,6 +2,7 @@
 /* What a device is asked, and its end. core/open opens devices. */
 #include "core/base/base.h"
 #include "core/device.h"
+#include "core/held.h"
 #include "core/tune.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ yoke_status yoke_device_close(yoke_device *device)
     YOKE_TRY(yokei_object_leaves("yoke_device_close", "device", device));
     yokei_tuning_destroy(device);
     if (device->backend->device->close && yokei_may_release(device)) device->backend->device->close(device);
+    yokei_holding_destroy(device);
     free(device);
     return YOKE_OK;
 }

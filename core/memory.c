@@ -3,6 +3,7 @@
 #include "core/backend.h"
 #include "core/base/base.h"
 #include "core/device.h"
+#include "core/held.h"
 
 void yokei_account(yoke_device *device, int64_t bytes)
 {
@@ -28,7 +29,9 @@ size_t yokei_red_zone(const yoke_device *device) { return yokei_annotates(device
 yoke_status yokei_annotate(yoke_device *device, yoke_stream *stream, const struct yokei_annotation *what)
 {
     if (!yokei_annotates(device) || !what->bytes) return YOKE_OK;
-    return device->backend->device->extras->annotate(device, stream, what);
+    bool queued = false;
+    if (stream && yokei_is_held(stream)) YOKE_TRY(yokei_hold_annotation(stream, what, &queued));
+    return queued ? YOKE_OK : device->backend->device->extras->annotate(device, stream, what);
 }
 
 /* Enter a new address in the list of addresses that may be freed, then give it to the caller. */

@@ -3,6 +3,7 @@
 #include "core/backend.h"
 #include "core/base/base.h"
 #include "core/device.h"
+#include "core/held.h"
 
 #include <stdlib.h>
 
@@ -14,6 +15,7 @@ static yoke_status create(yoke_device *device, const struct yoke_native *native,
     yoke_stream *stream = calloc(1, sizeof *stream);
     if (!stream) return yoke_fail(YOKE_ENOMEM, "stream: no memory");
     stream->device = device;
+    stream->is_foreign = native != NULL;
     yoke_status status = STREAM_OPS(stream)->create(stream, native);
     if (!status) {
         status = yokei_live_add(&yokei_objects, stream, sizeof *stream);
@@ -50,6 +52,7 @@ yoke_status yoke_stream_destroy(yoke_stream *stream)
     yoke_device *device = stream->device;
     /* the error is reported, but the stream is still destroyed */
     const yoke_status status = yokei_made_here(&device->maker) ? yoke_stream_sync(stream) : YOKE_OK;
+    if (!yokei_made_here(&device->maker)) yokei_held_forget(stream);
     if (yokei_may_release(device)) {
         if (stream->scratch) device->backend->memory->free(device, stream->scratch);
         STREAM_OPS(stream)->destroy(stream);
@@ -65,14 +68,20 @@ yoke_status yoke_stream_sync(yoke_stream *stream)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_sync: no stream");
     YOKE_TRY(yokei_check_maker("yoke_stream_sync", stream->device));
-    return STREAM_OPS(stream)->sync(stream);
+    if (!yokei_is_held(stream)) return STREAM_OPS(stream)->sync(stream);
+    struct yokei_error text;
+    const yoke_status held = yokei_held_drain(stream);
+    yokei_error_save(&text);
+    const yoke_status status = STREAM_OPS(stream)->sync(stream); /* also after an error: the rest must end */
+    if (held) yokei_error_restore(&text);
+    return held ? held : status;
 }
 
 yoke_status yoke_stream_flush(yoke_stream *stream)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_stream_flush: no stream");
     YOKE_TRY(yokei_check_maker("yoke_stream_flush", stream->device));
-    return STREAM_OPS(stream)->flush(stream);
+    return yokei_is_held(stream) ? YOKE_OK : STREAM_OPS(stream)->flush(stream);
 }
 
 yoke_status yoke_stream_reserve(yoke_stream *stream, size_t bytes)
@@ -104,13 +113,18 @@ static yoke_status annotate_scratch(yoke_stream *stream, size_t bytes)
     return yokei_annotate(stream->device, stream, &note);
 }
 
+yoke_status yokei_check_scratch(const yoke_stream *stream, enum yoke_op_id op, size_t bytes)
+{
+    if (bytes <= stream->scratch_bytes) return YOKE_OK;
+    return yoke_fail(
+        YOKE_ENOMEM,
+        "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
+        yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
+}
+
 yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes, void **scratch_out)
 {
-    if (bytes > stream->scratch_bytes)
-        return yoke_fail(
-            YOKE_ENOMEM,
-            "%s: needs %zu bytes of scratch, the stream has %zu; call yoke_stream_reserve with what %s_can states",
-            yokei_op_names[op], bytes, stream->scratch_bytes, yokei_op_names[op]);
+    YOKE_TRY(yokei_check_scratch(stream, op, bytes));
     *scratch_out = stream->scratch;
     return yokei_annotates(stream->device) ? annotate_scratch(stream, bytes) : YOKE_OK;
 }
@@ -122,6 +136,9 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
     YOKE_TRY(yokei_check_maker(name, stream->device));
     if (!bytes) return YOKE_OK;
     if (!target || !source) return yoke_fail(YOKE_EINVAL, "%s: a NULL address for %zu bytes", name, bytes);
+    bool queued = false;
+    if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_copy(stream, kind, target, source, bytes, name, &queued));
+    if (queued) return YOKE_OK;
     stream->last_op = name;
     return STREAM_OPS(stream)->copy(stream, kind, target, source, bytes);
 }
@@ -147,8 +164,19 @@ yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t by
     YOKE_TRY(yokei_check_maker("yoke_fill", stream->device));
     if (!bytes) return YOKE_OK;
     if (!target) return yoke_fail(YOKE_EINVAL, "yoke_fill: a NULL address for %zu bytes", bytes);
+    bool queued = false;
+    if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_fill(stream, target, byte, bytes, &queued));
+    if (queued) return YOKE_OK;
     stream->last_op = "yoke_fill";
     return STREAM_OPS(stream)->fill(stream, target, byte, bytes);
+}
+
+static void destroy_event(yoke_event *event)
+{
+    if (yokei_holds(event->device))
+        yokei_moment_destroy(event);
+    else if (yokei_may_release(event->device))
+        EVENT_OPS(event)->destroy(event);
 }
 
 yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
@@ -158,10 +186,10 @@ yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
     yoke_event *event = calloc(1, sizeof *event);
     if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     event->device = device;
-    yoke_status status = EVENT_OPS(event)->create(event);
+    yoke_status status = yokei_holds(device) ? yokei_moment_create(event) : EVENT_OPS(event)->create(event);
     if (!status) {
         status = yokei_live_add(&yokei_objects, event, sizeof *event);
-        if (status) EVENT_OPS(event)->destroy(event);
+        if (status) destroy_event(event);
     }
     if (status) {
         free(event);
@@ -177,7 +205,7 @@ yoke_status yoke_event_destroy(yoke_event *event)
     if (!event) return YOKE_OK;
     YOKE_TRY(yokei_object_leaves("yoke_event_destroy", "event", event));
     yoke_device *device = event->device;
-    if (yokei_may_release(device)) EVENT_OPS(event)->destroy(event);
+    destroy_event(event);
     free(event);
     atomic_fetch_sub(&device->n_children, 1);
     return YOKE_OK;
@@ -189,28 +217,35 @@ yoke_status yoke_event_record(yoke_event *event, yoke_stream *stream)
     YOKE_TRY(yokei_check_maker("yoke_event_record", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_event_record: event and stream are of different devices");
-    return EVENT_OPS(event)->record(event, stream);
+    return yokei_holds(event->device) ? yokei_moment_record(event, stream)
+                                      : EVENT_OPS(event)->record(event, stream);
 }
 
 yoke_status yoke_event_arm(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_arm: no event");
     YOKE_TRY(yokei_check_maker("yoke_event_arm", event->device));
-    return EVENT_OPS(event)->arm(event);
+    return yokei_holds(event->device) ? yokei_moment_arm(event) : EVENT_OPS(event)->arm(event);
 }
 
 yoke_status yoke_event_signal(yoke_event *event)
 {
     if (!event) return yoke_fail(YOKE_EINVAL, "yoke_event_signal: no event");
     YOKE_TRY(yokei_check_maker("yoke_event_signal", event->device));
-    return EVENT_OPS(event)->signal(event);
+    return yokei_holds(event->device) ? yokei_moment_signal(event) : EVENT_OPS(event)->signal(event);
+}
+
+static yoke_status query(yoke_event *event, bool *complete_out)
+{
+    return yokei_holds(event->device) ? yokei_moment_query(event, complete_out)
+                                      : EVENT_OPS(event)->query(event, complete_out);
 }
 
 yoke_status yoke_event_query(yoke_event *event, bool *complete_out)
 {
     if (!event || !complete_out) return yoke_fail(YOKE_EINVAL, "yoke_event_query: a NULL argument");
     YOKE_TRY(yokei_check_maker("yoke_event_query", event->device));
-    return EVENT_OPS(event)->query(event, complete_out);
+    return query(event, complete_out);
 }
 
 yoke_status yoke_event_sync(yoke_event *event)
@@ -220,7 +255,7 @@ yoke_status yoke_event_sync(yoke_event *event)
     struct yokei_wait wait;
     yokei_wait_init(&wait, YOKEI_WAIT_AUTO, 1, 1);
     for (bool complete = false;;) {
-        YOKE_TRY(EVENT_OPS(event)->query(event, &complete));
+        YOKE_TRY(query(event, &complete));
         if (complete) return YOKE_OK;
         yokei_wait_idle(&wait);
     }
@@ -232,5 +267,6 @@ yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
     YOKE_TRY(yokei_check_maker("yoke_stream_wait", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
-    return EVENT_OPS(event)->wait(stream, event);
+    return yokei_holds(event->device) ? yokei_moment_wait(stream, event)
+                                      : EVENT_OPS(event)->wait(stream, event);
 }

@@ -136,6 +136,14 @@ tests_ranks_liblost_waits_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_liblost_waits_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 EXTRA_DIST += tests/ranks/lost_waits
 YOKE_TESTS += $(top_srcdir)/tests/ranks/lost_waits
+# Queues of another framework beside a job.
+check_LTLIBRARIES += tests/ranks/libforeign_queues.la
+tests_ranks_libforeign_queues_la_SOURCES = tests/ranks/foreign_queues.c
+tests_ranks_libforeign_queues_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_libforeign_queues_la_LIBADD = -lpthread -ldl
+tests_ranks_libforeign_queues_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+EXTRA_DIST += tests/ranks/channels
+YOKE_TESTS += $(top_srcdir)/tests/ranks/channels
 tests_ranks_mesh_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/mesh.c
 tests_ranks_models_SOURCES = tests/ranks/ranks.h tests/ranks/parity.h tests/ranks/models.c
 tests_ranks_models_CFLAGS = $(TRAIN_RANKS_CFLAGS)

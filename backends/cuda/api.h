@@ -100,8 +100,8 @@ enum {
 #endif
 
 /**
- * All functions of libcuda.so.1 that Yoke calls: F(result, name, parameters). The newest are
- * cuStreamWaitValue32_v2 and cuStreamWriteValue32_v2, of CUDA 11.7.
+ * All functions of libcuda.so.1 that Yoke calls: F(result, name, parameters). The newest is
+ * cuStreamWriteValue32_v2, of CUDA 11.7. No queue waits for a value in memory (event.c says why).
  */
 /* clang-format off */
 #define YOKEI_CUDA_FUNCTIONS(F)                                                                              \
@@ -135,7 +135,6 @@ enum {
     F(CUresult, cuStreamDestroy_v2, (CUstream stream))                                                       \
     F(CUresult, cuStreamGetCtx, (CUstream stream, CUcontext *context))                                       \
     F(CUresult, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                         \
-    F(CUresult, cuStreamWaitValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags))   \
     F(CUresult, cuStreamWriteValue32_v2, (CUstream stream, CUdeviceptr at, uint32_t value, unsigned flags))  \
     F(CUresult, cuLaunchHostFunc, (CUstream stream, CUhostFn function, void *argument))                      \
     F(CUresult, cuEventCreate, (CUevent * event, unsigned flags))                                            \

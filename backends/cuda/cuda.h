@@ -178,7 +178,7 @@ yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yok
 /* ---- the objects ---- */
 
 /**
- * Pinned host memory in pieces: words of four bytes, which queues write and wait for, and slots of
+ * Pinned host memory in pieces: words of four bytes, which queues write, and slots of
  * YOKEI_GPU_SLOT_BYTES, through which a stream copies pageable memory.
  */
 enum cuda_pinned { CUDA_WORDS, CUDA_SLOTS, CUDA_N_PINNED };

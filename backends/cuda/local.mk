@@ -10,7 +10,7 @@ EXTRA_DIST += backends/cuda/README.md
 # Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.
 EXTRA_DIST += tests/unit/cuda_api tests/unit/cuda_api_check.h tests/unit/cublaslt_api_check.h tests/unit/cuda_test.h
 YOKE_TESTS += '$(top_srcdir)/tests/unit/cuda_api'
-cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_kernels tests/unit/cuda_cublaslt tests/unit/gpu_staging
+cuda_tests = tests/unit/cuda_library tests/unit/cuda_stream tests/unit/cuda_held tests/unit/cuda_kernels tests/unit/cuda_cublaslt tests/unit/gpu_staging
 EXTRA_PROGRAMS += $(cuda_tests)
 YOKE_TESTS += $(cuda_tests)
 tests_unit_cuda_library_CFLAGS = $(UNIT_CFLAGS)
@@ -19,6 +19,8 @@ tests_unit_gpu_staging_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gpu_staging_LDADD = $(UNIT_LDADD)
 tests_unit_cuda_stream_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_stream_LDADD = $(UNIT_LDADD)
+tests_unit_cuda_held_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_cuda_held_LDADD = $(UNIT_LDADD) -lpthread
 tests_unit_cuda_kernels_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_cuda_kernels_LDADD = $(UNIT_LDADD)
 tests_unit_cuda_cublaslt_CFLAGS = $(UNIT_CFLAGS)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Pinned host memory in pieces of one size: the words of events (4 bytes), and the slots of streams through
+ * Pinned host memory in pieces of one size: the words of streams (4 bytes), and the slots of streams through
  * which pageable memory is copied (YOKEI_GPU_SLOT_BYTES).
  *
- * An allocation of pinned memory may wait for all work of the device. If a queue waits for a signal that the
- * same thread gives later, or that needs a lock which this thread holds, such an allocation would never
- * return. So the pieces come from a block that is allocated when the device opens. Another block is allocated
- * only when all pieces are in use.
+ * An allocation of pinned memory may wait for all work of the device. If a queue of another framework waits
+ * for a signal that the same thread gives later, or that needs a lock which this thread holds, such an
+ * allocation would never return. So the pieces come from a block that is allocated when the device opens.
+ * Another block is allocated only when all pieces are in use.
  *
  * With the stand-in driver a page between two slots may not be touched, so a copy past the end of a slot is
  * found. A block whose pieces were not all given back is not freed, so the driver lists it as a leak.
@@ -29,7 +29,7 @@ static const struct {
     size_t piece_bytes;
     int n; /* pieces of a block */
 } kinds[CUDA_N_PINNED] = {
-    [CUDA_WORDS] = { sizeof(uint32_t), 65536 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 }
+    [CUDA_WORDS] = { sizeof(uint32_t), 1024 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 }
 };
 
 /** Pages that nobody may touch behind each slot, if the driver checks accesses. */
@@ -53,7 +53,7 @@ static CUresult annotate_block(const struct cuda_device *dev, enum cuda_pinned k
         error = say->annotate(block->at + (size_t)i * each + bytes, each - bytes, YOKEI_MEMORY_FORBIDDEN);
     return error ? error
                  : say->name(block->at, each * (size_t)kinds[kind].n,
-                             kind == CUDA_SLOTS ? "staging slots" : "words of events");
+                             kind == CUDA_SLOTS ? "staging slots" : "words of streams");
 }
 
 static yoke_status add_block(yoke_device *device, enum cuda_pinned kind)

@@ -531,6 +531,10 @@ const struct cli_option cli_option_table[] = {
       .help = "For tests, emulated CUDA: seed of delays and of the order of blocks" },
     { "emulate-delay-us", CLI_LIBRARY, CLI_INT,
       .help = "For tests, emulated CUDA: longest random delay before each command, in microseconds" },
+    { "emulate-channels", CLI_LIBRARY, CLI_INT,
+      .help = "For tests, emulated CUDA: seed of the mapping of streams to hardware channels" },
+    { "emulate-hold", CLI_LIBRARY, CLI_INT,
+      .help = "For tests, emulated CUDA: for how many seconds a hardware channel may hold a command up" },
     { "emulate-wait", CLI_LIBRARY, CLI_INT,
       .help =
           "For tests, emulated CUDA: for how many seconds calls wait that may wait for the whole device" },

@@ -78,9 +78,12 @@ static yoke_status attach_stream(struct yokei_op *op, yoke_stream *stream)
     /* On a stream that runs its work at once, nothing could run concurrently with the operation. */
     if (yokei_is_eager(comm->device) || !yokei_process.any_thread) return yoke_stream_sync(stream);
     if (!op->ready) YOKE_TRY(yoke_event_create(comm->device, &op->ready));
-    if (!op->done) YOKE_TRY(yoke_event_create(comm->device, &op->done));
     YOKE_TRY(yoke_event_record(op->ready, stream));
     YOKE_TRY(yoke_stream_flush(stream));
+    op->follows = true;
+    /* The commands of a foreign queue cannot be held back, so the caller waits for the result. */
+    if (yokei_stream_blocks(stream)) return YOKE_OK;
+    if (!op->done) YOKE_TRY(yoke_event_create(comm->device, &op->done));
     YOKE_TRY(yoke_event_arm(op->done));
     op->is_async = true;
     return YOKE_OK;
@@ -131,6 +134,7 @@ yoke_status yokei_issue(struct yokei_op *op, yoke_stream *stream)
     yoke_status status = YOKE_OK;
     if (group.depth) status = group_add(&(struct call){ .op = op, .comm = op->comm, .stream = stream });
     if (group.depth && !status) return YOKE_OK;
+    yokei_stream_room(stream);
     pthread_mutex_lock(&yokei_process.lock);
     if (status)
         yokei_op_free(op);
@@ -534,6 +538,7 @@ yoke_status yoke_group_end(void)
     if (status) yoke_fail(status, "yoke_group_end: a call of the group was refused, so none was issued");
     if (!waiting) status = yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu calls", group.n_calls);
     if (!status) status = check_group_streams();
+    for (size_t i = 0; i < group.n_calls && !status; i++) yokei_stream_room(group.calls[i].stream);
     pthread_mutex_lock(&yokei_process.lock);
     if (status)
         discard_group(status, !waiting);

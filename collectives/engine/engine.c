@@ -451,7 +451,7 @@ static void record_progress(struct yokei_op *op)
 static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
 {
     *ready_out = true;
-    if (!op->begun && op->is_async && !op->completes && yoke_event_query(op->ready, ready_out))
+    if (!op->begun && op->follows && yoke_event_query(op->ready, ready_out))
         return yoke_fail(YOKE_EBACKEND, "the stream's work before it failed: %s", yoke_last_error());
     if (!*ready_out) return YOKE_OK;
     if (!op->begun) op_begin(op);

@@ -178,6 +178,7 @@ struct yokei_op {
     /* The caller's event, which is signalled instead of `done`. The operation then begins at once. NULL:
        none. */
     yoke_event *completes;
+    bool follows; /* it begins when `ready` is complete */
     bool is_async, begun;
     atomic_bool ended;
     yoke_status status;

@@ -448,6 +448,17 @@ struct yoke_device;
  * reference).
  */
 bool yokei_is_eager(const struct yoke_device *device);
+struct yoke_stream;
+/**
+ * Whether yoke_stream_wait for an armed event blocks the caller, because the stream is a foreign queue, whose
+ * commands cannot be held back.
+ */
+bool yokei_stream_blocks(const struct yoke_stream *stream);
+/**
+ * Block while the process holds back as many commands of the stream as it may. Events are recorded and waited
+ * for without this limit. The caller holds no lock that yoke_event_signal may need. NULL: nothing to do.
+ */
+void yokei_stream_room(struct yoke_stream *stream);
 struct yoke_event;
 /**
  * The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening devices: from a text such as "opencl:1" to the backend that opens it. */
 #include "core/base/base.h"
+#include "core/held.h"
 #include "core/open/registry.h"
 #include "core/tune.h"
 
@@ -89,6 +90,7 @@ static yoke_status open_device(const struct yoke_backend *backend, int index,
     yoke_status status;
     YOKE_TRY_GOTO(yokei_cache_folders(config, device->cache_dir, sizeof device->cache_dir), free_device);
     YOKE_TRY_GOTO(choose_cache_bytes(device, config), free_device);
+    YOKE_TRY_GOTO(yokei_holding_create(device), free_device);
     YOKE_TRY_GOTO(backend->device->open(device, index, native), free_device);
     YOKE_TRY_GOTO(yokei_tuning_create(device, config ? config->tune_file : NULL), close_device);
     YOKE_TRY_GOTO(yokei_live_add(&yokei_objects, device, sizeof *device), destroy_tuning);
@@ -99,6 +101,7 @@ destroy_tuning:
 close_device:
     if (backend->device->close) backend->device->close(device);
 free_device:
+    yokei_holding_destroy(device);
     free(device);
     return status;
 }

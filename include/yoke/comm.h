@@ -7,7 +7,8 @@
  * If a communicator was created without a device, its buffers are host memory. Otherwise they are memory of
  * the communicator's device.
  * With a NULL stream a call blocks until the result is there. With a stream the call returns at once, and the
- * result is ordered with the stream's other work.
+ * result is ordered with the stream's other work. On a foreign CUDA queue (yoke_stream_wrap) the call waits
+ * for the queue's work so far, and returns when the result is there.
  * No call waits for ever: see timeout_ms and stall_ms. All ranks end with the same bits.
  * If one rank alone has no memory for its part of a call, the communicator fails on all ranks with
  * YOKE_ENOMEM, and the text names that rank.

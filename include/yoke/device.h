@@ -229,6 +229,11 @@ yoke_status yoke_event_sync(yoke_event *event);
 /**
  * All work that is issued to `stream` from now on waits for the event. Streams of the host backend run work
  * at once, so there this call blocks the caller.
+ * On a CUDA device no queue of the driver waits for the host. The process keeps the commands behind an armed
+ * event in a queue of 1024 commands, and yoke_event_signal submits them. A call that finds no room blocks. If
+ * a command fails when it is submitted, the next call on the stream reports the error, with the name of the
+ * command, and so do all calls up to and including yoke_stream_sync. The commands behind it are not executed.
+ * If the stream is a foreign queue (yoke_stream_wrap), this call blocks until the event is signalled.
  */
 yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event);
 

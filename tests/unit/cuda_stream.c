@@ -129,7 +129,7 @@ static void armed(void **state)
     free(host), free(back);
 }
 
-/* More events than a block of words has, armed at once; then all are used anew. */
+/* Many events, armed at once; then all are used anew. */
 static void many_events(void **state)
 {
     enum { N = 1100 };

@@ -42,7 +42,7 @@ static bool is_planted; /* the error is in */
 struct set {
     yoke_device *device;
     yoke_stream *first, *second;
-    yoke_event *gate, *event;
+    yoke_event *event;
     float *x, *y; /* [ROWS, C] on the device, by the names x and y */
 };
 
@@ -88,7 +88,6 @@ static yoke_status open_set(const struct plant *plant, struct set *s)
     }
     YOKE_TRY(yoke_stream_create(s->device, &s->first));
     YOKE_TRY(yoke_stream_create(s->device, &s->second));
-    YOKE_TRY(yoke_event_create(s->device, &s->gate));
     YOKE_TRY(yoke_event_create(s->device, &s->event));
     YOKE_TRY(named(s->device, "x", &s->x));
     return named(s->device, "y", &s->y);
@@ -101,12 +100,33 @@ static yoke_status write_x(struct set *s, yoke_stream *stream)
     return yoke_copy_to_device(stream, s->x, values, sizeof values);
 }
 
-/* The stream's work waits from here on, until the gate is signalled. */
+/* The calls of the CUDA backend to the driver, which a case may replace. */
+static struct cuda_library *calls(const struct set *s)
+{
+    return (struct cuda_library *)(uintptr_t)cuda_device(s->device)->cu;
+}
+
+static atomic_bool is_open;
+
+static void wait_until_open(void *nothing)
+{
+    (void)nothing;
+    while (!atomic_load(&is_open)) usleep(500);
+}
+
+/*
+ * The stream's work waits in the driver from here on, until the gate is opened. (Yoke itself would keep the
+ * later calls in the process.)
+ */
 static yoke_status hold(struct set *s, yoke_stream *stream)
 {
-    YOKE_TRY(yoke_event_arm(s->gate));
-    return yoke_stream_wait(stream, s->gate);
+    YOKE_TRY(yokei_cuda_enter(s->device));
+    const CUresult error = calls(s)->cuLaunchHostFunc(cuda_stream(stream)->queue, wait_until_open, NULL);
+    yokei_cuda_leave(s->device);
+    return error ? yokei_cuda_fail(s->device, "cuLaunchHostFunc", error) : YOKE_OK;
 }
+
+static void open_gate(void) { atomic_store(&is_open, true); }
 
 static yoke_status norm(struct set *s, yoke_stream *stream)
 {
@@ -118,12 +138,6 @@ static yoke_status norm(struct set *s, yoke_stream *stream)
 static yoke_status add(struct set *s, yoke_stream *stream)
 {
     return yoke_add(stream, &YOKE_ARGS(add, .dtype = YOKE_F32, .n = N, .x = s->x, .y = s->y, .z = s->x));
-}
-
-/* The calls of the CUDA backend to the driver, which a case may replace. */
-static struct cuda_library *calls(const struct set *s)
-{
-    return (struct cuda_library *)(uintptr_t)cuda_device(s->device)->cu;
 }
 
 /* ---- errors of kernels: an op of rows, then an op that reads what it wrote ---- */
@@ -158,7 +172,7 @@ static yoke_status run_event(const struct plant *plant)
     YOKE_TRY(yoke_stream_wait(s.second, s.event));
     YOKE_TRY(norm(&s, s.second));
     if (is_planted) YOKE_TRY(yoke_stream_sync(s.second)); /* the second stream is quicker */
-    YOKE_TRY(yoke_event_signal(s.gate));
+    open_gate();
     return yoke_stream_sync(s.second);
 }
 
@@ -186,7 +200,7 @@ static yoke_status run_free(const struct plant *plant)
     if (is_planted) calls(&s)->cuEventSynchronize = forget_sync;
     YOKE_TRY(yoke_stream_reserve(s.first, 4096 + cost.scratch_bytes));
     calls(&s)->cuEventSynchronize = sync;
-    YOKE_TRY(yoke_event_signal(s.gate));
+    open_gate();
     return yoke_stream_sync(s.first);
 }
 
@@ -244,7 +258,7 @@ static yoke_status run_stream(const struct plant *plant)
     YOKE_TRY(write_x(&s, s.first));
     YOKE_TRY(norm(&s, s.first));
     if (is_planted) YOKE_TRY(yoke_stream_sync(s.second));
-    YOKE_TRY(yoke_event_signal(s.gate));
+    open_gate();
     return yoke_stream_sync(s.first);
 }
 

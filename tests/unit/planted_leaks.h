@@ -28,7 +28,6 @@ static yoke_status close_set(const struct set *s)
 {
     YOKE_TRY(yoke_free(s->device, s->x));
     YOKE_TRY(yoke_free(s->device, s->y));
-    YOKE_TRY(yoke_event_destroy(s->gate));
     YOKE_TRY(yoke_event_destroy(s->event));
     YOKE_TRY(yoke_stream_destroy(s->first));
     YOKE_TRY(yoke_stream_destroy(s->second));
