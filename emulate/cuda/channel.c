@@ -50,7 +50,7 @@ void emulate_channel_pass(const struct command *command)
 {
     const struct CUctx_st *context = command->stream->object.context;
     struct timespec now, end;
-    const struct command *by = emulate_settings.channels ? holder(command) : NULL;
+    const struct command *by = holder(command);
     if (!by) return;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += emulate_settings.hold_s;

@@ -38,7 +38,7 @@ struct settings {
     uint64_t memory; /* bytes of each device */
     int multiprocessors;
     uint64_t seed;
-    int channels;          /* hardware channels of each device, 1 to 32; 0: as many as streams */
+    int channels;          /* hardware channels of each device, 1 to 32 */
     uint64_t channel_seed; /* which streams share a channel */
     int hold_s;            /* how long a channel may hold a command up; 0: without a limit */
     int wait_s;            /* how long calls that may wait for the whole device wait; 0: they do not */
@@ -55,7 +55,7 @@ extern struct settings emulate_settings;
 CUresult emulate_settings_read(void);
 /* Count one event of this kind. true if YOKE_EMULATE_FAIL asks for the failure at this count. */
 bool emulate_fails(enum failure failure);
-/* The channel of a stream with this number. It depends on YOKE_EMULATE_CHANNELS and the number alone. */
+/* The channel of a stream with this number. It depends on the seed of the mapping alone. */
 struct CUctx_st;
 int emulate_channel_of(const struct CUctx_st *context, unsigned long long stream);
 /* A number that depends on the seed, a and b alone. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "emulate/cuda/driver.h"
@@ -134,6 +135,10 @@ CUresult emulate_settings_read(void)
     uint64_t devices = 1, delay = 0, waits = 0, channels = 8, holds = 0,
              multiprocessors = (uint64_t)emulate_model(s->capability)->multiprocessors;
     const char *ptx = getenv("YOKE_EMULATE_PTX");
+    /* Programs must not rely on a mapping, so each process has another one. The number can be typed. */
+    if (getrandom(&s->channel_seed, sizeof s->channel_seed, 0) != sizeof s->channel_seed)
+        s->channel_seed = (uint64_t)getpid();
+    s->channel_seed %= 1000000;
     const bool good =
         read_variable("YOKE_EMULATE_DEVICES", 1, MOST_DEVICES, "a number from 1 to 16", &devices)
         && read_variable("YOKE_EMULATE_SMS", 1, 1024, "a number from 1 to 1024", &multiprocessors)
@@ -153,7 +158,7 @@ CUresult emulate_settings_read(void)
     s->delay_us = (uint32_t)delay;
     s->wait_s = (int)waits;
     s->hold_s = (int)holds;
-    s->channels = getenv("YOKE_EMULATE_CHANNELS") ? (int)channels : 0;
+    s->channels = (int)channels;
     s->multiprocessors = (int)multiprocessors;
     read_visible();
     return CUDA_SUCCESS;
@@ -184,7 +189,7 @@ int emulate_channel_of(const struct CUctx_st *context, unsigned long long stream
 {
     const uint64_t random = mix(mix(mix(emulate_settings.channel_seed) ^ (uint64_t)context->ordinal)
                                 ^ stream);
-    return emulate_settings.channels ? (int)(random % (uint64_t)emulate_settings.channels) : (int)stream;
+    return (int)(random % (uint64_t)emulate_settings.channels);
 }
 
 uint64_t emulate_random(uint64_t a, uint64_t b) { return mix(mix(mix(emulate_settings.seed) ^ a) ^ b); }
