@@ -151,25 +151,14 @@ static void oneshot_explain(const struct yokei_op *op, char *text, size_t bytes)
 {
     yokei_text(
         text, bytes,
-        "all %d ranks share memory; a rank shows %zu bytes, up to %.0f one shot is not slower than slices%s",
+        "all %d ranks share memory; a rank publishes %zu bytes, up to %.0f one shot is not slower than slices%s",
         op->size, op->published_bytes, op->measured_bytes, op->measured_bytes > 0 ? "" : " (not measured)");
 }
 
 static void oneshot_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
-    const double n = effort->own, p = op->size;
-    effort->syncs = 1;
-    switch (op->kind) {
-    case YOKEI_ALL_REDUCE:
-    case YOKEI_REDUCE: effort->touched = n + p * n; break;
-    case YOKEI_ALL_GATHER:
-    case YOKEI_GATHER: effort->touched = n + effort->all; break;
-    case YOKEI_SCATTER: effort->touched = n + n / p; break;
-    case YOKEI_BARRIER:
-    case YOKEI_DESTROY: effort->touched = 0; break;
-    default: effort->touched = n + n; break;
-    }
-    effort->steps = effort->sent = effort->summed = 0;
+    const double n = effort->own;
+    yokei_shared_effort(op, effort, 1, n + op->size * n);
 }
 
 const struct yokei_algorithm yokei_oneshot = { oneshot_next, .announces = true, .one_piece = true,

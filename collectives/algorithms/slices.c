@@ -313,22 +313,28 @@ static void slices_explain(const struct yokei_op *op, char *text, size_t bytes)
         op->size);
 }
 
-/* The ranks synchronise three times in a round. The lanes' rounds overlap. */
-static void slices_effort(const struct yokei_op *op, struct yokei_effort *effort)
+void yokei_shared_effort(const struct yokei_op *op, struct yokei_effort *effort, double syncs, double summed)
 {
-    const double n = effort->own, p = op->size;
-    effort->syncs = 1 + 3.0 * (double)op->n_rounds / op->n_lanes;
+    const double n = effort->own;
+    effort->syncs = syncs;
     switch (op->kind) {
     case YOKEI_ALL_REDUCE:
-    case YOKEI_REDUCE: effort->touched = n + n + (p - 1) / p * n; break;
+    case YOKEI_REDUCE: effort->touched = summed; break;
     case YOKEI_ALL_GATHER:
     case YOKEI_GATHER: effort->touched = n + effort->all; break;
-    case YOKEI_SCATTER: effort->touched = n + n / p; break;
+    case YOKEI_SCATTER: effort->touched = n + n / op->size; break;
     case YOKEI_BARRIER:
     case YOKEI_DESTROY: effort->touched = 0; break;
     default: effort->touched = n + n; break;
     }
     effort->steps = effort->sent = effort->summed = 0;
+}
+
+/* The ranks synchronise three times in a round. The lanes' rounds overlap. */
+static void slices_effort(const struct yokei_op *op, struct yokei_effort *effort)
+{
+    const double n = effort->own, p = op->size;
+    yokei_shared_effort(op, effort, 1 + 3.0 * (double)op->n_rounds / op->n_lanes, n + n + (p - 1) / p * n);
 }
 
 const struct yokei_algorithm yokei_slices = { slices_next, .announces = true, .explain = slices_explain,

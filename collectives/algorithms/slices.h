@@ -14,6 +14,11 @@ void yokei_announce_step(const struct yokei_op *op, const struct yokei_lane *lan
 /** The steps of slices' rounds, once lane->stage has reached n_first. */
 bool yokei_slices_round(const struct yokei_op *op, struct yokei_lane *lane, struct yokei_step *step,
                         int n_first);
+/**
+ * The effort of an operation through shared memory. The ranks synchronise `syncs` times. In a sum a rank
+ * copies and adds `summed` bytes.
+ */
+void yokei_shared_effort(const struct yokei_op *op, struct yokei_effort *effort, double syncs, double summed);
 
 /* ---- oneshot.c ---- */
 /** The most bytes that a rank publishes, the same on all ranks. */
