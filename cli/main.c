@@ -345,6 +345,7 @@ static void choose_pocl_cache(void)
 int main(int argc, char **argv)
 {
     int n_words;
+    yokei_thread_set_own();
     set_signals();
     hold_closed_descriptors();
     cli_order_streams();

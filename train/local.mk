@@ -63,7 +63,7 @@ libyoke_train_la_DEPENDENCIES = train/libyoke-train.map
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -105,6 +105,8 @@ tests_unit_plan_edits_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_plan_edits_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS)
 tests_unit_train_loop_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_loop_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_cuda_calls_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_cuda_calls_LDADD = $(TRAIN_TEST_LDADD) -lpthread
 tests_unit_checkpoint_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_checkpoint_LDADD = $(TRAIN_TEST_LDADD) $(JANSSON_LIBS) -lpthread
 tests_unit_train_resume_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)

@@ -43,6 +43,7 @@
     X(CUDA_ERROR_INVALID_PC, 718)                                                                            \
     X(CUDA_ERROR_LAUNCH_FAILED, 719)                                                                         \
     X(CUDA_ERROR_TENSOR_MEMORY_LEAK, 721)                                                                    \
+    X(CUDA_ERROR_NOT_SUPPORTED, 801)                                                                         \
     X(CUDA_ERROR_SYSTEM_NOT_READY, 802)                                                                      \
     X(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH, 803)                                                                \
     X(CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE, 804)                                                        \
@@ -118,6 +119,8 @@ enum {
     F(CUresult, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                             \
     F(CUresult, cuCtxPushCurrent_v2, (CUcontext context))                                                    \
     F(CUresult, cuCtxPopCurrent_v2, (CUcontext * context))                                                   \
+    F(CUresult, cuCtxGetCurrent, (CUcontext * context))                                                      \
+    F(CUresult, cuCtxSetCurrent, (CUcontext context))                                                        \
     F(CUresult, cuCtxGetDevice, (CUdevice * device))                                                         \
     F(CUresult, cuMemGetInfo_v2, (size_t *free_bytes, size_t *total))                                        \
     F(CUresult, cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))                                        \
@@ -131,6 +134,7 @@ enum {
     F(CUresult, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))           \
     F(CUresult, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))     \
     F(CUresult, cuMemsetD8Async, (CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream))        \
+    F(CUresult, cuMemsetD32Async, (CUdeviceptr to, unsigned value, size_t n, CUstream stream))               \
     F(CUresult, cuStreamCreate, (CUstream * stream, unsigned flags))                                         \
     F(CUresult, cuStreamDestroy_v2, (CUstream stream))                                                       \
     F(CUresult, cuStreamGetCtx, (CUstream stream, CUcontext *context))                                       \

@@ -25,6 +25,8 @@ struct cuda_library {
      * members of struct yokei_counts behind the first. NULL in NVIDIA's library.
      */
     uint64_t (*counts)(const char *kernel, uint64_t counts_out[9]);
+    /* The number of calls of the driver, which the stand-in counts. NULL in NVIDIA's library. */
+    uint64_t (*calls)(void);
     /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */
     struct cuda_annotations {
         int (*annotate)(uint64_t address, size_t bytes, int state);
@@ -210,12 +212,17 @@ struct cuda_device {
     struct cuda_block *pinned[CUDA_N_PINNED];
     struct cuda_stream *streams; /* all streams of the device */
     char dead[1024];             /* the error that made the context unusable; "" while it is usable */
+    atomic_bool no_value_writes; /* the driver has no value operations for this device */
+    uint32_t mark_every;         /* a queue writes its progress behind so many groups of commands */
+    uint64_t serial;             /* another number for each device that this process opens; not 0 */
     atomic_bool is_dead;
 };
 static inline struct cuda_device *cuda_device(const yoke_device *device) { return device->impl; }
 
 /* The most groups of commands of a stream that are followed. */
 #define CUDA_FOLLOWED 4096
+/* A queue writes its progress behind so many groups of commands, and before the host waits for it. */
+#define CUDA_MARK_EVERY 8
 
 struct cuda_stream {
     struct cuda_stream *next; /* in the device's list */
@@ -225,12 +232,14 @@ struct cuda_stream {
     struct cuda_piece slot; /* for copies of pageable memory */
     /*
      * Commands in a row that belong to one op form a group. Group g is ops[g % CUDA_FOLLOWED]. Behind each
-     * group the queue writes g to `done`. So after an error, which makes all calls fail, the host still sees
-     * which op had not ended.
+     * dev->mark_every groups the queue writes the number of the last one to `done`. So after an error, which
+     * makes all calls fail, the host still sees which few ops had not ended.
      */
     struct cuda_piece done;
-    _Atomic uint32_t group; /* the newest group; it was not written to `done` yet unless `marked` is true */
-    bool marked;
+    _Atomic uint32_t group; /* the newest group */
+    uint32_t marked;        /* the newest group whose write to `done` was issued */
+    _Atomic uint32_t ended; /* the newest group that an event has shown to have ended */
+    uint64_t serial;        /* another number for each stream of the process */
     _Atomic(const char *) ops[CUDA_FOLLOWED];
 };
 static inline struct cuda_stream *cuda_stream(const yoke_stream *stream) { return stream->impl; }
@@ -242,6 +251,8 @@ static inline struct cuda_stream *cuda_stream(const yoke_stream *stream) { retur
  */
 yoke_status yokei_cuda_enter(const yoke_device *device);
 void yokei_cuda_leave(const yoke_device *device);
+/** The device closes: on a thread where its context was left current, no context is current any more. */
+void yokei_cuda_forget(const yoke_device *device);
 
 /* ---- error.c ---- */
 /** The name of an error by the driver: "CUDA_ERROR_OUT_OF_MEMORY", and its number if it has no name. */
@@ -269,6 +280,16 @@ void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct c
 yoke_status yokei_cuda_command(yoke_stream *stream);
 /** Let the queue write the newest group to `done` behind the work that it has so far. */
 yoke_status yokei_cuda_mark(yoke_stream *stream);
+/** What dev->mark_every is: CUDA_MARK_EVERY, or 1 if the user asks by CUDA_LAUNCH_BLOCKING for exact errors. */
+uint32_t yokei_cuda_mark_every(void);
+/**
+ * The ops of the stream's first groups that may not have ended, at most `most`, in the order of the queue. The
+ * failed one is among the first dev->mark_every, because behind these the queue would have written its
+ * progress. Returns their number. If more groups than are followed have not ended, the only name is "one of many commands".
+ */
+int yokei_cuda_unfinished(const struct cuda_stream *s, const char *ops[], int most);
+/** The groups of this stream up to `group` have ended. Nothing happens if the stream was destroyed. */
+void yokei_cuda_ended(yoke_device *device, uint64_t stream_serial, uint32_t group);
 
 /* ---- memory.c, stream.c, event.c, program.c ---- */
 extern const struct yoke_memory_ops yokei_cuda_memory_ops;

@@ -179,6 +179,7 @@ static void cuda_close(yoke_device *device)
         yokei_cuda_cublaslt_detach(device, entered);
         yokei_cuda_pinned_destroy(device);
         if (entered) yokei_cuda_leave(device);
+        yokei_cuda_forget(device);
         if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
     }
     pthread_mutex_destroy(&dev->lock);
@@ -271,6 +272,9 @@ static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_n
     dev->cu = cu;
     dev->nvrtc = nvrtc;
     dev->id = id;
+    static atomic_ullong opened;
+    dev->serial = atomic_fetch_add(&opened, 1) + 1;
+    dev->mark_every = yokei_cuda_mark_every();
     if (!nvrtc) yokei_text(dev->gpu.no_compiler, sizeof dev->gpu.no_compiler, "%s", reason);
     keep_list(cu, device->cache_dir);
     cuda_describe(cu, nvrtc, yokei_cuda_cublaslt(cu, reason, sizeof reason), id, index, &device->info);
@@ -297,9 +301,11 @@ static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
 {
     const struct cuda_library *cu = cuda_device(device)->cu;
     uint64_t n[9];
-    if (!cu->counts) return false;
+    if (!cu->counts || !cu->calls) return false;
     const uint64_t launches = cu->counts(NULL, n);
-    *out = (struct yokei_counts){ launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] };
+    *out = (struct yokei_counts){
+        launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], cu->calls()
+    };
     return true;
 }
 

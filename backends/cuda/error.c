@@ -55,24 +55,31 @@ static const char *advice(CUresult error)
     }
 }
 
-/** The op of the stream's first group of commands that has not ended, or NULL if all have. */
-static const char *unfinished(const struct cuda_stream *s)
+/* Whether the text lists this op already. The names are divided by " or ". */
+static bool lists(const char *text, const char *op)
 {
-    const uint32_t done = atomic_load(cuda_word(s->done)), group = atomic_load(&s->group);
-    if (done == group) return NULL;
-    if (group - done > CUDA_FOLLOWED) return "one of many commands";
-    return atomic_load(&s->ops[(done + 1) % CUDA_FOLLOWED]);
+    const size_t n = strlen(op);
+    for (const char *at = text; (at = strstr(at, op)); at++)
+        if ((at == text || at[-1] == ' ') && (!at[n] || at[n] == ' ')) return true;
+    return false;
 }
 
-/** List the ops that may have failed: the first one of each stream that had not ended. */
-static void suspects(const struct cuda_device *dev, char *text, size_t bytes)
+/** List the ops that may have failed, those of each stream that may not have ended. Returns their number. */
+static int suspects(const struct cuda_device *dev, char *text, size_t bytes)
 {
+    const char *ops[CUDA_MARK_EVERY];
+    int listed = 0;
     text[0] = '\0';
     for (const struct cuda_stream *s = dev->streams; s; s = s->next) {
-        const char *op = unfinished(s);
-        const size_t n = strlen(text);
-        if (op && !strstr(text, op)) yokei_text(text + n, bytes - n, "%s%s", n ? " or " : "", op);
+        const int n = yokei_cuda_unfinished(s, ops, (int)dev->mark_every);
+        for (int i = 0; i < n; i++) {
+            const size_t used = strlen(text);
+            if (lists(text, ops[i])) continue;
+            yokei_text(text + used, bytes - used, "%s%s", used ? " or " : "", ops[i]);
+            listed++;
+        }
     }
+    return listed;
 }
 
 static void die(struct cuda_device *dev, const char *spec, const char *call, CUresult error)
@@ -81,14 +88,15 @@ static void die(struct cuda_device *dev, const char *spec, const char *call, CUr
     const char *text = NULL;
     pthread_mutex_lock(&dev->lock);
     if (!dev->dead[0]) {
-        suspects(dev, ops, sizeof ops);
+        const int n = suspects(dev, ops, sizeof ops);
         if (dev->cu->cuGetErrorString(error, &text) || !text) text = "no text";
         if (dev->cu->last_fault && *dev->cu->last_fault()) text = dev->cu->last_fault();
         yokei_text(
             dev->dead, sizeof dev->dead,
-            "%s: %s%sfailed on the device: %s (%d): %s. %sThe CUDA context is lost: start the process again",
-            spec, ops[0] ? ops : call, ops[0] ? ", issued earlier, " : " ",
-            yokei_cuda_error_name(dev->cu, error), error, text, advice(error));
+            "%s: %s%sfailed on the device: %s (%d): %s. %s%sThe CUDA context is lost: start the process again",
+            spec, n ? ops : call, n ? ", issued earlier, " : " ", yokei_cuda_error_name(dev->cu, error),
+            error, text, advice(error),
+            n > 1 ? "With CUDA_LAUNCH_BLOCKING=1 the error names the one op that failed. " : "");
         atomic_store(&dev->is_dead, true);
     }
     pthread_mutex_unlock(&dev->lock);

@@ -4,9 +4,19 @@
  * waits holds up all queues of its channel, also those on which the host's signal depends. So this table has
  * no `arm` and no `signal`, and core keeps the commands that wait for the host (core/held.h).
  */
+#include <stdlib.h>
+
 #include "backends/cuda/cuda.h"
 
-static CUevent cuda_event(const yoke_event *event) { return event->impl; }
+/* The newest record: the stream, and the group of commands behind which it stands. */
+struct record {
+    CUevent handle;
+    _Atomic uint64_t stream; /* 0: nothing is to be learned from the event any more */
+    _Atomic uint32_t group;
+};
+
+static struct record *record_of(const yoke_event *event) { return event->impl; }
+static CUevent cuda_event(const yoke_event *event) { return record_of(event)->handle; }
 static const struct cuda_library *cuda_library_of(const yoke_event *event)
 {
     return cuda_device(event->device)->cu;
@@ -14,12 +24,18 @@ static const struct cuda_library *cuda_library_of(const yoke_event *event)
 
 static yoke_status cuda_event_create(yoke_event *event)
 {
-    CUevent e = NULL;
-    YOKE_TRY(yokei_cuda_enter(event->device));
-    const CUresult error = cuda_library_of(event)->cuEventCreate(&e, CU_EVENT_DISABLE_TIMING);
-    const yoke_status status = error ? yokei_cuda_fail(event->device, "cuEventCreate", error) : YOKE_OK;
-    if (!status) event->impl = e;
-    yokei_cuda_leave(event->device);
+    struct record *r = calloc(1, sizeof *r);
+    if (!r) return yokei_gpu_no_host_memory(event->device, "an event");
+    yoke_status status = yokei_cuda_enter(event->device);
+    if (!status) {
+        const CUresult error = cuda_library_of(event)->cuEventCreate(&r->handle, CU_EVENT_DISABLE_TIMING);
+        if (error) status = yokei_cuda_fail(event->device, "cuEventCreate", error);
+        yokei_cuda_leave(event->device);
+    }
+    if (!status)
+        event->impl = r;
+    else
+        free(r);
     return status;
 }
 
@@ -31,18 +47,18 @@ static void cuda_event_destroy(yoke_event *event)
         cuda_library_of(event)->cuEventDestroy_v2(cuda_event(event));
         yokei_cuda_leave(event->device);
     }
+    free(event->impl);
     yokei_error_restore(&saved);
 }
 
 static yoke_status cuda_event_record(yoke_event *event, yoke_stream *stream)
 {
+    const struct cuda_stream *s = cuda_stream(stream);
     YOKE_TRY(yokei_cuda_enter(event->device));
-    yoke_status status = yokei_cuda_mark(stream);
-    if (!status) {
-        const CUresult error = cuda_library_of(event)->cuEventRecord(cuda_event(event),
-                                                                     cuda_stream(stream)->queue);
-        if (error) status = yokei_cuda_fail(event->device, "cuEventRecord", error);
-    }
+    const CUresult error = cuda_library_of(event)->cuEventRecord(cuda_event(event), s->queue);
+    const yoke_status status = error ? yokei_cuda_fail(event->device, "cuEventRecord", error) : YOKE_OK;
+    atomic_store(&record_of(event)->group, atomic_load(&s->group));
+    atomic_store(&record_of(event)->stream, s->serial);
     yokei_cuda_leave(event->device);
     return status;
 }
@@ -57,6 +73,8 @@ static yoke_status cuda_event_query(yoke_event *event, bool *complete_out)
     else
         *complete_out = error == CUDA_SUCCESS;
     yokei_cuda_leave(event->device);
+    const uint64_t stream = error ? 0 : atomic_exchange(&record_of(event)->stream, 0);
+    if (stream) yokei_cuda_ended(event->device, stream, atomic_load(&record_of(event)->group));
     return status;
 }
 

@@ -143,7 +143,8 @@ static void explain_no_library(const char *why)
 static void load_own_functions(const char *const names[])
 {
     const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault },
-                              counts = { "yoke_emulate_counts", &library.counts };
+                              counts = { "yoke_emulate_counts", &library.counts },
+                              calls = { "yoke_emulate_calls", &library.calls };
     const struct yokei_symbol say[] = { { "yoke_emulate_annotate", &library.say.annotate },
                                         { "yoke_emulate_annotate_async", &library.say.annotate_async },
                                         { "yoke_emulate_begin", &library.say.begin },
@@ -154,6 +155,7 @@ static void load_own_functions(const char *const names[])
     char why[YOKE_REASON_BYTES];
     yokei_dl_open(names, &fault, 1, why, sizeof why);
     yokei_dl_open(names, &counts, 1, why, sizeof why);
+    yokei_dl_open(names, &calls, 1, why, sizeof why);
     if (!yokei_dl_open(names, say, YOKE_COUNT(say), why, sizeof why))
         library.say = (struct cuda_annotations){ NULL };
 }

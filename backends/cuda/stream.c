@@ -53,8 +53,11 @@ static yoke_status open_stream(yoke_device *device, const struct yoke_native *na
     /* now and not at the first copy, because another block of slots may have to wait for the device */
     YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_SLOTS, &s->slot));
     YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_WORDS, &s->done));
-    atomic_store(&s->group, atomic_load(cuda_word(s->done)));
-    s->marked = true;
+    s->marked = atomic_load(cuda_word(s->done));
+    atomic_store(&s->group, s->marked);
+    atomic_store(&s->ended, s->marked);
+    static atomic_ullong streams;
+    s->serial = atomic_fetch_add(&streams, 1) + 1;
     pthread_mutex_lock(&dev->lock);
     s->next = dev->streams;
     dev->streams = s;

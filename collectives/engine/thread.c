@@ -7,6 +7,7 @@
 static void *progress_thread(void *unused)
 {
     (void)unused;
+    yokei_thread_set_own();
     struct yokei_process *p = &yokei_process;
     struct yokei_wait wait;
     yokei_wait_init(&wait, YOKEI_WAIT_SLEEP, 1, 1);

@@ -252,6 +252,13 @@ void yokei_signals_hold(sigset_t *was_out);
 void yokei_signals_release(const sigset_t *was);
 /** pthread_create of a thread that takes no signals, because they are for the program's own threads. */
 int yokei_thread_without_signals(pthread_t *thread_out, void *(*run)(void *), void *context);
+/**
+ * Say that the calling thread runs no code of the caller: it is a thread of the library, or the program is
+ * `yoke`. A backend may then leave what a driver ties to threads, such as CUDA's current context, as it is
+ * between two calls. Holds until the thread ends.
+ */
+void yokei_thread_set_own(void);
+bool yokei_thread_is_own(void);
 
 /* ---- dl.c: libraries that are found at run time ---- */
 struct yokei_symbol {

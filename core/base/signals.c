@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals, and code during which no handler may run. */
+/* Signals, code during which no handler may run, and threads of the library. */
 #include "core/base/base.h"
 
 #include <signal.h>
+
+static _Thread_local bool is_own;
 
 void yokei_signals_hold(sigset_t *was_out)
 {
@@ -23,3 +25,6 @@ int yokei_thread_without_signals(pthread_t *thread_out, void *(*run)(void *), vo
     yokei_signals_release(&was);
     return error;
 }
+
+void yokei_thread_set_own(void) { is_own = true; }
+bool yokei_thread_is_own(void) { return is_own; }

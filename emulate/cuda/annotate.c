@@ -19,7 +19,7 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
 {
     struct CUctx_st *context;
     struct place place;
-    CUresult result = emulate_enter(&context);
+    CUresult result = emulate_enter_uncounted(&context);
     if (result) return result;
     result = bytes ? emulate_place(address, bytes, true, &place) : CUDA_ERROR_INVALID_VALUE;
     if (result) return emulate_leave(result);
@@ -86,7 +86,7 @@ static CUresult annotate(uint64_t address, size_t bytes, int state, CUstream han
     struct CUctx_st *context;
     struct CUstream_st *stream;
     struct place place;
-    CUresult result = emulate_enter(&context);
+    CUresult result = emulate_enter_uncounted(&context);
     if (result) return result;
     if (state < YOKE_EMULATE_UNDEFINED || state > YOKE_EMULATE_FORBIDDEN)
         return emulate_leave(CUDA_ERROR_INVALID_VALUE);
@@ -158,7 +158,7 @@ int yoke_emulate_begin(uint64_t address, size_t bytes, int streams, const char *
     struct CUctx_st *context;
     struct CUstream_st *stream;
     struct place place;
-    CUresult result = emulate_enter(&context);
+    CUresult result = emulate_enter_uncounted(&context);
     if (result) return result;
     if (!bytes || streams < 1 || !text) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     result = find_place(context, address, bytes, handle, &place, &stream);
@@ -175,7 +175,7 @@ int yoke_emulate_end(uint64_t address, size_t bytes, CUstream handle)
     struct CUctx_st *context;
     struct CUstream_st *stream;
     struct place place;
-    CUresult result = emulate_enter(&context);
+    CUresult result = emulate_enter_uncounted(&context);
     if (result) return result;
     result = bytes ? find_place(context, address, bytes, handle, &place, &stream) : CUDA_ERROR_INVALID_VALUE;
     return emulate_leave(result ? result : submit(stream, &place, bytes, run_end, 0, NULL));

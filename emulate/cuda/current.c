@@ -46,6 +46,13 @@ CUresult emulate_enter(struct CUctx_st **context_out)
     return CUDA_SUCCESS;
 }
 
+CUresult emulate_enter_uncounted(struct CUctx_st **context_out)
+{
+    const CUresult result = emulate_enter(context_out);
+    if (!result) emulate_n_calls--;
+    return result;
+}
+
 void emulate_lose(struct CUctx_st *context, CUresult error, const char *text)
 {
     if (context->lost) return;

@@ -29,6 +29,7 @@ enum failure {
     FAIL_LT_CREATE,
     FAIL_LT_HEURISTIC,
     FAIL_LT_MATMUL,
+    FAIL_VALUE,
     N_FAILURES
 };
 
@@ -116,6 +117,7 @@ struct CUctx_st { /* the primary context of a device, and the device */
 };
 extern struct CUctx_st emulate_contexts[MOST_DEVICES];
 extern bool emulate_ready; /* cuInit has succeeded in this process */
+extern uint64_t emulate_n_calls; /* see yoke_emulate_calls */
 
 /* Take the lock if the driver is initialised. */
 CUresult emulate_enter_plain(void);
@@ -147,6 +149,8 @@ void emulate_objects(const struct CUctx_st *context, void (*visit)(struct object
 /* ---- current.c ---- */
 /* Take the lock if there is a current context, and its device has not failed. */
 CUresult emulate_enter(struct CUctx_st **context_out);
+/* The same for functions that CUDA does not have. */
+CUresult emulate_enter_uncounted(struct CUctx_st **context_out);
 /* How often the context is on this thread's stack. */
 int emulate_stack_count(const struct CUctx_st *context);
 /* The context is lost: each later call returns `error`. `text` says why, and is printed. */

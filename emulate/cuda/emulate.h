@@ -63,6 +63,9 @@ void yoke_emulate_leak(const char *text);
  */
 uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
 
+/** The number of calls of CUDA's functions so far, without those that return names and texts. */
+uint64_t yoke_emulate_calls(void);
+
 /** The hardware channel to which the stream is mapped, counted from 0; -1: this is no stream. */
 int yoke_emulate_channel(struct CUstream_st *stream);
 

@@ -187,7 +187,9 @@ static CUresult submit_value(CUstream handle, CUdeviceptr address, cuuint32_t va
     CUresult result = emulate_enter(&context);
     if (result) return result;
     result = emulate_stream_of(context, handle, &stream);
-    if (!result && (flags > (waits ? 3u : 1u) || address % 4)) result = CUDA_ERROR_INVALID_VALUE;
+    /* the flag of writes, 1, is not a part of this version of the function */
+    if (!result && (flags > (waits ? 3u : 0u) || address % 4)) result = CUDA_ERROR_INVALID_VALUE;
+    if (!result && emulate_fails(FAIL_VALUE)) result = CUDA_ERROR_NOT_SUPPORTED;
     if (!result) result = emulate_place(address, 4, true, &place);
     struct command *command = result ? NULL : emulate_command_new();
     if (!result && !command) result = CUDA_ERROR_OUT_OF_MEMORY;

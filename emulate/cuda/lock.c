@@ -6,6 +6,7 @@ enum { N_BUCKETS = 1024 };
 
 struct CUctx_st emulate_contexts[MOST_DEVICES];
 bool emulate_ready;
+uint64_t emulate_n_calls;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t progress; /* made by set_up_context, because its clock is not the default */
@@ -70,6 +71,7 @@ CUresult emulate_enter_plain(void)
     if (forked) return CUDA_ERROR_NOT_INITIALIZED;
     if (in_callback) return CUDA_ERROR_NOT_PERMITTED;
     emulate_lock();
+    emulate_n_calls++;
     return emulate_ready ? CUDA_SUCCESS : emulate_leave(CUDA_ERROR_NOT_INITIALIZED);
 }
 

@@ -52,6 +52,14 @@ uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out)
     return launches;
 }
 
+uint64_t yoke_emulate_calls(void)
+{
+    emulate_lock();
+    const uint64_t calls = emulate_n_calls;
+    emulate_unlock();
+    return calls;
+}
+
 void emulate_module_put(struct CUmod_st *module)
 {
     if (--module->references) return;

@@ -12,10 +12,11 @@
 struct settings emulate_settings;
 static uint64_t counts[N_FAILURES];
 
-static const char *const failure_names[N_FAILURES] = {
-    "out-of-memory",   "illegal-address",    "launch-timeout", "ecc", "device-lost", "device-busy",
-    "cublaslt-create", "cublaslt-heuristic", "cublaslt-matmul"
-};
+static const char *const failure_names[N_FAILURES] = { "out-of-memory",   "illegal-address",
+                                                       "launch-timeout",  "ecc",
+                                                       "device-lost",     "device-busy",
+                                                       "cublaslt-create", "cublaslt-heuristic",
+                                                       "cublaslt-matmul", "value-operation" };
 
 static bool refuse(const char *variable, const char *value, const char *wanted)
 {
@@ -97,7 +98,8 @@ static bool read_failures(void)
     return refuse(
         "YOKE_EMULATE_FAIL", text,
         "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc, "
-        "device-lost, device-busy, cublaslt-create, cublaslt-heuristic or cublaslt-matmul, and N counts from 1");
+        "device-lost, device-busy, cublaslt-create, cublaslt-heuristic, cublaslt-matmul or value-operation, and N "
+        "counts from 1");
 }
 
 /* As NVIDIA's driver: devices in this order, up to the first one that does not exist. */

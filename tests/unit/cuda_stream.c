@@ -325,8 +325,11 @@ static void hides_all(void **state)
     cuda_in_child("CUDA_VISIBLE_DEVICES", "5", hidden);
 }
 
-/* Fill and copy until the device is lost. The error must name `op`, and all later calls say the same. */
-static const char *lose(const char *op)
+/*
+ * Fill and copy until the device is lost. The error must name `ops`, and nothing else. All later calls say
+ * the same.
+ */
+static const char *lose(const char *ops)
 {
     yoke_device *device = cuda_open();
     yoke_stream *stream, *idle;
@@ -341,7 +344,7 @@ static const char *lose(const char *op)
     }
     if (!status) status = yoke_stream_sync(stream);
     WANT(status == YOKE_EBACKEND);
-    snprintf(words, sizeof words, "cuda:0: %s, issued earlier, failed on the device: CUDA_ERROR_ECC", op);
+    snprintf(words, sizeof words, "cuda:0: %s, issued earlier, failed on the device: CUDA_ERROR_ECC", ops);
     WANT(strstr(yoke_last_error(), words) && strstr(yoke_last_error(), "The CUDA context is lost"));
     WANT(yoke_copy_to_host(idle, host, d, 64) == YOKE_EBACKEND && strstr(yoke_last_error(), words));
     WANT(yoke_stream_sync(idle) == YOKE_EBACKEND && yoke_stream_sync(stream) == YOKE_EBACKEND);
@@ -350,12 +353,63 @@ static const char *lose(const char *op)
     WANT(!yoke_device_close(device));
     return NULL;
 }
-static const char *lose_by_fill(void) { return lose("yoke_fill"); }
-static const char *lose_by_copy(void) { return lose("yoke_copy"); }
+static const char *lose_some(void) { return lose("yoke_fill or yoke_copy"); }
+
+/* The user asks for exact errors. */
+static const char *lose_by_fill(void)
+{
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    return lose("yoke_fill");
+}
+static const char *lose_by_copy(void)
+{
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    return lose("yoke_copy");
+}
+
+/* Work that an event or a wait has shown to have ended is not named, also without writes of the progress. */
+static const char *lose_later(void)
+{
+    yoke_device *device = cuda_open();
+    yoke_stream *stream, *other;
+    yoke_event *event;
+    bool complete = false;
+    char *d;
+    if (!device) return "skip: no NVRTC";
+    WANT(!yoke_stream_create(device, &stream) && !yoke_stream_create(device, &other));
+    WANT(!yoke_event_create(device, &event) && !yoke_alloc(device, 4096, (void **)&d));
+    WANT(!yoke_fill(other, d, 1, 64) && !yoke_event_record(event, other));
+    while (!complete) WANT(!yoke_event_query(event, &complete));
+    WANT(!yoke_copy(stream, d + 64, d, 64) && !yoke_copy(stream, d, d + 64, 64));
+    WANT(yoke_stream_sync(stream) == YOKE_EBACKEND);
+    WANT(strstr(yoke_last_error(), "cuda:0: yoke_copy, issued earlier, failed on the device"));
+    WANT(!strstr(yoke_last_error(), "CUDA_LAUNCH_BLOCKING"));
+    return NULL;
+}
+
+/* A driver without value operations: the progress is written all the same, and errors name the ops. */
+static const char *no_value_operations(void)
+{
+    yoke_device *device = cuda_open();
+    yoke_stream *stream;
+    char *d;
+    if (!device) return "skip: no NVRTC";
+    WANT(!yoke_stream_create(device, &stream) && !yoke_alloc(device, 4096, (void **)&d));
+    for (int i = 0; i < 20; i++) WANT(!yoke_fill(stream, d, 1, 64) && !yoke_copy(stream, d + 64, d, 64));
+    WANT(!yoke_stream_sync(stream));
+    WANT(atomic_load(&cuda_device(device)->no_value_writes));
+    WANT(atomic_load(cuda_word(cuda_stream(stream)->done)) == atomic_load(&cuda_stream(stream)->group));
+    WANT(!yoke_stream_destroy(stream) && !yoke_free(device, d) && !yoke_device_close(device));
+    return NULL;
+}
 
 static void device_lost(void **state)
 {
     (void)state;
+    cuda_in_child("YOKE_EMULATE_FAIL", "ecc@1", lose_some);
+    cuda_in_child("YOKE_EMULATE_FAIL", "ecc@12", lose_some);
+    cuda_in_child("YOKE_EMULATE_FAIL", "ecc@2", lose_later);
+    cuda_in_child("YOKE_EMULATE_FAIL", "value-operation@1", no_value_operations);
     cuda_in_child("YOKE_EMULATE_FAIL", "ecc@1", lose_by_fill);
     cuda_in_child("YOKE_EMULATE_FAIL", "ecc@11", lose_by_fill);
     cuda_in_child("YOKE_EMULATE_FAIL", "ecc@12", lose_by_copy);

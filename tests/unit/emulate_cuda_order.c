@@ -279,11 +279,13 @@ static void values(void)
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamWaitValue32_v2(a, at + 1, 5, 0));
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamWaitValue32_v2(a, at, 5, 4));
     GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuStreamWriteValue32_v2(a, at + 64, 5, 0));
+    GIVES(CUDA_ERROR_INVALID_VALUE,
+          cu.cuStreamWriteValue32_v2(a, p, 5, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
     /* The host sets the first value, and then the streams wake each other. */
     OK(cu.cuStreamWaitValue32_v2(a, at, 5, CU_STREAM_WAIT_VALUE_EQ));
     OK(cu.cuStreamWriteValue32_v2(a, p, 0x80, 0));
     OK(cu.cuStreamWaitValue32_v2(b, p, 0x180, CU_STREAM_WAIT_VALUE_AND));
-    OK(cu.cuStreamWriteValue32_v2(b, p + 4, 9, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+    OK(cu.cuStreamWriteValue32_v2(b, p + 4, 9, 0));
     OK(cu.cuStreamWaitValue32_v2(a, p + 4, 7, CU_STREAM_WAIT_VALUE_GEQ));
     OK(cu.cuStreamWaitValue32_v2(a, p + 4, 0, CU_STREAM_WAIT_VALUE_NOR));
     GIVES(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(b));

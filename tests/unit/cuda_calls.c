@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many functions of the CUDA driver a training step calls. The stand-in driver counts the calls. Each
+ * launch needs one call. Other calls cost the host as much time as a launch, and do no work.
+ */
+#include "tests/unit/cuda_test.h"
+#include "tests/unit/tiny_run.h"
+
+#include <pthread.h>
+
+struct step {
+    double calls, launches;
+};
+
+static struct yokei_counts counts_of(yoke_device *device)
+{
+    struct yokei_counts counts;
+    assert_true(device->backend->device->extras->counts(device, &counts));
+    return counts;
+}
+
+static struct yokei_counts train(yoke_device *device, int64_t steps)
+{
+    struct yokei_training t = tiny_training(device, steps);
+    struct yokei_training_result result;
+    const struct yokei_counts before = counts_of(device);
+    assert_ok(yokei_training_run(&t, &result));
+    yokei_plan_free(&t.plan);
+    const struct yokei_counts after = counts_of(device);
+    return (struct yokei_counts){ .launches = after.launches - before.launches,
+                                  .calls = after.calls - before.calls };
+}
+
+/* The difference of two runs is that of their steps. */
+static struct step step_of(yoke_device *device)
+{
+    enum { FEW = 2, MANY = 6 };
+    train(device, FEW); /* compiles and loads the programs */
+    const struct yokei_counts few = train(device, FEW), many = train(device, MANY);
+    return (struct step){ (double)(many.calls - few.calls) / (MANY - FEW),
+                          (double)(many.launches - few.launches) / (MANY - FEW) };
+}
+
+static struct step steps[2];
+
+/* As `yoke train` does it: no code of the caller runs on the thread. */
+static void *train_on_own(void *device)
+{
+    yokei_thread_set_own();
+    steps[1] = step_of(device);
+    return NULL;
+}
+
+static void calls_of_a_step(void **state)
+{
+    (void)state;
+    CUDA_OPEN(device);
+    pthread_t thread;
+    device->annotates = false; /* notes about memory are for the stand-in alone */
+    steps[0] = step_of(device);
+    assert_int_equal(pthread_create(&thread, NULL, train_on_own, device), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    print_message("a step: %.2f calls of %.2f launches; on a thread of Yoke's own %.2f of %.2f\n",
+                  steps[0].calls, steps[0].launches, steps[1].calls, steps[1].launches);
+    assert_true(steps[1].launches > 20 && steps[0].launches == steps[1].launches);
+    assert_true(steps[1].calls < 2 * steps[1].launches);
+    assert_ok(yoke_device_close(device));
+}
+
+int main(void)
+{
+    setenv("YOKE_EMULATE", "cuda:9.0", 1);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(calls_of_a_step) };
+    return cmocka_run_group_tests_name("cuda_calls", tests, make_folder, remove_test_folder);
+}
