@@ -246,9 +246,12 @@ struct yoke_stream {
     struct yokei_held held;
     void *scratch; /* scratch memory that all ops share; its content is valid within one op */
     size_t scratch_bytes;
-    const char *last_op; /* the op that the text of an asynchronous error names */
+    const char *last_op; /* the op of the newest call; see yokei_stream_op */
     yoke_status pending; /* an asynchronous error that has not been reported yet */
 };
+
+/** The op of the command that is submitted now, which the text of an asynchronous error names. */
+const char *yokei_stream_op(const yoke_stream *stream);
 
 struct yoke_event {
     yoke_device *device;
@@ -267,6 +270,9 @@ static inline yoke_status yokei_check_maker(const char *call, const yoke_device 
 }
 
 /* ---- services of core for backends ---- */
+
+/** yoke_fill within an op. */
+yoke_status yokei_stream_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 
 /** Write the folders of compiled programs that a device with this configuration uses, see yoke/device.h. */
 yoke_status yokei_cache_folders(const struct yoke_device_config *config, char *folders, size_t bytes);

@@ -40,14 +40,13 @@ struct yokei_holding {
     yoke_stream *streams;   /* those with commands in their queue */
 };
 
-enum kind { OP, COPY, FILL, ANNOTATE, RECORD, WAIT };
+enum kind { CALL, COPY, FILL, ANNOTATE, RECORD, WAIT };
 
 struct yokei_held_command {
     struct yokei_held_command *next;
     enum kind kind;
     const char *name; /* the op, for messages */
-    const struct yoke_op *entry;
-    struct yokei_call call;
+    yokei_held_call *call;
     enum yoke_copy_kind copy;
     void *target;
     const void *source;
@@ -55,11 +54,14 @@ struct yokei_held_command {
     uint8_t byte;
     struct yokei_annotation note;
     struct yokei_moment *moment;
-    max_align_t data[]; /* the arguments of an op, or the name of an annotation */
+    max_align_t data[]; /* the data of a call, or the name of an annotation */
 };
 
-/* This thread submits queued commands. What they call on their stream is not queued. */
-static _Thread_local bool submits;
+/*
+ * This thread submits queued commands, of this op. What they call on their stream is not queued. NULL: it
+ * does not.
+ */
+static _Thread_local const char *submits;
 
 yoke_status yokei_holding_create(yoke_device *device)
 {
@@ -86,6 +88,8 @@ static void lock(const yoke_device *device) { pthread_mutex_lock(&device->holdin
 static void unlock(const yoke_device *device) { pthread_mutex_unlock(&device->holding->lock); }
 
 bool yokei_is_held(const yoke_stream *stream) { return atomic_load(&stream->held.is_held) && !submits; }
+
+const char *yokei_stream_op(const yoke_stream *stream) { return submits ? submits : stream->last_op; }
 
 /* ---- moments; the lock is held ---- */
 
@@ -189,9 +193,8 @@ static void append(yoke_stream *stream, struct yokei_held_command *command)
 static yoke_status run(yoke_stream *stream, struct yokei_held_command *c)
 {
     const struct yoke_backend *backend = stream->device->backend;
-    if (c->kind != RECORD && c->kind != WAIT && c->kind != ANNOTATE) stream->last_op = c->name;
     switch (c->kind) {
-    case OP: c->call.args = c->data; return c->entry->run(stream, &c->call);
+    case CALL: return c->call(stream, c->data);
     case COPY: return backend->stream->copy(stream, c->copy, c->target, c->source, c->bytes);
     case FILL: return backend->stream->fill(stream, c->target, c->byte, c->bytes);
     case ANNOTATE: return backend->device->extras->annotate(stream->device, stream, &c->note);
@@ -209,6 +212,7 @@ static void submit(yoke_stream *stream, struct yokei_held_command *c)
 {
     struct yokei_held *held = &stream->held;
     if (!held->error) {
+        submits = c->name;
         held->error = run(stream, c);
         if (held->error) {
             char text[1024];
@@ -242,12 +246,11 @@ static void release(const yoke_device *device)
     struct yokei_holding *holding = device->holding;
     struct yokei_error saved;
     yokei_error_save(&saved);
-    submits = true;
     for (bool moved = true; moved;) {
         moved = false;
         for (yoke_stream *s = holding->streams; s; s = s->held.next) moved |= submit_ready(s);
     }
-    submits = false;
+    submits = NULL;
     yokei_error_restore(&saved);
     for (yoke_stream **at = &holding->streams, *s; (s = *at);) {
         if (s->held.first) {
@@ -283,12 +286,11 @@ static yoke_status hold(yoke_stream *stream, struct yokei_held_command *command,
     return status;
 }
 
-yoke_status yokei_hold_op(yoke_stream *stream, const struct yoke_op *entry, const struct yokei_call *call,
-                          bool *queued_out)
+yoke_status yokei_hold_call(yoke_stream *stream, yokei_held_call *call, const void *data, size_t bytes,
+                            bool *queued_out)
 {
-    const char *name = yokei_op_names[call->op];
-    struct yokei_held_command *c = command_new(OP, name, call->args, *(const size_t *)call->args);
-    if (c) c->entry = entry, c->call = *call;
+    struct yokei_held_command *c = command_new(CALL, stream->last_op, data, bytes);
+    if (c) c->call = call;
     return hold(stream, c, queued_out);
 }
 

@@ -23,12 +23,17 @@ void yokei_holding_destroy(yoke_device *device);
  */
 bool yokei_is_held(const yoke_stream *stream);
 /**
- * Append a command to the stream's queue. The arguments are copied. *queued_out false: the stream is not held
- * any more, and the caller issues the command itself. If a command of the stream failed when it was
- * submitted, its error is returned.
+ * A call that submits a command, such as a launch. It runs on any thread, and does little else, because all
+ * operations of the process wait meanwhile. So an op looks its programs up before it is queued.
  */
-yoke_status yokei_hold_op(yoke_stream *stream, const struct yoke_op *entry, const struct yokei_call *call,
-                          bool *queued_out);
+typedef yoke_status yokei_held_call(yoke_stream *stream, const void *data);
+/**
+ * Append a command to the stream's queue. The arguments, also the `bytes` bytes of data, are copied.
+ * *queued_out false: the stream is not held any more, and the caller issues the command itself. If a command
+ * of the stream failed when it was submitted, its error is returned.
+ */
+yoke_status yokei_hold_call(yoke_stream *stream, yokei_held_call *run, const void *data, size_t bytes,
+                            bool *queued_out);
 yoke_status yokei_hold_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
                             size_t bytes, const char *name, bool *queued_out);
 yoke_status yokei_hold_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes, bool *queued_out);

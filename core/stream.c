@@ -137,9 +137,9 @@ static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *tar
     if (!bytes) return YOKE_OK;
     if (!target || !source) return yoke_fail(YOKE_EINVAL, "%s: a NULL address for %zu bytes", name, bytes);
     bool queued = false;
+    stream->last_op = name;
     if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_copy(stream, kind, target, source, bytes, name, &queued));
     if (queued) return YOKE_OK;
-    stream->last_op = name;
     return STREAM_OPS(stream)->copy(stream, kind, target, source, bytes);
 }
 
@@ -158,17 +158,21 @@ yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void
     return copy(stream, YOKE_COPY_TO_HOST, host_target, source, bytes, "yoke_copy_to_host");
 }
 
+yoke_status yokei_stream_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
+{
+    bool queued = false;
+    if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_fill(stream, target, byte, bytes, &queued));
+    return queued ? YOKE_OK : STREAM_OPS(stream)->fill(stream, target, byte, bytes);
+}
+
 yoke_status yoke_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
     if (!stream) return yoke_fail(YOKE_EINVAL, "yoke_fill: no stream");
     YOKE_TRY(yokei_check_maker("yoke_fill", stream->device));
     if (!bytes) return YOKE_OK;
     if (!target) return yoke_fail(YOKE_EINVAL, "yoke_fill: a NULL address for %zu bytes", bytes);
-    bool queued = false;
-    if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_fill(stream, target, byte, bytes, &queued));
-    if (queued) return YOKE_OK;
     stream->last_op = "yoke_fill";
-    return STREAM_OPS(stream)->fill(stream, target, byte, bytes);
+    return yokei_stream_fill(stream, target, byte, bytes);
 }
 
 static void destroy_event(yoke_event *event)
@@ -267,6 +271,7 @@ yoke_status yoke_stream_wait(yoke_stream *stream, yoke_event *event)
     YOKE_TRY(yokei_check_maker("yoke_stream_wait", event->device));
     if (event->device != stream->device)
         return yoke_fail(YOKE_EINVAL, "yoke_stream_wait: event and stream are of different devices");
+    stream->last_op = "yoke_stream_wait";
     return yokei_holds(event->device) ? yokei_moment_wait(stream, event)
                                       : EVENT_OPS(event)->wait(stream, event);
 }

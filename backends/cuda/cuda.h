@@ -276,7 +276,7 @@ yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, s
 void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece);
 
 /* ---- groups.c: which op the commands of a queue belong to ---- */
-/** Call this before a command of stream->last_op is issued. The context is current. */
+/** Call this before a command of yokei_stream_op is issued. The context is current. */
 yoke_status yokei_cuda_command(yoke_stream *stream);
 /** Let the queue write the newest group to `done` behind the work that it has so far. */
 yoke_status yokei_cuda_mark(yoke_stream *stream);

@@ -81,7 +81,6 @@ static yoke_status cuda_event_query(yoke_event *event, bool *complete_out)
 static yoke_status cuda_event_wait(yoke_stream *stream, yoke_event *event)
 {
     YOKE_TRY(yokei_cuda_enter(event->device));
-    stream->last_op = "yoke_stream_wait";
     yoke_status status = yokei_cuda_command(stream);
     if (!status) {
         const CUresult error = cuda_library_of(event)->cuStreamWaitEvent(cuda_stream(stream)->queue,

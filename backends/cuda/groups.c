@@ -46,9 +46,9 @@ yoke_status yokei_cuda_command(yoke_stream *stream)
 {
     struct cuda_stream *s = cuda_stream(stream);
     const uint32_t group = atomic_load(&s->group);
-    if (s->marked != group && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == stream->last_op) return YOKE_OK;
+    if (s->marked != group && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == yokei_stream_op(stream)) return YOKE_OK;
     if (group - s->marked >= cuda_device(stream->device)->mark_every) YOKE_TRY(yokei_cuda_mark(stream));
-    atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], stream->last_op);
+    atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], yokei_stream_op(stream));
     atomic_store(&s->group, group + 1);
     return YOKE_OK;
 }

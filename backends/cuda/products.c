@@ -12,6 +12,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/base/base.h"
+#include "core/held.h"
 
 enum { MOST_ENTRIES = 256, MOST_ALGORITHMS = 32, MOST_DETAIL = 128, ALIGNED = 16 };
 
@@ -360,19 +361,36 @@ static yoke_status issue_product(yoke_stream *stream, const struct yoke_gemm_arg
     return YOKE_OK;
 }
 
-static yoke_status run_product(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                               const char *detail, void *workspace)
+struct product_call {
+    struct yoke_gemm_args args;
+    int variant;
+    char detail[MOST_DETAIL];
+    void *workspace;
+};
+
+static yoke_status submit_product(yoke_stream *stream, const void *data)
 {
+    const struct product_call *call = data;
     struct cuda_device *dev = cuda_device(stream->device);
     struct key key;
-    YOKE_TRY(check_product(dev, args));
     YOKE_TRY(yokei_cuda_enter(stream->device));
-    key_of_product(args, variant, detail, &key);
+    key_of_product(&call->args, call->variant, call->detail, &key);
     pthread_mutex_lock(&dev->products->lock);
-    const yoke_status status = issue_product(stream, args, find_product(dev, &key), workspace);
+    const yoke_status status = issue_product(stream, &call->args, find_product(dev, &key), call->workspace);
     pthread_mutex_unlock(&dev->products->lock);
     yokei_cuda_leave(stream->device);
     return status;
+}
+
+static yoke_status run_product(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
+                               const char *detail, void *workspace)
+{
+    struct product_call call = { .args = *args, .variant = variant, .workspace = workspace };
+    bool queued = false;
+    YOKE_TRY(check_product(cuda_device(stream->device), args));
+    yokei_text(call.detail, sizeof call.detail, "%s", detail);
+    if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_call(stream, submit_product, &call, sizeof call, &queued));
+    return queued ? YOKE_OK : submit_product(stream, &call);
 }
 
 static bool detail_is_right(const char *detail)

@@ -58,7 +58,8 @@ struct yokei_gpu_grid {
 /**
  * The driver. Programs and kernels are opaque objects of the driver. Any thread may call any of these
  * functions. When `launch` is called, the kernel's lock is held, so arguments that are set on a kernel object
- * belong to one launch.
+ * belong to one launch. The lock is not held for streams that core holds back (core/held.h): a driver of such
+ * streams passes the arguments with the launch.
  */
 struct yokei_gpu_driver {
     const char *name; /* "opencl" */

@@ -50,8 +50,7 @@ static yoke_status gpu_grad_norm_run(yoke_stream *stream, const struct yokei_cal
 {
     const struct yoke_grad_norm_args *args = call->args;
     yoke_device *device = stream->device;
-    if (!args->n)
-        return args->block ? YOKE_OK : device->backend->stream->fill(stream, args->out, 0, 2 * sizeof(float));
+    if (!args->n) return args->block ? YOKE_OK : yokei_stream_fill(stream, args->out, 0, 2 * sizeof(float));
     struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "optim");
     void *scratch;
     YOKE_TRY(yokei_scratch(stream, YOKE_OP_grad_norm,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backends/gpu/launch.h"
+#include "core/held.h"
 
 struct kernel {
     struct kernel *next;
@@ -291,6 +292,41 @@ static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_
     return YOKE_OK;
 }
 
+/* A launch of a stream that is held. Its kernel was looked up when the op was issued. */
+struct held_launch {
+    void *kernel;
+    struct yokei_gpu_grid grid;
+    int n_args;
+    struct yokei_gpu_arg args[];
+};
+
+static yoke_status launch_held(yoke_stream *stream, const void *data)
+{
+    const struct held_launch *l = data;
+    return yokei_gpu(stream->device)->driver->launch(stream, l->kernel, &l->grid, l->args, l->n_args);
+}
+
+static yoke_status hold_launch(yoke_stream *stream, void *kernel, const struct yokei_gpu_grid *grid,
+                               const struct yokei_gpu_arg *args, int n_args, bool *queued_out)
+{
+    _Alignas(struct held_launch) char
+        room[sizeof(struct held_launch) + YOKEI_GPU_MAX_ARGS * sizeof(struct yokei_gpu_arg)];
+    struct held_launch *l = (struct held_launch *)room;
+    const size_t bytes = (size_t)n_args * sizeof args[0];
+    *l = (struct held_launch){ .kernel = kernel, .grid = *grid, .n_args = n_args };
+    memcpy(l->args, args, bytes);
+    return yokei_hold_call(stream, launch_held, l, sizeof *l + bytes, queued_out);
+}
+
+/* Find the kernel of a launch, and build its program if need be. The entry's lock is held. */
+static yoke_status prepare(yoke_stream *stream, struct entry *entry, const char *name,
+                           const struct yokei_gpu_grid *grid, struct kernel **kernel_out)
+{
+    if (!entry->handle) YOKE_TRY(build_entry(stream->device, entry, stream->last_op));
+    YOKE_TRY(find_kernel(stream->device, entry, name, kernel_out));
+    return check_grid(stream, grid);
+}
+
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
                              int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
 {
@@ -300,17 +336,20 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     if (n_args > YOKEI_GPU_MAX_ARGS)
         return yoke_fail(YOKE_EINTERNAL, "kernel %s: %d arguments, at most %d", kernel, n_args,
                          YOKEI_GPU_MAX_ARGS);
-    bool offsets = driver->offsets && driver->offsets(device, args, n_args);
+    const bool held = yokei_is_held(stream),
+               offsets = driver->offsets && driver->offsets(device, args, n_args);
+    bool queued = false;
     struct entry *entry = find_entry(device, program, offsets);
     if (!entry) return yoke_fail(YOKE_ENOMEM, "program %s: no host memory", program->family);
     struct yokei_gpu_grid grid = { { x, y, z }, program->G * program->L };
     struct kernel *found = NULL;
     pthread_mutex_lock(&entry->lock);
-    yoke_status status = entry->handle ? YOKE_OK : build_entry(device, entry, stream->last_op);
-    if (!status) status = find_kernel(device, entry, kernel, &found);
-    if (!status) status = check_grid(stream, &grid);
-    if (!status) status = driver->launch(stream, found->handle, &grid, args, n_args);
+    yoke_status status = prepare(stream, entry, kernel, &grid, &found);
+    if (!status && !held) status = driver->launch(stream, found->handle, &grid, args, n_args);
     if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
     pthread_mutex_unlock(&entry->lock);
-    return status;
+    if (status || !held) return status;
+    /* Without the lock, because this call may block until another thread has submitted commands. */
+    YOKE_TRY(hold_launch(stream, found->handle, &grid, args, n_args, &queued));
+    return queued ? YOKE_OK : driver->launch(stream, found->handle, &grid, args, n_args);
 }

@@ -130,7 +130,6 @@ static yoke_status opencl_event_wait(yoke_stream *stream, yoke_event *event)
     cl_int error = cl->clEnqueueBarrierWithWaitList(opencl_stream(stream)->queue, 1, &awaited, &barrier);
     cl->clReleaseEvent(awaited);
     if (error) return yokei_opencl_fail(event->device, "clEnqueueBarrierWithWaitList", error);
-    stream->last_op = "yoke_stream_wait";
     return yokei_opencl_pend(stream, barrier);
 }
 

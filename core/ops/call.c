@@ -2,8 +2,6 @@
 /* What the public functions of all ops do before and after the checks of their family. */
 #include "core/ops/check.h"
 
-#include "core/held.h"
-
 #include <string.h>
 
 /* `call` is the name of the public function. The first member of all arguments is their size. */
@@ -65,23 +63,10 @@ static yoke_status find(const yoke_device *device, const struct yokei_call *call
     return check_type(device, call, call->second);
 }
 
-/* Keep the call until the stream's events are complete. What the op would refuse then, it refuses now. */
-static yoke_status hold(yoke_stream *stream, const struct yoke_op *entry, const struct yokei_call *call,
-                        bool *queued_out)
-{
-    size_t scratch_bytes = 0;
-    if (entry->can) YOKE_TRY(entry->can(stream->device, call, &scratch_bytes));
-    YOKE_TRY(yokei_check_scratch(stream, call->op, scratch_bytes));
-    return yokei_hold_op(stream, entry, call, queued_out);
-}
-
 yoke_status yokei_op_run(yoke_stream *stream, const struct yokei_call *call)
 {
     const struct yoke_op *entry;
     YOKE_TRY(find(stream->device, call, &entry));
-    bool queued = false;
-    if (yokei_is_held(stream)) YOKE_TRY(hold(stream, entry, call, &queued));
-    if (queued) return YOKE_OK;
     stream->last_op = yokei_op_names[call->op];
     return entry->run(stream, call);
 }

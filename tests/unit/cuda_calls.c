@@ -63,7 +63,7 @@ static void calls_of_a_step(void **state)
     print_message("a step: %.2f calls of %.2f launches; on a thread of Yoke's own %.2f of %.2f\n",
                   steps[0].calls, steps[0].launches, steps[1].calls, steps[1].launches);
     assert_true(steps[1].launches > 20 && steps[0].launches == steps[1].launches);
-    assert_true(steps[1].calls < 2 * steps[1].launches);
+    assert_true(steps[1].calls <= 1.6 * steps[1].launches);
     assert_ok(yoke_device_close(device));
 }
 

@@ -57,7 +57,11 @@ static const char *arguments(void)
     WANT(!yoke_copy_to_device(streams[0], d, one, N) && !yoke_stream_sync(streams[0]));
     WANT(!yoke_event_arm(gate) && !yoke_stream_wait(streams[0], gate));
     struct yoke_scale_args args = YOKE_ARGS(scale, .dtype = YOKE_F32, .n = N / 4, .alpha = 3, .x = d, .y = d);
+    const struct yokei_gpu_counts before = yokei_gpu_counts(device);
     WANT(!yoke_scale(streams[0], &args));
+    /* The program was looked up at once, and not while the thread that opens the gate submits the launch. */
+    const struct yokei_gpu_counts after = yokei_gpu_counts(device);
+    WANT(after.compiled + after.loaded == before.compiled + before.loaded + 1);
     memset((char *)&args + sizeof args.size, 0xee, sizeof args - sizeof args.size);
     WANT(yoke_scale(streams[0], &args) == YOKE_EINVAL); /* wrong arguments are refused at once */
     const struct yoke_bias_backward_args sum = YOKE_ARGS(bias_backward, .dtype = YOKE_F32, .N = 32, .C = 8,
