@@ -29,6 +29,7 @@
     X(CUBLASLT_MATMUL_DESC_TRANSA, 3)                 /* int32_t */                                          \
     X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                 /* int32_t */                                          \
     X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7)               /* uint32_t */                                         \
+    X(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, 26)    /* int32_t, since 11.8 */                                  \
     X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8)           /* const void * */                                     \
     X(CUBLASLT_EPILOGUE_BIAS, 4)                                                                             \
     X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)                                                                     \

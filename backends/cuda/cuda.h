@@ -130,10 +130,20 @@ void yokei_cuda_cublaslt_detach(yoke_device *device, bool entered);
 void yokei_cuda_cublaslt_text(const yoke_device *device, char *text, size_t bytes);
 
 /* ---- products.c: the products of cuBLASLt ---- */
+struct cuda_device;
 struct cuda_products; /* the algorithms that were chosen, by product */
 struct cuda_products *yokei_cuda_products_create(void);
 void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_products *products);
 extern const struct yokei_gpu_products yokei_cuda_products;
+
+/* ---- bias.c: where an algorithm of cuBLASLt rounds ---- */
+struct cuda_algorithm;
+/**
+ * Try whether an algorithm adds an f32 bias to a 16-bit product in f32, before the only rounding. NULL if so,
+ * else the reason why Yoke does not use its epilogue. The context is current. The call waits for the trial.
+ */
+const char *yokei_cuda_bias_refused(const struct cuda_device *dev, yoke_dtype dtype, bool trans_a,
+                                    bool trans_b, const struct cuda_algorithm *fields);
 
 /* ---- algorithm.c: the fields of an algorithm of cuBLASLt ---- */
 /** Everything that describes an algorithm. The numbers are those of NVIDIA's enumerations. */

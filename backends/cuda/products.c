@@ -14,7 +14,7 @@
 #include "core/base/base.h"
 #include "core/held.h"
 
-enum { MOST_ENTRIES = 256, MOST_ALGORITHMS = 32, MOST_DETAIL = 128, ALIGNED = 16 };
+enum { MOST_ENTRIES = 256, MOST_ALGORITHMS = 32, MOST_DETAIL = 128, ALIGNED = 16, MOST_TRIALS = 32 };
 
 /*
  * The key of an algorithm. All fields are 64 bits wide, so keys can be compared as bytes. The alignments are
@@ -39,6 +39,13 @@ struct entry {
     size_t workspace_bytes;
 };
 
+/* A trial of the epilogue of an algorithm (bias.c). */
+struct bias_trial {
+    int64_t dtype, trans_a, trans_b;
+    struct cuda_algorithm fields;
+    const char *refused; /* NULL: the algorithm adds the bias as Yoke needs it */
+};
+
 struct cuda_products {
     pthread_mutex_t lock; /* protects all below, and the descriptions of the entries */
     uint64_t clock;
@@ -46,6 +53,11 @@ struct cuda_products {
     struct entry entries[MOST_ENTRIES];
     struct cuda_algorithm last; /* of the last call that succeeded */
     bool has_last;
+    struct bias_trial trials[MOST_TRIALS]; /* the newest ones */
+    int64_t n_trials;                      /* all that were made */
+    /* Whether the library adds the bias of a 16-bit result, by the type of the result. */
+    enum { BIAS_UNKNOWN, BIAS_ADDED, BIAS_REFUSED } bias[2];
+    char bias_reason[2][320];
 };
 
 struct cuda_products *yokei_cuda_products_create(void)
@@ -115,6 +127,11 @@ static cublasStatus_t describe_product(const struct cuda_cublaslt *lt, struct en
                                                   sizeof epilogue));
         LT_TRY(lt->cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                                   sizeof bias));
+        if (k->out_dtype != YOKE_F32) {
+            const int32_t type = CUDA_R_32F; /* else it has the type of the result */
+            LT_TRY(lt->cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                                                      sizeof type));
+        }
     }
     LT_TRY(describe_matrix(lt, &e->first, k->dtype, k->trans_b ? k->N : k->K, k->trans_b ? k->K : k->N,
                            k->ldb, k->batch, k->stride_b));
@@ -159,6 +176,26 @@ static cublasStatus_t ask_heuristic(const struct cuda_device *dev, const struct 
     return status;
 }
 
+/* Whether the library may add the bias of a 16-bit result by this algorithm. NULL, or the reason why not. */
+static const char *bias_refused(const struct cuda_device *dev, const struct key *k,
+                                const struct cuda_algorithm *fields)
+{
+    struct cuda_products *p = dev->products;
+    if (!k->with_bias || k->out_dtype == YOKE_F32) return NULL;
+    for (int64_t i = 0; i < YOKE_MIN(p->n_trials, MOST_TRIALS); i++) {
+        const struct bias_trial *old = &p->trials[i];
+        if (old->dtype == k->dtype && old->trans_a == k->trans_a && old->trans_b == k->trans_b
+            && !memcmp(&old->fields, fields, sizeof *fields))
+            return old->refused;
+    }
+    struct bias_trial *trial = &p->trials[p->n_trials++ % MOST_TRIALS];
+    *trial = (struct bias_trial){
+        .dtype = k->dtype, .trans_a = k->trans_a, .trans_b = k->trans_b, .fields = *fields
+    };
+    trial->refused = yokei_cuda_bias_refused(dev, (yoke_dtype)k->dtype, k->trans_a, k->trans_b, fields);
+    return trial->refused;
+}
+
 /*
  * Make the algorithm of these fields, and let the library check it for this product. Fills in e->algo, fields
  * and workspace_bytes. Otherwise `why` says why Yoke does not use it.
@@ -179,6 +216,7 @@ static bool adopt(const struct cuda_device *dev, struct entry *e, const struct c
                                              e->result, &e->algo, &checked);
     if (!status && !refused && checked.workspaceSize > workspace)
         refused = "it needs too much scratch memory";
+    if (!status && !refused) refused = bias_refused(dev, &e->key, fields);
     if (status) refused = lt->cublasLtGetStatusString(status);
     if (refused) {
         yokei_text(why, bytes, "%s", refused);
@@ -306,6 +344,35 @@ static yoke_status refuse_product(const struct cuda_device *dev, const char *rea
     return yoke_fail(YOKE_EUNSUPPORTED, "gemm by cuBLASLt %s: %s", dev->lt->version_text, reason);
 }
 
+/*
+ * Whether the library adds the bias of a 16-bit result at all. A product that has the simplest shape decides,
+ * so most products need no entry to find out. The lock is held, and the context is current.
+ */
+static const char *no_bias(const struct cuda_device *dev, const struct yoke_gemm_args *a)
+{
+    struct cuda_products *p = dev->products;
+    const int type = a->out_dtype == YOKE_BF16;
+    if (a->epilogue != YOKE_EPILOGUE_BIAS || a->out_dtype == YOKE_F32) return NULL;
+    if (p->bias[type] == BIAS_UNKNOWN) {
+        struct key key;
+        key_of_product(&(struct yoke_gemm_args){ .dtype = a->dtype,
+                                                 .out_dtype = a->out_dtype,
+                                                 .M = 64,
+                                                 .N = 64,
+                                                 .K = 64,
+                                                 .batch = 1,
+                                                 .lda = 64,
+                                                 .ldb = 64,
+                                                 .ldc = 64,
+                                                 .epilogue = YOKE_EPILOGUE_BIAS },
+                       0, "", &key);
+        const struct entry *e = find_product(dev, &key);
+        p->bias[type] = e->reason[0] ? BIAS_REFUSED : BIAS_ADDED;
+        yokei_text(p->bias_reason[type], sizeof p->bias_reason[type], "%s", e->reason);
+    }
+    return p->bias[type] == BIAS_REFUSED ? p->bias_reason[type] : NULL;
+}
+
 static yoke_status check_product(const struct cuda_device *dev, const struct yoke_gemm_args *a)
 {
     if (a->dtype != YOKE_F32 && a->dtype != YOKE_F16 && a->dtype != YOKE_BF16)
@@ -326,10 +393,14 @@ static yoke_status can_product(const yoke_device *device, const struct yoke_gemm
     YOKE_TRY(yokei_cuda_enter(device));
     key_of_product(args, variant, detail, &key);
     pthread_mutex_lock(&dev->products->lock);
-    const struct entry *e = find_product(dev, &key);
-    const yoke_status status = e->reason[0] ? refuse_product(dev, e->reason) : YOKE_OK;
-    *workspace_bytes_out = e->workspace_bytes;
-    if (!status) dev->products->last = e->fields, dev->products->has_last = true;
+    const char *reason = no_bias(dev, args);
+    const struct entry *e = reason ? NULL : find_product(dev, &key);
+    if (e && e->reason[0]) reason = e->reason;
+    const yoke_status status = reason ? refuse_product(dev, reason) : YOKE_OK;
+    if (!status) {
+        *workspace_bytes_out = e->workspace_bytes;
+        dev->products->last = e->fields, dev->products->has_last = true;
+    }
     pthread_mutex_unlock(&dev->products->lock);
     yokei_cuda_leave(device);
     return status;

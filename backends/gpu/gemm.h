@@ -12,7 +12,8 @@ enum {
     YOKEI_GEMM_HAS_GELU = 4,
     YOKEI_GEMM_HAS_AUX = 8,
     YOKEI_GEMM_FIRST = 16,
-    YOKEI_GEMM_LAST = 32
+    YOKEI_GEMM_LAST = 32,
+    YOKEI_GEMM_WIDE = 64
 };
 static inline int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
 {
@@ -20,6 +21,30 @@ static inline int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
     return (args->beta != 0 ? YOKEI_GEMM_HAS_BETA : 0)
            | (args->epilogue != YOKE_EPILOGUE_NONE ? YOKEI_GEMM_HAS_BIAS : 0)
            | (args->epilogue == YOKE_EPILOGUE_BIAS_GELU ? gelu : 0);
+}
+
+/**
+ * Whether kernels may move four elements of a row at once: rows and products begin at a multiple of the bytes
+ * of four elements. `batch` is the number of products.
+ */
+static inline bool yokei_gpu_gemm_in_fours(const void *base, int64_t ld, int64_t stride, int64_t batch,
+                                           yoke_dtype dtype)
+{
+    return (uintptr_t)base % (4 * yoke_dtype_bytes(dtype)) == 0 && ld % 4 == 0
+           && (batch == 1 || stride % 4 == 0);
+}
+
+/**
+ * The flag YOKEI_GEMM_WIDE if C, the bias and aux allow it, else 0.
+ */
+static inline int32_t yokei_gpu_gemm_wide(const struct yoke_gemm_args *args)
+{
+    const bool c = yokei_gpu_gemm_in_fours(args->c, args->ldc, args->stride_c, args->batch, args->out_dtype),
+               bias = args->epilogue == YOKE_EPILOGUE_NONE || (uintptr_t)args->bias % 16 == 0,
+               aux = args->epilogue != YOKE_EPILOGUE_BIAS_GELU || !args->aux
+                     || yokei_gpu_gemm_in_fours(args->aux, args->ldaux, args->stride_aux, args->batch,
+                                                args->out_dtype);
+    return c && bias && aux ? YOKEI_GEMM_WIDE : 0;
 }
 
 /**

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32. All
- * other epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would
- * compute GELU by another formula. Such a product is left in f32, so that C is rounded once.
+ * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32. It
+ * also adds the bias of a 16-bit result if it offers to add an f32 bias before the only rounding. All other
+ * epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would compute GELU
+ * by another formula. Such a product is left in f32, so that C is rounded once.
  */
+#include "backends/gpu/bodies.h"
 #include "backends/gpu/gemm.h"
 
 /* The most bytes of products in f32 that wait in scratch memory for the epilogue. */
@@ -18,17 +20,33 @@ struct division {
     int64_t rows;
     bool finish;       /* Yoke's own epilogue follows */
     bool in_scratch;   /* the library writes to scratch memory, and not to C */
+    int64_t ld;        /* of the product in scratch memory */
     size_t part_bytes; /* the product in scratch memory */
 };
 
-static struct division divide_product(const struct yoke_gemm_args *args)
+/* Whether the library adds the bias of this product as Yoke rounds it, and the workspace for it. */
+static bool library_adds_bias(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                              const char *detail, size_t *workspace_bytes_out)
+{
+    struct yokei_error saved;
+    if (args->epilogue != YOKE_EPILOGUE_BIAS) return false;
+    yokei_error_save(&saved);
+    const bool adds = !yokei_gpu(device)->products->can(device, args, variant, detail, workspace_bytes_out);
+    yokei_error_restore(&saved);
+    return adds;
+}
+
+/* `direct`: the library adds the bias also if the result has 16 bits. */
+static struct division divide_product(const struct yoke_gemm_args *args, bool direct)
 {
     struct division d = { .rows = args->M };
     const bool wide = args->out_dtype == YOKE_F32;
-    d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU || (args->epilogue == YOKE_EPILOGUE_BIAS && !wide);
+    d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU
+               || (args->epilogue == YOKE_EPILOGUE_BIAS && !wide && !direct);
     d.in_scratch = d.finish && !wide;
     if (d.in_scratch) {
-        const int64_t row_bytes = args->N * args->batch * (int64_t)sizeof(float);
+        d.ld = yokei_gpu_round_up(args->N, 4); /* so that the epilogue can read four floats at once */
+        const int64_t row_bytes = d.ld * args->batch * (int64_t)sizeof(float);
         d.rows = YOKE_MIN(args->M, YOKE_MAX(1, PART_BYTES / row_bytes / ROWS) * ROWS);
         d.part_bytes = (size_t)((d.rows * row_bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT
                                 * WORKSPACE_ALIGNMENT);
@@ -56,8 +74,8 @@ static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args, 
     p.out_dtype = YOKE_F32;
     p.beta = 0;
     p.c = part;
-    p.ldc = args->N;
-    p.stride_c = p.M * args->N;
+    p.ldc = d->ld;
+    p.stride_c = p.M * d->ld;
     return p;
 }
 
@@ -65,8 +83,9 @@ yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_g
                                   const char *detail, size_t *scratch_bytes_out)
 {
     const struct yokei_gpu_products *products = yokei_gpu(device)->products;
-    const struct division d = divide_product(args);
-    size_t workspace = 0, most = 0;
+    const struct division d = divide_product(args, false);
+    size_t workspace = 0, most = 0, direct = 0;
+    if (d.in_scratch) library_adds_bias(device, args, variant, detail, &direct);
     for (int64_t m = 0; m < args->M; m += d.rows) {
         /* all pieces but the last are equal */
         if (m && m + d.rows < args->M) continue;
@@ -74,7 +93,8 @@ yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_g
         YOKE_TRY(products->can(device, &piece, variant, detail, &workspace));
         most = YOKE_MAX(most, workspace);
     }
-    *scratch_bytes_out = d.part_bytes + most;
+    /* Addresses that are less aligned may need the other way, so there is room for both. */
+    *scratch_bytes_out = YOKE_MAX(d.part_bytes + most, direct);
     return YOKE_OK;
 }
 
@@ -89,26 +109,48 @@ struct yokei_gpu_program yokei_gpu_finish_program(yoke_dtype dtype, yoke_dtype o
                                        .defines = { { "YK_FINISH", 1 } } };
 }
 
+/*
+ * How many work-items of a group lie along a row. Each has four columns. Fewer lanes waste less of a group
+ * where N is no multiple of what the lanes have. But neighbours shall read whole sectors of memory.
+ */
+#define LEAST_LANES 16
+static int64_t lanes_of_rows(int64_t N, int64_t threads)
+{
+    const int64_t fours = (N + 3) / 4;
+    int64_t lanes = threads;
+    while (lanes > LEAST_LANES && yokei_gpu_round_up(fours, lanes) > fours + fours / 8) lanes /= 2;
+    return lanes;
+}
+
+/* The rows of a work-item, as in gemm.yk. */
+#define FINISH_ROWS 4
+
 /* The epilogue of the rows from m on. `sums` is the product of the library. */
 static yoke_status finish_rows(yoke_stream *stream, const struct yoke_gemm_args *args,
                                const struct division *d, const struct yoke_gemm_args *piece, int64_t m)
 {
     const struct yokei_gpu_program program = yokei_gpu_finish_program(args->dtype, args->out_dtype);
-    const int64_t threads = program.L * program.G, across = (args->N + threads - 1) / threads;
+    const int64_t threads = program.L * program.G, lanes = lanes_of_rows(args->N, threads),
+                  across = (args->N + 4 * lanes - 1) / (4 * lanes), rows = threads / lanes * FINISH_ROWS;
     int32_t flags = yokei_gpu_gemm_flags(args);
     /* the library has already done this much */
     if (!d->in_scratch) flags &= ~(YOKEI_GEMM_HAS_BETA | YOKEI_GEMM_HAS_BIAS);
     for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
         n_batch = YOKE_MIN(args->batch - batch, 32768);
-        const int64_t c = batch * args->stride_c + m * args->ldc,
-                      aux = batch * args->stride_aux + m * args->ldaux;
+        struct yoke_gemm_args at = *args; /* where the rows of these products begin */
+        at.c = (void *)(uintptr_t)element_at(args->c, batch * args->stride_c + m * args->ldc,
+                                             args->out_dtype);
+        at.aux = (void *)(uintptr_t)element_at(args->aux, batch * args->stride_aux + m * args->ldaux,
+                                               args->out_dtype);
+        const void *sums = element_at(piece->c, batch * piece->stride_c, YOKE_F32);
+        const bool wide = yokei_gpu_gemm_in_fours(sums, piece->ldc, piece->stride_c, args->batch, YOKE_F32);
         YOKE_TRY(yokei_gpu_launch(
-            stream, &program, "gemm_finish", piece->M * across, 1, n_batch,
-            YOKEI_GPU_ARGS(ARG_P(element_at(piece->c, batch * piece->stride_c, YOKE_F32)), ARG_L(piece->ldc),
-                           ARG_L(piece->stride_c), ARG_P(element_at(args->c, c, args->out_dtype)),
-                           ARG_L(args->ldc), ARG_L(args->stride_c), ARG_P(args->bias),
-                           ARG_P(element_at(args->aux, aux, args->out_dtype)), ARG_L(args->ldaux),
-                           ARG_L(args->stride_aux), ARG_L(args->N), ARG_F(args->beta), ARG_I(flags))));
+            stream, &program, "gemm_finish", (piece->M + rows - 1) / rows * across, 1, n_batch,
+            YOKEI_GPU_ARGS(ARG_P(sums), ARG_L(piece->ldc), ARG_L(piece->stride_c), ARG_P(at.c),
+                           ARG_L(args->ldc), ARG_L(args->stride_c), ARG_P(args->bias), ARG_P(at.aux),
+                           ARG_L(args->ldaux), ARG_L(args->stride_aux), ARG_L(piece->M), ARG_L(args->N),
+                           ARG_I((int32_t)across), ARG_I((int32_t)lanes), ARG_F(args->beta),
+                           ARG_I(flags | (wide ? yokei_gpu_gemm_wide(&at) : 0)))));
     }
     return YOKE_OK;
 }
@@ -117,10 +159,12 @@ yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_ar
                                   const char *detail)
 {
     const struct yokei_gpu_products *products = yokei_gpu(stream->device)->products;
-    const struct division d = divide_product(args);
     struct yoke_gemm_args plain = *args; /* without addresses, as yoke_gemm_can sees it */
-    size_t bytes;
+    size_t bytes, direct;
     void *scratch;
+    const bool adds = args->out_dtype != YOKE_F32
+                      && library_adds_bias(stream->device, args, variant, detail, &direct);
+    const struct division d = divide_product(args, adds);
     plain.a = plain.b = plain.bias = NULL;
     plain.c = NULL;
     YOKE_TRY(yokei_gpu_library_can(stream->device, &plain, variant, detail, &bytes));

@@ -33,6 +33,7 @@
     X(CUBLASLT_MATMUL_DESC_TRANSB, 4)                 \
     X(CUBLASLT_MATMUL_DESC_EPILOGUE, 7)               \
     X(CUBLASLT_MATMUL_DESC_BIAS_POINTER, 8)           \
+    X(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, 26)        \
     X(CUBLASLT_EPILOGUE_DEFAULT, 1)                   \
     X(CUBLASLT_EPILOGUE_BIAS, 4)                      \
     X(CUBLASLT_REDUCTION_SCHEME_NONE, 0)              \
@@ -156,6 +157,7 @@ struct lt_desc {
     int32_t trans_a, trans_b;
     uint32_t epilogue;
     const void *bias;
+    int32_t bias_type; /* -1: that of D */
 };
 struct lt_layout {
     cudaDataType_t type;
@@ -190,11 +192,14 @@ struct lt_driver {
     void *(*bytes)(uint64_t address, size_t bytes, int writes, const char *what, char *text,
                    size_t text_bytes);
     int (*fails)(const char *failure);
+    int (*bias)(void);
 };
 /* NULL if the stand-in driver is not loaded. */
 const struct lt_driver *lt_driver(void);
 bool lt_handle_is(const struct cublasLtContext *handle);
 size_t lt_type_bytes(cudaDataType_t type); /* 0: no type of a matrix here */
+/* The type of the bias of a product whose result has the type `d`. */
+cudaDataType_t lt_bias_type(const struct lt_desc *desc, cudaDataType_t d);
 
 /* A product, as its descriptions state it: op(A) is m x k, op(B) is k x n. */
 struct lt_product {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "emulate/cuda/cublaslt.h"
+#include "emulate/cuda/emulate.h"
 
 #define ALGO_MAGIC 0x4c74416cu
 enum { FMA = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA, HMMA = CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA };
@@ -177,6 +178,10 @@ cublasStatus_t lt_product_of(const struct lt_desc *desc, const struct lt_layout 
         || c->type != d->type || (d->type != a->type && d->type != CUDA_R_32F))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && desc->epilogue != CUBLASLT_EPILOGUE_BIAS)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    /* NVIDIA's documentation lists no other type of the bias for these types of matrices. */
+    if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && lt_bias_type(desc, d->type) != d->type
+        && (lt_bias_type(desc, d->type) != CUDA_R_32F || lt_driver()->bias() == EMULATE_BIAS_REFUSED))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     return d->batch > 1 && d->stride < d->ld * ((int64_t)d->columns - 1) + (int64_t)d->rows
                ? CUBLAS_STATUS_INVALID_VALUE

@@ -26,7 +26,8 @@ static void find_driver(void)
                     { "cuDeviceGetAttribute", &driver.cuDeviceGetAttribute },
                     { "yoke_emulate_enqueue", &driver.enqueue },
                     { "yoke_emulate_bytes", &driver.bytes },
-                    { "yoke_emulate_fails", &driver.fails } };
+                    { "yoke_emulate_fails", &driver.fails },
+                    { "yoke_emulate_bias", &driver.bias } };
     driver_is_there = library != NULL;
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols && driver_is_there; i++) {
         void *address = dlsym(library, symbols[i].name);
@@ -111,7 +112,9 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasCompute
     struct lt_desc *desc = out ? calloc(1, sizeof *desc) : NULL;
     if (!out) return CUBLAS_STATUS_INVALID_VALUE;
     if (desc)
-        *desc = (struct lt_desc){ .compute = compute, .scale = scale, .epilogue = CUBLASLT_EPILOGUE_DEFAULT };
+        *desc = (struct lt_desc){
+            .compute = compute, .scale = scale, .epilogue = CUBLASLT_EPILOGUE_DEFAULT, .bias_type = -1
+        };
     return give(desc, out);
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) { return drop(desc); }
@@ -126,6 +129,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     case CUBLASLT_MATMUL_DESC_TRANSB: return SET(desc->trans_b);
     case CUBLASLT_MATMUL_DESC_EPILOGUE: return SET(desc->epilogue);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return SET(desc->bias);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return SET(desc->bias_type);
     default: return CUBLAS_STATUS_INVALID_VALUE;
     }
 }
@@ -181,4 +185,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 size_t lt_type_bytes(cudaDataType_t type)
 {
     return type == CUDA_R_32F ? 4 : type == CUDA_R_16F || type == CUDA_R_16BF ? 2 : 0;
+}
+
+cudaDataType_t lt_bias_type(const struct lt_desc *desc, cudaDataType_t d)
+{
+    return desc->bias_type < 0 ? d : (cudaDataType_t)desc->bias_type;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "emulate/cuda/cublaslt.h"
+#include "emulate/cuda/emulate.h"
 
 enum { ILLEGAL_ADDRESS = 700, OUT_OF_MEMORY = 2, WORKSPACE_ALIGNMENT = 256 };
 
@@ -143,6 +144,19 @@ static float sum_of(const struct work *w, int64_t i, int64_t j, float *parts)
     return sum;
 }
 
+/* The product and the bias, before the last rounding. */
+static float with_bias(const struct work *w, float x, const void *bias, int64_t i)
+{
+    const cudaDataType_t type = lt_bias_type(&w->desc, w->d.type);
+    const float b = load(bias, i, type);
+    if (type == w->d.type) return x + b;
+    switch (lt_driver()->bias()) {
+    case EMULATE_BIAS_TWICE: return rounded(x, w->d.type) + b;
+    case EMULATE_BIAS_SHORT: return x + rounded(b, w->d.type);
+    default: return x + b;
+    }
+}
+
 static int multiply(struct work *w, int64_t batch, const void *bias)
 {
     const int64_t m = w->p.m, n = w->p.n;
@@ -161,7 +175,7 @@ static int multiply(struct work *w, int64_t batch, const void *bias)
         for (int64_t i = 0; i < m; i++) {
             float x = w->alpha * sum_of(w, i, j, parts);
             if (c) x = fmaf(w->beta, load(c, i, w->c.type), x);
-            w->out[i] = bias ? x + load(bias, i, w->d.type) : x;
+            w->out[i] = bias ? with_bias(w, x, bias, i) : x;
         }
         void *d = column(w, &w->d, w->d_at, batch, j, 1, "cublasLtMatmul: D");
         if (!d) return ILLEGAL_ADDRESS;
@@ -185,8 +199,9 @@ static int run_matmul(void *user, char *text, size_t text_bytes)
         return OUT_OF_MEMORY;
     }
     if (w->desc.epilogue == CUBLASLT_EPILOGUE_BIAS) {
-        bias = lt_driver()->bytes((uint64_t)(uintptr_t)w->desc.bias, (size_t)p->m * lt_type_bytes(w->d.type),
-                                  0, "cublasLtMatmul: the bias", text, text_bytes);
+        const size_t one = lt_type_bytes(lt_bias_type(&w->desc, w->d.type));
+        bias = lt_driver()->bytes((uint64_t)(uintptr_t)w->desc.bias, (size_t)p->m * one, 0,
+                                  "cublasLtMatmul: the bias", text, text_bytes);
         if (!bias) return ILLEGAL_ADDRESS;
     }
     for (int64_t batch = 0; batch < w->d.batch && !error; batch++) error = multiply(w, batch, bias);

@@ -45,6 +45,7 @@ struct settings {
     int wait_s;            /* how long calls that may wait for the whole device wait; 0: they do not */
     uint32_t delay_us;     /* the longest random delay before a command; 0: none */
     int newest_ptx;        /* 87 for PTX 8.7; 0: any */
+    int bias;              /* enum emulate_bias */
     uint64_t instructions; /* the most that the threads of one block execute together; 0: no limit */
     int n_visible;         /* of CUDA_VISIBLE_DEVICES; -1: not set */
     int visible[MOST_DEVICES];

@@ -92,5 +92,12 @@ void *yoke_emulate_bytes(uint64_t address, size_t bytes, int writes, const char 
                          size_t text_bytes);
 /** Count one event of this kind. Not 0 if YOKE_EMULATE_FAIL asks for this failure now. */
 int yoke_emulate_fails(const char *failure);
+/**
+ * What the stand-in cuBLASLt does with an f32 bias of a 16-bit result (YOKE_EMULATE_BIAS). It refuses the
+ * bias; or it adds the bias and rounds once; or it rounds the product before it adds the bias; or it rounds
+ * the bias.
+ */
+enum emulate_bias { EMULATE_BIAS_REFUSED, EMULATE_BIAS_ONCE, EMULATE_BIAS_TWICE, EMULATE_BIAS_SHORT };
+int yoke_emulate_bias(void);
 
 #endif

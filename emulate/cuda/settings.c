@@ -102,6 +102,18 @@ static bool read_failures(void)
         "counts from 1");
 }
 
+static bool read_bias(int *out)
+{
+    static const char *const words[] = { "refused", "once", "twice", "short" };
+    const char *text = getenv("YOKE_EMULATE_BIAS");
+    if (!text || !*text) return true;
+    for (int i = 0; i < 4; i++) {
+        *out = i;
+        if (!strcmp(text, words[i])) return true;
+    }
+    return refuse("YOKE_EMULATE_BIAS", text, "refused, once, twice or short");
+}
+
 /* As NVIDIA's driver: devices in this order, up to the first one that does not exist. */
 static void read_visible(void)
 {
@@ -151,7 +163,7 @@ CUresult emulate_settings_read(void)
         && read_variable("YOKE_EMULATE_CHANNELS", 0, UINT64_MAX, "a whole number", &s->channel_seed)
         && read_variable("CUDA_DEVICE_MAX_CONNECTIONS", 1, 32, "a number from 1 to 32", &channels)
         && read_variable("YOKE_EMULATE_INSTRUCTIONS", 0, UINT64_MAX, "a whole number", &s->instructions)
-        && read_memory(&s->memory)
+        && read_memory(&s->memory) && read_bias(&s->bias)
         && (!ptx || !*ptx || read_version(ptx, &s->newest_ptx)
             || refuse("YOKE_EMULATE_PTX", ptx, "a version of PTX, such as 8.7"))
         && read_failures();
@@ -175,6 +187,8 @@ int yoke_emulate_fails(const char *failure)
     emulate_unlock();
     return fails;
 }
+
+int yoke_emulate_bias(void) { return emulate_settings.bias; }
 
 bool emulate_fails(enum failure failure) { return ++counts[failure] == emulate_settings.fail_at[failure]; }
 
