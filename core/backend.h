@@ -98,7 +98,7 @@ struct yokei_counts {
     uint64_t sectors_loaded, sectors_stored;  /* of 32 bytes, for each instruction of a warp */
     uint64_t shared_accesses, bank_conflicts; /* instructions of warps, and passes beyond the first */
     uint64_t barriers;                        /* of blocks */
-    uint64_t calls; /* of the driver's functions, also those that launch nothing */
+    uint64_t calls;                           /* of the driver's functions, also those that launch nothing */
 };
 
 struct yoke_device_ops {
@@ -271,6 +271,24 @@ static inline yoke_status yokei_check_maker(const char *call, const yoke_device 
 
 /* ---- services of core for backends ---- */
 
+/**
+ * Whether the stream has commands in its queue (core/held.h), or an error of such a command. Then a backend
+ * whose events have no `arm` does not submit a command of an op itself, but calls yokei_hold_call. Always
+ * false while this thread submits the commands of a queue.
+ */
+bool yokei_is_held(const yoke_stream *stream);
+/**
+ * A call that submits a command, such as a launch. It runs on any thread, and does little else, because all
+ * operations of the process wait meanwhile. So an op looks its programs up before it is queued.
+ */
+typedef yoke_status yokei_held_call(yoke_stream *stream, const void *data);
+/**
+ * Append a command to the stream's queue. The arguments, also the `bytes` bytes of data, are copied.
+ * *queued_out false: the stream is not held any more, and the caller issues the command itself. If a command
+ * of the stream failed when it was submitted, its error is returned.
+ */
+yoke_status yokei_hold_call(yoke_stream *stream, yokei_held_call *run, const void *data, size_t bytes,
+                            bool *queued_out);
 /** yoke_fill within an op. */
 yoke_status yokei_stream_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 

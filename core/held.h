@@ -18,22 +18,8 @@ yoke_status yokei_holding_create(yoke_device *device);
 void yokei_holding_destroy(yoke_device *device);
 
 /**
- * Whether the stream has commands in its queue, or an error of such a command. Then a call on the stream asks
- * the functions below. Always false while this thread submits the commands of a queue.
+ * Append a command to the stream's queue, as yokei_hold_call does (core/backend.h). The arguments are copied.
  */
-bool yokei_is_held(const yoke_stream *stream);
-/**
- * A call that submits a command, such as a launch. It runs on any thread, and does little else, because all
- * operations of the process wait meanwhile. So an op looks its programs up before it is queued.
- */
-typedef yoke_status yokei_held_call(yoke_stream *stream, const void *data);
-/**
- * Append a command to the stream's queue. The arguments, also the `bytes` bytes of data, are copied.
- * *queued_out false: the stream is not held any more, and the caller issues the command itself. If a command
- * of the stream failed when it was submitted, its error is returned.
- */
-yoke_status yokei_hold_call(yoke_stream *stream, yokei_held_call *run, const void *data, size_t bytes,
-                            bool *queued_out);
 yoke_status yokei_hold_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
                             size_t bytes, const char *name, bool *queued_out);
 yoke_status yokei_hold_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes, bool *queued_out);

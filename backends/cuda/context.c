@@ -62,7 +62,7 @@ static CUresult make_current(const struct cuda_device *dev)
     return error;
 }
 
-/* Asking costs less than a push and a pop, but a caller that never makes the context current pays for both. */
+/* Asking costs less than both, but a caller that never makes the context current would pay for all. */
 static CUresult push(const struct cuda_device *dev)
 {
     CUcontext current = NULL;

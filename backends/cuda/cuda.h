@@ -254,6 +254,9 @@ struct cuda_stream {
 };
 static inline struct cuda_stream *cuda_stream(const yoke_stream *stream) { return stream->impl; }
 
+/** The later one of two numbers of groups, which may have wrapped around. */
+static inline uint32_t cuda_later(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0 ? a : b; }
+
 /* ---- context.c ---- */
 /**
  * Make the device's context current on this thread. Fails if the device is dead. Each call that succeeds is
@@ -290,14 +293,8 @@ void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct c
 yoke_status yokei_cuda_command(yoke_stream *stream);
 /** Let the queue write the newest group to `done` behind the work that it has so far. */
 yoke_status yokei_cuda_mark(yoke_stream *stream);
-/** What dev->mark_every is: CUDA_MARK_EVERY, or 1 if the user asks by CUDA_LAUNCH_BLOCKING for exact errors. */
+/** CUDA_MARK_EVERY, or 1 if the user asks by CUDA_LAUNCH_BLOCKING for exact errors. */
 uint32_t yokei_cuda_mark_every(void);
-/**
- * The ops of the stream's first groups that may not have ended, at most `most`, in the order of the queue. The
- * failed one is among the first dev->mark_every, because behind these the queue would have written its
- * progress. Returns their number. If more groups than are followed have not ended, the only name is "one of many commands".
- */
-int yokei_cuda_unfinished(const struct cuda_stream *s, const char *ops[], int most);
 /** The groups of this stream up to `group` have ended. Nothing happens if the stream was destroyed. */
 void yokei_cuda_ended(yoke_device *device, uint64_t stream_serial, uint32_t group);
 

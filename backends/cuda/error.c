@@ -55,6 +55,24 @@ static const char *advice(CUresult error)
     }
 }
 
+/*
+ * The ops of the stream's first groups that may not have ended, at most `most`, in the order of the queue.
+ * The failed one is among the first dev->mark_every, because behind these the queue would have written its
+ * progress. Returns their number.
+ */
+static int unfinished(const struct cuda_stream *s, const char *ops[], int most)
+{
+    const uint32_t group = atomic_load(&s->group),
+                   done = cuda_later(atomic_load(cuda_word(s->done)), atomic_load(&s->ended));
+    int n = 0;
+    if (group - done > CUDA_FOLLOWED) {
+        ops[n++] = "one of many commands";
+        return n;
+    }
+    for (uint32_t g = done; g != group && n < most;) ops[n++] = atomic_load(&s->ops[++g % CUDA_FOLLOWED]);
+    return n;
+}
+
 /* Whether the text lists this op already. The names are divided by " or ". */
 static bool lists(const char *text, const char *op)
 {
@@ -71,7 +89,7 @@ static int suspects(const struct cuda_device *dev, char *text, size_t bytes)
     int listed = 0;
     text[0] = '\0';
     for (const struct cuda_stream *s = dev->streams; s; s = s->next) {
-        const int n = yokei_cuda_unfinished(s, ops, (int)dev->mark_every);
+        const int n = unfinished(s, ops, (int)dev->mark_every);
         for (int i = 0; i < n; i++) {
             const size_t used = strlen(text);
             if (lists(text, ops[i])) continue;

@@ -46,27 +46,12 @@ yoke_status yokei_cuda_command(yoke_stream *stream)
 {
     struct cuda_stream *s = cuda_stream(stream);
     const uint32_t group = atomic_load(&s->group);
-    if (s->marked != group && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == yokei_stream_op(stream)) return YOKE_OK;
+    if (s->marked != group && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == yokei_stream_op(stream))
+        return YOKE_OK;
     if (group - s->marked >= cuda_device(stream->device)->mark_every) YOKE_TRY(yokei_cuda_mark(stream));
     atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], yokei_stream_op(stream));
     atomic_store(&s->group, group + 1);
     return YOKE_OK;
-}
-
-/* The later one of two numbers, which may have wrapped around. */
-static uint32_t later(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0 ? a : b; }
-
-int yokei_cuda_unfinished(const struct cuda_stream *s, const char *ops[], int most)
-{
-    const uint32_t group = atomic_load(&s->group),
-                   done = later(atomic_load(cuda_word(s->done)), atomic_load(&s->ended));
-    int n = 0;
-    if (group - done > CUDA_FOLLOWED) {
-        ops[n++] = "one of many commands";
-        return n;
-    }
-    for (uint32_t g = done; g != group && n < most;) ops[n++] = atomic_load(&s->ops[++g % CUDA_FOLLOWED]);
-    return n;
 }
 
 void yokei_cuda_ended(yoke_device *device, uint64_t stream_serial, uint32_t group)
@@ -74,6 +59,6 @@ void yokei_cuda_ended(yoke_device *device, uint64_t stream_serial, uint32_t grou
     struct cuda_device *dev = cuda_device(device);
     pthread_mutex_lock(&dev->lock);
     for (struct cuda_stream *s = dev->streams; s; s = s->next)
-        if (s->serial == stream_serial) atomic_store(&s->ended, later(atomic_load(&s->ended), group));
+        if (s->serial == stream_serial) atomic_store(&s->ended, cuda_later(atomic_load(&s->ended), group));
     pthread_mutex_unlock(&dev->lock);
 }

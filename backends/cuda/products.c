@@ -12,7 +12,6 @@
 
 #include "backends/cuda/cuda.h"
 #include "core/base/base.h"
-#include "core/held.h"
 
 enum { MOST_ENTRIES = 256, MOST_ALGORITHMS = 32, MOST_DETAIL = 128, ALIGNED = 16, MOST_TRIALS = 32 };
 
@@ -31,6 +30,7 @@ struct key {
 struct entry {
     struct key key;
     uint64_t last_use; /* 0: the entry is empty */
+    uint64_t serial;   /* another number for each entry that is made */
     char reason[320];  /* why the library does not multiply this; "": it does */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t first, second, result; /* the library's A and B, and its C and D */
@@ -308,10 +308,9 @@ static struct entry *oldest_of(struct cuda_products *p)
     return oldest;
 }
 
-/* The entry of a key, which is made if it is not there. The lock is held, and the context is current. */
-static struct entry *find_product(const struct cuda_device *dev, const struct key *key)
+/* The entry of a key, or NULL. The lock is held. */
+static struct entry *known_product(struct cuda_products *p, const struct key *key)
 {
-    struct cuda_products *p = dev->products;
     const uint64_t hash = yokei_hash(key, sizeof *key, 0);
     for (int i = 0; i < MOST_ENTRIES; i++) {
         struct entry *e = &p->entries[i];
@@ -319,6 +318,15 @@ static struct entry *find_product(const struct cuda_device *dev, const struct ke
         e->last_use = ++p->clock;
         return e;
     }
+    return NULL;
+}
+
+/* The entry of a key, which is made if it is not there. The lock is held, and the context is current. */
+static struct entry *find_product(const struct cuda_device *dev, const struct key *key)
+{
+    struct cuda_products *p = dev->products;
+    struct entry *known = known_product(p, key);
+    if (known) return known;
     /*
      * The scratch memory was reserved for aligned addresses. An algorithm for other addresses gets no more
      * than that.
@@ -332,9 +340,9 @@ static struct entry *find_product(const struct cuda_device *dev, const struct ke
     }
     struct entry *oldest = oldest_of(p);
     clear_product(dev->lt, oldest);
-    p->hashes[oldest - p->entries] = hash;
+    p->hashes[oldest - p->entries] = yokei_hash(key, sizeof *key, 0);
     oldest->key = *key;
-    oldest->last_use = ++p->clock;
+    oldest->last_use = oldest->serial = ++p->clock;
     make_product(dev, oldest, workspace);
     return oldest;
 }
@@ -384,25 +392,34 @@ static yoke_status check_product(const struct cuda_device *dev, const struct yok
 
 /* ---- the interface ---- */
 
-static yoke_status can_product(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                               const char *detail, size_t *workspace_bytes_out)
+static yoke_status find_by_args(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                                const char *detail, struct yokei_gpu_product *product_out)
 {
     struct cuda_device *dev = cuda_device(device);
+    struct cuda_products *p = dev->products;
     struct key key;
     YOKE_TRY(check_product(dev, args));
-    YOKE_TRY(yokei_cuda_enter(device));
     key_of_product(args, variant, detail, &key);
-    pthread_mutex_lock(&dev->products->lock);
-    const char *reason = no_bias(dev, args);
-    const struct entry *e = reason ? NULL : find_product(dev, &key);
+    const char *reason = NULL;
+    pthread_mutex_lock(&p->lock);
+    const struct entry *e = known_product(p, &key);
+    if (!e) {
+        const yoke_status entered = yokei_cuda_enter(device);
+        if (entered) {
+            pthread_mutex_unlock(&p->lock);
+            return entered;
+        }
+        reason = no_bias(dev, args);
+        if (!reason) e = find_product(dev, &key);
+        yokei_cuda_leave(device);
+    }
     if (e && e->reason[0]) reason = e->reason;
     const yoke_status status = reason ? refuse_product(dev, reason) : YOKE_OK;
     if (!status) {
-        *workspace_bytes_out = e->workspace_bytes;
-        dev->products->last = e->fields, dev->products->has_last = true;
+        *product_out = (struct yokei_gpu_product){ e->workspace_bytes, (int)(e - p->entries), e->serial };
+        p->last = e->fields, p->has_last = true;
     }
-    pthread_mutex_unlock(&dev->products->lock);
-    yokei_cuda_leave(device);
+    pthread_mutex_unlock(&p->lock);
     return status;
 }
 
@@ -436,29 +453,39 @@ struct product_call {
     struct yoke_gemm_args args;
     int variant;
     char detail[MOST_DETAIL];
+    struct yokei_gpu_product product;
     void *workspace;
 };
+
+/* The entry that was found before. It is found anew if others have taken its place. The lock is held. */
+static struct entry *entry_of_call(const struct cuda_device *dev, const struct product_call *call)
+{
+    struct entry *e = &dev->products->entries[call->product.index];
+    struct key key;
+    if (e->serial == call->product.serial) return e;
+    key_of_product(&call->args, call->variant, call->detail, &key);
+    return find_product(dev, &key);
+}
 
 static yoke_status submit_product(yoke_stream *stream, const void *data)
 {
     const struct product_call *call = data;
     struct cuda_device *dev = cuda_device(stream->device);
-    struct key key;
     YOKE_TRY(yokei_cuda_enter(stream->device));
-    key_of_product(&call->args, call->variant, call->detail, &key);
     pthread_mutex_lock(&dev->products->lock);
-    const yoke_status status = issue_product(stream, &call->args, find_product(dev, &key), call->workspace);
+    const yoke_status status = issue_product(stream, &call->args, entry_of_call(dev, call), call->workspace);
     pthread_mutex_unlock(&dev->products->lock);
     yokei_cuda_leave(stream->device);
     return status;
 }
 
 static yoke_status run_product(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                               const char *detail, void *workspace)
+                               const char *detail, const struct yokei_gpu_product *product, void *workspace)
 {
-    struct product_call call = { .args = *args, .variant = variant, .workspace = workspace };
+    struct product_call call = {
+        .args = *args, .variant = variant, .product = *product, .workspace = workspace
+    };
     bool queued = false;
-    YOKE_TRY(check_product(cuda_device(stream->device), args));
     yokei_text(call.detail, sizeof call.detail, "%s", detail);
     if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_call(stream, submit_product, &call, sizeof call, &queued));
     return queued ? YOKE_OK : submit_product(stream, &call);
@@ -482,7 +509,7 @@ static void last_algorithm(const yoke_device *device, char *text, size_t bytes)
 static const char *const names[] = { "cublaslt", "cublaslt-2", "cublaslt-3", NULL };
 const struct yokei_gpu_products yokei_cuda_products = {
     .names = names,
-    .can = can_product,
+    .find = find_by_args,
     .run = run_product,
     .detail = detail_is_right,
     .algorithm = last_algorithm,

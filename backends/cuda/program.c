@@ -141,7 +141,8 @@ static yoke_status issue_launch(yoke_stream *stream, CUfunction function, const 
                                                     (unsigned)grid->group, 1, 1, 0,
                                                     cuda_stream(stream)->queue, parameters, NULL);
     if (!error) return YOKE_OK;
-    return yoke_fail_context(yokei_cuda_fail(stream->device, "cuLaunchKernel", error), "%s", yokei_stream_op(stream));
+    return yoke_fail_context(yokei_cuda_fail(stream->device, "cuLaunchKernel", error), "%s",
+                             yokei_stream_op(stream));
 }
 
 static yoke_status cuda_launch(yoke_stream *stream, void *function, const struct yokei_gpu_grid *grid,

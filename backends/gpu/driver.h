@@ -116,6 +116,13 @@ struct yokei_gpu_driver {
 
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
 
+/** How the library multiplies a product. `index` and `serial` are the driver's. */
+struct yokei_gpu_product {
+    size_t workspace_bytes;
+    int index;
+    uint64_t serial;
+};
+
 /**
  * A vendor's library of matrix products, such as cuBLASLt. gemm_library.c calls it with products whose
  * epilogue is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS if the result is f32. M, N and K are not 0. `variant`
@@ -123,15 +130,17 @@ struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
  */
 struct yokei_gpu_products {
     const char *const *names; /* the variants of gemm, ended by NULL */
+    /* YOKE_EUNSUPPORTED with the reason, or how the product runs. Pointers that are NULL are aligned. */
+    yoke_status (*find)(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                        const char *detail, struct yokei_gpu_product *product_out);
     /*
-     * YOKE_EUNSUPPORTED with the reason, or the bytes of scratch memory. Pointers that are NULL are aligned.
+     * Run what `find` found for the same arguments, or for arguments that differ in addresses alone and are
+     * aligned alike.
      */
-    yoke_status (*can)(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                       const char *detail, size_t *workspace_bytes_out);
     yoke_status (*run)(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                       const char *detail, void *workspace);
+                       const char *detail, const struct yokei_gpu_product *product, void *workspace);
     bool (*detail)(const char *detail);
-    /* The algorithm of the last call of `can` or `run` that succeeded, in the form of a detail. */
+    /* The algorithm of the last call of `find` or `run` that succeeded, in the form of a detail. */
     void (*algorithm)(const yoke_device *device, char *text, size_t bytes);
 };
 

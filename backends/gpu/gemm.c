@@ -81,43 +81,68 @@ struct choice {
     const struct yokei_gpu_body *body;
     int variant;
     const char *detail;
+    bool planned; /* the plan is made, for the addresses of the call */
+    struct yokei_gpu_library_plan plan;
 };
 
-static bool library_offers(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                           const char *detail)
+/* Whether the library offers choice->variant. Then the plan is made. */
+static bool library_offers(const yoke_device *device, const struct yoke_gemm_args *args,
+                           struct choice *choice)
 {
     struct yokei_error saved;
-    size_t bytes;
     yokei_error_save(&saved);
-    const bool offers = !yokei_gpu_library_can(device, args, variant, detail, &bytes);
-    if (!offers && detail[0])
+    choice->planned = !yokei_gpu_library_plan(device, args, choice->variant, choice->detail, &choice->plan);
+    if (!choice->planned && choice->detail[0])
         yoke_log(YOKE_LOG_INFO, "%s: %s; another algorithm runs", device->info.spec, yoke_last_error());
     yokei_error_restore(&saved);
-    return offers;
+    return choice->planned;
 }
 
 /* There is nothing to multiply, so the bodies only run the epilogue. */
 static bool is_empty(const struct yoke_gemm_args *args) { return !args->M || !args->N || !args->K; }
 
+/*
+ * The variant of the library that runs, if one does. A tuning file may have chosen one for products like this
+ * one, or a test may force one. Otherwise the first one runs, if the library offers it.
+ */
+static bool choose_library(const yoke_device *device, const struct yokei_call *call,
+                           const struct yoke_gemm_args *args, struct choice *choice)
+{
+    const int n = n_of_library(device);
+    if (!n || is_empty(args) || choice->variant >= n) return false;
+    if (choice->variant >= 0) choice->detail = yokei_variant_detail(device, call);
+    if (choice->variant >= 0 && yokei_variant_is_forced(device, YOKE_OP_gemm)) return true;
+    if (choice->variant >= 0 && library_offers(device, args, choice)) return true;
+    choice->variant = 0, choice->detail = "";
+    return library_offers(device, args, choice);
+}
+
+/* What runs if nothing is tuned or forced: the library's first variant, or else `own`. */
+static int variant_by_rule(const yoke_device *device, const struct yoke_gemm_args *args, int own)
+{
+    struct choice choice = { .detail = "" };
+    return n_of_library(device) && !is_empty(args) && library_offers(device, args, &choice) ? 0 : own;
+}
+
 /* `args` are those of the call, or the same without addresses. */
-static struct choice choose_gemm(const yoke_device *device, const struct yokei_call *call,
-                                 const struct yoke_gemm_args *args)
+static void choose_gemm(const yoke_device *device, const struct yokei_call *call,
+                        const struct yoke_gemm_args *args, struct choice *choice)
 {
     const int n = n_of_library(device), rule = body_by_rule(device, args),
               own = n + yokei_gpu_body_index(&bodies, device, rule);
-    const bool usable = n > 0 && !is_empty(args), library = usable && library_offers(device, args, 0, "");
-    int variant = yokei_variant(device, call, library ? 0 : own);
-    const char *detail = n ? yokei_variant_detail(device, call) : "";
-    const bool forced = yokei_variant_is_forced(device, YOKE_OP_gemm);
-    if (variant < n && !usable) variant = own;
-    if (variant < n && !forced && (variant || detail[0]) && !library_offers(device, args, variant, detail))
-        variant = 0, detail = ""; /* a tuning file chose this algorithm for products like this one */
-    if (variant < n && !forced && !variant && !detail[0] && !library) variant = own;
-    yokei_variant_ran(device, YOKE_OP_gemm, variant);
-    if (variant < n) return (struct choice){ NULL, variant, detail };
-    const struct yokei_gpu_body *body = yokei_gpu_body_at(&bodies, device, variant - n);
-    /* a tuning file may name a body that this device lacks */
-    return (struct choice){ body ? body : &list[rule], variant, "" };
+    choice->body = NULL;
+    choice->planned = false;
+    choice->detail = "";
+    /* who forces a variant wants to know the other one; else a product is searched for once */
+    choice->variant = yokei_variant(
+        device, call,
+        yokei_variant_is_forced(device, YOKE_OP_gemm) ? variant_by_rule(device, args, own) : -1);
+    if (!choose_library(device, call, args, choice)) {
+        if (choice->variant < n) choice->variant = own;
+        choice->body = yokei_gpu_body_at(&bodies, device, choice->variant - n);
+        if (!choice->body) choice->body = &list[rule]; /* a tuning file named a body that this device lacks */
+    }
+    yokei_variant_ran(device, YOKE_OP_gemm, choice->variant);
 }
 
 static struct yokei_gpu_program gemm_program(const struct yokei_gpu_body *body, yoke_dtype dtype,
@@ -394,9 +419,10 @@ static yoke_status gpu_gemm_can(const yoke_device *device, const struct yokei_ca
     struct yoke_gemm_args plain = *args; /* the answer does not depend on addresses */
     plain.a = plain.b = plain.bias = NULL;
     plain.c = NULL;
-    const struct choice choice = choose_gemm(device, call, &plain);
+    struct choice choice;
+    choose_gemm(device, call, &plain, &choice);
     if (!choice.body)
-        return yokei_gpu_library_can(device, &plain, choice.variant, choice.detail, scratch_bytes_out);
+        return yokei_gpu_library_scratch(device, &plain, choice.variant, choice.detail, scratch_bytes_out);
     if (choice.body->tile && !choice.body->panels) {
         struct cut cut = cut_product(choice.body, args);
         *scratch_bytes_out = sizeof(float) * (size_t)(cut.a_total + cut.b_total + cut.part_floats);
@@ -408,9 +434,15 @@ static yoke_status gpu_gemm_run(yoke_stream *stream, const struct yokei_call *ca
 {
     const struct yoke_gemm_args *args = call->args;
     if (args->M == 0 || args->N == 0) return YOKE_OK;
-    const struct choice choice = choose_gemm(stream->device, call, args);
+    struct choice choice;
+    choose_gemm(stream->device, call, args, &choice);
     const struct yokei_gpu_body *body = choice.body;
-    if (!body) return yokei_gpu_library_run(stream, args, choice.variant, choice.detail);
+    if (!body) {
+        if (!choice.planned)
+            YOKE_TRY(
+                yokei_gpu_library_plan(stream->device, args, choice.variant, choice.detail, &choice.plan));
+        return yokei_gpu_library_run(stream, args, choice.variant, choice.detail, &choice.plan);
+    }
     if (body->panels) return run_block(stream, args, body);
     return body->tile ? run_tile(stream, args, body) : run_team(stream, args, body);
 }

@@ -47,13 +47,34 @@ static inline int32_t yokei_gpu_gemm_wide(const struct yoke_gemm_args *args)
     return c && bias && aux ? YOKEI_GEMM_WIDE : 0;
 }
 
+/** How a product is divided: `rows` rows at a time, by the library and then by Yoke's epilogue. */
+struct yokei_gpu_division {
+    int64_t rows;
+    bool finish;       /* Yoke's own epilogue follows */
+    bool in_scratch;   /* the library writes to scratch memory, and not to C */
+    int64_t ld;        /* of the product in scratch memory */
+    size_t part_bytes; /* the product in scratch memory */
+};
+
+/** How the library multiplies: the division, the first piece, and the last. The others are like the first. */
+struct yokei_gpu_library_plan {
+    struct yokei_gpu_division division;
+    struct yokei_gpu_product first, last;
+    size_t scratch_bytes;
+};
+
 /**
- * Whether the device's library multiplies this, and the scratch memory that it needs. M, N and K are not 0.
+ * Plan how the device's library multiplies this. YOKE_EUNSUPPORTED with the reason if it does not. M, N and K
+ * are not 0.
  */
-yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                                  const char *detail, size_t *scratch_bytes_out);
+yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                                   const char *detail, struct yokei_gpu_library_plan *plan_out);
+/** The scratch memory for a product of these sizes with any addresses. */
+yoke_status yokei_gpu_library_scratch(const yoke_device *device, const struct yoke_gemm_args *args,
+                                      int variant, const char *detail, size_t *scratch_bytes_out);
+/** Run a plan that was made for the same arguments. */
 yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                                  const char *detail);
+                                  const char *detail, const struct yokei_gpu_library_plan *plan);
 /** The program with the epilogue that follows a library's product. */
 struct yokei_gpu_program yokei_gpu_finish_program(yoke_dtype dtype, yoke_dtype out_dtype);
 

@@ -15,31 +15,10 @@
 /* The library's workspace begins at a multiple of this number of bytes. */
 #define WORKSPACE_ALIGNMENT 256
 
-/** How a product is divided: `rows` rows at a time, by the library and then by Yoke's epilogue. */
-struct division {
-    int64_t rows;
-    bool finish;       /* Yoke's own epilogue follows */
-    bool in_scratch;   /* the library writes to scratch memory, and not to C */
-    int64_t ld;        /* of the product in scratch memory */
-    size_t part_bytes; /* the product in scratch memory */
-};
-
-/* Whether the library adds the bias of this product as Yoke rounds it, and the workspace for it. */
-static bool library_adds_bias(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                              const char *detail, size_t *workspace_bytes_out)
-{
-    struct yokei_error saved;
-    if (args->epilogue != YOKE_EPILOGUE_BIAS) return false;
-    yokei_error_save(&saved);
-    const bool adds = !yokei_gpu(device)->products->can(device, args, variant, detail, workspace_bytes_out);
-    yokei_error_restore(&saved);
-    return adds;
-}
-
 /* `direct`: the library adds the bias also if the result has 16 bits. */
-static struct division divide_product(const struct yoke_gemm_args *args, bool direct)
+static struct yokei_gpu_division divide_product(const struct yoke_gemm_args *args, bool direct)
 {
-    struct division d = { .rows = args->M };
+    struct yokei_gpu_division d = { .rows = args->M };
     const bool wide = args->out_dtype == YOKE_F32;
     d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU
                || (args->epilogue == YOKE_EPILOGUE_BIAS && !wide && !direct);
@@ -60,8 +39,8 @@ static const void *element_at(const void *base, int64_t elements, yoke_dtype dty
 }
 
 /** What the library computes of the rows [m, m + rows). */
-static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args, const struct division *d,
-                                             int64_t m, void *part)
+static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args,
+                                             const struct yokei_gpu_division *d, int64_t m, void *part)
 {
     struct yoke_gemm_args p = *args;
     p.M = YOKE_MIN(d->rows, args->M - m);
@@ -79,22 +58,54 @@ static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args, 
     return p;
 }
 
-yoke_status yokei_gpu_library_can(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
-                                  const char *detail, size_t *scratch_bytes_out)
+/* Find the first piece and the last one. */
+static yoke_status plan_pieces(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                               const char *detail, struct yokei_gpu_library_plan *plan)
 {
     const struct yokei_gpu_products *products = yokei_gpu(device)->products;
-    const struct division d = divide_product(args, false);
-    size_t workspace = 0, most = 0, direct = 0;
-    if (d.in_scratch) library_adds_bias(device, args, variant, detail, &direct);
-    for (int64_t m = 0; m < args->M; m += d.rows) {
-        /* all pieces but the last are equal */
-        if (m && m + d.rows < args->M) continue;
-        const struct yoke_gemm_args piece = rows_of_product(args, &d, m, NULL);
-        YOKE_TRY(products->can(device, &piece, variant, detail, &workspace));
-        most = YOKE_MAX(most, workspace);
+    const struct yokei_gpu_division *d = &plan->division;
+    const int64_t last = (args->M - 1) / d->rows * d->rows;
+    struct yoke_gemm_args piece = rows_of_product(args, d, 0, NULL);
+    YOKE_TRY(products->find(device, &piece, variant, detail, &plan->first));
+    plan->last = plan->first;
+    if (last && args->M - last != d->rows) {
+        piece = rows_of_product(args, d, last, NULL);
+        YOKE_TRY(products->find(device, &piece, variant, detail, &plan->last));
     }
+    plan->scratch_bytes = d->part_bytes + YOKE_MAX(plan->first.workspace_bytes, plan->last.workspace_bytes);
+    return YOKE_OK;
+}
+
+/* Whether the library adds the bias of a 16-bit result as Yoke rounds it. Then the product is one piece. */
+static bool adds_bias(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                      const char *detail, struct yokei_gpu_library_plan *plan)
+{
+    struct yokei_error saved;
+    if (args->epilogue != YOKE_EPILOGUE_BIAS || args->out_dtype == YOKE_F32) return false;
+    yokei_error_save(&saved);
+    plan->division = divide_product(args, true);
+    const bool adds = !plan_pieces(device, args, variant, detail, plan);
+    yokei_error_restore(&saved);
+    return adds;
+}
+
+yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
+                                   const char *detail, struct yokei_gpu_library_plan *plan_out)
+{
+    if (adds_bias(device, args, variant, detail, plan_out)) return YOKE_OK;
+    plan_out->division = divide_product(args, false);
+    return plan_pieces(device, args, variant, detail, plan_out);
+}
+
+yoke_status yokei_gpu_library_scratch(const yoke_device *device, const struct yoke_gemm_args *args,
+                                      int variant, const char *detail, size_t *scratch_bytes_out)
+{
+    struct yokei_gpu_library_plan direct = { .scratch_bytes = 0 },
+                                  plan = { .division = divide_product(args, false) };
+    if (!adds_bias(device, args, variant, detail, &direct)) direct.scratch_bytes = 0;
+    YOKE_TRY(plan_pieces(device, args, variant, detail, &plan));
     /* Addresses that are less aligned may need the other way, so there is room for both. */
-    *scratch_bytes_out = YOKE_MAX(d.part_bytes + most, direct);
+    *scratch_bytes_out = YOKE_MAX(plan.scratch_bytes, direct.scratch_bytes);
     return YOKE_OK;
 }
 
@@ -127,7 +138,8 @@ static int64_t lanes_of_rows(int64_t N, int64_t threads)
 
 /* The epilogue of the rows from m on. `sums` is the product of the library. */
 static yoke_status finish_rows(yoke_stream *stream, const struct yoke_gemm_args *args,
-                               const struct division *d, const struct yoke_gemm_args *piece, int64_t m)
+                               const struct yokei_gpu_division *d, const struct yoke_gemm_args *piece,
+                               int64_t m)
 {
     const struct yokei_gpu_program program = yokei_gpu_finish_program(args->dtype, args->out_dtype);
     const int64_t threads = program.L * program.G, lanes = lanes_of_rows(args->N, threads),
@@ -156,24 +168,18 @@ static yoke_status finish_rows(yoke_stream *stream, const struct yoke_gemm_args 
 }
 
 yoke_status yokei_gpu_library_run(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
-                                  const char *detail)
+                                  const char *detail, const struct yokei_gpu_library_plan *plan)
 {
-    const struct yokei_gpu_products *products = yokei_gpu(stream->device)->products;
-    struct yoke_gemm_args plain = *args; /* without addresses, as yoke_gemm_can sees it */
-    size_t bytes, direct;
+    const struct yokei_gpu_division *d = &plan->division;
     void *scratch;
-    const bool adds = args->out_dtype != YOKE_F32
-                      && library_adds_bias(stream->device, args, variant, detail, &direct);
-    const struct division d = divide_product(args, adds);
-    plain.a = plain.b = plain.bias = NULL;
-    plain.c = NULL;
-    YOKE_TRY(yokei_gpu_library_can(stream->device, &plain, variant, detail, &bytes));
-    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, bytes, &scratch));
-    for (int64_t m = 0; m < args->M; m += d.rows) {
-        const struct yoke_gemm_args piece = rows_of_product(args, &d, m, scratch);
-        void *workspace = bytes > d.part_bytes ? (char *)scratch + d.part_bytes : NULL;
-        YOKE_TRY(products->run(stream, &piece, variant, detail, workspace));
-        if (d.finish) YOKE_TRY(finish_rows(stream, args, &d, &piece, m));
+    YOKE_TRY(yokei_scratch(stream, YOKE_OP_gemm, plan->scratch_bytes, &scratch));
+    void *workspace = plan->scratch_bytes > d->part_bytes ? (char *)scratch + d->part_bytes : NULL;
+    for (int64_t m = 0; m < args->M; m += d->rows) {
+        const struct yoke_gemm_args piece = rows_of_product(args, d, m, scratch);
+        const struct yokei_gpu_product *product = m + d->rows < args->M ? &plan->first : &plan->last;
+        YOKE_TRY(
+            yokei_gpu(stream->device)->products->run(stream, &piece, variant, detail, product, workspace));
+        if (d->finish) YOKE_TRY(finish_rows(stream, args, d, &piece, m));
     }
     return YOKE_OK;
 }

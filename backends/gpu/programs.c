@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "backends/gpu/launch.h"
-#include "core/held.h"
 
 struct kernel {
     struct kernel *next;

@@ -117,7 +117,7 @@ struct CUctx_st { /* the primary context of a device, and the device */
     uint64_t small_bytes, large_bytes, module_bytes, local_bytes;
 };
 extern struct CUctx_st emulate_contexts[MOST_DEVICES];
-extern bool emulate_ready; /* cuInit has succeeded in this process */
+extern bool emulate_ready;       /* cuInit has succeeded in this process */
 extern uint64_t emulate_n_calls; /* see yoke_emulate_calls */
 
 /* Take the lock if the driver is initialised. */

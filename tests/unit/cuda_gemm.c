@@ -246,10 +246,8 @@ static const char *finishing(void)
         int64_t M, N;
         double instructions, sectors;
     } rows[] = {
-        { 64, 768, 33, 1.05 },
-        { 128, 128, 33, 1.05 },
-        { 33, 1000, 36, 1.05 },
-        { 16, 50, 80, 1.8 }, /* rows of C begin at multiples of 4 bytes */
+        { 64, 768, 33, 1.05 },  { 128, 128, 33, 1.05 },
+        { 33, 1000, 36, 1.05 }, { 16, 50, 80, 1.8 }, /* rows of C begin at multiples of 4 bytes */
         { 32, 50257, 60, 1.4 },
     };
     struct counts before, after;
