@@ -195,6 +195,11 @@ struct yoke_event_ops {
     yoke_status (*signal)(yoke_event *event);
     yoke_status (*query)(yoke_event *event, bool *complete_out);
     yoke_status (*wait)(yoke_stream *stream, yoke_event *event);
+    /*
+     * The seconds from one event to another. Both have `timed` set, and are complete. NULL: events have no
+     * times.
+     */
+    yoke_status (*seconds)(const yoke_event *from, const yoke_event *to, double *seconds_out);
 };
 
 struct yoke_backend {
@@ -256,6 +261,7 @@ const char *yokei_stream_op(const yoke_stream *stream);
 struct yoke_event {
     yoke_device *device;
     void *impl;
+    bool timed;                  /* yokei_event_seconds may be asked */
     struct yokei_moment *moment; /* the state, if core completes armed events (core/held.c) */
 };
 

@@ -95,11 +95,12 @@ const char *yokei_stream_op(const yoke_stream *stream) { return submits ? submit
 
 static bool is_pending(const struct yokei_moment *m) { return m->state == ARMED || m->state == QUEUED; }
 
-static struct yokei_moment *moment_new(yoke_device *device)
+static struct yokei_moment *moment_new(yoke_device *device, bool timed)
 {
     struct yokei_moment *m = calloc(1, sizeof *m);
     if (!m) return NULL;
     m->event.device = device;
+    m->event.timed = timed;
     m->references = 1;
     return m;
 }
@@ -130,7 +131,7 @@ static yoke_status error_of(const struct yokei_moment *m)
 static yoke_status renew(yoke_event *event)
 {
     if (event->moment->references == 1) return YOKE_OK;
-    struct yokei_moment *m = moment_new(event->device);
+    struct yokei_moment *m = moment_new(event->device, event->timed);
     if (!m) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     moment_drop(event->moment);
     event->moment = m;
@@ -360,7 +361,7 @@ bool yokei_stream_blocks(const yoke_stream *stream)
 
 yoke_status yokei_moment_create(yoke_event *event)
 {
-    event->moment = moment_new(event->device);
+    event->moment = moment_new(event->device, event->timed);
     return event->moment ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "event: no memory");
 }
 
@@ -467,5 +468,18 @@ yoke_status yokei_moment_wait(yoke_stream *stream, yoke_event *event)
     lock(event->device);
     const yoke_status status = wait_for(stream, event);
     unlock(event->device);
+    return status;
+}
+
+yoke_status yokei_moment_seconds(const yoke_event *from, const yoke_event *to, double *seconds_out)
+{
+    yoke_status status = YOKE_OK;
+    lock(from->device);
+    const struct yokei_moment *a = from->moment, *b = to->moment;
+    if (a->state == RECORDED && b->state == RECORDED)
+        status = from->device->backend->event->seconds(&a->event, &b->event, seconds_out);
+    else
+        status = yoke_fail(YOKE_EINVAL, "the time between two events: they are not both recorded");
+    unlock(from->device);
     return status;
 }

@@ -37,5 +37,6 @@ yoke_status yokei_moment_arm(yoke_event *event);
 yoke_status yokei_moment_signal(yoke_event *event);
 yoke_status yokei_moment_query(yoke_event *event, bool *complete_out);
 yoke_status yokei_moment_wait(yoke_stream *stream, yoke_event *event);
+yoke_status yokei_moment_seconds(const yoke_event *from, const yoke_event *to, double *seconds_out);
 
 #endif

@@ -183,13 +183,12 @@ static void destroy_event(yoke_event *event)
         EVENT_OPS(event)->destroy(event);
 }
 
-yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
+static yoke_status create_event(yoke_device *device, bool timed, yoke_event **event_out)
 {
-    if (!device || !event_out) return yoke_fail(YOKE_EINVAL, "yoke_event_create: a NULL argument");
-    YOKE_TRY(yokei_check_maker("yoke_event_create", device));
     yoke_event *event = calloc(1, sizeof *event);
     if (!event) return yoke_fail(YOKE_ENOMEM, "event: no memory");
     event->device = device;
+    event->timed = timed;
     yoke_status status = yokei_holds(device) ? yokei_moment_create(event) : EVENT_OPS(event)->create(event);
     if (!status) {
         status = yokei_live_add(&yokei_objects, event, sizeof *event);
@@ -202,6 +201,26 @@ yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
     atomic_fetch_add(&device->n_children, 1);
     *event_out = event;
     return YOKE_OK;
+}
+
+yoke_status yoke_event_create(yoke_device *device, yoke_event **event_out)
+{
+    if (!device || !event_out) return yoke_fail(YOKE_EINVAL, "yoke_event_create: a NULL argument");
+    YOKE_TRY(yokei_check_maker("yoke_event_create", device));
+    return create_event(device, false, event_out);
+}
+
+bool yokei_times_events(const yoke_device *device) { return device->backend->event->seconds != NULL; }
+
+yoke_status yokei_timed_event_create(yoke_device *device, yoke_event **event_out)
+{
+    return create_event(device, true, event_out);
+}
+
+yoke_status yokei_event_seconds(const yoke_event *from, const yoke_event *to, double *seconds_out)
+{
+    return yokei_holds(from->device) ? yokei_moment_seconds(from, to, seconds_out)
+                                     : EVENT_OPS(from)->seconds(from, to, seconds_out);
 }
 
 yoke_status yoke_event_destroy(yoke_event *event)

@@ -156,7 +156,9 @@ enum {
        void **extra))
 
 /** Functions that Yoke calls if the driver has them. cuFuncLoad is of CUDA 12.4. */
-#define YOKEI_CUDA_NEWER_FUNCTIONS(F) F(CUresult, cuFuncLoad, (CUfunction function))
+#define YOKEI_CUDA_NEWER_FUNCTIONS(F)                                                                        \
+    F(CUresult, cuFuncLoad, (CUfunction function))                                                           \
+    F(CUresult, cuEventElapsedTime, (float *milliseconds, CUevent from, CUevent to))
 
 /**
  * All functions of libnvrtc that Yoke calls. The newest are nvrtcGetSupportedArchs and nvrtcGetCUBIN, of

@@ -28,7 +28,8 @@ static yoke_status cuda_event_create(yoke_event *event)
     if (!r) return yokei_gpu_no_host_memory(event->device, "an event");
     yoke_status status = yokei_cuda_enter(event->device);
     if (!status) {
-        const CUresult error = cuda_library_of(event)->cuEventCreate(&r->handle, CU_EVENT_DISABLE_TIMING);
+        const CUresult error = cuda_library_of(event)->cuEventCreate(
+            &r->handle, event->timed ? 0 : CU_EVENT_DISABLE_TIMING);
         if (error) status = yokei_cuda_fail(event->device, "cuEventCreate", error);
         yokei_cuda_leave(event->device);
     }
@@ -91,10 +92,26 @@ static yoke_status cuda_event_wait(yoke_stream *stream, yoke_event *event)
     return status;
 }
 
+static yoke_status cuda_event_seconds(const yoke_event *from, const yoke_event *to, double *seconds_out)
+{
+    float milliseconds = 0;
+    const struct cuda_library *cu = cuda_library_of(from);
+    if (!cu->cuEventElapsedTime)
+        return yoke_fail(YOKE_EUNSUPPORTED, "%s: the driver has no function cuEventElapsedTime",
+                         from->device->info.spec);
+    YOKE_TRY(yokei_cuda_enter(from->device));
+    const CUresult error = cu->cuEventElapsedTime(&milliseconds, cuda_event(from), cuda_event(to));
+    const yoke_status status = error ? yokei_cuda_fail(from->device, "cuEventElapsedTime", error) : YOKE_OK;
+    yokei_cuda_leave(from->device);
+    *seconds_out = (double)milliseconds * 1e-3;
+    return status;
+}
+
 const struct yoke_event_ops yokei_cuda_event_ops = {
     .create = cuda_event_create,
     .destroy = cuda_event_destroy,
     .record = cuda_event_record,
     .query = cuda_event_query,
     .wait = cuda_event_wait,
+    .seconds = cuda_event_seconds,
 };

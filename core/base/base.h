@@ -471,6 +471,16 @@ struct yoke_event;
  * The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete.
  */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
+/** Whether the device measures the time between two events. */
+bool yokei_times_events(const struct yoke_device *device);
+/** An event whose time is measured. Only for devices that measure times. yoke_event_destroy destroys it. */
+yoke_status yokei_timed_event_create(struct yoke_device *device, struct yoke_event **event_out);
+/**
+ * The seconds from one event to another, of one device. Both were made by yokei_timed_event_create, recorded,
+ * and are complete. YOKE_EUNSUPPORTED if the driver has no such times.
+ */
+yoke_status yokei_event_seconds(const struct yoke_event *from, const struct yoke_event *to,
+                                double *seconds_out);
 
 /* ---- core/memory.c: what a device that checks memory accesses is told ---- */
 enum yokei_memory_state {
