@@ -11,7 +11,7 @@
  *    its own. It also packs strips of A if it cannot multiply A's elements in place. Packing something twice
  *    costs less than another launch.
  *  - team: the work-items of a group share blocks of A and B in local memory. Each work-item has TM x TN sums
- *    in registers. For GPUs.
+ *    in registers. While the group multiplies two blocks, the next two are fetched. For GPUs.
  */
 #include "backends/gpu/bodies.h"
 #include "backends/gpu/gemm.h"
@@ -31,7 +31,7 @@ static bool offers_gemm(const struct yokei_gpu_body *body, const struct yokei_gp
     if (body->cpu_only && !gpu->is_cpu) return false;
     return body->tile
            || ((body->BM / body->TM) * (body->BN / body->TN) <= gpu->max_group
-               && sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
+               && 2 * sizeof(float) * (size_t)(body->BK * (body->BM + body->BN + 8)) <= gpu->local_bytes);
 }
 
 static const struct yokei_gpu_bodies bodies = { list, YOKE_COUNT(list), offers_gemm };
@@ -398,13 +398,20 @@ static yoke_status run_team(yoke_stream *stream, const struct yoke_gemm_args *ar
 {
     struct yokei_gpu_program program = gemm_program(body, args->dtype, args->out_dtype);
     int64_t blocks_m = (args->M + body->BM - 1) / body->BM, blocks_n = (args->N + body->BN - 1) / body->BN;
-    int32_t flags = yokei_gpu_gemm_flags(args) | YOKEI_GEMM_FIRST | YOKEI_GEMM_LAST;
     for (int64_t batch = 0; batch < args->batch;) {
         int64_t n_batch = YOKE_MIN(args->batch - batch, 32768);
+        struct yoke_gemm_args at_batch = *args;
+        at_batch.c = (void *)(uintptr_t)at(args->c, batch * args->stride_c, args->out_dtype);
+        at_batch.aux = (void *)(uintptr_t)at(args->aux, batch * args->stride_aux, args->out_dtype);
+        const int32_t flags = yokei_gpu_gemm_flags(args) | yokei_gpu_gemm_wide(&at_batch);
+        const bool a = yokei_gpu_gemm_in_fours(at(args->a, batch * args->stride_a, args->dtype), args->lda,
+                                               args->stride_a, args->batch, args->dtype),
+                   b = yokei_gpu_gemm_in_fours(at(args->b, batch * args->stride_b, args->dtype), args->ldb,
+                                               args->stride_b, args->batch, args->dtype);
+        const int32_t trans = (args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0) | (a ? 4 : 0) | (b ? 8 : 0);
         YOKE_TRY(yokei_gpu_launch(stream, &program, "gemm_team", blocks_m * blocks_n, 1, n_batch,
                                   YOKEI_GPU_ARGS(WHOLE_ARGS(args, batch), ARG_F(args->alpha),
-                                                 ARG_F(args->beta), ARG_I(flags),
-                                                 ARG_I((args->trans_a ? 1 : 0) | (args->trans_b ? 2 : 0)))));
+                                                 ARG_F(args->beta), ARG_I(flags), ARG_I(trans))));
         batch += n_batch;
     }
     return YOKE_OK;

@@ -25,8 +25,7 @@
 enum change {
     REPLACE, /* replace `find`, which must occur once, by `by` */
     REMOVE,  /* remove the nth `find` */
-    REMOVE_ALL,
-    RAISE, /* the nth `find` to before the statement that it follows */
+    RAISE,   /* the nth `find` to before the statement that it follows */
 };
 
 static const struct plant {
@@ -54,8 +53,8 @@ static const struct plant {
       "YK_FN void yk_storew_##S(YK_GLOBAL yk_##S *p, yk_long i, yk_long n, yk_vec v)                   \\",
       REPLACE, "for (int j = 0; i + j < n; j++)", "for (int j = 0; i + j + 1 < n; j++)", 0,
       "layernorm_forward", "f32", "l1w16" },
-    { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE, "n < N)",
-      "n + 1 < N)", 0, "gemm", "f32", "team64" },
+    { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE,
+      "yk_min_long(N - n, YK_BN)", "yk_min_long(N - n - 1, YK_BN)", 0, "gemm", "f32", "team64" },
     { "a sum over a row without its last column", "norm", "YK_KERNEL(layernorm_forward)", REPLACE,
       "beta ? C : 0", "beta ? C - 1 : 0", 0, "layernorm_forward", "f32", "l1w1" },
     /* missing and misplaced barriers between the lanes of a team */
@@ -63,8 +62,8 @@ static const struct plant {
       "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "layernorm_forward", "f32", "l32w1" },
     { "a barrier that stands before lanes write their sums, not behind", "", "#define YK_DEFINE_TEAM", RAISE,
       "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "xent_forward", "f32", "l64w1" },
-    { "a product without barriers", "gemm", "YK_KERNEL(gemm_team)", REMOVE_ALL, "yk_barrier();", NULL, 0,
-      "gemm", "f32", "team64" },
+    { "a product that multiplies the block before last again", "gemm", "YK_KERNEL(gemm_team)", REMOVE,
+      "gemm_put(ta, layout_a, to_a, YK_BM, blocks_a + now_a);", NULL, 1, "gemm", "f32", "team64" },
     { "a barrier that is missing before a row's sum is read", "attention",
       "YK_KERNEL(attention_forward_team)", REMOVE, "yk_barrier();", NULL, 6, "attention_forward", "f32",
       "team", .soak = true },
@@ -150,22 +149,17 @@ static char *change_text(const struct plant *p, const char *text)
     if (!after || strstr(after + 1, p->after)) return NULL;
     end = strstr(after + strlen(p->after), "YK_KERNEL(");
     if (!end) end = after + strlen(after);
-    const int n = count(after, end, p->find), first = p->change == REMOVE || p->change == RAISE ? p->nth : 1,
-              last = p->change == REMOVE_ALL ? n : first;
-    if (n < last || n == 0 || (p->change == REPLACE && n != 1)) return NULL;
-    char *out = malloc(strlen(text) + (p->by ? strlen(p->by) : 0) + 2), *to = out;
-    const char *rest = text;
-    for (int i = first; out && i <= last; i++) {
-        const char *at = nth(after, end, p->find, i),
-                   *raised = p->change == RAISE ? statement_before(after, at) : at;
-        to += sprintf(to, "%.*s%s%.*s", (int)(raised - rest), rest,
-                      p->change == RAISE ? p->find
-                      : p->by            ? p->by
-                                         : "",
-                      (int)(at - raised), raised);
-        rest = at + strlen(p->find);
-    }
-    if (out) strcpy(to, rest);
+    const int n = count(after, end, p->find), which = p->change == REPLACE ? 1 : p->nth;
+    if (n < which || (p->change == REPLACE && n != 1)) return NULL;
+    char *out = malloc(strlen(text) + (p->by ? strlen(p->by) : 0) + 2);
+    const char *at = nth(after, end, p->find, which),
+               *raised = p->change == RAISE ? statement_before(after, at) : at;
+    if (out)
+        sprintf(out, "%.*s%s%.*s%s", (int)(raised - text), text,
+                p->change == RAISE ? p->find
+                : p->by            ? p->by
+                                   : "",
+                (int)(at - raised), raised, at + strlen(p->find));
     return out;
 }
 

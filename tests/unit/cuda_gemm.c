@@ -281,11 +281,88 @@ static void finish(void **state)
     cuda_in_child("YOKE_EMULATE_SEED", "1", finishing);
 }
 
+/* ---- the products of Yoke's own kernel ---- */
+
+/*
+ * What a product of the team bodies costs, for each fused multiply-add: instructions of threads, and accesses
+ * of shared memory. The least sectors are those of the blocks: each block of C reads all of its rows of A and
+ * all of its columns of B, and C is written once. The k's are added in the order of k, so the sums are exact
+ * here, whatever the layout.
+ */
+static const char *multiplying(void)
+{
+    static const struct {
+        const char *variant;
+        int64_t block;
+        double instructions, shared;
+    } rows[] = { { "team64", 64, 1.8, 0.17 }, { "team128", 128, 1.4, 0.085 } };
+    enum { SIZE = 128 };
+    const double fmas = (double)SIZE * SIZE * SIZE;
+    struct counts before, after;
+    OPEN(device);
+    for (int i = 0; i < 2 * 4; i++) {
+        const struct product p = { YOKE_F32, YOKE_F32, i & 1, i & 2, SIZE,
+                                   SIZE,     SIZE,     0,     0,     YOKE_EPILOGUE_NONE };
+        const int64_t blocks = SIZE / rows[i / 4].block;
+        WANT(!yoke_variant_force(device, "gemm", rows[i / 4].variant));
+        counts_of("gemm_team", &before);
+        WANT(multiplies(device, &p));
+        WANT(counts_of("gemm_team", &after) == (uint64_t)i + 1);
+        const double instructions = (double)(after.instructions - before.instructions) / fmas,
+                     shared = 32 * (double)(after.shared_accesses - before.shared_accesses) / fmas,
+                     loaded = 32 * (double)(after.sectors_loaded - before.sectors_loaded),
+                     stored = 32 * (double)(after.sectors_stored - before.sectors_stored),
+                     matrix = sizeof(float) * (double)SIZE * SIZE, least = 2 * matrix * (double)blocks;
+        if (getenv("YOKE_TEST_COUNTS"))
+            fprintf(
+                stderr,
+                "# %s %s%s: %.3f instructions and %.4f accesses of shared memory a multiply-add, %.3f and "
+                "%.3f of the least sectors, %llu bank conflicts\n",
+                rows[i / 4].variant, p.trans_a ? "T" : "N", p.trans_b ? "T" : "N", instructions, shared,
+                loaded / least, stored / matrix,
+                (unsigned long long)(after.bank_conflicts - before.bank_conflicts));
+        WANT(instructions <= rows[i / 4].instructions && shared <= rows[i / 4].shared);
+        WANT(loaded <= 1.05 * least && stored <= 1.05 * matrix);
+        WANT(after.bank_conflicts == before.bank_conflicts);
+        /* one barrier for each step along K, because the next blocks have a place of their own */
+        WANT(after.barriers - before.barriers == (uint64_t)(blocks * blocks * (1 + SIZE / 16)));
+    }
+    yoke_device_close(device);
+    return NULL;
+}
+
+/* Rows that begin anywhere: the sums are the same, and neighbours still write neighbours. */
+static const char *unaligned(void)
+{
+    static const char *const variants[] = { "team64", "team128" };
+    struct counts counts;
+    OPEN(device);
+    for (int i = 0; i < 2 * 4; i++) {
+        struct product p = { YOKE_F32, YOKE_F32, i & 1, i & 2, 131, 133, 67, 1, 0.5f, YOKE_EPILOGUE_BIAS };
+        WANT(!yoke_variant_force(device, "gemm", variants[i / 4]));
+        WANT(multiplies(device, &p));
+        p.dtype = p.out_dtype = YOKE_BF16, p.pad = i % 4;
+        WANT(multiplies(device, &p));
+    }
+    counts_of("gemm_team", &counts);
+    WANT(32 * (double)counts.sectors_stored <= 1.6 * (double)counts.bytes_stored);
+    yoke_device_close(device);
+    return NULL;
+}
+
+static void multiply(void **state)
+{
+    (void)state;
+    cuda_in_child("YOKE_EMULATE_SEED", "1", multiplying);
+    cuda_in_child("YOKE_EMULATE_SEED", "1", unaligned);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bias),
         cmocka_unit_test(finish),
+        cmocka_unit_test(multiply),
     };
     static const char *const unset[] = { "NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION",
                                          "YOKE_EMULATE_FAIL",    "YOKE_EMULATE_BIAS",
