@@ -21,7 +21,8 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
     struct place place;
     CUresult result = emulate_enter_uncounted(&context);
     if (result) return result;
-    result = bytes ? emulate_place(address, bytes, true, &place) : CUDA_ERROR_INVALID_VALUE;
+    result = bytes ? emulate_place(address, bytes, !emulate_registered_holds(address), &place)
+                   : CUDA_ERROR_INVALID_VALUE;
     if (result) return emulate_leave(result);
     if (!text || !*text) {
         emulate_names_remove(address, bytes);
@@ -90,6 +91,10 @@ static CUresult annotate(uint64_t address, size_t bytes, int state, CUstream han
     if (result) return result;
     if (state < YOKE_EMULATE_UNDEFINED || state > YOKE_EMULATE_FORBIDDEN)
         return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    if (emulate_registered_holds(address))
+        return emulate_leave(state == YOKE_EMULATE_FORBIDDEN && !async
+                                 ? emulate_registered_forbid(address, bytes)
+                                 : CUDA_ERROR_INVALID_VALUE);
     result = emulate_place(address, bytes, true, &place);
     if (!result && !place.state && state == YOKE_EMULATE_FORBIDDEN && !async)
         return emulate_leave(emulate_pinned_forbid(address, bytes));

@@ -34,7 +34,7 @@ CUresult emulate_place(CUdeviceptr address, size_t bytes, bool device_only, stru
     if (!inside) {
         if (device_only) return CUDA_ERROR_INVALID_VALUE;
         *place_out = (struct place){ (unsigned char *)(uintptr_t)address, NULL, NULL, address };
-        return CUDA_SUCCESS;
+        return emulate_registered_place(address, bytes, place_out);
     }
     const struct block *block = emulate_block_of(owner ? &owner->zone : &emulate_host_zone, address);
     if (!block || bytes > block->address + block->bytes - address) return CUDA_ERROR_INVALID_VALUE;

@@ -26,6 +26,8 @@ enum failure {
     FAIL_ECC,
     FAIL_LOST,
     FAIL_BUSY,
+    FAIL_LOCK,
+    FAIL_REGISTER,
     FAIL_LT_CREATE,
     FAIL_LT_HEURISTIC,
     FAIL_LT_MATMUL,
@@ -57,6 +59,8 @@ extern struct settings emulate_settings;
 CUresult emulate_settings_read(void);
 /* Count one event of this kind. true if YOKE_EMULATE_FAIL asks for the failure at this count. */
 bool emulate_fails(enum failure failure);
+/* The same, for a failure that stays: true at this count and at all later ones. */
+bool emulate_fails_from(enum failure failure);
 /* The channel of a stream with this number. It depends on the seed of the mapping alone. */
 struct CUctx_st;
 int emulate_channel_of(const struct CUctx_st *context, unsigned long long stream);
@@ -200,6 +204,21 @@ void emulate_memory_close(struct CUctx_st *context);
 uint64_t emulate_memory_used(const struct CUctx_st *context);
 /* Has [memory, memory + bytes) been registered, or is it pinned? */
 bool emulate_is_pinned(const void *memory, size_t bytes);
+/* Is this an address of registered memory? */
+bool emulate_registered_holds(uint64_t address);
+/*
+ * Where copies find registered memory that has a window. Leaves *place_out as it is for other memory. A range
+ * that begins in registered memory and ends behind it is an error.
+ */
+struct place;
+CUresult emulate_registered_place(CUdeviceptr address, size_t bytes, struct place *place_out);
+/* Forbid whole pages of registered memory to the devices and to the host. */
+CUresult emulate_registered_forbid(uint64_t address, uint64_t bytes);
+/* Unregister all memory that was registered in this context. */
+void emulate_registered_close(const struct CUctx_st *context);
+/* Call `visit` for all memory that was registered in this context. */
+void emulate_registered_visit(const struct CUctx_st *context,
+                              void (*visit)(uint64_t address, uint64_t bytes));
 
 /* ---- stream.c ---- */
 struct mark { /* a point in a stream: one call of cuEventRecord */

@@ -82,7 +82,9 @@ void emulate_describe(uint64_t address, char *text, size_t bytes)
     bool was_freed;
     const struct block *b = find_block(address, &was_freed);
     const char *state = was_freed ? " that were freed" : "";
-    if (!b)
+    if (emulate_registered_holds(address))
+        snprintf(text + used, bytes - used, "in registered memory of the host");
+    else if (!b)
         snprintf(text + used, bytes - used, "near no allocation");
     else if (address < b->address)
         snprintf(text + used, bytes - used, "%llu bytes before the %llu bytes at 0x%llx%s",

@@ -136,6 +136,7 @@ void emulate_memory_close(struct CUctx_st *context)
         next = block->next;
         if (block->owner == context) free_pinned(block);
     }
+    emulate_registered_close(context);
     context->local_bytes = 0;
 }
 

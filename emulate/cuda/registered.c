@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuMemHostRegister pins memory that the program owns. Copies need nothing for this. For kernels the same
- * pages must also appear among the addresses of pinned memory (memory.c). This works for whole pages that
- * are mapped as shared memory: mremap maps them a second time. Other memory is pinned for copies alone, and
- * cuMemHostGetDevicePointer refuses it.
+ * cuMemHostRegister pins memory that the program owns. Whole pages that are mapped as shared memory also
+ * appear among the addresses of pinned memory (memory.c), because mremap maps them a second time, as a
+ * window. Kernels and copies use the window. So a copy does no harm if the program unmaps its own mapping
+ * too early, as on a GPU, where the pages stay pinned. The window has states of bytes, so parts of the memory
+ * can be forbidden. Other memory has no window. It is pinned for copies alone, and cuMemHostGetDevicePointer
+ * refuses it.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "emulate/cuda/driver.h"
 
@@ -15,6 +19,8 @@ static struct registered {
     unsigned char *memory;
     size_t bytes;
     struct block *window; /* NULL: only copies see the memory */
+    struct CUctx_st *owner;
+    bool has_red; /* some pages are forbidden to the host */
 } * list;
 
 bool emulate_is_pinned(const void *memory, size_t bytes)
@@ -27,10 +33,10 @@ bool emulate_is_pinned(const void *memory, size_t bytes)
     return false;
 }
 
-static const struct registered *find(const void *memory)
+static struct registered *find(const void *memory)
 {
     const unsigned char *at = memory;
-    const struct registered *r = list;
+    struct registered *r = list;
     while (r && (at < r->memory || at >= r->memory + r->bytes)) r = r->next;
     return r;
 }
@@ -46,9 +52,12 @@ static struct block *open_window(void *memory, size_t bytes)
     if ((uintptr_t)memory % 4096 || bytes % 4096) return NULL;
     struct block *window = emulate_zone_take(&emulate_host_zone, bytes, 4096, 4096);
     if (!window) return NULL;
-    /* An old size of 0 asks for a second mapping of the same pages, which only shared mappings have. */
+    /*
+     * An old size of 0 asks for a second mapping of the same pages, which only shared mappings have. The
+     * function mremap of UCX, which stands before that of libc in processes with MPI, loses the last argument.
+     */
     unsigned char *at = emulate_data + (window->address - emulate_base);
-    if (mremap(memory, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at) {
+    if (syscall(SYS_mremap, memory, 0ul, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == (long)(uintptr_t)at) {
         emulate_host_state(window, PTX_DEFINED);
         return window;
     }
@@ -62,6 +71,10 @@ CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
     const CUresult result = emulate_enter(&context);
     if (result) return result;
     if (!memory || !bytes || flags & ~15u) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    if (emulate_fails(FAIL_LOCK)) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (emulate_fails_from(FAIL_REGISTER)) return emulate_leave(CUDA_ERROR_NOT_SUPPORTED);
+    const CUresult waited = emulate_may_wait(context, "cuMemHostRegister");
+    if (waited) return emulate_leave(waited);
     unsigned char *first = memory;
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     if (address < emulate_base + emulate_bytes && address + bytes > emulate_base)
@@ -72,9 +85,20 @@ CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
             return emulate_leave(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     struct registered *new = calloc(1, sizeof *new);
     if (!new) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    *new = (struct registered){ list, first, bytes, open_window(memory, bytes) };
+    *new = (struct registered){ list, first, bytes, open_window(memory, bytes), context, false };
     list = new;
     return emulate_leave(CUDA_SUCCESS);
+}
+
+/* Commands that are still to come find no memory in the window any more. */
+static void forget(struct registered **at)
+{
+    struct registered *r = *at;
+    *at = r->next;
+    if (r->window) emulate_window_close(r->window);
+    if (r->has_red) mprotect(r->memory, r->bytes, PROT_READ | PROT_WRITE);
+    emulate_names_remove((uint64_t)(uintptr_t)r->memory, r->bytes);
+    free(r);
 }
 
 CUresult cuMemHostUnregister(void *memory)
@@ -85,13 +109,58 @@ CUresult cuMemHostUnregister(void *memory)
     if (!memory) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
     struct registered **at = &list;
     while (*at && (*at)->memory != memory) at = &(*at)->next;
-    struct registered *found = *at;
-    if (!found) return emulate_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-    *at = found->next;
-    if (found->window) emulate_window_close(found->window);
-    free(found);
+    if (!*at) return emulate_leave(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    const CUresult waited = emulate_may_wait(context, "cuMemHostUnregister");
+    if (waited) return emulate_leave(waited);
+    at = &list; /* other threads may have changed the list meanwhile */
+    while (*at && (*at)->memory != memory) at = &(*at)->next;
+    if (*at) forget(at);
     return emulate_leave(CUDA_SUCCESS);
 }
+
+void emulate_registered_close(const struct CUctx_st *context)
+{
+    for (struct registered **at = &list; *at;)
+        if ((*at)->owner == context)
+            forget(at);
+        else
+            at = &(*at)->next;
+}
+
+void emulate_registered_visit(const struct CUctx_st *context, void (*visit)(uint64_t address, uint64_t bytes))
+{
+    for (const struct registered *r = list; r; r = r->next)
+        if (r->owner == context) visit((uint64_t)(uintptr_t)r->memory, r->bytes);
+}
+
+CUresult emulate_registered_place(CUdeviceptr address, size_t bytes, struct place *place_out)
+{
+    const struct registered *found = find((const void *)(uintptr_t)address);
+    if (!found) return CUDA_SUCCESS;
+    const uint64_t offset = address - (uint64_t)(uintptr_t)found->memory;
+    if (bytes > found->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
+    if (!found->window) return CUDA_SUCCESS;
+    const CUdeviceptr at = found->window->address + offset;
+    *place_out = (struct place){ emulate_data + (at - emulate_base), NULL, emulate_pinned_guard(at),
+                                 address };
+    return CUDA_SUCCESS;
+}
+
+CUresult emulate_registered_forbid(uint64_t address, uint64_t bytes)
+{
+    struct registered *found = find((void *)(uintptr_t)address);
+    if (!found || !found->window || address % EMULATE_PAGE || bytes % EMULATE_PAGE)
+        return CUDA_ERROR_INVALID_VALUE;
+    const uint64_t offset = address - (uint64_t)(uintptr_t)found->memory;
+    if (bytes > found->bytes - offset) return CUDA_ERROR_INVALID_VALUE;
+    if (mprotect((void *)(uintptr_t)address, bytes, PROT_NONE)) return CUDA_ERROR_OUT_OF_MEMORY;
+    found->has_red = true;
+    const struct block part = { .address = found->window->address + offset, .bytes = bytes };
+    emulate_host_state(&part, PTX_FORBIDDEN);
+    return CUDA_SUCCESS;
+}
+
+bool emulate_registered_holds(uint64_t address) { return find((const void *)(uintptr_t)address) != NULL; }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address_out, void *memory, unsigned int flags)
 {

@@ -16,12 +16,15 @@ static void touched(int number, siginfo_t *info, void *context)
     char text[500] = "";
     (void)context;
     signal(number, SIG_DFL);
-    if (address < emulate_base || address - emulate_base >= emulate_bytes) return;
+    bool is_registered = false;
     if (emulate_try_lock()) { /* this thread may hold the lock */
+        is_registered = emulate_registered_holds(address);
         emulate_describe(address, text, sizeof text);
         emulate_unlock();
     }
-    const bool is_red = !emulate_context_of(address) && emulate_block_of(&emulate_host_zone, address);
+    if (!is_registered && (address < emulate_base || address - emulate_base >= emulate_bytes)) return;
+    const bool is_red = is_registered
+                        || (!emulate_context_of(address) && emulate_block_of(&emulate_host_zone, address));
     emulate_print("the host touches %s at 0x%llx (%s)%s; SIGSEGV ends the program",
                   is_red                        ? "a red zone between pieces of pinned memory"
                   : emulate_context_of(address) ? "device memory"
@@ -67,6 +70,16 @@ static void report_block(const struct CUctx_st *context, const struct block *b, 
     n_leaks++;
 }
 
+static int reported_device;
+
+static void report_registered(uint64_t address, uint64_t bytes)
+{
+    const char *name = emulate_plain_name(address);
+    emulate_print("cuda:%d: not unregistered: %llu bytes of the host's memory at 0x%llx%s%s", reported_device,
+                  (unsigned long long)bytes, (unsigned long long)address, name ? ", " : "", name ? name : "");
+    n_leaks++;
+}
+
 int emulate_report_leaks(struct CUctx_st *context)
 {
     n_leaks = 0;
@@ -74,6 +87,8 @@ int emulate_report_leaks(struct CUctx_st *context)
     for (const struct block *b = context->zone.blocks; b; b = b->next) report_block(context, b, "");
     for (const struct block *b = emulate_host_zone.blocks; b; b = b->next)
         if (b->owner == context) report_block(context, b, " of pinned memory");
+    reported_device = context->ordinal;
+    emulate_registered_visit(context, report_registered);
     emulate_objects(context, report_object);
     /* a program may release a context that it has made current; the tests of Yoke's backend may not */
     const int pushed = leaks_are_errors() ? emulate_stack_count(context) : 0;

@@ -12,11 +12,11 @@
 struct settings emulate_settings;
 static uint64_t counts[N_FAILURES];
 
-static const char *const failure_names[N_FAILURES] = { "out-of-memory",   "illegal-address",
-                                                       "launch-timeout",  "ecc",
-                                                       "device-lost",     "device-busy",
-                                                       "cublaslt-create", "cublaslt-heuristic",
-                                                       "cublaslt-matmul", "value-operation" };
+static const char *const failure_names[N_FAILURES] = {
+    "out-of-memory",   "illegal-address",    "launch-timeout",  "ecc",
+    "device-lost",     "device-busy",        "no-lock",         "no-register",
+    "cublaslt-create", "cublaslt-heuristic", "cublaslt-matmul", "value-operation"
+};
 
 static bool refuse(const char *variable, const char *value, const char *wanted)
 {
@@ -98,8 +98,8 @@ static bool read_failures(void)
     return refuse(
         "YOKE_EMULATE_FAIL", text,
         "WHAT@N[,WHAT@N...], where WHAT is out-of-memory, illegal-address, launch-timeout, ecc, "
-        "device-lost, device-busy, cublaslt-create, cublaslt-heuristic, cublaslt-matmul or value-operation, and N "
-        "counts from 1");
+        "device-lost, device-busy, no-lock, no-register, cublaslt-create, cublaslt-heuristic, cublaslt-matmul or "
+        "value-operation, and N counts from 1");
 }
 
 static bool read_bias(int *out)
@@ -191,6 +191,12 @@ int yoke_emulate_fails(const char *failure)
 int yoke_emulate_bias(void) { return emulate_settings.bias; }
 
 bool emulate_fails(enum failure failure) { return ++counts[failure] == emulate_settings.fail_at[failure]; }
+
+bool emulate_fails_from(enum failure failure)
+{
+    const uint64_t from = emulate_settings.fail_at[failure];
+    return ++counts[failure] >= from && from;
+}
 
 static uint64_t mix(uint64_t x)
 {
