@@ -150,6 +150,13 @@ struct yoke_device_extras {
      */
     yoke_status (*annotate)(yoke_device *device, yoke_stream *stream,
                             const struct yokei_annotation *annotation);
+    /*
+     * Page-lock host memory, which consists of whole pages. The device then copies from and to it without
+     * help of the host. If the driver refuses, copies still work, and pass through memory of the backend.
+     * `unpin` undoes it. No copy uses the memory any more. NULL: no device of the backend needs this.
+     */
+    yoke_status (*pin)(yoke_device *device, void *memory, size_t bytes);
+    void (*unpin)(yoke_device *device, void *memory);
 };
 
 /* A vendor's library runs this variant, so no program is compiled for it. */
@@ -223,6 +230,7 @@ struct yoke_device {
     uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     bool annotates;                /* set by `open`: the device checks accesses by extras->annotate */
+    atomic_bool said_no_pins;      /* the line that the driver page-locks no host memory was logged */
     struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */

@@ -75,7 +75,8 @@
     X(CU_STREAM_WAIT_VALUE_GEQ, 0) /* until (int32_t)(*address - value) >= 0 */                              \
     X(CU_STREAM_WRITE_VALUE_DEFAULT, 0) /* the stream's earlier writes are visible before the value is */    \
     X(CU_MEMHOSTALLOC_PORTABLE, 1)                                                                           \
-    X(CU_MEMHOSTALLOC_DEVICEMAP, 2)
+    X(CU_MEMHOSTALLOC_DEVICEMAP, 2)                                                                          \
+    X(CU_MEMHOSTREGISTER_PORTABLE, 1)
 /* clang-format on */
 
 /* The test of this header includes cuda.h and nvrtc.h first, and defines this macro. */
@@ -127,6 +128,8 @@ enum {
     F(CUresult, cuMemFree_v2, (CUdeviceptr address))                                                         \
     F(CUresult, cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))                              \
     F(CUresult, cuMemFreeHost, (void *address))                                                              \
+    F(CUresult, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned flags))                         \
+    F(CUresult, cuMemHostUnregister, (void *address))                                                        \
     F(CUresult, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *host, unsigned flags))           \
     F(CUresult, cuPointerGetAttribute, (void *value, CUpointer_attribute attribute, CUdeviceptr address))    \
     F(CUresult, cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *bytes, CUdeviceptr address))           \

@@ -9,6 +9,7 @@
 #include "backends/cuda/api.h"
 #include "backends/cuda/cublaslt_api.h"
 #include "backends/gpu/driver.h"
+#include "backends/gpu/staging.h"
 
 /* ---- library.c: libcuda.so.1 ---- */
 struct cuda_library {
@@ -199,6 +200,7 @@ struct cuda_piece {
     CUdeviceptr at; /* the device's address of the same memory */
 };
 struct cuda_block; /* of pieces, in pinned.c */
+struct cuda_pin;   /* memory of a caller that is page-locked, in pinned.c */
 static inline _Atomic uint32_t *cuda_word(struct cuda_piece piece) { return piece.host; }
 
 struct cuda_device {
@@ -220,6 +222,7 @@ struct cuda_device {
     atomic_bool said_ptx;      /* the line about PTX instead of machine code was logged */
     pthread_mutex_t lock;      /* protects the fields below */
     struct cuda_block *pinned[CUDA_N_PINNED];
+    struct cuda_pin *pins;
     struct cuda_stream *streams; /* all streams of the device */
     char dead[1024];             /* the error that made the context unusable; "" while it is usable */
     atomic_bool no_value_writes; /* the driver has no value operations for this device */
@@ -237,9 +240,14 @@ static inline struct cuda_device *cuda_device(const yoke_device *device) { retur
 struct cuda_stream {
     struct cuda_stream *next; /* in the device's list */
     CUstream queue;
-    bool is_foreign;        /* the caller created the queue */
-    CUevent synced;         /* for waits of the host; it has CU_EVENT_BLOCKING_SYNC */
-    struct cuda_piece slot; /* for copies of pageable memory */
+    bool is_foreign; /* the caller created the queue */
+    CUevent synced;  /* for waits of the host; it has CU_EVENT_BLOCKING_SYNC */
+    /* For copies of pageable memory: see backends/gpu/staging.h. host_queue and marks are NULL before the
+       first long copy. */
+    struct cuda_piece slot[YOKEI_GPU_SLOTS];
+    struct yokei_gpu_staging staging;
+    CUstream host_queue;
+    CUevent marks[YOKEI_GPU_MARKS];
     /*
      * Commands in a row that belong to one op form a group. Group g is ops[g % CUDA_FOLLOWED]. Behind each
      * dev->mark_every groups the queue writes the number of the last one to `done`. So after an error, which
@@ -287,6 +295,22 @@ void yokei_cuda_pinned_destroy(yoke_device *device);
  */
 yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out);
 void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece);
+
+/** Page-lock memory of the caller, or undo it: the slots pin and unpin of struct yoke_device_extras. */
+yoke_status yokei_cuda_pin(yoke_device *device, void *memory, size_t bytes);
+void yokei_cuda_unpin(yoke_device *device, void *memory);
+/** Whether all of this memory lies in memory that yokei_cuda_pin has page-locked. */
+bool yokei_cuda_has_pin(struct cuda_device *dev, const void *memory, size_t bytes);
+
+/* ---- copy.c: copies and fills ---- */
+/** Take the slots of a new stream, and give back all that its copies use. The context is current. */
+yoke_status yokei_cuda_copies_begin(yoke_device *device, struct cuda_stream *s);
+void yokei_cuda_copies_end(yoke_device *device, struct cuda_stream *s);
+/** The queue of the driver behind whose work all work of the stream is done. The context is current. */
+yoke_status yokei_cuda_end(yoke_stream *stream, CUstream *queue_out);
+yoke_status yokei_cuda_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
+                            size_t bytes);
+yoke_status yokei_cuda_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 
 /* ---- groups.c: which op the commands of a queue belong to ---- */
 /** Call this before a command of yokei_stream_op is issued. The context is current. */

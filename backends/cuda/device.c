@@ -317,6 +317,8 @@ static const struct yoke_device_extras device_extras = {
     .products = yokei_cuda_cublaslt_text,
     .ahead = yokei_cuda_ahead,
     .annotate = yokei_cuda_annotate,
+    .pin = yokei_cuda_pin,
+    .unpin = yokei_cuda_unpin,
 };
 static const struct yoke_device_ops device_ops = {
     .open = cuda_open,

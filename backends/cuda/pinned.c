@@ -10,12 +10,14 @@
  *
  * With the stand-in driver a page between two slots may not be touched, so a copy past the end of a slot is
  * found. A block whose pieces were not all given back is not freed, so the driver lists it as a leak.
+ *
+ * The last part of this file page-locks memory of the caller (cuMemHostRegister), such as the stages of
+ * collectives in memory that ranks share.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "backends/cuda/cuda.h"
-#include "backends/gpu/staging.h"
 
 struct cuda_block {
     struct cuda_block *next;
@@ -29,7 +31,7 @@ static const struct {
     size_t piece_bytes;
     int n; /* pieces of a block */
 } kinds[CUDA_N_PINNED] = {
-    [CUDA_WORDS] = { sizeof(uint32_t), 1024 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 }
+    [CUDA_WORDS] = { sizeof(uint32_t), 1024 }, [CUDA_SLOTS] = { YOKEI_GPU_SLOT_BYTES, 16 * YOKEI_GPU_SLOTS }
 };
 
 /** Pages that nobody may touch behind each slot, if the driver checks accesses. */
@@ -130,4 +132,68 @@ void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct c
         if (piece.at - block->at < bytes * (size_t)kinds[kind].n)
             block->free[block->n_free++] = (uint16_t)((piece.at - block->at) / bytes);
     pthread_mutex_unlock(&dev->lock);
+}
+
+/* ---- memory of the caller ---- */
+
+struct cuda_pin {
+    struct cuda_pin *next;
+    char *memory;
+    size_t bytes;
+};
+
+yoke_status yokei_cuda_pin(yoke_device *device, void *memory, size_t bytes)
+{
+    struct cuda_device *dev = cuda_device(device);
+    struct cuda_pin *pin = malloc(sizeof *pin);
+    if (!pin) return yokei_gpu_no_host_memory(device, "a list of page-locked memory");
+    *pin = (struct cuda_pin){ NULL, memory, bytes };
+    yoke_status status = yokei_cuda_enter(device);
+    if (!status) {
+        const CUresult error = dev->cu->cuMemHostRegister_v2(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE);
+        if (error) status = yokei_cuda_fail(device, "cuMemHostRegister", error);
+        yokei_cuda_leave(device);
+    }
+    if (status) {
+        free(pin);
+        return status;
+    }
+    pthread_mutex_lock(&dev->lock);
+    pin->next = dev->pins;
+    dev->pins = pin;
+    pthread_mutex_unlock(&dev->lock);
+    return YOKE_OK;
+}
+
+void yokei_cuda_unpin(yoke_device *device, void *memory)
+{
+    struct cuda_device *dev = cuda_device(device);
+    pthread_mutex_lock(&dev->lock);
+    struct cuda_pin **at = &dev->pins;
+    while (*at && (*at)->memory != memory) at = &(*at)->next;
+    struct cuda_pin *pin = *at;
+    if (pin) *at = pin->next;
+    pthread_mutex_unlock(&dev->lock);
+    free(pin);
+    /* If the context is lost, the device copies nothing any more, and the driver keeps the pages locked. */
+    if (!pin || yokei_cuda_enter(device)) return;
+    const CUresult error = dev->cu->cuMemHostUnregister(memory);
+    if (error) {
+        (void)yokei_cuda_fail(device, "cuMemHostUnregister", error);
+        yoke_log(YOKE_LOG_ERROR, "%s", yoke_last_error());
+    }
+    yokei_cuda_leave(device);
+}
+
+bool yokei_cuda_has_pin(struct cuda_device *dev, const void *memory, size_t bytes)
+{
+    const uintptr_t first = (uintptr_t)memory;
+    pthread_mutex_lock(&dev->lock);
+    const struct cuda_pin *pin = dev->pins;
+    while (pin
+           && (first < (uintptr_t)pin->memory || first - (uintptr_t)pin->memory > pin->bytes
+               || bytes > pin->bytes - (first - (uintptr_t)pin->memory)))
+        pin = pin->next;
+    pthread_mutex_unlock(&dev->lock);
+    return pin != NULL;
 }

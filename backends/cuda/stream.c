@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "backends/cuda/cuda.h"
-#include "backends/gpu/staging.h"
 
 /** Free what the stream has. The context is current, unless it is lost. */
 static void release_stream(yoke_device *device, struct cuda_stream *s)
@@ -22,7 +21,7 @@ static void release_stream(yoke_device *device, struct cuda_stream *s)
     pthread_mutex_unlock(&dev->lock);
     if (s->queue && !s->is_foreign) dev->cu->cuStreamDestroy_v2(s->queue);
     if (s->synced) dev->cu->cuEventDestroy_v2(s->synced);
-    if (s->slot.host) yokei_cuda_pinned_give(device, CUDA_SLOTS, s->slot);
+    yokei_cuda_copies_end(device, s);
     if (s->done.host) yokei_cuda_pinned_give(device, CUDA_WORDS, s->done);
     free(s);
 }
@@ -51,7 +50,7 @@ static yoke_status open_stream(yoke_device *device, const struct yoke_native *na
                                                   CU_EVENT_DISABLE_TIMING | CU_EVENT_BLOCKING_SYNC);
     if (error) return yokei_cuda_fail(device, "cuEventCreate", error);
     /* now and not at the first copy, because another block of slots may have to wait for the device */
-    YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_SLOTS, &s->slot));
+    YOKE_TRY(yokei_cuda_copies_begin(device, s));
     YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_WORDS, &s->done));
     s->marked = atomic_load(cuda_word(s->done));
     atomic_store(&s->group, s->marked);
@@ -82,8 +81,10 @@ static yoke_status wait_for_queue(yoke_stream *stream)
 {
     const struct cuda_library *cu = cuda_device(stream->device)->cu;
     const struct cuda_stream *s = cuda_stream(stream);
+    CUstream end;
     YOKE_TRY(yokei_cuda_mark(stream));
-    CUresult error = cu->cuEventRecord(s->synced, s->queue);
+    YOKE_TRY(yokei_cuda_end(stream, &end));
+    CUresult error = cu->cuEventRecord(s->synced, end);
     if (error) return yokei_cuda_fail(stream->device, "cuEventRecord", error);
     error = cu->cuEventSynchronize(s->synced);
     return error ? yokei_cuda_fail(stream->device, "cuEventSynchronize", error) : YOKE_OK;
@@ -116,99 +117,11 @@ static yoke_status cuda_stream_flush(yoke_stream *stream)
     return YOKE_OK;
 }
 
-/* ---- copies ---- */
-
-static yoke_status call_host(yoke_stream *stream, void (*function)(void *), void *argument)
-{
-    const CUresult error =
-        cuda_device(stream->device)->cu->cuLaunchHostFunc(cuda_stream(stream)->queue, function, argument);
-    return error ? yokei_cuda_fail(stream->device, "cuLaunchHostFunc", error) : YOKE_OK;
-}
-
-/** The driver refuses an address that is no memory of its own at once. */
-static yoke_status copied(const yoke_stream *stream, const char *call, CUresult error, const void *target,
-                          const void *source)
-{
-    if (error == CUDA_ERROR_INVALID_VALUE) return yokei_gpu_refuse_copy(stream, target, source);
-    return error ? yokei_cuda_fail(stream->device, call, error) : YOKE_OK;
-}
-
-static yoke_status to_device(yoke_stream *stream, void *target, const void *source, size_t bytes)
-{
-    const CUresult error = cuda_device(stream->device)
-                               ->cu->cuMemcpyHtoDAsync_v2((CUdeviceptr)(uintptr_t)target, source, bytes,
-                                                          cuda_stream(stream)->queue);
-    return copied(stream, "cuMemcpyHtoDAsync", error, target, source);
-}
-
-static yoke_status to_host(yoke_stream *stream, void *target, const void *source, size_t bytes)
-{
-    const CUresult error = cuda_device(stream->device)
-                               ->cu->cuMemcpyDtoHAsync_v2(target, (CUdeviceptr)(uintptr_t)source, bytes,
-                                                          cuda_stream(stream)->queue);
-    return copied(stream, "cuMemcpyDtoHAsync", error, target, source);
-}
-
-/** Whether the device can read and write this host memory by itself. */
-static bool is_pinned(const struct cuda_device *dev, const void *host)
-{
-    int type = 0;
-    return !dev->cu->cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                           (CUdeviceptr)(uintptr_t)host)
-           && type == CU_MEMORYTYPE_HOST;
-}
-
-static yoke_status issue_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
-                              size_t bytes)
-{
-    const struct cuda_device *dev = cuda_device(stream->device);
-    const struct yokei_gpu_staging staging = { cuda_stream(stream)->slot.host, call_host, to_device,
-                                               to_host };
-    YOKE_TRY(yokei_cuda_command(stream));
-    if (kind == YOKE_COPY_ON_DEVICE) {
-        const CUresult error = dev->cu->cuMemcpyDtoDAsync_v2((CUdeviceptr)(uintptr_t)target,
-                                                             (CUdeviceptr)(uintptr_t)source, bytes,
-                                                             cuda_stream(stream)->queue);
-        return copied(stream, "cuMemcpyDtoDAsync", error, target, source);
-    }
-    if (!is_pinned(dev, kind == YOKE_COPY_TO_DEVICE ? source : target))
-        return yokei_gpu_stage(stream, &staging, kind, target, source, bytes);
-    return kind == YOKE_COPY_TO_DEVICE ? to_device(stream, target, source, bytes)
-                                       : to_host(stream, target, source, bytes);
-}
-
-static yoke_status cuda_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
-                             size_t bytes)
-{
-    YOKE_TRY(yokei_cuda_enter(stream->device));
-    const yoke_status status = issue_copy(stream, kind, target, source, bytes);
-    yokei_cuda_leave(stream->device);
-    return status;
-}
-
-static yoke_status issue_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
-{
-    YOKE_TRY(yokei_cuda_command(stream));
-    const CUresult error = cuda_device(stream->device)
-                               ->cu->cuMemsetD8Async((CUdeviceptr)(uintptr_t)target, byte, bytes,
-                                                     cuda_stream(stream)->queue);
-    if (error == CUDA_ERROR_INVALID_VALUE) return yokei_gpu_refuse_fill(stream, target, bytes);
-    return error ? yokei_cuda_fail(stream->device, "cuMemsetD8Async", error) : YOKE_OK;
-}
-
-static yoke_status cuda_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
-{
-    YOKE_TRY(yokei_cuda_enter(stream->device));
-    const yoke_status status = issue_fill(stream, target, byte, bytes);
-    yokei_cuda_leave(stream->device);
-    return status;
-}
-
 const struct yoke_stream_ops yokei_cuda_stream_ops = {
     .create = cuda_stream_create,
     .destroy = cuda_stream_destroy,
     .sync = cuda_stream_sync,
     .flush = cuda_stream_flush,
-    .copy = cuda_copy,
-    .fill = cuda_fill,
+    .copy = yokei_cuda_copy,
+    .fill = yokei_cuda_fill,
 };

@@ -517,4 +517,16 @@ size_t yokei_red_zone(const struct yoke_device *device);
 yoke_status yokei_annotate(struct yoke_device *device, struct yoke_stream *stream,
                            const struct yokei_annotation *annotation);
 
+/* ---- core/pin.c: page-locked host memory ---- */
+/** Whether copies from and to host memory are faster if the memory is page-locked, and `yokei_pin` can do it. */
+bool yokei_pins(const struct yoke_device *device);
+/**
+ * Page-lock host memory, which consists of whole pages. A driver may refuse this, for example if it may lock
+ * no more memory. Copies then still work, and only cost more. The first refusal of a device is logged. `name`
+ * is for messages. The memory counts as an object of the device until yokei_unpin.
+ */
+yoke_status yokei_pin(struct yoke_device *device, void *memory, size_t bytes, const char *name);
+/** Undo yokei_pin. No copy uses the memory any more. The error text of the thread stays. */
+void yokei_unpin(struct yoke_device *device, void *memory);
+
 #endif

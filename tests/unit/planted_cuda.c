@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -452,6 +453,14 @@ static const struct plant plants[] = {
       "the host touches a red zone between pieces of pinned memory", "staging slots" },
     { "overlapping slots, to the host", run_overlap_out, NULL, NULL, NULL,
       "a copy to of 16384 bytes", "staging slots" },
+    { "leaked registration", run_stage_leaks, NULL, NULL, NULL,
+      "not unregistered: 139264 bytes of the host's memory at ", ", two stages" },
+    { "unregistered too early", run_stage_early, NULL, NULL, NULL,
+      "a copy to of 65536 bytes", "touches memory that is not allocated" },
+    { "overlapping stages", run_stage_over, NULL, NULL, NULL,
+      "a copy to of 65540 bytes", "touches memory that it may not touch" },
+    { "overlapping stages, by the host", run_stage_host, NULL, NULL, NULL,
+      "the host touches a red zone between pieces of pinned memory", "two stages + 65536" },
 };
 /* clang-format on */
 
