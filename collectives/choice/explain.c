@@ -91,10 +91,13 @@ static void explain_algorithm(const struct yokei_op *op, char *text, size_t byte
 
 static void explain_copies(const yoke_comm *comm, char *text, size_t bytes)
 {
-    const size_t at = strlen(text);
-    if (comm->any_staged && comm->size > 1)
-        yokei_text(text + at, bytes - at,
-                   "; copies from and to devices, in up to %d pieces at once, come on top", YOKEI_LANES);
+    size_t at = strlen(text);
+    if (!comm->any_staged || comm->size == 1) return;
+    yokei_text(text + at, bytes - at, "; copies from and to devices, in up to %d pieces at once, come on top",
+               YOKEI_LANES);
+    at = strlen(text);
+    if (comm->staging.refused[0])
+        yokei_text(text + at, bytes - at, "; they pass through other memory: %s", comm->staging.refused);
 }
 
 void yokei_explain_choice(const struct yokei_op *op, struct yoke_comm_choice *choice_out)

@@ -42,9 +42,7 @@ static void free_lane(yoke_comm *comm, struct yokei_lane *lane)
 
 static void comm_free(yoke_comm *comm)
 {
-    /* Copies of a failed operation may still use the memory that is freed here. */
-    if (comm->staging.out_stream) yoke_stream_sync(comm->staging.out_stream);
-    if (comm->staging.in_stream) yoke_stream_sync(comm->staging.in_stream);
+    yokei_stage_end(comm);
     for (int i = 0; i < YOKEI_LANES; i++) free_lane(comm, &comm->work.lanes[i]);
     for (int r = 0; r < comm->room; r++) {
         if (comm->work.pair_send) free_lane(comm, comm->work.pair_send[r]), free(comm->work.pair_send[r]);
@@ -172,6 +170,7 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
                         comm->n_cores);
     if (!status && comm->all_shared) yokei_mpi_control_end(comm);
     if (!status && comm->mpi.control) status = yokei_mpi_control_begin(comm);
+    if (!status) status = yokei_stage_begin(comm);
     if (status) {
         comm_free(comm);
         return status;

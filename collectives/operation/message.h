@@ -32,6 +32,9 @@ enum {
     /* number of lanes if there are more ranks than cores: the same memory in fewer stages */
     YOKEI_WIDE_LANES = 2,
     YOKEI_WIDE_STAGE_BYTES = YOKEI_STAGE_BYTES * YOKEI_CROSS_LANES / YOKEI_WIDE_LANES,
+    /* Nothing uses the page behind each stage, so a device that checks accesses finds data that leaves its
+       stage. */
+    YOKEI_GAP_BYTES = 4096,
     YOKEI_ONESHOT_BYTES = 64 << 10, /* most bytes of a rank's data that it publishes in one piece */
     YOKEI_INLINE_BYTES = 48,        /* bytes of data that an announcement has room for */
     YOKEI_MOST_SHRUNK = 1024,       /* most ranks of a communicator that can be shrunk */

@@ -47,9 +47,19 @@ struct yokei_mpi_state {
     char broken_text[512];
 };
 
+/** Memory that the communicator has page-locked for its device. */
+struct yokei_pinned {
+    struct yokei_pinned *next;
+    void *memory;
+};
+
 /** Copies from and to device memory that the host does not see: stage.c. Both directions run at once. */
 struct yokei_staging {
     yoke_stream *out_stream, *in_stream;
+    char *lanes; /* the buffers of all lanes of collectives; NULL: each lane gets them when it needs them */
+    bool is_mapped; /* buffers of lanes are whole pages of their own, which can be page-locked */
+    struct yokei_pinned *pinned;
+    char refused[256]; /* why the driver page-locks no memory; "": it does, or this device needs it not */
 };
 
 #endif

@@ -51,7 +51,8 @@ struct yokei_segment {
     struct yokei_shrink_post shrinks[2];
     _Atomic uint64_t decision; /* decision of the last shrink; rank 0's counts, even if rank 0 is gone */
     /* Then follow the posts and counters, struct mailbox [size][YOKEI_LANES + 1], struct flag [YOKEI_LANES
-       + size][YOKEI_SLOTS], the slots, and the memory of oneshot and slices. */
+       + size][YOKEI_SLOTS], the memory of oneshot and slices, and the slots. Devices copy from and to all but
+       the slots. */
 };
 
 static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -65,11 +66,11 @@ struct yokei_offsets yokei_shm_offsets(int room, size_t chunk_bytes)
     l.counters = l.posts + 2 * sizeof(struct yokei_post);
     l.mailboxes = l.counters + YOKEI_CROSS_LANES * sizeof(struct yokei_counters);
     l.flags = l.mailboxes + size * (YOKEI_LANES + 1) * sizeof(struct mailbox);
-    l.slots = up(l.flags + (YOKEI_LANES + size) * YOKEI_SLOTS * sizeof(struct flag), 4096);
+    l.oneshot = up(l.flags + (YOKEI_LANES + size) * YOKEI_SLOTS * sizeof(struct flag), 4096);
+    l.stages = l.oneshot + 2 * (YOKEI_ONESHOT_BYTES + YOKEI_GAP_BYTES);
+    l.slots = l.stages + (size_t)YOKEI_CROSS_LANES * 2 * (YOKEI_STAGE_BYTES + YOKEI_GAP_BYTES);
     l.pair_slots = l.slots + YOKEI_LANES * YOKEI_SLOTS * l.slot_bytes;
-    l.oneshot = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
-    l.stages = l.oneshot + 2 * YOKEI_ONESHOT_BYTES;
-    l.bytes = l.stages + (size_t)YOKEI_CROSS_LANES * 2 * YOKEI_STAGE_BYTES;
+    l.bytes = l.pair_slots + size * YOKEI_SLOTS * l.pair_slot_bytes;
     return l;
 }
 
@@ -103,7 +104,8 @@ _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struc
 
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number)
 {
-    return segment_of(comm, r) + comm->memory.offsets.oneshot + number % 2 * YOKEI_ONESHOT_BYTES;
+    return segment_of(comm, r) + comm->memory.offsets.oneshot
+           + number % 2 * (YOKEI_ONESHOT_BYTES + YOKEI_GAP_BYTES);
 }
 
 /*
@@ -123,7 +125,22 @@ size_t yokei_stage_bytes(const yoke_comm *comm)
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part)
 {
     return segment_of(comm, r) + comm->memory.offsets.stages
-           + ((size_t)lane->id * 2 + (size_t)part) * yokei_stage_bytes(comm);
+           + ((size_t)lane->id * 2 + (size_t)part) * (yokei_stage_bytes(comm) + YOKEI_GAP_BYTES);
+}
+
+char *yokei_shm_copied(const yoke_comm *comm, int r, size_t *bytes_out)
+{
+    *bytes_out = comm->memory.offsets.slots;
+    return segment_of(comm, r);
+}
+
+size_t yokei_shm_gap_at(const yoke_comm *comm, int i)
+{
+    const struct yokei_offsets *l = &comm->memory.offsets;
+    if (i < 2) return l->oneshot + (size_t)i * YOKEI_GAP_BYTES + (size_t)(i + 1) * YOKEI_ONESHOT_BYTES;
+    const size_t stage = yokei_stage_bytes(comm), n = (size_t)i - 2;
+    const size_t at = l->stages + n * YOKEI_GAP_BYTES + (n + 1) * stage;
+    return at + YOKEI_GAP_BYTES <= l->slots ? at : 0;
 }
 
 /* Slots and flags of one lane lie together. The lane of send and recv has its own slots for each peer. */

@@ -36,6 +36,10 @@ _Atomic uint32_t *yokei_shm_counter_at(const yoke_comm *comm, int r, const struc
                                        enum yokei_counter counter, uint32_t until);
 char *yokei_shm_oneshot_at(const yoke_comm *comm, int r, uint32_t number);
 char *yokei_shm_stage_at(const yoke_comm *comm, int r, const struct yokei_lane *lane, int part);
+/** The memory of rank r from and to which devices copy. NULL: this rank does not see it. */
+char *yokei_shm_copied(const yoke_comm *comm, int r, size_t *bytes_out);
+/** Where the i-th page that nothing uses (YOKEI_GAP_BYTES) lies in this memory. 0: there are no more. */
+size_t yokei_shm_gap_at(const yoke_comm *comm, int i);
 /**
  * For yoke_comm_shrink: a rank's post, and the one word that holds the decision for all ranks. That word is
  * number << 32 | deciding rank + 1.

@@ -5,52 +5,188 @@
  * For messages each lane has two buffers: one for the rank's own data on the way out, and one for results on
  * the way in. The copies are issued to the communicator's own streams, one for each direction, and events say
  * when they are done. So one lane copies while another sums and a third waits for the network.
+ *
+ * If the device copies by itself only from and to page-locked memory, the communicator page-locks the shared
+ * memory of all ranks of its host, and the lanes' buffers. It does so when it is made, because a driver may
+ * let this call wait for all work of the device. The buffers for sends to a rank, and for receives from it,
+ * follow when they are first needed.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <string.h>
+#include <sys/mman.h>
 
 #include "collectives/transport/stage.h"
 
 #include "collectives/arithmetic/sum.h"
 #include "collectives/transport/shared.h"
+#include "collectives/transport/shm.h"
 
 bool yokei_is_staged(const yoke_comm *comm, const void *address)
 {
     return comm->device && address && !yoke_host_ptr(comm->device, address);
 }
 
-size_t yokei_stage_lane_bytes(size_t chunk_bytes)
+/* ---- buffers of lanes, and page-locked memory ---- */
+
+/* A half of a lane's buffers: one direction. */
+static size_t half_bytes(size_t chunk_bytes)
 {
-    return 2 * ((YOKE_MAX(chunk_bytes, (size_t)YOKEI_PAIR_CHUNK) + 4095) / 4096 * 4096);
+    return (YOKE_MAX(chunk_bytes, (size_t)YOKEI_PAIR_CHUNK) + 4095) / 4096 * 4096;
+}
+
+size_t yokei_stage_lane_bytes(size_t chunk_bytes) { return 2 * (half_bytes(chunk_bytes) + YOKEI_GAP_BYTES); }
+
+/* Forbid the page behind a buffer, if the device checks accesses. */
+static yoke_status forbid_gap(const yoke_comm *comm, char *at)
+{
+    return yokei_annotate(comm->device, NULL,
+                          &(struct yokei_annotation){ at, YOKEI_GAP_BYTES, YOKEI_MEMORY_FORBIDDEN, NULL, 0 });
+}
+
+/*
+ * Page-lock memory, so that the device copies from and to it by itself. After a refusal the communicator asks
+ * no more, and the copies pass through pinned memory of the backend. Returns whether the memory is locked.
+ */
+static bool pin(yoke_comm *comm, void *memory, size_t bytes, const char *name)
+{
+    struct yokei_staging *staging = &comm->staging;
+    struct yokei_pinned *entry = staging->refused[0] ? NULL : malloc(sizeof *entry);
+    if (!entry) return false;
+    if (yokei_pin(comm->device, memory, bytes, name)) {
+        yokei_text(staging->refused, sizeof staging->refused, "%s", yoke_last_error());
+        free(entry);
+        return false;
+    }
+    *entry = (struct yokei_pinned){ staging->pinned, memory };
+    staging->pinned = entry;
+    return true;
+}
+
+/*
+ * Memory for the buffers of lanes. If it can be page-locked, it is a shared mapping. In private memory a fork
+ * would give this process other pages than those that the device writes to.
+ */
+static char *buffers_new(const yoke_comm *comm, size_t bytes)
+{
+    if (!comm->staging.is_mapped) return aligned_alloc(4096, bytes);
+    char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void buffers_free(const yoke_comm *comm, char *memory, size_t bytes)
+{
+    if (!comm->staging.is_mapped)
+        free(memory);
+    else if (memory)
+        munmap(memory, bytes);
+}
+
+static yoke_status give_buffers(const yoke_comm *comm, struct yokei_lane *lane, char *memory, bool is_pinned)
+{
+    const size_t half = half_bytes(comm->settings.chunk_bytes);
+    lane->own_copy = memory;
+    lane->result_copy = memory + half + YOKEI_GAP_BYTES;
+    if (!is_pinned) return YOKE_OK;
+    YOKE_TRY(forbid_gap(comm, memory + half));
+    return forbid_gap(comm, lane->result_copy + half);
+}
+
+/* Page-lock what this rank and the ranks of its host publish. */
+static yoke_status pin_segments(yoke_comm *comm)
+{
+    char name[64];
+    size_t bytes, at;
+    for (int r = 0; r < comm->size; r++) {
+        char *memory = yokei_shm_copied(comm, r, &bytes);
+        yokei_text(name, sizeof name, "stages of rank %d", r);
+        if (!memory || !pin(comm, memory, bytes, name)) continue;
+        for (int i = 0; (at = yokei_shm_gap_at(comm, i)); i++) YOKE_TRY(forbid_gap(comm, memory + at));
+    }
+    return YOKE_OK;
+}
+
+/* Make and page-lock the buffers of all lanes of collectives at once. */
+static yoke_status make_all_buffers(yoke_comm *comm)
+{
+    const size_t each = yokei_stage_lane_bytes(comm->settings.chunk_bytes);
+    char *memory = buffers_new(comm, YOKEI_LANES * each);
+    if (!memory) return YOKE_OK; /* each lane tries again when it needs its buffers */
+    yokei_hold(YOKEI_LANES * each);
+    comm->staging.lanes = memory;
+    const bool is_pinned = pin(comm, memory, YOKEI_LANES * each, "buffers of a communicator");
+    for (int i = 0; i < YOKEI_LANES; i++)
+        YOKE_TRY(give_buffers(comm, &comm->work.lanes[i], memory + (size_t)i * each, is_pinned));
+    return YOKE_OK;
+}
+
+yoke_status yokei_stage_begin(yoke_comm *comm)
+{
+    if (comm->size == 1 || !yokei_pins(comm->device)) return YOKE_OK;
+    comm->staging.is_mapped = true;
+    YOKE_TRY(pin_segments(comm));
+    return make_all_buffers(comm);
+}
+
+void yokei_stage_end(yoke_comm *comm)
+{
+    struct yokei_staging *staging = &comm->staging;
+    const size_t bytes = YOKEI_LANES * yokei_stage_lane_bytes(comm->settings.chunk_bytes);
+    /* Copies of a failed operation may still use the memory. */
+    if (staging->out_stream) yoke_stream_sync(staging->out_stream);
+    if (staging->in_stream) yoke_stream_sync(staging->in_stream);
+    for (struct yokei_pinned *entry = staging->pinned, *next; entry; entry = next) {
+        next = entry->next;
+        yokei_unpin(comm->device, entry->memory);
+        free(entry);
+    }
+    staging->pinned = NULL;
+    if (!staging->lanes) return;
+    for (int i = 0; i < YOKEI_LANES; i++) comm->work.lanes[i].own_copy = NULL;
+    buffers_free(comm, staging->lanes, bytes);
+    yokei_let_go(bytes);
+    staging->lanes = NULL;
+}
+
+static yoke_status make_events(yoke_comm *comm, struct yokei_lane *lane)
+{
+    if (!comm->staging.out_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->staging.out_stream));
+    if (!comm->staging.in_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->staging.in_stream));
+    if (!lane->own_event) YOKE_TRY(yoke_event_create(comm->device, &lane->own_event));
+    return lane->result_event ? YOKE_OK : yoke_event_create(comm->device, &lane->result_event);
 }
 
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane)
 {
-    if (!comm->device || lane->own_copy) return YOKE_OK;
+    if (!comm->device || (lane->own_copy && lane->result_event)) return YOKE_OK;
+    YOKE_TRY(make_events(comm, lane));
+    if (lane->own_copy) return YOKE_OK;
     const size_t bytes = yokei_stage_lane_bytes(comm->settings.chunk_bytes);
-    if (!comm->staging.out_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->staging.out_stream));
-    if (!comm->staging.in_stream) YOKE_TRY(yoke_stream_create(comm->device, &comm->staging.in_stream));
-    if (!lane->own_event) YOKE_TRY(yoke_event_create(comm->device, &lane->own_event));
-    if (!lane->result_event) YOKE_TRY(yoke_event_create(comm->device, &lane->result_event));
-    char *memory = aligned_alloc(4096, bytes);
+    char *memory = buffers_new(comm, bytes);
     if (!memory)
         return yoke_fail(YOKE_ENOMEM,
                          "communicator \"%s\": no memory for %zu bytes of staging: lower chunk_bytes",
                          comm->name, bytes);
     yokei_hold(bytes);
-    lane->own_copy = memory;
-    lane->result_copy = memory + bytes / 2;
-    return YOKE_OK;
+    return give_buffers(comm, lane, memory,
+                        comm->staging.is_mapped && pin(comm, memory, bytes, "buffers of a send or receive"));
 }
 
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane)
 {
-    if (lane->own_copy) yokei_let_go(yokei_stage_lane_bytes(comm->settings.chunk_bytes));
+    const size_t bytes = yokei_stage_lane_bytes(comm->settings.chunk_bytes);
     if (lane->own_event) yoke_event_destroy(lane->own_event);
     if (lane->result_event) yoke_event_destroy(lane->result_event);
-    free(lane->own_copy);
     lane->own_event = lane->result_event = NULL;
+    if (lane->own_copy) {
+        buffers_free(comm, lane->own_copy, bytes);
+        yokei_let_go(bytes);
+    }
     lane->own_copy = lane->result_copy = NULL;
 }
+
+/* ---- copies of steps ---- */
 
 /* Issue the copies so far. The event completes when they are done. */
 static yoke_status set_out(yoke_event *event, yoke_stream *stream)

@@ -12,6 +12,13 @@ yoke_status yokei_stage_fetch(yoke_comm *comm, struct yokei_lane *lane, bool *re
 /** Whether the lane's buffer of results may be used again. The second function copies it to the device. */
 yoke_status yokei_stage_store_ready(yoke_comm *comm, struct yokei_lane *lane, bool *ready_out);
 yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
+/**
+ * When the communicator's ranks know each other: page-lock the memory that devices copy from and to, if this
+ * helps the device. A refusal by the driver is no error.
+ */
+yoke_status yokei_stage_begin(yoke_comm *comm);
+/** Wait for the last copies, and unlock the memory, before it is unmapped. */
+void yokei_stage_end(yoke_comm *comm);
 /** Make the lane's buffers, when they are first needed. YOKE_ENOMEM */
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
 /** Bytes that a lane takes if its data is staged. */
