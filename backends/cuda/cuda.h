@@ -256,6 +256,7 @@ struct cuda_stream {
     struct cuda_piece done;
     _Atomic uint32_t group; /* the newest group */
     uint32_t marked;        /* the newest group whose write to `done` was issued */
+    uint32_t recorded;      /* the newest group behind which an event stands; it gets no more commands */
     _Atomic uint32_t ended; /* the newest group that an event has shown to have ended */
     uint64_t serial;        /* another number for each stream of the process */
     _Atomic(const char *) ops[CUDA_FOLLOWED];

@@ -54,7 +54,7 @@ static void cuda_event_destroy(yoke_event *event)
 
 static yoke_status cuda_event_record(yoke_event *event, yoke_stream *stream)
 {
-    const struct cuda_stream *s = cuda_stream(stream);
+    struct cuda_stream *s = cuda_stream(stream);
     CUstream end;
     YOKE_TRY(yokei_cuda_enter(event->device));
     yoke_status status = yokei_cuda_end(stream, &end);
@@ -62,7 +62,8 @@ static yoke_status cuda_event_record(yoke_event *event, yoke_stream *stream)
         const CUresult error = cuda_library_of(event)->cuEventRecord(cuda_event(event), end);
         if (error) status = yokei_cuda_fail(event->device, "cuEventRecord", error);
     }
-    atomic_store(&record_of(event)->group, atomic_load(&s->group));
+    s->recorded = atomic_load(&s->group);
+    atomic_store(&record_of(event)->group, s->recorded);
     atomic_store(&record_of(event)->stream, s->serial);
     yokei_cuda_leave(event->device);
     return status;

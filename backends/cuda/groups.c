@@ -47,7 +47,8 @@ yoke_status yokei_cuda_command(yoke_stream *stream)
     struct cuda_stream *s = cuda_stream(stream);
     const uint32_t group = atomic_load(&s->group);
     s->staging.own_has_moved = true;
-    if (s->marked != group && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == yokei_stream_op(stream))
+    if (s->marked != group && s->recorded != group
+        && atomic_load(&s->ops[group % CUDA_FOLLOWED]) == yokei_stream_op(stream))
         return YOKE_OK;
     if (group - s->marked >= cuda_device(stream->device)->mark_every) YOKE_TRY(yokei_cuda_mark(stream));
     atomic_store(&s->ops[(group + 1) % CUDA_FOLLOWED], yokei_stream_op(stream));

@@ -52,7 +52,7 @@ static yoke_status open_stream(yoke_device *device, const struct yoke_native *na
     /* now and not at the first copy, because another block of slots may have to wait for the device */
     YOKE_TRY(yokei_cuda_copies_begin(device, s));
     YOKE_TRY(yokei_cuda_pinned_take(device, CUDA_WORDS, &s->done));
-    s->marked = atomic_load(cuda_word(s->done));
+    s->marked = s->recorded = atomic_load(cuda_word(s->done));
     atomic_store(&s->group, s->marked);
     atomic_store(&s->ended, s->marked);
     static atomic_ullong streams;

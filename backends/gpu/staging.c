@@ -22,14 +22,15 @@ struct staged {
 };
 
 /*
- * A copy has at least as many pieces as there are slots if its pieces are not shorter than short copies then.
- * So the host works on one piece while the device works on others.
+ * A long copy has as many pieces as there are slots, or more. So the host works on one piece while the device
+ * works on others. Shorter pieces would cost more calls of the driver than they gain: a chunk of a collective
+ * is one piece.
  */
 size_t yokei_gpu_piece_bytes(size_t bytes)
 {
     const size_t page = 4096, quarter = (bytes + YOKEI_GPU_SLOTS - 1) / YOKEI_GPU_SLOTS;
     const size_t piece = (quarter + page - 1) / page * page;
-    return YOKE_MIN(YOKE_MAX(piece, YOKEI_GPU_SHORT_BYTES), YOKEI_GPU_SLOT_BYTES);
+    return YOKE_MIN(YOKE_MAX(piece, YOKEI_GPU_PIECE_BYTES), YOKEI_GPU_SLOT_BYTES);
 }
 
 /** Called by a queue, on a thread of the driver. */

@@ -25,9 +25,13 @@
 
 #include "backends/gpu/driver.h"
 
-/** The slots of a stream, the bytes of a slot, and the most bytes of a short copy. */
+/**
+ * The slots of a stream, the bytes of a slot, the least bytes of a piece that has a piece behind it, and the
+ * most bytes of a short copy.
+ */
 #define YOKEI_GPU_SLOTS 4
 #define YOKEI_GPU_SLOT_BYTES ((size_t)512 << 10)
+#define YOKEI_GPU_PIECE_BYTES ((size_t)256 << 10)
 #define YOKEI_GPU_SHORT_BYTES ((size_t)64 << 10)
 
 /** The two queues of a stream. */

@@ -249,7 +249,7 @@ static void in_flight(void **state)
 static void pieces(void **state)
 {
     (void)state;
-    assert_int_equal(yokei_gpu_piece_bytes(YOKEI_GPU_SHORT_BYTES + 1), YOKEI_GPU_SHORT_BYTES);
+    assert_int_equal(yokei_gpu_piece_bytes(YOKEI_GPU_SHORT_BYTES + 1), YOKEI_GPU_PIECE_BYTES);
     assert_int_equal(yokei_gpu_piece_bytes(MIB), MIB / YOKEI_GPU_SLOTS);
     assert_int_equal(yokei_gpu_piece_bytes(MIB + 1), MIB / YOKEI_GPU_SLOTS + 4096);
     assert_int_equal(yokei_gpu_piece_bytes((size_t)100 * MIB), YOKEI_GPU_SLOT_BYTES);
@@ -258,7 +258,7 @@ static void pieces(void **state)
 /* A refusal of the queue comes back. With a sanitizer this also shows that nothing leaks. */
 static void refusals(void **state)
 {
-    enum { LONG = YOKEI_GPU_SHORT_BYTES + 16 };
+    enum { LONG = YOKEI_GPU_PIECE_BYTES + 16 };
     static char host[LONG], device[LONG];
     (void)state;
     for (int long_copy = 0; long_copy < 2; long_copy++)
