@@ -68,6 +68,7 @@ static CUresult deactivate(struct CUctx_st *context)
         }
     }
     emulate_memory_close(context);
+    emulate_order_end(context);
     context->active = false;
     context->references = 0;
     context->legacy = NULL;

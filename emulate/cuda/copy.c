@@ -59,6 +59,12 @@ static CUresult check(const struct place *place, size_t bytes, const char *what,
     return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
 
+static void touch(struct command *command, const struct place *place, bool writes)
+{
+    const uint64_t from = place->address - emulate_base;
+    command->touched[command->n_touched++] = (struct ptx_range){ from, from + command->bytes, writes };
+}
+
 static CUresult run_copy(struct command *command, char *text, size_t text_bytes)
 {
     const struct place *to = &command->to, *from = &command->from;
@@ -66,6 +72,8 @@ static CUresult run_copy(struct command *command, char *text, size_t text_bytes)
     CUresult result = check(from, bytes, "a copy from", text, text_bytes);
     if (!result) result = check(to, bytes, "a copy to", text, text_bytes);
     if (result) return result;
+    if (!command->owned) touch(command, from, false);
+    touch(command, to, true);
     memmove(to->data, from->data, bytes);
     if (to->state && from->state) {
         memmove(to->state, from->state, bytes);
@@ -89,6 +97,7 @@ static CUresult run_fill(struct command *command, char *text, size_t text_bytes)
         for (size_t i = 0; i < command->bytes; i += 4) memcpy(to->data + i, &command->value, 4);
     }
     if (to->state) memset(to->state, PTX_DEFINED, command->bytes);
+    touch(command, to, true);
     return CUDA_SUCCESS;
 }
 

@@ -14,6 +14,7 @@
 
 #include "emulate/cuda/api.h"
 #include "emulate/cuda/emulate.h"
+#include "emulate/cuda/order.h"
 #include "emulate/cuda/ptx.h"
 
 #define MOST_DEVICES 16
@@ -114,6 +115,7 @@ struct CUctx_st { /* the primary context of a device, and the device */
     struct CUstream_st *streams; /* all, also the legacy stream and destroyed ones with commands left */
     int n_threads;
     unsigned long long n_streams;
+    struct order order;
 
     struct zone zone;
     struct ptx_memory memory; /* state and touched are NULL before the first retain */
@@ -225,6 +227,7 @@ struct mark { /* a point in a stream: one call of cuEventRecord */
     int references;
     bool done;
     struct timespec time;
+    struct order_clock clock;
 };
 struct mark *emulate_mark_keep(struct mark *mark);
 void emulate_mark_drop(struct mark *mark);
@@ -254,6 +257,10 @@ struct command {
     uint64_t number;           /* in the order of submission to the context, from 1 */
     struct command *next_wait; /* in the context's list of waits for values */
     bool waits_for_value;
+    struct order_clock host;         /* what the host had seen when it submitted this command */
+    struct ptx_footprint *footprint; /* for `run`: the bytes that a kernel or a library touches */
+    struct ptx_range touched[2];     /* the same for a copy or a fill */
+    int n_touched;
     /* Called without the lock. An error loses the context; `text` says why. NULL: nothing to do. */
     CUresult (*run)(struct command *command, char *text, size_t text_bytes);
     void (*drop)(struct command *command); /* called at the end, with the lock; may be NULL */
@@ -284,6 +291,8 @@ struct CUstream_st {
     struct CUstream_st *next; /* in the context */
     unsigned long long number;
     int channel; /* the hardware channel to which the stream is mapped */
+    int slot;    /* in the clocks; -1: none */
+    struct order_clock clock;
     unsigned flags;
     int references; /* of commands in other streams, and of callers that wait */
     bool destroyed, has_thread;

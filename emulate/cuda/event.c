@@ -76,7 +76,9 @@ CUresult cuEventQuery(CUevent event)
     struct CUctx_st *context;
     const CUresult result = enter(event, &context);
     if (result) return result;
-    return emulate_leave(!event->last || event->last->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
+    const bool done = !event->last || event->last->done;
+    if (done && event->last) emulate_order_seen(event->object.context, &event->last->clock);
+    return emulate_leave(done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
 CUresult cuEventSynchronize(CUevent event)
@@ -87,6 +89,7 @@ CUresult cuEventSynchronize(CUevent event)
     context = event->object.context;
     struct mark *mark = emulate_mark_keep(event->last);
     while (mark && !mark->done) emulate_wait_progress(0);
+    if (mark) emulate_order_seen(context, &mark->clock);
     emulate_mark_drop(mark);
     return emulate_leave(context->lost);
 }
@@ -165,6 +168,7 @@ static CUresult wait_value(struct command *command, char *text, size_t text_byte
     while (!holds(__atomic_load_n(at, __ATOMIC_ACQUIRE), command->value, command->flags) && !context->lost
            && !context->ending)
         emulate_wait_progress(500);
+    emulate_order_join_host(command->stream);
     emulate_unlock();
     return CUDA_SUCCESS;
 }
@@ -174,6 +178,11 @@ static CUresult write_value(struct command *command, char *text, size_t text_byt
     const CUresult result = refuse_place(&command->to, false, text, text_bytes);
     if (result) return result;
     if (command->to.state) memset(command->to.state, PTX_DEFINED, 4);
+    /* Without the fence the value says nothing of what came before. */
+    emulate_lock();
+    if (!(command->flags & CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))
+        emulate_order_seen(command->stream->object.context, &command->stream->clock);
+    emulate_unlock();
     __atomic_store_n((uint32_t *)command->to.data, command->value, __ATOMIC_RELEASE);
     return CUDA_SUCCESS;
 }

@@ -5,10 +5,14 @@
 
 #include "emulate/cuda/driver.h"
 
+static __thread struct command *running; /* for yoke_emulate_bytes */
+
 static CUresult run_foreign(struct command *command, char *text, size_t text_bytes)
 {
     const struct ptx_counts counts = { 0 };
+    running = command;
     const int error = command->foreign.run(command->user_data, text, text_bytes);
+    running = NULL;
     emulate_lock();
     emulate_tally_add(command->foreign.tally, &counts);
     emulate_unlock();
@@ -75,6 +79,7 @@ void *yoke_emulate_bytes(uint64_t address, size_t bytes, int writes, const char 
     const size_t wrong = first_wrong(state, bytes, writes);
     if (wrong == bytes) {
         if (writes) memset(state, PTX_DEFINED, bytes);
+        if (running) ptx_footprint_add(running->footprint, offset, bytes, writes != 0);
         return emulate_data + offset;
     }
     const char *why = state[wrong] == PTX_OUTSIDE     ? "memory that is not allocated"

@@ -36,6 +36,7 @@ static CUresult run_launch(struct command *command, char *text, size_t text_byte
         .seed = emulate_random(command->stream->number, command->sequence),
         .most_instructions = emulate_settings.instructions,
         .counts = &counts,
+        .footprint = command->footprint,
         .stop = &context->stop,
     };
     const enum ptx_error error = ptx_run(&launch, &fault);

@@ -9,7 +9,7 @@ emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emula
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
 	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c \
 	emulate/cuda/channel.c emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
-	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/zones.c
+	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/order.c emulate/cuda/order.h emulate/cuda/zones.c
 emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
@@ -41,13 +41,13 @@ noinst_LTLIBRARIES += libemulate-ptx.la
 libemulate_ptx_la_SOURCES = emulate/cuda/ptx.h emulate/cuda/ptx_code.h emulate/cuda/ptx_ops.h emulate/cuda/ptx_parse.h \
 	emulate/cuda/ptx_token.c emulate/cuda/ptx_names.c emulate/cuda/ptx_lines.c emulate/cuda/ptx_parse.c \
 	emulate/cuda/ptx_types.c emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
-	emulate/cuda/ptx_cvt.c
+	emulate/cuda/ptx_cvt.c emulate/cuda/ptx_footprint.h emulate/cuda/ptx_footprint.c
 libemulate_ptx_la_CPPFLAGS = $(AM_CPPFLAGS)
 libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la -lm
 
 # The part that runs the instructions is compiled for each instruction set of the host.
 ptx_executor = emulate/cuda/ptx_run.h emulate/cuda/ptx_alu.c emulate/cuda/ptx_block.c emulate/cuda/ptx_wait.c \
-	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c
+	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c emulate/cuda/ptx_tags.h emulate/cuda/ptx_threads.c
 # No instruction traps, and nobody reads the flags of exceptions, so comparisons may become vectors.
 ptx_executor_flags = $(AM_CFLAGS) -fno-trapping-math
 noinst_LTLIBRARIES += libemulate-ptx-generic.la

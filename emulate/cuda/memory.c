@@ -103,6 +103,7 @@ static void free_block(struct CUctx_st *context, struct block *block)
     emulate_set_state(context, block->first, block->first + (bytes < edge ? bytes : edge), PTX_OUTSIDE);
     emulate_set_state(context, block->end - (bytes < edge ? bytes : edge), block->end, PTX_OUTSIDE);
     emulate_names_remove(block->first, block->end - block->first);
+    emulate_order_forget(context, block->first - emulate_base, block->end - emulate_base);
     emulate_remember_freed(block);
     emulate_zone_give(&context->zone, block);
 }
@@ -125,6 +126,8 @@ CUresult cuMemFree_v2(CUdeviceptr address)
 static void free_pinned(struct block *block)
 {
     emulate_pinned_close(block);
+    for (int i = 0; i < emulate_settings.n_visible; i++)
+        emulate_order_forget(&emulate_contexts[i], block->first - emulate_base, block->end - emulate_base);
     emulate_remember_freed(block);
     emulate_zone_give(&emulate_host_zone, block);
 }

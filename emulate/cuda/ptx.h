@@ -61,7 +61,7 @@ enum ptx_error {
     PTX_MISALIGNED,
     PTX_UNINITIALISED, /* a read of bytes that were never written: global, shared or local memory */
     PTX_SHARED_RACE, /* two threads of a block, at least one of them writing, with no barrier between them */
-    PTX_GLOBAL_RACE, /* two blocks of one launch, at least one of them writing without an atomic */
+    PTX_GLOBAL_RACE, /* two threads of one launch, at least one of them writing without an atomic */
     PTX_DIVERGENCE,  /* threads wait at different barriers or shuffles, or some have ended */
     PTX_ARITHMETIC,  /* an integer division by zero */
     PTX_TRAP,        /* the kernel executed trap */
@@ -133,6 +133,7 @@ struct ptx_counts {
 /* Callers of yoke_emulate_counts have no declaration of this struct. They read its members in this order. */
 _Static_assert(sizeof(struct ptx_counts) == 9 * sizeof(uint64_t), "the callers expect nine members");
 
+struct ptx_footprint;
 struct ptx_launch {
     const struct ptx_kernel *kernel;
     uint32_t grid[3], block[3];
@@ -143,7 +144,9 @@ struct ptx_launch {
     uint64_t seed;              /* the order in which the blocks run is drawn from this */
     uint64_t most_instructions; /* of a block's threads together; 0: no limit. Then PTX_TIMEOUT */
     struct ptx_counts *counts;  /* may be NULL */
-    const volatile bool *stop;  /* when it becomes true the launch ends with PTX_TIMEOUT; may be NULL */
+    struct ptx_footprint
+        *footprint;            /* gets what the launch reads and writes (ptx_footprint.h); may be NULL */
+    const volatile bool *stop; /* when it becomes true the launch ends with PTX_TIMEOUT; may be NULL */
 };
 /**
  * Run a kernel to its end on the calling thread. On an error memory is as far as the kernel came.
@@ -153,7 +156,8 @@ struct ptx_launch {
  *
  * Races in shared memory are also found between lanes of one warp. Only bar.warp.sync (__syncwarp) and
  * barriers of the block order them; shuffles and votes do not (CUDA C++ Programming Guide, "Warp Shuffle
- * Functions"). Behind an atomic of shared memory a plain access needs a barrier.
+ * Functions"). Behind an atomic of shared memory a plain access needs a barrier. The same holds for plain
+ * accesses of global memory by threads of one block. Of several threads that read, only the first is known.
  */
 enum ptx_error ptx_run(const struct ptx_launch *launch, struct ptx_fault *fault);
 

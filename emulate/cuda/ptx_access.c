@@ -8,6 +8,7 @@
  * their number modulo 131069, so a race between two blocks of a huge grid may be missed, but none is
  * invented.
  */
+#include "emulate/cuda/ptx_footprint.h"
 #include "emulate/cuda/ptx_run.h"
 
 #include <stdio.h>
@@ -113,7 +114,6 @@ static bool is_known(const uint64_t *entries, uint64_t n, uint64_t launch, uint6
 static bool note_read(uint64_t *entries, uint64_t n, uint64_t launch, uint64_t me)
 {
     uint64_t race = 0;
-    if (is_known(entries, n, launch, me)) return true;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t old = entries[i] >> LAUNCH_SHIFT == launch ? entries[i] & LOW_BITS : 0;
         const uint64_t writer = old >> BLOCK_BITS, reader = old & SEVERAL;
@@ -213,6 +213,11 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
 
 /* ---- one lane ---- */
 
+static inline void add_footprint(const struct ptx_state *s, uint64_t at, uint64_t bytes, bool written)
+{
+    if (s->launch->footprint) ptx_footprint_add(s->launch->footprint, at, bytes, written);
+}
+
 static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t at,
                       uint32_t bytes)
 {
@@ -220,17 +225,25 @@ static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int 
     const uint32_t shift = s->kernel->global_shift;
     const uint64_t first = at >> shift, n = bytes >> shift;
     const uint64_t launch = s->launch_number, me = s->block_number;
+    const bool is_plain = !access->I->synchronises && access->I->kind != PTX_ATOM;
+    char what[200];
+    if (is_plain && access->I->kind == PTX_LOAD && is_known(&memory->touched[first], n, launch, me))
+        return true;
+    if (is_plain && !ptx_threads_note(s, access, first, n, lane, 63))
+        for (uint64_t i = first; i < first + n; i++)
+            if (ptx_threads_bad(s, access, lane, i, what))
+                return bad_global(s, access, lane, PTX_GLOBAL_RACE, what);
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t *entry = &memory->touched[i];
         const uint64_t old = *entry;
         /* ordered accesses, such as those of a flag, do not race with atomics, and are not noted */
-        const bool is_plain = !access->I->synchronises;
         const bool good = access->I->kind == PTX_ATOM   ? note_atomic(entry, launch, me)
-                          : !is_plain                   ? true
+                          : access->I->synchronises     ? true
                           : access->I->kind == PTX_LOAD ? note_read(entry, 1, launch, me)
                                                         : note_write(entry, 1, launch, me);
         if (!good) return bad_race(s, access, lane, old);
     }
+    if (is_plain || access->I->kind == PTX_ATOM) add_footprint(s, at, bytes, access->I->kind != PTX_LOAD);
     return true;
 }
 
@@ -279,10 +292,14 @@ static inline uint32_t scattered(struct ptx_state *s, const struct ptx_access *a
         if (at <= end && !((at + base) & (bytes - 1))) memcpy(&state, memory->state + at, bytes);
         bool good = state == all;
         uint64_t *entry = &memory->touched[good ? at >> shift : 0];
-        for (uint32_t i = 0; good && i < pieces; i++)
-            if (entry[i] != known)
-                good = is_load ? note_read(&entry[i], 1, s->launch_number, me)
-                               : note_write(&entry[i], 1, s->launch_number, me);
+        uint64_t differs = !is_load;
+        for (uint32_t i = 0; good && i < pieces; i++) differs |= entry[i] ^ known;
+        if (good && differs) {
+            good = ptx_threads_note(s, access, at >> shift, pieces, lane, 63)
+                   && (is_load ? note_read(entry, pieces, s->launch_number, me)
+                               : note_write(entry, pieces, s->launch_number, me));
+            if (good) add_footprint(s, at, bytes, !is_load);
+        }
         if (!good) {
             unusual |= (uint32_t)1 << lane;
         } else if (is_load) {
@@ -331,6 +348,34 @@ static bool copy_row(const struct ptx_instruction *I, union ptx_slot *slot, uint
     return true;
 }
 
+/* Vectors of words: lane l has its elements at data + l * 4 * vector. */
+static bool copy_vectors(const struct ptx_instruction *I, char *const bases[2], uint32_t bytes,
+                         unsigned char *data, int first, int n)
+{
+    if (bytes != 4 || I->wide || I->vector == 1) return false;
+    const size_t step = 4 * (size_t)I->vector;
+    for (int i = 0; i < I->vector; i++, data += 4) {
+        uint32_t *slot = ((union ptx_slot *)ptx_at(bases, I->d[i]))->w + first;
+        if (I->kind == PTX_LOAD)
+            for (int l = 0; l < n; l++) memcpy(&slot[l], data + (size_t)l * step, 4);
+        else
+            for (int l = 0; l < n; l++) memcpy(data + (size_t)l * step, &slot[l], 4);
+    }
+    return true;
+}
+
+/* The elements of neighbouring lanes, which lie at `data` one after another. */
+static void move_row(const struct ptx_access *access, char *const bases[2], unsigned char *data, int first,
+                     int n)
+{
+    const struct ptx_instruction *I = access->I;
+    const uint32_t bytes = access->bytes;
+    if (I->vector == 1 && copy_row(I, ptx_at(bases, I->d[0]), bytes, data, first, n)) return;
+    if (copy_vectors(I, bases, bytes, data, first, n)) return;
+    for (int l = first; l < first + n; l++, data += (size_t)bytes * I->vector)
+        ptx_move(I, bases, l, bytes, data);
+}
+
 /*
  * A load or store of a row: active lanes without gaps, each at its neighbour's address plus the size.
  * Returns false, with nothing done, where anything is unusual. Then the lanes are looked at one after
@@ -340,9 +385,9 @@ static bool row(struct ptx_state *s, const struct ptx_access *access)
 {
     const struct ptx_memory *memory = s->launch->memory;
     const struct ptx_instruction *I = access->I;
-    const uint32_t bytes = access->bytes, lanes = access->lanes;
+    const uint32_t bytes = access->bytes * I->vector, lanes = access->lanes; /* of a lane */
     const int first = __builtin_ctz(lanes), n = __builtin_popcount(lanes);
-    if (I->vector != 1 || I->kind == PTX_ATOM || I->synchronises) return false;
+    if (I->kind == PTX_ATOM || I->synchronises) return false;
     if (lanes >> first != (n == PTX_LANES ? PTX_ALL_LANES : ((uint32_t)1 << n) - 1)) return false;
     const uint64_t start = access->addresses[first] - (uint64_t)first * bytes;
     uint64_t differs = 0;
@@ -351,18 +396,26 @@ static bool row(struct ptx_state *s, const struct ptx_access *access)
     const uint64_t address = access->addresses[first], at = address - memory->base, all = (uint64_t)n * bytes;
     if (differs || at >= memory->bytes || memory->bytes - at < all || address & (bytes - 1)) return false;
     unsigned char *state = memory->state + at;
-    uint64_t *entries = &memory->touched[at >> s->kernel->global_shift];
-    const uint64_t pieces = all >> s->kernel->global_shift;
+    const uint32_t shift = s->kernel->global_shift, lane_shift = (uint32_t)__builtin_ctz(bytes) - shift;
+    const uint64_t first_piece = at >> shift, pieces = all >> shift;
+    uint64_t *entries = &memory->touched[first_piece];
     char *const bases[2] = { access->warp->registers, s->constants };
-    union ptx_slot *slot = ptx_at(bases, I->d[0]);
+    const uint64_t launch = s->launch_number, me = s->block_number;
     if (I->kind == PTX_LOAD) {
-        if (!all_defined(state, all) || !note_read(entries, pieces, s->launch_number, s->block_number))
-            return false;
-        return copy_row(I, slot, bytes, memory->data + at, first, n);
+        if (!all_defined(state, all)) return false;
+        if (!is_known(entries, pieces, launch, me)) {
+            if (!ptx_threads_note(s, access, first_piece, pieces, first, lane_shift)) return false;
+            if (!note_read(entries, pieces, launch, me)) return false;
+            add_footprint(s, at, all, false);
+        }
+        move_row(access, bases, memory->data + at, first, n);
+        return true;
     }
-    if (!all_usable(state, all) || !note_write(entries, pieces, s->launch_number, s->block_number))
-        return false;
-    if (!copy_row(I, slot, bytes, memory->data + at, first, n)) return false;
+    if (!all_usable(state, all)) return false;
+    if (!ptx_threads_note(s, access, first_piece, pieces, first, lane_shift)) return false;
+    if (!note_write(entries, pieces, launch, me)) return false;
+    add_footprint(s, at, all, true);
+    move_row(access, bases, memory->data + at, first, n);
     memset(state, PTX_DEFINED, all);
     return true;
 }

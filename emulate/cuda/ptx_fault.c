@@ -17,7 +17,7 @@ const char *ptx_error_name(enum ptx_error error)
                                          [PTX_MISALIGNED] = "a misaligned access",
                                          [PTX_UNINITIALISED] = "a read of memory that was never written",
                                          [PTX_SHARED_RACE] = "a race in shared memory",
-                                         [PTX_GLOBAL_RACE] = "a race between blocks",
+                                         [PTX_GLOBAL_RACE] = "a race in global memory",
                                          [PTX_DIVERGENCE] = "a barrier or shuffle that not all threads reach",
                                          [PTX_ARITHMETIC] = "an integer division by zero",
                                          [PTX_TRAP] = "a trap",

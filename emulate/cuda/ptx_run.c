@@ -73,6 +73,7 @@ static void release(struct ptx_state *s)
     free(s->warps);
     free(s->shared);
     free(s->shadow);
+    free(s->threads);
 }
 
 static bool reserve(struct ptx_state *s)
@@ -81,7 +82,8 @@ static bool reserve(struct ptx_state *s)
     s->shared = allocate(s->shared_bytes);
     s->shadow = allocate(((size_t)(s->shared_bytes >> k->shared_shift) + 1) * sizeof *s->shadow);
     s->warps = calloc((size_t)s->n_warps, sizeof *s->warps);
-    bool good = s->shared && s->shadow && s->warps;
+    s->threads = allocate(PTX_THREAD_PAIRS * sizeof *s->threads);
+    bool good = s->shared && s->shadow && s->warps && s->threads;
     for (int i = 0; good && i < s->n_warps; i++) {
         struct ptx_warp *warp = &s->warps[i];
         warp->index = (uint32_t)i;
@@ -152,6 +154,7 @@ static void run_all(struct ptx_state *s)
         s->block[2] = (uint32_t)(block / launch->grid[0] / launch->grid[1]);
         s->block_number = block % 131069 + 1;
         if (!run_block(s)) return;
+        s->threads_base += s->epoch;
     }
 }
 

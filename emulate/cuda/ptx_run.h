@@ -24,6 +24,9 @@
 #define ptx_resume PTX_JOIN(ptx_resume, PTX_ISA)
 #define ptx_ready PTX_JOIN(ptx_ready, PTX_ISA)
 #define ptx_stalled PTX_JOIN(ptx_stalled, PTX_ISA)
+#define ptx_race_text PTX_JOIN(ptx_race_text, PTX_ISA)
+#define ptx_threads_note PTX_JOIN(ptx_threads_note, PTX_ISA)
+#define ptx_threads_bad PTX_JOIN(ptx_threads_bad, PTX_ISA)
 
 /* The lanes of a loop are independent, because registers are equal or do not overlap. */
 #if defined(__clang__)
@@ -53,6 +56,12 @@ struct ptx_warp {
     uint32_t *local_defined;
 };
 
+/** The tags of the threads that wrote and read a piece of global memory, see ptx_threads.c. */
+struct ptx_pair {
+    uint64_t key, tags;
+};
+enum { PTX_THREAD_PAIRS = 1 << 14 };
+
 /** A launch, and the block that runs. */
 struct ptx_state {
     const struct ptx_launch *launch;
@@ -64,6 +73,8 @@ struct ptx_state {
     uint32_t n_threads;
     uint32_t block[3];
     uint64_t launch_number, block_number; /* for ptx_memory.touched; block_number is from 1 */
+    struct ptx_pair *threads;             /* PTX_THREAD_PAIRS of them */
+    uint64_t threads_base;                /* the barriers of earlier blocks, and one for each block */
     unsigned char *shared;
     uint64_t *shadow; /* an entry per piece of shared memory; see ptx_shared.c */
     uint32_t shared_bytes;
@@ -98,6 +109,15 @@ bool ptx_access(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_ins
 bool ptx_access_global(struct ptx_state *s, struct ptx_access *access);
 bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access);
 bool ptx_access_local(struct ptx_state *s, struct ptx_access *access);
+/**
+ * Note which lanes of a warp read or write n pieces of global memory. Piece i belongs to lane
+ * first + (i >> lane_shift). Returns false if another thread of the block races with one of them.
+ */
+bool ptx_threads_note(struct ptx_state *s, const struct ptx_access *access, uint64_t piece, uint64_t n,
+                      int first, uint32_t lane_shift);
+/** The text of such a race with a piece; false: there is none. */
+bool ptx_threads_bad(const struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t piece,
+                     char text[200]);
 /** Move one lane's elements between its registers and memory; of an atomic, also compute. */
 void ptx_move(const struct ptx_instruction *I, char *const bases[2], int lane, uint32_t bytes,
               unsigned char *memory);

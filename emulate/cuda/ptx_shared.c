@@ -2,52 +2,19 @@
 /*
  * Shared and local memory.
  *
- * Races in shared memory. The shadow has an entry per piece (see ptx_kernel.shared_shift): who wrote it
- * and who read it since the last barrier of the block. The entry has 1 bit that says whether the piece was
- * ever written, 22 bits each for the writer and the reader, and 19 bits for the number of barriers before.
- * A writer or reader has a bit that says that there is one, 5 bits for the warp, 6 for the lane, and 10
- * for the number of bar.warp.sync that the warp had executed.
- *
- * Lanes of one warp race too, because a GPU may run them one after another. Only bar.warp.sync orders
- * them: a shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle
- * Functions"). A barrier of the block with a number of threads counts as a barrier of all, so it may hide
+ * Races in shared memory. The shadow has an entry per piece (see ptx_kernel.shared_shift): who wrote it and
+ * who read it since the last barrier of the block. The entry has 1 bit that says whether the piece was ever
+ * written, 22 bits each for the tags of the writer and the reader (ptx_tags.h), and 19 bits for the number of
+ * barriers before. A barrier of the block with a number of threads counts as a barrier of all, so it may hide
  * a race, but invents none.
  */
-#include "emulate/cuda/ptx_run.h"
+#include "emulate/cuda/ptx_tags.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { TAG_BITS = 22, WEPOCH_BITS = 10, LANE_BITS = 6, EPOCH_SHIFT = 1 + 2 * TAG_BITS };
-#define TAG_MASK (((uint64_t)1 << TAG_BITS) - 1)
-#define SEVERAL_WARPS TAG_MASK
+enum { EPOCH_SHIFT = 1 + 2 * TAG_BITS };
 #define EPOCH_MASK (((uint64_t)1 << (64 - EPOCH_SHIFT)) - 1)
-#define LANE_FIELD ((((uint64_t)1 << LANE_BITS) - 1) << WEPOCH_BITS)
-#define WEPOCH_FIELD (((uint64_t)1 << WEPOCH_BITS) - 1)
-enum { SEVERAL_LANES = 32, ATOMIC_LANES = 33 }; /* in place of a lane */
-
-static uint64_t tag_of(const struct ptx_warp *warp, uint64_t lane)
-{
-    return (uint64_t)1 << (TAG_BITS - 1) | (uint64_t)warp->index << (WEPOCH_BITS + LANE_BITS)
-           | lane << WEPOCH_BITS | (warp->epoch & WEPOCH_FIELD);
-}
-
-/* Whether `old`, which is not 0, is the same lane as `me`, or a lane of its warp before a bar.warp.sync. */
-static bool before(uint64_t old, uint64_t me)
-{
-    if (old == me) return true;
-    const uint64_t differs = old ^ me;
-    if (differs & ~(LANE_FIELD | WEPOCH_FIELD)) return false; /* another warp */
-    return !(differs & LANE_FIELD) || differs & WEPOCH_FIELD;
-}
-
-/* The reader of a piece after `me` has read it, too. */
-static uint64_t joint_reader(uint64_t old, uint64_t me)
-{
-    if (!old || before(old, me)) return me;
-    if ((old ^ me) & ~(LANE_FIELD | WEPOCH_FIELD)) return SEVERAL_WARPS;
-    return (me & ~LANE_FIELD) | (uint64_t)SEVERAL_LANES << WEPOCH_BITS;
-}
 
 /* ---- errors ---- */
 
@@ -65,21 +32,11 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
 {
     const uint64_t warp = other >> (WEPOCH_BITS + LANE_BITS) & 31;
     const uint64_t of = (other & LANE_FIELD) >> WEPOCH_BITS;
-    char thread[48], what[200] = "that other threads read";
+    char what[200];
     /* lanes that read the same piece are looked at together; the writer itself is not at fault */
     for (int l = 0; l < PTX_LANES && warp == access->warp->index && of == (uint64_t)lane; l++)
         if (l != lane && access->lanes >> l & 1 && access->addresses[l] == access->addresses[lane]) lane = l;
-    if (other != SEVERAL_WARPS && of < PTX_LANES) {
-        const struct ptx_warp *w = &s->warps[warp];
-        snprintf(what, sizeof what, "that %s %s", ptx_thread_text(s, w, (int)of, thread),
-                 wrote ? "wrote" : "read");
-    } else if (wrote) {
-        snprintf(what, sizeof what, "that a thread changed by an atomic");
-    }
-    const bool same_warp = other != SEVERAL_WARPS && warp == access->warp->index;
-    const size_t length = strlen(what);
-    snprintf(what + length, sizeof what - length, ", with no barrier %sbetween them",
-             same_warp ? "and no __syncwarp() " : "");
+    ptx_race_text(s, access, other, wrote, "", what);
     return bad(s, access, lane, PTX_SHARED_RACE, "shared", what);
 }
 

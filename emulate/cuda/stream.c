@@ -37,6 +37,7 @@ static void stream_put(struct CUstream_st *stream)
     struct CUstream_st **at = &context->streams;
     while (*at != stream) at = &(*at)->next;
     *at = stream->next;
+    emulate_order_close(stream);
     pthread_cond_destroy(&stream->work);
     free(stream);
 }
@@ -72,6 +73,40 @@ static void delay(const struct command *command)
     nanosleep(&time, NULL);
 }
 
+/* The ranges of a copy or a fill, in the order of addresses. */
+static struct ptx_range *sorted(const struct command *command, size_t *n_out)
+{
+    struct ptx_range *ranges = malloc(sizeof command->touched);
+    *n_out = ranges ? (size_t)command->n_touched : 0;
+    const bool swap = *n_out == 2 && command->touched[1].from < command->touched[0].from;
+    for (size_t i = 0; i < *n_out; i++) ranges[i] = command->touched[swap ? 1 - i : i];
+    return ranges;
+}
+
+/* Run the command's work; called and left with the lock. */
+static CUresult run(struct command *command, char *text, size_t text_bytes)
+{
+    struct ptx_footprint footprint = { .n = 0 };
+    struct ptx_range *ranges = NULL;
+    size_t n = 0;
+    emulate_order_begin(command);
+    emulate_unlock();
+    delay(command);
+    command->footprint = &footprint;
+    CUresult error = command->injected;
+    if (error)
+        snprintf(text, text_bytes, "a failure that YOKE_EMULATE_FAIL asks for");
+    else if (command->run)
+        error = command->run(command, text, text_bytes);
+    if (!error && command->n_touched)
+        ranges = sorted(command, &n);
+    else if (!error && !footprint.incomplete)
+        ranges = ptx_footprint_ranges(&footprint, &n);
+    ptx_footprint_free(&footprint);
+    emulate_lock();
+    return error ? error : emulate_order_check(command, ranges, n, text, text_bytes);
+}
+
 /* Run one command; called and left with the lock. */
 static void execute(struct CUstream_st *stream, struct command *command)
 {
@@ -80,18 +115,12 @@ static void execute(struct CUstream_st *stream, struct command *command)
     while (!may_run(command)) emulate_wait_progress(0);
     if (!context->lost) {
         char text[1200] = "";
-        emulate_unlock();
-        delay(command);
-        CUresult error = command->injected;
-        if (error)
-            snprintf(text, sizeof text, "a failure that YOKE_EMULATE_FAIL asks for");
-        else if (command->run)
-            error = command->run(command, text, sizeof text);
-        emulate_lock();
+        const CUresult error = run(command, text, sizeof text);
         if (error) emulate_lose(context, error, text);
     }
     if (command->set) {
         command->set->done = true;
+        command->set->clock = stream->clock;
         clock_gettime(CLOCK_MONOTONIC, &command->set->time);
     }
     if (command->waits_for_value) emulate_value_wait_remove(context, command);
@@ -162,7 +191,7 @@ static CUresult find_after(struct CUstream_st *stream, struct command *command)
     command->after = after;
     for (struct CUstream_st *s = context->streams; s; s = s->next) {
         const bool ordered = stream == context->legacy ? follows_legacy(s) : s == context->legacy;
-        if (!ordered || s == stream || s->completed >= s->submitted) continue;
+        if (!ordered || s == stream) continue;
         s->references++;
         after[command->n_after++] = (struct after){ .stream = s, .sequence = s->submitted };
     }
@@ -180,6 +209,7 @@ CUresult emulate_submit(struct CUstream_st *stream, struct command *command)
     command->stream = stream;
     command->sequence = ++stream->submitted;
     command->number = ++stream->object.context->n_commands;
+    emulate_order_submit(command);
     if (command->waits_for_value) emulate_value_wait_add(stream->object.context, command);
     *stream->last = command;
     stream->last = &command->next;
@@ -191,6 +221,7 @@ static void wait_for(struct CUstream_st *stream, uint64_t sequence)
 {
     stream->references++;
     while (stream->completed < sequence) emulate_wait_progress(0);
+    emulate_order_seen(stream->object.context, &stream->clock);
     stream->references--;
     stream_put(stream);
 }
@@ -218,6 +249,7 @@ CUresult emulate_context_wait(struct CUctx_st *context, bool blocking)
     for (int i = 0; i < n; i++) {
         struct CUstream_st *s = all[i].stream;
         while (s->completed < all[i].sequence) emulate_wait_progress(0);
+        emulate_order_seen(context, &s->clock);
         s->references--;
         stream_put(s);
     }
@@ -265,6 +297,7 @@ CUresult emulate_stream_new(struct CUctx_st *context, unsigned flags, struct CUs
     stream->number = context->n_streams++;
     stream->channel = emulate_channel_of(context, stream->number);
     stream->last = &stream->first;
+    emulate_order_open(stream);
     stream->next = context->streams;
     context->streams = stream;
     *stream_out = stream;
@@ -366,6 +399,9 @@ CUresult cuStreamQuery(CUstream handle)
     if (stream == context->legacy)
         for (struct CUstream_st *s = context->streams; s; s = s->next)
             ready = ready && (!follows_legacy(s) || s->completed >= s->submitted);
+    for (struct CUstream_st *s = ready ? context->streams : NULL; s; s = s->next)
+        if (s == stream || (stream == context->legacy && follows_legacy(s)))
+            emulate_order_seen(context, &s->clock);
     return emulate_leave(ready ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY);
 }
 
@@ -392,6 +428,9 @@ CUresult cuStreamGetFlags(CUstream handle, unsigned int *flags_out)
 static CUresult call_host(struct command *command, char *text, size_t text_bytes)
 {
     (void)text, (void)text_bytes;
+    emulate_lock();
+    emulate_order_seen(command->stream->object.context, &command->stream->clock);
+    emulate_unlock();
     emulate_set_in_callback(true);
     command->function(command->user_data);
     emulate_set_in_callback(false);

@@ -75,8 +75,8 @@ static void goes_on(void)
     begin(STREAMS);
     find_pair(STREAMS, true, &a, &b);
     OK(cu.cuStreamWaitValue32_v2(streams[a], at, 1, CU_STREAM_WAIT_VALUE_GEQ));
-    OK(cu.cuMemsetD32Async(memory, 7, 64, streams[a]));
-    OK(cu.cuMemsetD32Async(memory, 8, 64, streams[b]));
+    OK(cu.cuMemsetD32Async(memory, 7, 32, streams[a]));
+    OK(cu.cuMemsetD32Async(memory + 128, 8, 32, streams[b]));
     usleep(20000);
     GIVES(CUDA_ERROR_NOT_READY, cu.cuStreamQuery(streams[b]));
     open_gate();

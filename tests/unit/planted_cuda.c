@@ -177,6 +177,22 @@ static yoke_status run_event(const struct plant *plant)
     return yoke_stream_sync(s.second);
 }
 
+/* The same where x has old values, which the second stream could read. */
+static yoke_status run_old_values(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    if (is_planted) calls(&s)->cuStreamWaitEvent = forget_wait;
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_event_record(s.event, s.first));
+    YOKE_TRY(yoke_stream_wait(s.second, s.event));
+    YOKE_TRY(norm(&s, s.second));
+    YOKE_TRY(yoke_stream_sync(s.second));
+    return yoke_stream_sync(s.first);
+}
+
 static CUresult forget_sync(CUevent event)
 {
     (void)event;
@@ -421,6 +437,9 @@ static const struct plant plants[] = {
       "of shared memory that", "with no barrier between them" },
     { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + yk_thread() / YK_L)",
       "(yk_thread() / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
+    { "race in a block", run_kernel, "l32w1", "(yk_group(0) * YK_G + yk_thread() / YK_L)",
+      "(yk_group(0) * YK_G + yk_thread() / YK_L / 2 * 2)",
+      "of the same block wrote, with no barrier between them", "(y + 0, byte 0" },
     { "off by one", run_kernel, "l32w1", ROWS_OF("N"), ROWS_OF("N + 1"),
       "(0 bytes behind the end of x", "reads 4 bytes" },
     { "uninitialised read", run_kernel, "l1w1", "{ yk_store1_##S(p, i, v); }",
@@ -432,6 +451,8 @@ static const struct plant plants[] = {
     { "read after lifetime", run_ended, NULL, NULL, NULL,
       "(dx of ln_f, micro-batch 0, which has ended, + 0", " reads " },
     { "missing event wait", run_event, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
+    { "missing event wait, old values", run_old_values, NULL, NULL, NULL,
+      "a race between streams: ", "and nothing orders the two commands. Stream " },
     { "freed too early", run_free, NULL, NULL, NULL, "that were freed", "bias_backward" },
     { "host read of device memory", run_host_read, NULL, NULL, NULL,
       "the host touches device memory", "(x + 0, byte 0" },

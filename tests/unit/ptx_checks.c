@@ -207,6 +207,54 @@ static void test_block_races(void **state)
     CHECK_ALL(planted);
 }
 
+/* %rd7 is `out`, and %rd8 the word of the thread's lane in `out`. */
+#define COMMON                                                                       \
+    "mul.wide.u32 %rd7, %r1, 4;\nsub.s64 %rd7, %rd2, %rd7;\nand.b32 %r3, %r1, 31;\n" \
+    "mul.wide.u32 %rd8, %r3, 4;\nadd.s64 %rd8, %rd7, %rd8;\n"
+enum { COMMON_LINES = 5 };
+
+static void test_thread_races(void **state)
+{
+    (void)state;
+    static const struct planted planted[] = {
+        /* two warps write the same words */
+        { COMMON "st.global.u32 [%rd8], %r1;\n", 1, 64, PTX_GLOBAL_RACE, COMMON_LINES, 0, -1,
+          "of the same block wrote, with no barrier between them" },
+        { COMMON "st.global.u32 [%rd8], %r1;\nbar.sync 0;\nld.global.u32 %r4, [%rd8];\n", 1, 64,
+          PTX_GLOBAL_RACE, COMMON_LINES, 0, -1, "of the same block wrote" },
+        /* one warp writes, and both read behind a barrier, in two blocks with words of their own */
+        { COMMON "mul.wide.u32 %rd9, %r2, 128;\nadd.s64 %rd8, %rd8, %rd9;\nsetp.lt.u32 %p1, %r1, 32;\n"
+                 "@%p1 st.global.u32 [%rd8], %r1;\nbar.sync 0;\nld.global.u32 %r4, [%rd8];\n",
+          2, 64, PTX_OK, 0, 0, 0, "" },
+        /* without the barrier the second warp reads what the first writes */
+        { COMMON "st.global.u32 [%rd2], 0;\nbar.sync 0;\nsetp.lt.u32 %p1, %r1, 32;\n"
+                 "@%p1 st.global.u32 [%rd8], %r1;\n@!%p1 ld.global.u32 %r4, [%rd8];\n",
+          1, 64, PTX_GLOBAL_RACE, -1, 0, -1, "of the same block" },
+        /* a thread reads what another one overwrites */
+        { COMMON "st.global.u32 [%rd2], 0;\nbar.sync 0;\nld.global.u32 %r4, [%rd8];\n"
+                 "setp.ge.u32 %p1, %r1, 32;\n@%p1 st.global.u32 [%rd8], %r1;\n",
+          1, 64, PTX_GLOBAL_RACE, -1, 0, -1, "of the same block" },
+        /* lanes of one warp */
+        { COMMON "st.global.u32 [%rd7], %r1;\n", 1, 32, PTX_GLOBAL_RACE, COMMON_LINES, 0, 1,
+          "that thread (0,0,0) of the same block wrote, with no barrier and no __syncwarp() between them" },
+        { COMMON "setp.eq.u32 %p1, %r1, 3;\n@%p1 st.global.u32 [%rd7], %r1;\nbar.warp.sync -1;\n"
+                 "ld.global.u32 %r4, [%rd7];\n",
+          1, 32, PTX_OK, 0, 0, 0, "" },
+        { COMMON "setp.eq.u32 %p1, %r1, 3;\n@%p1 st.global.u32 [%rd7], %r1;\nld.global.u32 %r4, [%rd7];\n", 1,
+          32, PTX_GLOBAL_RACE, COMMON_LINES + 2, 0, 0, "that thread (3,0,0) of the same block wrote" },
+        /* vectors: the lanes write 8 bytes each, and the second warp begins in the last ones of the first */
+        { COMMON "mul.wide.u32 %rd8, %r1, 8;\nadd.s64 %rd8, %rd7, %rd8;\nsetp.ge.u32 %p1, %r1, 32;\n"
+                 "@%p1 sub.s64 %rd8, %rd8, 8;\nst.global.v2.u32 [%rd8], {%r1, %r1};\n",
+          1, 33, PTX_GLOBAL_RACE, COMMON_LINES + 4, 0, 32, "that thread (31,0,0) of the same block wrote" },
+        /* neighbouring halves of a word, and what only atomics change */
+        { COMMON "mul.wide.u32 %rd8, %r1, 2;\nadd.s64 %rd8, %rd7, %rd8;\ncvt.u16.u32 %h1, %r1;\n"
+                 "st.global.u16 [%rd8], %h1;\nld.global.u16 %h2, [%rd8];\n",
+          1, 64, PTX_OK, 0, 0, 0, "" },
+        { "red.global.add.u32 [%rd1], 1;\nred.global.add.u32 [%rd1], 1;\n", 1, 64, PTX_OK, 0, 0, 0, "" },
+    };
+    CHECK_ALL(planted);
+}
+
 static void test_waiting(void **state)
 {
     (void)state;
@@ -381,11 +429,12 @@ static void test_endless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_global),    cmocka_unit_test(test_shared_and_local),
-        cmocka_unit_test(test_races),     cmocka_unit_test(test_block_races),
-        cmocka_unit_test(test_waiting),   cmocka_unit_test(test_others),
-        cmocka_unit_test(test_forbidden), cmocka_unit_test(test_last_bytes),
-        cmocka_unit_test(test_limits),    cmocka_unit_test(test_endless)
+        cmocka_unit_test(test_global),       cmocka_unit_test(test_shared_and_local),
+        cmocka_unit_test(test_races),        cmocka_unit_test(test_block_races),
+        cmocka_unit_test(test_thread_races), cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_others),       cmocka_unit_test(test_forbidden),
+        cmocka_unit_test(test_last_bytes),   cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_endless)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
