@@ -26,12 +26,45 @@ static yoke_status run_oracle(struct trial *t)
     return yoke_stream_sync(t->oracle.stream);
 }
 
+/* Whether the op alone gives the tensor its values, and no other tensor lies there. */
+static bool is_overwritten(const struct trial *t, int id)
+{
+    const struct tensor *x = &t->tensor[id];
+    if (!x->memory || x->role != OUT) return false;
+    for (int other = 0; other < CONFORM_MAX_TENSORS; other++)
+        if (t->tensor[other].present && t->tensor[other].alias == id) return false;
+    return true;
+}
+
+/*
+ * Tell a device that checks accesses that these results have no values yet. Then a read of one is an error.
+ */
+static yoke_status forget_results(const struct trial *t)
+{
+    for (int id = 0; id < CONFORM_MAX_TENSORS && yokei_annotates(t->device.device); id++) {
+        const struct tensor *x = &t->tensor[id];
+        if (!x->extent || !is_overwritten(t, id)) continue;
+        const size_t element = yoke_dtype_bytes(x->dtype);
+        const bool is_dense = x->ld == x->cols && x->batch == 1;
+        const int64_t rows = is_dense ? 1 : x->rows, cols = is_dense ? x->extent : x->cols;
+        for (int64_t row = 0; row < x->batch * rows; row++) {
+            const size_t at = (size_t)(row / rows * x->stride + row % rows * x->ld) * element;
+            YOKE_TRY(yokei_annotate(t->device.device, t->device.stream,
+                                    &(struct yokei_annotation){ (char *)x->memory + x->lead_bytes + at,
+                                                                (size_t)cols * element,
+                                                                YOKEI_MEMORY_UNDEFINED, NULL, 0 }));
+        }
+    }
+    return YOKE_OK;
+}
+
 static yoke_status issue_to_device(struct trial *t)
 {
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         const struct tensor *x = &t->tensor[id];
         if (x->memory) YOKE_TRY(yoke_copy_to_device(t->device.stream, x->memory, x->before, x->image_bytes));
     }
+    YOKE_TRY(forget_results(t));
     YOKE_TRY(t->row->call(t, &t->device, NULL));
     for (int id = 0; id < CONFORM_MAX_TENSORS; id++) {
         const struct tensor *x = &t->tensor[id];
@@ -58,6 +91,10 @@ yoke_status trial_allocate(struct trial *t)
         if (!x->present || x->alias >= 0) continue;
         const yoke_status status = yoke_alloc(t->device.device, x->image_bytes, &x->memory);
         if (status) return yoke_fail_context(status, "tensor %s", x->name);
+        YOKE_TRY(yokei_annotate(t->device.device, NULL,
+                                &(struct yokei_annotation){ (char *)x->memory + x->lead_bytes,
+                                                            (size_t)x->extent * yoke_dtype_bytes(x->dtype),
+                                                            YOKEI_MEMORY_AS_IS, x->name, 0 }));
     }
     return YOKE_OK;
 }

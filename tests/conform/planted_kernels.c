@@ -6,8 +6,10 @@
  * barriers PoCL runs work-items one after the other, and it adds its own barriers around loops. Errors that
  * PoCL hides in this way are not planted.
  *
- * On CUDA the errors are in one variant alone, and the sweep is that of yoke verify without options. So it
- * must run the variant in which the error is.
+ * On CUDA some errors are in one variant alone, and the sweep is that of yoke verify without options. So it
+ * must run the variant in which the error is. Other errors are races and reads of memory that has no value.
+ * The stand-in driver knows them, so the sweep must say what they are, not only that a number is wrong. They
+ * end the CUDA context, so each of them runs in a process of its own.
  *
  *   planted_kernels SPEC      SPEC: opencl:0, or cuda:0 on the stand-in driver
  */
@@ -20,6 +22,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The change to the text after `after`, up to the next kernel. `after` must occur once. */
 enum change {
@@ -39,6 +43,7 @@ static const struct plant {
     bool soak; /* only in the full sweep, because it compiles longest */
     /* the sweep is not told the type and the variant, and must find the error there, and nowhere else */
     bool is_sought;
+    const char *says; /* what the reason of the failed line must say; NULL: a number is wrong */
 } plants[] = {
     /* wrong rounding */
     { "a conversion to bf16 that truncates", "", "yk_to_bf16_##s(V x)", REPLACE,
@@ -107,6 +112,16 @@ static const struct plant cuda_plants[] = {
     { "a conversion to f16 that rounds towards zero, in teams of 32 lanes alone", "", "yk_store1_f32(",
       REPLACE, "p[i] = yk_to_f16(x);", "p[i] = yk_to_f16(YK_L == 32 ? yk_unbits(yk_bits(x) & ~0x1fffu) : x);",
       0, "scale", "f16", "l32w1", .is_sought = true },
+    /* races, and reads of memory that has no value */
+    { "two teams that own one token", "embed", "YK_KERNEL(embed_backward_tokens)", REPLACE,
+      "(int)v % teams != team", "(int)v % teams / 2 != team / 2", 0, "embed_backward", "f32", "l1w1",
+      .says = "of the same block wrote, with no barrier and no __syncwarp() between them" },
+    { "teams that overlap by a column", "elementwise", "YK_KERNEL(scale)", REPLACE, "begin + per_team)",
+      "begin + per_team + 1)", 0, "scale", "f32", "l1w1",
+      .says = "of the same block wrote, with no barrier and no __syncwarp() between them" },
+    { "C that is read at beta 0", "gemm", "YK_FN void gemm_finish1(", REPLACE,
+      "if (flags & HAS_BETA) x = yk_fma1(", "if (YK_L) x = yk_fma1(", 0, "gemm", "f32", "team64",
+      .says = "(c + 0, byte 256 of the 516 bytes at" },
 };
 
 /* ---- planting ---- */
@@ -254,6 +269,56 @@ static const char *judge(const char *spec, yoke_device *sound, const struct plan
     return without.n_fail || without.n_pass != 1 ? "the sound kernel does not pass that case" : NULL;
 }
 
+/* ---- errors that the device names ---- */
+
+struct named { /* what a child says */
+    int case_number;
+    char text[1400], why[400];
+};
+
+/* Run the sweep with the error in a child, which loses its CUDA context. */
+static void sweep_in_child(const char *spec, const struct plant *p, struct named *out)
+{
+    struct conform_summary with = { .n_fail = 0 };
+    struct outcome wrong = { .variant = "" };
+    yoke_device *device;
+    planted = p;
+    if (open_planted(spec, &device) || sweep(device, p, 0, &with, &wrong))
+        yokei_text(out->why, sizeof out->why, "%s", yoke_last_error());
+    else if (n_missing || !n_changed)
+        yokei_text(out->why, sizeof out->why, "nothing was planted: %s", wrong.text);
+    else if (!with.n_fail)
+        yokei_text(out->why, sizeof out->why, "the sweep passed all the same");
+    else if (!strstr(wrong.text, p->says))
+        yokei_text(out->why, sizeof out->why, "the reason does not say '%s'", p->says);
+    out->case_number = wrong.failed.case_number;
+    yokei_text(out->text, sizeof out->text, "%s", wrong.text);
+}
+
+/* false: there is no such device. */
+static bool run_child(const char *spec, const struct plant *p, struct named *out)
+{
+    int ends[2], status = -1;
+    *out = (struct named){ .why = "the child ended early" };
+    fflush(stdout);
+    if (pipe(ends)) return true;
+    const pid_t child = fork();
+    if (!child) {
+        yoke_device *device;
+        struct named named = { .case_number = 0 };
+        if (yoke_device_open(spec, NULL, &device) == YOKE_ENODEV) _exit(2);
+        yoke_device_close(device);
+        sweep_in_child(spec, p, &named);
+        _exit(write(ends[1], &named, sizeof named) != (ssize_t)sizeof named);
+    }
+    close(ends[1]);
+    struct named got;
+    if (read(ends[0], &got, sizeof got) == (ssize_t)sizeof got) *out = got;
+    close(ends[0]);
+    if (child > 0) waitpid(child, &status, 0);
+    return !(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+}
+
 static int n_tests, n_bad;
 
 static void report(const char *name, const char *why, const char *text)
@@ -272,17 +337,37 @@ static void plant_all(const char *spec, yoke_device *sound)
     const size_t n = is_cuda ? YOKE_COUNT(cuda_plants) : YOKE_COUNT(plants);
     char text[1400];
     for (size_t i = 0; i < n; i++) {
-        if (list[i].soak && (!soak || !strcmp(soak, "0"))) continue;
+        if (list[i].says || (list[i].soak && (!soak || !strcmp(soak, "0")))) continue;
         text[0] = '\0';
         const char *why = judge(spec, sound, &list[i], text, sizeof text);
         report(list[i].name, why, text);
     }
 }
 
+/* With the error the device names it. Without the error the same case passes. */
+static void report_named(yoke_device *sound, const struct named named[])
+{
+    for (size_t i = 0; i < YOKE_COUNT(cuda_plants); i++) {
+        const struct plant *p = &cuda_plants[i];
+        struct conform_summary without = { .n_fail = 0 };
+        struct outcome right;
+        const char *why = named[i].why[0] ? named[i].why : NULL;
+        if (!p->says) continue;
+        if (!why && sweep(sound, p, named[i].case_number, &without, &right)) why = yoke_last_error();
+        if (!why && (without.n_fail || without.n_pass != 1)) why = "the sound kernel does not pass that case";
+        report(p->name, why, named[i].text);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    static struct named named[YOKE_COUNT(cuda_plants)];
     yoke_device *sound;
     const char *spec = argc > 1 ? argv[1] : "opencl:0";
+    const bool is_cuda = !strncmp(spec, "cuda", 4);
+    /* The children come first: a process that has opened a device of CUDA does not fork. */
+    for (size_t i = 0; i < YOKE_COUNT(cuda_plants) && is_cuda; i++)
+        if (cuda_plants[i].says && !run_child(spec, &cuda_plants[i], &named[i])) break;
     const yoke_status status = yoke_device_open(spec, NULL, &sound);
     if (status) {
         printf("%sok 1 - planted kernels on %s%s%s\n1..1\n", status == YOKE_ENODEV ? "" : "not ", spec,
@@ -290,6 +375,7 @@ int main(int argc, char **argv)
         return status != YOKE_ENODEV;
     }
     plant_all(spec, sound);
+    if (is_cuda) report_named(sound, named);
     yoke_device_close(sound);
     printf("1..%d\n", n_tests);
     return n_bad > 0;
