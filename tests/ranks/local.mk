@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/slow_device tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/lost_copies tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
 EXTRA_PROGRAMS += $(ranks_programs)
@@ -54,6 +54,8 @@ tests_ranks_copies_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_copies_LDADD = $(RANKS_LDADD) -lpthread -ldl
 tests_ranks_queues_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_queues_LDADD = $(RANKS_LDADD) -lpthread -ldl
+tests_ranks_lost_copies_CFLAGS = $(RANKS_CFLAGS) -pthread
+tests_ranks_lost_copies_LDADD = $(RANKS_LDADD) -lpthread -ldl
 tests_ranks_verdicts_CFLAGS = $(RANKS_CFLAGS) -pthread
 tests_ranks_verdicts_LDADD = $(RANKS_LDADD) -lpthread
 # These start and watch ranks, and know no MPI.
@@ -129,6 +131,8 @@ YOKE_TESTS += \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=ecc@40 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies fault' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_HOLD=60 CUDA_DEVICE_MAX_CONNECTIONS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/queues' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_HOLD=60 $(top_srcdir)/tests/ranks/run -H ab 2 tests/ranks/queues' \
+	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/lost_copies out' \
+	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/lost_copies in' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_DELAY_US=300 $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}20 - cuda:0 host' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/slow_device' \
 	'$(top_srcdir)/tests/ranks/run -a -H ab 2 tests/ranks/slow_device' \
