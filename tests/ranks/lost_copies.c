@@ -129,5 +129,6 @@ int main(int argc, char **argv)
     ranks_check(passes(), "a sum in the order of a stream");
     ranks_check(is_named(), is_out ? "a copy out that does not wait for the stream is named"
                                    : "a stream that does not wait for the result is named");
+    yoke_comm_destroy(comm); /* the error of the device was reported before */
     return ranks_end();
 }

@@ -4,9 +4,7 @@
  * below, which emulate/cuda/README.md repeats. Each error is made in code of Yoke: in the text of a kernel
  * that NVRTC compiles, in a call of the CUDA backend to the driver, or in a layer of a training step. Each
  * case also runs without its error, and must then pass. The driver reads its variables once, so each case
- * runs in a process of its own.
- *
- *   planted_cuda [NAME]      NAME: only this error
+ * runs in a process of its own. With a NAME as its argument, the program plants only this error.
  */
 #include <signal.h>
 #include <stdio.h>
