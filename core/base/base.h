@@ -518,7 +518,7 @@ yoke_status yokei_annotate(struct yoke_device *device, struct yoke_stream *strea
                            const struct yokei_annotation *annotation);
 
 /* ---- core/pin.c: page-locked host memory ---- */
-/** Whether copies from and to page-locked host memory are faster, and `yokei_pin` can lock its pages. */
+/** Whether copies from and to host memory are faster if yokei_pin has page-locked the memory. */
 bool yokei_pins(const struct yoke_device *device);
 /**
  * Page-lock host memory, which consists of whole pages. A driver may refuse this, for example if it may lock

@@ -53,8 +53,8 @@ static struct block *open_window(void *memory, size_t bytes)
     struct block *window = emulate_zone_take(&emulate_host_zone, bytes, 4096, 4096);
     if (!window) return NULL;
     /*
-     * An old size of 0 asks for a second mapping of the same pages, which only shared mappings have. UCX has
-     * a function mremap, which hides that of libc in processes with MPI. It loses the last argument.
+     * An old size of 0 asks for a second mapping of the same pages, which only shared mappings have. UCX puts
+     * its own mremap before that of libc in processes with MPI, and loses the last argument.
      */
     unsigned char *at = emulate_data + (window->address - emulate_base);
     if (syscall(SYS_mremap, memory, 0ul, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == (long)(uintptr_t)at) {
