@@ -9,8 +9,9 @@
 #include "collectives/call/call.h"
 #include "collectives/choice/choice.h"
 #include "collectives/engine/engine.h"
+#include "collectives/transport/stage.h"
 
-enum { EACH_BYTES = 16 << 10, TOTAL_BYTES = 256 << 10 };
+enum { EACH_BYTES = 16 << 10 };
 
 static size_t bytes_of(const struct yokei_op *op) { return op->count * yoke_dtype_bytes(op->dtype); }
 
@@ -23,17 +24,21 @@ yoke_status yokei_fuse(struct yokei_op *const ops[], int n_ops, int *n_out)
 {
     struct yokei_op *op = ops[0];
     size_t total = 0;
+    bool staged = false;
     int n = 0;
     while (n < n_ops && ops[n]->comm == op->comm && ops[n]->dtype == op->dtype
-           && ops[n]->reduction == op->reduction && (n == 0 || total + bytes_of(ops[n]) <= TOTAL_BYTES))
+           && ops[n]->reduction == op->reduction
+           && (n == 0 || total + bytes_of(ops[n]) <= YOKEI_FUSED_BYTES)) {
+        staged |= ops[n]->staged;
         total += bytes_of(ops[n++]);
+    }
     *n_out = n;
     if (n == 1) return YOKE_OK;
     op->parts = malloc((size_t)n * sizeof *op->parts);
-    op->fused = aligned_alloc(64, (total + 64) / 64 * 64);
+    op->fused = staged ? yokei_stage_fused(op->comm) : aligned_alloc(64, (total + 64) / 64 * 64);
     if (!op->parts || !op->fused) {
         free(op->parts);
-        free(op->fused);
+        if (!staged) free(op->fused);
         op->parts = NULL;
         op->fused = NULL;
         return yoke_fail(YOKE_ENOMEM, "yoke_group_end: no memory for %zu bytes", total);

@@ -56,7 +56,8 @@ void yokei_op_free(struct yokei_op *op)
     free(op->transfers);
     op->transfers = NULL;
     free(op->parts);
-    if (!op->packs) free(op->fused); /* a copy of a failed operation may still be on its way */
+    /* a copy of a failed operation may still be on its way to the communicator's buffer */
+    if (op->fused != op->comm->staging.fused) free(op->fused);
     op->packs = false;
     op->parts = NULL;
     op->fused = NULL;

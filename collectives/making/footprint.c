@@ -32,7 +32,9 @@ static void add_up_memory(const struct yoke_comm_shape *s, size_t chunk_bytes, b
     if (has_segment) out->shared = (yokei_shm_offsets(s->n_ranks, chunk_bytes).bytes + 4095) / 4096 * 4096;
     *(over_mpi ? &out->private_bytes : &out->reserved) += of_messages;
     if (over_mpi && s->n_ranks > 1) out->private_bytes += yokei_mpi_control_size();
-    if (stages) out->private_bytes += (YOKEI_LANES + n_pairs) * yokei_stage_lane_bytes(chunk_bytes);
+    if (stages)
+        out->private_bytes += (YOKEI_LANES + n_pairs) * yokei_stage_lane_bytes(chunk_bytes)
+                              + YOKEI_STAGE_FUSED_BYTES;
 }
 
 yoke_status yoke_comm_shape_memory(const struct yoke_comm_shape *shape, struct yoke_comm_memory *memory_out)
@@ -69,7 +71,7 @@ yoke_status yoke_comm_memory(const yoke_comm *comm, struct yoke_comm_memory *mem
     struct yoke_comm_shape s = YOKE_COMM_SHAPE_INIT;
     s.n_ranks = comm->room;
     s.is_far = comm->size > 1 && !comm->all_shared;
-    size_t staged = 0;
+    size_t staged = comm->staging.fused ? YOKEI_STAGE_FUSED_BYTES : 0;
     const size_t stage = yokei_stage_lane_bytes(comm->settings.chunk_bytes);
     for (int i = 0; i < YOKEI_LANES; i++) staged += comm->work.lanes[i].own_copy ? stage : 0;
     for (int r = 0; r < comm->room; r++) {

@@ -36,6 +36,7 @@ enum {
        stage. */
     YOKEI_GAP_BYTES = 4096,
     YOKEI_ONESHOT_BYTES = 64 << 10, /* most bytes of a rank's data that it publishes in one piece */
+    YOKEI_FUSED_BYTES = 256 << 10,  /* most bytes of the small sums of a group that run as one */
     YOKEI_INLINE_BYTES = 48,        /* bytes of data that an announcement has room for */
     YOKEI_MOST_SHRUNK = 1024,       /* most ranks of a communicator that can be shrunk */
 };

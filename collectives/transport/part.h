@@ -57,6 +57,7 @@ struct yokei_pinned {
 struct yokei_staging {
     yoke_stream *out_stream, *in_stream;
     char *lanes; /* the buffers of all lanes of collectives; NULL: each lane gets them when it needs them */
+    char *fused; /* YOKEI_FUSED_BYTES for the data of a fused operation; operations run one after another */
     bool is_mapped; /* buffers of lanes are whole pages of their own, which can be page-locked */
     struct yokei_pinned *pinned;
     char refused[256]; /* why the driver page-locks no memory; "": it does, or this device needs it not */

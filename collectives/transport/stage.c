@@ -107,18 +107,32 @@ static yoke_status pin_segments(yoke_comm *comm)
     return YOKE_OK;
 }
 
-/* Make and page-lock the buffers of all lanes of collectives at once. */
+static size_t all_buffers_bytes(const yoke_comm *comm)
+{
+    return YOKEI_LANES * yokei_stage_lane_bytes(comm->settings.chunk_bytes) + YOKEI_STAGE_FUSED_BYTES;
+}
+
+/* Make and page-lock the buffers of all lanes of collectives, and that of fused operations, at once. */
 static yoke_status make_all_buffers(yoke_comm *comm)
 {
-    const size_t each = yokei_stage_lane_bytes(comm->settings.chunk_bytes);
-    char *memory = buffers_new(comm, YOKEI_LANES * each);
+    const size_t each = yokei_stage_lane_bytes(comm->settings.chunk_bytes), bytes = all_buffers_bytes(comm);
+    char *memory = buffers_new(comm, bytes);
     if (!memory) return YOKE_OK; /* each lane tries again when it needs its buffers */
-    yokei_hold(YOKEI_LANES * each);
+    yokei_hold(bytes);
     comm->staging.lanes = memory;
-    const bool is_pinned = pin(comm, memory, YOKEI_LANES * each, "buffers of a communicator");
+    comm->staging.fused = memory + YOKEI_LANES * each;
+    const bool is_pinned = pin(comm, memory, bytes, "buffers of a communicator");
     for (int i = 0; i < YOKEI_LANES; i++)
         YOKE_TRY(give_buffers(comm, &comm->work.lanes[i], memory + (size_t)i * each, is_pinned));
-    return YOKE_OK;
+    return is_pinned ? forbid_gap(comm, comm->staging.fused + YOKEI_FUSED_BYTES) : YOKE_OK;
+}
+
+char *yokei_stage_fused(yoke_comm *comm)
+{
+    if (comm->staging.fused) return comm->staging.fused;
+    comm->staging.fused = aligned_alloc(4096, YOKEI_STAGE_FUSED_BYTES);
+    if (comm->staging.fused) yokei_hold(YOKEI_STAGE_FUSED_BYTES);
+    return comm->staging.fused;
 }
 
 yoke_status yokei_stage_begin(yoke_comm *comm)
@@ -132,7 +146,7 @@ yoke_status yokei_stage_begin(yoke_comm *comm)
 void yokei_stage_end(yoke_comm *comm)
 {
     struct yokei_staging *staging = &comm->staging;
-    const size_t bytes = YOKEI_LANES * yokei_stage_lane_bytes(comm->settings.chunk_bytes);
+    const size_t bytes = all_buffers_bytes(comm);
     /* Copies of a failed operation may still use the memory. */
     if (staging->out_stream) yoke_stream_sync(staging->out_stream);
     if (staging->in_stream) yoke_stream_sync(staging->in_stream);
@@ -142,11 +156,16 @@ void yokei_stage_end(yoke_comm *comm)
         free(entry);
     }
     staging->pinned = NULL;
-    if (!staging->lanes) return;
+    if (!staging->lanes) {
+        if (staging->fused) yokei_let_go(YOKEI_STAGE_FUSED_BYTES);
+        free(staging->fused);
+        staging->fused = NULL;
+        return;
+    }
     for (int i = 0; i < YOKEI_LANES; i++) comm->work.lanes[i].own_copy = NULL;
     buffers_free(comm, staging->lanes, bytes);
     yokei_let_go(bytes);
-    staging->lanes = NULL;
+    staging->lanes = staging->fused = NULL;
 }
 
 static yoke_status make_events(yoke_comm *comm, struct yokei_lane *lane)

@@ -21,6 +21,13 @@ yoke_status yokei_stage_begin(yoke_comm *comm);
 void yokei_stage_end(yoke_comm *comm);
 /** Make the lane's buffers, when they are first needed. YOKE_ENOMEM */
 yoke_status yokei_stage_reserve(yoke_comm *comm, struct yokei_lane *lane);
+/**
+ * The communicator's buffer for the data of fused operations with device memory that the host does not see,
+ * made when it is first needed. NULL: there is no memory.
+ */
+char *yokei_stage_fused(yoke_comm *comm);
+/** Bytes that this buffer takes. */
+enum { YOKEI_STAGE_FUSED_BYTES = YOKEI_FUSED_BYTES + YOKEI_GAP_BYTES };
 /** Bytes that a lane takes if its data is staged. */
 size_t yokei_stage_lane_bytes(size_t chunk_bytes);
 void yokei_stage_free(yoke_comm *comm, struct yokei_lane *lane);

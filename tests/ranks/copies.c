@@ -244,14 +244,14 @@ static int fill(void)
     return 1;
 }
 
-static int is_right(void)
+static int is_right(size_t n)
 {
     float *host = malloc(N * sizeof *host);
     int good = host != NULL;
     if (!good) return 0;
     RANKS_TRY(yoke_copy_to_host(stream, host, recv, N * sizeof *host));
     RANKS_TRY(yoke_stream_sync(stream));
-    for (size_t i = 0; i < N && good; i++) {
+    for (size_t i = 0; i < n && good; i++) {
         const float want = value_of(0, i) + value_of(1, i);
         good = !memcmp(&host[i], &want, sizeof want);
     }
@@ -295,7 +295,7 @@ static int sum(const char *what)
             atomic_load(&n_copies), atomic_load(&through_slots), atomic_load(&n_calls_of_host),
             atomic_load(&most_in_flight));
     last_calls_of_host = atomic_load(&n_calls_of_host);
-    return is_right();
+    return is_right(N);
 }
 
 /* A sum whose copies are held at gates. */
@@ -305,7 +305,60 @@ static int overlaps(bool *gate)
     *gate = true;
     RANKS_TRY(yoke_all_reduce(send, recv, N, YOKE_F32, YOKE_SUM, comm, NULL));
     *gate = false;
-    return !atomic_load(&was_stuck) && atomic_load(&most_in_flight) >= 3 && is_right();
+    return !atomic_load(&was_stuck) && atomic_load(&most_in_flight) >= 3 && is_right(N);
+}
+
+/* Small sums of a group are one operation. Their data also goes straight from and to the communicator's memory. */
+static int small_sums(bool slots)
+{
+    enum { SUMS = 20, LENGTH = 500 };
+    RANKS_TRY(yoke_fill(stream, recv, 0xff, N * sizeof *recv));
+    RANKS_TRY(yoke_stream_sync(stream));
+    set_up();
+    RANKS_TRY(yoke_group_start());
+    for (int i = 0; i < SUMS; i++)
+        RANKS_TRY(
+            yoke_all_reduce(send + i * LENGTH, recv + i * LENGTH, LENGTH, YOKE_F32, YOKE_SUM, comm, NULL));
+    RANKS_TRY(yoke_group_end());
+    const bool straight = !atomic_load(&through_slots) && !atomic_load(&n_calls_of_host);
+    return atomic_load(&n_copies) == 2 * SUMS && straight == !slots && is_right(SUMS * LENGTH);
+}
+
+/*
+ * Messages over MPI, and sends and receives, have buffers of their own. The device copies straight from and to
+ * these too. A communicator takes exactly the memory that was predicted for it.
+ */
+static int by_messages(bool slots)
+{
+    enum { LENGTH = MIB };
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    struct yoke_comm_shape shape = YOKE_COMM_SHAPE_INIT;
+    struct yoke_comm_memory is, planned;
+    yoke_comm *other;
+    config.no_shared = shape.no_shared = shape.is_staged = true;
+    shape.n_ranks = 2;
+    RANKS_TRY(yoke_comm_split(comm, 0, ranks_rank, &config, &other));
+    RANKS_TRY(yoke_fill(stream, recv, 0xff, N * sizeof *recv));
+    RANKS_TRY(yoke_stream_sync(stream));
+    set_up();
+    RANKS_TRY(yoke_all_reduce(send, recv, LENGTH, YOKE_F32, YOKE_SUM, other, NULL));
+    RANKS_TRY(yoke_comm_memory(other, &is));
+    RANKS_TRY(yoke_comm_shape_memory(&shape, &planned));
+    const bool exact = is.private_bytes + is.reserved == planned.private_bytes + planned.reserved;
+    RANKS_TRY(yoke_group_start());
+    RANKS_TRY(yoke_send(send, LENGTH, YOKE_F32, 1 - ranks_rank, other, NULL));
+    RANKS_TRY(yoke_recv(recv + LENGTH, LENGTH, YOKE_F32, 1 - ranks_rank, other, NULL));
+    RANKS_TRY(yoke_group_end());
+    const bool straight = !atomic_load(&through_slots) && !atomic_load(&n_calls_of_host);
+    RANKS_TRY(yoke_comm_destroy(other));
+    float *host = malloc(LENGTH * sizeof *host);
+    int good = host != NULL && straight == !slots && exact && is_right(LENGTH);
+    if (!good) return 0;
+    RANKS_TRY(yoke_copy_to_host(stream, host, recv + LENGTH, LENGTH * sizeof *host));
+    RANKS_TRY(yoke_stream_sync(stream));
+    for (size_t i = 0; i < LENGTH && good; i++) good = host[i] == value_of(1 - ranks_rank, i);
+    free(host);
+    return good;
 }
 
 /* Another process is forked while copies are on their way. The sum is the same. */
@@ -316,7 +369,7 @@ static int forks(void)
     RANKS_TRY(yoke_all_reduce(send, recv, N, YOKE_F32, YOKE_SUM, comm, stream));
     const pid_t child = fork();
     if (!child) _exit(0);
-    return child > 0 && is_right();
+    return child > 0 && is_right(N);
 }
 
 static void *open_later(void *unused)
@@ -418,6 +471,8 @@ int main(int argc, char **argv)
                 "a copy out, the sum of another piece and a copy in run at the same time");
     if (slots)
         ranks_check(overlaps(&holds_host), "the device copies three pieces before the host has copied one");
+    ranks_check(small_sums(slots), "small sums of a group have the right bits");
+    ranks_check(by_messages(slots), "messages have the right data");
     ranks_check(explains(slots), "how the data is copied can be read");
     ranks_check(second(slots), "and the log says it once");
     ranks_check(forks(), "a fork changes nothing");
