@@ -76,7 +76,7 @@ size_t yokei_gpu_piece_bytes(size_t bytes);
 yoke_status yokei_gpu_stage(yoke_stream *stream, struct yokei_gpu_staging *staging,
                             const struct yokei_gpu_staging_calls *calls, enum yoke_copy_kind kind,
                             void *target, const void *source, size_t bytes);
-/** Let the stream's own queue wait for the host queue, so that all work of the stream ends with the former. */
+/** Let the stream's own queue wait for the host queue, so that all work of the stream ends with it. */
 yoke_status yokei_gpu_stage_join(yoke_stream *stream, struct yokei_gpu_staging *staging,
                                  const struct yokei_gpu_staging_calls *calls);
 /** The queue behind whose work all work of the stream is done. */

@@ -308,7 +308,7 @@ static int overlaps(bool *gate)
     return !atomic_load(&was_stuck) && atomic_load(&most_in_flight) >= 3 && is_right(N);
 }
 
-/* Small sums of a group are one operation. Their data also goes straight from and to the communicator's memory. */
+/* Small sums of a group are one operation. Its data goes straight from and to the communicator's memory. */
 static int small_sums(bool slots)
 {
     enum { SUMS = 20, LENGTH = 500 };
@@ -325,8 +325,8 @@ static int small_sums(bool slots)
 }
 
 /*
- * Messages over MPI, and sends and receives, have buffers of their own. The device copies straight from and to
- * these too. A communicator takes exactly the memory that was predicted for it.
+ * Messages over MPI, and sends and receives, have buffers of their own. The device copies straight from and
+ * to these too. A communicator takes exactly the memory that was predicted for it.
  */
 static int by_messages(bool slots)
 {

@@ -129,6 +129,9 @@ YOKE_TESTS += \
 	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=no-register@1 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies slots' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=ecc@40 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies fault' \
+	'soak YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=no-lock@2 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices cuda:0' \
+	'soak YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=no-register@1 YOKE_EMULATE_DELAY_US=300 $(top_srcdir)/tests/ranks/run 2 tests/ranks/property $${YOKE_SOAK:+10}60 - cuda:0 host' \
+	'soak YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=no-lock@2 YOKE_EMULATE_DELAY_US=300 $(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/property $${YOKE_SOAK:+10}40 - cuda:0 cuda:0 host' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_HOLD=60 CUDA_DEVICE_MAX_CONNECTIONS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/queues' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_HOLD=60 $(top_srcdir)/tests/ranks/run -H ab 2 tests/ranks/queues' \
 	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/lost_copies out' \
