@@ -86,6 +86,7 @@ struct block { /* an allocation */
     uint64_t address, bytes;
     unsigned long long id;
     const struct CUctx_st *owner; /* of pinned memory: the context that was current */
+    bool is_reserved;             /* addresses that are not counted as memory */
 };
 
 struct zone { /* a range of addresses, for one device or for pinned host memory */
@@ -246,6 +247,7 @@ struct place { /* bytes that a copy reads or writes */
 };
 
 struct launch {
+    uint64_t last_blocks; /* run only so many blocks, the last ones; 0: all */
     struct CUfunc_st *function;
     uint32_t grid[3], block[3], shared_bytes;
 };

@@ -66,6 +66,14 @@ uint64_t yoke_emulate_counts(const char *kernel, struct ptx_counts *counts_out);
 /** The number of calls of CUDA's functions so far, without those that return names and texts. */
 uint64_t yoke_emulate_calls(void);
 
+/**
+ * Reserve addresses of a device, more than there is memory. They belong to one allocation, which cuMemFree
+ * frees. No byte may be touched before yoke_emulate_annotate says so. Returns a CUresult.
+ */
+int yoke_emulate_reserve(int device, size_t bytes, uint64_t *address_out);
+/** From now on run only the last `blocks` blocks of each launch. 0: all. */
+void yoke_emulate_last_blocks(uint64_t blocks);
+
 /** The hardware channel to which the stream is mapped, counted from 0; -1: this is no stream. */
 int yoke_emulate_channel(struct CUstream_st *stream);
 

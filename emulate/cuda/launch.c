@@ -19,6 +19,10 @@ static CUresult result_of(enum ptx_error error)
     }
 }
 
+static uint64_t last_blocks; /* 0: all */
+
+void yoke_emulate_last_blocks(uint64_t blocks) { __atomic_store_n(&last_blocks, blocks, __ATOMIC_SEQ_CST); }
+
 static CUresult run_launch(struct command *command, char *text, size_t text_bytes)
 {
     const struct launch *l = &command->launch;
@@ -33,6 +37,7 @@ static CUresult run_launch(struct command *command, char *text, size_t text_byte
         .parameters = command->owned,
         .memory = &context->memory,
         .limits = &context->limits,
+        .last_blocks = l->last_blocks,
         .seed = emulate_random(command->stream->number, command->sequence),
         .most_instructions = emulate_settings.instructions,
         .counts = &counts,
@@ -157,9 +162,11 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
     if (!result && stream->object.context != function->object.context) result = CUDA_ERROR_INVALID_HANDLE;
     if (result) return emulate_leave(result);
     context = function->object.context;
-    const struct launch launch = {
-        function, { grid_x, grid_y, grid_z }, { block_x, block_y, block_z }, shared_bytes
-    };
+    const struct launch launch = { __atomic_load_n(&last_blocks, __ATOMIC_SEQ_CST),
+                                   function,
+                                   { grid_x, grid_y, grid_z },
+                                   { block_x, block_y, block_z },
+                                   shared_bytes };
     result = context->lost;
     if (!result) result = check_launch(context, &launch);
     /* a driver of CUDA 11.7 and newer loads a kernel at its first launch, unless it was loaded before */

@@ -91,10 +91,24 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
     return emulate_leave(CUDA_SUCCESS);
 }
 
+int yoke_emulate_reserve(int device, size_t bytes, uint64_t *address_out)
+{
+    const CUresult result = emulate_enter_plain();
+    if (result) return result;
+    if (device < 0 || device >= emulate_settings.n_visible || !emulate_contexts[device].active)
+        return emulate_leave(CUDA_ERROR_INVALID_DEVICE);
+    struct CUctx_st *context = &emulate_contexts[device];
+    struct block *block = emulate_zone_take(&context->zone, bytes, RED, RED);
+    if (!block) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    block->is_reserved = true;
+    *address_out = block->address;
+    return emulate_leave(CUDA_SUCCESS);
+}
+
 /* Kernels that still run may see the memory change its state. This is what the checks are for. */
 static void free_block(struct CUctx_st *context, struct block *block)
 {
-    count_block(context, block->bytes, false);
+    if (!block->is_reserved) count_block(context, block->bytes, false);
     /*
      * emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are
      * PTX_OUTSIDE.

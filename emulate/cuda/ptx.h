@@ -141,6 +141,7 @@ struct ptx_launch {
     const void *parameters; /* the parameter block: parameter_bytes of it */
     const struct ptx_memory *memory;
     const struct ptx_limits *limits;
+    uint64_t last_blocks;       /* run only so many blocks, the last ones; 0: all */
     uint64_t seed;              /* the order in which the blocks run is drawn from this */
     uint64_t most_instructions; /* of a block's threads together; 0: no limit. Then PTX_TIMEOUT */
     struct ptx_counts *counts;  /* may be NULL */

@@ -144,11 +144,13 @@ static void run_all(struct ptx_state *s)
 {
     static _Atomic uint64_t launches;
     const struct ptx_launch *launch = s->launch;
-    const uint64_t n = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
-    uint64_t block, step;
+    const uint64_t all = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    const uint64_t n = launch->last_blocks && launch->last_blocks < all ? launch->last_blocks : all;
+    uint64_t at, step;
     s->launch_number = atomic_fetch_add(&launches, 1) % (((uint64_t)1 << 30) - 1) + 1;
-    draw_order(launch->seed, n, &block, &step);
-    for (uint64_t i = 0; i < n; i++, block = (block + step) % n) {
+    draw_order(launch->seed, n, &at, &step);
+    for (uint64_t i = 0; i < n; i++, at = (at + step) % n) {
+        const uint64_t block = all - n + at;
         s->block[0] = (uint32_t)(block % launch->grid[0]);
         s->block[1] = (uint32_t)(block / launch->grid[0] % launch->grid[1]);
         s->block[2] = (uint32_t)(block / launch->grid[0] / launch->grid[1]);

@@ -63,6 +63,7 @@ static void report_object(struct object *object)
 
 static void report_block(const struct CUctx_st *context, const struct block *b, const char *kind)
 {
+    if (b->is_reserved) return; /* no memory is lost */
     const char *name = emulate_plain_name(b->address);
     emulate_print("cuda:%d: not freed: %llu bytes%s at 0x%llx, allocation %llu%s%s", context->ordinal,
                   (unsigned long long)b->bytes, kind, (unsigned long long)b->address, b->id, name ? ", " : "",

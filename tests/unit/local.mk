@@ -43,5 +43,6 @@ tests_unit_cli_tune_LDADD = libconform.la $(UNIT_LDADD)
 EXTRA_DIST += tests/unit/tune_command tests/unit/predict_command
 YOKE_TESTS += tests/unit/tuning tests/unit/cli_tune "$(top_srcdir)/tests/unit/tune_command ./yoke" "$(top_srcdir)/tests/unit/predict_command ./yoke"
 EXTRA_PROGRAMS += tests/unit/far_rows
-tests_unit_far_rows_LDADD = $(LIBYOKE) -lm
-YOKE_TESTS += "tests/unit/far_rows host" "POCL_MAX_PTHREAD_COUNT=1 tests/unit/far_rows opencl:0"
+tests_unit_far_rows_LDADD = $(LIBYOKE) -lm -ldl
+YOKE_TESTS += "tests/unit/far_rows host" "POCL_MAX_PTHREAD_COUNT=1 tests/unit/far_rows opencl:0" \
+	"YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_MEMORY=32G tests/unit/far_rows cuda:0"
