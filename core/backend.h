@@ -98,6 +98,7 @@ struct yokei_counts {
     uint64_t sectors_loaded, sectors_stored;  /* of 32 bytes, for each instruction of a warp */
     uint64_t shared_accesses, bank_conflicts; /* instructions of warps, and passes beyond the first */
     uint64_t barriers;                        /* of blocks */
+    uint64_t warps;                           /* of all blocks of all launches */
     uint64_t calls;                           /* of the driver's functions, also those that launch nothing */
 };
 

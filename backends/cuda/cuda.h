@@ -25,7 +25,7 @@ struct cuda_library {
      * The stand-in's counts of the kernels of this name (NULL: all). Returns the launches. The result has the
      * members of struct yokei_counts behind the first. NULL in NVIDIA's library.
      */
-    uint64_t (*counts)(const char *kernel, uint64_t counts_out[9]);
+    uint64_t (*counts)(const char *kernel, uint64_t counts_out[10]);
     /* The number of calls of the driver, which the stand-in counts. NULL in NVIDIA's library. */
     uint64_t (*calls)(void);
     /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */

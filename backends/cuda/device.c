@@ -300,11 +300,11 @@ static yoke_status cuda_memory(const yoke_device *device, uint64_t *free_out, ui
 static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
 {
     const struct cuda_library *cu = cuda_device(device)->cu;
-    uint64_t n[9];
+    uint64_t n[10];
     if (!cu->counts || !cu->calls) return false;
     const uint64_t launches = cu->counts(NULL, n);
     *out = (struct yokei_counts){
-        launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], cu->calls()
+        launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], cu->calls()
     };
     return true;
 }

@@ -50,7 +50,8 @@ static void json_prediction(struct bench_kernel_table *t, const struct bench_ker
                        { "sectors_stored", c->sectors_stored },
                        { "shared_accesses", c->shared_accesses },
                        { "bank_conflicts", c->bank_conflicts },
-                       { "barriers", c->barriers } };
+                       { "barriers", c->barriers },
+                       { "warps", c->warps } };
         json_t *predicted = json_object();
         for (size_t i = 0; i < YOKE_COUNT(counts); i++)
             json_object_set_new(predicted, counts[i].key, json_integer((json_int_t)counts[i].value));
@@ -67,18 +68,19 @@ static void csv_prediction(struct bench_kernel_table *t, const struct bench_kern
     if (!t->begun)
         puts(
             "device,op,dtype,size,dims,variant,launches,instructions,warp_instructions,bytes_loaded,bytes_stored,"
-            "sectors_loaded,sectors_stored,shared_accesses,bank_conflicts,barriers,least_bytes,note");
+            "sectors_loaded,sectors_stored,shared_accesses,bank_conflicts,barriers,warps,least_bytes,note");
     printf("%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype), r->size->name,
            dims, r->variant);
     if (r->note[0])
-        printf(",,,,,,,,,,,\"%s\"\n", r->note);
+        printf(",,,,,,,,,,,,\"%s\"\n", r->note);
     else
-        printf("%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%.17g,\n", (unsigned long long)c->launches,
-               (unsigned long long)c->instructions, (unsigned long long)c->warp_instructions,
-               (unsigned long long)c->bytes_loaded, (unsigned long long)c->bytes_stored,
-               (unsigned long long)c->sectors_loaded, (unsigned long long)c->sectors_stored,
-               (unsigned long long)c->shared_accesses, (unsigned long long)c->bank_conflicts,
-               (unsigned long long)c->barriers, p->least_bytes);
+        printf("%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%.17g,\n",
+               (unsigned long long)c->launches, (unsigned long long)c->instructions,
+               (unsigned long long)c->warp_instructions, (unsigned long long)c->bytes_loaded,
+               (unsigned long long)c->bytes_stored, (unsigned long long)c->sectors_loaded,
+               (unsigned long long)c->sectors_stored, (unsigned long long)c->shared_accesses,
+               (unsigned long long)c->bank_conflicts, (unsigned long long)c->barriers,
+               (unsigned long long)c->warps, p->least_bytes);
 }
 
 static void md_prediction(struct bench_kernel_table *t, const struct bench_kernel_row *r,
@@ -88,20 +90,20 @@ static void md_prediction(struct bench_kernel_table *t, const struct bench_kerne
     char size[160];
     if (!t->begun)
         printf(
-            "| %-18s | %-4s | %-44s | %-10s | %8s | %10s | %10s | %10s | %12s | %9s |\n"
+            "| %-18s | %-4s | %-44s | %-10s | %8s | %10s | %10s | %10s | %12s | %9s | %8s |\n"
             "|--------------------|------|----------------------------------------------|------------|---------:|-----------:|-----------:|-----------:|"
-            "-------------:|----------:|\n",
+            "-------------:|----------:|---------:|\n",
             "op", "type", "size", "variant", "launches", "instr/byte", "bytes", "bytes/least",
-            "sectors/bytes", "conflicts");
+            "sectors/bytes", "conflicts", "warps");
     yokei_text(size, sizeof size, "%s: %s", r->size->name, dims);
     printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
            r->variant);
     if (r->note[0])
         printf(" %s |\n", r->note);
     else
-        printf(" %8llu | %10.4g | %10.4g | %11.4g | %13.4g | %9.3g |\n",
+        printf(" %8llu | %10.4g | %10.4g | %11.4g | %13.4g | %9.3g | %8llu |\n",
                (unsigned long long)p->counts.launches, k.instructions, k.bytes, k.over_least, k.over_bytes,
-               k.conflicts);
+               k.conflicts, (unsigned long long)p->counts.warps);
 }
 
 void bench_predict_row(struct bench_kernel_table *t, const struct bench_kernel_row *r,

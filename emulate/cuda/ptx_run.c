@@ -138,6 +138,7 @@ static void add_counts(struct ptx_counts *to, const struct ptx_counts *from)
     to->shared_accesses += from->shared_accesses;
     to->bank_conflicts += from->bank_conflicts;
     to->barriers += from->barriers;
+    to->warps += from->warps;
 }
 
 static void run_all(struct ptx_state *s)
@@ -149,6 +150,7 @@ static void run_all(struct ptx_state *s)
     uint64_t at, step;
     s->launch_number = atomic_fetch_add(&launches, 1) % (((uint64_t)1 << 30) - 1) + 1;
     draw_order(launch->seed, n, &at, &step);
+    s->counts.warps = n * (uint64_t)s->n_warps;
     for (uint64_t i = 0; i < n; i++, at = (at + step) % n) {
         const uint64_t block = all - n + at;
         s->block[0] = (uint32_t)(block % launch->grid[0]);
