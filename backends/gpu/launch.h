@@ -97,13 +97,23 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
                                      int64_t n, int64_t element_bytes);
 
 /**
- * Divide rows among teams for sums over rows. Each team leaves a row of sums in scratch, and the teams' sums
- * are added in order. So the division decides the bits of the result. It depends on the number of rows and on
- * the program's variant alone, never on the device.
+ * How sums over N rows of C columns are divided. The teams leave a row of sums for each part of the rows in
+ * scratch, and a second kernel adds these up in order. So the division decides the bits of the result. It
+ * depends on the shape and on the program's variant alone, never on the device.
  */
-struct yokei_gpu_rows yokei_gpu_partial_rows(const struct yokei_gpu_program *program, int64_t N);
-/** The most teams that yokei_gpu_partial_rows makes of N rows. */
-int64_t yokei_gpu_partial_teams(const struct yokei_gpu_program *program, int64_t N);
+struct yokei_gpu_sums {
+    int64_t parts;    /* part p has the rows [p * per_part, (p + 1) * per_part) that are below N */
+    int64_t per_part; /* rows */
+    int64_t blocks;   /* blocks of columns; a team has one block of a part */
+    int64_t stride;   /* floats from one row of sums to the next, at least C */
+    int64_t teams, groups;
+    size_t bytes;         /* of all rows of sums */
+    int64_t total_groups; /* of the second kernel */
+    int64_t columns;      /* of a team of one lane of the second kernel */
+};
+/** `sums_per_row` is the number of rows of sums that a part leaves: 2 for the sums of two tensors. */
+struct yokei_gpu_sums yokei_gpu_sums(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t N, int64_t C, int sums_per_row);
 
 /**
  * For ops that do the same to each of n elements. Launch the kernel of `family` that has the op's name. The

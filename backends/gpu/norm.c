@@ -31,46 +31,66 @@ static yoke_status gpu_rmsnorm_forward_run(yoke_stream *stream, const struct yok
 }
 const struct yoke_op yokei_gpu_rmsnorm_forward = { .run = gpu_rmsnorm_forward_run };
 
-/** The bytes of the teams' sums for dgamma and dbeta. */
-static size_t partial_bytes(const struct yokei_gpu_program *program, int64_t N, int64_t C, int sums)
-{
-    return (size_t)yokei_gpu_partial_teams(program, N) * (size_t)sums * (size_t)C * sizeof(float);
-}
-
 static yoke_status gpu_layernorm_backward_can(const yoke_device *device, const struct yokei_call *call,
                                               size_t *scratch_bytes_out)
 {
     const struct yoke_layernorm_backward_args *args = call->args;
     const struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "norm");
-    *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 2);
+    *scratch_bytes_out = yokei_gpu_sums(device, &program, args->N, args->C, 2).bytes;
     return YOKE_OK;
+}
+
+/** dx, and `partial` if it is not NULL, by teams of `per_team` rows. */
+static yoke_status launch_backward(yoke_stream *stream, const struct yokei_gpu_program *program,
+                                   const struct yoke_layernorm_backward_args *args, void *partial,
+                                   int64_t stride, int64_t groups, int64_t per_team)
+{
+    return yokei_gpu_launch(
+        stream, program, "layernorm_backward", groups, 1, 1,
+        YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x), ARG_L(args->ldx),
+                       ARG_P(args->gamma), ARG_P(args->mean), ARG_P(args->rstd), ARG_P(args->dresidual),
+                       ARG_L(args->lddresidual), ARG_P(args->dx), ARG_L(args->lddx), ARG_P(partial),
+                       ARG_L(stride), ARG_L(args->N), ARG_L(args->C), ARG_L(per_team)));
+}
+
+static yoke_status launch_input(yoke_stream *stream, const struct yokei_gpu_program *program,
+                                const struct yoke_layernorm_backward_args *args)
+{
+    const struct yokei_gpu_rows rows = yokei_gpu_rows(stream->device, program, args->N,
+                                                      args->C * (int64_t)yoke_dtype_bytes(args->dtype));
+    return launch_backward(stream, program, args, NULL, 0, rows.groups, rows.per_team);
+}
+
+/** The sums of dgamma and dbeta. A team of one lane also computes dx, because it then reads its rows once. */
+static yoke_status launch_partial(yoke_stream *stream, const struct yokei_gpu_program *program,
+                                  const struct yoke_layernorm_backward_args *args,
+                                  const struct yokei_gpu_sums *sums, void *partial)
+{
+    if (program->L == 1)
+        return launch_backward(stream, program, args, partial, sums->stride, sums->groups, sums->per_part);
+    YOKE_TRY(yokei_gpu_launch(stream, program, "layernorm_partial", sums->groups, 1, 1,
+                              YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x),
+                                             ARG_L(args->ldx), ARG_P(args->mean), ARG_P(args->rstd),
+                                             ARG_P(partial), ARG_L(sums->stride), ARG_L(args->N),
+                                             ARG_L(args->C), ARG_L(sums->blocks), ARG_L(sums->per_part))));
+    return args->dx ? launch_input(stream, program, args) : YOKE_OK; /* dx may be dy, so it comes last */
 }
 
 static yoke_status norm_backward(yoke_stream *stream, const struct yokei_call *call,
                                  const struct yoke_layernorm_backward_args *args)
 {
-    struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "norm");
+    const struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "norm");
+    if (!args->dgamma) return launch_input(stream, &program, args);
+    const struct yokei_gpu_sums sums = yokei_gpu_sums(stream->device, &program, args->N, args->C,
+                                                      args->mean ? 2 : 1);
     void *partial = NULL;
-    struct yokei_gpu_rows rows;
-    if (args->dgamma) {
-        YOKE_TRY(yokei_scratch(stream, call->op,
-                               partial_bytes(&program, args->N, args->C, args->mean ? 2 : 1), &partial));
-        rows = yokei_gpu_partial_rows(&program, args->N);
-    } else {
-        rows = yokei_gpu_rows(stream->device, &program, args->N,
-                              args->C * (int64_t)yoke_dtype_bytes(args->dtype));
-    }
-    YOKE_TRY(yokei_gpu_launch(
-        stream, &program, "layernorm_backward", rows.groups, 1, 1,
-        YOKEI_GPU_ARGS(ARG_P(args->dy), ARG_L(args->lddy), ARG_P(args->x), ARG_L(args->ldx),
-                       ARG_P(args->gamma), ARG_P(args->mean), ARG_P(args->rstd), ARG_P(args->dresidual),
-                       ARG_L(args->lddresidual), ARG_P(args->dx), ARG_L(args->lddx), ARG_P(partial),
-                       ARG_L(args->N), ARG_L(args->C), ARG_L(rows.per_team))));
-    if (!args->dgamma || !args->N) return YOKE_OK;
-    struct yokei_gpu_rows columns = yokei_gpu_span(stream->device, &program, args->C, 8 * rows.teams);
-    return yokei_gpu_launch(stream, &program, "layernorm_weights", columns.groups, 1, 1,
-                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(rows.teams), ARG_P(args->dgamma),
-                                           ARG_P(args->dbeta), ARG_L(args->C), ARG_L(columns.per_team)));
+    YOKE_TRY(yokei_scratch(stream, call->op, sums.bytes, &partial));
+    YOKE_TRY(launch_partial(stream, &program, args, &sums, partial));
+    if (!args->N) return YOKE_OK;
+    return yokei_gpu_launch(stream, &program, "layernorm_weights", sums.total_groups, 1, 1,
+                            YOKEI_GPU_ARGS(ARG_P(partial), ARG_L(sums.stride), ARG_L(sums.parts),
+                                           ARG_P(args->dgamma), ARG_P(args->dbeta), ARG_L(args->C),
+                                           ARG_L(sums.columns)));
 }
 
 static yoke_status gpu_layernorm_backward_run(yoke_stream *stream, const struct yokei_call *call)
@@ -85,7 +105,7 @@ static yoke_status gpu_rmsnorm_backward_can(const yoke_device *device, const str
 {
     const struct yoke_rmsnorm_backward_args *args = call->args;
     const struct yokei_gpu_program program = yokei_gpu_team_program(device, call, "norm");
-    *scratch_bytes_out = partial_bytes(&program, args->N, args->C, 1);
+    *scratch_bytes_out = yokei_gpu_sums(device, &program, args->N, args->C, 1).bytes;
     return YOKE_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/gpu/launch.h"
 
+/* W 1 of more than one lane: as many elements as fill 16 bytes, see lane_width. */
 struct team_variant {
     const char *name;
     int L, W;
@@ -32,11 +33,22 @@ static int teams_per_group(bool is_cpu, int warp, int L)
                      : 1; /* in local memory, all teams of a group would have to sum together */
 }
 
+/*
+ * The elements of a lane of a larger team. Together they have 16 bytes, which a GPU moves by one
+ * instruction. A cast moves 16 bytes of its wider type.
+ */
+static int lane_width(const struct yokei_gpu_program *program)
+{
+    const bool is_cast = !strcmp(program->family, "cast");
+    const size_t bytes = yoke_dtype_bytes(program->dtype), second = yoke_dtype_bytes(program->out_dtype);
+    return 16 / (int)(is_cast ? YOKE_MAX(bytes, second) : bytes);
+}
+
 bool yokei_gpu_team_variant(int index, bool is_cpu, int warp, struct yokei_gpu_program *program)
 {
     if (index < 0 || index >= (int)YOKE_COUNT(team_variants)) return false;
     program->L = team_variants[index].L;
-    program->W = team_variants[index].W;
+    program->W = program->L == 1 ? team_variants[index].W : lane_width(program);
     program->G = teams_per_group(is_cpu, warp, program->L);
     return true;
 }
@@ -57,6 +69,8 @@ struct yokei_gpu_program yokei_gpu_team_program(const yoke_device *device, const
  * The least bytes that are worth a work-item of a CPU. With fewer bytes, its start costs more than its work.
  */
 #define CPU_TEAM_BYTES 16384
+/** So many teams of 32 lanes keep a large GPU busy: 31 for each of 132 multiprocessors. */
+#define FULL_GPU_TEAMS 4096
 
 static struct yokei_gpu_rows spread(const struct yokei_gpu_program *program, int64_t N, int64_t per_team)
 {
@@ -83,7 +97,8 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(device);
     int64_t step = (int64_t)program->L * program->W;
-    int64_t per_team = 8 * step;
+    /* a team makes 2 to 8 steps: as many as leave enough teams to fill a GPU */
+    int64_t per_team = YOKE_MAX(2, YOKE_MIN(8, n / (step * FULL_GPU_TEAMS))) * step;
     if (gpu->is_cpu) {
         int64_t by_core = (n + 8 * gpu->compute_units - 1) / (8 * gpu->compute_units);
         per_team = YOKE_MAX(1, YOKE_MAX(by_core, CPU_TEAM_BYTES / YOKE_MAX(element_bytes, 1)));
@@ -94,21 +109,52 @@ struct yokei_gpu_rows yokei_gpu_span(const yoke_device *device, const struct yok
 
 /*
  * A team of one lane is for CPUs: with fewer rows to a team, the work of adding the teams' sums is no longer
- * small beside the work on the rows. A larger team is for GPUs, which need hundreds of teams.
- * docs/decisions/kernels.md has the measurement.
+ * small beside the work on the rows. docs/decisions/kernels.md has the measurement.
  */
 enum { PARTIAL_TEAMS = 512, ROWS_OF_A_LANE = 64 };
 
-int64_t yokei_gpu_partial_teams(const struct yokei_gpu_program *program, int64_t N)
+static struct yokei_gpu_sums sums_of_lanes(int64_t N, int64_t C)
 {
-    const int64_t least = program->L == 1 ? ROWS_OF_A_LANE : 1;
-    return YOKE_MIN((N + least - 1) / least, PARTIAL_TEAMS);
+    int64_t parts = YOKE_MAX(1, YOKE_MIN((N + ROWS_OF_A_LANE - 1) / ROWS_OF_A_LANE, PARTIAL_TEAMS));
+    const int64_t per_part = YOKE_MAX(1, (N + parts - 1) / parts);
+    parts = (N + per_part - 1) / per_part;
+    return (struct yokei_gpu_sums){
+        .parts = parts, .per_part = per_part, .blocks = 1, .stride = C, .teams = parts, .columns = 0
+    };
 }
 
-struct yokei_gpu_rows yokei_gpu_partial_rows(const struct yokei_gpu_program *program, int64_t N)
+/*
+ * A larger team is for GPUs. Four lanes have columns side by side, as in common.yk, and the others have rows
+ * below. There are as many parts as fill a large GPU, but each lane has at least four rows.
+ */
+enum { LANES_ACROSS = 4, ROWS_BELOW = 4 };
+
+static struct yokei_gpu_sums sums_of_teams(const struct yokei_gpu_program *program, int64_t N, int64_t C)
 {
-    int64_t teams = YOKE_MAX(1, yokei_gpu_partial_teams(program, N));
-    return spread(program, N, YOKE_MAX(1, (N + teams - 1) / teams));
+    const int64_t down = program->L / LANES_ACROSS, width = LANES_ACROSS * program->W;
+    const int64_t blocks = YOKE_MAX(1, (C + width - 1) / width);
+    const int64_t parts = YOKE_MAX(1, YOKE_MIN(N / (ROWS_BELOW * down), FULL_GPU_TEAMS / blocks));
+    const int64_t per_part = YOKE_MAX(1, ((N + parts - 1) / parts + down - 1) / down) * down;
+    struct yokei_gpu_sums sums = { .per_part = per_part, .blocks = blocks, .stride = (C + 7) / 8 * 8 };
+    sums.parts = (N + per_part - 1) / per_part;
+    sums.teams = sums.parts * blocks;
+    return sums;
+}
+
+struct yokei_gpu_sums yokei_gpu_sums(const yoke_device *device, const struct yokei_gpu_program *program,
+                                     int64_t N, int64_t C, int sums_per_row)
+{
+    const int64_t G = program->G;
+    struct yokei_gpu_sums sums = program->L == 1 ? sums_of_lanes(N, C) : sums_of_teams(program, N, C);
+    sums.bytes = (size_t)(sums.parts * sums.stride * sums_per_row) * sizeof(float);
+    sums.groups = (sums.teams + G - 1) / G;
+    sums.total_groups = (sums.blocks + G - 1) / G;
+    if (program->L == 1) {
+        const struct yokei_gpu_rows columns = yokei_gpu_span(device, program, C,
+                                                             4 * sums.parts * sums_per_row);
+        sums.total_groups = columns.groups, sums.columns = columns.per_team;
+    }
+    return sums;
 }
 
 yoke_status yokei_gpu_map_run(yoke_stream *stream, const struct yokei_call *call, const char *family,

@@ -85,7 +85,7 @@ static const struct plant {
       REPLACE, "sign * (k - i) >= bound", "sign * (k - i) >= -YK_KB", 0, "attention_forward", "f32", "",
       .soak = true },
     /* rotary pairs */
-    { "neighbouring channels turned together", "rope", "YK_KERNEL(rope)", REPLACE,
+    { "neighbouring channels turned together", "rope", "YK_FN void rope_heads", REPLACE,
       "*first = x + n * ldx + h * D, *second = first + half_D;",
       "*first = x + n * ldx + h * D + i, *second = first + 1;", 0, "rope", "f32", "l1w1" },
     /* K/V heads */
@@ -103,15 +103,22 @@ static const struct plant {
       "head = kv * group - lead + (kv > 0)", 0, "attention_backward", "f32", "", .soak = true },
 };
 
-/* Errors of the variant that a GPU uses. */
+/* Errors of the variant that a GPU uses, which has ways of its own for 16 bits. */
 static const struct plant cuda_plants[] = {
-    { "a conversion to bf16 that truncates, in teams of 32 lanes alone", "", "yk_store1_f16(", REPLACE,
-      "p[i] = (unsigned short)yk_to_bf16_1(x);",
-      "p[i] = (unsigned short)(YK_L == 32 ? yk_bits(x) >> 16 : yk_to_bf16_1(x));", 0, "scale", "bf16",
+    { "a conversion to bf16 that truncates, in vectors of lanes alone", "", "#define YK_TWO_TO_f16", REPLACE,
+      "word = yk_two_to_bf16(v.s[2 * j], v.s[2 * j + 1]);",
+      "word = yk_bits(v.s[2 * j]) >> 16 | (yk_bits(v.s[2 * j + 1]) & 0xffff0000u);", 0, "scale", "bf16",
       "l32w1", .is_sought = true },
-    { "a conversion to f16 that rounds towards zero, in teams of 32 lanes alone", "", "yk_store1_f32(",
-      REPLACE, "p[i] = yk_to_f16(x);", "p[i] = yk_to_f16(YK_L == 32 ? yk_unbits(yk_bits(x) & ~0x1fffu) : x);",
-      0, "scale", "f16", "l32w1", .is_sought = true },
+    { "a conversion to f16 that rounds towards zero, in vectors of lanes alone", "",
+      "#define YK_TWO_FROM_f16", REPLACE, "word = yk_two_to_f16(v.s[2 * j], v.s[2 * j + 1]);",
+      "word = yk_two_to_f16(yk_unbits(yk_bits(v.s[2 * j]) & ~0x1fffu), v.s[2 * j + 1]);", 0, "scale", "f16",
+      "l32w1", .is_sought = true },
+    { "a row that is not at even addresses, whose last element in a vector is that before", "",
+      "YK_FN yk_wordsn yk_fetch_words", REPLACE, "(yk_uint)p[2 * j + 1] << 16;", "(yk_uint)p[2 * j] << 16;",
+      0, "layernorm_forward", "f16", "l32w1" },
+    { "a sum over rows that leaves out the rows behind the last four", "", "#define yk_sum_rows", REPLACE,
+      "for (; r_ < (end); r_ += YK_DOWN)", "for (; !(even) && r_ < (end); r_ += YK_DOWN)", 0, "bias_backward",
+      "f32", "l32w1" },
     /* races, and reads of memory that has no value */
     { "two teams that own one token", "embed", "YK_KERNEL(embed_backward_tokens)", REPLACE,
       "(int)v % teams != team", "(int)v % teams / 2 != team / 2", 0, "embed_backward", "f32", "l1w1",

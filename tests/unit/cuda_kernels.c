@@ -78,7 +78,7 @@ static void limits(void **state)
     assert_string_equal(yoke_variant_name(device, "attention_forward", 0), "team");
     assert_null(yoke_variant_name(device, "attention_forward", 1));
     assert_string_equal(yoke_variant_name(device, "layernorm_forward", 2), "l32w1");
-    const struct yokei_gpu_program program = { .family = "elementwise", .L = 32, .W = 1, .G = 4 };
+    const struct yokei_gpu_program program = { .family = "elementwise", .L = 32, .W = 4, .G = 4 };
     yoke_stream *stream;
     assert_ok(yoke_stream_create(device, &stream));
     stream->last_op = "scale";

@@ -426,26 +426,25 @@ static yoke_status run_ended(const struct plant *plant)
 /* ---- the table ---- */
 
 #define OTHER "float other = memory[yk_thread() ^ (distance)]"
-#define LOAD "YK_FN float yk_load1_f32(const yk_f32 *p, yk_long i) { "
 #define ROWS_OF(n) "yk_min_long(" n ", r + (per_team))"
 #define NOT_WRITTEN(of) of " of the 1920 bytes", "that were never written"
 /* clang-format off */
 static const struct plant plants[] = {
     { "missing barrier", run_kernel, "l64w1", OTHER ";     \\\n    __syncthreads()", OTHER,
       "of shared memory that", "with no barrier between them" },
-    { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + yk_thread() / YK_L)",
-      "(yk_thread() / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
-    { "race in a block", run_kernel, "l32w1", "(yk_group(0) * YK_G + yk_thread() / YK_L)",
-      "(yk_group(0) * YK_G + yk_thread() / YK_L / 2 * 2)",
+    { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + threadIdx.x / YK_L)",
+      "(threadIdx.x / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
+    { "race in a block", run_kernel, "l32w1", "(yk_group(0) * YK_G + threadIdx.x / YK_L)",
+      "(yk_group(0) * YK_G + threadIdx.x / YK_L / 2 * 2)",
       "of the same block wrote, with no barrier between them", "(y + 0, byte 0" },
     { "off by one", run_kernel, "l32w1", ROWS_OF("N"), ROWS_OF("N + 1"),
-      "(0 bytes behind the end of x", "reads 4 bytes" },
+      "(0 bytes behind the end of x", "reads 16 bytes" },
     { "uninitialised read", run_kernel, "l1w1", "{ yk_store1_##S(p, i, v); }",
-      "{ if (i + 1 < n) yk_store1_##S(p, i, v); }", NOT_WRITTEN("(y + 380, byte 380") },
+      "{ if (i + 1 < n) yk_store1_##S(p, i, v); }", NOT_WRITTEN("(y + 368, byte 368") },
     { "neighbour's tensor", run_neighbour, NULL, NULL, NULL,
-      "(0 bytes behind the end of y of h.0.mlp, micro-batch 0", "writes 4 bytes" },
+      "(0 bytes behind the end of y of h.0.mlp, micro-batch 0", "writes 16 bytes" },
     { "neighbour's tensor in a stash", run_field, NULL, NULL, NULL,
-      "(what F leaves for B of h.0.mlp, micro-batch 0 + 2048", "writes 4 bytes" },
+      "(what F leaves for B of h.0.mlp, micro-batch 0 + 2048", "writes 16 bytes" },
     { "read after lifetime", run_ended, NULL, NULL, NULL,
       "(dx of ln_f, micro-batch 0, which has ended, + 0", " reads " },
     { "missing event wait", run_event, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
@@ -457,9 +456,9 @@ static const struct plant plants[] = {
     { "wrong stream", run_stream, NULL, NULL, NULL, NOT_WRITTEN("(x + 0, byte 0") },
     { "dropped error code", run_unheard, NULL, NULL, NULL, NOT_WRITTEN("(y + 0, byte 0") },
     { "wrong symbol version", run_symbol, NULL, NULL, NULL, "has no symbol cuMemAlloc:", NULL },
-    { "misaligned vector", run_kernel, "l32w1", LOAD "return p[i]; }",
-      LOAD "float2 v = *(const float2 *)(p + i); return v.x + 0.0f * v.y; }",
-      "reads 8 bytes", "at an address that is no multiple of the size" },
+    { "misaligned vector", run_kernel, "l32w1", "if (even) return yk_evenn_f32(p, i);",
+      "if (even) return yk_evenn_f32(p + 1, i);",
+      "reads 16 bytes", "at an address that is no multiple of the size" },
     { "wrong warp mask", run_kernel, "l32w1", "0xffffffffu, x", "0xfffffffeu, x",
       "is not in the mask 0xfffffffe of its own instruction", NULL },
     { "leaked staging slot", run_leaked_slot, NULL, NULL, NULL, "not freed: ", ", staging slots" },

@@ -75,7 +75,7 @@ static char *compile(const struct yokei_gpu_program *program)
 static struct yokei_gpu_program team_program(const char *family)
 {
     return (struct yokei_gpu_program){
-        .family = family, .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 32, .W = 1, .G = 4
+        .family = family, .dtype = YOKE_F32, .out_dtype = YOKE_F32, .L = 32, .W = 4, .G = 4
     };
 }
 
@@ -217,7 +217,7 @@ static void test_norm(void **state)
     /* x has one element less: the last thread with an element of the last row reads behind it */
     norm_run(&n, 1, true);
     assert_fault(&n.w, PTX_OUT_OF_BOUNDS,
-                 "layernorm_forward: thread (12,0,0) of block (3,0,0) reads 4 bytes at");
+                 "layernorm_forward: thread (19,0,0) of block (3,0,0) reads 4 bytes at");
     assert_fault(&n.w, PTX_OUT_OF_BOUNDS, "; norm.yk:");
     assert_string_equal(n.w.fault.source, "norm.yk");
     assert_true(n.w.fault.source_line > 5 && n.w.fault.source_line < 45);
