@@ -28,7 +28,7 @@ static const struct shape shapes[] = {
     { 50, 25, 65, 13, .vocab_start = 5, .tokens = OUTSIDE },
     { 128, 64, 127, 256, .no_wpe = true },
     { 129, 129, 48, 300, .no_wte = true },
-    { 1031, 1031, 3, 64 },
+    { 2103, 2103, 3, 64 },
     { 300, 10, 40, 5, .pos_start = 1 },
     { 24, 6, 768, 17 },
     { 0, 4, 16, 9 },

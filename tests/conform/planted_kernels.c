@@ -119,6 +119,11 @@ static const struct plant cuda_plants[] = {
     { "a sum over rows that leaves out the rows behind the last four", "", "#define yk_sum_rows", REPLACE,
       "for (; r_ < (end); r_ += YK_DOWN)", "for (; !(even) && r_ < (end); r_ += YK_DOWN)", 0, "bias_backward",
       "f32", "l32w1" },
+    { "a run of tokens that is merged with the first of its numbers alone", "embed", "YK_KERNEL(embed_merge)",
+      REPLACE, "= numbers[i];", "= numbers[own * run];", 0, "embed_backward", "f32", "l32w1" },
+    { "a row of many tokens that ends with the team's first chunk", "embed",
+      "YK_KERNEL(embed_backward_tokens)(YK_PTR(const int, keys)", REPLACE, "stop = from + YK_L + 1",
+      "stop = end", 0, "embed_backward", "f32", "l32w1" },
     /* races, and reads of memory that has no value */
     { "two teams that own one token", "embed", "YK_KERNEL(embed_backward_tokens)", REPLACE,
       "(int)v % teams != team", "(int)v % teams / 2 != team / 2", 0, "embed_backward", "f32", "l1w1",
