@@ -3,6 +3,7 @@
  * The engine: operations, their lanes, and the steps of lanes. Everything here runs under the process's lock.
  */
 #include <string.h>
+#include <time.h>
 
 #include "collectives/engine/engine.h"
 
@@ -173,16 +174,38 @@ static void op_end(struct yokei_op *op, yoke_status status)
 
 /* ---- failures: a step only sets the communicator's error, ground/error.c ---- */
 
+/*
+ * Copies of the failed operation may still be on their way. Its buffers belong to the caller again when it
+ * ends, so it ends behind these copies.
+ */
+static bool copies_are_done(yoke_comm *comm)
+{
+    const struct yokei_op *op = comm->work.queue;
+    return !op || !op->begun || !(op->staged || op->n_parts) || yokei_stage_is_quiet(comm);
+}
+
 void yokei_settle_failure(yoke_comm *comm)
 {
     struct yokei_failure *failure = &comm->failure;
     if (failure->unsettled) {
+        if (!copies_are_done(comm)) return; /* yokei_progress asks again */
         failure->unsettled = false;
         while (comm->work.queue) op_end(comm->work.queue, (yoke_status)atomic_load(&failure->error));
         yokei_record_failure(comm);
         if (failure->unreported) yokei_report_failure(comm);
     } else if (failure->unreported && yokei_may_call_mpi()) {
         yokei_report_failure(comm);
+    }
+}
+
+void yokei_settle_wholly(yoke_comm *comm)
+{
+    while (comm->failure.unsettled) {
+        yokei_settle_failure(comm);
+        if (!comm->failure.unsettled) return;
+        pthread_mutex_unlock(&yokei_process.lock);
+        nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+        pthread_mutex_lock(&yokei_process.lock);
     }
 }
 
@@ -507,7 +530,7 @@ bool yokei_progress(void)
         if (comm_progress(comm)) {
             comm->work.n_polls = 0;
             moved = true;
-        } else if (++comm->work.n_polls % 16 == 0 || comm->work.watch_soon) {
+        } else if (!comm->failure.unsettled && (++comm->work.n_polls % 16 == 0 || comm->work.watch_soon)) {
             yokei_watch(comm);
         }
         yokei_settle_failure(comm);

@@ -36,6 +36,8 @@ bool yokei_progress(void);
  * function that may fail the communicator, outside of steps. The lock is held.
  */
 void yokei_settle_failure(yoke_comm *comm);
+/** The same, and wait until it is done. Lets the lock go meanwhile. */
+void yokei_settle_wholly(yoke_comm *comm);
 /** Settle also a failure that another rank has reported. The lock is held. */
 void yokei_look_for_failure(yoke_comm *comm);
 

@@ -248,6 +248,7 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
     const yoke_status status = atomic_load(&comm->failure.error) || !is_ours ? YOKE_OK
                                                                              : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);
+    if (is_ours) yokei_settle_wholly(comm);
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;

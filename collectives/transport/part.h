@@ -60,6 +60,9 @@ struct yokei_staging {
     char *fused; /* YOKEI_FUSED_BYTES for the data of a fused operation; operations run one after another */
     bool is_mapped; /* buffers of lanes are whole pages of their own, which can be page-locked */
     struct yokei_pinned *pinned;
+    /* After a failure: events behind the last copies of each direction, and when they were recorded. */
+    yoke_event *last[2];
+    uint64_t last_ns;
     char refused[256]; /* why the driver page-locks no memory; "": it does, or this device needs it not */
 };
 

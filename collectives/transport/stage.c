@@ -143,6 +143,31 @@ yoke_status yokei_stage_begin(yoke_comm *comm)
     return make_all_buffers(comm);
 }
 
+/* Whether the copies of one direction are done, or cannot be asked about any more. */
+static bool is_done(yoke_comm *comm, yoke_stream *stream, yoke_event **last)
+{
+    bool done = true;
+    if (!stream) return true;
+    if (!*last
+        && (yoke_event_create(comm->device, last) || yoke_event_record(*last, stream)
+            || yoke_stream_flush(stream)))
+        return true;
+    return yoke_event_query(*last, &done) || done;
+}
+
+bool yokei_stage_is_quiet(yoke_comm *comm)
+{
+    static const uint64_t MOST_NS = 1000000000;
+    struct yokei_staging *staging = &comm->staging;
+    struct yokei_error saved;
+    if (!staging->last_ns) staging->last_ns = yokei_now_ns();
+    yokei_error_save(&saved);
+    const bool out = is_done(comm, staging->out_stream, &staging->last[0]);
+    const bool in = is_done(comm, staging->in_stream, &staging->last[1]);
+    yokei_error_restore(&saved);
+    return (out && in) || yokei_now_ns() - staging->last_ns > MOST_NS;
+}
+
 void yokei_stage_end(yoke_comm *comm)
 {
     struct yokei_staging *staging = &comm->staging;
@@ -156,6 +181,8 @@ void yokei_stage_end(yoke_comm *comm)
         free(entry);
     }
     staging->pinned = NULL;
+    for (int i = 0; i < 2; i++)
+        if (staging->last[i]) yoke_event_destroy(staging->last[i]);
     if (!staging->lanes) {
         if (staging->fused) yokei_let_go(YOKEI_STAGE_FUSED_BYTES);
         free(staging->fused);

@@ -387,17 +387,20 @@ static int aborted(bool slots)
     set_up();
     waits_for_open = true;
     const int before = atomic_load(&n_unregistered);
+    bool good = true;
     RANKS_TRY(yoke_all_reduce(send, recv, N, YOKE_F32, YOKE_SUM, comm, stream));
     wait_until(&outs_issued[2], 1);
     if (!ranks_all(!atomic_load(&was_stuck))) return 0;
     RANKS_TRY(yoke_comm_abort(comm, "the test"));
     if (pthread_create(&thread, NULL, open_later, NULL)) return 0;
+    /* The stream's work behind the sum, which may use its buffers, begins when no copy uses them any more. */
+    yoke_stream_sync(stream);
+    for (int i = 0; i < atomic_load(&n_copies); i++) good = good && atomic_load(&copies[i].ended);
     RANKS_TRY(yoke_comm_destroy(comm));
     pthread_join(thread, NULL);
     waits_for_open = false;
-    yoke_stream_sync(stream);
     /* the segments of both ranks, and the buffers of the lanes */
-    return !atomic_load(&unlocked_too_early) && !atomic_load(&was_stuck)
+    return good && !atomic_load(&unlocked_too_early) && !atomic_load(&was_stuck)
            && atomic_load(&n_unregistered) - before == (slots ? 0 : 3);
 }
 
