@@ -170,7 +170,6 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
                         comm->n_cores);
     if (!status && comm->all_shared) yokei_mpi_control_end(comm);
     if (!status && comm->mpi.control) status = yokei_mpi_control_begin(comm);
-    if (!status) status = yokei_stage_begin(comm);
     if (status) {
         comm_free(comm);
         return status;
@@ -205,6 +204,18 @@ static yoke_status create(MPI_Comm mpi_comm, yoke_device *device, const struct y
     return status;
 }
 
+yoke_status yokei_comm_equip(yoke_comm **comm)
+{
+    struct yokei_error text;
+    const yoke_status status = *comm ? yokei_stage_begin(*comm) : YOKE_OK;
+    if (!status) return YOKE_OK;
+    yokei_error_save(&text);
+    yoke_comm_destroy(*comm);
+    *comm = NULL;
+    yokei_error_restore(&text);
+    return status;
+}
+
 yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struct yoke_comm_config *config,
                              yoke_comm **comm_out)
 {
@@ -216,6 +227,7 @@ yoke_status yoke_comm_create(MPI_Comm mpi_comm, yoke_device *device, const struc
     if (status && !yokei_process.comms) yokei_process_end();
     pthread_mutex_unlock(&yokei_process.lock);
     if (status) return status;
+    YOKE_TRY(yokei_comm_equip(comm_out));
     status = yokei_costs_begin(*comm_out);
     if (status) {
         char text[1024];
@@ -249,6 +261,9 @@ yoke_status yoke_comm_destroy(yoke_comm *comm)
                                                                              : yokei_final_barrier(comm);
     pthread_mutex_lock(&p->lock);
     if (is_ours) yokei_settle_wholly(comm);
+    pthread_mutex_unlock(&p->lock);
+    yokei_stage_end(comm); /* without the lock, because the driver may wait for the device */
+    pthread_mutex_lock(&p->lock);
     yoke_comm **place = &p->comms;
     while (*place != comm) place = &(*place)->next;
     *place = comm->next;

@@ -37,6 +37,11 @@ yoke_status yokei_comm_new(int rank, int size, yoke_device *device, const struct
 /** Put the communicator into use, or destroy it if `status` is an error. The lock is held. */
 yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **comm_out);
 /**
+ * Page-lock memory of a new communicator for its device. *comm may be NULL. The lock is not held, because the
+ * driver may wait for the device. On failure the communicator is destroyed.
+ */
+yoke_status yokei_comm_equip(yoke_comm **comm);
+/**
  * Write the communicator's name and this rank's number to the flight record. From then on the communicator is
  * the caller's.
  */

@@ -437,5 +437,6 @@ yoke_status yoke_comm_shrink(yoke_comm *comm, const int without[], int n_without
     status = shrink(&a, without, n_without, comm_out);
     pthread_mutex_unlock(&yokei_process.lock);
     free(a.copies);
+    if (!status) status = yokei_comm_equip(comm_out);
     return status ? yoke_fail_context(status, "%s", call) : YOKE_OK;
 }

@@ -77,6 +77,7 @@ yoke_status yoke_comm_split(yoke_comm *comm, int color, int key, const struct yo
         status = make(comm, config, color, members, n, place, comm_out);
         pthread_mutex_unlock(&yokei_process.lock);
     }
+    if (!status) status = yokei_comm_equip(comm_out);
     free(all);
     free(members);
     return status ? yoke_fail_context(status, "yoke_comm_split") : YOKE_OK;
