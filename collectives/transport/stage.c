@@ -157,7 +157,7 @@ static bool is_done(yoke_comm *comm, yoke_stream *stream, yoke_event **last)
 
 bool yokei_stage_is_quiet(yoke_comm *comm)
 {
-    static const uint64_t MOST_NS = 1000000000;
+    static const uint64_t MOST_NS = 5000000000;
     struct yokei_staging *staging = &comm->staging;
     struct yokei_error saved;
     if (!staging->last_ns) staging->last_ns = yokei_now_ns();

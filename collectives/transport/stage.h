@@ -19,7 +19,7 @@ yoke_status yokei_stage_store(yoke_comm *comm, struct yokei_lane *lane);
 yoke_status yokei_stage_begin(yoke_comm *comm);
 /**
  * After a failure: whether no copy is on its way any more. The first call asks the device. A device that does
- * not answer within a second counts as quiet.
+ * not answer within five seconds counts as quiet.
  */
 bool yokei_stage_is_quiet(yoke_comm *comm);
 /** Wait for the last copies, and unlock the memory, before it is unmapped. */
