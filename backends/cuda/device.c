@@ -303,9 +303,8 @@ static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
     uint64_t n[10];
     if (!cu->counts || !cu->calls) return false;
     const uint64_t launches = cu->counts(NULL, n);
-    *out = (struct yokei_counts){
-        launches, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], cu->calls()
-    };
+    *out = (struct yokei_counts){ launches, n[0], n[1], n[2], n[3], n[4],
+                                  n[5],     n[6], n[7], n[8], n[9], cu->calls() };
     return true;
 }
 
