@@ -377,6 +377,9 @@ static const char *no_bias(const struct cuda_device *dev, const struct yoke_gemm
         const struct entry *e = find_product(dev, &key);
         p->bias[type] = e->reason[0] ? BIAS_REFUSED : BIAS_ADDED;
         yokei_text(p->bias_reason[type], sizeof p->bias_reason[type], "%s", e->reason);
+        yoke_log(YOKE_LOG_INFO, "cuBLASLt %s %s %s results%s%s", dev->lt->version_text,
+                 e->reason[0] ? "leaves to Yoke's kernel the bias of" : "adds the bias of",
+                 yoke_dtype_name(a->out_dtype), e->reason[0] ? ": " : "", e->reason);
     }
     return p->bias[type] == BIAS_REFUSED ? p->bias_reason[type] : NULL;
 }

@@ -431,14 +431,14 @@ static void test_code(void **state)
 static void test_settings(void **state)
 {
     (void)state;
-    static const char *const wrong[] = { "YOKE_EMULATE=cuda",       "YOKE_EMULATE=cuda:9",
-                                         "YOKE_EMULATE=cuda:9.0x",  "YOKE_EMULATE_DEVICES=0",
-                                         "YOKE_EMULATE_DEVICES=2x", "YOKE_EMULATE_MEMORY=4Q",
-                                         "YOKE_EMULATE_MEMORY=-1",  "YOKE_EMULATE_SMS=many",
-                                         "YOKE_EMULATE_PTX=9",      "YOKE_EMULATE_DELAY_US=1e3",
-                                         "YOKE_EMULATE_FAIL=oom@1", "YOKE_EMULATE_FAIL=ecc@0",
-                                         "YOKE_EMULATE_FAIL=ecc",   "YOKE_EMULATE_FAIL=ecc@1,",
-                                         "YOKE_EMULATE_SEED=0x12",  "YOKE_EMULATE_WAIT=yes" };
+    static const char *const wrong[] = {
+        "YOKE_EMULATE=cuda",       "YOKE_EMULATE=cuda:9",       "YOKE_EMULATE=cuda:9.0x",
+        "YOKE_EMULATE_DEVICES=0",  "YOKE_EMULATE_DEVICES=2x",   "YOKE_EMULATE_MEMORY=4Q",
+        "YOKE_EMULATE_MEMORY=-1",  "YOKE_EMULATE_SMS=many",     "YOKE_EMULATE_PTX=9",
+        "YOKE_EMULATE_BIAS=wide",  "YOKE_EMULATE_DELAY_US=1e3", "YOKE_EMULATE_FAIL=oom@1",
+        "YOKE_EMULATE_FAIL=ecc@0", "YOKE_EMULATE_FAIL=ecc",     "YOKE_EMULATE_FAIL=ecc@1,",
+        "YOKE_EMULATE_SEED=0x12",  "YOKE_EMULATE_WAIT=yes"
+    };
     char path[256], line[512];
     make_file(path, "yoke-emulate-err");
     const int terminal = dup(STDERR_FILENO);
