@@ -131,9 +131,8 @@ static const struct plant cuda_plants[] = {
     { "teams that overlap by a column", "elementwise", "YK_KERNEL(scale)", REPLACE, "begin + per_team)",
       "begin + per_team + 1)", 0, "scale", "f32", "l1w1",
       .says = "of the same block wrote, with no barrier and no __syncwarp() between them" },
-    { "C that is read at beta 0", "gemm", "YK_FN void gemm_finish1(", REPLACE,
-      "if (flags & HAS_BETA) x = yk_fma1(", "if (YK_L) x = yk_fma1(", 0, "gemm", "f32", "team64",
-      .says = "(c + 0, byte 256 of the 516 bytes at" },
+    { "C that is read at beta 0", "gemm", "YK_FN void gemm_finish4(", REPLACE, "if (flags & HAS_BETA) {",
+      "if (YK_L) {", 0, "gemm", "f32", "team64", .says = "(c + 0, byte 256 of the 516 bytes at" },
 };
 
 /* ---- planting ---- */
