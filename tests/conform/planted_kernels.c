@@ -125,8 +125,8 @@ static const struct plant cuda_plants[] = {
       "YK_KERNEL(embed_backward_tokens)(YK_PTR(const int, keys)", REPLACE, "stop = from + YK_L + 1",
       "stop = end", 0, "embed_backward", "f32", "l32w1" },
     /* races, and reads of memory that has no value */
-    { "two teams that own one token", "embed", "YK_KERNEL(embed_backward_tokens)", REPLACE,
-      "(int)v % teams != team", "(int)v % teams / 2 != team / 2", 0, "embed_backward", "f32", "l1w1",
+    { "two teams that own one token", "embed", "YK_KERNEL(embed_backward_tokens)(YK_PTR(const int, tokens)",
+      REPLACE, "(int)v % teams != team", "(int)v % teams / 2 != team / 2", 0, "embed_backward", "f32", "l1w1",
       .says = "of the same block wrote, with no barrier and no __syncwarp() between them" },
     { "teams that overlap by a column", "elementwise", "YK_KERNEL(scale)", REPLACE, "begin + per_team)",
       "begin + per_team + 1)", 0, "scale", "f32", "l1w1",
