@@ -1,6 +1,6 @@
 # The executor of PTX: hand-written texts, and Yoke's kernels where NVRTC is installed.
 ptx_world = tests/unit/ptx_world.c tests/unit/ptx_world.h
-ptx_programs = tests/unit/ptx_ops tests/unit/ptx_text tests/unit/ptx_control tests/unit/ptx_checks tests/unit/ptx_kernels
+ptx_programs = tests/unit/ptx_ops tests/unit/ptx_text tests/unit/ptx_control tests/unit/ptx_checks tests/unit/ptx_kernels tests/unit/ptx_cubin
 EXTRA_PROGRAMS += $(ptx_programs)
 YOKE_TESTS += $(ptx_programs)
 tests_unit_ptx_ops_SOURCES = tests/unit/ptx_ops.c $(ptx_world)
@@ -15,6 +15,7 @@ tests_unit_ptx_control_LDADD = libemulate-ptx.la $(CMOCKA_LIBS)
 tests_unit_ptx_checks_SOURCES = tests/unit/ptx_checks.c $(ptx_world)
 tests_unit_ptx_checks_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_ptx_checks_LDADD = libemulate-ptx.la $(CMOCKA_LIBS)
+tests_unit_ptx_cubin_LDADD = libemulate-ptx.la $(UNIT_LDADD)
 tests_unit_ptx_kernels_SOURCES = tests/unit/ptx_kernels.c tests/unit/rtc.h $(ptx_world)
 tests_unit_ptx_kernels_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_ptx_kernels_LDADD = libemulate-ptx.la $(UNIT_LDADD)
