@@ -28,10 +28,12 @@ static CUresult activate(struct CUctx_st *context)
         .compute_capability = (uint32_t)emulate_settings.capability,
     };
     CUresult result = emulate_memory_open(context);
+    if (!result && !emulate_share_fits(context)) result = CUDA_ERROR_OUT_OF_MEMORY;
     if (result) return result;
     context->ending = context->stop = false;
     result = emulate_stream_new(context, 0, &context->legacy);
     context->active = !result;
+    emulate_share_update(context);
     return result;
 }
 
@@ -70,6 +72,7 @@ static CUresult deactivate(struct CUctx_st *context)
     emulate_memory_close(context);
     emulate_order_end(context);
     context->active = false;
+    emulate_share_update(context);
     context->references = 0;
     context->legacy = NULL;
     return result;

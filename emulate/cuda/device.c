@@ -16,6 +16,7 @@ CUresult cuInit(unsigned int flags)
     if (!emulate_ready) {
         result = emulate_settings_read();
         if (!result && emulate_settings.n_visible == 0) result = CUDA_ERROR_NO_DEVICE;
+        if (!result) result = emulate_share_open();
         if (!result) result = emulate_memory_reserve();
         emulate_ready = !result;
         if (!result) emulate_watch_host(), emulate_watch_exit();

@@ -47,6 +47,7 @@ struct settings {
     int hold_s;            /* how long a channel may hold a command up; 0: without a limit */
     int wait_s;            /* how long calls that may wait for the whole device wait; 0: they do not */
     uint32_t delay_us;     /* the longest random delay before a command; 0: none */
+    const char *share;     /* the file by which processes share the devices; NULL: they do not */
     int newest_ptx;        /* 87 for PTX 8.7; 0: any */
     int bias;              /* enum emulate_bias */
     uint64_t instructions; /* the most that the threads of one block execute together; 0: no limit */
@@ -222,6 +223,16 @@ void emulate_registered_close(const struct CUctx_st *context);
 /* Call `visit` for all memory that was registered in this context. */
 void emulate_registered_visit(const struct CUctx_st *context,
                               void (*visit)(uint64_t address, uint64_t bytes));
+
+/* ---- share.c: devices that several processes share ---- */
+/* Take part, if YOKE_EMULATE_SHARE is set. */
+CUresult emulate_share_open(void);
+/* Whether what the context uses now fits, beside what other processes use. They hear of it if it fits. */
+bool emulate_share_fits(const struct CUctx_st *context);
+/* The context uses less now. */
+void emulate_share_update(const struct CUctx_st *context);
+/* The bytes of this device that other processes use. */
+uint64_t emulate_share_others(const struct CUctx_st *context);
 
 /* ---- stream.c ---- */
 struct mark { /* a point in a stream: one call of cuEventRecord */

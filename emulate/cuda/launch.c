@@ -102,7 +102,7 @@ static CUresult take_local(struct CUctx_st *context, const struct CUfunc_st *fun
     if (waited) return waited;
     const uint64_t before = context->local_bytes;
     context->local_bytes = bytes;
-    if (emulate_memory_used(context) <= emulate_settings.memory) return CUDA_SUCCESS;
+    if (emulate_share_fits(context)) return CUDA_SUCCESS;
     context->local_bytes = before;
     emulate_print(
         "cuda:%d: the kernel %s has %u bytes of local memory per thread, for which the device needs %llu "

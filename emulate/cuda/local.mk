@@ -9,7 +9,7 @@ emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emula
 	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
 	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c \
 	emulate/cuda/channel.c emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
-	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/order.c emulate/cuda/order.h emulate/cuda/zones.c
+	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/order.c emulate/cuda/order.h emulate/cuda/share.c emulate/cuda/zones.c
 emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete

@@ -60,7 +60,7 @@ CUresult cuMemGetInfo_v2(size_t *free_out, size_t *total_out)
     const CUresult result = emulate_enter(&context);
     if (result) return result;
     if (!free_out || !total_out) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    const uint64_t used = emulate_memory_used(context);
+    const uint64_t used = emulate_memory_used(context) + emulate_share_others(context);
     *total_out = emulate_settings.memory;
     *free_out = used < emulate_settings.memory ? emulate_settings.memory - used : 0;
     return emulate_leave(CUDA_SUCCESS);
@@ -77,11 +77,11 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
     const CUresult waited = emulate_may_wait(context, "cuMemAlloc");
     if (waited) return emulate_leave(waited);
     count_block(context, bytes, true);
-    struct block *block = emulate_memory_used(context) <= emulate_settings.memory
-                              ? emulate_zone_take(&context->zone, bytes, RED, RED)
-                              : NULL;
+    struct block *block = emulate_share_fits(context) ? emulate_zone_take(&context->zone, bytes, RED, RED)
+                                                      : NULL;
     if (!block) {
         count_block(context, bytes, false);
+        emulate_share_update(context);
         return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
     }
     emulate_set_state(context, block->first, block->address, PTX_FORBIDDEN);
@@ -109,6 +109,7 @@ int yoke_emulate_reserve(int device, size_t bytes, uint64_t *address_out)
 static void free_block(struct CUctx_st *context, struct block *block)
 {
     if (!block->is_reserved) count_block(context, block->bytes, false);
+    emulate_share_update(context);
     /*
      * emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are
      * PTX_OUTSIDE.

@@ -171,7 +171,7 @@ static CUresult parse(const void *image, struct CUmod_st *module, char *text, si
 static CUresult keep_module(struct CUctx_st *context, struct CUmod_st *module)
 {
     context->module_bytes += module->bytes;
-    if (emulate_memory_used(context) > emulate_settings.memory) {
+    if (!emulate_share_fits(context)) {
         context->module_bytes -= module->bytes;
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -218,6 +218,7 @@ CUresult cuModuleLoadData(CUmodule *module_out, const void *image)
 static void unload(struct CUmod_st *module)
 {
     module->object.context->module_bytes -= module->bytes;
+    emulate_share_update(module->object.context);
     emulate_object_remove(&module->object);
     for (struct CUfunc_st *f = module->functions; f; f = f->next) emulate_object_remove(&f->object);
     emulate_module_put(module);

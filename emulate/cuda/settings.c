@@ -148,7 +148,8 @@ CUresult emulate_settings_read(void)
     }
     uint64_t devices = 1, delay = 0, waits = 0, channels = 8, holds = 0,
              multiprocessors = (uint64_t)emulate_model(s->capability)->multiprocessors;
-    const char *ptx = getenv("YOKE_EMULATE_PTX");
+    const char *ptx = getenv("YOKE_EMULATE_PTX"), *share = getenv("YOKE_EMULATE_SHARE");
+    s->share = share && *share ? share : NULL;
     /* Programs must not rely on a mapping, so each process has another one. The number can be typed. */
     if (getrandom(&s->channel_seed, sizeof s->channel_seed, 0) != sizeof s->channel_seed)
         s->channel_seed = (uint64_t)getpid();

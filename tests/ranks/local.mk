@@ -125,7 +125,7 @@ YOKE_TESTS += \
 	'YOKE_SUM_SHARES=0:1 YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices opencl:0 reference' \
 	'YOKE_OPENCL_ADDRESS=buffer $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices opencl:0' \
 	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run 2 tests/ranks/devices host cuda:0' \
-	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_WAIT=20 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices cuda:0' \
+	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_SHARE=$$TMPDIR/share YOKE_EMULATE_WAIT=20 $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/devices cuda:0' \
 	'YOKE_EMULATE=cuda:9.0 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=no-register@1 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies slots' \
 	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_FAIL=ecc@40 $(top_srcdir)/tests/ranks/run -a 2 tests/ranks/copies fault' \

@@ -2,6 +2,7 @@
 /* The stand-in CUDA driver: its calls and their errors, its settings, memory, modules and launches. */
 #include "tests/unit/emulate_cuda.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 static void before_init(void)
@@ -399,6 +400,62 @@ static void leave_things(void)
     OK(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
+/* ---- two processes on one device ---- */
+
+enum { MIB = 1 << 20 };
+
+/* The other process: allocate, wait for a byte, free, wait, allocate again, and wait to be killed. */
+static void other_process(int from, int to)
+{
+    char byte = 0;
+    CUdeviceptr p;
+    start(0);
+    OK(cu.cuMemAlloc_v2(&p, 1000u * MIB));
+    CHECK(write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1);
+    OK(cu.cuMemFree_v2(p));
+    CHECK(write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1);
+    OK(cu.cuMemAlloc_v2(&p, 1000u * MIB));
+    CHECK(write(to, &byte, 1) == 1 && read(from, &byte, 1) == 1);
+    _exit(1);
+}
+
+static size_t free_mib(void)
+{
+    size_t bytes, total;
+    OK(cu.cuMemGetInfo_v2(&bytes, &total));
+    CHECK(total == 2048ull * MIB);
+    return bytes / MIB;
+}
+
+static void two_processes(void)
+{
+    int there[2], back[2], status;
+    char byte = 0;
+    CUdeviceptr p, q;
+    CHECK(!pipe(there) && !pipe(back));
+    fflush(stdout);
+    const pid_t other = fork();
+    CHECK(other >= 0);
+    if (!other) other_process(there[0], back[1]);
+    CHECK(read(back[0], &byte, 1) == 1);
+    start(0);
+    CHECK(free_mib() == 2048 - 2 * 300 - 1000); /* 300 MiB are for each context */
+    GIVES(CUDA_ERROR_OUT_OF_MEMORY, cu.cuMemAlloc_v2(&p, 500u * MIB));
+    OK(cu.cuMemAlloc_v2(&p, 400u * MIB));
+    CHECK(write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1);
+    OK(cu.cuMemAlloc_v2(&q, 500u * MIB));
+    OK(cu.cuMemFree_v2(q));
+    CHECK(write(there[1], &byte, 1) == 1 && read(back[0], &byte, 1) == 1);
+    CHECK(free_mib() == 48);
+    kill(other, SIGKILL);
+    CHECK(waitpid(other, &status, 0) == other && WIFSIGNALED(status));
+    CHECK(free_mib() == 2048 - 300 - 400);
+    OK(cu.cuMemAlloc_v2(&q, 1300u * MIB));
+    OK(cu.cuDevicePrimaryCtxRelease_v2(0));
+}
+
+static void no_file(void) { GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuInit(0)); }
+
 /* ---- the tests ---- */
 
 static void test_calls(void **state)
@@ -419,6 +476,18 @@ static void test_memory(void **state)
     run_case("YOKE_EMULATE_MEMORY=8M", memory_again);
     run_case("", copies);
     run_case("", pinned);
+}
+
+static void test_share(void **state)
+{
+    (void)state;
+    char path[256], variables[400];
+    make_file(path, "yoke-emulate-share");
+    snprintf(variables, sizeof variables, "YOKE_EMULATE_MEMORY=2G YOKE_EMULATE_SHARE=%s", path);
+    run_case(variables, two_processes);
+    run_case(variables, two_processes); /* the file is used again */
+    unlink(path);
+    run_case("YOKE_EMULATE_SHARE=/nowhere/share", no_file);
 }
 
 static void test_code(void **state)
@@ -487,8 +556,8 @@ static void test_leaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_memory), cmocka_unit_test(test_code),
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_leaks),
+        cmocka_unit_test(test_calls), cmocka_unit_test(test_memory),   cmocka_unit_test(test_share),
+        cmocka_unit_test(test_code),  cmocka_unit_test(test_settings), cmocka_unit_test(test_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices that several processes share. The file that YOKE_EMULATE_SHARE names has an entry for each process,
+ * with the bytes that the process uses of each device. All processes together get the memory of a device. A
+ * process holds a lock on the bytes of its entry, which ends with the process, so the memory of a process
+ * that was killed is free again. A lock on the beginning of the file protects the entries.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "emulate/cuda/driver.h"
+
+enum { PROCESSES = 256, LOCK_BYTES = 64 };
+
+struct table {
+    char lock[LOCK_BYTES];
+    struct entry {
+        uint64_t used[MOST_DEVICES]; /* by the number of the device, without CUDA_VISIBLE_DEVICES */
+    } entries[PROCESSES];
+};
+
+static int file = -1;
+static struct table *table;
+static int own; /* the index of this process's entry */
+
+static int lock_range(int command, short type, off_t begin, off_t bytes)
+{
+    struct flock range = { .l_type = type, .l_whence = SEEK_SET, .l_start = begin, .l_len = bytes };
+    const int result = fcntl(file, command, &range);
+    /* for F_OFD_GETLK: whether another process holds a lock */
+    return result ? -1 : range.l_type != F_UNLCK;
+}
+
+static void begin(void)
+{
+    while (lock_range(F_OFD_SETLKW, F_WRLCK, 0, LOCK_BYTES) < 0 && errno == EINTR) {}
+}
+
+static void end(void) { lock_range(F_OFD_SETLK, F_UNLCK, 0, LOCK_BYTES); }
+
+static off_t place_of(int entry)
+{
+    return (off_t)offsetof(struct table, entries) + (off_t)entry * (off_t)sizeof(struct entry);
+}
+
+/* Take an entry that no living process has. */
+static bool take_entry(void)
+{
+    for (own = 0; own < PROCESSES; own++) {
+        if (lock_range(F_OFD_SETLK, F_WRLCK, place_of(own), sizeof(struct entry)) < 0) continue;
+        memset(&table->entries[own], 0, sizeof table->entries[own]);
+        return true;
+    }
+    return false;
+}
+
+CUresult emulate_share_open(void)
+{
+    const char *path = emulate_settings.share;
+    if (!path || file >= 0) return CUDA_SUCCESS;
+    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file >= 0) begin();
+    const bool good = file >= 0 && !ftruncate(file, sizeof *table);
+    table = good ? mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    const bool taken = table != MAP_FAILED && take_entry();
+    const int reason = errno;
+    if (file >= 0) end();
+    if (taken) return CUDA_SUCCESS;
+    emulate_print("the file YOKE_EMULATE_SHARE=%s, by which processes share devices, cannot be used: %s",
+                  path, table != MAP_FAILED ? "256 processes use it" : strerror(reason));
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+static int device_of(const struct CUctx_st *context)
+{
+    return emulate_settings.visible[context - emulate_contexts];
+}
+
+/* What other living processes use. */
+static uint64_t others(int device)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < PROCESSES; i++) {
+        const uint64_t used = __atomic_load_n(&table->entries[i].used[device], __ATOMIC_RELAXED);
+        if (i != own && used && lock_range(F_OFD_GETLK, F_WRLCK, place_of(i), sizeof(struct entry)) > 0)
+            sum += used;
+    }
+    return sum;
+}
+
+uint64_t emulate_share_others(const struct CUctx_st *context)
+{
+    return emulate_settings.share ? others(device_of(context)) : 0;
+}
+
+bool emulate_share_fits(const struct CUctx_st *context)
+{
+    const uint64_t used = emulate_memory_used(context);
+    if (!emulate_settings.share) return used <= emulate_settings.memory;
+    const int device = device_of(context);
+    begin();
+    const uint64_t rest = others(device);
+    const bool fits = used + rest <= emulate_settings.memory;
+    if (fits) __atomic_store_n(&table->entries[own].used[device], used, __ATOMIC_RELAXED);
+    end();
+    if (!fits && used <= emulate_settings.memory)
+        emulate_print("cuda:%d: out of memory, because other processes use %llu MiB of %llu MiB",
+                      context->ordinal, (unsigned long long)(rest >> 20),
+                      (unsigned long long)(emulate_settings.memory >> 20));
+    return fits;
+}
+
+void emulate_share_update(const struct CUctx_st *context)
+{
+    if (!emulate_settings.share) return;
+    const uint64_t used = context->active ? emulate_memory_used(context) : 0;
+    __atomic_store_n(&table->entries[own].used[device_of(context)], used, __ATOMIC_RELAXED);
+}
