@@ -231,6 +231,7 @@ struct yoke_device {
     uint64_t cache_bytes;          /* the most bytes that the first folder of cache_dir may hold */
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     bool annotates;                /* set by `open`: the device checks accesses by extras->annotate */
+    bool corrects;                 /* AdamW corrects divisions and roots, see yokei_correct_rounding */
     atomic_bool said_no_pins;      /* the line that the driver page-locks no host memory was logged */
     struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */

@@ -61,3 +61,5 @@ yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, ui
     if (total_out) *total_out = total_bytes;
     return YOKE_OK;
 }
+
+void yokei_correct_rounding(yoke_device *device, bool corrects) { device->corrects = corrects; }

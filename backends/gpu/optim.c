@@ -8,6 +8,7 @@ static yoke_status gpu_adamw_run(yoke_stream *stream, const struct yokei_call *c
 {
     const struct yoke_adamw_args *args = call->args;
     struct yokei_gpu_program program = yokei_gpu_team_program(stream->device, call, "optim");
+    if (stream->device->corrects) program.defines[0] = (struct yokei_gpu_define){ "YK_CORRECTS", 1 };
     struct yokei_gpu_rows rows = yokei_gpu_span(stream->device, &program, args->n, 4);
     float correct1 = (float)(1.0 - pow((double)args->beta1, (double)args->step));
     float correct2 = (float)(1.0 - pow((double)args->beta2, (double)args->step));

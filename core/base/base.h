@@ -471,6 +471,11 @@ struct yoke_event;
  * The time at which an event of an eager device was completed, by yokei_now_ns. 0: the event is not complete.
  */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
+/**
+ * From now on, AdamW rounds divisions and square roots correctly also where the device's own instructions do
+ * not. A backend may ignore this.
+ */
+void yokei_correct_rounding(struct yoke_device *device, bool corrects);
 /** Whether the device measures the time between two events. */
 bool yokei_times_events(const struct yoke_device *device);
 /** An event whose time is measured. Only for devices that measure times. yoke_event_destroy destroys it. */

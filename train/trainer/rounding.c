@@ -3,7 +3,7 @@
  * Whether the ranks' devices compute the same bits in AdamW. Ranks that hold the same weights step them with
  * the same gradients, so these weights stay the same only if the devices round alike. The operations and
  * their order are the same on all devices, but some devices do not round divisions and square roots
- * correctly.
+ * correctly. A trial shows this, and then the device corrects them by fma.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -36,41 +36,89 @@ static void fill(float *values)
     }
 }
 
+static const float beta1 = 0.9f, beta2 = 0.95f, lr = 3e-4f, weight_decay = 0.1f, eps = 1e-8f,
+                   grad_scale = 1.0f / 3;
+enum { FIRST_STEP = 2 };
+
+/* The bits of all devices that round correctly, as C does. The operations have the order of the kernels. */
+static void step_here(float *values)
+{
+    const float decay = lr * weight_decay;
+    for (int s = 0; s < STEPS; s++) {
+        const float correct1 = (float)(1.0 - pow((double)beta1, FIRST_STEP + s)),
+                    correct2 = (float)(1.0 - pow((double)beta2, FIRST_STEP + s));
+        for (int i = 0; i < ELEMENTS; i++) {
+            float *w = &values[i], *m = &values[ELEMENTS + i], *v = &values[2 * ELEMENTS + i];
+            const float g = values[3 * ELEMENTS + i] * grad_scale;
+            *m = *m * beta1 + g * (1.0f - beta1);
+            *v = *v * beta2 + g * g * (1.0f - beta2);
+            *w = *w - *w * decay - *m / correct1 / (sqrtf(*v / correct2) + eps) * lr;
+        }
+    }
+}
+
 /* The copy has the precision of the training, so that no other program is compiled than the training's. */
 static yoke_status step_on(yoke_stream *stream, yoke_dtype precision, float *values, void *there)
 {
     YOKE_TRY(yoke_copy_to_device(stream, there, values, N_ARRAYS * BYTES));
     for (int s = 0; s < STEPS; s++)
         YOKE_TRY(yoke_adamw(
-            stream, &YOKE_ARGS(adamw, .dtype = YOKE_F32, .copy_dtype = precision, .n = ELEMENTS, .w = there,
-                               .m = yoke_at(there, BYTES), .v = yoke_at(there, 2 * BYTES),
-                               .grad = yoke_at(there, 3 * BYTES),
-                               .copy = precision == YOKE_F32 ? NULL : yoke_at(there, N_ARRAYS * BYTES),
-                               .lr = 3e-4f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .weight_decay = 0.1f,
-                               .grad_scale = 1.0f / 3, .step = 2 + s)));
+            stream,
+            &YOKE_ARGS(adamw, .dtype = YOKE_F32, .copy_dtype = precision, .n = ELEMENTS, .w = there,
+                       .m = yoke_at(there, BYTES), .v = yoke_at(there, 2 * BYTES),
+                       .grad = yoke_at(there, 3 * BYTES),
+                       .copy = precision == YOKE_F32 ? NULL : yoke_at(there, N_ARRAYS * BYTES), .lr = lr,
+                       .beta1 = beta1, .beta2 = beta2, .eps = eps, .weight_decay = weight_decay,
+                       .grad_scale = grad_scale, .step = FIRST_STEP + s)));
     YOKE_TRY(yoke_copy_to_host(stream, values, there, (N_ARRAYS - 1) * BYTES));
     return yoke_stream_sync(stream);
 }
 
+/* 52 bits are exact in a double */
+static double hash_of(const float *values)
+{
+    return (double)(yokei_hash(values, (N_ARRAYS - 1) * BYTES, 0) >> 12);
+}
+
 /* The hash of what the device computes in some steps. */
-static yoke_status hash_of(yoke_device *device, yoke_dtype precision, double *hash_out)
+static yoke_status hash_on(yoke_device *device, yoke_dtype precision, float *values, double *hash_out)
 {
     yoke_stream *stream = NULL;
     void *there = NULL;
     yoke_status status;
-    float *values = malloc(N_ARRAYS * BYTES);
-    if (!values) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to compare AdamW");
     fill(values);
     YOKE_TRY_GOTO(yoke_stream_create(device, &stream), out);
     status = yoke_alloc(device, (N_ARRAYS + 1) * BYTES, &there);
     if (status) YOKE_TRY_GOTO(yoke_fail_context(status, "trainer: the comparison of AdamW's rounding"), out);
     YOKE_TRY_GOTO(step_on(stream, precision, values, there), out);
-    /* 52 bits are exact in a double */
-    *hash_out = (double)(yokei_hash(values, (N_ARRAYS - 1) * BYTES, 0) >> 12);
+    *hash_out = hash_of(values);
     status = YOKE_OK;
 out:
     if (there) yoke_free(device, there);
     if (stream) yoke_stream_destroy(stream);
+    return status;
+}
+
+yoke_status yokei_rounding_try(yoke_device *device, yoke_dtype precision, double *hash_out)
+{
+    float *values = malloc(N_ARRAYS * BYTES);
+    if (!values) return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to compare AdamW");
+    fill(values);
+    step_here(values);
+    const double right = hash_of(values);
+    yoke_status status = hash_on(device, precision, values, hash_out);
+    if (!status && *hash_out != right) {
+        double corrected = 0;
+        yokei_correct_rounding(device, true);
+        status = hash_on(device, precision, values, &corrected);
+        if (!status && corrected == right)
+            yoke_log(YOKE_LOG_INFO,
+                     "%s: the device does not round divisions and roots correctly; AdamW corrects them",
+                     yoke_device_info(device)->spec);
+        else
+            yokei_correct_rounding(device, false);
+        if (corrected == right) *hash_out = right;
+    }
     free(values);
     return status;
 }
@@ -113,8 +161,9 @@ yoke_status yokei_rounding_compare(const struct yoke_trainer_config *config, yok
 {
     double mine = 0;
     *differs_out = false;
-    if (plan->n_ranks == 1 || config->precision == YOKE_F64) return YOKE_OK;
-    YOKE_TRY(yokei_ranks_all_well(config, hash_of(device, config->precision, &mine)));
+    if (config->precision == YOKE_F64) return YOKE_OK;
+    if (plan->n_ranks == 1) return yokei_rounding_try(device, config->precision, &mine);
+    YOKE_TRY(yokei_ranks_all_well(config, yokei_rounding_try(device, config->precision, &mine)));
     double *all = calloc((size_t)plan->n_ranks, sizeof *all);
     if (!all)
         return yokei_ranks_revoke(config, yoke_fail(YOKE_ENOMEM, "trainer: no host memory to compare AdamW"));

@@ -306,6 +306,12 @@ void yokei_ranks_busy(const struct yoke_trainer_config *config, const char *what
 
 /* ---- rounding.c: whether AdamW has the same bits on all ranks ---- */
 /**
+ * Run AdamW on test data. If the result is not that of correctly rounded divisions and roots, let the device
+ * correct them (yokei_correct_rounding), and try again. *hash_out gets a hash of what the device computes
+ * then. Blocks.
+ */
+yoke_status yokei_rounding_try(yoke_device *device, yoke_dtype precision, double *hash_out);
+/**
  * Run AdamW on test data on all ranks' devices, and compare the bits. With *differs_out each slice of the
  * weights needs one owner (config->zero = 1). YOKE_ECONFIG if ranks that are not replicas of each other hold
  * the same weights and get different bits; all ranks get this error. Collective.
