@@ -89,6 +89,7 @@ static inline bool yokei_opencl_in_range(const struct opencl_addresses *addresse
 }
 
 /* ---- the objects ---- */
+enum { OPENCL_YES = 1, OPENCL_NO };
 struct opencl_device {
     struct yokei_gpu_device gpu; /* the first member, see driver.h */
     const struct opencl_library *cl;
@@ -96,6 +97,7 @@ struct opencl_device {
     cl_context context;
     bool svm;            /* memory is fine-grained shared virtual memory */
     bool unified;        /* the device and the host share one memory */
+    atomic_int builtins; /* whether it knows those of CPUs: OPENCL_YES, OPENCL_NO, or 0 before the trial */
     bool exact_division; /* the compiler has the option -cl-fp32-correctly-rounded-divide-sqrt */
     struct opencl_addresses addresses;
     char *pocl_cache; /* PoCL's folder of compiled programs; NULL: another platform's device */

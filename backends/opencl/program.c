@@ -23,8 +23,9 @@ static yoke_status opencl_compile_failure(yoke_device *device, cl_program progra
     return status;
 }
 
+/* `definition` is an option for the compiler, or "". */
 static yoke_status build_program(yoke_device *device, cl_program program, const char *name,
-                                 void **program_out)
+                                 const char *definition, void **program_out)
 {
     const struct opencl_device *ocl = opencl_device(device);
     const yoke_status writable = yokei_opencl_pocl_writable(device);
@@ -32,8 +33,9 @@ static yoke_status build_program(yoke_device *device, cl_program program, const 
         ocl->cl->clReleaseProgram(program);
         return writable;
     }
-    const char *options = ocl->exact_division ? "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
-                                              : "-cl-std=CL1.2";
+    char options[160];
+    yokei_text(options, sizeof options, "-cl-std=CL1.2%s%s",
+               ocl->exact_division ? " -cl-fp32-correctly-rounded-divide-sqrt" : "", definition);
     cl_int error = ocl->cl->clBuildProgram(program, 1, &ocl->id, options, NULL, NULL);
     if (error) {
         yoke_status status = opencl_compile_failure(device, program, name, error);
@@ -44,6 +46,38 @@ static yoke_status build_program(yoke_device *device, cl_program program, const 
     return YOKE_OK;
 }
 
+/*
+ * Whether the driver knows what compilers of CPUs have beside OpenCL. The part of the driver behind the
+ * compiler may not. Oclgrind is such a driver. It makes no kernel that prefetches, and computes a wrong "or"
+ * of the lanes of a vector. So a driver that makes no kernel with a prefetch gets kernels in plain OpenCL.
+ */
+static bool knows_builtins(yoke_device *device)
+{
+    static const char text[] = "#ifdef __has_builtin\n"
+                               "#if __has_builtin(__builtin_prefetch)\n"
+                               "#define BRING(p) __builtin_prefetch((const char *)(ulong)(p))\n"
+                               "#endif\n"
+                               "#endif\n"
+                               "#ifndef BRING\n"
+                               "#define BRING(p)\n"
+                               "#endif\n"
+                               "__kernel void yoke_tries_builtins(__global int *p) { BRING(p); p[0] = 1; }\n";
+    struct opencl_device *ocl = opencl_device(device);
+    const struct opencl_library *cl = ocl->cl;
+    int known = atomic_load(&ocl->builtins);
+    if (known) return known == OPENCL_YES;
+    const char *strings[] = { text };
+    cl_int error;
+    cl_program program = cl->clCreateProgramWithSource(ocl->context, 1, strings, NULL, &error);
+    if (error) return true;
+    error = cl->clBuildProgram(program, 1, &ocl->id, "-cl-std=CL1.2", NULL, NULL);
+    cl_kernel kernel = error ? NULL : cl->clCreateKernel(program, "yoke_tries_builtins", &error);
+    if (kernel) cl->clReleaseKernel(kernel);
+    cl->clReleaseProgram(program);
+    atomic_store(&ocl->builtins, error ? OPENCL_NO : OPENCL_YES);
+    return !error;
+}
+
 static yoke_status opencl_build(yoke_device *device, const struct yokei_gpu_source *source,
                                 void **program_out)
 {
@@ -52,7 +86,8 @@ static yoke_status opencl_build(yoke_device *device, const struct yokei_gpu_sour
     cl_int error;
     cl_program program = ocl->cl->clCreateProgramWithSource(ocl->context, 3, strings, NULL, &error);
     if (error) return yokei_opencl_fail(device, "clCreateProgramWithSource", error);
-    return build_program(device, program, source->name, program_out);
+    const bool builtins = !ocl->gpu.is_cpu || knows_builtins(device);
+    return build_program(device, program, source->name, builtins ? "" : " -DYK_NO_BUILTINS", program_out);
 }
 
 static yoke_status opencl_load(yoke_device *device, const void *binary, size_t bytes, void **program_out)
@@ -66,7 +101,7 @@ static yoke_status opencl_load(yoke_device *device, const void *binary, size_t b
         const yoke_status status = yokei_opencl_fail(device, "clCreateProgramWithBinary", error);
         return error == CL_INVALID_BINARY || state == CL_INVALID_BINARY ? YOKE_EDATA : status;
     }
-    const yoke_status status = build_program(device, program, "from the cache", program_out);
+    const yoke_status status = build_program(device, program, "from the cache", "", program_out);
     return status == YOKE_ECOMPILE ? YOKE_EDATA : status;
 }
 

@@ -1,6 +1,6 @@
 # tests/conform: the sweep per device, the gradient check, and planted errors that they must catch. Cold programs make the
 # OpenCL sweep the longest; it runs in parts.
-EXTRA_DIST += tests/conform/coverage.h
+EXTRA_DIST += tests/conform/coverage.h tests/conform/oclgrind
 EXTRA_PROGRAMS += tests/conform/conform tests/conform/planted
 tests_conform_conform_LDADD = libconform.la $(LIBYOKE)
 tests_conform_planted_LDADD = libconform.la $(LIBYOKE)
@@ -8,6 +8,12 @@ YOKE_TESTS += "tests/conform/conform reference" "tests/conform/conform gradients
 	"long tests/conform/conform host" "DNNL_MAX_CPU_ISA=AVX2 tests/conform/conform host gemm" \
 	"tests/conform/conform opencl:0 gemm" "long tests/conform/conform opencl:0 attention" \
 	"long tests/conform/conform opencl:0 norm act embed loss optim cast elementwise rope"
+# On Oclgrind, which looks for races and for reads of uninitialised memory. It is slow, and skips where it is not installed.
+YOKE_TESTS += \
+	"soak $(top_srcdir)/tests/conform/oclgrind layernorm_forward layernorm_backward rmsnorm_forward rmsnorm_backward rope" \
+	"soak $(top_srcdir)/tests/conform/oclgrind gelu_forward gelu_backward gelu_erf_forward gelu_erf_backward swiglu_forward swiglu_backward" \
+	"soak $(top_srcdir)/tests/conform/oclgrind add scale dropout cast embed_forward embed_backward bias_backward adamw grad_norm" \
+	"soak $(top_srcdir)/tests/conform/oclgrind xent_forward xent_backward xent_join"
 # On the stand-in CUDA driver; each skips where NVRTC is not installed.
 YOKE_TESTS += "long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
 	"long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 attention" \
