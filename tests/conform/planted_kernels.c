@@ -60,8 +60,8 @@ static const struct plant {
       "layernorm_forward", "f32", "l1w16" },
     { "a product whose last column is not stored", "gemm", "YK_KERNEL(gemm_team)", REPLACE,
       "yk_min_long(N - n, YK_BN)", "yk_min_long(N - n - 1, YK_BN)", 0, "gemm", "f32", "team64" },
-    { "a sum over a row without its last column", "norm", "YK_KERNEL(layernorm_forward)", REPLACE,
-      "beta ? C : 0", "beta ? C - 1 : 0", 0, "layernorm_forward", "f32", "l1w1" },
+    { "a sum over a row without its last column", "norm", "#if YK_L == 1\nYK_KERNEL(layernorm_forward)",
+      REPLACE, "beta ? C : 0", "beta ? C - 1 : 0", 0, "layernorm_forward", "f32", "l1w1" },
     /* missing and misplaced barriers between the lanes of a team */
     { "a barrier that is missing before lanes read each other's sums", "", "#define YK_DEFINE_TEAM", REMOVE,
       "barrier(CLK_LOCAL_MEM_FENCE);", NULL, 1, "layernorm_forward", "f32", "l32w1" },
