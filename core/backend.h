@@ -232,6 +232,8 @@ struct yoke_device {
     int n_threads;                 /* 0: the number that OpenMP is set up for */
     bool annotates;                /* set by `open`: the device checks accesses by extras->annotate */
     bool corrects;                 /* AdamW corrects divisions and roots, see yokei_correct_rounding */
+    bool loads_programs;           /* set by `open`: programs take memory of the device, see `is_dry` */
+    bool prepares;                 /* see yokei_prepare_programs */
     atomic_bool said_no_pins;      /* the line that the driver page-locks no host memory was logged */
     struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */
@@ -258,6 +260,11 @@ struct yoke_stream {
     yoke_device *device;
     void *impl;
     bool is_foreign; /* the caller owns the queue, and also issues commands to it without this library */
+    /*
+     * The stream has no queue. An op on it compiles and loads its programs, and submits nothing. Only for
+     * devices with loads_programs.
+     */
+    bool is_dry;
     struct yokei_held held;
     void *scratch; /* scratch memory that all ops share; its content is valid within one op */
     size_t scratch_bytes;

@@ -63,3 +63,8 @@ yoke_status yoke_device_memory(const yoke_device *device, uint64_t *free_out, ui
 }
 
 void yokei_correct_rounding(yoke_device *device, bool corrects) { device->corrects = corrects; }
+
+void yokei_prepare_programs(yoke_device *device, bool prepares)
+{
+    device->prepares = prepares && device->loads_programs;
+}

@@ -126,7 +126,7 @@ yoke_status yokei_scratch(yoke_stream *stream, enum yoke_op_id op, size_t bytes,
 {
     YOKE_TRY(yokei_check_scratch(stream, op, bytes));
     *scratch_out = stream->scratch;
-    return yokei_annotates(stream->device) ? annotate_scratch(stream, bytes) : YOKE_OK;
+    return !stream->is_dry && yokei_annotates(stream->device) ? annotate_scratch(stream, bytes) : YOKE_OK;
 }
 
 static yoke_status copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
@@ -160,7 +160,7 @@ yoke_status yoke_copy_to_host(yoke_stream *stream, void *host_target, const void
 
 yoke_status yokei_stream_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes)
 {
-    bool queued = false;
+    bool queued = stream->is_dry;
     if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_fill(stream, target, byte, bytes, &queued));
     return queued ? YOKE_OK : STREAM_OPS(stream)->fill(stream, target, byte, bytes);
 }

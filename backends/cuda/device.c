@@ -233,6 +233,7 @@ static void fill_properties(yoke_device *device)
     dev->cc = capability(cu, dev->id);
     dev->ptx_only = cu->emulated;
     device->annotates = cu->say.annotate != NULL;
+    device->loads_programs = true;
     dev->gpu.driver = &yokei_cuda_driver;
     dev->gpu.vector_floats = 1;
     dev->gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);

@@ -489,6 +489,7 @@ static yoke_status run_product(yoke_stream *stream, const struct yoke_gemm_args 
         .args = *args, .variant = variant, .product = *product, .workspace = workspace
     };
     bool queued = false;
+    if (stream->is_dry) return YOKE_OK; /* the library loads its own programs at its first call */
     yokei_text(call.detail, sizeof call.detail, "%s", detail);
     if (yokei_is_held(stream)) YOKE_TRY(yokei_hold_call(stream, submit_product, &call, sizeof call, &queued));
     return queued ? YOKE_OK : submit_product(stream, &call);

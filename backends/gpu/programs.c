@@ -335,7 +335,7 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     if (n_args > YOKEI_GPU_MAX_ARGS)
         return yoke_fail(YOKE_EINTERNAL, "kernel %s: %d arguments, at most %d", kernel, n_args,
                          YOKEI_GPU_MAX_ARGS);
-    const bool held = yokei_is_held(stream),
+    const bool held = yokei_is_held(stream) || stream->is_dry,
                offsets = driver->offsets && driver->offsets(device, args, n_args);
     bool queued = false;
     struct entry *entry = find_entry(device, program, offsets);
@@ -347,7 +347,7 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     if (!status && !held) status = driver->launch(stream, found->handle, &grid, args, n_args);
     if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
     pthread_mutex_unlock(&entry->lock);
-    if (status || !held) return status;
+    if (status || !held || stream->is_dry) return status;
     /* Without the lock, because this call may block until another thread has submitted commands. */
     YOKE_TRY(hold_launch(stream, found->handle, &grid, args, n_args, &queued));
     return queued ? YOKE_OK : driver->launch(stream, found->handle, &grid, args, n_args);

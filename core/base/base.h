@@ -476,6 +476,12 @@ uint64_t yokei_eager_event_ns(const struct yoke_event *event);
  * not. A backend may ignore this.
  */
 void yokei_correct_rounding(struct yoke_device *device, bool corrects);
+/**
+ * From now on, until this is called with false, yoke_<op>_can also compiles and loads the programs of the call
+ * if programs take memory of the device. The free memory of the device is then that beside the programs. May
+ * take seconds for each program. An error of a program is the error of yoke_<op>_can.
+ */
+void yokei_prepare_programs(struct yoke_device *device, bool prepares);
 /** Whether the device measures the time between two events. */
 bool yokei_times_events(const struct yoke_device *device);
 /** An event whose time is measured. Only for devices that measure times. yoke_event_destroy destroys it. */

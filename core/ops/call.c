@@ -71,12 +71,24 @@ yoke_status yokei_op_run(yoke_stream *stream, const struct yokei_call *call)
     return entry->run(stream, call);
 }
 
+/* Compile and load the programs of a call. The addresses are those of a plan. */
+static yoke_status prepare(const yoke_device *device, const struct yoke_op *entry,
+                           const struct yokei_call *call)
+{
+    yoke_stream dry = { .device = (yoke_device *)(uintptr_t)device,
+                        .scratch_bytes = SIZE_MAX,
+                        .last_op = yokei_op_names[call->op],
+                        .is_dry = true };
+    return entry->run(&dry, call);
+}
+
 yoke_status yokei_op_can(const yoke_device *device, const struct yokei_call *call, struct yoke_cost *cost_out)
 {
     struct yoke_cost cost = { .size = sizeof cost, .flops = call->flops, .bytes = call->bytes };
     const struct yoke_op *entry;
     YOKE_TRY(find(device, call, &entry));
     if (entry->can) YOKE_TRY(entry->can(device, call, &cost.scratch_bytes));
+    if (device->prepares) YOKE_TRY(prepare(device, entry, call));
     if (cost_out) *cost_out = cost;
     return YOKE_OK;
 }

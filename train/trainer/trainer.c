@@ -70,6 +70,23 @@ static void destroy(yoke_trainer *t)
     free(t);
 }
 
+/* Plan, and load the programs that the plan needs, so that the device's free memory is that beside them. */
+static yoke_status plan_with_programs(struct yoke_trainer *t)
+{
+    uint64_t before = 0, after = 0, total;
+    yokei_ranks_busy(&t->config, "loading the programs of its device");
+    YOKE_TRY(yoke_device_memory(t->device, &before, &total));
+    yokei_prepare_programs(t->device, true);
+    const yoke_status status = yokei_trainer_plan(t->model, t->device, &t->config, &t->plan);
+    yokei_prepare_programs(t->device, false);
+    YOKE_TRY(status);
+    YOKE_TRY(yoke_device_memory(t->device, &after, &total));
+    if (before > after && !yoke_device_info(t->device)->host_visible)
+        yoke_log(YOKE_LOG_INFO, "%s: the programs of a step take %.1f MiB of the device",
+                 yoke_device_info(t->device)->spec, (double)(before - after) / (1 << 20));
+    return YOKE_OK;
+}
+
 /* Refuse the plan on all ranks if it does not fit on one of them. Nothing is allocated on a device. */
 static yoke_status fit(struct yoke_trainer *t)
 {
@@ -126,7 +143,7 @@ yoke_status yoke_trainer_create(const yoke_model *model, yoke_device *device,
     t->device = device;
     t->model = (yoke_model *)(uintptr_t)model; /* only the model's count of users is written */
     YOKE_TRY_GOTO(yokei_slow_factor(&t->slow), free_trainer);
-    YOKE_TRY_GOTO(yokei_trainer_plan(model, device, &t->config, &t->plan), free_trainer);
+    YOKE_TRY_GOTO(plan_with_programs(t), free_trainer);
     t->model->n_trainers++;
     t->memory = calloc((size_t)t->plan.n_ranks, sizeof *t->memory);
     status = t->memory ? YOKE_OK
