@@ -137,6 +137,16 @@ struct yoke_device_extras {
      * device does not count. NULL: no device of the backend counts.
      */
     bool (*counts)(const yoke_device *device, struct yokei_counts *out);
+    /*
+     * Call `each` for the products that a vendor's library has multiplied, or was asked for, by an algorithm
+     * that Yoke chose: the product and the algorithm as texts. NULL: no library multiplies.
+     */
+    void (*products_used)(const yoke_device *device, yokei_product_function *each, void *context);
+    /*
+     * From now on this product runs by this algorithm, if the library can. The texts are those of
+     * products_used. NULL together with products_used.
+     */
+    yoke_status (*product_set)(yoke_device *device, const char *product, const char *algorithm);
     /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
     void (*products)(const yoke_device *device, char *text, size_t bytes);
     /*

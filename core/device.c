@@ -68,3 +68,15 @@ void yokei_prepare_programs(yoke_device *device, bool prepares)
 {
     device->prepares = prepares && device->loads_programs;
 }
+
+void yokei_products_used(const yoke_device *device, yokei_product_function *each, void *context)
+{
+    const struct yoke_device_extras *extras = device->backend->device->extras;
+    if (extras && extras->products_used) extras->products_used(device, each, context);
+}
+
+yoke_status yokei_product_set(yoke_device *device, const char *product, const char *algorithm)
+{
+    const struct yoke_device_extras *extras = device->backend->device->extras;
+    return extras && extras->product_set ? extras->product_set(device, product, algorithm) : YOKE_OK;
+}

@@ -136,6 +136,9 @@ struct cuda_products; /* the algorithms that were chosen, by product */
 struct cuda_products *yokei_cuda_products_create(void);
 void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_products *products);
 extern const struct yokei_gpu_products yokei_cuda_products;
+/** The slots products_used and product_set of struct yoke_device_extras. */
+void yokei_cuda_products_used(const yoke_device *device, yokei_product_function *each, void *context);
+yoke_status yokei_cuda_product_set(yoke_device *device, const char *product, const char *algorithm);
 
 /* ---- bias.c: where an algorithm of cuBLASLt rounds ---- */
 struct cuda_algorithm;
@@ -169,6 +172,15 @@ uint64_t yokei_cuda_algorithm_flags(yoke_dtype dtype);
  */
 const char *yokei_cuda_algorithm_refused(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
                                          const struct cuda_algorithm *fields, yoke_dtype dtype);
+
+/* ---- preset.c: algorithms that a caller has chosen for single products ---- */
+struct cuda_preset;
+/** Put an algorithm in front of the list. The caller frees the list with yokei_cuda_presets_free. */
+yoke_status yokei_cuda_preset_add(const yoke_device *device, struct cuda_preset **list, const char *product,
+                                  const char *algorithm);
+/** The algorithm that was chosen last for this product, or NULL. */
+const struct cuda_algorithm *yokei_cuda_preset_of(const struct cuda_preset *list, const char *product);
+void yokei_cuda_presets_free(struct cuda_preset *list);
 
 /* ---- compile.c: programs, and the kinds of binaries ---- */
 /**

@@ -4,7 +4,7 @@ libyoke_la_SOURCES += \
 	backends/cuda/ahead.c backends/cuda/context.c backends/cuda/groups.c \
 	backends/cuda/device.c backends/cuda/memory.c backends/cuda/pinned.c backends/cuda/copy.c backends/cuda/stream.c \
 	backends/cuda/event.c backends/cuda/compile.c backends/cuda/program.c backends/cuda/folders.c backends/cuda/cublaslt_api.h \
-	backends/cuda/cublaslt.c backends/cuda/algorithm.c backends/cuda/bias.c backends/cuda/products.c
+	backends/cuda/cublaslt.c backends/cuda/algorithm.c backends/cuda/bias.c backends/cuda/products.c backends/cuda/preset.c
 EXTRA_DIST += backends/cuda/README.md
 
 # Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.

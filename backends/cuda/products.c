@@ -47,7 +47,8 @@ struct bias_trial {
 };
 
 struct cuda_products {
-    pthread_mutex_t lock; /* protects all below, and the descriptions of the entries */
+    pthread_mutex_t lock;        /* protects all below, and the descriptions of the entries */
+    struct cuda_preset *presets; /* the algorithms that a caller has chosen */
     uint64_t clock;
     uint64_t hashes[MOST_ENTRIES]; /* of the entries' keys, close together for a fast search */
     struct entry entries[MOST_ENTRIES];
@@ -80,6 +81,7 @@ void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_pro
 {
     if (!products) return;
     for (int i = 0; i < MOST_ENTRIES; i++) clear_product(lt, &products->entries[i]);
+    yokei_cuda_presets_free(products->presets);
     pthread_mutex_destroy(&products->lock);
     free(products);
 }
@@ -252,6 +254,38 @@ static void take_ranked(const struct cuda_device *dev, struct entry *e, uint64_t
         yokei_text(e->reason, sizeof e->reason, "none of its %d algorithms is usable: %s", n, why);
 }
 
+/* The product as text: types, transposes, sizes, strides, bias, alignments, and the rank of the algorithm. */
+static void product_text(const struct key *k, char text[YOKEI_PRODUCT_BYTES])
+{
+    yokei_text(text, YOKEI_PRODUCT_BYTES,
+               "%s,%s,%c%c,M=%lld,N=%lld,K=%lld,batch=%lld,a=%lld:%lld,b=%lld:%lld,c=%lld:%lld,bias=%lld,"
+               "align=%lld:%lld:%lld:%lld,rank=%lld",
+               yoke_dtype_name((yoke_dtype)k->dtype), yoke_dtype_name((yoke_dtype)k->out_dtype),
+               k->trans_a ? 't' : 'n', k->trans_b ? 't' : 'n', (long long)k->M, (long long)k->N,
+               (long long)k->K, (long long)k->batch, (long long)k->lda, (long long)k->stride_a,
+               (long long)k->ldb, (long long)k->stride_b, (long long)k->ldc, (long long)k->stride_c,
+               (long long)k->with_bias, (long long)k->align_a, (long long)k->align_b, (long long)k->align_c,
+               (long long)k->align_bias, (long long)k->variant);
+}
+
+/* Take the algorithm that a caller has chosen for this product. False if there is no usable one. */
+static bool take_preset(const struct cuda_device *dev, struct entry *e, uint64_t workspace)
+{
+    char product[YOKEI_PRODUCT_BYTES], wanted[YOKEI_ALGORITHM_BYTES], why[96] = "";
+    if (!dev->products->presets) return false;
+    product_text(&e->key, product);
+    const struct cuda_algorithm *fields = yokei_cuda_preset_of(dev->products->presets, product);
+    if (!fields) return false;
+    if (adopt(dev, e, fields, workspace, why, sizeof why)) return true;
+    yokei_cuda_algorithm_text(fields, wanted, sizeof wanted);
+    yoke_log(
+        YOKE_LOG_INFO,
+        "cuBLASLt %s does not run the product %s by the chosen algorithm %s: %s. Another one runs, so sums may "
+        "have other bits",
+        dev->lt->version_text, product, wanted, why);
+    return false;
+}
+
 static void make_product(const struct cuda_device *dev, struct entry *e, uint64_t workspace)
 {
     struct cuda_algorithm fields;
@@ -259,10 +293,10 @@ static void make_product(const struct cuda_device *dev, struct entry *e, uint64_
     const cublasStatus_t status = describe_product(dev->lt, e);
     if (status)
         yokei_text(e->reason, sizeof e->reason, "%s (%d)", dev->lt->cublasLtGetStatusString(status), status);
-    else if (!e->key.detail[0])
-        take_ranked(dev, e, workspace);
-    else if (!yokei_cuda_algorithm_parse(e->key.detail, &fields)
-             || !adopt(dev, e, &fields, workspace, why, sizeof why))
+    else if (!e->key.detail[0]) {
+        if (!take_preset(dev, e, workspace)) take_ranked(dev, e, workspace);
+    } else if (!yokei_cuda_algorithm_parse(e->key.detail, &fields)
+               || !adopt(dev, e, &fields, workspace, why, sizeof why))
         yokei_text(e->reason, sizeof e->reason, "the algorithm %.100s is not usable: %s", e->key.detail,
                    *why ? why : "its fields cannot be read");
 }
@@ -508,6 +542,39 @@ static void last_algorithm(const yoke_device *device, char *text, size_t bytes)
     text[0] = '\0';
     if (p->has_last) yokei_cuda_algorithm_text(&p->last, text, bytes);
     pthread_mutex_unlock(&p->lock);
+}
+
+void yokei_cuda_products_used(const yoke_device *device, yokei_product_function *each, void *context)
+{
+    struct cuda_products *p = cuda_device(device)->products;
+    char product[YOKEI_PRODUCT_BYTES], algorithm[YOKEI_ALGORITHM_BYTES];
+    if (!p) return;
+    pthread_mutex_lock(&p->lock);
+    for (int i = 0; i < MOST_ENTRIES; i++) {
+        const struct entry *e = &p->entries[i];
+        if (!e->last_use || e->reason[0] || e->key.detail[0]) continue;
+        product_text(&e->key, product);
+        yokei_cuda_algorithm_text(&e->fields, algorithm, sizeof algorithm);
+        each(context, product, algorithm);
+    }
+    pthread_mutex_unlock(&p->lock);
+}
+
+yoke_status yokei_cuda_product_set(yoke_device *device, const char *product, const char *algorithm)
+{
+    struct cuda_products *p = cuda_device(device)->products;
+    if (!p) return YOKE_OK;
+    pthread_mutex_lock(&p->lock);
+    const yoke_status status = yokei_cuda_preset_add(device, &p->presets, product, algorithm);
+    for (int i = 0; i < MOST_ENTRIES; i++) { /* a plan for memory may have asked for the product before */
+        struct entry *e = &p->entries[i];
+        char text[YOKEI_PRODUCT_BYTES];
+        if (!e->last_use || e->key.detail[0]) continue;
+        product_text(&e->key, text);
+        if (!strcmp(text, product)) clear_product(cuda_device(device)->lt, e);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return status;
 }
 
 static const char *const names[] = { "cublaslt", "cublaslt-2", "cublaslt-3", NULL };

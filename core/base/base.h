@@ -476,10 +476,21 @@ uint64_t yokei_eager_event_ns(const struct yoke_event *event);
  * not. A backend may ignore this.
  */
 void yokei_correct_rounding(struct yoke_device *device, bool corrects);
+/* The most bytes of the texts of a product and of an algorithm of a vendor's library. */
+enum { YOKEI_PRODUCT_BYTES = 192, YOKEI_ALGORITHM_BYTES = 128 };
+typedef void yokei_product_function(void *context, const char *product, const char *algorithm);
+/** Call `each` for each product that a vendor's library was asked for, with the algorithm that runs. */
+void yokei_products_used(const struct yoke_device *device, yokei_product_function *each, void *context);
 /**
- * From now on, until this is called with false, yoke_<op>_can also compiles and loads the programs of the call
- * if programs take memory of the device. The free memory of the device is then that beside the programs. May
- * take seconds for each program. An error of a program is the error of yoke_<op>_can.
+ * Let a product run by this algorithm instead of the one that the library prefers. Both texts come from
+ * yokei_products_used, perhaps in another process. If the library does not offer the algorithm, the log says
+ * so, and the preferred one runs. Ignored by devices without such a library. YOKE_ENOMEM, YOKE_ECONFIG.
+ */
+yoke_status yokei_product_set(struct yoke_device *device, const char *product, const char *algorithm);
+/**
+ * Until this is called with false, yoke_<op>_can also compiles and loads the programs of the call, if programs
+ * take memory of the device. The free memory of the device is then that beside the programs. May take seconds
+ * for each program. An error of a program is the error of yoke_<op>_can.
  */
 void yokei_prepare_programs(struct yoke_device *device, bool prepares);
 /** Whether the device measures the time between two events. */

@@ -53,6 +53,17 @@ static const struct yokei_json_field MEMORY_FIELDS[] = {
 static const struct yokei_json_schema MEMORY_SCHEMA = { MEMORY_FIELDS, sizeof(struct yoke_memory_report),
                                                         false, YOKE_ECONFIG };
 
+#define PRODUCT(member) \
+    offsetof(struct yokei_plan_product, member), sizeof(((struct yokei_plan_product *)0)->member)
+static const struct yokei_json_field PRODUCT_FIELDS[] = {
+    { "rank", YOKEI_JSON_I64, PRODUCT(rank), true, 0, 100000 },
+    { "product", YOKEI_JSON_TEXT, PRODUCT(product), true },
+    { "algorithm", YOKEI_JSON_TEXT, PRODUCT(algorithm), true },
+    { 0 },
+};
+static const struct yokei_json_schema PRODUCT_SCHEMA = { PRODUCT_FIELDS, sizeof(struct yokei_plan_product),
+                                                         false, YOKE_ECONFIG };
+
 #define TEXT_OF(ID, name, can_be_named, in_rank_order, reach) YOKE_IF_NAMED(can_be_named)(#name, )
 #define PIPELINE_TEXT(name, text, ...) text,
 static const char *const PRECISIONS[] = { "fp32", "bf16", "fp16", NULL };
@@ -115,6 +126,8 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "budget_seconds", YOKEI_JSON_F64, PLAN(budget_seconds), true, 0, 1e8 },
     { "memory", YOKEI_JSON_ARRAY, PLAN(memory), false, 0, 100000, .schema = &MEMORY_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_memory) },
+    { "products", YOKEI_JSON_ARRAY, PLAN(products), true, 0, 1e7, .schema = &PRODUCT_SCHEMA,
+      .count_offset = offsetof(struct yokei_plan, n_products) },
     { "progress", YOKEI_JSON_ARRAY, PLAN(progress), true, 0, 100000, .schema = &PROGRESS_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_progress) },
     { 0 },
@@ -325,6 +338,10 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
         YOKE_TRY(check_rank(&plan->ranks[i], i, where));
         sum += plan->ranks[i].samples;
     }
+    for (int64_t i = 0; i < plan->n_products; i++)
+        if (plan->products[i].rank >= plan->n_ranks)
+            return yoke_fail(YOKE_ECONFIG, "%s: products[%lld].rank is %lld, but there are %lld ranks", where,
+                             (long long)i, (long long)plan->products[i].rank, (long long)plan->n_ranks);
     int64_t width = 1;
     status = ranks_of_replica(plan, &width);
     if (status) return yoke_fail_context(status, "%s: stage_tensor", where);
@@ -383,6 +400,8 @@ void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&yokei_plan_sche
 void yokei_plan_forget_ranks(struct yokei_plan *plan)
 {
     free(plan->ranks);
+    free(plan->products);
     plan->ranks = NULL;
-    plan->n_ranks = 0;
+    plan->products = NULL;
+    plan->n_ranks = plan->n_products = 0;
 }

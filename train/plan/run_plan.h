@@ -32,6 +32,12 @@ struct yokei_plan_progress {
     int64_t step, permille;
 };
 
+/* a matrix product of a vendor's library, and the algorithm that runs it (core/base/base.h) */
+struct yokei_plan_product {
+    int64_t rank;
+    char product[192], algorithm[128];
+};
+
 struct yokei_plan {
     int64_t version;
     struct yokei_model_config model;
@@ -80,6 +86,9 @@ struct yokei_plan {
     double budget_seconds;
     struct yoke_memory_report *memory; /* planned memory of each rank; informative */
     int64_t n_memory;
+    /* the products of the ranks' devices, so that a replay adds in the same order */
+    struct yokei_plan_product *products;
+    int64_t n_products;
     /* recorded progress, written at the end of the run, so that a replay takes the same steps */
     struct yokei_plan_progress *progress;
     int64_t n_progress;

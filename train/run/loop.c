@@ -113,6 +113,7 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_divide(s));
     if (s->rank < 0) return YOKE_OK;
     s->config = yokei_run_trainer_config(s);
+    YOKE_TRY(yokei_run_set_products(s));
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
     YOKE_TRY(yokei_run_memory(s));
     YOKE_TRY(yokei_run_note_zero(s));
@@ -133,6 +134,7 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_check_save(s));
     YOKE_TRY(yokei_run_begin_timeline(s));
     YOKE_TRY(yokei_run_find_companions(s));
+    YOKE_TRY(yokei_run_note_products(s));
     YOKE_TRY(write_plan(s));
     return open_metrics(s);
 }

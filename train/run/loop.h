@@ -329,6 +329,12 @@ yoke_status yokei_run_begin_timeline(struct yokei_run_state *s);
  */
 yoke_status yokei_run_timeline(struct yokei_run_state *s, bool is_end);
 
+/* products.c */
+/** Let the device's library multiply by the algorithms of the plan. */
+yoke_status yokei_run_set_products(const struct yokei_run_state *s);
+/** Put the algorithms of all ranks into the plan. A step has run. Collective. */
+yoke_status yokei_run_note_products(struct yokei_run_state *s);
+
 /* report.c */
 /** Write each rank's memory into the plan, and show it to the user as a table. */
 yoke_status yokei_run_memory(struct yokei_run_state *s);
