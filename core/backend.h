@@ -98,8 +98,8 @@ struct yokei_counts {
     uint64_t sectors_loaded, sectors_stored;  /* of 32 bytes, for each instruction of a warp */
     uint64_t shared_accesses, bank_conflicts; /* instructions of warps, and passes beyond the first */
     uint64_t barriers;                        /* of blocks */
-    uint64_t warps;                           /* of all blocks of all launches */
-    uint64_t calls;                           /* of the driver's functions, also those that launch nothing */
+    uint64_t warps;                           /* in all blocks of all launches */
+    uint64_t calls;                           /* calls of the driver's functions, launches and all others */
 };
 
 struct yoke_device_ops {
@@ -138,13 +138,13 @@ struct yoke_device_extras {
      */
     bool (*counts)(const yoke_device *device, struct yokei_counts *out);
     /*
-     * Call `each` for the products that a vendor's library has multiplied, or was asked for, by an algorithm
-     * that Yoke chose: the product and the algorithm as texts. NULL: no library multiplies.
+     * Call `each` for each product for which Yoke has chosen an algorithm of a vendor's library, whether or
+     * not the product has run. The texts are the product and the algorithm. NULL: no library multiplies.
      */
     void (*products_used)(const yoke_device *device, yokei_product_function *each, void *context);
     /*
-     * From now on this product runs by this algorithm, if the library can. The texts are those of
-     * products_used. NULL together with products_used.
+     * From now on this product runs by this algorithm, if the library offers it. The texts are those of
+     * products_used. NULL if products_used is NULL.
      */
     yoke_status (*product_set)(yoke_device *device, const char *product, const char *algorithm);
     /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
@@ -162,9 +162,10 @@ struct yoke_device_extras {
     yoke_status (*annotate)(yoke_device *device, yoke_stream *stream,
                             const struct yokei_annotation *annotation);
     /*
-     * Page-lock host memory, which consists of whole pages. The device then copies from and to it without
-     * help of the host. If the driver refuses, copies still work, and pass through memory of the backend.
-     * `unpin` undoes it. No copy uses the memory any more. NULL: no device of the backend needs this.
+     * Page-lock host memory. The memory consists of whole pages. The device then copies from and to this
+     * memory without help of the host. If the driver refuses, copies still work, but pass through memory of
+     * the backend. `unpin` undoes `pin`, after all copies that use the memory have ended. NULL: no device of
+     * the backend needs page-locked memory.
      */
     yoke_status (*pin)(yoke_device *device, void *memory, size_t bytes);
     void (*unpin)(yoke_device *device, void *memory);
@@ -214,8 +215,8 @@ struct yoke_event_ops {
     yoke_status (*query)(yoke_event *event, bool *complete_out);
     yoke_status (*wait)(yoke_stream *stream, yoke_event *event);
     /*
-     * The seconds from one event to another. Both have `timed` set, and are complete. NULL: events have no
-     * times.
+     * The seconds from one event to another event. Both events have `timed` set, and are complete. NULL:
+     * events have no times.
      */
     yoke_status (*seconds)(const yoke_event *from, const yoke_event *to, double *seconds_out);
 };
@@ -244,7 +245,7 @@ struct yoke_device {
     bool corrects;                 /* AdamW corrects divisions and roots, see yokei_correct_rounding */
     bool loads_programs;           /* set by `open`: programs take memory of the device, see `is_dry` */
     bool prepares;                 /* see yokei_prepare_programs */
-    atomic_bool said_no_pins;      /* the line that the driver page-locks no host memory was logged */
+    atomic_bool said_no_pins;      /* the log has said that the driver page-locks no memory */
     struct yokei_maker maker;      /* the process that opened the device */
     atomic_int n_children;         /* number of streams, events and allocations */
     struct yokei_live allocations; /* the addresses of the allocations and of wrapped buffers */
@@ -271,24 +272,24 @@ struct yoke_stream {
     void *impl;
     bool is_foreign; /* the caller owns the queue, and also issues commands to it without this library */
     /*
-     * The stream has no queue. An op on it compiles and loads its programs, and submits nothing. Only for
-     * devices with loads_programs.
+     * The stream has no queue. An op on this stream compiles and loads its programs, and submits no command.
+     * Only devices with loads_programs have such streams.
      */
     bool is_dry;
     struct yokei_held held;
     void *scratch; /* scratch memory that all ops share; its content is valid within one op */
     size_t scratch_bytes;
-    const char *last_op; /* the op of the newest call; see yokei_stream_op */
+    const char *last_op; /* the op of the newest call. See yokei_stream_op */
     yoke_status pending; /* an asynchronous error that has not been reported yet */
 };
 
-/** The op of the command that is submitted now, which the text of an asynchronous error names. */
+/** The op whose command is submitted now. The text of an asynchronous error names this op. */
 const char *yokei_stream_op(const yoke_stream *stream);
 
 struct yoke_event {
     yoke_device *device;
     void *impl;
-    bool timed;                  /* yokei_event_seconds may be asked */
+    bool timed;                  /* yokei_event_seconds may be called */
     struct yokei_moment *moment; /* the state, if core completes armed events (core/held.c) */
 };
 
@@ -305,24 +306,24 @@ static inline yoke_status yokei_check_maker(const char *call, const yoke_device 
 /* ---- services of core for backends ---- */
 
 /**
- * Whether the stream has commands in its queue (core/held.h), or an error of such a command. Then a backend
- * whose events have no `arm` does not submit a command of an op itself, but calls yokei_hold_call. Always
- * false while this thread submits the commands of a queue.
+ * Whether the stream's queue in this process (core/held.h) has commands, or an error of such a command. If
+ * so, a backend whose events have no `arm` does not submit a command itself, but calls yokei_hold_call. The
+ * result is always false while this thread submits the commands of a queue.
  */
 bool yokei_is_held(const yoke_stream *stream);
 /**
- * A call that submits a command, such as a launch. It runs on any thread, and does little else, because all
- * operations of the process wait meanwhile. So an op looks its programs up before it is queued.
+ * A function that submits a command, such as a launch. Any thread may run it. It must do little else, because
+ * all operations of the process wait meanwhile. So an op looks up its programs before the command is queued.
  */
 typedef yoke_status yokei_held_call(yoke_stream *stream, const void *data);
 /**
- * Append a command to the stream's queue. The arguments, also the `bytes` bytes of data, are copied.
- * *queued_out false: the stream is not held any more, and the caller issues the command itself. If a command
- * of the stream failed when it was submitted, its error is returned.
+ * Append a command to the stream's queue. The call copies its arguments, with the `bytes` bytes of data. If
+ * *queued_out is false, the stream is no longer held, and the caller submits the command itself. If an
+ * earlier command of the stream failed when it was submitted, its error is returned.
  */
 yoke_status yokei_hold_call(yoke_stream *stream, yokei_held_call *run, const void *data, size_t bytes,
                             bool *queued_out);
-/** yoke_fill within an op. */
+/** Fill memory within an op, as yoke_fill does. */
 yoke_status yokei_stream_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
 
 /** Write the folders of compiled programs that a device with this configuration uses, see yoke/device.h. */

@@ -3,10 +3,10 @@
  * The times at which the instructions of a step ran. Some streams run each op within the call that issues it
  * (host, reference). For these eager streams the interpreter reads the clock around each instruction and each
  * wait, and the times are exact. Other streams only queue the op at that moment. Their times are meaningful
- * only if `exact` is set. If the device measures times (stamps.h), they are then those of the device. The
- * times of a stream do not overlap, and the host's own progress is not seen. On other devices the interpreter
- * synchronises the stream around every instruction except messages and sums. A message or a sum counts as
- * finished when the interpreter next looks at its event.
+ * only if `exact` is set. If the device measures times (stamps.h), the record then has the times of the
+ * device. These times of one stream do not overlap, and they do not show when the host issued an instruction.
+ * On other devices the interpreter synchronises the stream around every instruction except messages and sums.
+ * A message or a sum counts as finished when the interpreter next looks at its event.
  */
 #ifndef PARALLEL_RECORD_H
 #define PARALLEL_RECORD_H
@@ -31,9 +31,9 @@ struct yokei_record {
     uint64_t now;                /* the last time that was read from the clock */
     uint64_t in_layers_ns;       /* time that collectives inside layers took in this step, on eager streams */
     bool eager;                  /* the streams run each op within the call that issues it */
-    bool exact;                  /* measure on streams that are not eager; such a step is slower */
-    struct yokei_stamps *stamps; /* NULL: the device measures no times, or no step was exact yet */
-    bool started;                /* the stamps of this step have begun */
+    bool exact;                  /* measure on streams that are not eager. Such a step may be slower */
+    struct yokei_stamps *stamps; /* NULL: the device measures no times, or no step has been exact yet */
+    bool started;                /* the stamps have begun to measure this step */
 };
 
 /** How one rank spent the time of a step, in seconds. */

@@ -58,8 +58,9 @@ struct yokei_gpu_grid {
 /**
  * The driver. Programs and kernels are opaque objects of the driver. Any thread may call any of these
  * functions. When `launch` is called, the kernel's lock is held, so arguments that are set on a kernel object
- * belong to one launch. The lock is not held for streams that core holds back (core/held.h): a driver of such
- * streams passes the arguments with the launch.
+ * belong to one launch. If core can hold back streams of the device (core/held.h),
+ * `launch` is also called without this lock. The driver of such a device must pass the arguments with the
+ * launch.
  */
 struct yokei_gpu_driver {
     const char *name; /* "opencl" */
@@ -116,7 +117,7 @@ struct yokei_gpu_driver {
 
 struct yokei_gpu_programs; /* the table of compiled programs, in programs.c */
 
-/** How the library multiplies a product. `index` and `serial` are the driver's. */
+/** How the library multiplies a product. Only the driver uses `index` and `serial`. */
 struct yokei_gpu_product {
     size_t workspace_bytes;
     int index;
@@ -130,12 +131,15 @@ struct yokei_gpu_product {
  */
 struct yokei_gpu_products {
     const char *const *names; /* the variants of gemm, ended by NULL */
-    /* YOKE_EUNSUPPORTED with the reason, or how the product runs. Pointers that are NULL are aligned. */
+    /*
+     * Find how the product runs. YOKE_EUNSUPPORTED, with the reason, if the library does not run it. NULL
+     * pointers count as aligned.
+     */
     yoke_status (*find)(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
                         const char *detail, struct yokei_gpu_product *product_out);
     /*
-     * Run what `find` found for the same arguments, or for arguments that differ in addresses alone and are
-     * aligned alike.
+     * Run a product as `find` has found for the same arguments. Other addresses are allowed if they have the
+     * same alignment.
      */
     yoke_status (*run)(yoke_stream *stream, const struct yoke_gemm_args *args, int variant,
                        const char *detail, const struct yokei_gpu_product *product, void *workspace);

@@ -24,8 +24,8 @@ static inline int32_t yokei_gpu_gemm_flags(const struct yoke_gemm_args *args)
 }
 
 /**
- * Whether kernels may move four elements of a row at once: rows and products begin at a multiple of the bytes
- * of four elements. `batch` is the number of products.
+ * Whether kernels may move four elements of a row at once. This needs rows and products whose addresses are
+ * multiples of the bytes of four elements. `batch` is the number of products.
  */
 static inline bool yokei_gpu_gemm_in_fours(const void *base, int64_t ld, int64_t stride, int64_t batch,
                                            yoke_dtype dtype)
@@ -47,16 +47,16 @@ static inline int32_t yokei_gpu_gemm_wide(const struct yoke_gemm_args *args)
     return c && bias && aux ? YOKEI_GEMM_WIDE : 0;
 }
 
-/** How a product is divided: `rows` rows at a time, by the library and then by Yoke's epilogue. */
+/** How a product is divided. The library multiplies `rows` rows at a time, then Yoke's epilogue follows. */
 struct yokei_gpu_division {
     int64_t rows;
     bool finish;       /* Yoke's own epilogue follows */
     bool in_scratch;   /* the library writes to scratch memory, and not to C */
-    int64_t ld;        /* of the product in scratch memory */
-    size_t part_bytes; /* the product in scratch memory */
+    int64_t ld;        /* leading dimension of the product in scratch memory */
+    size_t part_bytes; /* bytes of the product in scratch memory */
 };
 
-/** How the library multiplies: the division, the first piece, and the last. The others are like the first. */
+/** How the library multiplies: the division, the first and the last piece. Others are like the first. */
 struct yokei_gpu_library_plan {
     struct yokei_gpu_division division;
     struct yokei_gpu_product first, last;
@@ -64,8 +64,8 @@ struct yokei_gpu_library_plan {
 };
 
 /**
- * Plan how the device's library multiplies this. YOKE_EUNSUPPORTED with the reason if it does not. M, N and K
- * are not 0.
+ * Plan how the device's library multiplies this product. YOKE_EUNSUPPORTED, with the reason, if the library
+ * does not. M, N and K are not 0.
  */
 yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_gemm_args *args, int variant,
                                    const char *detail, struct yokei_gpu_library_plan *plan_out);

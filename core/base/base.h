@@ -253,9 +253,9 @@ void yokei_signals_release(const sigset_t *was);
 /** pthread_create of a thread that takes no signals, because they are for the program's own threads. */
 int yokei_thread_without_signals(pthread_t *thread_out, void *(*run)(void *), void *context);
 /**
- * Say that the calling thread runs no code of the caller: it is a thread of the library, or the program is
- * `yoke`. A backend may then leave what a driver ties to threads, such as CUDA's current context, as it is
- * between two calls. Holds until the thread ends.
+ * Declare that the calling thread runs only Yoke's code. It is a thread of the library, or a thread of the
+ * program `yoke`. A backend may then keep the state that a driver has for this thread, such as CUDA's current
+ * context, between two calls. The declaration holds until the thread ends.
  */
 void yokei_thread_set_own(void);
 bool yokei_thread_is_own(void);
@@ -472,34 +472,36 @@ struct yoke_event;
  */
 uint64_t yokei_eager_event_ns(const struct yoke_event *event);
 /**
- * From now on, AdamW rounds divisions and square roots correctly also where the device's own instructions do
- * not. A backend may ignore this.
+ * With `corrects` true, AdamW rounds divisions and square roots correctly from now on, also if the device's
+ * own instructions do not. A backend may ignore this.
  */
 void yokei_correct_rounding(struct yoke_device *device, bool corrects);
-/* The most bytes of the texts of a product and of an algorithm of a vendor's library. */
+/* The texts that name a product and an algorithm of a vendor's library have at most so many bytes. */
 enum { YOKEI_PRODUCT_BYTES = 192, YOKEI_ALGORITHM_BYTES = 128 };
 typedef void yokei_product_function(void *context, const char *product, const char *algorithm);
-/** Call `each` for each product that a vendor's library was asked for, with the algorithm that runs. */
+/** Call `each` for each matrix product that a vendor's library was asked for, with its algorithm. */
 void yokei_products_used(const struct yoke_device *device, yokei_product_function *each, void *context);
 /**
- * Let a product run by this algorithm instead of the one that the library prefers. Both texts come from
+ * Let a product run by this algorithm instead of the algorithm that the library prefers. Both texts come from
  * yokei_products_used, perhaps in another process. If the library does not offer the algorithm, the log says
- * so, and the preferred one runs. Ignored by devices without such a library. YOKE_ENOMEM, YOKE_ECONFIG.
+ * so, and the preferred algorithm runs. A device without such a library ignores the call. Errors:
+ * YOKE_ENOMEM, YOKE_ECONFIG.
  */
 yoke_status yokei_product_set(struct yoke_device *device, const char *product, const char *algorithm);
 /**
- * Until this is called with false, yoke_<op>_can also compiles and loads the programs of the call, if programs
- * take memory of the device. The free memory of the device is then that beside the programs. May take seconds
- * for each program. An error of a program is the error of yoke_<op>_can.
+ * With `prepares` true, yoke_<op>_can also compiles and loads the programs of the op, if programs take memory
+ * of the device. So the programs are no longer part of the free memory that the device reports. This may take
+ * seconds for each program. If a program fails, yoke_<op>_can returns its error. A call with false ends this.
  */
 void yokei_prepare_programs(struct yoke_device *device, bool prepares);
 /** Whether the device measures the time between two events. */
 bool yokei_times_events(const struct yoke_device *device);
-/** An event whose time is measured. Only for devices that measure times. yoke_event_destroy destroys it. */
+/** Create an event whose time is measured, on a device that measures times. Destroy: yoke_event_destroy. */
 yoke_status yokei_timed_event_create(struct yoke_device *device, struct yoke_event **event_out);
 /**
- * The seconds from one event to another, of one device. Both were made by yokei_timed_event_create, recorded,
- * and are complete. YOKE_EUNSUPPORTED if the driver has no such times.
+ * The seconds from one event to another event of the same device. Both events were created by
+ * yokei_timed_event_create. They have been recorded and are complete. YOKE_EUNSUPPORTED if the driver has no
+ * such times.
  */
 yoke_status yokei_event_seconds(const struct yoke_event *from, const struct yoke_event *to,
                                 double *seconds_out);
@@ -543,12 +545,12 @@ yoke_status yokei_annotate(struct yoke_device *device, struct yoke_stream *strea
 /** Whether copies from and to host memory are faster if yokei_pin has page-locked the memory. */
 bool yokei_pins(const struct yoke_device *device);
 /**
- * Page-lock host memory, which consists of whole pages. A driver may refuse this, for example if it may lock
- * no more memory. Copies then still work, and only cost more. The first refusal of a device is logged. `name`
- * is for messages. The memory counts as an object of the device until yokei_unpin.
+ * Page-lock host memory. The memory consists of whole pages. A driver may refuse, for example if it must not
+ * lock more memory. Copies then still work, but cost more time of the host. The first refusal of a device is
+ * logged. `name` is for messages. The memory counts as an object of the device until yokei_unpin.
  */
 yoke_status yokei_pin(struct yoke_device *device, void *memory, size_t bytes, const char *name);
-/** Undo yokei_pin. No copy uses the memory any more. The error text of the thread stays. */
+/** Undo yokei_pin. All copies that use the memory must have ended. Keeps the thread's error text. */
 void yokei_unpin(struct yoke_device *device, void *memory);
 
 #endif

@@ -51,7 +51,7 @@ yoke_status yoke_embed_forward_can(const yoke_device *device, const struct yoke_
  * Shapes: as in forward              Types: tokens i32; dy in {f32, f16, bf16}; dwte, dwpe wide
  * Writes: dwte and dwpe are accumulated (+=). Either may be NULL if it is not wanted. No atomics are used, so
  *         every run gives the same bits.
- * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch: counting sort by token)
+ * Errors: YOKE_EINVAL (shape), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch memory to sort the tokens)
  * Bound:  |dwte - ref| <= gamma(n) (sum |dy| + |dwte0|), where n is how often the token occurs (0: its row is
  *         not touched); dwpe with n = N / T
  */
