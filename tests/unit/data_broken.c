@@ -35,7 +35,7 @@ struct broken {
     "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\","                       \
     "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3,"                \
     "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10,"                              \
-    "\"budget_seconds\":0,\"progress\":[]"
+    "\"budget_seconds\":0,\"products\":[],\"progress\":[]"
 #define RANK "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"
 #define PLAN_OF(version, rest, ranks) \
     "{\"version\":" version "," MODEL "," rest USUAL ",\"seed\":1,\"sequence\":16,\"ranks\":[" ranks "]}"
