@@ -313,7 +313,8 @@ yoke_status yokei_hold_fill(yoke_stream *stream, void *target, uint8_t byte, siz
 yoke_status yokei_hold_annotation(yoke_stream *stream, const struct yokei_annotation *note, bool *queued_out)
 {
     const size_t bytes = note->name ? strlen(note->name) + 1 : 0;
-    struct yokei_held_command *c = command_new(ANNOTATE, "an annotation of memory", note->name, bytes);
+    struct yokei_held_command *c = command_new(
+        ANNOTATE, stream->last_op ? stream->last_op : "an annotation of memory", note->name, bytes);
     if (c) c->note = *note;
     if (c && bytes) c->note.name = (const char *)c->data;
     return hold(stream, c, queued_out);

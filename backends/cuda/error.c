@@ -114,7 +114,9 @@ static void die(struct cuda_device *dev, const char *spec, const char *call, CUr
             "%s: %s%sfailed on the device: %s (%d): %s. %s%sThe CUDA context is lost: start the process again",
             spec, n ? ops : call, n ? ", issued earlier, " : " ", yokei_cuda_error_name(dev->cu, error),
             error, text, advice(error),
-            n > 1 ? "With CUDA_LAUNCH_BLOCKING=1 the error names the one op that failed. " : "");
+            n > 1 && dev->mark_every > 1
+                ? "With CUDA_LAUNCH_BLOCKING=1 the error names the one op that failed. "
+                : "");
         atomic_store(&dev->is_dead, true);
     }
     pthread_mutex_unlock(&dev->lock);

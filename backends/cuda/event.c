@@ -87,12 +87,9 @@ static yoke_status cuda_event_query(yoke_event *event, bool *complete_out)
 static yoke_status cuda_event_wait(yoke_stream *stream, yoke_event *event)
 {
     YOKE_TRY(yokei_cuda_enter(event->device));
-    yoke_status status = yokei_cuda_command(stream);
-    if (!status) {
-        const CUresult error = cuda_library_of(event)->cuStreamWaitEvent(cuda_stream(stream)->queue,
-                                                                         cuda_event(event), 0);
-        if (error) status = yokei_cuda_fail(event->device, "cuStreamWaitEvent", error);
-    }
+    const CUresult error = cuda_library_of(event)->cuStreamWaitEvent(cuda_stream(stream)->queue,
+                                                                     cuda_event(event), 0);
+    const yoke_status status = error ? yokei_cuda_fail(event->device, "cuStreamWaitEvent", error) : YOKE_OK;
     yokei_cuda_leave(event->device);
     return status;
 }

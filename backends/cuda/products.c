@@ -2,7 +2,7 @@
 /**
  * Matrix products by cuBLASLt. A product has one algorithm, which is chosen at the first call and kept. The
  * library's heuristic ranks its algorithms, and Yoke takes the first one that keeps Yoke's contract. A tuning
- * file may name another one by its fields. In both cases the algorithm is made from its fields alone.
+ * file or a plan may name another one by its fields. The algorithm is always made from its fields alone.
  *
  * cuBLASLt stores matrices by columns. A matrix of Yoke, stored by rows, is its transpose there. So the
  * library computes C^T = op(B)^T op(A)^T: its first operand is Yoke's B, and its second is Yoke's A.
@@ -254,18 +254,18 @@ static void take_ranked(const struct cuda_device *dev, struct entry *e, uint64_t
         yokei_text(e->reason, sizeof e->reason, "none of its %d algorithms is usable: %s", n, why);
 }
 
-/* The product as text: types, transposes, sizes, strides, bias, alignments, and the rank of the algorithm. */
+/* The product as text: types, transposes, sizes, strides, bias and alignments. */
 static void product_text(const struct key *k, char text[YOKEI_PRODUCT_BYTES])
 {
     yokei_text(text, YOKEI_PRODUCT_BYTES,
                "%s,%s,%c%c,M=%lld,N=%lld,K=%lld,batch=%lld,a=%lld:%lld,b=%lld:%lld,c=%lld:%lld,bias=%lld,"
-               "align=%lld:%lld:%lld:%lld,rank=%lld",
+               "align=%lld:%lld:%lld:%lld",
                yoke_dtype_name((yoke_dtype)k->dtype), yoke_dtype_name((yoke_dtype)k->out_dtype),
                k->trans_a ? 't' : 'n', k->trans_b ? 't' : 'n', (long long)k->M, (long long)k->N,
                (long long)k->K, (long long)k->batch, (long long)k->lda, (long long)k->stride_a,
                (long long)k->ldb, (long long)k->stride_b, (long long)k->ldc, (long long)k->stride_c,
                (long long)k->with_bias, (long long)k->align_a, (long long)k->align_b, (long long)k->align_c,
-               (long long)k->align_bias, (long long)k->variant);
+               (long long)k->align_bias);
 }
 
 /* Take the algorithm that a caller has chosen for this product. False if there is no usable one. */
@@ -293,10 +293,12 @@ static void make_product(const struct cuda_device *dev, struct entry *e, uint64_
     const cublasStatus_t status = describe_product(dev->lt, e);
     if (status)
         yokei_text(e->reason, sizeof e->reason, "%s (%d)", dev->lt->cublasLtGetStatusString(status), status);
-    else if (!e->key.detail[0]) {
-        if (!take_preset(dev, e, workspace)) take_ranked(dev, e, workspace);
-    } else if (!yokei_cuda_algorithm_parse(e->key.detail, &fields)
-               || !adopt(dev, e, &fields, workspace, why, sizeof why))
+    else if (take_preset(dev, e, workspace))
+        return; /* a plan names the algorithm, also if a tuning file names another one */
+    else if (!e->key.detail[0])
+        take_ranked(dev, e, workspace);
+    else if (!yokei_cuda_algorithm_parse(e->key.detail, &fields)
+             || !adopt(dev, e, &fields, workspace, why, sizeof why))
         yokei_text(e->reason, sizeof e->reason, "the algorithm %.100s is not usable: %s", e->key.detail,
                    *why ? why : "its fields cannot be read");
 }
@@ -544,6 +546,18 @@ static void last_algorithm(const yoke_device *device, char *text, size_t bytes)
     pthread_mutex_unlock(&p->lock);
 }
 
+/* Whether another entry has the same product, and was used later. */
+static bool is_outdated(const struct cuda_products *p, const struct entry *e, const char *product)
+{
+    char text[YOKEI_PRODUCT_BYTES];
+    for (int i = 0; i < MOST_ENTRIES; i++) {
+        if (p->entries[i].last_use <= e->last_use || p->entries[i].reason[0]) continue;
+        product_text(&p->entries[i].key, text);
+        if (!strcmp(text, product)) return true;
+    }
+    return false;
+}
+
 void yokei_cuda_products_used(const yoke_device *device, yokei_product_function *each, void *context)
 {
     struct cuda_products *p = cuda_device(device)->products;
@@ -552,8 +566,8 @@ void yokei_cuda_products_used(const yoke_device *device, yokei_product_function 
     pthread_mutex_lock(&p->lock);
     for (int i = 0; i < MOST_ENTRIES; i++) {
         const struct entry *e = &p->entries[i];
-        if (!e->last_use || e->reason[0] || e->key.detail[0]) continue;
-        product_text(&e->key, product);
+        if (e->last_use) product_text(&e->key, product);
+        if (!e->last_use || e->reason[0] || is_outdated(p, e, product)) continue;
         yokei_cuda_algorithm_text(&e->fields, algorithm, sizeof algorithm);
         each(context, product, algorithm);
     }
@@ -567,11 +581,9 @@ yoke_status yokei_cuda_product_set(yoke_device *device, const char *product, con
     pthread_mutex_lock(&p->lock);
     const yoke_status status = yokei_cuda_preset_add(device, &p->presets, product, algorithm);
     for (int i = 0; i < MOST_ENTRIES; i++) { /* a plan for memory may have asked for the product before */
-        struct entry *e = &p->entries[i];
-        char text[YOKEI_PRODUCT_BYTES];
-        if (!e->last_use || e->key.detail[0]) continue;
-        product_text(&e->key, text);
-        if (!strcmp(text, product)) clear_product(cuda_device(device)->lt, e);
+        char text[YOKEI_PRODUCT_BYTES] = "";
+        if (p->entries[i].last_use) product_text(&p->entries[i].key, text);
+        if (!strcmp(text, product)) clear_product(cuda_device(device)->lt, &p->entries[i]);
     }
     pthread_mutex_unlock(&p->lock);
     return status;

@@ -524,6 +524,9 @@ const struct cli_option cli_option_table[] = {
     { "emulate-devices", CLI_LIBRARY, CLI_INT, .help = "Emulated CUDA: number of devices. Default: 1" },
     { "emulate-memory", CLI_LIBRARY, CLI_TEXT,
       .help = "Emulated CUDA: memory of each device, such as 512M. Default: 4G" },
+    { "emulate-bias", CLI_LIBRARY, CLI_TEXT, .metavar = "WORD",
+      .help =
+          "Emulated CUDA: whether cuBLASLt adds an f32 bias to 16-bit results: refused, once, twice or short" },
     { "emulate-share", CLI_LIBRARY, CLI_TEXT,
       .help = "Emulated CUDA: a file. The processes with the same file share the memory of the devices" },
     { "emulate-sms", CLI_LIBRARY, CLI_INT, .help = "Emulated CUDA: number of multiprocessors" },

@@ -9,14 +9,17 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "emulate/cuda/driver.h"
 
 enum { PROCESSES = 256, LOCK_BYTES = 64 };
 
+#define MAGIC "yoke: memory of emulated devices"
+
 struct table {
-    char lock[LOCK_BYTES];
+    char lock[LOCK_BYTES]; /* begins with MAGIC */
     struct entry {
         uint64_t used[MOST_DEVICES]; /* by the number of the device, without CUDA_VISIBLE_DEVICES */
     } entries[PROCESSES];
@@ -57,20 +60,39 @@ static bool take_entry(void)
     return false;
 }
 
+/* The file is empty, or has such a table. No other file is changed. */
+static bool may_use(void)
+{
+    struct stat is;
+    char magic[sizeof MAGIC] = "";
+    if (fstat(file, &is)) return false;
+    if (S_ISREG(is.st_mode) && !is.st_size) return true;
+    const bool has_size = S_ISREG(is.st_mode) && is.st_size == sizeof *table;
+    if (has_size && pread(file, magic, sizeof magic, 0) == sizeof magic && !strcmp(magic, MAGIC)) return true;
+    errno = EEXIST;
+    return false;
+}
+
 CUresult emulate_share_open(void)
 {
     const char *path = emulate_settings.share;
     if (!path || file >= 0) return CUDA_SUCCESS;
     file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file >= 0) begin();
-    const bool good = file >= 0 && !ftruncate(file, sizeof *table);
+    const bool good = file >= 0 && may_use() && !ftruncate(file, sizeof *table);
     table = good ? mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+    if (table != MAP_FAILED) memcpy(table->lock, MAGIC, sizeof MAGIC);
     const bool taken = table != MAP_FAILED && take_entry();
     const int reason = errno;
     if (file >= 0) end();
     if (taken) return CUDA_SUCCESS;
+    if (file >= 0) close(file);
+    file = -1;
     emulate_print("the file YOKE_EMULATE_SHARE=%s, by which processes share devices, cannot be used: %s",
-                  path, table != MAP_FAILED ? "256 processes use it" : strerror(reason));
+                  path,
+                  table != MAP_FAILED ? "256 processes use it"
+                  : reason == EEXIST  ? "it has other content; name a file that does not exist"
+                                      : strerror(reason));
     return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -41,22 +41,31 @@ static void note(void *context, const char *product, const char *algorithm)
 
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "train: no host memory for the plan"); }
 
-/* Say how many products run by another algorithm than the plan named. */
+static bool has(const struct yokei_plan_product *list, int64_t n, const struct yokei_plan_product *wanted)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (list[i].rank == wanted->rank && !strcmp(list[i].product, wanted->product)
+            && !strcmp(list[i].algorithm, wanted->algorithm))
+            return true;
+    return false;
+}
+
+/* Say how many products of the plan do not run as the plan says, and how many others run. */
 static void compare(const struct yokei_run_state *s, const struct yokei_plan *p,
                     const struct yokei_plan_product *now, int64_t n)
 {
-    int64_t differ = 0, rank = 0;
-    for (int64_t i = p->n_products - 1; i >= 0; i--)
-        for (int64_t k = 0; k < n; k++)
-            if (p->products[i].rank == now[k].rank && !strcmp(p->products[i].product, now[k].product)
-                && strcmp(p->products[i].algorithm, now[k].algorithm) != 0)
-                rank = now[k].rank, differ++;
-    if (differ)
+    int64_t missing = 0, new = 0, rank = 0;
+    if (!s->t->replay && !s->t->resume) return;
+    for (int64_t i = 0; i < p->n_products; i++)
+        if (!has(now, n, &p->products[i])) missing++, rank = p->products[i].rank;
+    for (int64_t i = 0; i < n; i++)
+        if (!has(p->products, p->n_products, &now[i])) new ++, rank = now[i].rank;
+    if (missing || new)
         yokei_run_note(
             s,
-            "warning: the library of a device does not offer the plan's algorithms for %lld matrix "
-            "product%s, such as one of rank %lld: sums may have other bits",
-            (long long)differ, differ == 1 ? "" : "s", (long long)rank);
+            "warning: matrix products do not run by the algorithms of the plan: %lld of the plan are "
+            "not used, and %lld others are, such as one of rank %lld. Sums may have other bits",
+            (long long)missing, (long long)new, (long long)rank);
 }
 
 /* Gather the lists of all ranks. `most` is the length of the longest one. Collective. */
@@ -64,13 +73,14 @@ static yoke_status gather(const struct yokei_run_state *s, const struct list *mi
                           const double *lengths, struct yokei_plan *p)
 {
     const size_t row = (size_t)most * DOUBLES;
-    double *packed = calloc(row, sizeof *packed), *all = calloc(row * (size_t)s->n_ranks, sizeof *all);
-    struct yokei_plan_product *list = calloc((size_t)most * (size_t)s->n_ranks, sizeof *list);
+    double *packed = calloc(row + 1, sizeof *packed),
+           *all = calloc(row * (size_t)s->n_ranks + 1, sizeof *all);
+    struct yokei_plan_product *list = calloc((size_t)most * (size_t)s->n_ranks + 1, sizeof *list);
     yoke_status status = packed && all && list ? YOKE_OK : no_memory();
     status = yokei_ranks_all_well(&s->config, status);
     for (int i = 0; i < mine->n && !status; i++)
         memcpy(packed + (size_t)i * DOUBLES, &mine->item[i], sizeof mine->item[i]);
-    if (!status && s->n_ranks > 1) status = yokei_ranks_gather(&s->config, packed, (int)row, all);
+    if (!status && s->n_ranks > 1 && row) status = yokei_ranks_gather(&s->config, packed, (int)row, all);
     if (!status && s->n_ranks == 1) memcpy(all, packed, row * sizeof *all);
     int64_t n = 0;
     for (int r = 0; r < s->n_ranks && !status; r++)
@@ -91,10 +101,11 @@ static yoke_status gather(const struct yokei_run_state *s, const struct list *mi
 yoke_status yokei_run_set_products(const struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
-    for (int64_t i = 0; i < p->n_products; i++)
+    yoke_status status = YOKE_OK;
+    for (int64_t i = 0; i < p->n_products && !status; i++)
         if (p->products[i].rank == s->placed[s->rank])
-            YOKE_TRY(yokei_product_set(s->t->device, p->products[i].product, p->products[i].algorithm));
-    return YOKE_OK;
+            status = yokei_product_set(s->t->device, p->products[i].product, p->products[i].algorithm);
+    return status ? yoke_fail_context(status, "the plan's products") : YOKE_OK;
 }
 
 yoke_status yokei_run_note_products(struct yokei_run_state *s)
@@ -108,7 +119,7 @@ yoke_status yokei_run_note_products(struct yokei_run_state *s)
     if (!status && s->n_ranks > 1) status = yokei_ranks_gather(&s->config, &n, 1, lengths);
     if (!status && s->n_ranks == 1) lengths[0] = n;
     for (int r = 0; r < s->n_ranks && !status; r++) most = YOKE_MAX(most, lengths[r]);
-    if (!status && most > 0) status = gather(s, &mine, (int)most, lengths, &s->t->plan);
+    if (!status) status = gather(s, &mine, (int)most, lengths, &s->t->plan);
     free(lengths);
     free(mine.item);
     return status;

@@ -115,10 +115,22 @@ static yoke_status plan_for_rounding(struct yoke_trainer *t)
 }
 
 /*
- * Whether this rank has an error that the other ranks do not have. The other ranks may be waiting for this
- * rank.
+ * Whether this rank has an error of its own, such as a fault of its device, that the other ranks do not have.
+ * The other ranks may be waiting for this rank, on communicators that know nothing of the error. Errors of a
+ * communicator need no revocation, because each of its ranks gets them.
  */
-static bool is_alone(yoke_status status) { return status == YOKE_ENOMEM && !yokei_ranks_alike(); }
+static bool is_alone(yoke_status status)
+{
+    switch (status) {
+    case YOKE_ENOMEM:
+    case YOKE_EBACKEND:
+    case YOKE_ECOMPILE:
+    case YOKE_EIO:
+    case YOKE_EDATA:
+    case YOKE_EINTERNAL: return !yokei_ranks_alike();
+    default: return false;
+    }
+}
 
 void yokei_trainer_revoke(yoke_trainer *t, yoke_status status)
 {
