@@ -131,8 +131,8 @@ struct ptx_counts {
     uint64_t barriers; /* of blocks, each time that one opens */
     uint64_t warps;    /* of all blocks */
 };
-/* Callers of yoke_emulate_counts have no declaration of this struct. They read its members in this order. */
-_Static_assert(sizeof(struct ptx_counts) == 10 * sizeof(uint64_t), "the callers expect ten members");
+/* The CUDA backend has no declaration of this struct. It reads the members in this order. */
+_Static_assert(sizeof(struct ptx_counts) == 10 * sizeof(uint64_t), "the backend expects ten members");
 
 struct ptx_footprint;
 struct ptx_launch {
