@@ -454,7 +454,10 @@ static void two_processes(void)
     OK(cu.cuDevicePrimaryCtxRelease_v2(0));
 }
 
-static void no_file(void) { GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuInit(0)); }
+static void no_file(void)
+{
+    for (int i = 0; i < 2; i++) GIVES(CUDA_ERROR_INVALID_VALUE, cu.cuInit(0));
+}
 
 /* ---- the tests ---- */
 
@@ -488,6 +491,7 @@ static void test_share(void **state)
     run_case(variables, two_processes); /* the file is used again */
     unlink(path);
     run_case("YOKE_EMULATE_SHARE=/nowhere/share", no_file);
+    run_case("YOKE_EMULATE_SHARE=/dev/null", no_file);
 }
 
 static void test_code(void **state)
