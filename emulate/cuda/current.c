@@ -11,12 +11,19 @@ static __thread int depth;
 static pthread_key_t ending; /* has a value on threads that have pushed a context */
 static pthread_once_t ending_once = PTHREAD_ONCE_INIT;
 
-/* At the end of a thread. The main thread ends with its process, and is looked at when contexts end. */
+/*
+ * At the end of a thread. The main thread ends with its process, and is looked at when contexts end. The lock
+ * shows ThreadSanitizer that the thread uses its variables before another thread frees their memory.
+ */
 static void thread_ends(void *unused)
 {
     (void)unused;
-    if (!depth || emulate_was_forked()) return;
-    emulate_print("a thread ends with %d contexts on its stack, which it did not pop", depth);
+    if (emulate_was_forked()) return;
+    emulate_lock();
+    const int n = depth;
+    emulate_unlock();
+    if (!n) return;
+    emulate_print("a thread ends with %d contexts on its stack, which it did not pop", n);
     emulate_leaks_found();
 }
 
