@@ -17,6 +17,18 @@
 
 enum { N = 3000 };
 
+/* The copies that come too early race, which the thread sanitizer reports as it should. */
+#if defined __SANITIZE_THREAD__
+#define PLANTS 0
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define PLANTS 0
+#endif
+#endif
+#ifndef PLANTS
+#define PLANTS 1
+#endif
+
 static yoke_device *device;
 static yoke_comm *comm;
 static yoke_stream *stream;
@@ -127,8 +139,10 @@ int main(int argc, char **argv)
                       && !yoke_alloc(device, sizeof back, (void **)&y);
     if (!ranks_check(good, "a communicator on a device")) return ranks_end();
     ranks_check(passes(), "a sum in the order of a stream");
-    ranks_check(is_named(), is_out ? "a copy out that does not wait for the stream is named"
-                                   : "a stream that does not wait for the result is named");
+    ranks_check(!PLANTS || is_named(),
+                !PLANTS  ? "a race of copies is named # SKIP the thread sanitizer finds it first"
+                : is_out ? "a copy out that does not wait for the stream is named"
+                         : "a stream that does not wait for the result is named");
     yoke_comm_destroy(comm); /* the error of the device was reported before */
     return ranks_end();
 }
