@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Streams are queues of the driver that do not wait for its default stream. A yoke_stream has one queue, so
- * its work runs in order; the work of several streams overlaps. Waits of the host sleep in the driver: a wait
+ * Streams are queues of the driver that do not wait for its default stream. The work of a yoke_stream runs in
+ * order in one queue. A second queue, which copy.c makes and orders, calls the host for long copies of
+ * pageable memory. The work of several streams overlaps. Waits of the host sleep in the driver: a wait
  * that spins would take a core from the host's own ranks.
  */
 #include <stdlib.h>

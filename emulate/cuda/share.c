@@ -86,6 +86,7 @@ CUresult emulate_share_open(void)
     const int reason = errno;
     if (file >= 0) end();
     if (taken) return CUDA_SUCCESS;
+    if (table != MAP_FAILED) munmap(table, sizeof *table);
     if (file >= 0) close(file);
     file = -1;
     emulate_print("the file YOKE_EMULATE_SHARE=%s, by which processes share devices, cannot be used: %s",

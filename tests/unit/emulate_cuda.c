@@ -436,7 +436,11 @@ static void two_processes(void)
     fflush(stdout);
     const pid_t other = fork();
     CHECK(other >= 0);
-    if (!other) other_process(there[0], back[1]);
+    if (!other) {
+        close(there[1]), close(back[0]); /* so that the process ends with the other one */
+        other_process(there[0], back[1]);
+    }
+    close(there[0]), close(back[1]);
     CHECK(read(back[0], &byte, 1) == 1);
     start(0);
     CHECK(free_mib() == 2048 - 2 * 300 - 1000); /* 300 MiB are for each context */

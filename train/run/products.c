@@ -41,31 +41,38 @@ static void note(void *context, const char *product, const char *algorithm)
 
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "train: no host memory for the plan"); }
 
-static bool has(const struct yokei_plan_product *list, int64_t n, const struct yokei_plan_product *wanted)
+static int in_order(const void *a, const void *b)
 {
-    for (int64_t i = 0; i < n; i++)
-        if (list[i].rank == wanted->rank && !strcmp(list[i].product, wanted->product)
-            && !strcmp(list[i].algorithm, wanted->algorithm))
-            return true;
-    return false;
+    const struct yokei_plan_product *x = a, *y = b;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    const int product = strcmp(x->product, y->product);
+    return product ? product : strcmp(x->algorithm, y->algorithm);
 }
 
-/* Say how many products of the plan do not run as the plan says, and how many others run. */
-static void compare(const struct yokei_run_state *s, const struct yokei_plan *p,
-                    const struct yokei_plan_product *now, int64_t n)
+/*
+ * Say how many products of the plan do not run as the plan says, and how many others run. Both lists are
+ * sorted here.
+ */
+static void compare(const struct yokei_run_state *s, struct yokei_plan_product *planned, int64_t n_planned,
+                    struct yokei_plan_product *now, int64_t n_now)
 {
-    int64_t missing = 0, new = 0, rank = 0;
-    if (!s->t->replay && !s->t->resume) return;
-    for (int64_t i = 0; i < p->n_products; i++)
-        if (!has(now, n, &p->products[i])) missing++, rank = p->products[i].rank;
-    for (int64_t i = 0; i < n; i++)
-        if (!has(p->products, p->n_products, &now[i])) new ++, rank = now[i].rank;
-    if (missing || new)
+    int64_t missing = 0, others = 0, rank = 0, i = 0, k = 0;
+    if (n_planned) qsort(planned, (size_t)n_planned, sizeof *planned, in_order);
+    if (n_now) qsort(now, (size_t)n_now, sizeof *now, in_order);
+    while (i < n_planned || k < n_now) {
+        const int order = i == n_planned ? 1 : k == n_now ? -1 : in_order(&planned[i], &now[k]);
+        if (order) rank = order < 0 ? planned[i].rank : now[k].rank;
+        missing += order < 0;
+        others += order > 0;
+        i += order <= 0;
+        k += order >= 0;
+    }
+    if (missing || others)
         yokei_run_note(
             s,
             "warning: matrix products do not run by the algorithms of the plan: %lld of the plan are "
             "not used, and %lld others are, such as one of rank %lld. Sums may have other bits",
-            (long long)missing, (long long)new, (long long)rank);
+            (long long)missing, (long long)others, (long long)rank);
 }
 
 /* Gather the lists of all ranks. `most` is the length of the longest one. Collective. */
@@ -91,7 +98,7 @@ static yoke_status gather(const struct yokei_run_state *s, const struct list *mi
         free(list);
         return status;
     }
-    compare(s, p, list, n);
+    if (s->t->replay || s->t->resume) compare(s, p->products, p->n_products, list, n);
     free(p->products);
     p->products = list;
     p->n_products = n;
