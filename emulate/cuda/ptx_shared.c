@@ -144,18 +144,20 @@ static uint64_t conflicts_in(const struct ptx_access *access, int begin, int end
     return most - 1;
 }
 
-/* Whether no bank has two different words. This is so in most accesses of one word per lane. */
-static bool is_free_of_conflicts(const struct ptx_access *access)
+/* Whether no bank has two different words of these lanes. This is so in most accesses. */
+static bool is_free_of_conflicts(const struct ptx_access *access, int begin, int end, int words)
 {
     uint32_t of_bank[32], last = ~(uint32_t)0, other = 0;
     memset(of_bank, 0xff, sizeof of_bank);
-    for (int l = 0; l < PTX_LANES; l++) {
-        const uint32_t word = (uint32_t)(access->addresses[l] >> 2);
-        if (word == last || !(access->lanes >> l & 1)) continue;
-        last = word;
-        uint32_t *bank = &of_bank[word & 31];
-        other |= *bank != word && *bank != ~(uint32_t)0;
-        *bank = word;
+    for (int l = begin; l < end; l++) {
+        const uint32_t first = (uint32_t)(access->addresses[l] >> 2);
+        if (first == last || !(access->lanes >> l & 1)) continue;
+        last = first;
+        for (uint32_t word = first; word < first + (uint32_t)words; word++) {
+            uint32_t *bank = &of_bank[word & 31];
+            other |= *bank != word && *bank != ~(uint32_t)0;
+            *bank = word;
+        }
     }
     return !other;
 }
@@ -165,9 +167,9 @@ static uint64_t conflicts_of(const struct ptx_access *access)
     const uint32_t bytes = access->bytes * access->I->vector;
     const int group = bytes <= 4 ? 32 : bytes == 8 ? 16 : 8, words = bytes <= 4 ? 1 : (int)bytes / 4;
     uint64_t conflicts = 0;
-    if (words == 1 && is_free_of_conflicts(access)) return 0;
     for (int begin = 0; begin < PTX_LANES; begin += group)
-        conflicts += conflicts_in(access, begin, begin + group, words);
+        if (!is_free_of_conflicts(access, begin, begin + group, words))
+            conflicts += conflicts_in(access, begin, begin + group, words);
     return conflicts;
 }
 
@@ -181,6 +183,22 @@ static void move_words(const struct ptx_access *access, unsigned char *shared, u
         for (int l = 0; l < PTX_LANES; l++) memcpy(shared + at[l], &slot[l], 4);
 }
 
+/* The same for single lanes, and for several registers of a lane. */
+static void move_vectors(const struct ptx_access *access, char *const bases[2], unsigned char *shared)
+{
+    for (int i = 0; i < access->I->vector; i++) {
+        uint32_t *slot = ((union ptx_slot *)ptx_at(bases, access->I->d[i]))->w;
+        for (uint32_t left = access->lanes; left; left &= left - 1) {
+            const int lane = __builtin_ctz(left);
+            unsigned char *data = shared + access->addresses[lane] + 4 * i;
+            if (access->I->kind == PTX_LOAD)
+                memcpy(&slot[lane], data, 4);
+            else
+                memcpy(data, &slot[lane], 4);
+        }
+    }
+}
+
 bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access)
 {
     const struct ptx_instruction *I = access->I;
@@ -190,21 +208,13 @@ bool ptx_access_shared(struct ptx_state *s, struct ptx_access *access)
         s->counts.bank_conflicts += conflicts_of(access);
     }
     if (!check_shared(s, access)) return false;
-    union ptx_slot *slot = ptx_at(bases, I->d[0]);
-    const bool words = I->kind != PTX_ATOM && I->vector == 1 && access->bytes == 4 && !I->wide;
-    if (words && access->lanes == PTX_ALL_LANES) {
-        move_words(access, s->shared, slot->w);
+    const bool words = I->kind != PTX_ATOM && access->bytes == 4 && !I->wide;
+    if (words && I->vector == 1 && access->lanes == PTX_ALL_LANES) {
+        move_words(access, s->shared, ((union ptx_slot *)ptx_at(bases, I->d[0]))->w);
         return true;
     }
     if (words) {
-        for (uint32_t left = access->lanes; left; left &= left - 1) {
-            const int lane = __builtin_ctz(left);
-            unsigned char *data = s->shared + access->addresses[lane];
-            if (I->kind == PTX_LOAD)
-                memcpy(&slot->w[lane], data, 4);
-            else
-                memcpy(data, &slot->w[lane], 4);
-        }
+        move_vectors(access, bases, s->shared);
         return true;
     }
     for (uint32_t left = access->lanes; left; left &= left - 1) {
