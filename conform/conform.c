@@ -23,7 +23,8 @@ struct run {
     struct conform_options options;
     conform_callback callback;
     void *context;
-    bool is_past; /* the line options.after has been passed */
+    bool is_past;                  /* the line options.after has been passed */
+    uint64_t unforced[YOKE_N_OPS]; /* the variants that the device would choose for the cases in f32 */
     struct conform_summary summary;
 };
 
@@ -279,43 +280,79 @@ static yoke_status run_forced(struct run *run, enum yoke_op_id op, const char *v
     return status;
 }
 
+/* What the lines of one operation and type share. */
+struct variants {
+    struct run *run;
+    enum yoke_op_id op;
+    bool few;          /* only some variants are run */
+    bool skips_64;     /* 64 lanes do the same as 32 lanes */
+    uint64_t unforced; /* the variants that the device would choose for the cases, as far as they are known */
+    uint64_t later;    /* those that are run only if it turns out that the device would choose them */
+};
+
+static yoke_status run_variant(struct variants *v, const char *variant, int index)
+{
+    yoke_device *device = v->run->trial.device.device;
+    enum conform_verdict verdict = CONFORM_SKIP;
+    if (v->skips_64 && strcmp(variant, "l64w1") == 0) {
+        leave_out(v->run, v->op, variant, "no lanes meet in this op, and l32w1 is run");
+        return YOKE_OK;
+    }
+    YOKE_TRY(run_forced(v->run, v->op, variant, &verdict));
+    /* calls that the variant refuses say nothing, because it runs no case then */
+    if (verdict != CONFORM_SKIP && !is_library(device, v->op, index))
+        v->unforced |= yokei_variants_unforced(device, v->op);
+    return YOKE_OK;
+}
+
+/* Run the variants that had to wait, or leave them out. */
+static yoke_status run_later(struct variants *v)
+{
+    for (int n = 0; v->later >> n; n++) {
+        const char *variant = yoke_variant_name(v->run->trial.device.device, yokei_op_names[v->op], n);
+        if (!(v->later >> n & 1)) continue;
+        if (v->unforced >> n & 1)
+            YOKE_TRY(run_variant(v, variant, n));
+        else
+            leave_out(v->run, v->op, variant, "in this type another variant is run, and this one in f32");
+    }
+    return YOKE_OK;
+}
+
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
- * type only these variants run: the first one that is offered, and those that the device would choose for the
- * cases of the first one. A library compiles nothing, so its variants run in every type, and the first of the
- * others runs too. If an op sums no rows, its lanes (threads of a warp) compute nothing together. 64 lanes
- * then do the same as 32 lanes, so only 32 are run.
+ * type only these variants run: those that the device would choose for the cases in f32 or in this type, or,
+ * if these are of a library, the first one that is offered. A library compiles nothing, so its variants run
+ * in every type. If an op sums no rows, its lanes (threads of a warp) compute nothing together. 64 lanes then
+ * do the same as 32 lanes, so only 32 are run.
  */
 static yoke_status run_variants(struct run *run, enum yoke_op_id op)
 {
     yoke_device *device = run->trial.device.device;
-    const char *const wanted = run->options.variant, *const name = yokei_op_names[op];
-    const bool first_only = compiles_at_run_time(device) && run->trial.dtype != YOKE_F32 && !run->options.full
-                            && !wanted && !run->options.dtype;
-    const bool skips_64 = compiles_at_run_time(device) && !run->options.full && !wanted
-                          && !conform_sizes_of(op)->sums;
-    enum conform_verdict verdict = CONFORM_SKIP;
-    const char *variant;
-    uint64_t unforced = 0;
+    const char *const wanted = run->options.variant, *const name = yokei_op_names[op], *variant;
+    const bool is_short = compiles_at_run_time(device) && !run->options.full && !wanted;
+    struct variants v = { .run = run,
+                          .op = op,
+                          .few = is_short && run->trial.dtype != YOKE_F32 && !run->options.dtype,
+                          .skips_64 = is_short && !conform_sizes_of(op)->sums };
+    uint64_t library = 0;
     int n = 0;
+    enum conform_verdict verdict = CONFORM_SKIP;
     yokei_variants_unforced(device, op);
-    for (; (variant = yoke_variant_name(device, name, n)); n++) {
+    for (; yoke_variant_name(device, name, n); n++)
+        if (is_library(device, op, n)) library |= UINT64_C(1) << n;
+    if (v.few) v.unforced = run->unforced[op] & ~library;
+    for (n = 0; (variant = yoke_variant_name(device, name, n)); n++) {
         if (wanted && !is_variant(wanted, variant)) continue;
         if (wanted) variant = wanted; /* the name may have an algorithm behind it */
-        if (is_library(device, op, n)) {
-            enum conform_verdict its_own = CONFORM_SKIP;
-            YOKE_TRY(run_forced(run, op, variant, &its_own));
-        } else if (first_only && unforced && !(unforced >> n & 1)) {
-            leave_out(run, op, variant, "in this type another variant is run, and this one in f32");
-        } else if (skips_64 && strcmp(variant, "l64w1") == 0) {
-            leave_out(run, op, variant, "no lanes meet in this op, and l32w1 is run");
-        } else {
-            YOKE_TRY(run_forced(run, op, variant, &verdict));
-            /* calls that the first variant refuses say nothing, because it runs no case then */
-            if (verdict != CONFORM_SKIP) unforced |= yokei_variants_unforced(device, op);
-        }
+        if (v.few && v.unforced && !((v.unforced | library) >> n & 1))
+            v.later |= UINT64_C(1) << n;
+        else
+            YOKE_TRY(run_variant(&v, variant, n));
     }
+    YOKE_TRY(run_later(&v));
+    if (run->trial.dtype == YOKE_F32) run->unforced[op] = v.unforced;
     if (n == 0) return wanted ? YOKE_OK : run_line(run, op, "", &verdict);
     return (wanted ? strcmp(wanted, chosen) == 0 : run->options.full) ? run_line(run, op, chosen, &verdict)
                                                                       : YOKE_OK;
