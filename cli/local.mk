@@ -8,7 +8,7 @@ yoke_SOURCES += \
 	cli/options/resolve.c cli/options/values.c cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
-	cli/devices/bits.c cli/devices/bits.h cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
+	cli/devices/bits.c cli/devices/bits.h cli/devices/bits_table.c cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
 	cli/devices/info.h cli/devices/speed.c cli/devices/verify.c cli/devices/verify.h cli/devices/verify_child.c \
 	cli/devices/verify_json.c
 yoke_SOURCES += \

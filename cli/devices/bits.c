@@ -154,13 +154,20 @@ yoke_status bits_read(const char *path, struct bits *bits_out)
 
 /* ---- the comparison ---- */
 
-static int by_key(const void *a, const void *b)
+int bits_by_key(const void *a, const void *b)
 {
     const struct bits_line *x = a, *y = b;
     int order = strcmp(x->op, y->op);
     if (!order) order = strcmp(x->dtype, y->dtype);
     if (!order) order = strcmp(x->variant, y->variant);
     return order ? order : (x->case_number > y->case_number) - (x->case_number < y->case_number);
+}
+
+void bits_sort(struct bits *bits) { qsort(bits->lines, (size_t)bits->n, sizeof *bits->lines, bits_by_key); }
+
+const struct bits_line *bits_find(const struct bits *sorted, const struct bits_line *key)
+{
+    return bsearch(key, sorted->lines, (size_t)sorted->n, sizeof *key, bits_by_key);
 }
 
 /* What the comparison has found. */
@@ -202,7 +209,7 @@ static void compare_lines(FILE *to, const struct bits *here, const struct bits *
 {
     for (int i = 0, begin = 0, n_differ = 0; i < here->n; i++) {
         const struct bits_line *l = &here->lines[i], *next = l + 1;
-        const struct bits_line *other = bsearch(l, sorted->lines, (size_t)sorted->n, sizeof *l, by_key);
+        const struct bits_line *other = bits_find(sorted, l);
         if (!other) {
             f->n_only_here++;
         } else if (other->inputs != l->inputs || strcmp(other->words, l->words)) {
@@ -253,7 +260,7 @@ yoke_status bits_compare(FILE *to, const struct verify *v, const struct bits *he
     sorted.lines = malloc((size_t)there->n * sizeof *there->lines);
     if (!sorted.lines) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its lines", path);
     memcpy(sorted.lines, there->lines, (size_t)there->n * sizeof *there->lines);
-    qsort(sorted.lines, (size_t)sorted.n, sizeof *sorted.lines, by_key);
+    bits_sort(&sorted);
     compare_lines(to, here, &sorted, &f);
     if (f.first) print_first_difference(to, v, path, &f);
     fprintf(to, "bits: %d cases equal, %d differ, %d have other inputs; %d only on %s, %d only in %s (%s)\n",

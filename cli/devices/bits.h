@@ -41,4 +41,17 @@ yoke_status bits_read(const char *path, struct bits *bits_out);
 yoke_status bits_compare(FILE *to, const struct verify *v, const struct bits *here, const char *path,
                          const struct bits *there);
 
+/** The order of lines: by op, type, variant and case. For qsort. */
+int bits_by_key(const void *a, const void *b);
+void bits_sort(struct bits *bits);
+/** The line of sorted hashes that has the key's op, type, variant and case, or NULL. */
+const struct bits_line *bits_find(const struct bits *sorted, const struct bits_line *key);
+
+/**
+ * Print which operations and types have the same bits in n files, which are held to an error bound, and why.
+ * Errors: YOKE_ENUMERIC if results of the same variant differ, YOKE_EDATA if a file cannot be read or has
+ * other inputs, YOKE_EUNSUPPORTED if no two files have a case in common.
+ */
+yoke_status bits_table(FILE *to, const char *const *paths, int n);
+
 #endif

@@ -11,6 +11,8 @@
 #include "cli/devices/verify.h"
 #include "core/base/base.h"
 
+enum { MOST_COMPARED = 16 };
+
 struct printer {
     const struct verify *verify;
     FILE *to;
@@ -164,8 +166,24 @@ static yoke_status read_against(const struct cli_context *context, struct bits *
     return other ? bits_read(other, against_out) : YOKE_OK;
 }
 
+/* The table of --compare. */
+static yoke_status compare_to(const struct cli_context *context, FILE *to)
+{
+    const struct cli_options *o = context->options;
+    char paths[MOST_COMPARED + 1][1024];
+    const char *list[MOST_COMPARED + 1];
+    int n = cli_list_count(o, "compare");
+    if (cli_text(o, "bits") || cli_text(o, "against") || cli_flag(o, "json"))
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke verify: --compare only reads files; leave out --bits, --against and --json");
+    if (n > MOST_COMPARED) n = MOST_COMPARED + 1; /* bits_table refuses this number */
+    for (int i = 0; i < n; i++) list[i] = cli_list_item(o, "compare", i, paths[i], sizeof paths[i]);
+    return bits_table(to, list, n);
+}
+
 static yoke_status verify_to(const struct cli_context *context, FILE *to)
 {
+    if (cli_text(context->options, "compare")) return compare_to(context, to);
     struct bits against = { .n = 0 };
     YOKE_TRY(read_against(context, &against));
     struct printer printer = { .to = to, .json = cli_flag(context->options, "json"), .lines = json_array() };

@@ -155,6 +155,9 @@ const struct cli_option cli_option_table[] = {
     { "against", CLI_VERIFY, CLI_TEXT, .no_key = true, .metavar = "FILE",
       .help = "Compare the hashes of this device with those of a file that --bits has written, perhaps on "
               "another machine, and name the first operation that differs" },
+    { "compare", CLI_VERIFY, CLI_LIST, .no_key = true, .metavar = "FILE,FILE...",
+      .help = "Run nothing. Print a table of these files of --bits: which operations have the same bits on "
+              "all these devices, and which are held to an error bound, and why" },
     { "hang-seconds", CLI_VERIFY, CLI_TIME, .value = "300s", .metavar = "TIME", .least = 1, .most = 86400,
       .help = "A case that takes longer than this counts as hung, also while its program is compiled" },
     { "seed", CLI_VERIFY | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE, CLI_INT, .group = CLI_MODEL,
