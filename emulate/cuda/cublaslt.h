@@ -71,7 +71,7 @@ typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct lt_desc *cublasLtMatmulDesc_t;
 typedef struct lt_layout *cublasLtMatrixLayout_t;
 typedef struct lt_preference *cublasLtMatmulPreference_t;
-typedef struct CUstream_st *cudaStream_t;
+typedef struct stream *cudaStream_t;
 typedef int cublasStatus_t, cublasComputeType_t, cudaDataType_t, cudaDataType;
 typedef int cublasLtMatmulDescAttributes_t, cublasLtMatrixLayoutAttribute_t,
     cublasLtMatmulPreferenceAttributes_t, cublasLtMatmulAlgoConfigAttributes_t,
@@ -186,9 +186,8 @@ struct lt_algo {
 struct lt_driver {
     int (*cuCtxGetDevice)(int *device);
     int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-    int (*enqueue)(struct CUstream_st *stream, const char *name,
-                   int (*run)(void *user, char *text, size_t text_bytes), void (*release)(void *user),
-                   void *user);
+    int (*enqueue)(void *stream, const char *name, int (*run)(void *user, char *text, size_t text_bytes),
+                   void (*release)(void *user), void *user);
     void *(*bytes)(uint64_t address, size_t bytes, int writes, const char *what, char *text,
                    size_t text_bytes);
     int (*fails)(const char *failure);

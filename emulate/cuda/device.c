@@ -4,24 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/cuda/cuda.h"
 
 #define KIB 1024
 
 CUresult cuInit(unsigned int flags)
 {
     if (flags) return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = CUDA_SUCCESS;
     emulate_lock();
-    if (!emulate_ready) {
-        result = emulate_settings_read();
-        if (!result && emulate_settings.n_visible == 0) result = CUDA_ERROR_NO_DEVICE;
-        if (!result) result = emulate_share_open();
-        if (!result) result = emulate_memory_reserve();
-        emulate_ready = !result;
-        if (!result) emulate_watch_host(), emulate_watch_exit();
-    }
-    return emulate_leave(result);
+    return emulate_leave(emulate_init());
 }
 
 CUresult cuDriverGetVersion(int *version_out)
@@ -60,7 +51,7 @@ CUresult cuDeviceGetName(char *name_out, int bytes, CUdevice device)
     const CUresult result = check(name_out, device);
     if (result) return result;
     if (bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
-    const int capability = emulate_settings.capability;
+    const int capability = cuda_settings.capability;
     snprintf(name_out, (size_t)bytes, "Yoke stand-in GPU, compute capability %d.%d", capability / 10,
              capability % 10);
     return CUDA_SUCCESS;
@@ -151,7 +142,7 @@ static const struct attribute fixed[] = {
 static bool of_model(int attribute, int device, int *value_out)
 {
     const struct settings *s = &emulate_settings;
-    const struct device_model *m = emulate_model(s->capability);
+    const struct device_model *m = cuda_model(cuda_settings.capability);
     const struct attribute rows[] = {
         { 13, m->clock_khz },
         { 16, s->multiprocessors },
@@ -161,8 +152,8 @@ static bool of_model(int attribute, int device, int *value_out)
         { 37, m->bus_bits },
         { 38, m->l2_bytes },
         { 39, m->threads_per_multiprocessor },
-        { 75, s->capability / 10 },
-        { 76, s->capability % 10 },
+        { 75, cuda_settings.capability / 10 },
+        { 76, cuda_settings.capability % 10 },
         { 81, m->shared_per_multiprocessor },
         { 97, m->shared_most }, /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
         { 106, m->blocks_per_multiprocessor },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names and the texts of errors. */
-#include "emulate/cuda/driver.h"
+#include "emulate/cuda/cuda.h"
 
 static const struct error_text {
     int value;
@@ -18,9 +18,9 @@ static const struct error_text *find(CUresult error)
     return NULL;
 }
 
-const char *emulate_error_name(CUresult error)
+const char *cuda_error_name(enum emulate_error error)
 {
-    const struct error_text *found = find(error);
+    const struct error_text *found = find((CUresult)error);
     return found ? found->name : NULL;
 }
 

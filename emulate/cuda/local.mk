@@ -4,22 +4,18 @@
 # stand-in, which is loaded already. NVRTC calls functions that only NVIDIA's library has.
 emulate_cudadir = $(pkglibdir)/emulate/cuda
 emulate_cuda_LTLIBRARIES = emulate/cuda/libcuda-emulated.la
-emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/driver.h \
-	emulate/cuda/settings.c emulate/cuda/names.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/memory.c \
-	emulate/cuda/registered.c emulate/cuda/copy.c emulate/cuda/stream.c emulate/cuda/event.c emulate/cuda/module.c \
-	emulate/cuda/launch.c emulate/cuda/report.c emulate/cuda/foreign.c emulate/cuda/annotate.c \
-	emulate/cuda/channel.c emulate/cuda/current.c emulate/cuda/errors.c emulate/cuda/labels.c emulate/cuda/labels.h emulate/cuda/lock.c \
-	emulate/cuda/log.c emulate/cuda/models.c emulate/cuda/order.c emulate/cuda/order.h emulate/cuda/share.c emulate/cuda/zones.c
-emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-ptx.la -lpthread
-# nodelete: the threads of streams must not lose their code when a program closes the library.
-emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' -Wl,-z,nodelete
+emulate_cuda_libcuda_emulated_la_SOURCES = emulate/cuda/api.h emulate/cuda/emulate.h emulate/cuda/cuda.h emulate/cuda/vendor.c \
+	emulate/cuda/errors.c emulate/cuda/names.c emulate/cuda/models.c emulate/cuda/device.c emulate/cuda/context.c emulate/cuda/current.c \
+	emulate/cuda/memory.c emulate/cuda/stream.c emulate/cuda/module.c
+emulate_cuda_libcuda_emulated_la_LIBADD = libemulate-gpu.la libemulate-ptx.la -lpthread
+emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -export-symbols-regex '^(cu[A-Z]|yoke_emulate_)' $(EMULATE_LDFLAGS)
 
 # A stand-in for cuBLASLt in the same folder. It finds the driver's functions when it is used, so it is not linked with it.
 emulate_cuda_LTLIBRARIES += emulate/cuda/libcublasLt-emulated.la
 emulate_cuda_libcublasLt_emulated_la_SOURCES = emulate/cuda/cublaslt.h emulate/cuda/cublaslt_objects.c \
 	emulate/cuda/cublaslt_algo.c emulate/cuda/cublaslt_run.c emulate/cuda/cublaslt_dot.c
 emulate_cuda_libcublasLt_emulated_la_LIBADD = -lpthread -ldl -lm
-emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' -Wl,-z,nodelete
+emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' $(EMULATE_LDFLAGS)
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
 emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order tests/unit/emulate_cuda_wait \
 	tests/unit/emulate_cuda_channels
@@ -41,9 +37,9 @@ noinst_LTLIBRARIES += libemulate-ptx.la
 libemulate_ptx_la_SOURCES = emulate/cuda/ptx.h emulate/cuda/ptx_code.h emulate/cuda/ptx_ops.h emulate/cuda/ptx_parse.h \
 	emulate/cuda/ptx_token.c emulate/cuda/ptx_names.c emulate/cuda/ptx_lines.c emulate/cuda/ptx_parse.c \
 	emulate/cuda/ptx_types.c emulate/cuda/ptx_decode.c emulate/cuda/ptx_decode_more.c emulate/cuda/ptx_fault.c emulate/cuda/ptx_run.c \
-	emulate/cuda/ptx_cvt.c emulate/cuda/ptx_footprint.h emulate/cuda/ptx_footprint.c
+	emulate/cuda/ptx_cvt.c emulate/cuda/ptx_executor.c
 libemulate_ptx_la_CPPFLAGS = $(AM_CPPFLAGS)
-libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la -lm
+libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la libemulate-kernel.la -lm
 
 # The part that runs the instructions is compiled for each instruction set of the host.
 ptx_executor = emulate/cuda/ptx_run.h emulate/cuda/ptx_alu.c emulate/cuda/ptx_block.c emulate/cuda/ptx_wait.c \

@@ -1,209 +1,129 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory and pinned memory: the calls of the driver. zones.c has the addresses. */
-#include <string.h>
-#include <sys/mman.h>
-
-#include "emulate/cuda/driver.h"
-
-#define RED 512ull         /* forbidden bytes before and behind an allocation */
-#define LARGE (1ull << 20) /* larger allocations have pages of their own */
-#define CONTEXT_BYTES (300ull << 20)
-
-static uint64_t context_bytes(void)
-{
-    const uint64_t quarter = emulate_settings.memory / 4;
-    return quarter < CONTEXT_BYTES ? quarter : CONTEXT_BYTES;
-}
-
-CUresult emulate_memory_open(struct CUctx_st *context)
-{
-    struct ptx_memory *memory = &context->memory;
-    if (memory->state) return CUDA_SUCCESS;
-    void *state = emulate_reserve(emulate_bytes, PROT_READ | PROT_WRITE);
-    void *touched = state ? emulate_reserve(emulate_bytes * 8, PROT_READ | PROT_WRITE) : NULL;
-    if (!touched) {
-        if (state) munmap(state, emulate_bytes);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    *memory = (struct ptx_memory){ .base = emulate_base,
-                                   .bytes = emulate_bytes,
-                                   .data = emulate_data,
-                                   .state = state,
-                                   .touched = touched,
-                                   .name = emulate_name_of,
-                                   .context = context };
-    for (const struct block *b = emulate_host_zone.blocks; b; b = b->next)
-        memset(memory->state + (b->address - emulate_base), PTX_DEFINED, b->bytes);
-    return CUDA_SUCCESS;
-}
-
-/* ---- device memory ---- */
-
-/* Small allocations share pages of 2 MiB; a large one has whole pages. */
-static void count_block(struct CUctx_st *context, uint64_t bytes, bool add)
-{
-    uint64_t *sum = bytes > LARGE ? &context->large_bytes : &context->small_bytes;
-    const uint64_t counted = bytes > LARGE ? emulate_round_up(bytes, EMULATE_DEVICE_PAGE)
-                                           : emulate_round_up(bytes, RED);
-    *sum = add ? *sum + counted : *sum - counted;
-}
-
-uint64_t emulate_memory_used(const struct CUctx_st *context)
-{
-    return context_bytes() + context->large_bytes + context->local_bytes
-           + emulate_round_up(context->small_bytes + context->module_bytes, EMULATE_DEVICE_PAGE);
-}
+/* CUDA's calls for memory, copies and fills. */
+#include "emulate/cuda/cuda.h"
 
 CUresult cuMemGetInfo_v2(size_t *free_out, size_t *total_out)
 {
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
-    if (result) return result;
-    if (!free_out || !total_out) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    const uint64_t used = emulate_memory_used(context) + emulate_share_others(context);
-    *total_out = emulate_settings.memory;
-    *free_out = used < emulate_settings.memory ? emulate_settings.memory - used : 0;
-    return emulate_leave(CUDA_SUCCESS);
+    return emulate_call_free_memory(free_out, total_out);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address_out, size_t bytes)
 {
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
-    if (result) return result;
-    if (!address_out || !bytes) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    if (emulate_fails(FAIL_MEMORY) || bytes > emulate_settings.memory)
-        return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    const CUresult waited = emulate_may_wait(context, "cuMemAlloc");
-    if (waited) return emulate_leave(waited);
-    count_block(context, bytes, true);
-    struct block *block = emulate_share_fits(context) ? emulate_zone_take(&context->zone, bytes, RED, RED)
-                                                      : NULL;
-    if (!block) {
-        count_block(context, bytes, false);
-        emulate_share_update(context);
-        return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    }
-    emulate_set_state(context, block->first, block->address, PTX_FORBIDDEN);
-    emulate_set_state(context, block->address, block->address + bytes, PTX_UNDEFINED);
-    emulate_set_state(context, block->address + bytes, block->end, PTX_FORBIDDEN);
-    *address_out = block->address;
-    return emulate_leave(CUDA_SUCCESS);
+    uint64_t address;
+    const CUresult result = emulate_call_device_take("cuMemAlloc", bytes, address_out ? &address : NULL);
+    if (!result) *address_out = address;
+    return result;
 }
 
-int yoke_emulate_reserve(int device, size_t bytes, uint64_t *address_out)
+CUresult cuMemFree_v2(CUdeviceptr address) { return emulate_call_device_give("cuMemFree", address); }
+
+CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
 {
-    const CUresult result = emulate_enter_plain();
-    if (result) return result;
-    if (device < 0 || device >= emulate_settings.n_visible || !emulate_contexts[device].active)
-        return emulate_leave(CUDA_ERROR_INVALID_DEVICE);
-    struct CUctx_st *context = &emulate_contexts[device];
-    struct block *block = emulate_zone_take(&context->zone, bytes, RED, RED);
-    if (!block) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    block->is_reserved = true;
-    *address_out = block->address;
-    return emulate_leave(CUDA_SUCCESS);
+    return emulate_call_pinned_take("cuMemHostAlloc", flags & ~7u ? 0 : bytes, memory_out);
 }
 
-/* Kernels that still run may see the memory change its state. This is what the checks are for. */
-static void free_block(struct CUctx_st *context, struct block *block)
+CUresult cuMemFreeHost(void *memory) { return emulate_call_pinned_give("cuMemFreeHost", memory); }
+
+CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
-    if (!block->is_reserved) count_block(context, block->bytes, false);
-    emulate_share_update(context);
-    /*
-     * emulate_zone_give drops the pages between, which is quicker; they read as zeros, which are
-     * PTX_OUTSIDE.
-     */
-    const uint64_t edge = 2 * EMULATE_PAGE, bytes = block->end - block->first;
-    emulate_set_state(context, block->first, block->first + (bytes < edge ? bytes : edge), PTX_OUTSIDE);
-    emulate_set_state(context, block->end - (bytes < edge ? bytes : edge), block->end, PTX_OUTSIDE);
-    emulate_names_remove(block->first, block->end - block->first);
-    emulate_order_forget(context, block->first - emulate_base, block->end - emulate_base);
-    emulate_remember_freed(block);
-    emulate_zone_give(&context->zone, block);
+    return emulate_call_register("cuMemHostRegister", memory, flags & ~15u ? 0 : bytes);
 }
 
-CUresult cuMemFree_v2(CUdeviceptr address)
-{
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
-    if (result) return result;
-    if (!address) return emulate_leave(CUDA_SUCCESS);
-    struct CUctx_st *owner = emulate_context_of(address);
-    struct block *block = owner ? emulate_block_of(&owner->zone, address) : NULL;
-    if (!block || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    const CUresult waited = emulate_may_wait(owner, "cuMemFree");
-    if (waited) return emulate_leave(waited);
-    free_block(owner, block);
-    return emulate_leave(CUDA_SUCCESS);
-}
+CUresult cuMemHostUnregister(void *memory) { return emulate_call_unregister("cuMemHostUnregister", memory); }
 
-static void free_pinned(struct block *block)
-{
-    emulate_pinned_close(block);
-    for (int i = 0; i < emulate_settings.n_visible; i++)
-        emulate_order_forget(&emulate_contexts[i], block->first - emulate_base, block->end - emulate_base);
-    emulate_remember_freed(block);
-    emulate_zone_give(&emulate_host_zone, block);
-}
+/* ---- what a pointer is ---- */
 
-void emulate_memory_close(struct CUctx_st *context)
+CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *address_out, void *memory, unsigned int flags)
 {
-    while (context->zone.blocks) free_block(context, context->zone.blocks);
-    for (struct block *block = emulate_host_zone.blocks, *next; block; block = next) {
-        next = block->next;
-        if (block->owner == context) free_pinned(block);
-    }
-    emulate_registered_close(context);
-    context->local_bytes = 0;
+    struct pointer pointer;
+    const CUresult result = emulate_call_host_pointer("cuMemHostGetDevicePointer",
+                                                      address_out && !flags ? memory : NULL, &pointer);
+    if (!result) *address_out = pointer.device_address;
+    return result;
 }
 
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base_out, size_t *bytes_out, CUdeviceptr address)
 {
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
-    if (result) return result;
-    const struct CUctx_st *owner = emulate_context_of(address);
-    const struct block *block = emulate_block_of(owner ? &owner->zone : &emulate_host_zone, address);
-    if (!block) return emulate_leave(CUDA_ERROR_NOT_FOUND);
-    if (base_out) *base_out = block->address;
-    if (bytes_out) *bytes_out = block->bytes;
-    return emulate_leave(CUDA_SUCCESS);
+    uint64_t base, bytes;
+    const CUresult result = emulate_call_range(address, &base, &bytes);
+    if (!result && base_out) *base_out = base;
+    if (!result && bytes_out) *bytes_out = bytes;
+    return result;
 }
 
-/* ---- pinned memory ---- */
-
-CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
+static CUresult describe(CUpointer_attribute attribute, CUdeviceptr address, const struct pointer *pointer,
+                         void *value_out)
 {
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
-    if (result) return result;
-    if (!memory_out || !bytes || flags & ~7u) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    const CUresult waited = emulate_may_wait(context, "cuMemHostAlloc");
-    if (waited) return emulate_leave(waited);
-    struct block *block = bytes < EMULATE_HOST_BYTES
-                              ? emulate_zone_take(&emulate_host_zone, bytes, EMULATE_PAGE, EMULATE_PAGE)
-                              : NULL;
-    if (!block) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
-    if (!emulate_pinned_open(block)) {
-        emulate_zone_give(&emulate_host_zone, block);
-        return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    struct context *owner = pointer->owner;
+    switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT: *(CUcontext *)value_out = owner; break;
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+        *(unsigned *)value_out = owner ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+        break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+        *(CUdeviceptr *)value_out = pointer->device_address;
+        return pointer->device_address ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+        if (owner) return CUDA_ERROR_INVALID_VALUE;
+        *(void **)value_out = (void *)(uintptr_t)address;
+        break;
+    case CU_POINTER_ATTRIBUTE_BUFFER_ID: *(unsigned long long *)value_out = pointer->id; break;
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED: *(unsigned *)value_out = 0; break;
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: *(int *)value_out = owner ? owner->ordinal : 0; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: *(CUdeviceptr *)value_out = pointer->base; break;
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: *(size_t *)value_out = pointer->bytes; break;
+    case CU_POINTER_ATTRIBUTE_MAPPED: *(unsigned *)value_out = 1; break;
+    default: return CUDA_ERROR_INVALID_VALUE;
     }
-    block->owner = context;
-    *memory_out = (void *)(uintptr_t)block->address;
-    return emulate_leave(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
 }
 
-CUresult cuMemFreeHost(void *memory)
+CUresult cuPointerGetAttribute(void *value_out, CUpointer_attribute attribute, CUdeviceptr address)
 {
-    struct CUctx_st *context;
-    const CUresult result = emulate_enter(&context);
+    struct pointer pointer;
+    const CUresult result = emulate_call_pointer(address, &pointer);
     if (result) return result;
-    const uint64_t address = (uint64_t)(uintptr_t)memory;
-    struct block *block = emulate_block_of(&emulate_host_zone, address);
-    if (!block || !block->owner || block->address != address) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
-    const CUresult waited = emulate_may_wait(context, "cuMemFreeHost");
-    if (waited) return emulate_leave(waited);
-    free_pinned(block);
-    return emulate_leave(CUDA_SUCCESS);
+    return value_out ? describe(attribute, address, &pointer, value_out) : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* ---- copies ---- */
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return emulate_call_copy(stream, to, from, bytes, 0);
+}
+
+CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
+{
+    return emulate_call_copy(stream, to, (CUdeviceptr)(uintptr_t)from, bytes, COPY_TO_DEVICE);
+}
+
+CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return emulate_call_copy(stream, (CUdeviceptr)(uintptr_t)to, from, bytes, COPY_FROM_DEVICE);
+}
+
+CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    return emulate_call_copy(stream, to, from, bytes, COPY_TO_DEVICE | COPY_FROM_DEVICE);
+}
+
+CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
+{
+    return emulate_call_copy(NULL, to, (CUdeviceptr)(uintptr_t)from, bytes, COPY_TO_DEVICE | COPY_WAITS);
+}
+
+CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes)
+{
+    return emulate_call_copy(NULL, (CUdeviceptr)(uintptr_t)to, from, bytes, COPY_FROM_DEVICE | COPY_WAITS);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream stream)
+{
+    return emulate_call_fill(stream, to, value, 1, n);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t n, CUstream stream)
+{
+    return emulate_call_fill(stream, to, value, 4, n);
 }

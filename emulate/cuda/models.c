@@ -3,12 +3,12 @@
  * The models of devices. Sources of the numbers: CUDA C++ Programming Guide, "Compute Capabilities", and the
  * data sheets of the products that the table names.
  */
-#include "emulate/cuda/driver.h"
+#include "emulate/cuda/cuda.h"
 
 #define KIB 1024
 #define MIB (1024 * 1024)
 
-const struct device_model *emulate_model(int capability)
+const struct device_model *cuda_model(int capability)
 {
     // clang-format off
     static const struct device_model models[] = {

@@ -2,7 +2,7 @@
 /* The functions by name. */
 #include <string.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/cuda/cuda.h"
 
 static const struct call {
     const char *name;

@@ -2,13 +2,13 @@
 /*
  * Loads, stores and atomics of global memory, and the choice of the memory for generic addresses.
  *
- * Races between blocks. ptx_memory.touched has an entry per piece of memory (see ptx_kernel.global_shift):
+ * Races between blocks. kernel_memory.touched has an entry per piece of memory (see ptx_kernel.global_shift):
  * 30 bits with the number of the launch, 17 bits with the block that wrote the piece in this launch, 17
  * bits with the block that read it. Of several readers only that they are several is known. Blocks have
  * their number modulo 131069, so a race between two blocks of a huge grid may be missed, but none is
  * invented.
  */
-#include "emulate/cuda/ptx_footprint.h"
+#include "emulate/gpu/kernel_footprint.h"
 #include "emulate/cuda/ptx_run.h"
 
 #include <stdio.h>
@@ -88,14 +88,14 @@ bool ptx_access(struct ptx_state *s, struct ptx_warp *warp, const struct ptx_ins
 static bool all_defined(const unsigned char *state, uint64_t n)
 {
     unsigned char other = 0;
-    for (uint64_t i = 0; i < n; i++) other |= state[i] ^ PTX_DEFINED;
+    for (uint64_t i = 0; i < n; i++) other |= state[i] ^ BYTE_DEFINED;
     return !other;
 }
 
 static bool all_usable(const unsigned char *state, uint64_t n)
 {
     unsigned char other = 0;
-    for (uint64_t i = 0; i < n; i++) other |= state[i] != PTX_DEFINED && state[i] != PTX_UNDEFINED;
+    for (uint64_t i = 0; i < n; i++) other |= state[i] != BYTE_DEFINED && state[i] != BYTE_UNDEFINED;
     return !other;
 }
 
@@ -162,7 +162,7 @@ static bool note_atomic(uint64_t *entry, uint64_t launch, uint64_t me)
 /* ---- errors ---- */
 
 /* " (layer 3, dx)", or nothing */
-static const char *name_of(const struct ptx_memory *memory, uint64_t address, char text[300])
+static const char *name_of(const struct kernel_memory *memory, uint64_t address, char text[300])
 {
     const char *name = memory->name ? memory->name(memory->context, address) : NULL;
     if (!name) return "";
@@ -170,8 +170,8 @@ static const char *name_of(const struct ptx_memory *memory, uint64_t address, ch
     return text;
 }
 
-static bool bad_global(struct ptx_state *s, const struct ptx_access *access, int lane, enum ptx_error error,
-                       const char *what)
+static bool bad_global(struct ptx_state *s, const struct ptx_access *access, int lane,
+                       enum kernel_error error, const char *what)
 {
     char name[300];
     const uint64_t address = access->addresses[lane];
@@ -185,13 +185,13 @@ static bool bad_state(struct ptx_state *s, const struct ptx_access *access, int 
                       const unsigned char *state, uint32_t bytes)
 {
     for (uint32_t i = 0; i < bytes; i++) {
-        if (state[i] == PTX_OUTSIDE)
-            return bad_global(s, access, lane, PTX_OUT_OF_BOUNDS, "outside all allocations");
-        if (state[i] == PTX_FORBIDDEN)
-            return bad_global(s, access, lane, PTX_OUT_OF_BOUNDS,
+        if (state[i] == BYTE_OUTSIDE)
+            return bad_global(s, access, lane, KERNEL_OUT_OF_BOUNDS, "outside all allocations");
+        if (state[i] == BYTE_FORBIDDEN)
+            return bad_global(s, access, lane, KERNEL_OUT_OF_BOUNDS,
                               "that may not be touched: they are beside a tensor, or the tensor has ended");
     }
-    return bad_global(s, access, lane, PTX_UNINITIALISED, "that were never written");
+    return bad_global(s, access, lane, KERNEL_UNINITIALISED, "that were never written");
 }
 
 static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t entry)
@@ -208,20 +208,20 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
              !by_writer          ? "read"
              : writer == ATOMICS ? "changed by an atomic"
                                  : "wrote");
-    return bad_global(s, access, lane, PTX_GLOBAL_RACE, what);
+    return bad_global(s, access, lane, KERNEL_GLOBAL_RACE, what);
 }
 
 /* ---- one lane ---- */
 
 static inline void add_footprint(const struct ptx_state *s, uint64_t at, uint64_t bytes, bool written)
 {
-    if (s->launch->footprint) ptx_footprint_add(s->launch->footprint, at, bytes, written);
+    if (s->launch->footprint) kernel_footprint_add(s->launch->footprint, at, bytes, written);
 }
 
 static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int lane, uint64_t at,
                       uint32_t bytes)
 {
-    const struct ptx_memory *memory = s->launch->memory;
+    const struct kernel_memory *memory = s->launch->memory;
     const uint32_t shift = s->kernel->global_shift;
     const uint64_t first = at >> shift, n = bytes >> shift;
     const uint64_t launch = s->launch_number, me = s->block_number;
@@ -232,7 +232,7 @@ static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int 
     if (is_plain && !ptx_threads_note(s, access, first, n, lane, 63))
         for (uint64_t i = first; i < first + n; i++)
             if (ptx_threads_bad(s, access, lane, i, what))
-                return bad_global(s, access, lane, PTX_GLOBAL_RACE, what);
+                return bad_global(s, access, lane, KERNEL_GLOBAL_RACE, what);
     for (uint64_t i = first; i < first + n; i++) {
         uint64_t *entry = &memory->touched[i];
         const uint64_t old = *entry;
@@ -249,21 +249,22 @@ static bool note_lane(struct ptx_state *s, const struct ptx_access *access, int 
 
 static bool one_lane(struct ptx_state *s, const struct ptx_access *access, int lane)
 {
-    const struct ptx_memory *memory = s->launch->memory;
+    const struct kernel_memory *memory = s->launch->memory;
     const struct ptx_instruction *I = access->I;
     const uint32_t bytes = access->bytes * I->vector;
     const uint64_t address = access->addresses[lane], at = address - memory->base;
     char *const bases[2] = { access->warp->registers, s->constants };
     if (at >= memory->bytes || memory->bytes - at < bytes)
-        return bad_global(s, access, lane, PTX_OUT_OF_BOUNDS, "outside all allocations");
+        return bad_global(s, access, lane, KERNEL_OUT_OF_BOUNDS, "outside all allocations");
     unsigned char *state = memory->state + at;
     if (I->kind == PTX_STORE ? !all_usable(state, bytes) : !all_defined(state, bytes))
         return bad_state(s, access, lane, state, bytes);
     if (address & (bytes - 1))
-        return bad_global(s, access, lane, PTX_MISALIGNED, "at an address that is no multiple of the size");
+        return bad_global(s, access, lane, KERNEL_MISALIGNED,
+                          "at an address that is no multiple of the size");
     if (!note_lane(s, access, lane, at, bytes)) return false;
     ptx_move(I, bases, lane, access->bytes, memory->data + at);
-    if (I->kind == PTX_STORE) memset(state, PTX_DEFINED, bytes);
+    if (I->kind == PTX_STORE) memset(state, BYTE_DEFINED, bytes);
     return true;
 }
 
@@ -273,7 +274,7 @@ static bool one_lane(struct ptx_state *s, const struct ptx_access *access, int l
  */
 static inline uint32_t scattered(struct ptx_state *s, const struct ptx_access *access, uint32_t bytes)
 {
-    const struct ptx_memory *memory = s->launch->memory;
+    const struct kernel_memory *memory = s->launch->memory;
     const struct ptx_instruction *I = access->I;
     const uint32_t shift = s->kernel->global_shift, pieces = bytes >> shift;
     const bool is_load = I->kind == PTX_LOAD;
@@ -383,7 +384,7 @@ static void move_row(const struct ptx_access *access, char *const bases[2], unsi
  */
 static bool row(struct ptx_state *s, const struct ptx_access *access)
 {
-    const struct ptx_memory *memory = s->launch->memory;
+    const struct kernel_memory *memory = s->launch->memory;
     const struct ptx_instruction *I = access->I;
     const uint32_t bytes = access->bytes * I->vector, lanes = access->lanes; /* of a lane */
     const int first = __builtin_ctz(lanes), n = __builtin_popcount(lanes);
@@ -416,7 +417,7 @@ static bool row(struct ptx_state *s, const struct ptx_access *access)
     if (!note_write(entries, pieces, launch, me)) return false;
     add_footprint(s, at, all, true);
     move_row(access, bases, memory->data + at, first, n);
-    memset(state, PTX_DEFINED, all);
+    memset(state, BYTE_DEFINED, all);
     return true;
 }
 
@@ -445,7 +446,7 @@ static uint64_t sectors_of(const struct ptx_access *access)
 
 static void count(struct ptx_state *s, const struct ptx_access *access)
 {
-    struct ptx_counts *c = &s->counts;
+    struct kernel_counts *c = &s->counts;
     const uint64_t bytes = (uint64_t)__builtin_popcount(access->lanes) * access->bytes * access->I->vector;
     const uint64_t sectors = sectors_of(access);
     if (access->I->kind != PTX_STORE) {

@@ -30,7 +30,7 @@ static bool check_divisors(struct ptx_state *s, const struct ptx_warp *warp, con
     for (int l = 0; l < PTX_LANES; l++) zero |= (uint32_t)((wide ? divisor->q[l] : divisor->w[l]) == 0) << l;
     zero &= lanes;
     if (!zero) return true;
-    return ptx_fault_at(s, warp, __builtin_ctz(zero), I, PTX_ARITHMETIC, "divides an integer by zero");
+    return ptx_fault_at(s, warp, __builtin_ctz(zero), I, KERNEL_ARITHMETIC, "divides an integer by zero");
 }
 
 static void logic(const struct ptx_instruction *I, char *const bases[2], uint32_t lanes)
@@ -65,11 +65,11 @@ static bool stopped(struct ptx_state *s, const struct ptx_warp *warp, const stru
     const uint64_t most = s->launch->most_instructions;
     if (most && s->executed > most)
         return !ptx_fault_at(
-            s, warp, __builtin_ctz(lanes), I, PTX_TIMEOUT,
+            s, warp, __builtin_ctz(lanes), I, KERNEL_TIMEOUT,
             "is still running when the block has executed %llu instructions, which is the limit",
             (unsigned long long)most);
     if (s->launch->stop && *s->launch->stop)
-        return !ptx_fault_at(s, warp, __builtin_ctz(lanes), I, PTX_TIMEOUT, "was stopped by the caller");
+        return !ptx_fault_at(s, warp, __builtin_ctz(lanes), I, KERNEL_TIMEOUT, "was stopped by the caller");
     return false;
 }
 
@@ -121,7 +121,8 @@ static bool special(struct run *r, const struct ptx_instruction *I, char *const 
             if (lanes >> l & 1) d->w[l] = lanes;
         return true;
     }
-    case PTX_TRAPPED: return ptx_fault_at(r->s, r->warp, __builtin_ctz(lanes), I, PTX_TRAP, "executes trap");
+    case PTX_TRAPPED:
+        return ptx_fault_at(r->s, r->warp, __builtin_ctz(lanes), I, KERNEL_TRAP, "executes trap");
     default: return true;
     }
 }
@@ -187,7 +188,7 @@ static bool run_warp(struct ptx_state *s, struct ptx_warp *warp)
 /* The registers that tell a thread where it is. */
 static void set_specials(struct ptx_state *s, struct ptx_warp *warp)
 {
-    const struct ptx_launch *launch = s->launch;
+    const struct kernel_launch *launch = s->launch;
     char *const bases[2] = { warp->registers, s->constants };
     for (int i = 0; i < PTX_N_SPECIALS; i++) {
         if (!s->kernel->special[i]) continue;

@@ -211,8 +211,8 @@ struct ptx_module {
  * Compose fault->text and return `error`. `where` may be NULL; then fault has already all that is known
  * about the place.
  */
-enum ptx_error ptx_fail(struct ptx_fault *fault, enum ptx_error error, const struct ptx_kernel *kernel,
-                        const struct ptx_instruction *where, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+enum kernel_error ptx_fail(struct kernel_fault *fault, enum kernel_error error,
+                           const struct ptx_kernel *kernel, const struct ptx_instruction *where,
+                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 #endif

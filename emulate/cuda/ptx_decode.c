@@ -54,14 +54,15 @@ static bool decode_op(struct ptx_parser *p, const struct ptx_statement *s, int o
         const bool negative = w->negated && w->part[0].length && *w->part[0].text >= '0'
                               && *w->part[0].text <= '9';
         if (w->form != PTX_ONE || (w->negated && !negative))
-            return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "operand %d of '%.*s' has the wrong form",
-                                   i + 1, s->opcode.length, s->opcode.text);
+            return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line,
+                                   "operand %d of '%.*s' has the wrong form", i + 1, s->opcode.length,
+                                   s->opcode.text);
         uint64_t table;
         if (i == 0                ? !ptx_destination(p, &w->part[0], signature[i], &I->d[0])
             : signature[i] == 'i' ? !ptx_integer(&w->part[0], &table)
                                   : !ptx_operand_of(p, &w->part[0], negative, signature[i], sources[i - 1]))
-            return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "operand %d of '%.*s' is no number", i + 1,
-                                   s->opcode.length, s->opcode.text);
+            return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "operand %d of '%.*s' is no number",
+                                   i + 1, s->opcode.length, s->opcode.text);
         if (signature[i] == 'i') I->offset = (int64_t)table;
     }
     return true;
@@ -175,7 +176,7 @@ static bool decode(struct ptx_parser *p, const struct ptx_statement *s, struct p
 static bool read_part(struct ptx_parser *p, struct ptx_written *w)
 {
     if (w->n >= PTX_VECTOR || !p->token.length)
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "an operand has too many parts");
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "an operand has too many parts");
     w->part[w->n++] = p->token;
     return ptx_next(p);
 }
@@ -240,11 +241,12 @@ bool ptx_instruction(struct ptx_parser *p)
     if (!read_opcode(p, &s)) return false;
     while (!ptx_is(&p->token, ";")) {
         if (!p->token.length)
-            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "the text ends inside instruction '%.*s'",
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "the text ends inside instruction '%.*s'",
                                    s.opcode.length, s.opcode.text);
         if (s.n == PTX_OPERANDS)
-            return ptx_parse_error(p, PTX_SYNTAX, s.opcode.line, "instruction '%.*s' has too many operands",
-                                   s.opcode.length, s.opcode.text);
+            return ptx_parse_error(p, KERNEL_SYNTAX, s.opcode.line,
+                                   "instruction '%.*s' has too many operands", s.opcode.length,
+                                   s.opcode.text);
         if (!read_operand(p, &s.operand[s.n++])) return false;
         if (!ptx_is(&p->token, ";") && !ptx_expect(p, ",")) return false;
     }

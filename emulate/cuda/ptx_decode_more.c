@@ -14,7 +14,7 @@ static int index_of(const struct ptx_token *word, const char *const *names, int 
 
 static bool wrong_form(struct ptx_parser *p, const struct ptx_statement *s)
 {
-    return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "the operands of '%.*s' have the wrong form",
+    return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "the operands of '%.*s' have the wrong form",
                            s->opcode.length, s->opcode.text);
 }
 
@@ -36,14 +36,14 @@ static bool address(struct ptx_parser *p, const struct ptx_statement *s, const s
     if (w->form != PTX_MEMORY) return wrong_form(p, s);
     const struct ptx_symbol *symbol = ptx_find(p, &w->part[0], &index);
     if (symbol && (symbol->kind == PTX_VARIABLE || symbol->kind == PTX_DYNAMIC) && symbol->space != I->space)
-        return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line,
+        return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line,
                                "'%.*s' is not in the memory that '%.*s' accesses", w->part[0].length,
                                w->part[0].text, s->opcode.length, s->opcode.text);
     I->offset = w->offset;
     if (!ptx_any_operand(p, &w->part[0], 'q', &width, &I->a)) return false;
     I->wide_address = width == 'q';
     if (width == 'h' || (width != 'q' && I->space != PTX_SHARED && I->space != PTX_LOCAL))
-        return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "the address of '%.*s' needs 64 bits",
+        return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "the address of '%.*s' needs 64 bits",
                                s->opcode.length, s->opcode.text);
     return true;
 }
@@ -68,8 +68,9 @@ static bool values(struct ptx_parser *p, const struct ptx_statement *s, const st
         static const char order[] = "hwq";
         const char *have = strchr(order, width), *need = strchr(order, needed == 'f' ? 'w' : needed);
         if (width == 'x' || have < need || (i > 0 && I->wide != (width == 'q')))
-            return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "register '%.*s' is too narrow for '%.*s'",
-                                   part->length, part->text, s->opcode.length, s->opcode.text);
+            return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line,
+                                   "register '%.*s' is too narrow for '%.*s'", part->length, part->text,
+                                   s->opcode.length, s->opcode.text);
         I->wide = width == 'q';
         I->wide_from = width == 'h'; /* the upper half of a 16-bit register stays 0 */
     }
@@ -86,7 +87,7 @@ static bool parameter_load(struct ptx_parser *p, const struct ptx_statement *s, 
     I->kind = PTX_LOAD_PARAMETER;
     I->offset = symbol->at + w->offset;
     if (I->offset < 0 || I->offset + bytes > p->kernel->parameter_bytes || I->offset % bytes)
-        return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "offset %lld is not inside parameter '%.*s'",
+        return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "offset %lld is not inside parameter '%.*s'",
                                (long long)w->offset, w->part[0].length, w->part[0].text);
     return values(p, s, &s->operand[0], false, I);
 }

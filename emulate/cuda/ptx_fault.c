@@ -7,30 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *ptx_error_name(enum ptx_error error)
-{
-    static const char *const names[] = { [PTX_OK] = "no error",
-                                         [PTX_SYNTAX] = "an error in the PTX text",
-                                         [PTX_TARGET] = "a module for a newer device",
-                                         [PTX_LIMIT] = "a launch beyond the limits of the device",
-                                         [PTX_OUT_OF_BOUNDS] = "an access outside the memory",
-                                         [PTX_MISALIGNED] = "a misaligned access",
-                                         [PTX_UNINITIALISED] = "a read of memory that was never written",
-                                         [PTX_SHARED_RACE] = "a race in shared memory",
-                                         [PTX_GLOBAL_RACE] = "a race in global memory",
-                                         [PTX_DIVERGENCE] = "a barrier or shuffle that not all threads reach",
-                                         [PTX_ARITHMETIC] = "an integer division by zero",
-                                         [PTX_TRAP] = "a trap",
-                                         [PTX_TIMEOUT] = "too many instructions",
-                                         [PTX_NO_MEMORY] = "not enough memory" };
-    return (size_t)error < sizeof names / sizeof *names ? names[error] : "an unknown error";
-}
-
-static void place_of(struct ptx_fault *fault, const struct ptx_kernel *kernel,
+static void place_of(struct kernel_fault *fault, const struct ptx_kernel *kernel,
                      const struct ptx_instruction *I)
 {
     const struct ptx_module *m = kernel->module;
-    fault->ptx_line = I->line;
+    fault->line = I->line;
     if (I->place < 0) return;
     const struct ptx_place *place = &m->places[I->place];
     const char *file = place->file >= 0 && place->file < m->n_files ? m->files[place->file] : NULL;
@@ -40,7 +21,7 @@ static void place_of(struct ptx_fault *fault, const struct ptx_kernel *kernel,
 }
 
 /* "layernorm_forward: <what>; norm.yk:45, PTX line 812" */
-static void compose(struct ptx_fault *fault, const char *what)
+static void compose(struct kernel_fault *fault, const char *what)
 {
     int n = snprintf(fault->text, sizeof fault->text, "%s%s%s", fault->kernel, *fault->kernel ? ": " : "",
                      what);
@@ -50,13 +31,14 @@ static void compose(struct ptx_fault *fault, const char *what)
                       fault->source_line);
         if (n >= (int)sizeof fault->text) return;
     }
-    if (fault->ptx_line)
+    if (fault->line)
         snprintf(fault->text + n, sizeof fault->text - (size_t)n, "%s PTX line %d",
-                 fault->source_line ? "," : ";", fault->ptx_line);
+                 fault->source_line ? "," : ";", fault->line);
 }
 
-enum ptx_error ptx_fail(struct ptx_fault *fault, enum ptx_error error, const struct ptx_kernel *kernel,
-                        const struct ptx_instruction *where, const char *format, ...)
+enum kernel_error ptx_fail(struct kernel_fault *fault, enum kernel_error error,
+                           const struct ptx_kernel *kernel, const struct ptx_instruction *where,
+                           const char *format, ...)
 {
     char what[768];
     va_list list;
@@ -70,7 +52,7 @@ enum ptx_error ptx_fail(struct ptx_fault *fault, enum ptx_error error, const str
     return error;
 }
 
-bool ptx_parse_error(struct ptx_parser *p, enum ptx_error error, int line, const char *format, ...)
+bool ptx_parse_error(struct ptx_parser *p, enum kernel_error error, int line, const char *format, ...)
 {
     char what[768];
     va_list list;
@@ -78,14 +60,14 @@ bool ptx_parse_error(struct ptx_parser *p, enum ptx_error error, int line, const
     vsnprintf(what, sizeof what, format, list);
     va_end(list);
     if (p->fault->error) return false; /* the first error is the cause */
-    p->fault->ptx_line = line;
+    p->fault->line = line;
     ptx_fail(p->fault, error, p->kernel, NULL, "%s", what);
     return false;
 }
 
 bool ptx_no_memory(struct ptx_parser *p)
 {
-    return ptx_parse_error(p, PTX_NO_MEMORY, p->line, "there is not enough memory for the parsed text");
+    return ptx_parse_error(p, KERNEL_NO_MEMORY, p->line, "there is not enough memory for the parsed text");
 }
 
 const char *ptx_thread_text(const struct ptx_state *s, const struct ptx_warp *warp, int lane, char text[48])
@@ -97,7 +79,7 @@ const char *ptx_thread_text(const struct ptx_state *s, const struct ptx_warp *wa
 }
 
 bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, const struct ptx_instruction *I,
-                  enum ptx_error error, const char *format, ...)
+                  enum kernel_error error, const char *format, ...)
 {
     char what[640], thread[48];
     va_list list;

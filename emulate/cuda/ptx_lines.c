@@ -12,7 +12,7 @@ bool ptx_file(struct ptx_parser *p)
     if (!ptx_number(p, &number)) return false;
     const struct ptx_token name = p->token;
     if (name.length < 2 || *name.text != '"' || number < 0 || number > 10000)
-        return ptx_parse_error(p, PTX_SYNTAX, name.line, ".file has no number and name");
+        return ptx_parse_error(p, KERNEL_SYNTAX, name.line, ".file has no number and name");
     if (number >= m->n_files) {
         char **grown = realloc(m->files, (size_t)(number + 1) * sizeof *grown);
         if (!grown) return ptx_no_memory(p);
@@ -86,7 +86,7 @@ bool ptx_loc(struct ptx_parser *p)
             place = caller->place;
             is_inlined = true;
         } else {
-            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, ".loc has the unknown attribute '%.*s'",
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, ".loc has the unknown attribute '%.*s'",
                                    p->token.length, p->token.text);
         }
     }

@@ -48,7 +48,7 @@ bool ptx_declare(struct ptx_parser *p, const struct ptx_token *name, enum ptx_sy
 {
     const struct ptx_symbol *old = find_kind(p, name->text, name->length, kind == PTX_REGISTERS);
     if (old && old->depth == p->depth)
-        return ptx_parse_error(p, PTX_SYNTAX, name->line, "'%.*s' is declared twice", name->length,
+        return ptx_parse_error(p, KERNEL_SYNTAX, name->line, "'%.*s' is declared twice", name->length,
                                name->text);
     if (!ptx_grow(p, &p->symbols, p->n_symbols, &p->symbol_capacity, sizeof *p->symbols)) return false;
     struct ptx_symbol *s = &p->symbols[p->n_symbols];
@@ -120,9 +120,9 @@ static bool wrong_width(struct ptx_parser *p, const struct ptx_token *token, cha
 {
     static const char letters[] = "phwqf";
     static const char *const names[] = { "a predicate", "16 bits", "32 bits", "64 bits", "32 bits" };
-    return ptx_parse_error(p, PTX_SYNTAX, token->line, "operand '%.*s' has %s, but the instruction takes %s",
-                           token->length, token->text, names[strchr(letters, is) - letters],
-                           names[strchr(letters, wanted) - letters]);
+    return ptx_parse_error(p, KERNEL_SYNTAX, token->line,
+                           "operand '%.*s' has %s, but the instruction takes %s", token->length, token->text,
+                           names[strchr(letters, is) - letters], names[strchr(letters, wanted) - letters]);
 }
 
 /* A register with its width; 0 where the token is no register. */
@@ -137,7 +137,7 @@ static char register_of(struct ptx_parser *p, const struct ptx_token *token, ptx
 
 static bool unknown_name(struct ptx_parser *p, const struct ptx_token *token)
 {
-    return ptx_parse_error(p, PTX_SYNTAX, token->line, "'%.*s' is not declared, or is no operand here",
+    return ptx_parse_error(p, KERNEL_SYNTAX, token->line, "'%.*s' is not declared, or is no operand here",
                            token->length, token->text);
 }
 
@@ -174,7 +174,7 @@ static bool literal(struct ptx_parser *p, const struct ptx_token *token, bool ne
     }
     if (!ptx_integer(token, bits_out)) return unknown_name(p, token);
     if (width == 'f')
-        return ptx_parse_error(p, PTX_SYNTAX, token->line,
+        return ptx_parse_error(p, KERNEL_SYNTAX, token->line,
                                "'%.*s' is an integer, but the instruction takes a float such as 0f3F800000",
                                token->length, token->text);
     if (negative) *bits_out = 0 - *bits_out;
@@ -236,8 +236,9 @@ bool ptx_registers(struct ptx_parser *p)
     struct ptx_kernel *k = p->kernel;
     char width;
     if (!register_width(&p->token, &width))
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "'%.*s' is no type of a register that is known",
-                               p->token.length, p->token.text);
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line,
+                               "'%.*s' is no type of a register that is known", p->token.length,
+                               p->token.text);
     do {
         struct ptx_symbol *s;
         int64_t count = 1;
@@ -247,14 +248,15 @@ bool ptx_registers(struct ptx_parser *p)
         const bool many = ptx_is(&p->token, "<");
         if (many && !(ptx_next(p) && ptx_number(p, &count) && ptx_expect(p, ">"))) return false;
         if (count < 0 || count > 1 << 20)
-            return ptx_parse_error(p, PTX_SYNTAX, name.line, "%lld registers are too many", (long long)count);
+            return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "%lld registers are too many",
+                                   (long long)count);
         if (!ptx_declare(p, &name, many ? PTX_REGISTERS : PTX_REGISTER, &s)) return false;
         s->width = width;
         s->at = k->register_bytes;
         s->count = (uint32_t)count;
         const uint64_t bytes = (uint64_t)count * (width == 'p' ? 4 : slot_bytes(width));
         if (k->register_bytes + bytes > (uint32_t)1 << 30)
-            return ptx_parse_error(p, PTX_SYNTAX, name.line, "the kernel has too many registers");
+            return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "the kernel has too many registers");
         k->register_bytes += (uint32_t)((bytes + 63) / 64 * 64);
         k->n_registers += (uint32_t)count;
     } while (ptx_is(&p->token, ","));
@@ -277,8 +279,9 @@ bool ptx_variable(struct ptx_parser *p, enum ptx_space space)
     if (ptx_is(&p->token, ".align") && !(ptx_next(p) && ptx_number(p, &align))) return false;
     const uint32_t bytes = element_bytes(&p->token);
     if (!bytes || align < 1 || align > 4096)
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "'%.*s' is no type or alignment of a variable",
-                               p->token.length, p->token.text);
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line,
+                               "'%.*s' is no type or alignment of a variable", p->token.length,
+                               p->token.text);
     if (!ptx_next(p)) return false;
     const struct ptx_token name = p->token;
     if (!ptx_next(p)) return false;
@@ -289,7 +292,7 @@ bool ptx_variable(struct ptx_parser *p, enum ptx_space space)
         open = ptx_is(&p->token, "]");
         if (!open && !ptx_number(p, &n)) return false;
         if (!open && (n < 0 || n > 1 << 30 || (count *= n) > 1 << 30))
-            return ptx_parse_error(p, PTX_SYNTAX, name.line, "variable '%.*s' is too large", name.length,
+            return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "variable '%.*s' is too large", name.length,
                                    name.text);
         if (!ptx_expect(p, "]")) return false;
     }
@@ -306,7 +309,7 @@ bool ptx_variable(struct ptx_parser *p, enum ptx_space space)
                                           : &p->kernel->local_bytes;
     const uint64_t at = (*top + (uint64_t)align - 1) / (uint64_t)align * (uint64_t)align;
     if (at + (uint64_t)count * bytes > (uint64_t)1 << 31)
-        return ptx_parse_error(p, PTX_SYNTAX, name.line, "the variables of the kernel are too large");
+        return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "the variables of the kernel are too large");
     s->at = (uint32_t)at;
     *top = (uint32_t)(at + (uint64_t)count * bytes);
     return ptx_expect(p, ";");

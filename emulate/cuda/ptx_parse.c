@@ -9,7 +9,7 @@ static bool skip_to(struct ptx_parser *p, const char *word)
 {
     while (!ptx_is(&p->token, word)) {
         if (!p->token.length)
-            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "the text ends before a '%s'", word);
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "the text ends before a '%s'", word);
         if (!ptx_next(p)) return false;
     }
     return ptx_next(p);
@@ -17,7 +17,7 @@ static bool skip_to(struct ptx_parser *p, const char *word)
 
 static bool unknown_directive(struct ptx_parser *p)
 {
-    return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "'%.*s' is not supported here", p->token.length,
+    return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "'%.*s' is not supported here", p->token.length,
                            p->token.text);
 }
 
@@ -57,13 +57,13 @@ static bool parameter(struct ptx_parser *p)
     if (!ptx_next(p) || !ptx_declare(p, &name, PTX_PARAMETER, &s)) return false;
     if (align < bytes) align = bytes;
     if (!align || align & (align - 1) || align > 256)
-        return ptx_parse_error(p, PTX_SYNTAX, name.line, "parameter '%.*s' has no type", name.length,
+        return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "parameter '%.*s' has no type", name.length,
                                name.text);
     int64_t count = 1;
     if (ptx_is(&p->token, "[") && !(ptx_next(p) && ptx_number(p, &count) && ptx_expect(p, "]"))) return false;
     const uint32_t at = (k->parameter_bytes + align - 1) & ~(align - 1);
     if (count < 0 || at + (uint64_t)count * bytes > 32764)
-        return ptx_parse_error(p, PTX_SYNTAX, name.line, "the parameters of the kernel are too large");
+        return ptx_parse_error(p, KERNEL_SYNTAX, name.line, "the parameters of the kernel are too large");
     struct ptx_parameter *grown = realloc(k->parameters, (size_t)(k->n_parameters + 1) * sizeof *grown);
     if (!grown) return ptx_no_memory(p);
     k->parameters = grown;
@@ -145,7 +145,7 @@ static bool body(struct ptx_parser *p)
     const int outer = p->depth;
     while (p->depth >= outer) {
         if (!p->token.length)
-            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "the text ends inside a kernel");
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "the text ends inside a kernel");
         if (ptx_is(&p->token, "{")) {
             p->depth++;
             if (!ptx_next(p)) return false;
@@ -169,7 +169,7 @@ static bool fix(struct ptx_parser *p)
         const struct ptx_token *name = &p->labels[i].name;
         const struct ptx_symbol *s = ptx_find(p, name, &index);
         if (!s || s->kind != PTX_LABEL)
-            return ptx_parse_error(p, PTX_SYNTAX, name->line, "there is no label '%.*s'", name->length,
+            return ptx_parse_error(p, KERNEL_SYNTAX, name->line, "there is no label '%.*s'", name->length,
                                    name->text);
         k->code[p->labels[i].at].target = (int32_t)s->at;
     }
@@ -253,7 +253,7 @@ static bool target(struct ptx_parser *p)
     while (digits > 0 && p->token.text[2 + digits] > '9') digits--; /* sm_90a */
     const struct ptx_token version = { p->token.text + 3, digits, p->token.line };
     if (p->token.length < 4 || memcmp(p->token.text, "sm_", 3) || !ptx_integer(&version, &number))
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "'%.*s' is no target such as sm_80",
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "'%.*s' is no target such as sm_80",
                                p->token.length, p->token.text);
     p->module->target = (uint32_t)number;
     return ptx_next(p);
@@ -265,7 +265,7 @@ static bool section(struct ptx_parser *p)
     if (!skip_to(p, "{")) return false;
     while (!ptx_is(&p->token, "}"))
         if (!p->token.length || !ptx_next(p))
-            return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "the text ends inside a section");
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "the text ends inside a section");
     return ptx_next(p);
 }
 
@@ -283,7 +283,7 @@ static bool directive(struct ptx_parser *p)
         int64_t bits;
         if (!ptx_next(p) || !ptx_number(p, &bits)) return false;
         return bits == 64
-               || ptx_parse_error(p, PTX_SYNTAX, p->line, "only addresses of 64 bits are supported");
+               || ptx_parse_error(p, KERNEL_SYNTAX, p->line, "only addresses of 64 bits are supported");
     }
     if (ptx_is(t, ".file")) return ptx_next(p) && ptx_file(p);
     if (ptx_is(t, ".section")) return section(p);
@@ -292,17 +292,17 @@ static bool directive(struct ptx_parser *p)
     if (ptx_is(t, ".entry")) return ptx_next(p) && kernel(p);
     if (ptx_is(t, ".shared")) return ptx_next(p) && ptx_variable(p, PTX_SHARED);
     if (ptx_is(t, ".func"))
-        return ptx_parse_error(p, PTX_SYNTAX, t->line,
+        return ptx_parse_error(p, KERNEL_SYNTAX, t->line,
                                ".func is not supported: declare the function __forceinline__");
     if (ptx_is(t, ".global") || ptx_is(t, ".const"))
-        return ptx_parse_error(p, PTX_SYNTAX, t->line,
+        return ptx_parse_error(p, KERNEL_SYNTAX, t->line,
                                "variables in %.*s memory are not supported: give the kernel a parameter",
                                t->length - 1, t->text + 1);
     return unknown_directive(p);
 }
 
-enum ptx_error ptx_parse(const char *text, size_t bytes, struct ptx_module **module_out,
-                         struct ptx_fault *fault)
+enum kernel_error ptx_parse(const char *text, size_t bytes, struct ptx_module **module_out,
+                            struct kernel_fault *fault)
 {
     *module_out = NULL;
     memset(fault, 0, sizeof *fault);
@@ -311,7 +311,7 @@ enum ptx_error ptx_parse(const char *text, size_t bytes, struct ptx_module **mod
     if (!p || !module) {
         free(p);
         free(module);
-        return ptx_fail(fault, PTX_NO_MEMORY, NULL, NULL, "there is not enough memory to parse a text");
+        return ptx_fail(fault, KERNEL_NO_MEMORY, NULL, NULL, "there is not enough memory to parse a text");
     }
     /* a cubin begins with ELF's letters, and is refused at its first character */
     p->at = text, p->end = text + bytes, p->line = 1;
@@ -320,7 +320,7 @@ enum ptx_error ptx_parse(const char *text, size_t bytes, struct ptx_module **mod
     ptx_ops_index(p);
     bool good = ptx_next(p);
     if (good && !ptx_is(&p->token, ".version"))
-        good = ptx_parse_error(p, PTX_SYNTAX, p->token.line,
+        good = ptx_parse_error(p, KERNEL_SYNTAX, p->token.line,
                                "the text does not begin with .version, so it is no PTX");
     while (good && p->token.length) good = directive(p);
     p->depth = p->depth > 0 ? p->depth : 0;
@@ -359,17 +359,17 @@ const struct ptx_kernel *ptx_module_kernel_at(const struct ptx_module *module, i
     return k;
 }
 
-struct ptx_kernel_info ptx_kernel_info(const struct ptx_kernel *kernel)
+struct kernel_info ptx_kernel_info(const struct ptx_kernel *kernel)
 {
-    return (struct ptx_kernel_info){ .name = kernel->name,
-                                     .n_parameters = kernel->n_parameters,
-                                     .parameter_bytes = kernel->parameter_bytes,
-                                     .shared_bytes = kernel->shared_bytes,
-                                     .local_bytes = kernel->local_bytes,
-                                     .n_instructions = (uint32_t)kernel->n_code,
-                                     .n_registers = kernel->n_registers,
-                                     .max_threads = kernel->max_threads,
-                                     .target = kernel->module->target };
+    return (struct kernel_info){ .name = kernel->name,
+                                 .n_parameters = kernel->n_parameters,
+                                 .parameter_bytes = kernel->parameter_bytes,
+                                 .shared_bytes = kernel->shared_bytes,
+                                 .local_bytes = kernel->local_bytes,
+                                 .n_instructions = (uint32_t)kernel->n_code,
+                                 .n_registers = kernel->n_registers,
+                                 .max_threads = kernel->max_threads,
+                                 .target = kernel->module->target };
 }
 
 bool ptx_kernel_parameter(const struct ptx_kernel *kernel, int index, uint32_t *offset_out,

@@ -52,7 +52,7 @@ struct ptx_parser {
     const char *at, *end;
     int line;
     struct ptx_token token; /* the next one */
-    struct ptx_fault *fault;
+    struct kernel_fault *fault;
     struct ptx_module *module;
     struct ptx_kernel *kernel;
     struct ptx_symbol *symbols;
@@ -91,7 +91,7 @@ struct ptx_statement {
 };
 
 /* All functions that return bool have filled the fault where they return false. */
-bool ptx_parse_error(struct ptx_parser *p, enum ptx_error error, int line, const char *format, ...)
+bool ptx_parse_error(struct ptx_parser *p, enum kernel_error error, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 bool ptx_no_memory(struct ptx_parser *p);
 /** Make room for one more element. */

@@ -18,40 +18,43 @@ static bool run_block(struct ptx_state *s)
     return ptx_block_run_generic(s);
 }
 
-static enum ptx_error check_limits(const struct ptx_launch *launch, struct ptx_fault *fault)
+static enum kernel_error check_limits(const struct kernel_launch *launch, struct kernel_fault *fault)
 {
     const struct ptx_kernel *k = launch->kernel;
-    const struct ptx_limits *limits = launch->limits;
+    const struct kernel_limits *limits = launch->limits;
     const uint64_t shared = (uint64_t)k->shared_bytes + launch->dynamic_shared_bytes;
     uint64_t threads = 1;
-    if (k->module->target > limits->compute_capability)
-        return ptx_fail(fault, PTX_TARGET, k, NULL, "the module is for sm_%u, and the device is sm_%u",
-                        k->module->target, limits->compute_capability);
+    if (k->module->target > limits->target)
+        return ptx_fail(fault, KERNEL_TARGET, k, NULL, "the module is for sm_%u, and the device is sm_%u",
+                        k->module->target, limits->target);
     for (int i = 0; i < 3; i++) {
         const char axis = "xyz"[i];
         if (launch->grid[i] < 1 || launch->grid[i] > limits->grid[i])
-            return ptx_fail(fault, PTX_LIMIT, k, NULL, "the grid has %u blocks in %c; 1 to %u are possible",
-                            launch->grid[i], axis, limits->grid[i]);
+            return ptx_fail(fault, KERNEL_LIMIT, k, NULL,
+                            "the grid has %u blocks in %c; 1 to %u are possible", launch->grid[i], axis,
+                            limits->grid[i]);
         if (launch->block[i] < 1 || launch->block[i] > limits->block[i])
-            return ptx_fail(fault, PTX_LIMIT, k, NULL, "a block has %u threads in %c; 1 to %u are possible",
-                            launch->block[i], axis, limits->block[i]);
+            return ptx_fail(fault, KERNEL_LIMIT, k, NULL,
+                            "a block has %u threads in %c; 1 to %u are possible", launch->block[i], axis,
+                            limits->block[i]);
         if (k->required[0] && launch->block[i] != k->required[i])
-            return ptx_fail(fault, PTX_LIMIT, k, NULL, "a block has %u threads in %c, but .reqntid says %u",
-                            launch->block[i], axis, k->required[i]);
+            return ptx_fail(fault, KERNEL_LIMIT, k, NULL,
+                            "a block has %u threads in %c, but .reqntid says %u", launch->block[i], axis,
+                            k->required[i]);
         threads *= launch->block[i];
     }
     if (threads > limits->threads || threads > 1024)
-        return ptx_fail(fault, PTX_LIMIT, k, NULL, "a block has %llu threads; %u are possible",
+        return ptx_fail(fault, KERNEL_LIMIT, k, NULL, "a block has %llu threads; %u are possible",
                         (unsigned long long)threads, limits->threads < 1024 ? limits->threads : 1024);
     if (k->max_threads && threads > k->max_threads)
-        return ptx_fail(fault, PTX_LIMIT, k, NULL,
+        return ptx_fail(fault, KERNEL_LIMIT, k, NULL,
                         "a block has %llu threads, but the kernel is compiled for %u",
                         (unsigned long long)threads, k->max_threads);
     if (shared > limits->shared_bytes)
-        return ptx_fail(fault, PTX_LIMIT, k, NULL,
+        return ptx_fail(fault, KERNEL_LIMIT, k, NULL,
                         "a block needs %llu bytes of shared memory; %u are possible",
                         (unsigned long long)shared, limits->shared_bytes);
-    return PTX_OK;
+    return KERNEL_OK;
 }
 
 /* ---- memory of a launch ---- */
@@ -127,7 +130,7 @@ static void draw_order(uint64_t seed, uint64_t n, uint64_t *start, uint64_t *ste
     while (common_divisor(*step, n) != 1) *step = (*step + 1) % n;
 }
 
-static void add_counts(struct ptx_counts *to, const struct ptx_counts *from)
+static void add_counts(struct kernel_counts *to, const struct kernel_counts *from)
 {
     to->instructions += from->instructions;
     to->warp_instructions += from->warp_instructions;
@@ -144,7 +147,7 @@ static void add_counts(struct ptx_counts *to, const struct ptx_counts *from)
 static void run_all(struct ptx_state *s)
 {
     static _Atomic uint64_t launches;
-    const struct ptx_launch *launch = s->launch;
+    const struct kernel_launch *launch = s->launch;
     const uint64_t all = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
     const uint64_t n = launch->last_blocks && launch->last_blocks < all ? launch->last_blocks : all;
     uint64_t at, step;
@@ -162,27 +165,28 @@ static void run_all(struct ptx_state *s)
     }
 }
 
-enum ptx_error ptx_run(const struct ptx_launch *launch, struct ptx_fault *fault)
+enum kernel_error ptx_run(const struct kernel_launch *launch, struct kernel_fault *fault)
 {
     memset(fault, 0, sizeof *fault);
-    const enum ptx_error error = check_limits(launch, fault);
+    const enum kernel_error error = check_limits(launch, fault);
     if (error) return error;
+    const struct ptx_kernel *kernel = launch->kernel;
     const uint32_t n_threads = launch->block[0] * launch->block[1] * launch->block[2];
     struct ptx_state s = { .launch = launch,
-                           .kernel = launch->kernel,
+                           .kernel = kernel,
                            .fault = fault,
-                           .constants = launch->kernel->constants,
+                           .constants = kernel->constants,
                            .n_threads = n_threads,
                            .n_warps = (int)((n_threads + PTX_LANES - 1) / PTX_LANES) };
-    s.shared_bytes = launch->kernel->shared_bytes;
+    s.shared_bytes = kernel->shared_bytes;
     if (launch->dynamic_shared_bytes) {
-        const uint32_t align = launch->kernel->dynamic_align;
+        const uint32_t align = kernel->dynamic_align;
         s.shared_bytes = (s.shared_bytes + align - 1) / align * align + launch->dynamic_shared_bytes;
     }
     if (reserve(&s))
         run_all(&s);
     else
-        ptx_fail(fault, PTX_NO_MEMORY, launch->kernel, NULL, "there is not enough memory for a block");
+        ptx_fail(fault, KERNEL_NO_MEMORY, kernel, NULL, "there is not enough memory for a block");
     release(&s);
     if (launch->counts) add_counts(launch->counts, &s.counts);
     return fault->error;

@@ -64,15 +64,15 @@ enum { PTX_THREAD_PAIRS = 1 << 14 };
 
 /** A launch, and the block that runs. */
 struct ptx_state {
-    const struct ptx_launch *launch;
+    const struct kernel_launch *launch;
     const struct ptx_kernel *kernel;
-    struct ptx_fault *fault;
+    struct kernel_fault *fault;
     char *constants;
     struct ptx_warp *warps;
     int n_warps;
     uint32_t n_threads;
     uint32_t block[3];
-    uint64_t launch_number, block_number; /* for ptx_memory.touched; block_number is from 1 */
+    uint64_t launch_number, block_number; /* for kernel_memory.touched; block_number is from 1 */
     struct ptx_pair *threads;             /* PTX_THREAD_PAIRS of them */
     uint64_t threads_base;                /* the barriers of earlier blocks, and one for each block */
     unsigned char *shared;
@@ -80,7 +80,7 @@ struct ptx_state {
     uint32_t shared_bytes;
     uint64_t epoch;    /* the barriers of this block so far, from 1 */
     uint64_t executed; /* by the threads of this block */
-    struct ptx_counts counts;
+    struct kernel_counts counts;
 };
 
 /* ---- ptx_alu.c ---- */
@@ -139,7 +139,7 @@ bool ptx_stalled(struct ptx_state *s);
  * A fault of one thread. The text gets the thread and the block before `format`, and the line behind it.
  */
 bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, const struct ptx_instruction *I,
-                  enum ptx_error error, const char *format, ...) __attribute__((format(printf, 6, 7)));
+                  enum kernel_error error, const char *format, ...) __attribute__((format(printf, 6, 7)));
 /** "thread (3,0,0)" */
 const char *ptx_thread_text(const struct ptx_state *s, const struct ptx_warp *warp, int lane, char text[48]);
 /** What an instruction does with memory: "reads", "writes" or "changes". */

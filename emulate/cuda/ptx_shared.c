@@ -18,7 +18,7 @@ enum { EPOCH_SHIFT = 1 + 2 * TAG_BITS };
 
 /* ---- errors ---- */
 
-static bool bad(struct ptx_state *s, const struct ptx_access *access, int lane, enum ptx_error error,
+static bool bad(struct ptx_state *s, const struct ptx_access *access, int lane, enum kernel_error error,
                 const char *space, const char *what)
 {
     s->fault->address = access->addresses[lane];
@@ -37,7 +37,7 @@ static bool bad_race(struct ptx_state *s, const struct ptx_access *access, int l
     for (int l = 0; l < PTX_LANES && warp == access->warp->index && of == (uint64_t)lane; l++)
         if (l != lane && access->lanes >> l & 1 && access->addresses[l] == access->addresses[lane]) lane = l;
     ptx_race_text(s, access, other, wrote, "", what);
-    return bad(s, access, lane, PTX_SHARED_RACE, "shared", what);
+    return bad(s, access, lane, KERNEL_SHARED_RACE, "shared", what);
 }
 
 /* ---- shared memory ---- */
@@ -51,7 +51,7 @@ static bool note(struct ptx_state *s, const struct ptx_access *access, int lane,
     const uint64_t reader = fresh ? 0 : old >> 1 & TAG_MASK;
     const enum ptx_kind kind = (enum ptx_kind)access->I->kind;
     if (kind != PTX_STORE && !(old & 1))
-        return bad(s, access, lane, PTX_UNINITIALISED, "shared", "that were never written");
+        return bad(s, access, lane, KERNEL_UNINITIALISED, "shared", "that were never written");
     if (access->I->synchronises && kind != PTX_ATOM) {
         *entry |= 1;
         return true;
@@ -84,9 +84,9 @@ static bool check_lane(struct ptx_state *s, const struct ptx_access *access, int
     const uint32_t bytes = access->bytes * access->I->vector, shift = s->kernel->shared_shift;
     const uint64_t at = access->addresses[lane];
     if (at >= s->shared_bytes || s->shared_bytes - at < bytes)
-        return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "shared", "outside the memory of the block");
+        return bad(s, access, lane, KERNEL_OUT_OF_BOUNDS, "shared", "outside the memory of the block");
     if (at & (bytes - 1))
-        return bad(s, access, lane, PTX_MISALIGNED, "shared",
+        return bad(s, access, lane, KERNEL_MISALIGNED, "shared",
                    "at an address that is no multiple of the size");
     for (uint32_t i = 0; i < bytes >> shift; i++)
         if (!note(s, access, lane, me, &s->shadow[(at >> shift) + i])) return false;
@@ -231,15 +231,16 @@ static bool check_local(struct ptx_state *s, const struct ptx_access *access, in
     const uint32_t bytes = access->bytes * access->I->vector, limit = s->kernel->local_bytes;
     const uint64_t at = access->addresses[lane];
     if (at >= limit || limit - at < bytes)
-        return bad(s, access, lane, PTX_OUT_OF_BOUNDS, "local", "outside the memory of the thread");
+        return bad(s, access, lane, KERNEL_OUT_OF_BOUNDS, "local", "outside the memory of the thread");
     if (at & (bytes - 1))
-        return bad(s, access, lane, PTX_MISALIGNED, "local", "at an address that is no multiple of the size");
+        return bad(s, access, lane, KERNEL_MISALIGNED, "local",
+                   "at an address that is no multiple of the size");
     for (uint32_t i = 0; i < bytes; i++) {
         uint32_t *defined = &access->warp->local_defined[at + i];
         if (access->I->kind == PTX_STORE)
             *defined |= (uint32_t)1 << lane;
         else if (!(*defined >> lane & 1))
-            return bad(s, access, lane, PTX_UNINITIALISED, "local", "that were never written");
+            return bad(s, access, lane, KERNEL_UNINITIALISED, "local", "that were never written");
     }
     return true;
 }

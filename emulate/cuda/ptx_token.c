@@ -46,12 +46,13 @@ bool ptx_next(struct ptx_parser *p)
         do p->at++;
         while (p->at < p->end && *p->at != '"' && *p->at != '\n');
         if (p->at >= p->end || *p->at != '"')
-            return ptx_parse_error(p, PTX_SYNTAX, p->line, "a string has no closing quote");
+            return ptx_parse_error(p, KERNEL_SYNTAX, p->line, "a string has no closing quote");
         p->at++;
     } else if (strchr(",;:(){}[]<>+-|!@=*", *p->at)) {
         p->at++;
     } else {
-        return ptx_parse_error(p, PTX_SYNTAX, p->line, "character 0x%02x is not PTX", (unsigned char)*p->at);
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->line, "character 0x%02x is not PTX",
+                               (unsigned char)*p->at);
     }
     p->token.length = (int)(p->at - p->token.text);
     return true;
@@ -60,7 +61,7 @@ bool ptx_next(struct ptx_parser *p)
 bool ptx_expect(struct ptx_parser *p, const char *word)
 {
     if (!ptx_is(&p->token, word))
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "'%s' is expected, not '%.*s'", word,
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "'%s' is expected, not '%.*s'", word,
                                p->token.length, p->token.text);
     return ptx_next(p);
 }
@@ -94,7 +95,7 @@ bool ptx_number(struct ptx_parser *p, int64_t *value_out)
     uint64_t value;
     if ((negative || ptx_is(&p->token, "+")) && !ptx_next(p)) return false;
     if (!ptx_integer(&p->token, &value))
-        return ptx_parse_error(p, PTX_SYNTAX, p->token.line, "a number is expected, not '%.*s'",
+        return ptx_parse_error(p, KERNEL_SYNTAX, p->token.line, "a number is expected, not '%.*s'",
                                p->token.length, p->token.text);
     *value_out = negative ? (int64_t)(0 - value) : (int64_t)value;
     return ptx_next(p);

@@ -43,16 +43,16 @@ char ptx_width_of(enum ptx_type type)
 bool ptx_unknown(struct ptx_parser *p, const struct ptx_statement *s, const struct ptx_token *modifier)
 {
     if (modifier)
-        return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line,
+        return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line,
                                "instruction '%.*s' has the unknown modifier '.%.*s'", s->opcode.length,
                                s->opcode.text, modifier->length, modifier->text);
-    return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "instruction '%.*s' is not known", s->opcode.length,
-                           s->opcode.text);
+    return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "instruction '%.*s' is not known",
+                           s->opcode.length, s->opcode.text);
 }
 
 bool ptx_count(struct ptx_parser *p, const struct ptx_statement *s, int least, int most)
 {
     if (s->n >= least && s->n <= most) return true;
-    return ptx_parse_error(p, PTX_SYNTAX, s->opcode.line, "instruction '%.*s' has %d operands, not %d",
+    return ptx_parse_error(p, KERNEL_SYNTAX, s->opcode.line, "instruction '%.*s' has %d operands, not %d",
                            s->opcode.length, s->opcode.text, s->n, s->n < least ? least : most);
 }

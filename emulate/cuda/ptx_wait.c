@@ -93,17 +93,17 @@ static bool at_barrier(struct ptx_state *s, struct ptx_warp *warp, const struct 
     uint32_t needed = s->n_threads;
     for (int l = lane + 1; l < PTX_LANES; l++)
         if (f->lanes >> l & 1 && word_of(s, warp, I->a, l) != number)
-            return ptx_fault_at(s, warp, l, I, PTX_DIVERGENCE,
+            return ptx_fault_at(s, warp, l, I, KERNEL_DIVERGENCE,
                                 "is at barrier %u, and lane %d of its warp at %u", word_of(s, warp, I->a, l),
                                 lane, number);
     if (number > 15)
-        return ptx_fault_at(s, warp, lane, I, PTX_LIMIT, "waits at barrier %u, but there are only 0 to 15",
+        return ptx_fault_at(s, warp, lane, I, KERNEL_LIMIT, "waits at barrier %u, but there are only 0 to 15",
                             number);
     if (I->counted) {
         needed = word_of(s, warp, I->b, lane);
         if (!needed || needed % PTX_LANES || needed > (s->n_threads + PTX_LANES - 1) / PTX_LANES * PTX_LANES)
             return ptx_fault_at(
-                s, warp, lane, I, PTX_DIVERGENCE,
+                s, warp, lane, I, KERNEL_DIVERGENCE,
                 "waits at barrier %u for %u threads, but the number must be a multiple of 32 and "
                 "at most that of the block",
                 number, needed);
@@ -113,7 +113,7 @@ static bool at_barrier(struct ptx_state *s, struct ptx_warp *warp, const struct 
         char text[48];
         const int pc = other_barrier(s, f->pc, number, &other, &other_lane);
         if (pc >= 0)
-            return ptx_fault_at(s, warp, lane, I, PTX_DIVERGENCE,
+            return ptx_fault_at(s, warp, lane, I, KERNEL_DIVERGENCE,
                                 "waits at barrier %u, while %s waits at another bar.sync %u in PTX line %d",
                                 number, ptx_thread_text(s, other, other_lane, text), number,
                                 s->kernel->code[pc].line);
@@ -145,7 +145,7 @@ static bool shuffle(struct ptx_state *s, struct ptx_warp *warp, const struct ptx
         }
         if (!holds) j = l;
         if (!(lanes >> j & 1))
-            return ptx_fault_at(s, warp, l, I, PTX_DIVERGENCE, "reads lane %d by a shuffle, which %s", j,
+            return ptx_fault_at(s, warp, l, I, KERNEL_DIVERGENCE, "reads lane %d by a shuffle, which %s", j,
                                 warp->live >> j & 1 ? "is not in the mask of the shuffle" : "has ended");
         values[l] = a->w[j];
         inside |= (uint32_t)holds << l;
@@ -190,7 +190,7 @@ static bool at_warp_wait(struct ptx_state *s, struct ptx_warp *warp, int entry)
             if (left >> l & 1 && word_of(s, warp, I->e, l) == members) same |= (uint32_t)1 << l;
         left &= ~same;
         if (same & ~members)
-            return ptx_fault_at(s, warp, __builtin_ctz(same & ~members), I, PTX_DIVERGENCE,
+            return ptx_fault_at(s, warp, __builtin_ctz(same & ~members), I, KERNEL_DIVERGENCE,
                                 "is not in the mask 0x%08x of its own instruction", members);
         if ((same & warp->live) != (members & warp->live)) continue; /* some still come */
         if (I->kind == PTX_SHUFFLE && !shuffle(s, warp, I, same)) return false;
@@ -289,5 +289,5 @@ bool ptx_stalled(struct ptx_state *s)
     const uint32_t members = I->kind == PTX_BARRIER ? 0 : word_of(s, warp, I->e, lane) & ~f->lanes;
     char missing[192];
     describe_missing(s, warp, f->pc, members, missing, sizeof missing);
-    return ptx_fault_at(s, warp, lane, I, PTX_DIVERGENCE, "waits at %s, %s", what_of(I), missing);
+    return ptx_fault_at(s, warp, lane, I, KERNEL_DIVERGENCE, "waits at %s, %s", what_of(I), missing);
 }

@@ -22,9 +22,9 @@
     }
 
 /* The counts of the kernels of this name. Returns the launches. */
-static uint64_t counts_of(const char *kernel, struct ptx_counts *counts)
+static uint64_t counts_of(const char *kernel, struct kernel_counts *counts)
 {
-    uint64_t (*read)(const char *, struct ptx_counts *) = NULL;
+    uint64_t (*read)(const char *, struct kernel_counts *) = NULL;
     void *library = dlopen("libcuda-emulated.so.1", RTLD_NOW | RTLD_NOLOAD);
     void *symbol = library ? dlsym(library, "yoke_emulate_counts") : NULL;
     memcpy(&read, &symbol, sizeof symbol);
@@ -34,7 +34,7 @@ static uint64_t counts_of(const char *kernel, struct ptx_counts *counts)
 
 static uint64_t launches(const char *kernel)
 {
-    struct ptx_counts counts;
+    struct kernel_counts counts;
     return counts_of(kernel, &counts);
 }
 
@@ -260,7 +260,7 @@ static const char *finishing(void)
         { 33, 1000, 15, 1.05 }, { 16, 50, 80, 1.8 }, /* rows of C begin at multiples of 4 bytes */
         { 32, 50257, 40, 1.4 },
     };
-    struct ptx_counts before, after;
+    struct kernel_counts before, after;
     OPEN(device);
     for (size_t i = 0; i < YOKE_COUNT(rows); i++) {
         struct product p = forward;
@@ -308,7 +308,7 @@ static const char *multiplying(void)
     } rows[] = { { "team64", 64, 1.8, 0.17 }, { "team128", 128, 1.4, 0.085 } };
     enum { SIZE = 128 };
     const double fmas = (double)SIZE * SIZE * SIZE;
-    struct ptx_counts before, after;
+    struct kernel_counts before, after;
     OPEN(device);
     for (int i = 0; i < 2 * 4; i++) {
         const struct product p = { YOKE_F32, YOKE_F32, i & 1, i & 2, SIZE,
@@ -345,7 +345,7 @@ static const char *multiplying(void)
 static const char *unaligned(void)
 {
     static const char *const variants[] = { "team64", "team128" };
-    struct ptx_counts counts;
+    struct kernel_counts counts;
     OPEN(device);
     for (int i = 0; i < 2 * 4; i++) {
         struct product p = { YOKE_F32, YOKE_F32, i & 1, i & 2, 131, 133, 67, 1, 0.5f, YOKE_EPILOGUE_BIAS };

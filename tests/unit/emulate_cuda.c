@@ -347,7 +347,7 @@ static void launches(void)
     GIVES(CUDA_ERROR_INVALID_HANDLE,
           cu.cuLaunchKernel((CUfunction)words, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
     OK(cu.cuCtxSynchronize());
-    struct ptx_counts counts;
+    struct kernel_counts counts;
     CHECK(cu.counts("add_one", &counts) == 3 && counts.instructions > 0);
     CHECK(counts.bytes_stored == 4 * (100 + 100 + 64));
     CHECK(cu.counts("nothing", &counts) == 0 && counts.instructions == 0 && cu.counts(NULL, NULL) == 3);

@@ -297,7 +297,7 @@ static void test_counts(void **state)
         "ld.shared.u32 %r5, [%rd8];\n" /* two words in every other bank */
         "ld.shared.u32 %r6, [s+4];\nadd.s64 %rd9, %rd2, %rd3;\nst.global.u32 [%rd9], %r5;\nret;",
         1, 64, 1);
-    const struct ptx_counts *c = &o.w.counts;
+    const struct kernel_counts *c = &o.w.counts;
     assert_int_equal(c->warp_instructions, 2 * 23);
     assert_int_equal(c->instructions, 64 * 23);
     assert_int_equal(c->bytes_loaded, 3 * 64 * 4);

@@ -76,7 +76,7 @@ static const Elf64_Shdr *section(const unsigned char *elf, const char *prefix, c
 /* NULL: both layouts are equal. Otherwise what differs. */
 static const char *compare(const unsigned char *elf, const struct ptx_kernel *kernel, char why[300])
 {
-    const struct ptx_kernel_info info = ptx_kernel_info(kernel);
+    const struct kernel_info info = ptx_kernel_info(kernel);
     const Elf64_Shdr *attributes = section(elf, ".nv.info.", info.name);
     const Elf64_Shdr *constants = section(elf, ".nv.constant0.", info.name);
     struct layout machine = { .n = 0 };
@@ -125,7 +125,7 @@ static const char *check(const struct cuda_nvrtc *nvrtc, const struct yokei_gpu_
         wrong = "it does not compile";
     char *cubin = malloc(cubin_bytes + 1), *ptx = malloc(ptx_bytes + 1);
     struct ptx_module *module = NULL;
-    struct ptx_fault fault;
+    struct kernel_fault fault;
     const struct ptx_kernel *kernel;
     if (!wrong
         && (!cubin || !ptx || nvrtc->nvrtcGetCUBIN(compiled, cubin) || nvrtc->nvrtcGetPTX(compiled, ptx)

@@ -127,7 +127,7 @@ static void test_parse(void **state)
         const struct ptx_kernel *kernel;
         int n = 0;
         for (; (kernel = ptx_module_kernel_at(module, n)); n++) {
-            const struct ptx_kernel_info info = ptx_kernel_info(kernel);
+            const struct kernel_info info = ptx_kernel_info(kernel);
             assert_true(info.n_instructions > 20 && info.n_parameters > 3);
             assert_int_equal(info.target, 80);
             assert_int_equal(info.max_threads, program.L * program.G);
@@ -216,15 +216,15 @@ static void test_norm(void **state)
 
     /* x has one element less: the last thread with an element of the last row reads behind it */
     norm_run(&n, 1, true);
-    assert_fault(&n.w, PTX_OUT_OF_BOUNDS,
+    assert_fault(&n.w, KERNEL_OUT_OF_BOUNDS,
                  "layernorm_forward: thread (19,0,0) of block (3,0,0) reads 4 bytes at");
-    assert_fault(&n.w, PTX_OUT_OF_BOUNDS, "; norm.yk:");
+    assert_fault(&n.w, KERNEL_OUT_OF_BOUNDS, "; norm.yk:");
     assert_string_equal(n.w.fault.source, "norm.yk");
     assert_true(n.w.fault.source_line > 111 && n.w.fault.source_line < 180);
     norm_close(&n);
 
     norm_run(&n, 0, false);
-    assert_fault(&n.w, PTX_UNINITIALISED, "that were never written; norm.yk:");
+    assert_fault(&n.w, KERNEL_UNINITIALISED, "that were never written; norm.yk:");
     norm_close(&n);
     free(n.text);
 }
@@ -233,8 +233,8 @@ static void test_norm(void **state)
 
 enum { M = 70, N = 67, K = 45 };
 
-static enum ptx_error product_run(struct ptx_world *w, const struct ptx_kernel *kernel, const float *a,
-                                  const float *b, const float *bias, size_t missing, uint64_t *c_out)
+static enum kernel_error product_run(struct ptx_world *w, const struct ptx_kernel *kernel, const float *a,
+                                     const float *b, const float *bias, size_t missing, uint64_t *c_out)
 {
     const uint64_t a_at = ptx_world_new(w, M * K * 4, a), b_at = ptx_world_new(w, K * N * 4, b);
     const uint64_t bias_at = ptx_world_new(w, N * 4, bias);
@@ -296,7 +296,7 @@ static void test_product(void **state)
         remove_barrier(planted, i);
         struct ptx_module *module = ptx_world_parse(&w, planted);
         product_run(&w, ptx_module_kernel(module, "gemm_team"), a, b, bias, 0, &c);
-        assert_true(w.fault.error == PTX_SHARED_RACE || w.fault.error == PTX_UNINITIALISED);
+        assert_true(w.fault.error == KERNEL_SHARED_RACE || w.fault.error == KERNEL_UNINITIALISED);
         assert_non_null(strstr(w.fault.text, "; gemm.yk:"));
         ptx_module_destroy(module);
         free(planted);
@@ -306,8 +306,8 @@ static void test_product(void **state)
     ptx_world_open(&w, 1 << 18);
     struct ptx_module *module = ptx_world_parse(&w, text);
     product_run(&w, ptx_module_kernel(module, "gemm_team"), a, b, bias, 1, &c);
-    assert_fault(&w, PTX_OUT_OF_BOUNDS, "of block (3,0,0) writes 4 bytes at");
-    assert_fault(&w, PTX_OUT_OF_BOUNDS, "; gemm.yk:");
+    assert_fault(&w, KERNEL_OUT_OF_BOUNDS, "of block (3,0,0) writes 4 bytes at");
+    assert_fault(&w, KERNEL_OUT_OF_BOUNDS, "; gemm.yk:");
     ptx_module_destroy(module);
     ptx_world_close(&w);
     free(text);

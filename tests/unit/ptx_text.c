@@ -17,18 +17,18 @@ struct refused {
 
 static void check_refused(const struct refused *r)
 {
-    struct ptx_fault fault;
+    struct kernel_fault fault;
     struct ptx_module *module = (struct ptx_module *)&fault;
     /* a copy of exactly these bytes, so that a read behind them is noticed */
     const size_t bytes = strlen(r->text);
     char *copy = malloc(bytes + 1);
     assert_non_null(copy);
     memcpy(copy, r->text, bytes);
-    const enum ptx_error error = ptx_parse(copy, bytes, &module, &fault);
-    if (error != PTX_SYNTAX || module) fail_msg("'%s' is not refused", r->text);
+    const enum kernel_error error = ptx_parse(copy, bytes, &module, &fault);
+    if (error != KERNEL_SYNTAX || module) fail_msg("'%s' is not refused", r->text);
     if (!strstr(fault.text, r->words))
         fail_msg("the message '%s' does not contain '%s'", fault.text, r->words);
-    if (fault.ptx_line != r->line) fail_msg("line %d instead of %d: %s", fault.ptx_line, r->line, fault.text);
+    if (fault.line != r->line) fail_msg("line %d instead of %d: %s", fault.line, r->line, fault.text);
     char line[32];
     snprintf(line, sizeof line, "PTX line %d", r->line);
     assert_non_null(strstr(fault.text, line));
@@ -118,14 +118,14 @@ static void test_cut(void **state)
         "ld.param.u64 %rd1, [p];\n{ cvt.u32.u64 %r1, %rd1; }\n@!%p1 bra $x;\n"
         "st.global.v2.u32 [%rd1+8], {%r1, 0x5};\n$x: ret;\n}\n.file 1 \"a/b.yk\"\n";
     for (size_t n = 0; n <= sizeof text - 1; n++) {
-        struct ptx_fault fault;
+        struct kernel_fault fault;
         struct ptx_module *module;
         char *copy = malloc(n + 1);
         assert_non_null(copy);
         memcpy(copy, text, n);
-        const enum ptx_error error = ptx_parse(copy, n, &module, &fault);
-        assert_true((error == PTX_OK) == (module != NULL));
-        if (n == sizeof text - 1) assert_int_equal(error, PTX_OK);
+        const enum kernel_error error = ptx_parse(copy, n, &module, &fault);
+        assert_true((error == KERNEL_OK) == (module != NULL));
+        if (n == sizeof text - 1) assert_int_equal(error, KERNEL_OK);
         ptx_module_destroy(module);
         free(copy);
     }
@@ -148,7 +148,7 @@ static void test_info(void **state)
     assert_null(ptx_module_kernel_at(module, -1));
     assert_null(ptx_module_kernel(module, "third"));
     assert_ptr_equal(ptx_module_kernel(module, "second"), second);
-    const struct ptx_kernel_info info = ptx_kernel_info(first);
+    const struct kernel_info info = ptx_kernel_info(first);
     assert_string_equal(info.name, "first");
     assert_int_equal(info.n_parameters, 4);
     assert_int_equal(info.parameter_bytes, 8 + 4 + 4 + 8 + 20);
@@ -169,12 +169,12 @@ static void test_info(void **state)
 
     ptx_world_open(&w, 4096);
     ptx_world_run(&w, second, (const uint32_t[]){ 1, 1, 1 }, (const uint32_t[]){ 16, 1, 1 }, NULL, 0);
-    assert_fault(&w, PTX_LIMIT, "second: a block has 16 threads in x, but .reqntid says 32");
-    const struct ptx_launch launch = {
+    assert_fault(&w, KERNEL_LIMIT, "second: a block has 16 threads in x, but .reqntid says 32");
+    const struct kernel_launch launch = {
         .kernel = first, .grid = { 1, 1, 1 }, .block = { 512, 1, 1 }, .memory = &w.memory, .limits = &w.limits
     };
-    assert_int_equal(ptx_run(&launch, &w.fault), PTX_LIMIT);
-    assert_fault(&w, PTX_LIMIT, "first: a block has 512 threads, but the kernel is compiled for 256");
+    assert_int_equal(ptx_run(&launch, &w.fault), KERNEL_LIMIT);
+    assert_fault(&w, KERNEL_LIMIT, "first: a block has 512 threads, but the kernel is compiled for 256");
     ptx_module_destroy(module);
     ptx_world_close(&w);
 }

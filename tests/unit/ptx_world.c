@@ -42,7 +42,7 @@ uint64_t ptx_world_new(struct ptx_world *w, size_t bytes, const void *content)
     const uint64_t at = w->top + GAP;
     w->top = at + (bytes + GAP - 1) / GAP * GAP;
     assert_true(w->top + GAP <= w->memory.bytes);
-    memset(w->memory.state + at, content ? PTX_DEFINED : PTX_UNDEFINED, bytes);
+    memset(w->memory.state + at, content ? BYTE_DEFINED : BYTE_UNDEFINED, bytes);
     if (content) memcpy(w->memory.data + at, content, bytes);
     return w->memory.base + at;
 }
@@ -72,8 +72,8 @@ struct ptx_module *ptx_world_parse(struct ptx_world *w, const char *text)
     return module;
 }
 
-enum ptx_error ptx_world_run(struct ptx_world *w, const struct ptx_kernel *kernel, const uint32_t grid[3],
-                             const uint32_t block[3], const struct ptx_world_argument *arguments, int n)
+enum kernel_error ptx_world_run(struct ptx_world *w, const struct ptx_kernel *kernel, const uint32_t grid[3],
+                                const uint32_t block[3], const struct ptx_world_argument *arguments, int n)
 {
     unsigned char parameters[1024] = { 0 };
     uint32_t offset, bytes;
@@ -84,17 +84,17 @@ enum ptx_error ptx_world_run(struct ptx_world *w, const struct ptx_kernel *kerne
     }
     assert_false(ptx_kernel_parameter(kernel, n, &offset, &bytes));
     memset(&w->counts, 0, sizeof w->counts);
-    const struct ptx_launch launch = { .kernel = kernel,
-                                       .grid = { grid[0], grid[1], grid[2] },
-                                       .block = { block[0], block[1], block[2] },
-                                       .dynamic_shared_bytes = w->dynamic_shared_bytes,
-                                       .parameters = parameters,
-                                       .memory = &w->memory,
-                                       .limits = &w->limits,
-                                       .seed = w->seed,
-                                       .most_instructions = w->most_instructions,
-                                       .counts = w->uncounted ? NULL : &w->counts };
-    const enum ptx_error error = ptx_run(&launch, &w->fault);
+    const struct kernel_launch launch = { .kernel = kernel,
+                                          .grid = { grid[0], grid[1], grid[2] },
+                                          .block = { block[0], block[1], block[2] },
+                                          .dynamic_shared_bytes = w->dynamic_shared_bytes,
+                                          .parameters = parameters,
+                                          .memory = &w->memory,
+                                          .limits = &w->limits,
+                                          .seed = w->seed,
+                                          .most_instructions = w->most_instructions,
+                                          .counts = w->uncounted ? NULL : &w->counts };
+    const enum kernel_error error = ptx_run(&launch, &w->fault);
     assert_int_equal(error, w->fault.error);
     return error;
 }

@@ -7,10 +7,10 @@
 #include "tests/unit/test.h"
 
 struct ptx_world {
-    struct ptx_memory memory;
-    struct ptx_limits limits;
-    struct ptx_counts counts; /* of the last launch */
-    struct ptx_fault fault;   /* of the last launch or text */
+    struct kernel_memory memory;
+    struct kernel_limits limits;
+    struct kernel_counts counts; /* of the last launch */
+    struct kernel_fault fault;   /* of the last launch or text */
     uint64_t top, seed, most_instructions;
     uint32_t dynamic_shared_bytes;
     bool uncounted; /* launch without counts */
@@ -53,17 +53,17 @@ struct ptx_module *ptx_world_parse(struct ptx_world *w, const char *text);
 /** A text with one kernel "k", whose parameters and body are given. The caller frees it. */
 char *ptx_world_text(const char *parameters, const char *body);
 /** Launch blocks of `threads` threads. */
-enum ptx_error ptx_world_run(struct ptx_world *w, const struct ptx_kernel *kernel, const uint32_t grid[3],
-                             const uint32_t block[3], const struct ptx_world_argument *arguments, int n);
+enum kernel_error ptx_world_run(struct ptx_world *w, const struct ptx_kernel *kernel, const uint32_t grid[3],
+                                const uint32_t block[3], const struct ptx_world_argument *arguments, int n);
 
 /** Assert that the last launch or text failed so, and that the message has the words. */
-#define assert_fault(w, wanted, words)                                                                 \
-    do {                                                                                               \
-        if ((w)->fault.error != (wanted))                                                              \
-            fail_msg("%s instead of %s: %s", ptx_error_name((w)->fault.error), ptx_error_name(wanted), \
-                     (w)->fault.text);                                                                 \
-        if (!strstr((w)->fault.text, (words)))                                                         \
-            fail_msg("the message '%s' does not contain '%s'", (w)->fault.text, (words));              \
+#define assert_fault(w, wanted, words)                                                                       \
+    do {                                                                                                     \
+        if ((w)->fault.error != (wanted))                                                                    \
+            fail_msg("%s instead of %s: %s", kernel_error_name((w)->fault.error), kernel_error_name(wanted), \
+                     (w)->fault.text);                                                                       \
+        if (!strstr((w)->fault.text, (words)))                                                               \
+            fail_msg("the message '%s' does not contain '%s'", (w)->fault.text, (words));                    \
     } while (0)
 #define assert_good(w)                                                     \
     do {                                                                   \

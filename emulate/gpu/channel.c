@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hardware channels. A GPU has few channels (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default), and each stream is
- * mapped to one of them. A channel works on the commands of its streams in the order of submission. So a wait
- * for a value that has not come holds up all later commands of the channel, also those of other streams. If
- * the value depends on one of these commands, nothing goes on. NVIDIA does not say which streams share a
- * channel. Here the seed YOKE_EMULATE_CHANNELS decides.
+ * Hardware channels, which AMD calls hardware queues. A GPU has few of them, and each stream is mapped to
+ * one. A channel works on the commands of its streams in the order of submission. So a wait for a value that
+ * has not come holds up all later commands of the channel, also those of other streams. If the value depends
+ * on one of these commands, nothing goes on. The vendors do not say which streams share a channel. Here the
+ * seed YOKE_EMULATE_CHANNELS decides.
  */
 #include <stdio.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
-void emulate_value_wait_add(struct CUctx_st *context, struct command *command)
+void emulate_value_wait_add(struct context *context, struct command *command)
 {
     command->next_wait = context->value_waits;
     context->value_waits = command;
 }
 
-void emulate_value_wait_remove(struct CUctx_st *context, const struct command *command)
+void emulate_value_wait_remove(struct context *context, const struct command *command)
 {
     struct command **at = &context->value_waits;
     while (*at != command) at = &(*at)->next_wait;
@@ -26,7 +26,7 @@ void emulate_value_wait_remove(struct CUctx_st *context, const struct command *c
 /* The wait that holds the command up, or NULL. */
 static const struct command *holder(const struct command *command)
 {
-    const struct CUstream_st *stream = command->stream;
+    const struct stream *stream = command->stream;
     for (const struct command *w = stream->object.context->value_waits; w; w = w->next_wait)
         if (w->stream != stream && w->stream->channel == stream->channel && w->number < command->number)
             return w;
@@ -43,12 +43,12 @@ static void lose(const struct command *command, const struct command *by)
         "No program may rely on a mapping (this one has YOKE_EMULATE_CHANNELS=%llu)",
         by->stream->number, command->stream->number, emulate_settings.hold_s, command->stream->channel,
         emulate_settings.channels, (unsigned long long)emulate_settings.channel_seed);
-    emulate_lose(command->stream->object.context, CUDA_ERROR_LAUNCH_TIMEOUT, text);
+    emulate_lose(command->stream->object.context, EMULATE_LAUNCH_TIMEOUT, text);
 }
 
 void emulate_channel_pass(const struct command *command)
 {
-    const struct CUctx_st *context = command->stream->object.context;
+    const struct context *context = command->stream->object.context;
     struct timespec now, end;
     const struct command *by = holder(command);
     if (!by) return;
@@ -63,10 +63,11 @@ void emulate_channel_pass(const struct command *command)
     }
 }
 
-int yoke_emulate_channel(struct CUstream_st *handle)
+int yoke_emulate_channel(void *handle)
 {
     emulate_lock();
-    const int channel = emulate_object_is(handle, KIND_STREAM) ? handle->channel : -1;
+    const int channel = emulate_object_is(handle, KIND_STREAM) ? ((const struct stream *)handle)->channel
+                                                               : -1;
     emulate_unlock();
     return channel;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of the stand-in driver, and the text of the last fault. */
+/* Messages of a stand-in driver, and the text of the last fault. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 static char last_fault[1400];
 
@@ -19,14 +19,13 @@ bool emulate_log_is_set(void)
 
 void emulate_print(const char *format, ...)
 {
-    static const char prefix[] = "yoke: stand-in CUDA driver: ";
     char line[1600];
-    memcpy(line, prefix, sizeof prefix);
+    const int prefix = snprintf(line, 100, "yoke: stand-in %s: ", emulate_vendor.library);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(line + sizeof prefix - 1, sizeof line - sizeof prefix, format, arguments);
+    const int length_behind = vsnprintf(line + prefix, sizeof line - (size_t)prefix, format, arguments);
     va_end(arguments);
-    length += (int)sizeof prefix - 1;
+    int length = prefix + length_behind;
     if (length > (int)sizeof line - 2) length = (int)sizeof line - 2;
     line[length++] = '\n';
     /* One write a line, so that the lines of several processes do not mix. */

@@ -12,26 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulate/cuda/driver.h"
-#include "emulate/cuda/labels.h"
+#include "emulate/gpu/driver.h"
+#include "emulate/gpu/labels.h"
 
 int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
 {
-    struct CUctx_st *context;
+    struct context *context;
     struct place place;
-    CUresult result = emulate_enter_uncounted(&context);
+    enum emulate_error result = emulate_enter_uncounted(&context);
     if (result) return result;
     result = bytes ? emulate_place(address, bytes, !emulate_registered_holds(address), &place)
-                   : CUDA_ERROR_INVALID_VALUE;
+                   : EMULATE_INVALID_VALUE;
     if (result) return emulate_leave(result);
     if (!text || !*text) {
         emulate_names_remove(address, bytes);
-        return emulate_leave(CUDA_SUCCESS);
+        return emulate_leave(EMULATE_OK);
     }
     struct name *name = emulate_name_new(address, bytes, text);
-    if (!name) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (!name) return emulate_leave(EMULATE_OUT_OF_MEMORY);
     emulate_name_add(name);
-    return emulate_leave(CUDA_SUCCESS);
+    return emulate_leave(EMULATE_OK);
 }
 
 /* ---- states ---- */
@@ -39,40 +39,41 @@ int yoke_emulate_name(uint64_t address, size_t bytes, const char *text)
 /* The allocation may have been freed since the call. */
 static bool was_freed(const struct command *command, const char *what, char *text, size_t text_bytes)
 {
-    if (!memchr(command->to.state, PTX_OUTSIDE, command->bytes)) return false;
+    if (!memchr(command->to.state, BYTE_OUTSIDE, command->bytes)) return false;
     snprintf(text, text_bytes, "%s of %zu bytes at 0x%llx that were freed", what, command->bytes,
              (unsigned long long)command->to.address);
     return true;
 }
 
-static CUresult run_annotate(struct command *command, char *text, size_t text_bytes)
+static enum emulate_error run_annotate(struct command *command, char *text, size_t text_bytes)
 {
     struct place *to = &command->to;
-    if (was_freed(command, "yoke_emulate_annotate", text, text_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (was_freed(command, "yoke_emulate_annotate", text, text_bytes)) return EMULATE_ILLEGAL_ADDRESS;
     memset(to->state, (int)command->value, command->bytes);
-    return CUDA_SUCCESS;
+    return EMULATE_OK;
 }
 
 /*
- * The place and the stream of an annotation. With CUDA_SUCCESS and a stream there is something to do. The
+ * The place and the stream of an annotation. With EMULATE_OK and a stream there is something to do. The
  * caller has the lock.
  */
-static CUresult find_place(struct CUctx_st *context, uint64_t address, size_t bytes, CUstream handle,
-                           struct place *place_out, struct CUstream_st **stream_out)
+static enum emulate_error find_place(struct context *context, uint64_t address, size_t bytes, void *handle,
+                                     struct place *place_out, struct stream **stream_out)
 {
-    CUresult result = emulate_stream_of(context, handle, stream_out);
+    enum emulate_error result = emulate_stream_of(context, handle, stream_out);
     if (!result) result = emulate_place(address, bytes, true, place_out);
-    if (!result && !place_out->state) result = CUDA_ERROR_INVALID_VALUE; /* pinned memory has no states */
+    if (!result && !place_out->state) result = EMULATE_INVALID_VALUE; /* pinned memory has no states */
     return result;
 }
 
-static CUresult submit(struct CUstream_st *stream, const struct place *place, size_t bytes,
-                       CUresult (*run)(struct command *, char *, size_t), uint32_t value, void *owned)
+static enum emulate_error submit(struct stream *stream, const struct place *place, size_t bytes,
+                                 enum emulate_error (*run)(struct command *, char *, size_t), uint32_t value,
+                                 void *owned)
 {
     struct command *command = emulate_command_new();
     if (!command) {
         free(owned);
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return EMULATE_OUT_OF_MEMORY;
     }
     command->run = run;
     command->to = *place;
@@ -82,19 +83,19 @@ static CUresult submit(struct CUstream_st *stream, const struct place *place, si
     return emulate_submit(stream, command);
 }
 
-static CUresult annotate(uint64_t address, size_t bytes, int state, CUstream handle, bool async)
+static enum emulate_error annotate(uint64_t address, size_t bytes, int state, void *handle, bool async)
 {
-    struct CUctx_st *context;
-    struct CUstream_st *stream;
+    struct context *context;
+    struct stream *stream;
     struct place place;
-    CUresult result = emulate_enter_uncounted(&context);
+    enum emulate_error result = emulate_enter_uncounted(&context);
     if (result) return result;
     if (state < YOKE_EMULATE_UNDEFINED || state > YOKE_EMULATE_FORBIDDEN)
-        return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+        return emulate_leave(EMULATE_INVALID_VALUE);
     if (emulate_registered_holds(address))
         return emulate_leave(state == YOKE_EMULATE_FORBIDDEN && !async
                                  ? emulate_registered_forbid(address, bytes)
-                                 : CUDA_ERROR_INVALID_VALUE);
+                                 : EMULATE_INVALID_VALUE);
     result = emulate_place(address, bytes, true, &place);
     if (!result && !place.state && state == YOKE_EMULATE_FORBIDDEN && !async)
         return emulate_leave(emulate_pinned_forbid(address, bytes));
@@ -102,7 +103,7 @@ static CUresult annotate(uint64_t address, size_t bytes, int state, CUstream han
     if (result || !bytes) return emulate_leave(result);
     if (async) return emulate_leave(submit(stream, &place, bytes, run_annotate, (uint32_t)state, NULL));
     memset(place.state, state, bytes);
-    return emulate_leave(CUDA_SUCCESS);
+    return emulate_leave(EMULATE_OK);
 }
 
 int yoke_emulate_annotate(uint64_t address, size_t bytes, int state)
@@ -110,17 +111,17 @@ int yoke_emulate_annotate(uint64_t address, size_t bytes, int state)
     return annotate(address, bytes, state, NULL, false);
 }
 
-int yoke_emulate_annotate_async(uint64_t address, size_t bytes, int state, CUstream stream)
+int yoke_emulate_annotate_async(uint64_t address, size_t bytes, int state, void *stream)
 {
     return annotate(address, bytes, state, stream, true);
 }
 
 /* ---- lifetimes ---- */
 
-static CUresult run_begin(struct command *command, char *text, size_t text_bytes)
+static enum emulate_error run_begin(struct command *command, char *text, size_t text_bytes)
 {
     struct name *name = command->owned;
-    if (was_freed(command, "yoke_emulate_begin", text, text_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (was_freed(command, "yoke_emulate_begin", text, text_bytes)) return EMULATE_ILLEGAL_ADDRESS;
     emulate_lock();
     const struct name *other = emulate_names;
     while (other
@@ -135,53 +136,53 @@ static CUresult run_begin(struct command *command, char *text, size_t text_bytes
                  other->users);
     } else {
         command->owned = NULL;
-        memset(command->to.state, PTX_UNDEFINED, command->bytes);
+        memset(command->to.state, BYTE_UNDEFINED, command->bytes);
         emulate_name_add(name);
     }
     emulate_unlock();
-    return other ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+    return other ? EMULATE_ILLEGAL_ADDRESS : EMULATE_OK;
 }
 
-static CUresult run_end(struct command *command, char *text, size_t text_bytes)
+static enum emulate_error run_end(struct command *command, char *text, size_t text_bytes)
 {
-    if (was_freed(command, "yoke_emulate_end", text, text_bytes)) return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (was_freed(command, "yoke_emulate_end", text, text_bytes)) return EMULATE_ILLEGAL_ADDRESS;
     emulate_lock();
     struct name *name = emulate_names;
     while (name && (!name->users || name->address != command->to.address || name->bytes != command->bytes))
         name = name->next;
-    if (name && --name->users == 0) memset(command->to.state, PTX_FORBIDDEN, command->bytes);
+    if (name && --name->users == 0) memset(command->to.state, BYTE_FORBIDDEN, command->bytes);
     emulate_unlock();
-    if (name) return CUDA_SUCCESS;
+    if (name) return EMULATE_OK;
     snprintf(text, text_bytes, "yoke_emulate_end of %zu bytes at 0x%llx whose lifetime has not begun (%s)",
              command->bytes, (unsigned long long)command->to.address,
              emulate_name_of(NULL, command->to.address));
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
+    return EMULATE_ILLEGAL_ADDRESS;
 }
 
-int yoke_emulate_begin(uint64_t address, size_t bytes, int streams, const char *text, CUstream handle)
+int yoke_emulate_begin(uint64_t address, size_t bytes, int streams, const char *text, void *handle)
 {
-    struct CUctx_st *context;
-    struct CUstream_st *stream;
+    struct context *context;
+    struct stream *stream;
     struct place place;
-    CUresult result = emulate_enter_uncounted(&context);
+    enum emulate_error result = emulate_enter_uncounted(&context);
     if (result) return result;
-    if (!bytes || streams < 1 || !text) return emulate_leave(CUDA_ERROR_INVALID_VALUE);
+    if (!bytes || streams < 1 || !text) return emulate_leave(EMULATE_INVALID_VALUE);
     result = find_place(context, address, bytes, handle, &place, &stream);
     if (result) return emulate_leave(result);
     struct name *name = emulate_name_new(address, bytes, text);
-    if (!name) return emulate_leave(CUDA_ERROR_OUT_OF_MEMORY);
+    if (!name) return emulate_leave(EMULATE_OUT_OF_MEMORY);
     name->begins = true;
     name->users = streams;
     return emulate_leave(submit(stream, &place, bytes, run_begin, 0, name));
 }
 
-int yoke_emulate_end(uint64_t address, size_t bytes, CUstream handle)
+int yoke_emulate_end(uint64_t address, size_t bytes, void *handle)
 {
-    struct CUctx_st *context;
-    struct CUstream_st *stream;
+    struct context *context;
+    struct stream *stream;
     struct place place;
-    CUresult result = emulate_enter_uncounted(&context);
+    enum emulate_error result = emulate_enter_uncounted(&context);
     if (result) return result;
-    result = bytes ? find_place(context, address, bytes, handle, &place, &stream) : CUDA_ERROR_INVALID_VALUE;
+    result = bytes ? find_place(context, address, bytes, handle, &place, &stream) : EMULATE_INVALID_VALUE;
     return emulate_leave(result ? result : submit(stream, &place, bytes, run_end, 0, NULL));
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulate/cuda/driver.h"
-#include "emulate/cuda/labels.h"
+#include "emulate/gpu/driver.h"
+#include "emulate/gpu/labels.h"
 
 enum {
     N_FREED = 64,
@@ -48,7 +48,7 @@ const char *emulate_plain_name(uint64_t address)
 /* The allocation whose bytes and red zones hold the address, or was when it was freed. */
 static const struct block *find_block(uint64_t address, bool *freed_out)
 {
-    const struct CUctx_st *owner = emulate_context_of(address);
+    const struct context *owner = emulate_context_of(address);
     *freed_out = false;
     for (const struct block *b = owner ? owner->zone.blocks : emulate_host_zone.blocks; b; b = b->next)
         if (address >= b->first && address < b->end) return b;

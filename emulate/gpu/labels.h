@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names of ranges of memory, the newest first. */
-#ifndef EMULATE_CUDA_LABELS_H
-#define EMULATE_CUDA_LABELS_H
+#ifndef EMULATE_GPU_LABELS_H
+#define EMULATE_GPU_LABELS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,16 +3,16 @@
  * Which commands are ordered, and races between commands of different streams. All functions are called with
  * the lock held.
  */
-#ifndef EMULATE_CUDA_ORDER_H
-#define EMULATE_CUDA_ORDER_H
+#ifndef EMULATE_GPU_ORDER_H
+#define EMULATE_GPU_ORDER_H
 
 #include <stdbool.h>
 
-#include "emulate/cuda/api.h"
-#include "emulate/cuda/ptx_footprint.h"
+#include "emulate/gpu/errors.h"
+#include "emulate/gpu/kernel_footprint.h"
 
-struct CUctx_st;
-struct CUstream_st;
+struct context;
+struct stream;
 struct command;
 
 enum { ORDER_SLOTS = 64 };
@@ -32,26 +32,26 @@ struct order {                   /* of a context */
 };
 
 /* A stream gets a slot, and gives it back. A stream without a slot is not checked. */
-void emulate_order_open(struct CUstream_st *stream);
-void emulate_order_close(struct CUstream_st *stream);
+void emulate_order_open(struct stream *stream);
+void emulate_order_close(struct stream *stream);
 /* The host submits a command: the command comes behind everything that the host has seen. */
 void emulate_order_submit(struct command *command);
 /* A command begins. What it waits for has ended. */
 void emulate_order_begin(struct command *command);
 /* The host has seen that all commands before this point have ended. */
-void emulate_order_seen(struct CUctx_st *context, const struct order_clock *clock);
+void emulate_order_seen(struct context *context, const struct order_clock *clock);
 /* The stream has seen what the host has seen. */
-void emulate_order_join_host(struct CUstream_st *stream);
+void emulate_order_join_host(struct stream *stream);
 /*
  * A command has touched these bytes. If a command of another stream touched them too, one of the two wrote
  * them, and nothing orders the two commands, then return an error with a text. `ranges` belongs to this
  * function.
  */
-CUresult emulate_order_check(const struct command *command, struct ptx_range *ranges, size_t n, char *text,
-                             size_t text_bytes);
+enum emulate_error emulate_order_check(const struct command *command, struct kernel_range *ranges, size_t n,
+                                       char *text, size_t text_bytes);
 /* Memory is freed: forget who touched these bytes. */
-void emulate_order_forget(struct CUctx_st *context, uint64_t from, uint64_t to);
+void emulate_order_forget(struct context *context, uint64_t from, uint64_t to);
 /* Forget everything. */
-void emulate_order_end(struct CUctx_st *context);
+void emulate_order_end(struct context *context);
 
 #endif

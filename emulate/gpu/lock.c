@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lock, and all that it protects from its beginning: the contexts and the handles. */
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 enum { N_BUCKETS = 1024 };
 
-struct CUctx_st emulate_contexts[MOST_DEVICES];
+struct context emulate_contexts[MOST_DEVICES];
 bool emulate_ready;
 uint64_t emulate_n_calls;
 
@@ -15,7 +15,7 @@ static bool forked;
 static struct object *buckets[N_BUCKETS];
 static __thread bool in_callback;
 
-/* The threads do not exist in a child process; like NVIDIA's driver, ours cannot be used there. */
+/* The threads do not exist in a child process; like the vendors' drivers, ours cannot be used there. */
 static void after_fork(void) { forked = true; }
 
 bool emulate_was_forked(void) { return forked; }
@@ -60,19 +60,19 @@ void emulate_wait_work(pthread_cond_t *work) { pthread_cond_wait(work, &lock); }
 
 void emulate_set_in_callback(bool inside) { in_callback = inside; }
 
-CUresult emulate_leave(CUresult result)
+enum emulate_error emulate_leave(enum emulate_error result)
 {
     pthread_mutex_unlock(&lock);
     return result;
 }
 
-CUresult emulate_enter_plain(void)
+enum emulate_error emulate_enter_plain(void)
 {
-    if (forked) return CUDA_ERROR_NOT_INITIALIZED;
-    if (in_callback) return CUDA_ERROR_NOT_PERMITTED;
+    if (forked) return EMULATE_NOT_INITIALIZED;
+    if (in_callback) return EMULATE_NOT_PERMITTED;
     emulate_lock();
     emulate_n_calls++;
-    return emulate_ready ? CUDA_SUCCESS : emulate_leave(CUDA_ERROR_NOT_INITIALIZED);
+    return emulate_ready ? EMULATE_OK : emulate_leave(EMULATE_NOT_INITIALIZED);
 }
 
 /* ---- handles ---- */
@@ -82,7 +82,7 @@ static struct object **bucket_of(const void *handle)
     return &buckets[((uintptr_t)handle >> 4) * 0x9e3779b97f4a7c15ull >> 54];
 }
 
-void emulate_object_add(struct object *object, enum kind kind, struct CUctx_st *context)
+void emulate_object_add(struct object *object, enum kind kind, struct context *context)
 {
     struct object **bucket = bucket_of(object);
     object->kind = kind;
@@ -105,7 +105,7 @@ bool emulate_object_is(const void *handle, enum kind kind)
     return false;
 }
 
-struct object *emulate_object_any(const struct CUctx_st *context, enum kind kind)
+struct object *emulate_object_any(const struct context *context, enum kind kind)
 {
     for (int i = 0; i < N_BUCKETS; i++)
         for (struct object *o = buckets[i]; o; o = o->next)
@@ -113,7 +113,7 @@ struct object *emulate_object_any(const struct CUctx_st *context, enum kind kind
     return NULL;
 }
 
-void emulate_objects(const struct CUctx_st *context, void (*visit)(struct object *))
+void emulate_objects(const struct context *context, void (*visit)(struct object *))
 {
     for (int i = 0; i < N_BUCKETS; i++)
         for (struct object *o = buckets[i]; o; o = o->next)

@@ -7,12 +7,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 enum { PROCESSES = 256, LOCK_BYTES = 64 };
 
@@ -21,7 +22,7 @@ enum { PROCESSES = 256, LOCK_BYTES = 64 };
 struct table {
     char lock[LOCK_BYTES]; /* begins with MAGIC */
     struct entry {
-        uint64_t used[MOST_DEVICES]; /* by the number of the device, without CUDA_VISIBLE_DEVICES */
+        uint64_t used[MOST_DEVICES]; /* by the number of the device, before the program selects some */
     } entries[PROCESSES];
 };
 
@@ -73,10 +74,12 @@ static bool may_use(void)
     return false;
 }
 
-CUresult emulate_share_open(void)
+enum emulate_error emulate_share_open(void)
 {
-    const char *path = emulate_settings.share;
-    if (!path || file >= 0) return CUDA_SUCCESS;
+    char path[4096];
+    if (!emulate_settings.share || file >= 0) return EMULATE_OK;
+    /* The devices of each vendor have a file of their own. */
+    snprintf(path, sizeof path, "%s%s", emulate_settings.share, emulate_vendor.share_suffix);
     file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file >= 0) begin();
     const bool good = file >= 0 && may_use() && !ftruncate(file, sizeof *table);
@@ -85,7 +88,7 @@ CUresult emulate_share_open(void)
     const bool taken = table != MAP_FAILED && take_entry();
     const int reason = errno;
     if (file >= 0) end();
-    if (taken) return CUDA_SUCCESS;
+    if (taken) return EMULATE_OK;
     if (table != MAP_FAILED) munmap(table, sizeof *table);
     if (file >= 0) close(file);
     file = -1;
@@ -94,10 +97,10 @@ CUresult emulate_share_open(void)
                   table != MAP_FAILED ? "256 processes use it"
                   : reason == EEXIST  ? "it has other content; name a file that does not exist"
                                       : strerror(reason));
-    return CUDA_ERROR_INVALID_VALUE;
+    return EMULATE_INVALID_VALUE;
 }
 
-static int device_of(const struct CUctx_st *context)
+static int device_of(const struct context *context)
 {
     return emulate_settings.visible[context - emulate_contexts];
 }
@@ -114,12 +117,12 @@ static uint64_t others(int device)
     return sum;
 }
 
-uint64_t emulate_share_others(const struct CUctx_st *context)
+uint64_t emulate_share_others(const struct context *context)
 {
     return emulate_settings.share ? others(device_of(context)) : 0;
 }
 
-bool emulate_share_fits(const struct CUctx_st *context)
+bool emulate_share_fits(const struct context *context)
 {
     const uint64_t used = emulate_memory_used(context);
     if (!emulate_settings.share) return used <= emulate_settings.memory;
@@ -130,13 +133,13 @@ bool emulate_share_fits(const struct CUctx_st *context)
     if (fits) __atomic_store_n(&table->entries[own].used[device], used, __ATOMIC_RELAXED);
     end();
     if (!fits && used <= emulate_settings.memory)
-        emulate_print("cuda:%d: out of memory, because other processes use %llu MiB of %llu MiB",
-                      context->ordinal, (unsigned long long)(rest >> 20),
+        emulate_print("%s:%d: out of memory, because other processes use %llu MiB of %llu MiB",
+                      emulate_vendor.word, context->ordinal, (unsigned long long)(rest >> 20),
                       (unsigned long long)(emulate_settings.memory >> 20));
     return fits;
 }
 
-void emulate_share_update(const struct CUctx_st *context)
+void emulate_share_update(const struct context *context)
 {
     if (!emulate_settings.share) return;
     const uint64_t used = context->active ? emulate_memory_used(context) : 0;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 /* ---- the host ---- */
 
@@ -46,7 +46,7 @@ void emulate_watch_host(void)
 
 static int n_leaks;
 
-static bool leaks_are_errors(void)
+bool emulate_leaks_are_errors(void)
 {
     const char *text = getenv("YOKE_EMULATE_LEAKS");
     return text && *text;
@@ -56,18 +56,18 @@ static void report_object(struct object *object)
 {
     static const char *const kinds[] = { "a stream", "an event", "a module" };
     if (object->kind == KIND_FUNCTION) return;
-    emulate_print("cuda:%d: not destroyed: %s, %p", object->context->ordinal, kinds[object->kind],
-                  (void *)object);
+    emulate_print("%s:%d: not destroyed: %s, %p", emulate_vendor.word, object->context->ordinal,
+                  kinds[object->kind], (void *)object);
     n_leaks++;
 }
 
-static void report_block(const struct CUctx_st *context, const struct block *b, const char *kind)
+static void report_block(const struct context *context, const struct block *b, const char *kind)
 {
     if (b->is_reserved) return; /* no memory is lost */
     const char *name = emulate_plain_name(b->address);
-    emulate_print("cuda:%d: not freed: %llu bytes%s at 0x%llx, allocation %llu%s%s", context->ordinal,
-                  (unsigned long long)b->bytes, kind, (unsigned long long)b->address, b->id, name ? ", " : "",
-                  name ? name : "");
+    emulate_print("%s:%d: not freed: %llu bytes%s at 0x%llx, allocation %llu%s%s", emulate_vendor.word,
+                  context->ordinal, (unsigned long long)b->bytes, kind, (unsigned long long)b->address, b->id,
+                  name ? ", " : "", name ? name : "");
     n_leaks++;
 }
 
@@ -76,32 +76,28 @@ static int reported_device;
 static void report_registered(uint64_t address, uint64_t bytes)
 {
     const char *name = emulate_plain_name(address);
-    emulate_print("cuda:%d: not unregistered: %llu bytes of the host's memory at 0x%llx%s%s", reported_device,
-                  (unsigned long long)bytes, (unsigned long long)address, name ? ", " : "", name ? name : "");
+    emulate_print("%s:%d: not unregistered: %llu bytes of the host's memory at 0x%llx%s%s",
+                  emulate_vendor.word, reported_device, (unsigned long long)bytes,
+                  (unsigned long long)address, name ? ", " : "", name ? name : "");
     n_leaks++;
 }
 
-int emulate_report_leaks(struct CUctx_st *context)
+int emulate_report_leaks(struct context *context)
 {
     n_leaks = 0;
-    if (!emulate_log_is_set() && !leaks_are_errors()) return 0;
+    if (!emulate_log_is_set() && !emulate_leaks_are_errors()) return 0;
     for (const struct block *b = context->zone.blocks; b; b = b->next) report_block(context, b, "");
     for (const struct block *b = emulate_host_zone.blocks; b; b = b->next)
         if (b->owner == context) report_block(context, b, " of pinned memory");
     reported_device = context->ordinal;
     emulate_registered_visit(context, report_registered);
     emulate_objects(context, report_object);
-    /* a program may release a context that it has made current; the tests of Yoke's backend may not */
-    const int pushed = leaks_are_errors() ? emulate_stack_count(context) : 0;
-    if (pushed)
-        emulate_print("cuda:%d: not popped: the context is %d times on the stack of the thread that ends it",
-                      context->ordinal, pushed);
-    return n_leaks += pushed;
+    return n_leaks += emulate_vendor.report_leaks ? emulate_vendor.report_leaks(context) : 0;
 }
 
 void emulate_leaks_found(void)
 {
-    if (!leaks_are_errors()) return;
+    if (!emulate_leaks_are_errors()) return;
     emulate_print("YOKE_EMULATE_LEAKS is set, so the leaks above end the process");
     fflush(NULL);
     _exit(EMULATE_LEAK_EXIT);
@@ -120,12 +116,12 @@ static void process_ends(int status, void *unused)
     if (status || emulate_enter_plain()) return;
     bool found = false;
     for (int i = 0; i < emulate_settings.n_visible; i++) {
-        struct CUctx_st *context = &emulate_contexts[i];
+        struct context *context = &emulate_contexts[i];
         if (!context->active || context->lost) continue;
-        emulate_print("cuda:%d: not released: the primary context, which was retained %d times more", i,
-                      context->references);
-        emulate_report_leaks(context);
-        found = true;
+        if (!emulate_vendor.ends_with_process)
+            emulate_print("%s:%d: not released: the primary context, which was retained %d times more",
+                          emulate_vendor.word, i, context->references);
+        found = emulate_report_leaks(context) || !emulate_vendor.ends_with_process || found;
     }
     emulate_unlock();
     if (found) emulate_leaks_found();
@@ -133,5 +129,5 @@ static void process_ends(int status, void *unused)
 
 void emulate_watch_exit(void)
 {
-    if (leaks_are_errors()) on_exit(process_ends, NULL);
+    if (emulate_leaks_are_errors()) on_exit(process_ends, NULL);
 }

@@ -2,8 +2,8 @@
 /*
  * Races between streams. Each stream has a vector clock: for each stream the number of its commands that come
  * before. A wait for an event, the rules of the legacy stream, and the host order commands. The host has seen
- * a command when a call of the driver has said that the command has ended, when a function of
- * cuLaunchHostFunc runs behind it, or when a stream has written a value behind it with the fence. A command
+ * a command when a call of the driver has said that the command has ended, when a function of the program
+ * runs behind it in a stream, or when a stream has written a value behind it with the fence. A command
  * comes behind all that the host had seen when it submitted the command.
  *
  * Two commands of different streams race if none of them is ordered before the other, both touch a byte, and
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 enum { MOST_RECORDS = 20000, PRUNE_EVERY = 64 };
 
@@ -27,7 +27,7 @@ struct order_record { /* a command that has ended */
     struct order_clock clock;
     char what[120];
     size_t n;
-    struct ptx_range *ranges;
+    struct kernel_range *ranges;
 };
 
 static void join(struct order_clock *to, const struct order_clock *from)
@@ -36,9 +36,9 @@ static void join(struct order_clock *to, const struct order_clock *from)
         if (from->at[i] > to->at[i]) to->at[i] = from->at[i];
 }
 
-static struct order *order_of(const struct CUstream_st *stream) { return &stream->object.context->order; }
+static struct order *order_of(const struct stream *stream) { return &stream->object.context->order; }
 
-void emulate_order_open(struct CUstream_st *stream)
+void emulate_order_open(struct stream *stream)
 {
     struct order *order = order_of(stream);
     stream->slot = 0;
@@ -51,7 +51,7 @@ void emulate_order_open(struct CUstream_st *stream)
     stream->clock.at[stream->slot] = order->count[stream->slot];
 }
 
-void emulate_order_close(struct CUstream_st *stream)
+void emulate_order_close(struct stream *stream)
 {
     if (stream->slot >= 0) order_of(stream)->taken[stream->slot] = false;
 }
@@ -60,19 +60,19 @@ void emulate_order_submit(struct command *command) { command->host = order_of(co
 
 void emulate_order_begin(struct command *command)
 {
-    struct CUstream_st *stream = command->stream;
+    struct stream *stream = command->stream;
     join(&stream->clock, &command->host);
     for (int i = 0; i < command->n_after; i++) join(&stream->clock, &command->after[i].stream->clock);
     if (command->wait) join(&stream->clock, &command->wait->clock);
     if (stream->slot >= 0) stream->clock.at[stream->slot] = ++order_of(stream)->count[stream->slot];
 }
 
-void emulate_order_seen(struct CUctx_st *context, const struct order_clock *clock)
+void emulate_order_seen(struct context *context, const struct order_clock *clock)
 {
     join(&context->order.host, clock);
 }
 
-void emulate_order_join_host(struct CUstream_st *stream) { join(&stream->clock, &order_of(stream)->host); }
+void emulate_order_join_host(struct stream *stream) { join(&stream->clock, &order_of(stream)->host); }
 
 /* ---- what is remembered ---- */
 
@@ -87,10 +87,10 @@ static void free_record(struct order *order, struct order_record *record)
  * What every later command comes behind. A stream comes behind what it waits for, and its commands that have
  * not begun come behind what the host had seen when it submitted the first of them.
  */
-static struct order_clock floor_of(const struct CUctx_st *context)
+static struct order_clock floor_of(const struct context *context)
 {
     struct order_clock floor = context->order.host;
-    for (const struct CUstream_st *s = context->streams; s; s = s->next) {
+    for (const struct stream *s = context->streams; s; s = s->next) {
         if (!s->first || s->slot < 0) continue;
         for (int i = 0; i < ORDER_SLOTS; i++) {
             const uint64_t own = s->clock.at[i], host = s->first->host.at[i], known = own > host ? own : host;
@@ -101,7 +101,7 @@ static struct order_clock floor_of(const struct CUctx_st *context)
 }
 
 /* Free the records that can race with no later command, and the oldest ones if there are too many. */
-static void prune(struct CUctx_st *context)
+static void prune(struct context *context)
 {
     struct order *order = &context->order;
     const struct order_clock floor = floor_of(context);
@@ -118,7 +118,7 @@ static void prune(struct CUctx_st *context)
     }
 }
 
-void emulate_order_forget(struct CUctx_st *context, uint64_t from, uint64_t to)
+void emulate_order_forget(struct context *context, uint64_t from, uint64_t to)
 {
     for (int s = 0; s < ORDER_SLOTS; s++)
         for (struct order_record *r = context->order.newest[s]; r; r = r->older) {
@@ -129,7 +129,7 @@ void emulate_order_forget(struct CUctx_st *context, uint64_t from, uint64_t to)
         }
 }
 
-void emulate_order_end(struct CUctx_st *context)
+void emulate_order_end(struct context *context)
 {
     struct order *order = &context->order;
     for (int s = 0; s < ORDER_SLOTS; s++)
@@ -143,15 +143,15 @@ void emulate_order_end(struct CUctx_st *context)
 /* ---- races ---- */
 
 /* The first byte that both touch and one writes; false: there is none. */
-static bool meet(const struct ptx_range *a, size_t n_a, const struct ptx_range *b, size_t n_b,
-                 struct ptx_range *a_out, struct ptx_range *b_out)
+static bool meet(const struct kernel_range *a, size_t n_a, const struct kernel_range *b, size_t n_b,
+                 struct kernel_range *a_out, struct kernel_range *b_out)
 {
     for (size_t i = 0, j = 0; i < n_a && j < n_b;) {
         const uint64_t from = a[i].from > b[j].from ? a[i].from : b[j].from;
         const uint64_t to = a[i].to < b[j].to ? a[i].to : b[j].to;
         if (from < to && (a[i].written || b[j].written)) {
-            *a_out = (struct ptx_range){ from, to, a[i].written };
-            *b_out = (struct ptx_range){ from, to, b[j].written };
+            *a_out = (struct kernel_range){ from, to, a[i].written };
+            *b_out = (struct kernel_range){ from, to, b[j].written };
             return true;
         }
         if (a[i].to < b[j].to)
@@ -172,7 +172,7 @@ static void describe(const char *what, uint64_t sequence, unsigned long long str
 static void describe_wait(const struct command *command, const struct order_record *other, int slot,
                           char text[300])
 {
-    const struct CUstream_st *stream = command->stream;
+    const struct stream *stream = command->stream;
     const bool is_later = command->number > other->number;
     const uint64_t count = order_of(stream)->count[stream->slot];
     const uint64_t known = is_later ? stream->clock.at[slot] : other->clock.at[stream->slot];
@@ -187,9 +187,9 @@ static void describe_wait(const struct command *command, const struct order_reco
         snprintf(text + n, 300 - (size_t)n, "it has never waited for that stream");
 }
 
-static CUresult fail(const struct command *command, const struct order_record *other, int slot,
-                     const char *what, struct ptx_range mine, struct ptx_range theirs, char *text,
-                     size_t text_bytes)
+static enum emulate_error fail(const struct command *command, const struct order_record *other, int slot,
+                               const char *what, struct kernel_range mine, struct kernel_range theirs,
+                               char *text, size_t text_bytes)
 {
     char a[200], b[200], name[300], wait[300];
     describe(what, command->sequence, command->stream->number, a);
@@ -202,7 +202,7 @@ static CUresult fail(const struct command *command, const struct order_record *o
              a, mine.written ? "writes" : "reads", (unsigned long long)(mine.to - mine.from),
              (unsigned long long)(emulate_base + mine.from), name, b, theirs.written ? "writes" : "reads",
              wait);
-    return CUDA_ERROR_LAUNCH_FAILED;
+    return EMULATE_LAUNCH_FAILED;
 }
 
 /* "the kernel layernorm_forward" */
@@ -216,9 +216,9 @@ static void name_command(const struct command *command, char text[120])
         snprintf(text, 120, "a %s of %zu bytes", command->value_bytes ? "fill" : "copy", command->bytes);
 }
 
-static void remember(const struct command *command, const char *what, struct ptx_range *ranges, size_t n)
+static void remember(const struct command *command, const char *what, struct kernel_range *ranges, size_t n)
 {
-    const struct CUstream_st *stream = command->stream;
+    const struct stream *stream = command->stream;
     struct order *order = order_of(stream);
     struct order_record *record = malloc(sizeof *record);
     if (!record) {
@@ -238,17 +238,17 @@ static void remember(const struct command *command, const char *what, struct ptx
     if (++order->n_records % PRUNE_EVERY == 0) prune(stream->object.context);
 }
 
-CUresult emulate_order_check(const struct command *command, struct ptx_range *ranges, size_t n, char *text,
-                             size_t text_bytes)
+enum emulate_error emulate_order_check(const struct command *command, struct kernel_range *ranges, size_t n,
+                                       char *text, size_t text_bytes)
 {
-    const struct CUstream_st *stream = command->stream;
+    const struct stream *stream = command->stream;
     const struct order *order = order_of(stream);
-    CUresult result = CUDA_SUCCESS;
-    struct ptx_range mine, theirs;
+    enum emulate_error result = EMULATE_OK;
+    struct kernel_range mine, theirs;
     char what[120];
     if (!n || stream->slot < 0) {
         free(ranges);
-        return CUDA_SUCCESS;
+        return EMULATE_OK;
     }
     name_command(command, what);
     for (int s = 0; s < ORDER_SLOTS && !result; s++) {

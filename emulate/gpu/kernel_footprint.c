@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pages of a footprint, and the ranges in them. */
-#include "emulate/cuda/ptx_footprint.h"
+#include "emulate/gpu/kernel_footprint.h"
 
 #include <stdlib.h>
 
@@ -9,17 +9,17 @@ static size_t hash_of(uint64_t number, size_t capacity)
     return (size_t)(number * 0x9e3779b97f4a7c15u >> 20) & (capacity - 1);
 }
 
-static void insert(struct ptx_page **table, size_t capacity, struct ptx_page *page)
+static void insert(struct kernel_page **table, size_t capacity, struct kernel_page *page)
 {
     size_t i = hash_of(page->number, capacity);
     while (table[i]) i = (i + 1) & (capacity - 1);
     table[i] = page;
 }
 
-static bool grow(struct ptx_footprint *f)
+static bool grow(struct kernel_footprint *f)
 {
     const size_t capacity = f->capacity ? 2 * f->capacity : 64;
-    struct ptx_page **table = calloc(capacity, sizeof *table);
+    struct kernel_page **table = calloc(capacity, sizeof *table);
     if (!table) return false;
     for (size_t i = 0; i < f->capacity; i++)
         if (f->table[i]) insert(table, capacity, f->table[i]);
@@ -29,9 +29,9 @@ static bool grow(struct ptx_footprint *f)
     return true;
 }
 
-struct ptx_page *ptx_footprint_page(struct ptx_footprint *f, uint64_t number)
+struct kernel_page *kernel_footprint_page(struct kernel_footprint *f, uint64_t number)
 {
-    struct ptx_page *page = NULL;
+    struct kernel_page *page = NULL;
     for (size_t i = f->capacity ? hash_of(number, f->capacity) : 0; f->capacity && f->table[i];
          i = (i + 1) & (f->capacity - 1))
         if (f->table[i]->number == number) page = f->table[i];
@@ -44,37 +44,37 @@ struct ptx_page *ptx_footprint_page(struct ptx_footprint *f, uint64_t number)
         }
     }
     if (page)
-        f->recent[number % PTX_RECENT_PAGES] = page;
+        f->recent[number % KERNEL_RECENT_PAGES] = page;
     else
         f->incomplete = true;
     return page;
 }
 
-void ptx_footprint_free(struct ptx_footprint *f)
+void kernel_footprint_free(struct kernel_footprint *f)
 {
     for (size_t i = 0; i < f->capacity; i++) free(f->table[i]);
     free(f->table);
-    *f = (struct ptx_footprint){ .n = 0 };
+    *f = (struct kernel_footprint){ .n = 0 };
 }
 
 /* ---- ranges ---- */
 
 struct list {
-    struct ptx_range *at;
+    struct kernel_range *at;
     size_t n, capacity;
     bool failed;
 };
 
 static void append(struct list *list, uint64_t from, uint64_t to, bool written)
 {
-    struct ptx_range *last = list->n ? &list->at[list->n - 1] : NULL;
+    struct kernel_range *last = list->n ? &list->at[list->n - 1] : NULL;
     if (last && last->to == from && last->written == written) {
         last->to = to;
         return;
     }
     if (list->n == list->capacity) {
         const size_t capacity = list->capacity ? 2 * list->capacity : 16;
-        struct ptx_range *grown = realloc(list->at, capacity * sizeof *grown);
+        struct kernel_range *grown = realloc(list->at, capacity * sizeof *grown);
         if (!grown) {
             list->failed = true;
             return;
@@ -82,7 +82,7 @@ static void append(struct list *list, uint64_t from, uint64_t to, bool written)
         list->at = grown;
         list->capacity = capacity;
     }
-    list->at[list->n++] = (struct ptx_range){ from, to, written };
+    list->at[list->n++] = (struct kernel_range){ from, to, written };
 }
 
 /* The runs of equal bits in one word of a page. */
@@ -106,14 +106,15 @@ static void add_word(struct list *list, uint64_t at, uint64_t read, uint64_t wri
 
 static int compare(const void *a, const void *b)
 {
-    const uint64_t x = (*(struct ptx_page *const *)a)->number, y = (*(struct ptx_page *const *)b)->number;
+    const uint64_t x = (*(struct kernel_page *const *)a)->number,
+                   y = (*(struct kernel_page *const *)b)->number;
     return (x > y) - (x < y);
 }
 
-struct ptx_range *ptx_footprint_ranges(const struct ptx_footprint *f, size_t *n_out)
+struct kernel_range *kernel_footprint_ranges(const struct kernel_footprint *f, size_t *n_out)
 {
     struct list list = { NULL, 0, 0, false };
-    struct ptx_page **pages = f->n ? malloc(f->n * sizeof *pages) : NULL;
+    struct kernel_page **pages = f->n ? malloc(f->n * sizeof *pages) : NULL;
     size_t n = 0;
     *n_out = 0;
     if (!pages) return NULL;
@@ -121,9 +122,9 @@ struct ptx_range *ptx_footprint_ranges(const struct ptx_footprint *f, size_t *n_
         if (f->table[i]) pages[n++] = f->table[i];
     qsort(pages, n, sizeof *pages, compare);
     for (size_t i = 0; i < n; i++)
-        for (uint64_t w = 0; w < PTX_PAGE_BYTES / 64; w++)
+        for (uint64_t w = 0; w < KERNEL_PAGE_BYTES / 64; w++)
             if (pages[i]->bits[0][w] | pages[i]->bits[1][w])
-                add_word(&list, (pages[i]->number << PTX_PAGE_BITS) + 64 * w, pages[i]->bits[0][w],
+                add_word(&list, (pages[i]->number << KERNEL_PAGE_BITS) + 64 * w, pages[i]->bits[0][w],
                          pages[i]->bits[1][w]);
     free(pages);
     if (list.failed) {

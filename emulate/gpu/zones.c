@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "emulate/cuda/driver.h"
+#include "emulate/gpu/driver.h"
 
 #define GAP 65536ull /* addresses between two allocations that belong to none */
 
@@ -56,21 +56,21 @@ static int set_file_size(uint64_t bytes)
     return result;
 }
 
-CUresult emulate_memory_reserve(void)
+enum emulate_error emulate_memory_reserve(void)
 {
     const uint64_t each = emulate_round_up(4 * emulate_settings.memory, EMULATE_DEVICE_PAGE);
     emulate_bytes = EMULATE_HOST_BYTES + each * (uint64_t)emulate_settings.n_visible;
     void *addresses = emulate_reserve(emulate_bytes, PROT_NONE);
-    if (!addresses) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!addresses) return EMULATE_OUT_OF_MEMORY;
     file = memfd_create("yoke-emulate", MFD_CLOEXEC);
     if (file < 0 || set_file_size(emulate_bytes)) {
         emulate_print("memory of the stand-in devices: %s", strerror(errno));
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return EMULATE_OUT_OF_MEMORY;
     }
     emulate_data = mmap(NULL, emulate_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (emulate_data == MAP_FAILED) {
         emulate_print("memory of the stand-in devices: %s", strerror(errno));
-        return CUDA_ERROR_OUT_OF_MEMORY;
+        return EMULATE_OUT_OF_MEMORY;
     }
     madvise(emulate_data, emulate_bytes, MADV_DONTDUMP);
     emulate_base = (uint64_t)(uintptr_t)addresses;
@@ -79,7 +79,7 @@ CUresult emulate_memory_reserve(void)
         const uint64_t begin = emulate_base + EMULATE_HOST_BYTES + each * (uint64_t)i;
         emulate_contexts[i].zone = (struct zone){ begin, begin + each, begin, NULL };
     }
-    return CUDA_SUCCESS;
+    return EMULATE_OK;
 }
 
 struct block *emulate_zone_take(struct zone *zone, uint64_t bytes, uint64_t align, uint64_t red)
@@ -119,7 +119,7 @@ static void drop_pages(uint64_t first, uint64_t end, bool data)
                    b = (end - emulate_base) / EMULATE_PAGE * EMULATE_PAGE;
     if (data && a < b) fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)a, (off_t)(b - a));
     for (int i = 0; i < emulate_settings.n_visible; i++) {
-        const struct ptx_memory *memory = &emulate_contexts[i].memory;
+        const struct kernel_memory *memory = &emulate_contexts[i].memory;
         if (!memory->state) continue;
         if (a < b) {
             madvise(memory->state + a, b - a, MADV_DONTNEED);
@@ -128,12 +128,12 @@ static void drop_pages(uint64_t first, uint64_t end, bool data)
     }
 }
 
-void emulate_set_state(const struct CUctx_st *context, uint64_t from, uint64_t to, enum ptx_byte state)
+void emulate_set_state(const struct context *context, uint64_t from, uint64_t to, enum byte_state state)
 {
     memset(context->memory.state + (from - emulate_base), (int)state, to - from);
 }
 
-void emulate_host_state(const struct block *block, enum ptx_byte state)
+void emulate_host_state(const struct block *block, enum byte_state state)
 {
     for (int i = 0; i < emulate_settings.n_visible; i++)
         if (emulate_contexts[i].memory.state)
@@ -156,7 +156,7 @@ struct block *emulate_block_of(const struct zone *zone, uint64_t address)
     return block && block->address <= address ? block : NULL;
 }
 
-struct CUctx_st *emulate_context_of(uint64_t address)
+struct context *emulate_context_of(uint64_t address)
 {
     for (int i = 0; i < emulate_settings.n_visible; i++)
         if (address >= emulate_contexts[i].zone.begin && address < emulate_contexts[i].zone.end)
@@ -170,18 +170,18 @@ bool emulate_pinned_open(const struct block *block)
              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, (off_t)(block->address - emulate_base))
         == MAP_FAILED)
         return false;
-    emulate_host_state(block, PTX_DEFINED);
+    emulate_host_state(block, BYTE_DEFINED);
     return true;
 }
 
-CUresult emulate_pinned_forbid(uint64_t address, uint64_t bytes)
+enum emulate_error emulate_pinned_forbid(uint64_t address, uint64_t bytes)
 {
-    if (address % EMULATE_PAGE || bytes % EMULATE_PAGE) return CUDA_ERROR_INVALID_VALUE;
-    if (mprotect((void *)(uintptr_t)address, bytes, PROT_NONE)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (address % EMULATE_PAGE || bytes % EMULATE_PAGE) return EMULATE_INVALID_VALUE;
+    if (mprotect((void *)(uintptr_t)address, bytes, PROT_NONE)) return EMULATE_OUT_OF_MEMORY;
     for (int i = 0; i < emulate_settings.n_visible; i++)
         if (emulate_contexts[i].memory.state)
-            emulate_set_state(&emulate_contexts[i], address, address + bytes, PTX_FORBIDDEN);
-    return CUDA_SUCCESS;
+            emulate_set_state(&emulate_contexts[i], address, address + bytes, BYTE_FORBIDDEN);
+    return EMULATE_OK;
 }
 
 const unsigned char *emulate_pinned_guard(uint64_t address)
@@ -196,13 +196,13 @@ void emulate_pinned_close(const struct block *block)
 {
     mmap((void *)(uintptr_t)block->address, emulate_round_up(block->bytes, EMULATE_PAGE), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    emulate_host_state(block, PTX_OUTSIDE);
+    emulate_host_state(block, BYTE_OUTSIDE);
 }
 
 void emulate_window_close(struct block *window)
 {
     const uint64_t offset = window->address - emulate_base;
-    emulate_host_state(window, PTX_OUTSIDE);
+    emulate_host_state(window, BYTE_OUTSIDE);
     if (mmap(emulate_data + offset, window->bytes, PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, (off_t)offset)
         == MAP_FAILED)
