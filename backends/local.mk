@@ -2,6 +2,7 @@
 include backends/reference/local.mk
 include backends/host/local.mk
 include backends/gpu/local.mk
+include backends/gpu/runtime/local.mk
 include backends/opencl/local.mk
 include backends/cuda/local.mk
 include backends/null/local.mk

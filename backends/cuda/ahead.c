@@ -60,13 +60,13 @@ yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yok
     dev->nvrtc = nvrtc;
     dev->cc = cc;
     /* every NVIDIA GPU has these sizes; the number of multiprocessors only selects among the programs */
-    dev->gpu.driver = &yokei_cuda_driver;
-    dev->gpu.vector_floats = 1;
-    dev->gpu.warp = 32;
-    dev->gpu.max_group = 1024;
-    dev->gpu.local_bytes = 48 << 10;
-    dev->gpu.reserves_private = true;
-    yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s", CUDA_IDENTITY);
+    dev->rt.gpu.driver = &yokei_cuda_driver;
+    dev->rt.gpu.vector_floats = 1;
+    dev->rt.gpu.warp = 32;
+    dev->rt.gpu.max_group = 1024;
+    dev->rt.gpu.local_bytes = 48 << 10;
+    dev->rt.gpu.reserves_private = true;
+    yokei_text(dev->rt.gpu.identity, sizeof dev->rt.gpu.identity, "%s", CUDA_IDENTITY);
     device->impl = dev;
     yokei_text(ahead->compiler, sizeof ahead->compiler, "NVRTC %d.%d (%s)", nvrtc->major, nvrtc->minor,
                nvrtc->path);

@@ -78,7 +78,7 @@ static yoke_status compile(const yoke_device *device, const struct yokei_gpu_sou
 {
     const struct cuda_device *dev = cuda_device(device);
     char architecture[48];
-    if (!dev->nvrtc) return yoke_fail(YOKE_ECOMPILE, "%s: %s", device->info.spec, dev->gpu.no_compiler);
+    if (!dev->nvrtc) return yoke_fail(YOKE_ECOMPILE, "%s: %s", device->info.spec, dev->rt.gpu.no_compiler);
     if (!yokei_cuda_architecture(dev->nvrtc, dev->cc, dev->ptx_only, architecture, sizeof architecture))
         return yoke_fail(YOKE_EBACKEND, "%s: NVRTC %d.%d has no architecture for a device of %d.%d",
                          device->info.spec, dev->nvrtc->major, dev->nvrtc->minor, dev->cc / 10, dev->cc % 10);

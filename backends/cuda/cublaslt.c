@@ -13,9 +13,9 @@ static bool cublaslt_open, cublaslt_tried;
 static char cublaslt_reason[YOKE_REASON_BYTES];
 static pthread_mutex_t cublaslt_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct cuda_file names[] = { { "libcublasLt.so.13", 13 },
-                                          { "libcublasLt.so.12", 12 },
-                                          { "libcublasLt.so.11", 11 } };
+static const struct yokei_library_file names[] = { { "libcublasLt.so.13", 13 },
+                                                   { "libcublasLt.so.12", 12 },
+                                                   { "libcublasLt.so.11", 11 } };
 
 /** Open one library file. If it lacks a symbol, it is not taken. */
 static bool open_cublaslt_file(const char *folder, const char *name, char *why, size_t bytes)
@@ -25,7 +25,7 @@ static bool open_cublaslt_file(const char *folder, const char *name, char *why, 
     /* clang-format on */
     static const struct yokei_symbol symbols[] = { YOKEI_CUBLASLT_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    if (!yokei_cuda_open_file(folder, name, cublaslt.path, symbols, YOKE_COUNT(symbols), why, bytes))
+    if (!yokei_folders_open_file(folder, name, cublaslt.path, symbols, YOKE_COUNT(symbols), why, bytes))
         return false;
     /* 13.1.0 is 130100; but version 11 says 11402 for 11.4.2 */
     const size_t v = cublaslt.cublasLtGetVersion(), unit = v < 100000 ? 1000 : 10000;
@@ -54,8 +54,9 @@ const struct cuda_cublaslt *yokei_cuda_cublaslt(const struct cuda_library *cu, c
     pthread_mutex_lock(&cublaslt_lock);
     if (!cublaslt_tried) {
         cublaslt_open = cu->emulated ? open_emulated(cu, why, sizeof why)
-                                     : yokei_cuda_open_newest(names, YOKE_COUNT(names), cu->version / 1000,
-                                                              open_cublaslt_file, why, sizeof why);
+                                     : yokei_folders_open_newest(yokei_cuda_folders, names, YOKE_COUNT(names),
+                                                                 cu->version / 1000, open_cublaslt_file, why,
+                                                                 sizeof why);
         cublaslt_tried = true;
         if (!cublaslt_open)
             yokei_text(cublaslt_reason, sizeof cublaslt_reason, "no cuBLASLt (%s)%s", why,
@@ -95,7 +96,7 @@ void yokei_cuda_cublaslt_attach(yoke_device *device)
     const cublasStatus_t status = dev->lt->cublasLtCreate(&dev->lt_handle);
     dev->products = status ? NULL : yokei_cuda_products_create();
     if (dev->products) {
-        dev->gpu.products = &yokei_cuda_products;
+        dev->rt.gpu.products = &yokei_cuda_products;
         return;
     }
     if (status)

@@ -8,8 +8,8 @@
 
 #include "backends/cuda/api.h"
 #include "backends/cuda/cublaslt_api.h"
-#include "backends/gpu/driver.h"
-#include "backends/gpu/staging.h"
+#include "backends/gpu/runtime/folders.h"
+#include "backends/gpu/runtime/runtime.h"
 
 /* ---- library.c: libcuda.so.1 ---- */
 struct cuda_library {
@@ -19,25 +19,7 @@ struct cuda_library {
     char path[1024]; /* the name under which the library was opened */
     bool emulated;   /* Yoke's own stand-in, which executes PTX on the CPU (YOKE_EMULATE) */
     YOKEI_CUDA_NEWER_FUNCTIONS(CUDA_SLOT) /* NULL in older drivers */
-    /* The stand-in's text about the last fault of a kernel. NULL in NVIDIA's library. */
-    const char *(*last_fault)(void);
-    /*
-     * The stand-in's counts of the kernels of this name (NULL: all). Returns the launches. The result has the
-     * members of struct yokei_counts behind the first. NULL in NVIDIA's library.
-     */
-    uint64_t (*counts)(const char *kernel, uint64_t counts_out[10]);
-    /* The number of calls of the driver, which the stand-in counts. NULL in NVIDIA's library. */
-    uint64_t (*calls)(void);
-    /* The stand-in's functions for what memory may be used for. NULL in NVIDIA's library. */
-    struct cuda_annotations {
-        int (*annotate)(uint64_t address, size_t bytes, int state);
-        int (*annotate_async)(uint64_t address, size_t bytes, int state, CUstream stream);
-        int (*begin)(uint64_t address, size_t bytes, int streams, const char *name, CUstream stream);
-        int (*end)(uint64_t address, size_t bytes, CUstream stream);
-        int (*name)(uint64_t address, size_t bytes, const char *name);
-        int (*stack_depth)(void);
-        void (*leak)(const char *text);
-    } say;
+    struct yokei_stand_in say;            /* what the stand-in has beyond the interface of CUDA */
 };
 /**
  * The driver, which is opened and initialised once per process. NULL if there is none. `reason` then has one
@@ -45,14 +27,15 @@ struct cuda_library {
  * cannot use CUDA, and also gets NULL.
  */
 const struct cuda_library *yokei_cuda_library(char *reason, size_t bytes);
-/** Whether this process was forked from one that had initialised the driver. */
-bool yokei_cuda_is_forked(void);
-/** The text of YOKE_EMULATE behind "cuda:", such as "9.0", or NULL if CUDA is not emulated. */
-const char *yokei_cuda_emulation(void);
+/** The devices that this process has found, and the process that initialised the driver. */
+extern struct yokei_rt_known yokei_cuda_known;
 /** The file that yokei_cuda_library opens: "libcuda.so.1", or the path of the stand-in. */
 void yokei_cuda_driver_file(char *path, size_t bytes);
 /** The line that explains why cuInit or cuDeviceGetCount failed on this machine. */
 void yokei_cuda_explain(CUresult error, char *reason, size_t bytes);
+
+/** The name of an error by the driver: "CUDA_ERROR_OUT_OF_MEMORY", and its number if it has no name. */
+const char *yokei_cuda_error_name(const struct cuda_library *cu, CUresult error);
 
 /* ---- folders.c: where the toolkit's libraries are ---- */
 /**
@@ -60,25 +43,6 @@ void yokei_cuda_explain(CUresult error, char *reason, size_t bytes);
  * their number. Each entry is allocated with malloc. The caller frees the entries.
  */
 int yokei_cuda_folders(char *folders[], int capacity);
-/** A name of a library, and the major version of CUDA that it stands for. */
-struct cuda_file {
-    const char *name;
-    int major;
-};
-/** Open the library `name` in `folder` ("": by the loader). If this fails, `why` says why. */
-typedef bool cuda_open_file(const char *folder, const char *name, char *why, size_t bytes);
-/**
- * Open the library `name` in `folder` ("": by the loader), and resolve all symbols. Writes its path. NULL on
- * failure, and then `why` says why.
- */
-void *yokei_cuda_open_file(const char *folder, const char *name, char path[1024],
-                           const struct yokei_symbol *symbols, size_t n_symbols, char *why, size_t bytes);
-/**
- * Call `open` for the files in all folders until one succeeds. The files begin with the newest. Those whose
- * major version the driver knows come first. If none opens, `why` says why the most telling one failed.
- */
-bool yokei_cuda_open_newest(const struct cuda_file files[], int n_files, int driver_major,
-                            cuda_open_file *open, char *why, size_t bytes);
 
 /* ---- nvrtc.c: the compiler ---- */
 #define CUDA_MAX_ARCHITECTURES 64
@@ -202,21 +166,8 @@ yoke_status yokei_cuda_ahead(yoke_device *device, const char *target, struct yok
 
 /* ---- the objects ---- */
 
-/**
- * Pinned host memory in pieces: words of four bytes, which queues write, and slots of
- * YOKEI_GPU_SLOT_BYTES, through which a stream copies pageable memory.
- */
-enum cuda_pinned { CUDA_WORDS, CUDA_SLOTS, CUDA_N_PINNED };
-struct cuda_piece {
-    void *host;     /* NULL: no piece */
-    CUdeviceptr at; /* the device's address of the same memory */
-};
-struct cuda_block; /* of pieces, in pinned.c */
-struct cuda_pin;   /* memory of a caller that is page-locked, in pinned.c */
-static inline _Atomic uint32_t *cuda_word(struct cuda_piece piece) { return piece.host; }
-
 struct cuda_device {
-    struct yokei_gpu_device gpu;    /* the first member, see driver.h */
+    struct yokei_rt rt;             /* the first member, see runtime.h */
     const struct cuda_library *cu;  /* NULL if the device only compiles */
     const struct cuda_nvrtc *nvrtc; /* NULL: there is none, and all programs come from the cache */
     const struct cuda_cublaslt *lt; /* NULL: gpu.products is NULL too, and lt_reason says why */
@@ -226,121 +177,21 @@ struct cuda_device {
     char f32_reason[256]; /* why the library may not multiply f32; "": it may */
     CUdevice id;
     CUcontext context;
-    bool is_foreign;           /* the caller owns the context */
-    bool ptx_only;             /* nothing executes machine code, because the driver is the stand-in */
-    int cc;                    /* compute capability: 90 is 9.0 */
-    struct yokei_live owned;   /* allocations of cuMemAlloc */
-    struct yokei_live foreign; /* addresses from yoke_buffer_wrap */
-    atomic_bool said_ptx;      /* the line about PTX instead of machine code was logged */
-    pthread_mutex_t lock;      /* protects the fields below */
-    struct cuda_block *pinned[CUDA_N_PINNED];
-    struct cuda_pin *pins;
-    struct cuda_stream *streams; /* all streams of the device */
-    char dead[1024];             /* the error that made the context unusable; "" while it is usable */
-    atomic_bool no_value_writes; /* the driver has no value operations for this device */
-    uint32_t mark_every;         /* a queue writes its progress behind so many groups of commands */
-    uint64_t serial;             /* another number for each device that this process opens; not 0 */
-    atomic_bool is_dead;
+    bool ptx_only;        /* nothing executes machine code, because the driver is the stand-in */
+    int cc;               /* compute capability: 90 is 9.0 */
+    atomic_bool said_ptx; /* the line about PTX instead of machine code was logged */
 };
 static inline struct cuda_device *cuda_device(const yoke_device *device) { return device->impl; }
 
-/* The most groups of commands of a stream that are followed. */
-#define CUDA_FOLLOWED 4096
-/* A queue writes its progress behind so many groups of commands, and before the host waits for it. */
-#define CUDA_MARK_EVERY 8
-
-struct cuda_stream {
-    struct cuda_stream *next; /* in the device's list */
-    CUstream queue;
-    bool is_foreign; /* the caller created the queue */
-    CUevent synced;  /* for waits of the host; it has CU_EVENT_BLOCKING_SYNC */
-    /* For copies of pageable memory: see backends/gpu/staging.h. host_queue and marks are NULL before the
-       first long copy. */
-    struct cuda_piece slot[YOKEI_GPU_SLOTS];
-    struct yokei_gpu_staging staging;
-    CUstream host_queue;
-    CUevent marks[YOKEI_GPU_MARKS];
-    /*
-     * Commands in a row that belong to one op form a group. Group g is ops[g % CUDA_FOLLOWED]. Behind each
-     * dev->mark_every groups the queue writes the number of the last one to `done`. So after an error, which
-     * makes all calls fail, the host still sees which few ops had not ended.
-     */
-    struct cuda_piece done;
-    _Atomic uint32_t group; /* the newest group */
-    uint32_t marked;        /* the newest group whose write to `done` was issued */
-    uint32_t recorded;      /* the newest group behind which an event stands; it gets no more commands */
-    _Atomic uint32_t ended; /* the newest group that an event has shown to have ended */
-    uint64_t serial;        /* another number for each stream of the process */
-    _Atomic(const char *) ops[CUDA_FOLLOWED];
-};
-static inline struct cuda_stream *cuda_stream(const yoke_stream *stream) { return stream->impl; }
-
-/** The later one of two numbers of groups, which may have wrapped around. */
-static inline uint32_t cuda_later(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 0 ? a : b; }
-
-/* ---- context.c ---- */
-/**
- * Make the device's context current on this thread. Fails if the device is dead. Each call that succeeds is
- * followed by yokei_cuda_leave on the same thread.
- */
-yoke_status yokei_cuda_enter(const yoke_device *device);
-void yokei_cuda_leave(const yoke_device *device);
-/** The device closes: on a thread where its context was left current, no context is current any more. */
-void yokei_cuda_forget(const yoke_device *device);
-
-/* ---- error.c ---- */
-/** The name of an error by the driver: "CUDA_ERROR_OUT_OF_MEMORY", and its number if it has no name. */
-const char *yokei_cuda_error_name(const struct cuda_library *cu, CUresult error);
-/**
- * Record that `call` failed, with the status that fits the error. If the error is one after which the context
- * is unusable, the text names the op that had not ended, and the device is dead from then on.
- */
-yoke_status yokei_cuda_fail(const yoke_device *device, const char *call, CUresult error);
+/* ---- calls.c ---- */
+/** The driver's calls for backends/gpu/runtime. */
+extern const struct yokei_rt_calls yokei_cuda_calls;
 /** Whether no call on a context succeeds any more after this error. */
 bool yokei_cuda_is_fatal(CUresult error);
 
-/* ---- pinned.c ---- */
-yoke_status yokei_cuda_pinned_create(yoke_device *device);
-void yokei_cuda_pinned_destroy(yoke_device *device);
-/**
- * Take a piece. A word keeps the value that its last owner left. The context is current. While a piece is
- * free, this function does not wait for the device.
- */
-yoke_status yokei_cuda_pinned_take(yoke_device *device, enum cuda_pinned kind, struct cuda_piece *piece_out);
-void yokei_cuda_pinned_give(yoke_device *device, enum cuda_pinned kind, struct cuda_piece piece);
-
-/** Page-lock memory of the caller, or undo it: the slots pin and unpin of struct yoke_device_extras. */
-yoke_status yokei_cuda_pin(yoke_device *device, void *memory, size_t bytes);
-void yokei_cuda_unpin(yoke_device *device, void *memory);
-/** Whether all of this memory lies in memory that yokei_cuda_pin has page-locked. */
-bool yokei_cuda_has_pin(struct cuda_device *dev, const void *memory, size_t bytes);
-
-/* ---- copy.c: copies and fills ---- */
-/** Take the slots of a new stream, and give back all that its copies use. The context is current. */
-yoke_status yokei_cuda_copies_begin(yoke_device *device, struct cuda_stream *s);
-void yokei_cuda_copies_end(yoke_device *device, struct cuda_stream *s);
-/** The queue of the driver behind whose work all work of the stream is done. The context is current. */
-yoke_status yokei_cuda_end(yoke_stream *stream, CUstream *queue_out);
-yoke_status yokei_cuda_copy(yoke_stream *stream, enum yoke_copy_kind kind, void *target, const void *source,
-                            size_t bytes);
-yoke_status yokei_cuda_fill(yoke_stream *stream, void *target, uint8_t byte, size_t bytes);
-
-/* ---- groups.c: which op the commands of a queue belong to ---- */
-/** Call this before a command of yokei_stream_op is issued. The context is current. */
-yoke_status yokei_cuda_command(yoke_stream *stream);
-/** Let the queue write the newest group to `done` behind the work that it has so far. */
-yoke_status yokei_cuda_mark(yoke_stream *stream);
-/** CUDA_MARK_EVERY, or 1 if the user asks by CUDA_LAUNCH_BLOCKING for exact errors. */
-uint32_t yokei_cuda_mark_every(void);
-/** The groups of this stream up to `group` have ended. Nothing happens if the stream was destroyed. */
-void yokei_cuda_ended(yoke_device *device, uint64_t stream_serial, uint32_t group);
-
-/* ---- memory.c, stream.c, event.c, program.c ---- */
-extern const struct yoke_memory_ops yokei_cuda_memory_ops;
-extern const struct yoke_stream_ops yokei_cuda_stream_ops;
-extern const struct yoke_event_ops yokei_cuda_event_ops;
-yoke_status yokei_cuda_annotate(yoke_device *device, yoke_stream *stream,
-                                const struct yokei_annotation *note);
+/* ---- program.c ---- */
+/** The slot load of struct yokei_rt_calls. */
+yoke_status yokei_cuda_load(const yoke_device *device, const void *binary, size_t bytes, void **module_out);
 extern const struct yokei_gpu_driver yokei_cuda_driver;
 
 #endif

@@ -72,9 +72,11 @@ static bool has_programs(const char *folders, int cc)
  * List the devices that NVRTC, or a program in one of these folders, makes usable. cuBLASLt is not loaded
  * for this, because it has 0.5 GB.
  */
-static void cuda_list_devices(const struct cuda_library *cu, const char *folders, struct yoke_probe *out)
+static void cuda_list_devices(const char *folders, struct yoke_probe *out)
 {
     int n = 0;
+    const struct cuda_library *cu = yokei_cuda_library(out->reason, sizeof out->reason);
+    if (!cu) return;
     CUdevice id;
     CUresult error = cu->cuDeviceGetCount(&n);
     if (error || !n) {
@@ -92,34 +94,11 @@ static void cuda_list_devices(const struct cuda_library *cu, const char *folders
         if (!cu->cuDeviceGet(&id, i)) cuda_describe(cu, nvrtc, NULL, id, i, &out->devices[i]);
 }
 
-/*
- * The devices that this process found when it opened its first device. A child process that it forks for a
- * later probe cannot use CUDA, so the child answers with this list.
- */
-static struct yoke_probe known;
-static atomic_bool is_known;
-static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void keep_list(const struct cuda_library *cu, const char *folders)
-{
-    pthread_mutex_lock(&known_lock);
-    if (!atomic_load(&is_known)) {
-        cuda_list_devices(cu, folders, &known);
-        atomic_store(&is_known, true);
-    }
-    pthread_mutex_unlock(&known_lock);
-}
-
 static void cuda_probe(struct yoke_probe *out)
 {
-    memset(out, 0, sizeof *out);
-    if (yokei_cuda_is_forked() && atomic_load(&is_known)) {
-        *out = known;
-        return;
-    }
     char folders[sizeof((yoke_device *)0)->cache_dir];
-    const struct cuda_library *cu = yokei_cuda_library(out->reason, sizeof out->reason);
-    if (cu) cuda_list_devices(cu, yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
+    if (yokei_rt_probe_forked(&yokei_cuda_known, out)) return;
+    cuda_list_devices(yokei_cache_folders(NULL, folders, sizeof folders) ? "" : folders, out);
 }
 
 static yoke_status cuda_find_by_index(const struct cuda_library *cu, int index, CUdevice *id_out)
@@ -173,16 +152,8 @@ static yoke_status cuda_find_native(const struct cuda_library *cu, const struct 
 static void cuda_close(yoke_device *device)
 {
     struct cuda_device *dev = cuda_device(device);
-    yokei_gpu_programs_destroy(device);
-    if (dev->context) {
-        const bool entered = !yokei_cuda_enter(device);
-        yokei_cuda_cublaslt_detach(device, entered);
-        yokei_cuda_pinned_destroy(device);
-        if (entered) yokei_cuda_leave(device);
-        yokei_cuda_forget(device);
-        if (!dev->is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
-    }
-    pthread_mutex_destroy(&dev->lock);
+    yokei_rt_end(device, dev->context != NULL, yokei_cuda_cublaslt_detach);
+    if (dev->context && !dev->rt.is_foreign) dev->cu->cuDevicePrimaryCtxRelease_v2(dev->id);
     free(dev);
     device->impl = NULL;
 }
@@ -203,7 +174,7 @@ static yoke_status no_context(const yoke_device *device, CUresult error)
             "may use it, so only one rank. Give each rank a device of its own (--devices cuda:0,cuda:1), or "
             "change the mode by nvidia-smi -c DEFAULT, or start NVIDIA's service MPS",
             device->info.spec);
-    return yokei_cuda_fail(device, "cuDevicePrimaryCtxRetain", error);
+    return yokei_rt_fail(device, "cuDevicePrimaryCtxRetain", error);
 }
 
 static yoke_status cuda_open_context(yoke_device *device, const struct yoke_native *native)
@@ -211,15 +182,15 @@ static yoke_status cuda_open_context(yoke_device *device, const struct yoke_nati
     struct cuda_device *dev = cuda_device(device);
     if (native) {
         dev->context = native->context;
-        dev->is_foreign = true;
+        dev->rt.is_foreign = true;
     } else {
         const CUresult error = dev->cu->cuDevicePrimaryCtxRetain(&dev->context, dev->id);
         if (error) return no_context(device, error);
     }
-    YOKE_TRY(yokei_cuda_enter(device));
-    const yoke_status status = yokei_cuda_pinned_create(device);
+    YOKE_TRY(yokei_rt_enter(device));
+    const yoke_status status = yokei_rt_pinned_create(device);
     if (!status) yokei_cuda_cublaslt_attach(device);
-    yokei_cuda_leave(device);
+    yokei_rt_leave(device);
     return status;
 }
 
@@ -229,21 +200,20 @@ static void fill_properties(yoke_device *device)
     const struct cuda_library *cu = dev->cu;
     const int axes[] = { CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
                          CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z };
-    for (int i = 0; i < 3; i++) dev->gpu.most_groups[i] = attribute(cu, dev->id, axes[i]);
+    for (int i = 0; i < 3; i++) dev->rt.gpu.most_groups[i] = attribute(cu, dev->id, axes[i]);
     dev->cc = capability(cu, dev->id);
     dev->ptx_only = cu->emulated;
     device->annotates = cu->say.annotate != NULL;
     device->loads_programs = true;
-    dev->gpu.driver = &yokei_cuda_driver;
-    dev->gpu.vector_floats = 1;
-    dev->gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
-    dev->gpu.compute_units = device->info.compute_units;
-    dev->gpu.max_group = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-    dev->gpu.local_bytes = (size_t)attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
-    dev->gpu.reserves_private = true;
-    pthread_mutex_init(&dev->lock, NULL);
-    yokei_text(dev->gpu.identity, sizeof dev->gpu.identity, "%s", CUDA_IDENTITY);
-    yokei_text(dev->gpu.ahead, sizeof dev->gpu.ahead, "cuda:sm_%d", dev->cc);
+    dev->rt.gpu.driver = &yokei_cuda_driver;
+    dev->rt.gpu.vector_floats = 1;
+    dev->rt.gpu.warp = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+    dev->rt.gpu.compute_units = device->info.compute_units;
+    dev->rt.gpu.max_group = attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+    dev->rt.gpu.local_bytes = (size_t)attribute(cu, dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK);
+    dev->rt.gpu.reserves_private = true;
+    yokei_text(dev->rt.gpu.identity, sizeof dev->rt.gpu.identity, "%s", CUDA_IDENTITY);
+    yokei_text(dev->rt.gpu.ahead, sizeof dev->rt.gpu.ahead, "cuda:sm_%d", dev->cc);
 }
 
 static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_native *native)
@@ -273,11 +243,9 @@ static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_n
     dev->cu = cu;
     dev->nvrtc = nvrtc;
     dev->id = id;
-    static atomic_ullong opened;
-    dev->serial = atomic_fetch_add(&opened, 1) + 1;
-    dev->mark_every = yokei_cuda_mark_every();
-    if (!nvrtc) yokei_text(dev->gpu.no_compiler, sizeof dev->gpu.no_compiler, "%s", reason);
-    keep_list(cu, device->cache_dir);
+    yokei_rt_begin(&dev->rt, &yokei_cuda_calls, &cu->say);
+    if (!nvrtc) yokei_text(dev->rt.gpu.no_compiler, sizeof dev->rt.gpu.no_compiler, "%s", reason);
+    yokei_rt_keep_list(&yokei_cuda_known, cuda_list_devices, device->cache_dir);
     cuda_describe(cu, nvrtc, yokei_cuda_cublaslt(cu, reason, sizeof reason), id, index, &device->info);
     fill_properties(device);
     yoke_status status = cuda_open_context(device, native);
@@ -286,46 +254,23 @@ static yoke_status cuda_open(yoke_device *device, int index, const struct yoke_n
     return status;
 }
 
-static yoke_status cuda_memory(const yoke_device *device, uint64_t *free_out, uint64_t *total_out)
-{
-    size_t left = 0, total = 0;
-    YOKE_TRY(yokei_cuda_enter(device));
-    const CUresult error = cuda_device(device)->cu->cuMemGetInfo_v2(&left, &total);
-    const yoke_status status = error ? yokei_cuda_fail(device, "cuMemGetInfo", error) : YOKE_OK;
-    yokei_cuda_leave(device);
-    *free_out = left;
-    *total_out = total;
-    return status;
-}
-
-static bool cuda_counts(const yoke_device *device, struct yokei_counts *out)
-{
-    const struct cuda_library *cu = cuda_device(device)->cu;
-    uint64_t n[10];
-    if (!cu->counts || !cu->calls) return false;
-    const uint64_t launches = cu->counts(NULL, n);
-    *out = (struct yokei_counts){ launches, n[0], n[1], n[2], n[3], n[4],
-                                  n[5],     n[6], n[7], n[8], n[9], cu->calls() };
-    return true;
-}
-
 static const struct yoke_device_extras device_extras = {
     .facts = yokei_gpu_variant_facts,
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
-    .counts = cuda_counts,
+    .counts = yokei_rt_counts,
     .products = yokei_cuda_cublaslt_text,
     .products_used = yokei_cuda_products_used,
     .product_set = yokei_cuda_product_set,
     .ahead = yokei_cuda_ahead,
-    .annotate = yokei_cuda_annotate,
-    .pin = yokei_cuda_pin,
-    .unpin = yokei_cuda_unpin,
+    .annotate = yokei_rt_annotate,
+    .pin = yokei_rt_pin,
+    .unpin = yokei_rt_unpin,
 };
 static const struct yoke_device_ops device_ops = {
     .open = cuda_open,
     .close = cuda_close,
-    .memory = cuda_memory,
+    .memory = yokei_rt_memory,
     .variant = yokei_gpu_variant_name,
     .extras = &device_extras,
 };
@@ -338,8 +283,8 @@ const struct yoke_backend yokei_backend_cuda = {
     .summary = "NVIDIA GPUs by the CUDA driver: kernels compiled at run time by NVRTC",
     .probe = cuda_probe,
     .device = &device_ops,
-    .memory = &yokei_cuda_memory_ops,
-    .stream = &yokei_cuda_stream_ops,
-    .event = &yokei_cuda_event_ops,
+    .memory = &yokei_rt_memory_ops,
+    .stream = &yokei_rt_stream_ops,
+    .event = &yokei_rt_event_ops,
     .ops = { YOKE_ALL_OPS(ENTRY) },
 };

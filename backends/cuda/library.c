@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Loading of libcuda at run time, its initialisation, and the reasons why there is no device. */
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,37 +10,21 @@ static struct cuda_library library;
 static bool library_open;
 static char library_reason[YOKE_REASON_BYTES];
 static pthread_once_t library_once = PTHREAD_ONCE_INIT;
-static pid_t library_process;
-
-const char *yokei_cuda_emulation(void)
-{
-    const char *text = getenv("YOKE_EMULATE");
-    return text && !strncmp(text, "cuda:", 5) ? text + 5 : NULL;
-}
+struct yokei_rt_known yokei_cuda_known = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 void yokei_cuda_driver_file(char *path, size_t bytes)
 {
-    const char *given = getenv("YOKE_DATA_DIR");
-    Dl_info here;
-    char built[1024] = "";
-    if (!yokei_cuda_emulation()) {
+    char capability[16];
+    if (yokei_emulated("cuda", capability, sizeof capability))
+        yokei_stand_in_path("cuda", "libcuda-emulated.so.1", path, bytes);
+    else
         yokei_text(path, bytes, "libcuda.so.1");
-        return;
-    }
-    if (given && *given) {
-        yokei_text(path, bytes, "%s/emulate/cuda/libcuda-emulated.so.1", given);
-        return;
-    }
-    yokei_text(path, bytes, "%s/emulate/cuda/libcuda-emulated.so.1", YOKE_PKGLIBDIR);
-    /*
-     * The path contains libtool's own folder, so this library runs from the build tree and is not installed.
-     */
-    if (!dladdr((void *)(uintptr_t)&yokei_cuda_driver_file, &here) || !here.dli_fname) return;
-    const char *end = strstr(here.dli_fname, ".libs/");
-    if (!end) return;
-    yokei_text(built, sizeof built, "%.*semulate/cuda/.libs/libcuda-emulated.so.1",
-               (int)(end - here.dli_fname), here.dli_fname);
-    if (!access(built, R_OK)) yokei_text(path, bytes, "%s", built);
+}
+
+const char *yokei_cuda_error_name(const struct cuda_library *cu, CUresult error)
+{
+    const char *name = NULL;
+    return cu->cuGetErrorName && !cu->cuGetErrorName(error, &name) && name ? name : "an unlisted error";
 }
 
 /** Whether one of /dev/nvidia* exists. `closed` gets the first one that this user may not open, or "". */
@@ -129,7 +111,7 @@ static void explain_no_library(const char *why)
     if (strstr(why, "has no symbol"))
         yokei_text(library_reason, sizeof library_reason,
                    "the NVIDIA driver is too old: %s; install driver 515 (CUDA 11.7) or newer", why);
-    else if (yokei_cuda_emulation())
+    else if (library.emulated)
         yokei_text(library_reason, sizeof library_reason,
                    "YOKE_EMULATE is set, but the stand-in driver does not load: %s", why);
     else
@@ -137,27 +119,6 @@ static void explain_no_library(const char *why)
             library_reason, sizeof library_reason,
             "no NVIDIA driver: %s; install the driver (nvidia-smi must work); a container needs --gpus all",
             why);
-}
-
-/** What the stand-in has beyond the interface of CUDA (emulate/cuda/emulate.h). */
-static void load_own_functions(const char *const names[])
-{
-    const struct yokei_symbol fault = { "yoke_emulate_last_fault", &library.last_fault },
-                              counts = { "yoke_emulate_counts", &library.counts },
-                              calls = { "yoke_emulate_calls", &library.calls };
-    const struct yokei_symbol say[] = { { "yoke_emulate_annotate", &library.say.annotate },
-                                        { "yoke_emulate_annotate_async", &library.say.annotate_async },
-                                        { "yoke_emulate_begin", &library.say.begin },
-                                        { "yoke_emulate_end", &library.say.end },
-                                        { "yoke_emulate_name", &library.say.name },
-                                        { "yoke_emulate_stack_depth", &library.say.stack_depth },
-                                        { "yoke_emulate_leak", &library.say.leak } };
-    char why[YOKE_REASON_BYTES];
-    yokei_dl_open(names, &fault, 1, why, sizeof why);
-    yokei_dl_open(names, &counts, 1, why, sizeof why);
-    yokei_dl_open(names, &calls, 1, why, sizeof why);
-    if (!yokei_dl_open(names, say, YOKE_COUNT(say), why, sizeof why))
-        library.say = (struct cuda_annotations){ NULL };
 }
 
 static bool load_library(void)
@@ -168,11 +129,12 @@ static bool load_library(void)
     static const struct yokei_symbol symbols[] = { YOKEI_CUDA_FUNCTIONS(SYMBOL) },
                                      newer[] = { YOKEI_CUDA_NEWER_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    char why[YOKE_REASON_BYTES];
+    char why[YOKE_REASON_BYTES], capability[16], emulation[32];
     yokei_cuda_driver_file(library.path, sizeof library.path);
     const char *const names[] = { library.path, NULL };
-    library.emulated = yokei_cuda_emulation() != NULL;
-    if (library.emulated && !yokei_is_emulation(getenv("YOKE_EMULATE"))) {
+    library.emulated = yokei_emulated("cuda", capability, sizeof capability);
+    yokei_text(emulation, sizeof emulation, "cuda:%s", capability);
+    if (library.emulated && !yokei_is_emulation(emulation)) {
         yokei_text(library_reason, sizeof library_reason,
                    "YOKE_EMULATE is '%.40s'; behind cuda: stands a compute capability, such as cuda:9.0",
                    getenv("YOKE_EMULATE"));
@@ -180,7 +142,7 @@ static bool load_library(void)
     }
     if (yokei_dl_open(names, symbols, YOKE_COUNT(symbols), why, sizeof why)) {
         for (size_t i = 0; i < YOKE_COUNT(newer); i++) yokei_dl_open(names, &newer[i], 1, why, sizeof why);
-        if (library.emulated) load_own_functions(names);
+        if (library.emulated) yokei_stand_in_load(library.path, &library.say);
         return true;
     }
     explain_no_library(why);
@@ -191,7 +153,7 @@ static void open_cuda_library(void)
 {
     if (!load_library()) return;
     const CUresult error = library.cuInit(0);
-    library_process = getpid();
+    yokei_cuda_known.process = getpid();
     if (error)
         yokei_cuda_explain(error, library_reason, sizeof library_reason);
     else if (library.cuDriverGetVersion(&library.version))
@@ -200,17 +162,11 @@ static void open_cuda_library(void)
         library_open = true;
 }
 
-bool yokei_cuda_is_forked(void) { return library_process && library_process != getpid(); }
-
 const struct cuda_library *yokei_cuda_library(char *reason, size_t bytes)
 {
     pthread_once(&library_once, open_cuda_library);
-    if (library_open && yokei_cuda_is_forked()) {
-        yokei_text(
-            reason, bytes,
-            "process %d used CUDA and then forked this process, where CUDA cannot work; start the process by "
-            "exec, or fork before the first device is opened",
-            (int)library_process);
+    if (library_open && yokei_rt_is_forked(&yokei_cuda_known)) {
+        yokei_rt_explain_fork(&yokei_cuda_known, "CUDA", reason, bytes);
         return NULL;
     }
     if (!library_open) yokei_text(reason, bytes, "%s", library_reason);

@@ -15,9 +15,9 @@ static bool nvrtc_open;
 static char nvrtc_reason[YOKE_REASON_BYTES];
 static pthread_mutex_t nvrtc_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static const struct cuda_file names[] = { { "libnvrtc.so.13", 13 },
-                                          { "libnvrtc.so.12", 12 },
-                                          { "libnvrtc.so.11.2", 11 } };
+static const struct yokei_library_file names[] = { { "libnvrtc.so.13", 13 },
+                                                   { "libnvrtc.so.12", 12 },
+                                                   { "libnvrtc.so.11.2", 11 } };
 
 /*
  * NVRTC opens libnvrtc-builtins by its name alone, which the loader does not find in the folder of a Python
@@ -42,7 +42,7 @@ static bool open_nvrtc_file(const char *folder, const char *name, char *why, siz
     /* clang-format on */
     static const struct yokei_symbol symbols[] = { YOKEI_NVRTC_FUNCTIONS(SYMBOL) };
 #undef SYMBOL
-    if (!yokei_cuda_open_file(folder, name, nvrtc.path, symbols, YOKE_COUNT(symbols), why, bytes))
+    if (!yokei_folders_open_file(folder, name, nvrtc.path, symbols, YOKE_COUNT(symbols), why, bytes))
         return false;
     if (!nvrtc.nvrtcVersion(&nvrtc.major, &nvrtc.minor)
         && !nvrtc.nvrtcGetNumSupportedArchs(&nvrtc.n_architectures) && nvrtc.n_architectures > 0
@@ -92,8 +92,8 @@ static void open_nvrtc(int driver_version)
 {
     char why[YOKE_REASON_BYTES] = "", package[48];
     if (open_given()) return;
-    nvrtc_open = yokei_cuda_open_newest(names, YOKE_COUNT(names), driver_version / 1000, open_nvrtc_file, why,
-                                        sizeof why);
+    nvrtc_open = yokei_folders_open_newest(yokei_cuda_folders, names, YOKE_COUNT(names),
+                                           driver_version / 1000, open_nvrtc_file, why, sizeof why);
     if (!nvrtc_open)
         yokei_text(
             nvrtc_reason, sizeof nvrtc_reason,

@@ -443,14 +443,14 @@ static yoke_status find_by_args(const yoke_device *device, const struct yoke_gem
     pthread_mutex_lock(&p->lock);
     const struct entry *e = known_product(p, &key);
     if (!e) {
-        const yoke_status entered = yokei_cuda_enter(device);
+        const yoke_status entered = yokei_rt_enter(device);
         if (entered) {
             pthread_mutex_unlock(&p->lock);
             return entered;
         }
         reason = no_bias(dev, args);
         if (!reason) e = find_product(dev, &key);
-        yokei_cuda_leave(device);
+        yokei_rt_leave(device);
     }
     if (e && e->reason[0]) reason = e->reason;
     const yoke_status status = reason ? refuse_product(dev, reason) : YOKE_OK;
@@ -470,14 +470,14 @@ static yoke_status issue_product(yoke_stream *stream, const struct yoke_gemm_arg
     const struct cuda_cublaslt *lt = dev->lt;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (e->reason[0]) return refuse_product(dev, e->reason);
-    YOKE_TRY(yokei_cuda_command(stream));
+    YOKE_TRY(yokei_rt_command(stream));
     if (e->key.with_bias)
         status = lt->cublasLtMatmulDescSetAttribute(e->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &a->bias,
                                                     sizeof a->bias);
     if (!status)
         status = lt->cublasLtMatmul(dev->lt_handle, e->desc, &a->alpha, a->b, e->first, a->a, e->second,
                                     &a->beta, a->c, e->result, a->c, e->result, &e->algo, workspace,
-                                    e->workspace_bytes, cuda_stream(stream)->queue);
+                                    e->workspace_bytes, yokei_rt_stream(stream)->queue);
     if (status)
         return yoke_fail(YOKE_EBACKEND,
                          "%s: gemm by cuBLASLt %s: cublasLtMatmul of M %lld N %lld K %lld failed: %s (%d)",
@@ -510,11 +510,11 @@ static yoke_status submit_product(yoke_stream *stream, const void *data)
 {
     const struct product_call *call = data;
     struct cuda_device *dev = cuda_device(stream->device);
-    YOKE_TRY(yokei_cuda_enter(stream->device));
+    YOKE_TRY(yokei_rt_enter(stream->device));
     pthread_mutex_lock(&dev->products->lock);
     const yoke_status status = issue_product(stream, &call->args, entry_of_call(dev, call), call->workspace);
     pthread_mutex_unlock(&dev->products->lock);
-    yokei_cuda_leave(stream->device);
+    yokei_rt_leave(stream->device);
     return status;
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Programs, kernels and launches in CUDA. compile.c makes the binaries that are loaded here. */
+/** Loading of programs in CUDA. compile.c makes the binaries that are loaded here. */
 #include "backends/cuda/cuda.h"
 #include "backends/gpu/blob.h"
 #include "backends/gpu/module.h"
-
-/* ---- loading ---- */
 
 /** Whether PTX may still load where machine code gave this error. */
 static bool is_refusal(CUresult error)
@@ -16,7 +14,7 @@ static bool is_refusal(CUresult error)
 /** The error of a program that does not load. The status says whether the program's bytes are bad. */
 static yoke_status not_loaded(const yoke_device *device, const char *what, CUresult error)
 {
-    const yoke_status status = yokei_cuda_fail(device, what, error);
+    const yoke_status status = yokei_rt_fail(device, what, error);
     switch (error) {
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_INVALID_PTX: return YOKE_EDATA;
@@ -85,94 +83,28 @@ static yoke_status load_module(const yoke_device *device, const void *binary, si
     return load_ptx(device, ptx->data, module_out);
 }
 
-static yoke_status cuda_open_module(yoke_device *device, const void *binary, size_t bytes, void **handle_out)
+yoke_status yokei_cuda_load(const yoke_device *device, const void *binary, size_t bytes, void **module_out)
 {
     CUmodule module = NULL;
-    YOKE_TRY(yokei_cuda_enter(device));
     const yoke_status status = load_module(device, binary, bytes, &module);
-    yokei_cuda_leave(device);
-    *handle_out = module;
-    return status;
-}
-
-static void cuda_close_module(yoke_device *device, void *module)
-{
-    if (yokei_cuda_enter(device)) return;
-    cuda_device(device)->cu->cuModuleUnload(module);
-    yokei_cuda_leave(device);
-}
-
-/* ---- kernels ---- */
-
-static yoke_status cuda_kernel(yoke_device *device, void *handle, const char *name, void **kernel_out)
-{
-    const struct yokei_gpu_module *program = handle;
-    CUfunction function = NULL;
-    YOKE_TRY(yokei_cuda_enter(device));
-    const struct cuda_library *cu = cuda_device(device)->cu;
-    CUresult error = cu->cuModuleGetFunction(&function, program->handle, name);
-    /*
-     * Otherwise the driver loads the kernel at its first launch, which may have to wait for the device.
-     * Drivers without this function load it in cuModuleGetFunction.
-     */
-    if (!error && cu->cuFuncLoad) error = cu->cuFuncLoad(function);
-    yoke_status status = YOKE_OK;
-    if (error)
-        status = yoke_fail_context(yokei_cuda_fail(device, "cuModuleGetFunction", error), "kernel %s", name);
-    yokei_cuda_leave(device);
-    *kernel_out = function;
-    return status;
-}
-
-/** A function belongs to its module. */
-static void cuda_release_kernel(yoke_device *device, void *function)
-{
-    (void)device;
-    (void)function;
-}
-
-static yoke_status issue_launch(yoke_stream *stream, CUfunction function, const struct yokei_gpu_grid *grid,
-                                void **parameters)
-{
-    YOKE_TRY(yokei_cuda_command(stream));
-    const CUresult error = cuda_device(stream->device)
-                               ->cu->cuLaunchKernel(function, (unsigned)grid->groups[0],
-                                                    (unsigned)grid->groups[1], (unsigned)grid->groups[2],
-                                                    (unsigned)grid->group, 1, 1, 0,
-                                                    cuda_stream(stream)->queue, parameters, NULL);
-    if (!error) return YOKE_OK;
-    return yoke_fail_context(yokei_cuda_fail(stream->device, "cuLaunchKernel", error), "%s",
-                             yokei_stream_op(stream));
-}
-
-static yoke_status cuda_launch(yoke_stream *stream, void *function, const struct yokei_gpu_grid *grid,
-                               const struct yokei_gpu_arg *args, int n_args)
-{
-    void *parameters[YOKEI_GPU_MAX_ARGS];
-    /*
-     * all members of the union begin at its address, and the driver reads as many bytes as the kernel's type
-     * has
-     */
-    for (int i = 0; i < n_args; i++) parameters[i] = (void *)(uintptr_t)&args[i].value;
-    YOKE_TRY(yokei_cuda_enter(stream->device));
-    const yoke_status status = issue_launch(stream, function, grid, parameters);
-    yokei_cuda_leave(stream->device);
+    *module_out = module;
     return status;
 }
 
 const struct yokei_gpu_driver yokei_cuda_driver = {
     .name = "cuda",
+    .compiler = "NVRTC",
     .language = YOKEI_GPU_CUDA,
     .build = yokei_gpu_module_build,
     .load = yokei_gpu_module_load,
     .binary = yokei_gpu_module_binary,
     .release = yokei_gpu_module_release,
-    .kernel = cuda_kernel,
-    .release_kernel = cuda_release_kernel,
-    .launch = cuda_launch,
+    .kernel = yokei_rt_kernel,
+    .release_kernel = yokei_rt_release_kernel,
+    .launch = yokei_rt_launch,
     .maker = yokei_cuda_maker,
     .suits = yokei_cuda_suits,
     .compile = yokei_cuda_compile,
-    .open_module = cuda_open_module,
-    .close_module = cuda_close_module,
+    .open_module = yokei_rt_open_module,
+    .close_module = yokei_rt_close_module,
 };

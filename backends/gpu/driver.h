@@ -64,6 +64,8 @@ struct yokei_gpu_grid {
  */
 struct yokei_gpu_driver {
     const char *name; /* "opencl" */
+    /* What compiles programs ahead of time, such as "NVRTC". NULL if nothing does. */
+    const char *compiler;
     enum yokei_gpu_language language;
 
     /* Compile a program. If this fails, the error text contains the compiler's log (YOKE_ECOMPILE). */
@@ -165,6 +167,7 @@ struct yokei_gpu_device {
     int compute_units;
     int max_group;          /* most work-items of a group */
     int64_t most_groups[3]; /* the largest grid; 0: without a limit */
+    int64_t most_threads;   /* most work-items along x, of all groups; 0: without a limit */
     size_t local_bytes;     /* bytes of local (shared) memory of a group */
     /*
      * a part of the cache's key: all that decides what a program becomes, except the program itself and its

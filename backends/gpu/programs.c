@@ -203,10 +203,10 @@ static yoke_status missing(const yoke_device *device, const struct yokei_gpu_pro
         YOKE_ECOMPILE,
         "%s: %s needs the program %s (%s, L=%d W=%d G=%d), which is not among the compiled programs of this "
         "version of Yoke in %s%s. `yoke compile --device %s --op %s -o FOLDER` makes it on a machine with "
-        "NVRTC; then put FOLDER into YOKE_CACHE_DIR. Or compile here: %s",
+        "%s; then put FOLDER into YOKE_CACHE_DIR. Or compile here: %s",
         device->info.spec, op ? op : program->family, program->family, yoke_dtype_name(program->dtype),
         program->L, program->W, program->G, device->cache_dir, damaged, gpu->ahead, op ? op : program->family,
-        gpu->no_compiler);
+        gpu->driver->compiler, gpu->no_compiler);
 }
 
 /**
@@ -284,6 +284,12 @@ static yoke_status check_grid(const yoke_stream *stream, const struct yokei_gpu_
                 "%s: %s needs %lld groups in dimension %c, and the device has at most %lld: divide the call",
                 stream->device->info.spec, stream->last_op, groups, "xyz"[i], most);
     }
+    if (gpu->most_threads && grid->groups[0] > gpu->most_threads / grid->group)
+        return yoke_fail(
+            YOKE_EUNSUPPORTED,
+            "%s: %s needs %lld groups of %d threads, and the device has at most %lld threads: divide the call",
+            stream->device->info.spec, stream->last_op, (long long)grid->groups[0], grid->group,
+            (long long)gpu->most_threads);
     if (grid->group > gpu->max_group)
         return yoke_fail(YOKE_EUNSUPPORTED,
                          "%s: %s needs groups of %d threads, and the device has at most %d",

@@ -381,8 +381,16 @@ bool yokei_pocl_cache_elsewhere(void);
 /* ---- text.c ---- */
 /** snprintf that always terminates the text, and cuts it silently. For names and reasons of fixed size. */
 void yokei_text(char *target, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
-/** Whether a text is a value of YOKE_EMULATE: "cuda:" and a compute capability, such as "cuda:9.0". */
+/**
+ * Whether a text is a value of YOKE_EMULATE: "cuda:" and a compute capability, or "hip:" and a processor, or
+ * both, such as "cuda:9.0,hip:gfx942".
+ */
 bool yokei_is_emulation(const char *text);
+/**
+ * Whether YOKE_EMULATE has a part for `vendor` ("cuda" or "hip"). The text behind its colon is written, such
+ * as "9.0", whether or not it is right.
+ */
+bool yokei_emulated(const char *vendor, char *text_out, size_t bytes);
 /**
  * Find the entry of `names` (NULL-terminated) with the least edit distance to `word`, for "did you mean".
  * NULL if no entry is near.

@@ -16,11 +16,55 @@ void yokei_text(char *target, size_t bytes, const char *format, ...)
     va_end(args);
 }
 
-bool yokei_is_emulation(const char *text)
+/* The length of the first part of a list with commas. */
+static size_t part_of(const char *list) { return strcspn(list, ","); }
+
+static bool is_capability(const char *text)
 {
     char major[3], minor[2];
     int n = 0;
-    return sscanf(text, "cuda:%2[0-9].%1[0-9]%n", major, minor, &n) == 2 && !text[n] && atoi(major) > 0;
+    return sscanf(text, "%2[0-9].%1[0-9]%n", major, minor, &n) == 2 && !text[n] && atoi(major) > 0;
+}
+
+/* "gfx" and three to five characters of a processor's name, such as gfx90a. */
+static bool is_processor(const char *text)
+{
+    const size_t n = strlen(text);
+    return !strncmp(text, "gfx", 3) && n >= 6 && n <= 8 && strspn(text + 3, "0123456789abcdef") == n - 3;
+}
+
+bool yokei_is_emulation(const char *text)
+{
+    static const struct {
+        const char *vendor;
+        bool (*is_right)(const char *text);
+    } vendors[] = { { "cuda:", is_capability }, { "hip:", is_processor } };
+    bool seen[YOKE_COUNT(vendors)] = { false };
+    for (;; text++) {
+        char part[32];
+        size_t i = 0;
+        yokei_text(part, sizeof part, "%.*s", (int)YOKE_MIN(part_of(text), sizeof part - 1), text);
+        while (i < YOKE_COUNT(vendors) && strncmp(part, vendors[i].vendor, strlen(vendors[i].vendor)) != 0)
+            i++;
+        if (i == YOKE_COUNT(vendors) || seen[i] || part_of(text) >= sizeof part
+            || !vendors[i].is_right(part + strlen(vendors[i].vendor)))
+            return false;
+        seen[i] = true;
+        text += part_of(text);
+        if (!*text) return true;
+    }
+}
+
+bool yokei_emulated(const char *vendor, char *text_out, size_t bytes)
+{
+    const char *at = getenv("YOKE_EMULATE");
+    const size_t n = strlen(vendor);
+    for (; at && *at; at += part_of(at), at += *at == ',')
+        if (!strncmp(at, vendor, n) && at[n] == ':') {
+            yokei_text(text_out, bytes, "%.*s", (int)(part_of(at) - n - 1), at + n + 1);
+            return true;
+        }
+    return false;
 }
 
 /*

@@ -105,7 +105,7 @@ static void copy_ends(void *argument)
 
 static bool is_locked(const void *host, size_t bytes)
 {
-    return yokei_cuda_has_pin(cuda_device(device), host, bytes);
+    return yokei_rt_has_pin(yokei_rt(device), host, bytes);
 }
 
 /* Note a copy of this device address, or return NULL for a copy of other memory. */

@@ -53,9 +53,9 @@ static void wait_until_open(void *nothing)
 static void hold(yoke_stream *held)
 {
     if (atomic_exchange(&is_held, true)) return;
-    yokei_cuda_enter(device);
-    cuda_device(device)->cu->cuLaunchHostFunc(cuda_stream(held)->queue, wait_until_open, NULL);
-    yokei_cuda_leave(device);
+    yokei_rt_enter(device);
+    cuda_device(device)->cu->cuLaunchHostFunc(yokei_rt_stream(held)->queue, wait_until_open, NULL);
+    yokei_rt_leave(device);
 }
 
 #define OWN(name) ((__typeof__(&(name)))(uintptr_t)dlsym(RTLD_NEXT, #name))

@@ -99,14 +99,14 @@ static int beside(void)
     pthread_t thread;
     if (!symbol) return 0;
     memcpy(&wait, &symbol, sizeof wait);
-    RANKS_TRY(yokei_cuda_enter(device));
+    RANKS_TRY(yokei_rt_enter(device));
     int good = !cu->cuMemHostAlloc(&host, 64, CU_MEMHOSTALLOC_DEVICEMAP)
                && !cu->cuMemHostGetDevicePointer_v2(&at, host, 0);
     word = host;
     *word = 0;
     for (int i = 0; i < FOREIGN && good; i++)
         good = !cu->cuStreamCreate(&foreign[i], CU_STREAM_NON_BLOCKING) && !wait(foreign[i], at, 1, 0);
-    yokei_cuda_leave(device);
+    yokei_rt_leave(device);
     if (!good || pthread_create(&thread, NULL, open_word, NULL)) return 0;
     struct yoke_native native = YOKE_NATIVE_INIT;
     yoke_stream *wrapped;
@@ -119,10 +119,10 @@ static int beside(void)
                && is_right(&sides[1], sides[1].stream) && is_right(&sides[0], wrapped);
     pthread_join(thread, NULL);
     RANKS_TRY(yoke_stream_destroy(wrapped));
-    RANKS_TRY(yokei_cuda_enter(device));
+    RANKS_TRY(yokei_rt_enter(device));
     for (int i = 0; i < FOREIGN; i++) good = !cu->cuStreamDestroy_v2(foreign[i]) && good;
     good = !cu->cuMemFreeHost(host) && good;
-    yokei_cuda_leave(device);
+    yokei_rt_leave(device);
     return good;
 }
 

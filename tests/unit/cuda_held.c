@@ -178,7 +178,7 @@ static const char *foreign(void)
     BEGIN(wrong);
     native.context = cuda_device(device)->context;
     native.device = (void *)(intptr_t)cuda_device(device)->id;
-    native.queue = cuda_stream(streams[1])->queue;
+    native.queue = yokei_rt_stream(streams[1])->queue;
     WANT(!yoke_stream_wrap(device, &native, &wrapped));
     WANT(!yoke_event_arm(gate) && !yoke_stream_wait(streams[0], gate));
     WANT(!yoke_fill(streams[0], d, 5, N) && !yoke_event_record(event, streams[0]));

@@ -30,9 +30,9 @@ static void copies(void **state)
     assert_ok(yoke_stream_create(device, &stream));
     assert_ok(yoke_alloc(device, most + 64, (void **)&a));
     assert_ok(yoke_alloc(device, most + 64, (void **)&b));
-    assert_ok(yokei_cuda_enter(device));
+    assert_ok(yokei_rt_enter(device));
     assert_int_equal(cu->cuMemHostAlloc(&pinned, most, CU_MEMHOSTALLOC_PORTABLE), 0);
-    yokei_cuda_leave(device);
+    yokei_rt_leave(device);
     for (size_t s = 0; s < YOKE_COUNT(sizes); s++)
         for (int way = 0; way < 4; way++) { /* bit 0: from pinned memory; bit 1: back to pinned memory */
             const size_t n = sizes[s];
@@ -54,9 +54,9 @@ static void copies(void **state)
     assert_fails(YOKE_EINVAL, "no memory of this device", yoke_copy_to_device(stream, back, pageable, 64));
     assert_fails(YOKE_EINVAL, "no memory of this device", yoke_fill(stream, back, 0, 64));
     assert_ok(yoke_stream_sync(stream));
-    assert_ok(yokei_cuda_enter(device));
+    assert_ok(yokei_rt_enter(device));
     cu->cuMemFreeHost(pinned);
-    yokei_cuda_leave(device);
+    yokei_rt_leave(device);
     assert_ok(yoke_free(device, a));
     assert_ok(yoke_free(device, b));
     assert_ok(yoke_stream_destroy(stream));
@@ -248,10 +248,10 @@ static void wrapping(void **state)
     CUcontext current;
     unsigned char host[400], back[400];
     fill_random(host, sizeof host, 7);
-    assert_ok(yokei_cuda_enter(plain));
+    assert_ok(yokei_rt_enter(plain));
     assert_int_equal(cu->cuStreamCreate(&queue, CU_STREAM_NON_BLOCKING), 0);
     assert_int_equal(cu->cuMemAlloc_v2(&buffer, sizeof host), 0);
-    yokei_cuda_leave(plain);
+    yokei_rt_leave(plain);
     native.queue = queue;
     yoke_device *device, *none;
     yoke_stream *stream;
@@ -277,7 +277,7 @@ static void wrapping(void **state)
     assert_ok(yoke_free(device, own));
     assert_ok(yoke_stream_destroy(stream));
     assert_ok(yoke_device_close(device));
-    assert_ok(yokei_cuda_enter(plain)); /* the queue and the buffer still work */
+    assert_ok(yokei_rt_enter(plain)); /* the queue and the buffer still work */
     assert_int_equal(cu->cuMemcpyDtoHAsync_v2(back, buffer, sizeof back, queue), 0);
     assert_int_equal(cu->cuStreamDestroy_v2(queue), 0);
     assert_int_equal(cu->cuMemFree_v2(buffer), 0);
@@ -398,8 +398,9 @@ static const char *no_value_operations(void)
     WANT(!yoke_stream_create(device, &stream) && !yoke_alloc(device, 4096, (void **)&d));
     for (int i = 0; i < 20; i++) WANT(!yoke_fill(stream, d, 1, 64) && !yoke_copy(stream, d + 64, d, 64));
     WANT(!yoke_stream_sync(stream));
-    WANT(atomic_load(&cuda_device(device)->no_value_writes));
-    WANT(atomic_load(cuda_word(cuda_stream(stream)->done)) == atomic_load(&cuda_stream(stream)->group));
+    WANT(atomic_load(&yokei_rt(device)->no_value_writes));
+    WANT(atomic_load(yokei_rt_word(yokei_rt_stream(stream)->done))
+         == atomic_load(&yokei_rt_stream(stream)->group));
     WANT(!yoke_stream_destroy(stream) && !yoke_free(device, d) && !yoke_device_close(device));
     return NULL;
 }

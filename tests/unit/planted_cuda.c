@@ -130,10 +130,10 @@ static void wait_until_open(void *nothing)
  */
 static yoke_status hold(struct set *s, yoke_stream *stream)
 {
-    YOKE_TRY(yokei_cuda_enter(s->device));
-    const CUresult error = calls(s)->cuLaunchHostFunc(cuda_stream(stream)->queue, wait_until_open, NULL);
-    yokei_cuda_leave(s->device);
-    return error ? yokei_cuda_fail(s->device, "cuLaunchHostFunc", error) : YOKE_OK;
+    YOKE_TRY(yokei_rt_enter(s->device));
+    const CUresult error = calls(s)->cuLaunchHostFunc(yokei_rt_stream(stream)->queue, wait_until_open, NULL);
+    yokei_rt_leave(s->device);
+    return error ? yokei_rt_fail(s->device, "cuLaunchHostFunc", error) : YOKE_OK;
 }
 
 static void open_gate(void) { atomic_store(&is_open, true); }
@@ -278,7 +278,7 @@ static yoke_status run_stream(const struct plant *plant)
     struct set s;
     YOKE_TRY(open_set(plant, &s));
     launch_kernel = calls(&s)->cuLaunchKernel;
-    other_queue = cuda_stream(s.second)->queue;
+    other_queue = yokei_rt_stream(s.second)->queue;
     if (is_planted) calls(&s)->cuLaunchKernel = launch_elsewhere;
     YOKE_TRY(hold(&s, s.first));
     YOKE_TRY(write_x(&s, s.first));
@@ -344,12 +344,12 @@ static yoke_status run_symbol(const struct plant *plant)
 #define NOT_WRITTEN(of) of " of the 1920 bytes", "that were never written"
 /* clang-format off */
 static const struct plant plants[] = {
-    { "missing barrier", run_kernel, "l64w1", OTHER ";     \\\n    __syncthreads()", OTHER,
+    { "missing barrier", run_kernel, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
       "of shared memory that", "with no barrier between them" },
-    { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + threadIdx.x / YK_L)",
-      "(threadIdx.x / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
-    { "race in a block", run_kernel, "l32w1", "(yk_group(0) * YK_G + threadIdx.x / YK_L)",
-      "(yk_group(0) * YK_G + threadIdx.x / YK_L / 2 * 2)",
+    { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
+      "(YK_THREAD / YK_L)", "wrote in the same launch", "(y + 0, byte 0" },
+    { "race in a block", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
+      "(yk_group(0) * YK_G + YK_THREAD / YK_L / 2 * 2)",
       "of the same block wrote, with no barrier between them", "(y + 0, byte 0" },
     { "off by one", run_kernel, "l32w1", ROWS_OF("N"), ROWS_OF("N + 1"),
       "(0 bytes behind the end of x", "reads 16 bytes" },

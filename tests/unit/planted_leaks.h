@@ -45,7 +45,7 @@ static yoke_status leak(const struct plant *plant, enum leak what)
     YOKE_TRY(write_x(&s, s.first));
     YOKE_TRY(norm(&s, s.first));
     YOKE_TRY(yoke_stream_sync(s.first));
-    if (is_planted && what == LEAK_SLOT) cuda_stream(s.first)->slot[0].host = NULL;
+    if (is_planted && what == LEAK_SLOT) yokei_rt_stream(s.first)->slot[0].host = NULL;
     if (is_planted && what == LEAK_EVENT) cu->cuEventDestroy_v2 = forget_event;
     if (is_planted && what == LEAK_MODULE) cu->cuModuleUnload = forget_module;
     if (is_planted && what == LEAK_CONTEXT) cu->cuDevicePrimaryCtxRelease_v2 = forget_context;
@@ -64,7 +64,7 @@ static yoke_status run_not_popped(const struct plant *plant)
 {
     struct set s;
     YOKE_TRY(open_set(plant, &s));
-    if (is_planted) YOKE_TRY(yokei_cuda_enter(s.device));
+    if (is_planted) YOKE_TRY(yokei_rt_enter(s.device));
     YOKE_TRY(write_x(&s, s.first));
     YOKE_TRY(yoke_stream_sync(s.first));
     return close_set(&s);
@@ -80,7 +80,7 @@ static yoke_status overlap(const struct plant *plant, bool to_device)
     YOKE_TRY(open_set(plant, &s));
     YOKE_TRY(yoke_alloc(s.device, BYTES, &memory));
     YOKE_TRY(yoke_fill(s.second, memory, 0, BYTES));
-    if (is_planted) cuda_stream(s.second)->staging.slot[0] -= 8192;
+    if (is_planted) yokei_rt_stream(s.second)->staging.slot[0] -= 8192;
     YOKE_TRY(to_device ? yoke_copy_to_device(s.second, memory, host, BYTES)
                        : yoke_copy_to_host(s.second, host, memory, BYTES));
     YOKE_TRY(yoke_stream_sync(s.second));

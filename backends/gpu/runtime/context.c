@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 
-#include "backends/cuda/cuda.h"
+#include "backends/gpu/runtime/runtime.h"
 
 /* The depth of this thread's stack before its last entry. `is_inside` is true until the call leaves. */
 static _Thread_local struct {
@@ -17,13 +17,13 @@ static _Thread_local struct {
 
 static void check_entry(const yoke_device *device)
 {
-    const struct cuda_annotations *say = &cuda_device(device)->cu->say;
+    const struct yokei_stand_in *say = yokei_rt(device)->stand_in;
     char text[200];
     if (!say->stack_depth) return;
     const int depth = say->stack_depth();
     if (entry.is_inside && depth > entry.depth) {
-        snprintf(text, sizeof text, "%s: an earlier call of the CUDA backend has not popped its context",
-                 device->info.spec);
+        snprintf(text, sizeof text, "%s: an earlier call of the %s backend has not popped its context",
+                 device->info.spec, yokei_rt(device)->calls->name);
         say->leak(text);
     }
     entry.is_inside = true;
@@ -32,14 +32,14 @@ static void check_entry(const yoke_device *device)
 
 static void check_exit(const yoke_device *device)
 {
-    const struct cuda_annotations *say = &cuda_device(device)->cu->say;
+    const struct yokei_stand_in *say = yokei_rt(device)->stand_in;
     char text[200];
     if (!say->stack_depth) return;
     entry.is_inside = false;
     if (say->stack_depth() == entry.depth) return;
     snprintf(text, sizeof text,
-             "%s: a call of the CUDA backend leaves %d contexts on the thread's stack, where %d were before",
-             device->info.spec, say->stack_depth(), entry.depth);
+             "%s: a call of the %s backend leaves %d contexts on the thread's stack, where %d were before",
+             device->info.spec, yokei_rt(device)->calls->name, say->stack_depth(), entry.depth);
     say->leak(text);
 }
 
@@ -54,53 +54,53 @@ static _Thread_local struct {
 /* After so many calls the driver is asked again whether the caller has made the context current. */
 enum { ASK_EVERY = 64 };
 
-static CUresult make_current(const struct cuda_device *dev)
+static int make_current(const struct yokei_rt *rt)
 {
-    if (here.serial == dev->serial) return CUDA_SUCCESS;
-    const CUresult error = dev->cu->cuCtxSetCurrent(dev->context);
-    here.serial = error ? 0 : dev->serial;
+    if (here.serial == rt->serial) return 0;
+    const int error = rt->calls->set_current(rt);
+    here.serial = error ? 0 : rt->serial;
     return error;
 }
 
 /* Asking costs less than both, but a caller that never makes the context current would pay for all. */
-static CUresult push(const struct cuda_device *dev)
+static int push(const struct yokei_rt *rt)
 {
-    CUcontext current = NULL;
+    bool is_current = false;
     here.pushed = false;
     if (here.was_current || ++here.n_unasked >= ASK_EVERY) {
         here.n_unasked = 0;
-        here.was_current = !dev->cu->cuCtxGetCurrent(&current) && current == dev->context;
-        if (here.was_current) return CUDA_SUCCESS;
+        here.was_current = !rt->calls->get_current(rt, &is_current) && is_current;
+        if (here.was_current) return 0;
     }
-    const CUresult error = dev->cu->cuCtxPushCurrent_v2(dev->context);
+    const int error = rt->calls->push_current(rt);
     here.pushed = !error;
     return error;
 }
 
-yoke_status yokei_cuda_enter(const yoke_device *device)
+yoke_status yokei_rt_enter(const yoke_device *device)
 {
-    const struct cuda_device *dev = cuda_device(device);
-    if (atomic_load(&dev->is_dead)) return yoke_fail(YOKE_EBACKEND, "%s", dev->dead);
+    const struct yokei_rt *rt = yokei_rt(device);
+    if (atomic_load(&rt->is_dead)) return yoke_fail(YOKE_EBACKEND, "%s", rt->dead);
     const bool own = yokei_thread_is_own();
-    const CUresult error = own ? make_current(dev) : CUDA_SUCCESS;
+    const int error = own ? make_current(rt) : 0;
     check_entry(device);
-    const CUresult pushed = own ? CUDA_SUCCESS : push(dev);
+    const int pushed = own ? 0 : push(rt);
     if (error || pushed) entry.is_inside = false;
-    return error || pushed ? yokei_cuda_fail(device, "making the context current", error ? error : pushed)
+    return error || pushed ? yokei_rt_fail(device, "making the context current", error ? error : pushed)
                            : YOKE_OK;
 }
 
-void yokei_cuda_leave(const yoke_device *device)
+void yokei_rt_leave(const yoke_device *device)
 {
-    CUcontext context;
-    if (!yokei_thread_is_own() && here.pushed) cuda_device(device)->cu->cuCtxPopCurrent_v2(&context);
+    const struct yokei_rt *rt = yokei_rt(device);
+    if (!yokei_thread_is_own() && here.pushed) rt->calls->pop_current(rt);
     check_exit(device);
 }
 
-void yokei_cuda_forget(const yoke_device *device)
+void yokei_rt_forget(const yoke_device *device)
 {
-    const struct cuda_device *dev = cuda_device(device);
-    if (!dev->serial || here.serial != dev->serial) return;
+    const struct yokei_rt *rt = yokei_rt(device);
+    if (!rt->serial || here.serial != rt->serial) return;
     here.serial = 0;
-    dev->cu->cuCtxSetCurrent(NULL);
+    rt->calls->set_none(rt);
 }
