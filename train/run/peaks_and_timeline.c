@@ -67,7 +67,12 @@ yoke_status yokei_run_begin_timeline(struct yokei_run_state *s)
     const struct yokei_plan *p = &s->t->plan;
     const int64_t wanted = YOKE_MAX(s->t->timeline_steps, 1);
     int64_t first = s->first_step + FIRST_COLLECTED;
+    struct yokei_output *output;
     if (!s->t->timeline) return YOKE_OK;
+    if (s->rank == 0) { /* a path that cannot be written is refused before the training, and not behind it */
+        YOKE_TRY(yokei_output_open(s->t->timeline, &output));
+        yokei_output_abandon(output);
+    }
     /* If the run is short, its last steps are collected. */
     if (p->budget_seconds <= 0) first = YOKE_MAX(YOKE_MIN(first, p->steps - wanted + 1), s->first_step + 1);
     return yokei_collector_create(s->t->timeline, first, (int)wanted, s->trainer, &s->collector);
