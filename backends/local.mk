@@ -5,4 +5,5 @@ include backends/gpu/local.mk
 include backends/gpu/runtime/local.mk
 include backends/opencl/local.mk
 include backends/cuda/local.mk
+include backends/hip/local.mk
 include backends/null/local.mk

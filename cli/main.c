@@ -108,6 +108,22 @@ static void warn_of_unknown_variables(void)
 }
 
 /*
+ * The device that the first part of `emulation` means: "hip:0". `kind`: the kind of device that yoke compile
+ * takes, such as "cuda:sm_90" and "hip:gfx942".
+ */
+static void emulated_device(bool kind, const char *emulation, char *spec, size_t bytes)
+{
+    const int n = (int)strcspn(emulation, ","), vendor = (int)strcspn(emulation, ":");
+    const bool is_cuda = !strncmp(emulation, "cuda:", 5);
+    if (!kind)
+        yokei_text(spec, bytes, "%.*s:0", vendor, emulation);
+    else if (!is_cuda)
+        yokei_text(spec, bytes, "%.*s", n, emulation);
+    else /* 9.0 is sm_90 */
+        yokei_text(spec, bytes, "cuda:sm_%.*s%c", n - vendor - 3, emulation + vendor + 1, emulation[n - 1]);
+}
+
+/*
  * With --emulate and no --device, the emulated device is meant. The variable YOKE_EMULATE means no device,
  * because it holds for all ranks of a job, also for those on the host.
  */
@@ -118,7 +134,9 @@ static yoke_status mean_emulated_device(const struct cli_verb *verb, struct cli_
     if (!device || cli_is_set(options, "device") || (variable && *variable)
         || !strcmp(cli_origin(options, "emulate"), "YOKE_EMULATE"))
         return YOKE_OK;
-    return cli_options_set(options, device, "cuda:0", "option --emulate", YOKE_EINVAL);
+    char spec[64];
+    emulated_device(verb->bit == CLI_COMPILE, cli_text(options, "emulate"), spec, sizeof spec);
+    return cli_options_set(options, device, spec, "option --emulate", YOKE_EINVAL);
 }
 
 /*
@@ -133,7 +151,8 @@ static yoke_status set_emulation(const struct cli_verb *verb, struct cli_options
     if (!yokei_is_emulation(text))
         return yoke_fail(
             YOKE_EINVAL,
-            "--emulate is '%s'; it must be cuda: and a compute capability, such as cuda:9.0 for the GPU H100",
+            "--emulate is '%s'; it must be cuda: and a compute capability, such as cuda:9.0 for the GPU H100, "
+            "or hip: and a processor, such as hip:gfx942 for the GPU MI300X, or both with a comma",
             text);
     setenv("YOKE_EMULATE", text, 1);
     return mean_emulated_device(verb, options);

@@ -53,7 +53,8 @@ void conform_command(const struct conform_line *line, char *text, size_t bytes)
     const bool gradient = !strcmp(line->variant, "gradient");
     yokei_text(text, bytes, "yoke verify");
     const char *emulated = getenv("YOKE_EMULATE");
-    if (emulated && *emulated && !strncmp(line->device, "cuda", 4)) append(text, bytes, "emulate", emulated);
+    if (emulated && *emulated && (!strncmp(line->device, "cuda", 4) || !strncmp(line->device, "hip", 3)))
+        append(text, bytes, "emulate", emulated);
     append(text, bytes, "device", line->device);
     append(text, bytes, "op", line->op);
     if (!gradient) append(text, bytes, "dtype", yoke_dtype_name(line->dtype));

@@ -310,19 +310,21 @@ static void check_opencl(struct list *list)
             "try clinfo; reinstall the driver, or apt-get install pocl-opencl-icd for the CPU");
 }
 
-static void check_cuda(struct list *list)
+/* The GPUs of a vendor, whose driver makes the file `file`. The vendor's program `tool` lists them. */
+static void check_vendor(struct list *list, const char *backend, const char *vendor, const char *file,
+                         const char *tool)
 {
-    const struct yoke_backend_report *r = report_of(list, "cuda");
+    const struct yoke_backend_report *r = report_of(list, backend);
     if (!r)
-        add_check(list, "cuda", CLI_SKIP, "this build has no CUDA backend");
+        add_check(list, backend, CLI_SKIP, "this build has no backend %s", backend);
     else if (r->n_devices)
-        add_check(list, "cuda", CLI_PASS, "%d device%s; %s", r->n_devices, r->n_devices == 1 ? "" : "s",
+        add_check(list, backend, CLI_PASS, "%d device%s; %s", r->n_devices, r->n_devices == 1 ? "" : "s",
                   r->devices[0].driver);
-    else if (access("/dev/nvidiactl", F_OK))
-        add_check(list, "cuda", CLI_SKIP, "no NVIDIA GPU's device files on this machine");
+    else if (access(file, F_OK))
+        add_check(list, backend, CLI_SKIP, "no %s GPU's device files on this machine", vendor);
     else
-        fix(add_check(list, "cuda", CLI_WARN, "there is an NVIDIA GPU, but no device: %s", r->reason),
-            "see nvidia-smi, and the reason above");
+        fix(add_check(list, backend, CLI_WARN, "there is an %s GPU, but no device: %s", vendor, r->reason),
+            "see %s, and the reason above", tool);
 }
 
 /* Look for device files that exist but that this user may not open. */
@@ -422,7 +424,8 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
     check_cores(&list);
     check_binding(&list);
     check_opencl(&list);
-    check_cuda(&list);
+    check_vendor(&list, "cuda", "NVIDIA", "/dev/nvidiactl", "nvidia-smi");
+    check_vendor(&list, "hip", "AMD", "/dev/kfd", "rocminfo");
     check_permissions(&list);
     check_devices(&list);
     check_cache(&list);

@@ -10,6 +10,8 @@
 #define COLLECTIVES (CLI_BENCH_COLLECTIVES | CLI_BENCH_ALLREDUCE)
 #define BENCH (CLI_BENCH_GEMM | CLI_BENCH_KERNELS | COLLECTIVES)
 #define KERNELS (CLI_TUNE | CLI_BENCH_KERNELS)
+#define EMULATED \
+    (CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN | CLI_TUNE | CLI_PLAN | CLI_COMPILE)
 #define RESULTS                                                                                             \
     (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW \
      | CLI_CKPT_VERIFY | CLI_CKPT_DIFF)
@@ -125,8 +127,8 @@ const struct cli_option cli_option_table[] = {
       .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
       .help = "Device to use, as yoke info lists it: host, opencl:0, opencl:1, reference" },
     { "device", CLI_COMPILE, CLI_LIST, .metavar = "cuda:sm_XY,...",
-      .help = "Compile for GPUs of these architectures, such as cuda:sm_80,cuda:sm_90. yoke info prints the "
-              "architecture of a GPU. Required" },
+      .help = "Compile for GPUs of these architectures, such as cuda:sm_80,cuda:sm_90,hip:gfx942. yoke info "
+              "prints the architecture of a GPU. Required" },
     { "output", CLI_COMPILE, CLI_TEXT, 'o', .no_key = true, .metavar = "FOLDER",
       .help = "Write the programs to this folder. It is made if it does not exist. Required" },
     { "driver", CLI_COMPILE, CLI_TEXT, .metavar = "X.Y",
@@ -135,12 +137,13 @@ const struct cli_option cli_option_table[] = {
     { "dtype", CLI_COMPILE, CLI_LIST, .choices = DTYPES,
       .help = "Only programs all of whose data types are in this list. Training in bf16 needs f32,bf16. "
               "Default: all" },
-    { "emulate", CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN, CLI_TEXT, .rare = true,
-      .group = CLI_MODEL, .metavar = "cuda:X.Y",
-      .help = "Replace the NVIDIA driver by Yoke's own stand-in, which executes the device programs on the "
-              "CPU, slowly, as a GPU of compute capability X.Y would. The emulated device is the first one "
-              "of the backend cuda, and is used if no device is chosen. The numbers are real, the speed is "
-              "not" },
+    { "emulate", EMULATED, CLI_TEXT, .rare = true, .group = CLI_MODEL, .metavar = "cuda:X.Y,hip:gfxN",
+      .help =
+          "Replace the drivers of GPUs by Yoke's own stand-ins, which execute the device programs on the "
+          "CPU, slowly. cuda:9.0 stands for an NVIDIA GPU of compute capability 9.0, and hip:gfx942 for "
+          "an AMD GPU of this architecture. The emulated devices are the first ones of the backends cuda "
+          "and hip. If no device is chosen, the first part of the list is used. The numbers are real, the "
+          "speed is not" },
     { "dtype", CLI_VERIFY, CLI_LIST, .choices = DTYPES "|f64",
       .help = "Test only these data types. Default: all types" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME",
@@ -481,6 +484,12 @@ const struct cli_option cli_option_table[] = {
     { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR[:DIR...]",
       .help = "Folder for compiled device programs. More folders behind colons are only read, such as those "
               "of yoke compile. Default: $XDG_CACHE_HOME/yoke, or ~/.cache/yoke" },
+    { "hiprtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
+      .help = "The hipRTC (libhiprtc.so) that compiles programs for HIP devices. off: clang compiles them. "
+              "Default: the newest hipRTC that is found" },
+    { "clang", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
+      .help = "The clang that compiles programs for HIP devices that hipRTC does not know. off: none. "
+              "Default: ROCm's clang, or the newest clang that is found, from version 17 on" },
     { "nvrtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
       .help = "The NVRTC that compiles programs for CUDA devices. off: compile nothing, and use only "
               "programs that are compiled already. Default: the newest NVRTC that is found and that the "

@@ -19,15 +19,15 @@ yoke_status yokei_ahead_compile(struct yokei_ahead *ahead)
     const struct yoke_backend *backend = backend_of(ahead->spec, colon);
     if (!backend)
         return yoke_fail(YOKE_EINVAL,
-                         "device '%s': programs are compiled ahead of time for kinds of NVIDIA GPUs, such as "
-                         "cuda:sm_90",
+                         "device '%s': programs are compiled ahead of time for kinds of GPUs, such as "
+                         "cuda:sm_90 or hip:gfx942",
                          ahead->spec);
     const struct yoke_device_extras *extras = backend->device->extras;
     if (!extras || !extras->ahead)
         return yoke_fail(
             YOKE_EUNSUPPORTED,
             "device '%s': the backend %s has no programs that can be compiled ahead of time, only "
-            "cuda has, such as cuda:sm_90. Programs of OpenCL devices depend on the device and on its "
+            "cuda and hip have, such as cuda:sm_90 and hip:gfx942. Programs of OpenCL devices depend on the device and on its "
             "driver, and are compiled at their first use there",
             ahead->spec, backend->name);
     yoke_device *device = calloc(1, sizeof *device);

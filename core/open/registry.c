@@ -8,11 +8,12 @@
 #include <string.h>
 
 extern const struct yoke_backend yokei_backend_reference, yokei_backend_host, yokei_backend_opencl,
-    yokei_backend_cuda, yokei_backend_null;
+    yokei_backend_cuda, yokei_backend_hip, yokei_backend_null;
 #pragma weak yokei_backend_reference
 #pragma weak yokei_backend_host
 #pragma weak yokei_backend_opencl
 #pragma weak yokei_backend_cuda
+#pragma weak yokei_backend_hip
 #pragma weak yokei_backend_null
 
 /* clang-format off */
@@ -20,6 +21,7 @@ static const struct yoke_backend *const backends[] = {
     &yokei_backend_host,
     &yokei_backend_opencl,
     &yokei_backend_cuda,
+    &yokei_backend_hip,
     &yokei_backend_reference,
     &yokei_backend_null,
 };
