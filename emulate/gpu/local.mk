@@ -8,7 +8,11 @@ libemulate_gpu_la_SOURCES = emulate/gpu/emulate.h emulate/gpu/errors.h emulate/g
 	emulate/gpu/tally.c emulate/gpu/module.c emulate/gpu/launch.c emulate/gpu/foreign.c emulate/gpu/annotate.c emulate/gpu/labels.h \
 	emulate/gpu/labels.c emulate/gpu/report.c emulate/gpu/calls.h emulate/gpu/calls.c emulate/gpu/calls_stream.c
 # What an executor needs. Each executor's library contains it.
-libemulate_kernel_la_SOURCES = emulate/gpu/kernel.h emulate/gpu/kernel.c emulate/gpu/kernel_footprint.h emulate/gpu/kernel_footprint.c
+libemulate_kernel_la_SOURCES = emulate/gpu/kernel.h emulate/gpu/kernel.c emulate/gpu/kernel_footprint.h emulate/gpu/kernel_footprint.c \
+	emulate/gpu/blocks.h emulate/gpu/blocks.c
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 EMULATE_LDFLAGS = -Wl,-z,nodelete -Wl,-Bsymbolic
 
+# The checks of memory. Each executor compiles them with its own parts.
+kernel_checks = emulate/gpu/check.h emulate/gpu/check_tags.h emulate/gpu/check_global.c emulate/gpu/check_shared.c \
+	emulate/gpu/check_threads.c

@@ -7,9 +7,9 @@
 #include "emulate/hip/gcn_object.h"
 
 enum {
-    GCN_STEP_VGPRS = 64,     /* v0 to v63 */
-    GCN_STEP_AGPRS = 16,     /* a0 to a15 */
-    GCN_STEP_MEMORY = 4096,  /* bytes of LDS, and of global memory */
+    GCN_STEP_VGPRS = 64,    /* v0 to v63 */
+    GCN_STEP_AGPRS = 16,    /* a0 to a15 */
+    GCN_STEP_MEMORY = 4096, /* bytes of LDS, and of global memory */
 };
 /* Where the global memory begins, as an address of the instruction. */
 #define GCN_STEP_GLOBAL ((uint64_t)0x100000000)

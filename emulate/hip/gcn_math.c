@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arithmetic of single lanes that no vector of the host has: approximations and the parts of a division. */
+#include "emulate/hip/gcn_run.h"
+
+#include <math.h>
+
+static float float_of(uint32_t bits)
+{
+    union {
+        uint32_t w;
+        float f;
+    } u = { bits };
+    return u.f;
+}
+
+static uint32_t bits_of(float x)
+{
+    union {
+        float f;
+        uint32_t w;
+    } u = { x };
+    return u.w;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static bool is_subnormal(uint32_t x) { return !(x & 0x7f800000) && x & 0x7fffff; }
+
+static double exact(double x, enum gcn_approximation what)
+{
+    switch (what) {
+    case GCN_RCP: return 1 / x;
+    case GCN_RSQ: return 1 / sqrt(x);
+    case GCN_SQRT: return sqrt(x);
+    case GCN_EXP: return exp2(x);
+    case GCN_LOG: return log2(x);
+    /* the operand is in turns */
+    case GCN_SIN: return sin((x - floor(x)) * 6.283185307179586);
+    default: return cos((x - floor(x)) * 6.283185307179586);
+    }
+}
+
+/*
+ * The error: one unit in the last place up or down, or none. Powers of two and their neighbours are drawn like
+ * all others, but results without a neighbour (0, infinity, NaN) stay.
+ */
+static uint32_t disturb(uint32_t result, uint32_t x, enum gcn_approximation what, uint64_t seed,
+                        uint32_t infinity)
+{
+    const uint32_t magnitude = result & (infinity | (infinity - 1));
+    if (!seed || magnitude == 0 || magnitude >= infinity) return result;
+    const uint64_t drawn = mix(mix(seed + (uint64_t)what) ^ x) % 3;
+    if (drawn == 0) return result;
+    if (drawn == 1) return magnitude + 1 < infinity ? result + 1 : result;
+    return magnitude > 1 ? result - 1 : result;
+}
+
+uint32_t gcn_approximate(uint32_t x, enum gcn_approximation what, uint64_t seed)
+{
+    /* v_exp and v_log take subnormal numbers for zeros */
+    const bool flushes = what == GCN_EXP || what == GCN_LOG;
+    if (flushes && is_subnormal(x)) x &= 0x80000000;
+    if ((x & 0x7fffffff) > 0x7f800000) return x | 0x400000;
+    const float r = (float)exact((double)float_of(x), what);
+    if (r != r) return 0x7fc00000;
+    uint32_t bits = bits_of(r);
+    if (flushes && is_subnormal(bits)) bits &= 0x80000000;
+    /* a root of a square, and a power of a whole number, are exact on the devices, too */
+    const uint32_t result = disturb(bits, x, what, seed, 0x7f800000);
+    return flushes && is_subnormal(result) ? bits : result;
+}
+
+static uint32_t from_half(uint32_t h)
+{
+    const uint32_t sign = (h & 0x8000) << 16, rest = (h & 0x7fff) << 13;
+    if (rest >= 0x0f800000) return sign | rest | 0x7f800000 | (rest > 0x0f800000 ? 0x400000 : 0);
+    return bits_of(float_of(rest) * float_of(0x77800000)) | sign;
+}
+
+/* To nearest, from a double. */
+static uint32_t to_half(double x)
+{
+    const uint32_t sign = signbit(x) ? 0x8000 : 0;
+    const double a = fabs(x);
+    if (a != a) return sign | 0x7e00;
+    if (a >= 65520) return sign | 0x7c00;
+    int e;
+    frexp(a, &e);
+    const int unit = (e < -13 ? -13 : e) - 11; /* the exponent of the last place */
+    const uint32_t n = (uint32_t)nearbyint(ldexp(a, -unit));
+    if (n < 1024) return sign | n;
+    return sign | (((uint32_t)(unit + 24) << 10) + n);
+}
+
+uint32_t gcn_approximate_16(uint32_t x, enum gcn_approximation what, uint64_t seed)
+{
+    x &= 0xffff;
+    if ((x & 0x7fff) > 0x7c00) return x | 0x200;
+    const double r = exact((double)float_of(from_half(x)), what);
+    return disturb(r != r ? 0x7e00 : to_half(r), x, what, seed, 0x7c00);
+}
+
+/* ---- fma of f16 ---- */
+
+/*
+ * The product is exact in f64. The sum is rounded to odd, so that the second rounding, to f16, is right.
+ */
+uint32_t gcn_fused_16(uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t x = from_half(a & 0xffff), y = from_half(b & 0xffff), z = from_half(c & 0xffff);
+    const uint32_t all[3] = { x, y, z };
+    for (int i = 0; i < 3; i++)
+        if ((all[i] & 0x7fffffff) > 0x7f800000)
+            return (all[i] >> 16 & 0x8000) | (all[i] >> 13 & 0x3ff) | 0x7e00;
+    const double p = (double)float_of(x) * (double)float_of(y), q = (double)float_of(z), sum = p + q;
+    if (sum != sum) return 0x7e00;
+    union {
+        double d;
+        uint64_t w;
+    } u = { sum };
+    const double t = sum - p, lost = (p - (sum - t)) + (q - t);
+    if (isfinite(sum) && lost != 0 && !(u.w & 1)) u.w += (lost > 0) == (sum > 0) ? 1 : (uint64_t)-1;
+    return to_half(u.d);
+}
+
+/* ---- divisions ---- */
+
+static int exponent(uint32_t x) { return (int)(x >> 23 & 255); }
+
+/* v_div_scale_f32. `s0` is the numerator or the denominator, s1 the denominator, s2 the numerator. */
+uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *scaled)
+{
+    const float denominator = float_of(s1), numerator = float_of(s2), x = float_of(s0);
+    const float up = ldexpf(x, 64), down = ldexpf(x, -64);
+    *scaled = 0;
+    if (numerator == 0 || denominator == 0) return 0x7fc00000;
+    const bool tiny_inverse = exponent(s1) != 255
+                              && is_subnormal(bits_of((float)(1.0 / (double)denominator)));
+    const bool tiny_quotient = is_subnormal(bits_of(numerator / denominator));
+    if (exponent(s2) - exponent(s1) >= 96) {
+        *scaled = 1;
+        return s0 == s1 ? bits_of(up) : s0;
+    }
+    if (is_subnormal(s1)) return bits_of(up);
+    if (tiny_inverse && tiny_quotient) {
+        *scaled = 1;
+        return s0 == s1 ? bits_of(up) : s0;
+    }
+    if (tiny_inverse) return bits_of(down);
+    if (tiny_quotient) {
+        *scaled = 1;
+        return s0 == s2 ? bits_of(up) : s0;
+    }
+    return exponent(s2) <= 23 ? bits_of(up) : s0;
+}
+
+/* v_div_fixup_f32: the quotient s0 of the numerator s2 and the denominator s1, with the unusual cases. */
+uint32_t gcn_division_fixup(uint32_t s0, uint32_t s1, uint32_t s2)
+{
+    const uint32_t sign = (s1 ^ s2) & 0x80000000, denominator = s1 & 0x7fffffff, numerator = s2 & 0x7fffffff;
+    if (numerator > 0x7f800000) return s2 | 0x400000;
+    if (denominator > 0x7f800000) return s1 | 0x400000;
+    if ((!denominator && !numerator) || (denominator == 0x7f800000 && numerator == 0x7f800000))
+        return 0xffc00000;
+    if (!denominator || numerator == 0x7f800000) return sign | 0x7f800000;
+    if (denominator == 0x7f800000 || !numerator) return sign;
+    if (exponent(s2) - exponent(s1) < -150) return sign;
+    return sign | (s0 & 0x7fffffff);
+}
