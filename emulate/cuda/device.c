@@ -2,7 +2,6 @@
 /* The devices and their properties. Source of the numbers: as in models.c. */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "emulate/cuda/cuda.h"
 
@@ -61,14 +60,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid_out, CUdevice device)
 {
     const CUresult result = check(uuid_out, device);
     if (result) return result;
-    /* All processes of a host see the same device by the same UUID, and those of other hosts see others. */
-    char host[256] = "";
-    gethostname(host, sizeof host - 1);
-    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
-    for (const char *c = host; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
-    memcpy(uuid_out->bytes, "yoke-gpu", 8);
-    memcpy(uuid_out->bytes + 8, &hash, 8);
-    uuid_out->bytes[7] = (char)emulate_settings.visible[device];
+    emulate_device_uuid("yoke-gpu", device, uuid_out->bytes);
     return CUDA_SUCCESS;
 }
 

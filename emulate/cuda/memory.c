@@ -19,7 +19,7 @@ CUresult cuMemFree_v2(CUdeviceptr address) { return emulate_call_device_give("cu
 
 CUresult cuMemHostAlloc(void **memory_out, size_t bytes, unsigned int flags)
 {
-    return emulate_call_pinned_take("cuMemHostAlloc", flags & ~7u ? 0 : bytes, memory_out);
+    return emulate_call_pinned_take("cuMemHostAlloc", flags & ~7u ? 0 : bytes, true, memory_out);
 }
 
 CUresult cuMemFreeHost(void *memory) { return emulate_call_pinned_give("cuMemFreeHost", memory); }

@@ -37,7 +37,7 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext *context_out)
 
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user_data)
 {
-    return emulate_call_stream_call(stream, function, user_data);
+    return emulate_call_stream_call(stream, function, user_data, NULL);
 }
 
 /* ---- events ---- */

@@ -69,12 +69,13 @@ static void describe(struct context *context)
 static const char *const failures[] = { "device-busy", "cublaslt-create", "cublaslt-heuristic",
                                         "cublaslt-matmul", NULL };
 
+const struct kernel_executor *const emulate_executor = &ptx_executor;
+
 const struct vendor emulate_vendor = { .word = "cuda",
                                        .library = "CUDA driver",
                                        .maker = "NVIDIA's driver",
                                        .wanted = "cuda:MAJOR.MINOR, such as cuda:9.0",
                                        .share_suffix = "",
-                                       .executor = &ptx_executor,
                                        .bad_program = EMULATE_INVALID_PTX,
                                        .instruction_bytes = 16,
                                        .failures = failures,

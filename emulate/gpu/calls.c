@@ -32,13 +32,14 @@ enum emulate_error emulate_call_device_give(const char *call, uint64_t address)
     return emulate_leave(address ? emulate_device_give(call, address) : EMULATE_OK);
 }
 
-enum emulate_error emulate_call_pinned_take(const char *call, size_t bytes, void **memory_out)
+enum emulate_error emulate_call_pinned_take(const char *call, size_t bytes, bool is_coherent,
+                                            void **memory_out)
 {
     struct context *context;
     const enum emulate_error result = emulate_enter(&context);
     if (result) return result;
     if (!memory_out || !bytes) return emulate_leave(EMULATE_INVALID_VALUE);
-    return emulate_leave(emulate_pinned_take(context, call, bytes, memory_out));
+    return emulate_leave(emulate_pinned_take(context, call, bytes, is_coherent, memory_out));
 }
 
 enum emulate_error emulate_call_pinned_give(const char *call, void *memory)

@@ -13,7 +13,8 @@
 enum emulate_error emulate_call_free_memory(size_t *free_out, size_t *total_out);
 enum emulate_error emulate_call_device_take(const char *call, size_t bytes, uint64_t *address_out);
 enum emulate_error emulate_call_device_give(const char *call, uint64_t address);
-enum emulate_error emulate_call_pinned_take(const char *call, size_t bytes, void **memory_out);
+enum emulate_error emulate_call_pinned_take(const char *call, size_t bytes, bool is_coherent,
+                                            void **memory_out);
 enum emulate_error emulate_call_pinned_give(const char *call, void *memory);
 enum emulate_error emulate_call_register(const char *call, void *memory, size_t bytes);
 enum emulate_error emulate_call_unregister(const char *call, void *memory);
@@ -33,7 +34,8 @@ enum emulate_error emulate_call_stream_destroy(void *stream);
 enum emulate_error emulate_call_stream_synchronize(void *stream);
 enum emulate_error emulate_call_stream_query(void *stream);
 enum emulate_error emulate_call_stream_flags(void *stream, unsigned *flags_out);
-enum emulate_error emulate_call_stream_call(void *stream, void (*function)(void *user_data), void *user_data);
+enum emulate_error emulate_call_stream_call(void *stream, void (*function)(void *user_data), void *user_data,
+                                            void *owned);
 /* Wait for all streams of the current context. */
 enum emulate_error emulate_call_synchronize(void);
 enum emulate_error emulate_call_event_create(unsigned flags, bool has_no_time, struct event **event_out);

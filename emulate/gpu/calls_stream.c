@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that mean the same in each vendor's interface: streams and events. */
+#include <stdlib.h>
+
 #include "emulate/gpu/calls.h"
 
 enum emulate_error emulate_call_stream_create(unsigned flags, bool blocking, struct stream **stream_out)
@@ -48,13 +50,17 @@ enum emulate_error emulate_call_stream_flags(void *handle, unsigned *flags_out)
     return emulate_leave(flags_out ? EMULATE_OK : EMULATE_INVALID_VALUE);
 }
 
-enum emulate_error emulate_call_stream_call(void *handle, void (*function)(void *user_data), void *user_data)
+enum emulate_error emulate_call_stream_call(void *handle, void (*function)(void *user_data), void *user_data,
+                                            void *owned)
 {
     struct context *context;
     struct stream *stream;
-    const enum emulate_error result = emulate_stream_enter(handle, &context, &stream);
-    if (result) return result;
-    return emulate_leave(function ? emulate_stream_call(stream, function, user_data) : EMULATE_INVALID_VALUE);
+    enum emulate_error result = emulate_stream_enter(handle, &context, &stream);
+    if (result || !function) {
+        free(owned);
+        return result ? result : emulate_leave(EMULATE_INVALID_VALUE);
+    }
+    return emulate_leave(emulate_stream_call(stream, function, user_data, owned));
 }
 
 enum emulate_error emulate_call_synchronize(void)

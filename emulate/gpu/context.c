@@ -7,12 +7,15 @@
 
 enum emulate_error emulate_init(void)
 {
+    static enum emulate_error failed;
     if (emulate_ready) return EMULATE_OK;
+    if (emulate_vendor.is_lazy && failed) return failed;
     enum emulate_error result = emulate_settings_read();
     if (!result && emulate_settings.n_visible == 0) result = EMULATE_NO_DEVICE;
     if (!result) result = emulate_share_open();
     if (!result) result = emulate_memory_reserve();
     emulate_ready = !result;
+    failed = result;
     if (!result) emulate_watch_host(), emulate_watch_exit();
     return result;
 }

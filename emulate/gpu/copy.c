@@ -145,6 +145,7 @@ enum emulate_error emulate_copy(struct stream *stream, uint64_t to, uint64_t fro
     command->to = place_to;
     command->from = place_from;
     command->bytes = bytes;
+    emulate_apart_publish(from, bytes);
     return submit_copy(stream, command, flags & COPY_WAITS);
 }
 

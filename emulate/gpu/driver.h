@@ -24,20 +24,21 @@
 
 /* ---- the vendor ---- */
 struct context;
+struct stream;
 struct function;
 enum { MOST_FAILURES = 32 };
 
 /* What a library adds to the core. Each library defines one. */
 struct vendor {
-    const char *word;         /* of its devices: "cuda" in cuda:0 and in YOKE_EMULATE=cuda:9.0 */
-    const char *library;      /* in messages: "CUDA driver" */
-    const char *maker;        /* who makes the real one, in messages: "NVIDIA's driver" */
-    const char *wanted;       /* the form of its part of YOKE_EMULATE */
-    const char *share_suffix; /* what the name of the file YOKE_EMULATE_SHARE gets */
-    const struct kernel_executor *executor;
+    const char *word;               /* of its devices: "cuda" in cuda:0 and in YOKE_EMULATE=cuda:9.0 */
+    const char *library;            /* in messages: "CUDA driver" */
+    const char *maker;              /* who makes the real one, in messages: "NVIDIA's driver" */
+    const char *wanted;             /* the form of its part of YOKE_EMULATE */
+    const char *share_suffix;       /* what the name of the file YOKE_EMULATE_SHARE gets */
     enum emulate_error bad_program; /* of a program that the executor cannot read */
     uint64_t instruction_bytes;     /* of an instruction of machine code, about */
     const char *const *failures;    /* its own failures of YOKE_EMULATE_FAIL; NULL ends the list */
+    bool is_lazy;                   /* the first call of any function initialises the driver */
     bool ends_with_process;         /* no call ends a context, so the end of a process is no leak of it */
     /* Read the target behind the word, such as "9.0". False: it is none. */
     bool (*read_target)(const char *target);
@@ -56,6 +57,8 @@ struct vendor {
     const char *(*error_name)(enum emulate_error error); /* NULL: unknown */
 };
 extern const struct vendor emulate_vendor;
+/* The executor of the library's programs. */
+extern const struct kernel_executor *const emulate_executor;
 
 /* ---- settings.c: the environment ---- */
 enum failure {
@@ -104,6 +107,8 @@ bool emulate_read_version(const char *text, int *out);
  * does not exist. NULL keeps all.
  */
 void emulate_select_devices(const char *list);
+/* The UUID of a device, which begins with these 8 characters; all processes of a host see the same one. */
+void emulate_device_uuid(const char begin[8], int device, char uuid_out[16]);
 /* Count one event of this kind. true if YOKE_EMULATE_FAIL asks for the failure at this count. */
 bool emulate_fails(int failure);
 /* The same, for a failure that stays: true at this count and at all later ones. */
@@ -121,6 +126,7 @@ struct block { /* an allocation */
     unsigned long long id;
     const struct context *owner; /* of pinned memory: the context that was current */
     bool is_reserved;            /* addresses that are not counted as memory */
+    unsigned char *shadow;       /* of pinned memory that is not coherent, see apart.c; NULL: other memory */
 };
 
 struct zone { /* a range of addresses, for one device or for pinned host memory */
@@ -162,7 +168,7 @@ extern struct context emulate_contexts[MOST_DEVICES];
 extern bool emulate_ready;       /* emulate_init has succeeded in this process */
 extern uint64_t emulate_n_calls; /* see yoke_emulate_calls */
 
-/* Take the lock if the driver is initialised. */
+/* Take the lock if the driver is initialised, or can be. */
 enum emulate_error emulate_enter_plain(void);
 /* Give the lock back. Returns `result`. */
 enum emulate_error emulate_leave(enum emulate_error result);
@@ -190,7 +196,10 @@ struct object *emulate_object_any(const struct context *context, enum kind kind)
 void emulate_objects(const struct context *context, void (*visit)(struct object *));
 
 /* ---- context.c ---- */
-/* Read the environment and reserve the memory, if this has not been done. */
+/*
+ * Read the environment and reserve the memory, if this has not been done. Where any call does this, a failure
+ * stays.
+ */
 enum emulate_error emulate_init(void);
 /* Take the lock if there is a current context, and its device has not failed. */
 enum emulate_error emulate_enter(struct context **context_out);
@@ -254,7 +263,7 @@ enum emulate_error emulate_device_take(struct context *context, const char *call
                                        uint64_t *address_out);
 enum emulate_error emulate_device_give(const char *call, uint64_t address);
 enum emulate_error emulate_pinned_take(struct context *context, const char *call, size_t bytes,
-                                       void **memory_out);
+                                       bool is_coherent, void **memory_out);
 enum emulate_error emulate_pinned_give(struct context *context, const char *call, void *memory);
 
 /* What a pointer is. */
@@ -269,6 +278,19 @@ struct pointer {
 bool emulate_pointer(uint64_t address, struct pointer *out);
 /* The same for memory of the host that kernels can use. Otherwise an error. */
 enum emulate_error emulate_host_pointer(const char *call, void *memory, struct pointer *out);
+
+/* ---- apart.c: pinned memory that is not coherent ---- */
+/* Map such memory, and forget it. False without memory. */
+bool emulate_apart_open(struct block *block);
+void emulate_apart_close(struct block *block);
+/* A command that reads these bytes is submitted: the devices see what the host has written. */
+void emulate_apart_publish(uint64_t address, uint64_t bytes);
+/* The same for a kernel with these parameters. */
+void emulate_apart_publish_parameters(const void *parameters, size_t bytes);
+/* A command of the stream has written some of these bytes. */
+void emulate_apart_wrote(const struct stream *stream, const struct kernel_range *ranges, size_t n);
+/* The host has synchronised with all commands before this point. It sees what they have written. */
+void emulate_host_sees(struct context *context, const struct order_clock *clock);
 
 /* ---- registered.c ---- */
 enum emulate_error emulate_register(struct context *context, const char *call, void *memory, size_t bytes);
@@ -316,6 +338,7 @@ struct event {
     struct object object;
     unsigned flags;    /* the vendor's */
     bool has_no_time;  /* it measures no time */
+    bool is_local;     /* the host does not see non-coherent memory by it */
     struct mark *last; /* where it was recorded last; NULL: never */
 };
 
@@ -402,9 +425,9 @@ void emulate_stream_destroy(struct stream *stream);
 enum emulate_error emulate_stream_query(struct stream *stream);
 /* Sleep until the stream is done; the legacy stream: until all blocking streams are. */
 enum emulate_error emulate_stream_synchronize(struct stream *stream);
-/* Queue a call of a function of the program. */
+/* Queue a call of a function of the program. `owned` is freed at the end; it may be NULL. */
 enum emulate_error emulate_stream_call(struct stream *stream, void (*function)(void *user_data),
-                                       void *user_data);
+                                       void *user_data, void *owned);
 /* A command with the fields zero; NULL without memory. */
 struct command *emulate_command_new(void);
 /* Queue a command. The stream frees it, also if this function fails. */

@@ -57,10 +57,19 @@ enum emulate_error emulate_event_record(struct event *event, struct stream *stre
     return EMULATE_OK;
 }
 
+/* The host knows that all before the mark has ended. */
+static void see(const struct event *event, const struct mark *mark)
+{
+    if (event->is_local)
+        emulate_order_seen(event->object.context, &mark->clock);
+    else
+        emulate_host_sees(event->object.context, &mark->clock);
+}
+
 enum emulate_error emulate_event_query(struct event *event)
 {
     const bool done = !event->last || event->last->done;
-    if (done && event->last) emulate_order_seen(event->object.context, &event->last->clock);
+    if (done && event->last) see(event, event->last);
     return done ? EMULATE_OK : EMULATE_NOT_READY;
 }
 
@@ -68,8 +77,9 @@ enum emulate_error emulate_event_synchronize(struct event *event)
 {
     struct context *context = event->object.context;
     struct mark *mark = emulate_mark_keep(event->last);
+    const struct event kept = *event; /* another thread may destroy the event meanwhile */
     while (mark && !mark->done) emulate_wait_progress(0);
-    if (mark) emulate_order_seen(context, &mark->clock);
+    if (mark) see(&kept, mark);
     emulate_mark_drop(mark);
     return context->lost;
 }
@@ -143,9 +153,12 @@ static enum emulate_error write_value(struct command *command, char *text, size_
     const enum emulate_error result = refuse_place(&command->to, false, text, text_bytes);
     if (result) return result;
     if (command->to.state) memset(command->to.state, BYTE_DEFINED, 4);
+    const uint64_t at = command->to.address - emulate_base;
+    const struct kernel_range range = { at, at + 4, true };
     /* Without the fence the value says nothing of what came before. */
     emulate_lock();
     if (command->has_fence) emulate_order_seen(command->stream->object.context, &command->stream->clock);
+    emulate_apart_wrote(command->stream, &range, 1);
     emulate_unlock();
     __atomic_store_n((uint32_t *)command->to.data, command->value, __ATOMIC_RELEASE);
     return EMULATE_OK;

@@ -44,7 +44,7 @@ static enum emulate_error run_launch(struct command *command, char *text, size_t
         .footprint = command->footprint,
         .stop = &context->stop,
     };
-    const enum kernel_error error = emulate_vendor.executor->run(&launch, &fault);
+    const enum kernel_error error = emulate_executor->run(&launch, &fault);
     if (error) snprintf(text, text_bytes, "%s", fault.text);
     emulate_lock();
     emulate_tally_add(l->function->tally, &counts);
@@ -62,7 +62,7 @@ void *emulate_launch_gather(const struct function *function, void **parameters,
     unsigned char *block = calloc(1, function->info.parameter_bytes + 1);
     uint32_t offset, size;
     *result_out = block ? EMULATE_OK : EMULATE_OUT_OF_MEMORY;
-    const struct kernel_executor *executor = emulate_vendor.executor;
+    const struct kernel_executor *executor = emulate_executor;
     for (int i = 0; block && executor->parameter(function->kernel, i, &offset, &size); i++) {
         if (!parameters || !parameters[i]) {
             *result_out = EMULATE_INVALID_VALUE;
@@ -154,5 +154,6 @@ enum emulate_error emulate_launch(struct stream *stream, const struct launch *la
     command->launch.last_blocks = __atomic_load_n(&last_blocks, __ATOMIC_SEQ_CST);
     launch->function->module->references++;
     command->injected = emulate_launch_failure();
+    emulate_apart_publish_parameters(block, launch->function->info.parameter_bytes);
     return emulate_submit(stream, command);
 }

@@ -3,7 +3,7 @@
 # within the library, so two stand-ins can be open in one process.
 noinst_LTLIBRARIES += libemulate-gpu.la libemulate-kernel.la
 libemulate_gpu_la_SOURCES = emulate/gpu/emulate.h emulate/gpu/errors.h emulate/gpu/driver.h emulate/gpu/settings.c emulate/gpu/lock.c \
-	emulate/gpu/log.c emulate/gpu/context.c emulate/gpu/zones.c emulate/gpu/memory.c emulate/gpu/registered.c emulate/gpu/share.c \
+	emulate/gpu/log.c emulate/gpu/context.c emulate/gpu/zones.c emulate/gpu/memory.c emulate/gpu/apart.c emulate/gpu/registered.c emulate/gpu/share.c \
 	emulate/gpu/copy.c emulate/gpu/stream.c emulate/gpu/event.c emulate/gpu/channel.c emulate/gpu/order.h emulate/gpu/order.c \
 	emulate/gpu/tally.c emulate/gpu/module.c emulate/gpu/launch.c emulate/gpu/foreign.c emulate/gpu/annotate.c emulate/gpu/labels.h \
 	emulate/gpu/labels.c emulate/gpu/report.c emulate/gpu/calls.h emulate/gpu/calls.c emulate/gpu/calls_stream.c

@@ -72,7 +72,9 @@ enum emulate_error emulate_enter_plain(void)
     if (in_callback) return EMULATE_NOT_PERMITTED;
     emulate_lock();
     emulate_n_calls++;
-    return emulate_ready ? EMULATE_OK : emulate_leave(EMULATE_NOT_INITIALIZED);
+    if (emulate_ready) return EMULATE_OK;
+    const enum emulate_error result = emulate_vendor.is_lazy ? emulate_init() : EMULATE_NOT_INITIALIZED;
+    return result ? emulate_leave(result) : EMULATE_OK;
 }
 
 /* ---- handles ---- */

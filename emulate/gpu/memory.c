@@ -126,6 +126,7 @@ enum emulate_error emulate_device_give(const char *call, uint64_t address)
 
 static void free_pinned(struct block *block)
 {
+    emulate_apart_close(block);
     emulate_pinned_close(block);
     for (int i = 0; i < emulate_settings.n_visible; i++)
         emulate_order_forget(&emulate_contexts[i], block->first - emulate_base, block->end - emulate_base);
@@ -147,7 +148,7 @@ void emulate_memory_close(struct context *context)
 /* ---- pinned memory ---- */
 
 enum emulate_error emulate_pinned_take(struct context *context, const char *call, size_t bytes,
-                                       void **memory_out)
+                                       bool is_coherent, void **memory_out)
 {
     const enum emulate_error waited = emulate_may_wait(context, call);
     if (waited) return waited;
@@ -155,7 +156,7 @@ enum emulate_error emulate_pinned_take(struct context *context, const char *call
                               ? emulate_zone_take(&emulate_host_zone, bytes, EMULATE_PAGE, EMULATE_PAGE)
                               : NULL;
     if (!block) return EMULATE_OUT_OF_MEMORY;
-    if (!emulate_pinned_open(block)) {
+    if (!(is_coherent ? emulate_pinned_open(block) : emulate_apart_open(block))) {
         emulate_zone_give(&emulate_host_zone, block);
         return EMULATE_OUT_OF_MEMORY;
     }

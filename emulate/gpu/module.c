@@ -12,7 +12,7 @@ void emulate_module_put(struct module *module)
         next = f->next;
         free(f);
     }
-    emulate_vendor.executor->unload(module->program);
+    emulate_executor->unload(module->program);
     free(module);
 }
 
@@ -22,7 +22,7 @@ void emulate_module_put(struct module *module)
 static enum emulate_error check_kernels(const struct module *module, uint64_t *bytes_out, char *text,
                                         size_t text_bytes)
 {
-    const struct kernel_executor *executor = emulate_vendor.executor;
+    const struct kernel_executor *executor = emulate_executor;
     const void *kernel;
     *bytes_out = 0;
     for (int i = 0; (kernel = executor->kernel_at(module->program, i)); i++) {
@@ -39,7 +39,7 @@ static enum emulate_error load(const void *bytes, size_t n, struct module *modul
                                size_t text_bytes)
 {
     struct kernel_fault fault = { 0 };
-    const enum kernel_error error = emulate_vendor.executor->load(bytes, n, &fault, &module->program);
+    const enum kernel_error error = emulate_executor->load(bytes, n, &fault, &module->program);
     if (!error) return check_kernels(module, &module->bytes, text, text_bytes);
     snprintf(text, text_bytes, "%s", fault.text);
     return error == KERNEL_NO_MEMORY ? EMULATE_OUT_OF_MEMORY
@@ -70,7 +70,7 @@ enum emulate_error emulate_module_load(struct context *context, const char *call
     if (!result) result = emulate_may_wait(context, call);
     if (!result) result = keep_module(context, module);
     if (result) {
-        if (module->program) emulate_vendor.executor->unload(module->program);
+        if (module->program) emulate_executor->unload(module->program);
         free(module);
         return result;
     }
@@ -108,7 +108,7 @@ enum emulate_error emulate_module_function(void *handle, const char *name, struc
 {
     struct module *module = handle;
     if (!emulate_object_is(module, KIND_MODULE)) return EMULATE_INVALID_HANDLE;
-    const void *kernel = emulate_vendor.executor->kernel(module->program, name);
+    const void *kernel = emulate_executor->kernel(module->program, name);
     if (!kernel) return EMULATE_NOT_FOUND;
     struct function *function = module->functions;
     while (function && function->kernel != kernel) function = function->next;
@@ -121,7 +121,7 @@ enum emulate_error emulate_module_function(void *handle, const char *name, struc
         }
         function->module = module;
         function->kernel = kernel;
-        function->info = emulate_vendor.executor->info(kernel);
+        function->info = emulate_executor->info(kernel);
         function->tally = tally;
         function->next = module->functions;
         module->functions = function;

@@ -256,3 +256,15 @@ int emulate_channel_of(const struct context *context, unsigned long long stream)
 }
 
 uint64_t emulate_random(uint64_t a, uint64_t b) { return mix(mix(mix(emulate_settings.seed) ^ a) ^ b); }
+
+void emulate_device_uuid(const char begin[8], int device, char uuid_out[16])
+{
+    /* The processes of other hosts see another UUID. */
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
+    for (const char *c = host; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
+    memcpy(uuid_out, begin, 8);
+    memcpy(uuid_out + 8, &hash, 8);
+    uuid_out[7] = (char)emulate_settings.visible[device];
+}

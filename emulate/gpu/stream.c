@@ -104,6 +104,7 @@ static enum emulate_error run(struct command *command, char *text, size_t text_b
         ranges = kernel_footprint_ranges(&footprint, &n);
     kernel_footprint_free(&footprint);
     emulate_lock();
+    if (!error) emulate_apart_wrote(command->stream, ranges, n);
     return error ? error : emulate_order_check(command, ranges, n, text, text_bytes);
 }
 
@@ -216,7 +217,7 @@ static void wait_for(struct stream *stream, uint64_t sequence)
 {
     stream->references++;
     while (stream->completed < sequence) emulate_wait_progress(0);
-    emulate_order_seen(stream->object.context, &stream->clock);
+    emulate_host_sees(stream->object.context, &stream->clock);
     stream->references--;
     stream_put(stream);
 }
@@ -244,7 +245,7 @@ enum emulate_error emulate_context_wait(struct context *context, bool blocking)
     for (int i = 0; i < n; i++) {
         struct stream *s = all[i].stream;
         while (s->completed < all[i].sequence) emulate_wait_progress(0);
-        emulate_order_seen(context, &s->clock);
+        emulate_host_sees(context, &s->clock);
         s->references--;
         stream_put(s);
     }
@@ -377,7 +378,7 @@ enum emulate_error emulate_stream_query(struct stream *stream)
         for (struct stream *s = context->streams; s; s = s->next)
             ready = ready && (!s->blocking || s->completed >= s->submitted);
     for (struct stream *s = ready ? context->streams : NULL; s; s = s->next)
-        if (s == stream || (stream == context->legacy && s->blocking)) emulate_order_seen(context, &s->clock);
+        if (s == stream || (stream == context->legacy && s->blocking)) emulate_host_sees(context, &s->clock);
     return ready ? EMULATE_OK : EMULATE_NOT_READY;
 }
 
@@ -385,7 +386,7 @@ static enum emulate_error call_host(struct command *command, char *text, size_t 
 {
     (void)text, (void)text_bytes;
     emulate_lock();
-    emulate_order_seen(command->stream->object.context, &command->stream->clock);
+    emulate_host_sees(command->stream->object.context, &command->stream->clock);
     emulate_unlock();
     emulate_set_in_callback(true);
     command->function(command->user_data);
@@ -394,11 +395,15 @@ static enum emulate_error call_host(struct command *command, char *text, size_t 
 }
 
 enum emulate_error emulate_stream_call(struct stream *stream, void (*function)(void *user_data),
-                                       void *user_data)
+                                       void *user_data, void *owned)
 {
     struct command *command = emulate_command_new();
-    if (!command) return EMULATE_OUT_OF_MEMORY;
+    if (!command) {
+        free(owned);
+        return EMULATE_OUT_OF_MEMORY;
+    }
     command->run = call_host;
+    command->owned = owned;
     command->function = function;
     command->user_data = user_data;
     return emulate_submit(stream, command);

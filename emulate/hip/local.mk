@@ -1,0 +1,17 @@
+# emulate/hip: a stand-in for AMD's libamdhip64. This part has HIP's entry points, and no executor.
+noinst_LTLIBRARIES += libemulate-hip.la
+libemulate_hip_la_SOURCES = emulate/hip/api.h emulate/hip/hip.h emulate/hip/vendor.c emulate/hip/errors.c emulate/hip/models.c \
+	emulate/hip/device.c emulate/hip/memory.c emulate/hip/stream.c emulate/hip/module.c
+# The test runs the entry points with an executor of its own, so it needs no compiler for AMD's devices.
+emulate_hip_tests = tests/unit/emulate_hip tests/unit/emulate_hip_streams
+EXTRA_PROGRAMS += $(emulate_hip_tests)
+YOKE_TESTS += $(emulate_hip_tests) $(top_srcdir)/tests/unit/emulate_hip_header
+EXTRA_DIST += tests/unit/emulate_hip_header
+emulate_hip_toy = tests/unit/emulate_hip.h tests/unit/emulate_hip_toy.c
+emulate_hip_ldadd = libemulate-hip.la libemulate-gpu.la libemulate-kernel.la $(CMOCKA_LIBS) -lpthread -ldl
+tests_unit_emulate_hip_SOURCES = tests/unit/emulate_hip.c $(emulate_hip_toy)
+tests_unit_emulate_hip_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_hip_LDADD = $(emulate_hip_ldadd)
+tests_unit_emulate_hip_streams_SOURCES = tests/unit/emulate_hip_streams.c $(emulate_hip_toy)
+tests_unit_emulate_hip_streams_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_emulate_hip_streams_LDADD = $(emulate_hip_ldadd)
