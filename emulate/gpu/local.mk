@@ -12,6 +12,7 @@ libemulate_kernel_la_SOURCES = emulate/gpu/kernel.h emulate/gpu/kernel.c emulate
 	emulate/gpu/blocks.h emulate/gpu/blocks.c
 # nodelete: the threads of streams must not lose their code when a program closes the library.
 EMULATE_LDFLAGS = -Wl,-z,nodelete -Wl,-Bsymbolic
+EXTRA_DIST += emulate/gpu/README.md
 
 # The checks of memory. Each executor compiles them with its own parts.
 kernel_checks = emulate/gpu/check.h emulate/gpu/check_tags.h emulate/gpu/check_global.c emulate/gpu/check_shared.c \
