@@ -3,8 +3,8 @@
  * Pinned memory that is not coherent. The host and the devices may see different bytes of it for a while, so
  * each side has bytes of its own here.
  *
- * What the host writes reaches the devices when a command is submitted that reads the bytes: a copy of them,
- * or a kernel with a parameter that is an address in the same allocation. What a device writes reaches the
+ * What the host writes reaches the devices when a command begins that reads the bytes: a copy of them, or a
+ * kernel with a parameter that is an address in the same allocation. What a device writes reaches the
  * host when the host synchronises with the command. The host waits for the stream, the device or an event
  * behind the command, or a call tells the host that one of these has ended. (HIP documentation, "Coherence
  * control")

@@ -90,6 +90,7 @@ static enum emulate_error run(struct command *command, char *text, size_t text_b
     struct kernel_range *ranges = NULL;
     size_t n = 0;
     emulate_order_begin(command);
+    if (command->begin && !command->injected) command->begin(command);
     emulate_unlock();
     delay(command);
     command->footprint = &footprint;
