@@ -84,7 +84,7 @@ static bool literal(struct gcn_decoder *d, enum gcn_type type, uint64_t *out)
 static bool constant(struct gcn_operand *out, uint64_t value)
 {
     out->kind = GCN_O_CONSTANT;
-    out->value = value;
+    out->value = out->rows == 2 ? value : value & 0xffffffff;
     return true;
 }
 

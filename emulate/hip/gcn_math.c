@@ -132,6 +132,9 @@ uint32_t gcn_fused_16(uint32_t a, uint32_t b, uint32_t c)
 
 static int exponent(uint32_t x) { return (int)(x >> 23 & 255); }
 
+/* Whether a number is subnormal as an f32, or too small for that. */
+static bool is_tiny(double x) { return x != 0 && fabs(x) < 0x1p-126; }
+
 /* v_div_scale_f32. `s0` is the numerator or the denominator, s1 the denominator, s2 the numerator. */
 uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *scaled)
 {
@@ -139,9 +142,8 @@ uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *sca
     const float up = ldexpf(x, 64), down = ldexpf(x, -64);
     *scaled = 0;
     if (numerator == 0 || denominator == 0) return 0x7fc00000;
-    const bool tiny_inverse = exponent(s1) != 255
-                              && is_subnormal(bits_of((float)(1.0 / (double)denominator)));
-    const bool tiny_quotient = is_subnormal(bits_of(numerator / denominator));
+    const bool tiny_inverse = is_tiny(1.0 / (double)denominator);
+    const bool tiny_quotient = is_tiny((double)numerator / (double)denominator);
     if (exponent(s2) - exponent(s1) >= 96) {
         *scaled = 1;
         return s0 == s1 ? bits_of(up) : s0;
