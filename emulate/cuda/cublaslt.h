@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "emulate/gpu/product.h"
+
 /* clang-format off */
 #define EMULATE_LT_VALUES(X)                          \
     X(CUBLAS_STATUS_SUCCESS, 0)                       \
@@ -69,7 +71,7 @@ enum { ALGO_CAP_EMULATION = 22 }; /* of 13.1 and newer; earlier headers have no 
 #ifndef CUBLASLTAPI
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct lt_desc *cublasLtMatmulDesc_t;
-typedef struct lt_layout *cublasLtMatrixLayout_t;
+typedef struct product_layout *cublasLtMatrixLayout_t;
 typedef struct lt_preference *cublasLtMatmulPreference_t;
 typedef struct stream *cudaStream_t;
 typedef int cublasStatus_t, cublasComputeType_t, cudaDataType_t, cudaDataType;
@@ -159,13 +161,6 @@ struct lt_desc {
     const void *bias;
     int32_t bias_type; /* -1: that of D */
 };
-struct lt_layout {
-    cudaDataType_t type;
-    uint64_t rows, columns; /* matrices are stored by columns */
-    int64_t ld;
-    int32_t batch;
-    int64_t stride;
-};
 struct lt_preference {
     uint64_t workspace, implementations;
     uint32_t schemes, alignment[4];
@@ -186,17 +181,12 @@ struct lt_algo {
 struct lt_driver {
     int (*cuCtxGetDevice)(int *device);
     int (*cuDeviceGetAttribute)(int *value, int attribute, int device);
-    int (*enqueue)(void *stream, const char *name, int (*run)(void *user, char *text, size_t text_bytes),
-                   void (*release)(void *user), void *user);
-    void *(*bytes)(uint64_t address, size_t bytes, int writes, const char *what, char *text,
-                   size_t text_bytes);
-    int (*fails)(const char *failure);
+    struct product_driver product;
     int (*bias)(void);
 };
 /* NULL if the stand-in driver is not loaded. */
 const struct lt_driver *lt_driver(void);
 bool lt_handle_is(const struct cublasLtContext *handle);
-size_t lt_type_bytes(cudaDataType_t type); /* 0: no type of a matrix here */
 /* The type of the bias of a product whose result has the type `d`. */
 cudaDataType_t lt_bias_type(const struct lt_desc *desc, cudaDataType_t d);
 
@@ -204,11 +194,12 @@ cudaDataType_t lt_bias_type(const struct lt_desc *desc, cudaDataType_t d);
 struct lt_product {
     int64_t m, n, k;
     const struct lt_desc *desc;
-    const struct lt_layout *a, *b, *c, *d;
+    const struct product_layout *a, *b, *c, *d;
 };
 /* Check that the descriptions fit together. */
-cublasStatus_t lt_product_of(const struct lt_desc *desc, const struct lt_layout *a, const struct lt_layout *b,
-                             const struct lt_layout *c, const struct lt_layout *d, struct lt_product *out);
+cublasStatus_t lt_product_of(const struct lt_desc *desc, const struct product_layout *a,
+                             const struct product_layout *b, const struct product_layout *c,
+                             const struct product_layout *d, struct lt_product *out);
 /* Check an algorithm, and state the workspace and the alignment of addresses that it needs. */
 cublasStatus_t lt_algo_check(const struct lt_product *product, const cublasLtMatmulAlgo_t *algo,
                              size_t *workspace_out, size_t *alignment_out);
@@ -219,12 +210,6 @@ struct lt_arithmetic {
     uint32_t reduction;
 };
 struct lt_arithmetic lt_algo_arithmetic(const cublasLtMatmulAlgo_t *algo);
-/*
- * One element: the sum of the products of a[i] and b[i]. `block` products at a time are added with the sum as
- * matrix units do it: all are shifted to the greatest exponent, and cut off. 0: each sum is rounded to
- * nearest.
- */
-float lt_dot(const float *a, const float *b, int64_t n, int block);
 
 #endif
 #endif

@@ -69,7 +69,7 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t handle, cublasComputeType
     const struct kind *k = kind_of(id);
     if (!lt_handle_is(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (!out || !k) return CUBLAS_STATUS_INVALID_VALUE;
-    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F || a != b || c != d || !lt_type_bytes(a)
+    if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F || a != b || c != d || !product_type_bytes(a)
         || (d != a && d != CUDA_R_32F) || k->half != (a != CUDA_R_32F))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(out, 0, sizeof *out);
@@ -151,47 +151,30 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 
 /* ---- checks ---- */
 
-cublasStatus_t lt_product_of(const struct lt_desc *desc, const struct lt_layout *a, const struct lt_layout *b,
-                             const struct lt_layout *c, const struct lt_layout *d, struct lt_product *p)
+cublasStatus_t lt_product_of(const struct lt_desc *desc, const struct product_layout *a,
+                             const struct product_layout *b, const struct product_layout *c,
+                             const struct product_layout *d, struct lt_product *p)
 {
-    if (!desc || !a || !b || !c || !d) return CUBLAS_STATUS_INVALID_VALUE;
-    const bool ta = desc->trans_a != CUBLAS_OP_N, tb = desc->trans_b != CUBLAS_OP_N;
-    *p = (struct lt_product){ (int64_t)(ta ? a->columns : a->rows),
-                              (int64_t)(tb ? b->rows : b->columns),
-                              (int64_t)(ta ? a->rows : a->columns),
-                              desc,
-                              a,
-                              b,
-                              c,
-                              d };
-    const struct lt_layout *all[] = { a, b, c, d };
-    for (int i = 0; i < 4; i++) {
-        if (!all[i]->rows || !all[i]->columns || all[i]->ld < (int64_t)all[i]->rows || all[i]->batch < 1
-            || all[i]->batch != a->batch)
-            return CUBLAS_STATUS_INVALID_VALUE;
-        if (!lt_type_bytes(all[i]->type)) return CUBLAS_STATUS_NOT_SUPPORTED;
-    }
-    if ((int64_t)(tb ? b->columns : b->rows) != p->k || (int64_t)d->rows != p->m
-        || (int64_t)d->columns != p->n || c->rows != d->rows || c->columns != d->columns)
-        return CUBLAS_STATUS_INVALID_VALUE;
-    if (desc->compute != CUBLAS_COMPUTE_32F || desc->scale != CUDA_R_32F || a->type != b->type
-        || c->type != d->type || (d->type != a->type && d->type != CUDA_R_32F))
-        return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!desc) return CUBLAS_STATUS_INVALID_VALUE;
+    struct product_shape shape = { 0, 0, 0, desc->trans_a != CUBLAS_OP_N, desc->trans_b != CUBLAS_OP_N, a,
+                                   b, c, d };
+    const enum product_fit fit = product_shape_check(&shape);
+    if (fit) return fit == PRODUCT_WRONG ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_NOT_SUPPORTED;
+    *p = (struct lt_product){ shape.m, shape.n, shape.k, desc, a, b, c, d };
+    if (desc->compute != CUBLAS_COMPUTE_32F || desc->scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT && desc->epilogue != CUBLASLT_EPILOGUE_BIAS)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     /* NVIDIA's documentation lists no other type of the bias for these types of matrices. */
     if (desc->epilogue == CUBLASLT_EPILOGUE_BIAS && lt_bias_type(desc, d->type) != d->type
         && (lt_bias_type(desc, d->type) != CUDA_R_32F || lt_driver()->bias() == EMULATE_BIAS_REFUSED))
         return CUBLAS_STATUS_NOT_SUPPORTED;
-    return d->batch > 1 && d->stride < d->ld * ((int64_t)d->columns - 1) + (int64_t)d->rows
-               ? CUBLAS_STATUS_INVALID_VALUE
-               : CUBLAS_STATUS_SUCCESS;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 /* The greatest power of two, up to 256, by which the columns and the matrices of a layout are aligned. */
-static size_t alignment_of(const struct lt_layout *l)
+static size_t alignment_of(const struct product_layout *l)
 {
-    const uint64_t bytes = lt_type_bytes(l->type);
+    const uint64_t bytes = product_type_bytes(l->type);
     const uint64_t all = (uint64_t)l->ld * bytes | (l->batch > 1 ? (uint64_t)l->stride * bytes : 0) | 256;
     return (size_t)(all & (~all + 1));
 }
@@ -296,7 +279,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *n_out = 0;
     const cublasStatus_t status = lt_product_of(desc, a, b, c, d, &p);
     if (status) return status;
-    if (lt_driver()->fails("cublaslt-heuristic")) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (lt_driver()->product.fails("cublaslt-heuristic")) return CUBLAS_STATUS_NOT_SUPPORTED;
     size_t aligned = 256;
     for (int i = 0; i < 4; i++)
         if (pref->alignment[i] < aligned) aligned = pref->alignment[i];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stand-in cuBLASLt: handles and descriptions. The opaque structs are plain structs here. */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +17,16 @@ static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
 /* The driver is loaded already, if there is one. */
 static void find_driver(void)
 {
-    void *library = dlopen("libcuda-emulated.so.1", RTLD_NOW | RTLD_NOLOAD);
+    static const char library[] = "libcuda-emulated.so.1";
     const struct {
         const char *name;
         void *slot;
     } symbols[] = { { "cuCtxGetDevice", &driver.cuCtxGetDevice },
                     { "cuDeviceGetAttribute", &driver.cuDeviceGetAttribute },
-                    { "yoke_emulate_enqueue", &driver.enqueue },
-                    { "yoke_emulate_bytes", &driver.bytes },
-                    { "yoke_emulate_fails", &driver.fails },
                     { "yoke_emulate_bias", &driver.bias } };
-    driver_is_there = library != NULL;
+    driver_is_there = product_driver_find(library, &driver.product);
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols && driver_is_there; i++) {
-        void *address = dlsym(library, symbols[i].name);
+        void *address = product_symbol(library, symbols[i].name);
         driver_is_there = address != NULL;
         memcpy(symbols[i].slot, &address, sizeof address);
     }
@@ -49,7 +45,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle_out)
     int device, major, minor;
     const struct lt_driver *d = lt_driver();
     if (!handle_out) return CUBLAS_STATUS_INVALID_VALUE;
-    if (!d || d->fails("cublaslt-create") || d->cuCtxGetDevice(&device)
+    if (!d || d->product.fails("cublaslt-create") || d->cuCtxGetDevice(&device)
         || d->cuDeviceGetAttribute(&major, CAPABILITY_MAJOR, device)
         || d->cuDeviceGetAttribute(&minor, CAPABILITY_MINOR, device))
         return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -137,9 +133,9 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
                                           uint64_t columns, int64_t ld)
 {
-    struct lt_layout *layout = out ? calloc(1, sizeof *layout) : NULL;
+    struct product_layout *layout = out ? calloc(1, sizeof *layout) : NULL;
     if (!out) return CUBLAS_STATUS_INVALID_VALUE;
-    if (layout) *layout = (struct lt_layout){ type, rows, columns, ld, 1, 0 };
+    if (layout) *layout = (struct product_layout){ type, rows, columns, ld, 1, 0 };
     return give(layout, out);
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) { return drop(layout); }
@@ -180,11 +176,6 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     case CUBLASLT_MATMUL_PREF_IMPL_MASK: return SET(p->implementations);
     default: return CUBLAS_STATUS_INVALID_VALUE;
     }
-}
-
-size_t lt_type_bytes(cudaDataType_t type)
-{
-    return type == CUDA_R_32F ? 4 : type == CUDA_R_16F || type == CUDA_R_16BF ? 2 : 0;
 }
 
 cudaDataType_t lt_bias_type(const struct lt_desc *desc, cudaDataType_t d)

@@ -13,8 +13,8 @@ emulate_cuda_libcuda_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -ex
 # A stand-in for cuBLASLt in the same folder. It finds the driver's functions when it is used, so it is not linked with it.
 emulate_cuda_LTLIBRARIES += emulate/cuda/libcublasLt-emulated.la
 emulate_cuda_libcublasLt_emulated_la_SOURCES = emulate/cuda/cublaslt.h emulate/cuda/cublaslt_objects.c \
-	emulate/cuda/cublaslt_algo.c emulate/cuda/cublaslt_run.c emulate/cuda/cublaslt_dot.c
-emulate_cuda_libcublasLt_emulated_la_LIBADD = -lpthread -ldl -lm
+	emulate/cuda/cublaslt_algo.c emulate/cuda/cublaslt_run.c
+emulate_cuda_libcublasLt_emulated_la_LIBADD = libemulate-product.la -lpthread -ldl -lm
 emulate_cuda_libcublasLt_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 13:0:0 -export-symbols-regex '^cublasLt[A-Z]' $(EMULATE_LDFLAGS)
 EXTRA_DIST += emulate/cuda/README.md tests/unit/emulate_cuda.h tests/unit/emulate_header
 emulate_tests = tests/unit/emulate_cuda tests/unit/emulate_cuda_faults tests/unit/emulate_cuda_order tests/unit/emulate_cuda_wait \

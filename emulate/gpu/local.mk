@@ -17,3 +17,7 @@ EXTRA_DIST += emulate/gpu/README.md
 # The checks of memory. Each executor compiles them with its own parts.
 kernel_checks = emulate/gpu/check.h emulate/gpu/check_tags.h emulate/gpu/check_global.c emulate/gpu/check_shared.c \
 	emulate/gpu/check_threads.c
+
+# Products of matrices, for stand-ins of the vendors' libraries.
+noinst_LTLIBRARIES += libemulate-product.la
+libemulate_product_la_SOURCES = emulate/gpu/product.h emulate/gpu/product.c emulate/gpu/product_dot.c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sums of the stand-in cuBLASLt. NVIDIA does not document how matrix units add. Measurements from outside
+ * The sums of products. NVIDIA does not document how matrix units add. Measurements from outside
  * are in Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", 2021: the units add a
  * few exact products and the sum at a time. They shift all of them to the greatest exponent, cut off what is
  * below the last bit of f32, and cut the sum off in the same way. Newer units keep a few more bits. The
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "emulate/cuda/cublaslt.h"
+#include "emulate/gpu/product.h"
 
 /* 2^e for -1022 <= e <= 1023. */
 static double power(int e)
@@ -68,7 +68,7 @@ static float add_rounded(const float *a, const float *b, int64_t n)
     return sum;
 }
 
-float lt_dot(const float *a, const float *b, int64_t n, int block)
+float product_dot(const float *a, const float *b, int64_t n, int block)
 {
     float sum = 0;
     if (!block)
