@@ -1,13 +1,14 @@
-# emulate/hip: a stand-in for AMD's libamdhip64. The library lies in a folder of its own, where no loader looks.
-# Its entry points are a part that has no executor, so that tests can run them with another one.
-emulate_hipdir = $(pkglibdir)/emulate/hip
-emulate_hip_LTLIBRARIES = emulate/hip/libamdhip64-emulated.la
-emulate_hip_libamdhip64_emulated_la_SOURCES = emulate/hip/executor.c
-emulate_hip_libamdhip64_emulated_la_LIBADD = libemulate-hip.la libemulate-gpu.la libemulate-gcn.la -lpthread -ldl
-emulate_hip_libamdhip64_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 6:0:0 -export-symbols-regex '^(hip[A-Z]|yoke_emulate_)' $(EMULATE_LDFLAGS)
+# emulate/hip: a stand-in for AMD's libamdhip64. This part has HIP's entry points, and no executor.
 noinst_LTLIBRARIES += libemulate-hip.la
 libemulate_hip_la_SOURCES = emulate/hip/api.h emulate/hip/hip.h emulate/hip/vendor.c emulate/hip/errors.c emulate/hip/models.c \
 	emulate/hip/device.c emulate/hip/memory.c emulate/hip/stream.c emulate/hip/module.c
+# The library. It lies in a folder of its own, where no loader looks, and is not called libamdhip64.so.6, because hipRTC may be a part
+# of the real library.
+emulate_hipdir = $(pkglibdir)/emulate/hip
+emulate_hip_LTLIBRARIES = emulate/hip/libamdhip64-emulated.la
+emulate_hip_libamdhip64_emulated_la_SOURCES = emulate/hip/executor.c
+emulate_hip_libamdhip64_emulated_la_LIBADD = libemulate-hip.la libemulate-gpu.la libemulate-gcn.la -lpthread
+emulate_hip_libamdhip64_emulated_la_LDFLAGS = $(AM_LDFLAGS) -version-info 6:0:0 -export-symbols-regex '^(hip[A-Z]|yoke_emulate_)' $(EMULATE_LDFLAGS)
 # The test runs the entry points with an executor of its own, so it needs no compiler for AMD's devices.
 emulate_hip_tests = tests/unit/emulate_hip tests/unit/emulate_hip_streams
 EXTRA_PROGRAMS += $(emulate_hip_tests)
