@@ -138,12 +138,11 @@ const struct cli_option cli_option_table[] = {
       .help = "Only programs all of whose data types are in this list. Training in bf16 needs f32,bf16. "
               "Default: all" },
     { "emulate", EMULATED, CLI_TEXT, .rare = true, .group = CLI_MODEL, .metavar = "cuda:X.Y,hip:gfxN",
-      .help =
-          "Replace the drivers of GPUs by Yoke's own stand-ins, which execute the device programs on the "
-          "CPU, slowly. cuda:9.0 stands for an NVIDIA GPU of compute capability 9.0, and hip:gfx942 for "
-          "an AMD GPU of this architecture. The emulated devices are the first ones of the backends cuda "
-          "and hip. If no device is chosen, the first part of the list is used. The numbers are real, the "
-          "speed is not" },
+      .help = "Replace the drivers of GPUs by Yoke's own stand-ins, which execute the device programs on the "
+              "CPU, slowly. cuda:X.Y stands for an NVIDIA GPU of compute capability X.Y, and hip:gfxN for an "
+              "AMD GPU of this architecture, such as hip:gfx942. The emulated devices are the first ones of "
+              "the backends cuda and hip. If no device is chosen, the first part of the list is used. The "
+              "numbers are real, the speed is not" },
     { "dtype", CLI_VERIFY, CLI_LIST, .choices = DTYPES "|f64",
       .help = "Test only these data types. Default: all types" },
     { "variant", CLI_VERIFY, CLI_TEXT, .metavar = "NAME",

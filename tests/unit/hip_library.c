@@ -300,7 +300,7 @@ static void stand_ins(void **state)
 
 /* ---- compilers ---- */
 
-/* Both compilers are turned off, or are none. Each text is of another architecture, so nothing is remembered. */
+/* Both compilers are off, or are none. Each text is of another architecture, so nothing is remembered. */
 static void no_compiler(void **state)
 {
     char text[YOKE_REASON_BYTES];
