@@ -94,8 +94,9 @@ void yokei_cuda_cublaslt_attach(yoke_device *device)
     if (!dev->lt) return;
     look_for_short_f32(dev->f32_reason, sizeof dev->f32_reason);
     const cublasStatus_t status = dev->lt->cublasLtCreate(&dev->lt_handle);
-    dev->products = status ? NULL : yokei_cuda_products_create();
-    if (dev->products) {
+    dev->trials = status ? NULL : yokei_cuda_trials_create();
+    dev->rt.products = dev->trials ? yokei_products_create(&yokei_cuda_product_calls) : NULL;
+    if (dev->rt.products) {
         dev->rt.gpu.products = &yokei_cuda_products;
         return;
     }
@@ -106,6 +107,8 @@ void yokei_cuda_cublaslt_attach(yoke_device *device)
     else
         yokei_text(dev->lt_reason, sizeof dev->lt_reason, "no host memory for cuBLASLt");
     if (!status) dev->lt->cublasLtDestroy(dev->lt_handle);
+    free(dev->trials);
+    dev->trials = NULL;
     dev->lt = NULL;
 }
 
@@ -113,7 +116,8 @@ void yokei_cuda_cublaslt_detach(yoke_device *device, bool entered)
 {
     struct cuda_device *dev = cuda_device(device);
     if (!dev->lt) return;
-    yokei_cuda_products_destroy(dev->lt, dev->products);
+    yokei_products_destroy(device);
+    free(dev->trials);
     if (entered) dev->lt->cublasLtDestroy(dev->lt_handle);
     dev->lt = NULL;
 }

@@ -9,6 +9,7 @@
 #include "backends/cuda/api.h"
 #include "backends/cuda/cublaslt_api.h"
 #include "backends/gpu/runtime/folders.h"
+#include "backends/gpu/runtime/products.h"
 #include "backends/gpu/runtime/runtime.h"
 
 /* ---- library.c: libcuda.so.1 ---- */
@@ -96,13 +97,11 @@ void yokei_cuda_cublaslt_text(const yoke_device *device, char *text, size_t byte
 
 /* ---- products.c: the products of cuBLASLt ---- */
 struct cuda_device;
-struct cuda_products; /* the algorithms that were chosen, by product */
-struct cuda_products *yokei_cuda_products_create(void);
-void yokei_cuda_products_destroy(const struct cuda_cublaslt *lt, struct cuda_products *products);
+struct cuda_trials; /* of epilogues; free() releases it */
+struct cuda_trials *yokei_cuda_trials_create(void);
+/** The library's half of backends/gpu/runtime/products.h. */
+extern const struct yokei_product_calls yokei_cuda_product_calls;
 extern const struct yokei_gpu_products yokei_cuda_products;
-/** The slots products_used and product_set of struct yoke_device_extras. */
-void yokei_cuda_products_used(const yoke_device *device, yokei_product_function *each, void *context);
-yoke_status yokei_cuda_product_set(yoke_device *device, const char *product, const char *algorithm);
 
 /* ---- bias.c: where an algorithm of cuBLASLt rounds ---- */
 struct cuda_algorithm;
@@ -137,15 +136,6 @@ uint64_t yokei_cuda_algorithm_flags(yoke_dtype dtype);
 const char *yokei_cuda_algorithm_refused(const struct cuda_cublaslt *lt, const cublasLtMatmulAlgo_t *algo,
                                          const struct cuda_algorithm *fields, yoke_dtype dtype);
 
-/* ---- preset.c: algorithms that a caller has chosen for single products ---- */
-struct cuda_preset;
-/** Put an algorithm in front of the list. The caller frees the list with yokei_cuda_presets_free. */
-yoke_status yokei_cuda_preset_add(const yoke_device *device, struct cuda_preset **list, const char *product,
-                                  const char *algorithm);
-/** The algorithm that was chosen last for this product, or NULL. */
-const struct cuda_algorithm *yokei_cuda_preset_of(const struct cuda_preset *list, const char *product);
-void yokei_cuda_presets_free(struct cuda_preset *list);
-
 /* ---- compile.c: programs, and the kinds of binaries ---- */
 /**
  * What decides a program's binary besides the program and its maker: the options of the compiler in
@@ -172,7 +162,7 @@ struct cuda_device {
     const struct cuda_nvrtc *nvrtc; /* NULL: there is none, and all programs come from the cache */
     const struct cuda_cublaslt *lt; /* NULL: gpu.products is NULL too, and lt_reason says why */
     cublasLtHandle_t lt_handle;
-    struct cuda_products *products;
+    struct cuda_trials *trials;
     char lt_reason[YOKE_REASON_BYTES];
     char f32_reason[256]; /* why the library may not multiply f32; "": it may */
     CUdevice id;

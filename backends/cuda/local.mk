@@ -3,7 +3,7 @@ libyoke_la_SOURCES += \
 	backends/cuda/api.h backends/cuda/cuda.h backends/cuda/library.c backends/cuda/nvrtc.c backends/cuda/calls.c \
 	backends/cuda/ahead.c backends/cuda/device.c backends/cuda/compile.c backends/cuda/program.c backends/cuda/folders.c \
 	backends/cuda/cublaslt_api.h backends/cuda/cublaslt.c backends/cuda/algorithm.c backends/cuda/bias.c \
-	backends/cuda/products.c backends/cuda/preset.c
+	backends/cuda/products.c
 EXTRA_DIST += backends/cuda/README.md
 
 # Tests that need no device. The first one needs a toolkit's headers, and skips where there are none.

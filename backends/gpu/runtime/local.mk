@@ -4,4 +4,5 @@ libyoke_la_SOURCES += \
 	backends/gpu/runtime/copy.c backends/gpu/runtime/device.c backends/gpu/runtime/event.c \
 	backends/gpu/runtime/folders.c backends/gpu/runtime/groups.c backends/gpu/runtime/launch.c \
 	backends/gpu/runtime/life.c backends/gpu/runtime/memory.c backends/gpu/runtime/pinned.c \
+	backends/gpu/runtime/products.h backends/gpu/runtime/products.c \
 	backends/gpu/runtime/stand_in.c backends/gpu/runtime/stream.c

@@ -157,6 +157,7 @@ struct yokei_rt {
     struct yokei_gpu_device gpu; /* the first member, see driver.h */
     const struct yokei_rt_calls *calls;
     const struct yokei_stand_in *stand_in; /* never NULL on an open device */
+    struct yokei_products *products;       /* of the vendor's library; NULL: it multiplies nothing */
     bool is_foreign;                       /* the caller owns the context */
     struct yokei_live owned;               /* allocations */
     struct yokei_live foreign;             /* addresses from yoke_buffer_wrap */
