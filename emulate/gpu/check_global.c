@@ -163,7 +163,8 @@ static bool note_lane(struct kernel_block *s, const struct kernel_access *access
 {
     const struct kernel_memory *memory = s->launch->memory;
     const uint32_t shift = s->global_shift, bytes = access->bytes;
-    const uint64_t first = at >> shift, n = bytes >> shift;
+    /* Of an access that begins inside a piece, the pieces at its ends belong to its neighbours, too. */
+    const uint64_t first = (at + ((1u << shift) - 1)) >> shift, n = ((at + bytes) >> shift) - first;
     const uint64_t launch = s->launch_number, me = s->block_number;
     const bool is_plain = !access->synchronises && access->kind != KERNEL_ATOMIC;
     char what[200];
@@ -215,7 +216,8 @@ static inline kernel_lanes scattered(struct kernel_block *s, const struct kernel
     const struct kernel_memory *memory = s->launch->memory;
     const uint32_t shift = s->global_shift, pieces = bytes >> shift;
     const bool is_load = access->kind == KERNEL_LOAD;
-    const uint64_t base = memory->base, end = memory->bytes - bytes, align = access->align - 1,
+    const uint64_t base = memory->base, end = memory->bytes - bytes,
+                   align = (access->align - 1) | ((1u << shift) - 1),
                    all = 0x0202020202020202u >> (64 - 8 * bytes);
     const uint64_t launch = s->launch_number << LAUNCH_SHIFT, me = s->block_number;
     const uint64_t known = is_load ? launch | me : launch | me << BLOCK_BITS;
@@ -261,10 +263,12 @@ static bool check_row(struct kernel_block *s, const struct kernel_access *access
     for (int l = 0; l < KERNEL_LANES; l++)
         differs |= lanes >> l & 1 ? access->addresses[l] ^ (start + (uint64_t)l * bytes) : 0;
     const uint64_t address = access->addresses[first], at = address - memory->base, all = (uint64_t)n * bytes;
-    if (differs || at >= memory->bytes || memory->bytes - at < all || address & (access->align - 1))
+    const uint32_t shift = s->global_shift;
+    if (differs || at >= memory->bytes || memory->bytes - at < all
+        || address & ((access->align - 1) | ((1u << shift) - 1)))
         return false;
     unsigned char *state = memory->state + at;
-    const uint32_t shift = s->global_shift, lane_shift = (uint32_t)__builtin_ctz(bytes) - shift;
+    const uint32_t lane_shift = (uint32_t)__builtin_ctz(bytes) - shift;
     const uint64_t first_piece = at >> shift, pieces = all >> shift;
     uint64_t *entries = &memory->touched[first_piece];
     const uint64_t launch = s->launch_number, me = s->block_number;

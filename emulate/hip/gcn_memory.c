@@ -147,7 +147,10 @@ static void begin(const struct gcn_wave *w, const struct gcn_instruction *I, str
     access->kind = kinds[I->m.kind];
     access->synchronises = false;
     access->bytes = I->m.bytes;
+    /* ROCm allows vectors to lie at any address of global memory, and compilers merge elements of 16 bits. */
     access->align = I->m.bytes < 4 ? I->m.bytes : 4;
+    if (I->m.kind != GCN_A_ATOMIC && (I->m.space == GCN_S_GLOBAL || I->m.space == GCN_S_FLAT))
+        access->align = 1;
     access->warp = w->index;
     access->warp_epoch = 0;
     access->lanes = gcn_exec(w);
