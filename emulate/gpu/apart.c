@@ -3,11 +3,12 @@
  * Pinned memory that is not coherent. The host and the devices may see different bytes of it for a while, so
  * each side has bytes of its own here.
  *
- * What the host writes reaches the devices when a command begins that reads the bytes: a copy of them, or a
- * kernel with a parameter that is an address in the same allocation. What a device writes reaches the
- * host when the host synchronises with the command. The host waits for the stream, the device or an event
- * behind the command, or a call tells the host that one of these has ended. (HIP documentation, "Coherence
- * control")
+ * What the host writes reaches the devices when a command is submitted that reads the bytes: a copy of them,
+ * or a kernel with a parameter that is an address in the same allocation. What a function of the program
+ * writes in a stream reaches the commands behind it, also those that were submitted before. What a device
+ * writes reaches the host when the host synchronises with the command. The host waits for the stream, the
+ * device or an event behind the command, or a call tells the host that one of these has ended. (HIP
+ * documentation, "Coherence control")
  *
  * A byte that the host has written is one that differs from the bytes of the last exchange, `shadow`.
  */
@@ -98,13 +99,7 @@ static void publish(const struct block *block, uint64_t from, uint64_t to)
     }
 }
 
-void emulate_apart_publish(uint64_t address, uint64_t bytes)
-{
-    const struct block *block = emulate_block_of(&emulate_host_zone, address);
-    if (block && block->shadow) publish(block, address, address + bytes);
-}
-
-void emulate_apart_publish_parameters(const void *parameters, size_t bytes)
+static void publish_parameters(const void *parameters, size_t bytes)
 {
     for (size_t i = 0; i + 8 <= bytes; i += 8) {
         uint64_t address;
@@ -112,6 +107,17 @@ void emulate_apart_publish_parameters(const void *parameters, size_t bytes)
         if (address < emulate_host_zone.begin || address >= emulate_host_zone.end) continue;
         const struct block *block = emulate_block_of(&emulate_host_zone, address);
         if (block && block->shadow) publish(block, block->address, block->address + block->bytes);
+    }
+}
+
+void emulate_apart_publish_for(const struct command *command)
+{
+    if (command->launch.function) {
+        publish_parameters(command->owned, command->launch.function->info.parameter_bytes);
+    } else if (command->from.data && !command->owned) {
+        const uint64_t from = command->from.address;
+        const struct block *block = emulate_block_of(&emulate_host_zone, from);
+        if (block && block->shadow) publish(block, from, from + command->bytes);
     }
 }
 

@@ -126,11 +126,6 @@ static enum emulate_error submit_copy(struct stream *stream, struct command *com
     return !result && waits ? emulate_stream_wait(stream) : result;
 }
 
-static void publish_source(const struct command *command)
-{
-    emulate_apart_publish(command->from.address, command->bytes);
-}
-
 enum emulate_error emulate_copy(struct stream *stream, uint64_t to, uint64_t from, size_t bytes,
                                 unsigned flags)
 {
@@ -150,7 +145,7 @@ enum emulate_error emulate_copy(struct stream *stream, uint64_t to, uint64_t fro
     command->to = place_to;
     command->from = place_from;
     command->bytes = bytes;
-    command->begin = publish_source;
+    emulate_apart_publish_for(command);
     return submit_copy(stream, command, flags & COPY_WAITS);
 }
 

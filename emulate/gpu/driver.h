@@ -283,10 +283,9 @@ enum emulate_error emulate_host_pointer(const char *call, void *memory, struct p
 /* Map such memory, and forget it. False without memory. */
 bool emulate_apart_open(struct block *block);
 void emulate_apart_close(struct block *block);
-/* A command that reads these bytes begins: the devices see what the host has written. */
-void emulate_apart_publish(uint64_t address, uint64_t bytes);
-/* The same for a kernel with these parameters. */
-void emulate_apart_publish_parameters(const void *parameters, size_t bytes);
+/* The devices see what the host has written so far of the bytes that a copy or a kernel reads. */
+struct command;
+void emulate_apart_publish_for(const struct command *command);
 /* A command of the stream has written some of these bytes. */
 void emulate_apart_wrote(const struct stream *stream, const struct kernel_range *ranges, size_t n);
 /* The host has synchronised with all commands before this point. It sees what they have written. */
@@ -366,7 +365,6 @@ struct command {
     struct kernel_footprint *footprint; /* for `run`: the bytes that a kernel or a library touches */
     struct kernel_range touched[2];     /* the same for a copy or a fill */
     int n_touched;
-    void (*begin)(const struct command *command); /* called before `run`, with the lock; may be NULL */
     /* Called without the lock. An error loses the context; `text` says why. NULL: nothing to do. */
     enum emulate_error (*run)(struct command *command, char *text, size_t text_bytes);
     void (*drop)(struct command *command); /* called at the end, with the lock; may be NULL */

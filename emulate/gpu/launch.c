@@ -52,11 +52,6 @@ static enum emulate_error run_launch(struct command *command, char *text, size_t
     return result_of(error);
 }
 
-static void publish_parameters(const struct command *command)
-{
-    emulate_apart_publish_parameters(command->owned, command->launch.function->info.parameter_bytes);
-}
-
 static void drop_launch(struct command *command) { emulate_module_put(command->launch.function->module); }
 
 /* ---- parameters ---- */
@@ -159,6 +154,6 @@ enum emulate_error emulate_launch(struct stream *stream, const struct launch *la
     command->launch.last_blocks = __atomic_load_n(&last_blocks, __ATOMIC_SEQ_CST);
     launch->function->module->references++;
     command->injected = emulate_launch_failure();
-    command->begin = publish_parameters;
+    emulate_apart_publish_for(command);
     return emulate_submit(stream, command);
 }

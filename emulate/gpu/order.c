@@ -74,6 +74,21 @@ void emulate_order_seen(struct context *context, const struct order_clock *clock
 
 void emulate_order_join_host(struct stream *stream) { join(&stream->clock, &order_of(stream)->host); }
 
+void emulate_order_called(const struct command *command)
+{
+    const struct stream *stream = command->stream;
+    if (stream->slot >= 0) order_of(stream)->called[stream->slot] = stream->clock.at[stream->slot];
+}
+
+bool emulate_order_follows_call(const struct command *command)
+{
+    const struct stream *stream = command->stream;
+    const uint64_t *called = order_of(stream)->called, *seen = command->host.at, *before = stream->clock.at;
+    for (int i = 0; i < ORDER_SLOTS; i++)
+        if (called[i] > seen[i] && before[i] > seen[i]) return true;
+    return stream->slot < 0;
+}
+
 /* ---- what is remembered ---- */
 
 static void free_record(struct order *order, struct order_record *record)

@@ -27,6 +27,7 @@ struct order {                   /* of a context */
     struct order_clock host;     /* what the host has seen */
     uint64_t count[ORDER_SLOTS]; /* commands that have begun */
     bool taken[ORDER_SLOTS];
+    uint64_t called[ORDER_SLOTS]; /* the place of the newest function of the program that has ended */
     struct order_record *newest[ORDER_SLOTS];
     unsigned n_records;
 };
@@ -40,6 +41,13 @@ void emulate_order_submit(struct command *command);
 void emulate_order_begin(struct command *command);
 /* The host has seen that all commands before this point have ended. */
 void emulate_order_seen(struct context *context, const struct order_clock *clock);
+/* The command is a function of the program, and it has ended. */
+void emulate_order_called(const struct command *command);
+/*
+ * Whether a command that begins comes behind a function of the program that had not ended when the host
+ * submitted the command. True if this is not known.
+ */
+bool emulate_order_follows_call(const struct command *command);
 /* The stream has seen what the host has seen. */
 void emulate_order_join_host(struct stream *stream);
 /*

@@ -90,7 +90,7 @@ static enum emulate_error run(struct command *command, char *text, size_t text_b
     struct kernel_range *ranges = NULL;
     size_t n = 0;
     emulate_order_begin(command);
-    if (command->begin && !command->injected) command->begin(command);
+    if (emulate_order_follows_call(command)) emulate_apart_publish_for(command);
     emulate_unlock();
     delay(command);
     command->footprint = &footprint;
@@ -392,6 +392,9 @@ static enum emulate_error call_host(struct command *command, char *text, size_t 
     emulate_set_in_callback(true);
     command->function(command->user_data);
     emulate_set_in_callback(false);
+    emulate_lock();
+    emulate_order_called(command);
+    emulate_unlock();
     return EMULATE_OK;
 }
 

@@ -256,6 +256,32 @@ static void copy_in(void)
     CHECK(result[0] == 2);
 }
 
+static void fill_pinned(void *value)
+{
+    for (int i = 0; i < 64; i++) pinned[i] = *(uint32_t *)value;
+}
+
+/* A command behind a function of the program sees what the function wrote, also in another stream. */
+static void copy_behind_function(void)
+{
+    uint32_t result[64], value = 5, other = 8;
+    hipStream_t second;
+    make_pinned(hipHostMallocNonCoherent);
+    OK(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
+    OK(hipLaunchHostFunc(streams[0], fill_pinned, &value));
+    OK(hipMemcpyAsync(device, (void *)pinned, 256, hipMemcpyHostToDevice, streams[0]));
+    hipEvent_t event = record(0);
+    OK(hipLaunchHostFunc(streams[0], fill_pinned, &other));
+    OK(hipStreamWaitEvent(second, event, 0));
+    OK(add_one(kernel("add_one"), device, 64, second));
+    event = record(0);
+    OK(hipStreamWaitEvent(second, event, 0));
+    OK(hipMemcpyAsync((char *)device, (void *)pinned, 128, hipMemcpyHostToDevice, second));
+    OK(hipStreamSynchronize(second));
+    OK(hipMemcpyDtoH(result, device, sizeof result));
+    CHECK(result[0] == 8 && result[31] == 8 && result[32] == 6 && result[63] == 6);
+}
+
 static void kernels(void)
 {
     void *at;
@@ -287,6 +313,7 @@ static void test_coherence(void **state)
     run_case("", copy_out);
     run_case("", copy_out_event);
     run_case("", copy_in);
+    run_case("YOKE_EMULATE_DELAY_US=2000", copy_behind_function);
     run_case("", kernels);
     run_case("", coherent);
 }
