@@ -10,3 +10,10 @@ YOKE_TESTS += tests/unit/gcn_object
 EXTRA_DIST += tests/unit/gcn/make-objects tests/unit/gcn/object.hip tests/unit/gcn/objects.txt
 tests_unit_gcn_object_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gcn_object_LDADD = libemulate-gcn-object.la $(CMOCKA_LIBS)
+# What each instruction computes, against vectors that a script makes from AMD's own description.
+EXTRA_PROGRAMS += tests/unit/gcn_opcodes
+YOKE_TESTS += tests/unit/gcn_opcodes
+EXTRA_DIST += tests/unit/gcn/make-vectors tests/unit/gcn/vectors.txt tests/unit/gcn/forms.txt tests/unit/gcn/forms.py \
+	tests/unit/gcn/pcode.py tests/unit/gcn/floats.py tests/unit/gcn/operands.py tests/unit/gcn/hand.py
+tests_unit_gcn_opcodes_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gcn_opcodes_LDADD = libemulate-gcn.la $(CMOCKA_LIBS)

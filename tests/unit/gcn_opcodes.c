@@ -11,7 +11,7 @@
 
 #include "emulate/hip/gcn_step.h"
 
-enum { SETS = 96, POOLS = 64, ITEMS = 32, SHOWN = 30 };
+enum { SETS = 96, POOLS = 64, ITEMS = 32, SHOWN = 100 };
 
 struct pool {
     char name[16];
@@ -46,6 +46,7 @@ struct test_case {
 
 struct report {
     int runs, bad;
+    int of_case, shown; /* differences of the present case; lines */
 };
 
 /* ---- the file ---- */
@@ -275,7 +276,8 @@ static void complain(struct report *r, const struct test_case *c, enum gcn_arch 
 static void complain(struct report *r, const struct test_case *c, enum gcn_arch arch, int set,
                      const char *format, ...)
 {
-    if (r->bad++ >= SHOWN) return;
+    r->bad++;
+    if (r->of_case++ >= 2 || r->shown++ >= SHOWN) return;
     va_list arguments;
     va_start(arguments, format);
     printf("# %s: %s: set %d:", gcn_arch_name(arch), c->form, set);
@@ -429,6 +431,7 @@ static void run_case(const struct test_case *c, struct report *r, enum gcn_arch 
     unsigned char code[24];
     const int bytes = (int)strlen(digits) / 2, lanes = arch == GCN_GFX1100 ? 32 : 64;
     assert_true(bytes >= 4 && bytes <= 24);
+    r->of_case = 0;
     for (int i = 0; i < bytes; i++) code[i] = (unsigned char)hex(digits + 2 * i, 2);
     const uint64_t full = ~(uint64_t)0 >> (64 - lanes);
     if (c->is_scalar) {
@@ -488,7 +491,7 @@ static void test_vectors(void **state)
 {
     (void)state;
     static struct vectors v;
-    struct report reports[GCN_ARCHS] = { { 0, 0 } };
+    struct report reports[GCN_ARCHS] = { { 0 } };
     bool counts[GCN_ARCHS] = { false };
     int cases = 0, bad = 0;
     read_all(&v);
@@ -530,7 +533,7 @@ static void test_difference(void **state)
     c.inputs[0] = (struct item){ .what = VECTOR, .reg = 8, .bits = 32, .fixed = 3 };
     c.inputs[1] = (struct item){ .what = VECTOR, .reg = 12, .bits = 32, .fixed = 4 };
     c.outputs[0] = (struct item){ .what = VECTOR, .reg = 24, .bits = 32, .expected = { 7 } };
-    struct report r = { 0, 0 };
+    struct report r = { 0 };
     static const char code[] = "08193068";
     run_case(&c, &r, GCN_GFX90A, code);
     assert_int_equal(r.bad, 0);

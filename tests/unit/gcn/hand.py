@@ -80,14 +80,13 @@ def div_scale(c):
     if None in (v1, v2):
         return s0, 0
     e1, e2 = floats.fields(s1, 32)[1], floats.fields(s2, 32)[1]
-    least = Fraction(1, 1 << 126)
     if v1 == 0 or v2 == 0:
         return floats.quiet_nan(32), 0
     if e2 - e1 >= 96:
         return (floats.scale(s0, 64, 32) if s0 == s1 else s0), 1
     if is_subnormal(s1, 32):
         return floats.scale(s0, 64, 32), 0
-    tiny_inverse, tiny_quotient = abs(1 / v1) < least, abs(v2 / v1) < least
+    tiny_inverse, tiny_quotient = is_subnormal(floats.divide(0x3F800000, s1, 32), 32), is_subnormal(floats.divide(s2, s1, 32), 32)
     if tiny_inverse and tiny_quotient:
         return (floats.scale(s0, 64, 32) if s0 == s1 else s0), 1
     if tiny_inverse:
@@ -182,11 +181,18 @@ def is_odd(bits, width):
     return floats.decode(bits, width)[0] != floats.NUMBER
 
 
+def is_rounding_decisive(a, b):
+    """Whether a quotient is subnormal only before or only after its rounding."""
+    (_, _, x), (_, _, y) = floats.decode(a, 32), floats.decode(b, 32)
+    return x != 0 and y != 0 and (abs(x / y) < Fraction(1, 1 << 126)) != is_subnormal(floats.divide(a, b, 32), 32)
+
+
 # Sets of operands for which no source says the result: they are not compared. name: function of the bits of the
 # sources, the old destination and the carry.
 UNSAID = {
-    # special values go to v_div_fixup_f32 in any case
-    "v_div_scale_f32": lambda s, old, carry: any(is_odd(b, 32) for b in s),
+    # special values go to v_div_fixup_f32 in any case; AMD's text does not say whether a quotient is rounded first
+    "v_div_scale_f32": lambda s, old, carry: any(is_odd(b, 32) for b in s) or is_rounding_decisive(s[2], s[1])
+    or is_rounding_decisive(0x3F800000, s[1]),
     # two roundings of a subnormal number or one
     "v_div_fmas_f32": lambda s, old, carry: carry and is_subnormal(floats.fma(*s, 32), 32),
     "v_mac_f32": lambda s, old, carry: any(is_subnormal(b, 32) for b in s + [old]),

@@ -469,10 +469,11 @@ class Machine:
         return value
 
     def get_name(self, name):
-        constants = {"INF": floats.infinity(64), "NAN": floats.quiet_nan(64), "UNDERFLOW_F32": 0,
-                     "OVERFLOW_F32": floats.infinity(64)}
+        constants = {"INF": floats.infinity(64), "NAN": floats.quiet_nan(64)}
         if name in self.v:
             return self.v[name]
+        if name in ("UNDERFLOW_F32", "OVERFLOW_F32"):
+            return Value("f", 32, 0 if name[0] == "U" else floats.infinity(32))
         if name in constants:
             return Value("f", 64, constants[name])
         if name == "WAVE_MODE.IEEE":
