@@ -43,17 +43,17 @@ libemulate_ptx_la_LIBADD = libemulate-ptx-generic.la libemulate-kernel.la -lm
 
 # The part that runs the instructions is compiled for each instruction set of the host.
 ptx_executor = emulate/cuda/ptx_run.h emulate/cuda/ptx_alu.c emulate/cuda/ptx_block.c emulate/cuda/ptx_wait.c \
-	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c emulate/cuda/ptx_tags.h emulate/cuda/ptx_threads.c
+	emulate/cuda/ptx_access.c emulate/cuda/ptx_shared.c $(kernel_checks)
 # No instruction traps, and nobody reads the flags of exceptions, so comparisons may become vectors.
 ptx_executor_flags = $(AM_CFLAGS) -fno-trapping-math
 noinst_LTLIBRARIES += libemulate-ptx-generic.la
 libemulate_ptx_generic_la_SOURCES = $(ptx_executor)
-libemulate_ptx_generic_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_ISA=generic
+libemulate_ptx_generic_la_CPPFLAGS = $(AM_CPPFLAGS) -DKERNEL_ISA=generic -DKERNEL_LANES=32 -DKERNEL_IN_STEP=0
 libemulate_ptx_generic_la_CFLAGS = $(ptx_executor_flags)
 if HOST_X86
 noinst_LTLIBRARIES += libemulate-ptx-avx2.la
 libemulate_ptx_avx2_la_SOURCES = $(ptx_executor)
-libemulate_ptx_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DPTX_ISA=avx2
+libemulate_ptx_avx2_la_CPPFLAGS = $(AM_CPPFLAGS) -DKERNEL_ISA=avx2 -DKERNEL_LANES=32 -DKERNEL_IN_STEP=0
 libemulate_ptx_avx2_la_CFLAGS = $(ptx_executor_flags) -mavx2 -mfma
 libemulate_ptx_la_CPPFLAGS += -DPTX_HAS_AVX2
 libemulate_ptx_la_LIBADD += libemulate-ptx-avx2.la

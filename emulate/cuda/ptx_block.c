@@ -139,7 +139,7 @@ static bool run_fragment(struct run *r)
             const uint32_t guard = *(const uint32_t *)ptx_at(bases, I->guard);
             lanes &= I->guarded == 1 ? guard : ~guard;
         }
-        s->counts.warp_instructions++;
+        s->b.counts.warp_instructions++;
         s->executed += (uint64_t)__builtin_popcount(lanes);
         if (!lanes) {
             r->pc++;
@@ -203,9 +203,9 @@ static void set_specials(struct ptx_state *s, struct ptx_warp *warp)
                 [PTX_NTID_X] = launch->block[0],
                 [PTX_NTID_Y] = launch->block[1],
                 [PTX_NTID_Z] = launch->block[2],
-                [PTX_CTAID_X] = s->block[0],
-                [PTX_CTAID_Y] = s->block[1],
-                [PTX_CTAID_Z] = s->block[2],
+                [PTX_CTAID_X] = s->b.block[0],
+                [PTX_CTAID_Y] = s->b.block[1],
+                [PTX_CTAID_Z] = s->b.block[2],
                 [PTX_NCTAID_X] = launch->grid[0],
                 [PTX_NCTAID_Y] = launch->grid[1],
                 [PTX_NCTAID_Z] = launch->grid[2],
@@ -224,9 +224,9 @@ static void set_specials(struct ptx_state *s, struct ptx_warp *warp)
 
 bool ptx_block_run(struct ptx_state *s)
 {
-    const size_t pieces = (size_t)(s->shared_bytes >> s->kernel->shared_shift) + 1;
-    memset(s->shadow, 0, pieces * sizeof *s->shadow);
-    s->epoch = 1;
+    const size_t pieces = (size_t)(s->b.shared_bytes >> s->b.shared_shift) + 1;
+    memset(s->b.shadow, 0, pieces * sizeof *s->b.shadow);
+    s->b.epoch = 1;
     s->executed = 0;
     for (int i = 0; i < s->n_warps; i++) {
         struct ptx_warp *warp = &s->warps[i];
@@ -254,6 +254,6 @@ bool ptx_block_run(struct ptx_state *s)
             break;
         }
     }
-    s->counts.instructions += s->executed;
+    s->b.counts.instructions += s->executed;
     return true;
 }

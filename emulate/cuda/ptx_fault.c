@@ -2,6 +2,7 @@
 /* The texts of errors. */
 #include "emulate/cuda/ptx_parse.h"
 #include "emulate/cuda/ptx_run.h"
+#include "emulate/gpu/blocks.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -70,14 +71,6 @@ bool ptx_no_memory(struct ptx_parser *p)
     return ptx_parse_error(p, KERNEL_NO_MEMORY, p->line, "there is not enough memory for the parsed text");
 }
 
-const char *ptx_thread_text(const struct ptx_state *s, const struct ptx_warp *warp, int lane, char text[48])
-{
-    const uint32_t t = warp->index * PTX_LANES + (uint32_t)lane;
-    const uint32_t *size = s->launch->block;
-    snprintf(text, 48, "thread (%u,%u,%u)", t % size[0], t / size[0] % size[1], t / size[0] / size[1]);
-    return text;
-}
-
 bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, const struct ptx_instruction *I,
                   enum kernel_error error, const char *format, ...)
 {
@@ -90,13 +83,16 @@ bool ptx_fault_at(struct ptx_state *s, const struct ptx_warp *warp, int lane, co
     s->fault->thread[0] = t % size[0];
     s->fault->thread[1] = t / size[0] % size[1];
     s->fault->thread[2] = t / size[0] / size[1];
-    memcpy(s->fault->block, s->block, sizeof s->fault->block);
-    ptx_fail(s->fault, error, s->kernel, I, "%s of block (%u,%u,%u) %s",
-             ptx_thread_text(s, warp, lane, thread), s->block[0], s->block[1], s->block[2], what);
+    memcpy(s->fault->block, s->b.block, sizeof s->fault->block);
+    ptx_fail(s->fault, error, s->kernel, I, "%s of block (%u,%u,%u) %s", kernel_thread_text(size, t, thread),
+             s->b.block[0], s->b.block[1], s->b.block[2], what);
     return false;
 }
 
-const char *ptx_verb(const struct ptx_instruction *I)
+bool ptx_fail_at(struct kernel_block *block, const struct kernel_access *access, int lane, uint64_t address,
+                 enum kernel_error error, const char *text)
 {
-    return I->kind == PTX_LOAD ? "reads" : I->kind == PTX_STORE ? "writes" : "changes";
+    struct ptx_state *s = (struct ptx_state *)(void *)block;
+    s->fault->address = address;
+    return ptx_fault_at(s, &s->warps[access->warp], lane, access->where, error, "%s", text);
 }

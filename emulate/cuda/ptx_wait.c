@@ -8,9 +8,16 @@
  * have not ended.
  */
 #include "emulate/cuda/ptx_run.h"
+#include "emulate/gpu/blocks.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static const char *thread_text(const struct ptx_state *s, const struct ptx_warp *warp, int lane,
+                               char text[48])
+{
+    return kernel_thread_text(s->launch->block, warp->index * PTX_LANES + (uint32_t)lane, text);
+}
 
 static char *const *bases_of(const struct ptx_state *s, const struct ptx_warp *warp, char *bases[2])
 {
@@ -65,8 +72,8 @@ static void open_barrier(struct ptx_state *s, uint32_t number)
                 release(warp, j, warp->parked[j].lanes);
         }
     }
-    s->epoch++;
-    s->counts.barriers++;
+    s->b.epoch++;
+    s->b.counts.barriers++;
 }
 
 /* Without a number of threads all must come to the same instruction. Returns another one, or -1. */
@@ -115,7 +122,7 @@ static bool at_barrier(struct ptx_state *s, struct ptx_warp *warp, const struct 
         if (pc >= 0)
             return ptx_fault_at(s, warp, lane, I, KERNEL_DIVERGENCE,
                                 "waits at barrier %u, while %s waits at another bar.sync %u in PTX line %d",
-                                number, ptx_thread_text(s, other, other_lane, text), number,
+                                number, thread_text(s, other, other_lane, text), number,
                                 s->kernel->code[pc].line);
     }
     if (arrived(s, number, I->counted) >= needed) open_barrier(s, number);
@@ -252,8 +259,7 @@ static void describe_missing(const struct ptx_state *s, const struct ptx_warp *w
             const uint32_t among = of_warp ? members : PTX_ALL_LANES,
                            ended = warp->exists & ~warp->live & among;
             if (pass == 1 && ended) {
-                snprintf(text, bytes, "but %s has ended",
-                         ptx_thread_text(s, warp, __builtin_ctz(ended), thread));
+                snprintf(text, bytes, "but %s has ended", thread_text(s, warp, __builtin_ctz(ended), thread));
                 return;
             }
             for (int j = 0; j < warp->n_parked && pass == 0; j++) {
@@ -261,8 +267,7 @@ static void describe_missing(const struct ptx_state *s, const struct ptx_warp *w
                 const struct ptx_instruction *I = &s->kernel->code[f->pc];
                 if (f->pc == pc || !(f->lanes & among)) continue;
                 snprintf(text, bytes, "but %s waits at %s in PTX line %d",
-                         ptx_thread_text(s, warp, __builtin_ctz(f->lanes & among), thread), what_of(I),
-                         I->line);
+                         thread_text(s, warp, __builtin_ctz(f->lanes & among), thread), what_of(I), I->line);
                 return;
             }
         }

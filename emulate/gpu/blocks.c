@@ -95,6 +95,13 @@ uint64_t kernel_launch_number(void)
     return atomic_fetch_add(&launches, 1) % (((uint64_t)1 << 30) - 1) + 1;
 }
 
+const char *kernel_thread_text(const uint32_t block[3], uint32_t number, char text[48])
+{
+    snprintf(text, 48, "thread (%u,%u,%u)", number % block[0], number / block[0] % block[1],
+             number / block[0] / block[1]);
+    return text;
+}
+
 void kernel_counts_add(struct kernel_counts *to, const struct kernel_counts *from)
 {
     to->instructions += from->instructions;

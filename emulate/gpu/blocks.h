@@ -28,6 +28,8 @@ struct kernel_order kernel_order_start(const struct kernel_launch *launch);
 bool kernel_order_next(struct kernel_order *order, const struct kernel_launch *launch);
 /** The number of this launch, for kernel_memory.touched. */
 uint64_t kernel_launch_number(void);
+/** "thread (3,0,0)": the thread with this number in a block of this size. */
+const char *kernel_thread_text(const uint32_t block[3], uint32_t number, char text[48]);
 void kernel_counts_add(struct kernel_counts *to, const struct kernel_counts *from);
 /** Zeros at a multiple of 64, or NULL. To be freed. */
 void *kernel_allocate(size_t bytes);

@@ -27,7 +27,6 @@
 #define kernel_check_local KERNEL_JOIN(kernel_check_local, KERNEL_ISA)
 #define kernel_lanes_meet KERNEL_JOIN(kernel_lanes_meet, KERNEL_ISA)
 #define kernel_race_text KERNEL_JOIN(kernel_race_text, KERNEL_ISA)
-#define kernel_thread_text KERNEL_JOIN(kernel_thread_text, KERNEL_ISA)
 #define kernel_threads_note KERNEL_JOIN(kernel_threads_note, KERNEL_ISA)
 #define kernel_threads_bad KERNEL_JOIN(kernel_threads_bad, KERNEL_ISA)
 #define kernel_fail KERNEL_JOIN(kernel_fail, KERNEL_ISA)
@@ -102,10 +101,11 @@ bool kernel_check_global(struct kernel_block *block, const struct kernel_access 
 bool kernel_check_shared(struct kernel_block *block, const struct kernel_access *access);
 /**
  * Local memory of the lanes, `limit` bytes each. defined[i] has a bit for each lane that wrote its byte i.
- * AMD calls it scratch memory: `space` is the word for messages.
+ * AMD calls it scratch memory: `space` is the word for messages. *same_out says whether all lanes use the same
+ * address.
  */
 bool kernel_check_local(struct kernel_block *block, const struct kernel_access *access, uint32_t limit,
-                        kernel_lanes *defined, const char *space);
+                        kernel_lanes *defined, const char *space, bool *same_out);
 
 /** Where the element of a lane lies, after kernel_check_global. */
 static inline unsigned char *kernel_global_at(const struct kernel_block *block, uint64_t address)
@@ -125,8 +125,6 @@ bool kernel_threads_note(struct kernel_block *block, const struct kernel_access 
 /** The text of such a race with a piece; false: there is none. */
 bool kernel_threads_bad(const struct kernel_block *block, const struct kernel_access *access, int lane,
                         uint64_t piece, char text[200]);
-/** "thread (3,0,0)" */
-const char *kernel_thread_text(const struct kernel_block *block, uint32_t warp, int lane, char text[48]);
 /** "reads 4 bytes at 0x1000 <what>" */
 bool kernel_fail(struct kernel_block *block, const struct kernel_access *access, int lane,
                  enum kernel_error error, const char *space, const char *what);

@@ -195,10 +195,11 @@ static bool same_local(const struct kernel_access *access, uint32_t limit, kerne
 }
 
 bool kernel_check_local(struct kernel_block *s, const struct kernel_access *access, uint32_t limit,
-                        kernel_lanes *defined, const char *space)
+                        kernel_lanes *defined, const char *space, bool *same_out)
 {
     const uint32_t bytes = access->bytes;
-    if (access->kind != KERNEL_ATOMIC && same_local(access, limit, defined)) return true;
+    *same_out = access->kind != KERNEL_ATOMIC && same_local(access, limit, defined);
+    if (*same_out) return true;
     for (kernel_lanes left = access->lanes; left; left &= left - 1) {
         const int lane = kernel_first_lane(left);
         const uint64_t at = access->addresses[lane];

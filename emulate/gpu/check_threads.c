@@ -8,6 +8,7 @@
  * A block that reads what it has read already does not come here, so of several readers only the first is
  * known. Atomics, and accesses that synchronise, are not noted.
  */
+#include "emulate/gpu/blocks.h"
 #include "emulate/gpu/check_tags.h"
 
 #include <stdio.h>
@@ -56,14 +57,6 @@ bool kernel_threads_note(struct kernel_block *s, const struct kernel_access *acc
     return !race;
 }
 
-const char *kernel_thread_text(const struct kernel_block *s, uint32_t warp, int lane, char text[48])
-{
-    const uint32_t t = warp * KERNEL_LANES + (uint32_t)lane;
-    const uint32_t *size = s->launch->block;
-    snprintf(text, 48, "thread (%u,%u,%u)", t % size[0], t / size[0] % size[1], t / size[0] / size[1]);
-    return text;
-}
-
 void kernel_race_text(const struct kernel_block *s, const struct kernel_access *access, uint64_t other,
                       bool wrote, const char *of_block, char text[200])
 {
@@ -74,7 +67,8 @@ void kernel_race_text(const struct kernel_block *s, const struct kernel_access *
                                           : "with no barrier between them";
     char thread[48];
     if (other != SEVERAL_WARPS && lane < KERNEL_LANES)
-        snprintf(text, 200, "that %s%s %s, %s", kernel_thread_text(s, (uint32_t)warp, (int)lane, thread),
+        snprintf(text, 200, "that %s%s %s, %s",
+                 kernel_thread_text(s->launch->block, (uint32_t)(warp * KERNEL_LANES + lane), thread),
                  of_block, wrote ? "wrote" : "read", barrier);
     else
         snprintf(text, 200, "that %s, %s", wrote ? "a thread changed by an atomic" : "other threads read",

@@ -244,27 +244,45 @@ static bool access_shared(struct gcn_state *s, struct gcn_wave *w, const struct 
     return true;
 }
 
+/* Words of all lanes at one address: the word of the lanes lies as their registers do. */
+static void move_same(struct gcn_wave *w, const struct gcn_memory_part *m, uint32_t reg,
+                      const struct kernel_access *access)
+{
+    const kernel_lanes lanes = access->lanes;
+    uint32_t *row = w->scratch + access->addresses[kernel_first_lane(lanes)] / 4 * KERNEL_LANES;
+    for (uint32_t i = 0; i < rows_of(m); i++, row += KERNEL_LANES) {
+        uint32_t *const to = m->kind == GCN_A_LOAD ? w->v[reg + i] : row;
+        const uint32_t *const from = m->kind == GCN_A_LOAD ? row : w->v[reg + i];
+        if (lanes == KERNEL_ALL_LANES)
+            memcpy(to, from, sizeof *w->v);
+        else
+            GCN_EACH_LANE to[l] = lanes >> l & 1 ? from[l] : to[l];
+    }
+}
+
 static bool access_scratch(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I,
                            struct kernel_access *access)
 {
     const struct gcn_memory_part *m = &I->m;
     const uint32_t reg = register_for(I, false);
+    bool same;
     if (!access->lanes) return true;
-    if (!kernel_check_local(&s->b, access, s->scratch_bytes, w->scratch_defined, "scratch")) return false;
+    if (!kernel_check_local(&s->b, access, s->scratch_bytes, w->scratch_defined, "scratch", &same))
+        return false;
+    if (same && m->bytes >= 4 && m->kind != GCN_A_ATOMIC) {
+        move_same(w, m, reg, access);
+        return true;
+    }
     for (kernel_lanes left = access->lanes; left; left &= left - 1) {
         const int lane = kernel_first_lane(left);
         const uint64_t at = access->addresses[lane];
         uint32_t *word = &w->scratch[at / 4 * KERNEL_LANES + (uint64_t)lane];
-        if (m->bytes == 4) {
-            if (m->kind == GCN_A_LOAD)
-                w->v[reg][lane] = *word;
-            else
-                *word = w->v[reg][lane];
-            continue;
-        }
         unsigned char bytes[16];
         for (uint32_t i = 0; i < rows_of(m); i++) memcpy(bytes + 4 * i, word + (size_t)i * KERNEL_LANES, 4);
-        move_lane(w, m, reg, lane, bytes + at % 4);
+        if (m->kind == GCN_A_ATOMIC)
+            atomic(w, I, lane, bytes + at % 4);
+        else
+            move_lane(w, m, reg, lane, bytes + at % 4);
         for (uint32_t i = 0; i < rows_of(m); i++) memcpy(word + (size_t)i * KERNEL_LANES, bytes + 4 * i, 4);
     }
     return true;

@@ -2,6 +2,8 @@
 /* Runs the waves of a block: each until it waits at a barrier or ends. */
 #include "emulate/hip/gcn_run.h"
 
+#include "emulate/gpu/blocks.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +42,8 @@ bool gcn_stop_at(struct kernel_block *block, const struct kernel_access *access,
     s->fault->address = address;
     place(s, &s->waves[access->warp], lane);
     gcn_fail(s->fault, error, s->kernel, I->offset, "%s of block (%u,%u,%u) %s",
-             kernel_thread_text(block, access->warp, lane, thread), block->block[0], block->block[1],
-             block->block[2], text);
+             kernel_thread_text(s->launch->block, access->warp * KERNEL_LANES + (uint32_t)lane, thread),
+             block->block[0], block->block[1], block->block[2], text);
     return false;
 }
 
