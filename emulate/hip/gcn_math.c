@@ -161,6 +161,22 @@ uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *sca
     return exponent(s2) <= 23 ? bits_of(up) : s0;
 }
 
+/*
+ * v_div_fmas_f32, where v_div_scale_f32 has scaled: a b + c times 2^64, or 2^-64 if the quotient c was made
+ * large. It is rounded once, also if it is subnormal: the sum in f64 is rounded to odd.
+ */
+float gcn_division_end(float a, float b, float c)
+{
+    const double p = (double)a * (double)b, q = (double)c, sum = p + q;
+    union {
+        double d;
+        uint64_t w;
+    } u = { sum };
+    const double t = sum - p, lost = (p - (sum - t)) + (q - t);
+    if (isfinite(sum) && lost != 0 && !(u.w & 1)) u.w += (lost > 0) == (sum > 0) ? 1 : (uint64_t)-1;
+    return (float)(u.d * (exponent(bits_of(c)) > 127 ? 0x1p64 : 0x1p-64));
+}
+
 /* v_div_fixup_f32: the quotient s0 of the numerator s2 and the denominator s1, with the unusual cases. */
 uint32_t gcn_division_fixup(uint32_t s0, uint32_t s1, uint32_t s2)
 {

@@ -177,7 +177,7 @@ OP(v_min3_f16, "h=hhh~", WORD, D = least_16(least_16(A, B), C))
 OP(v_max3_f16, "h=hhh~", WORD, D = most_16(most_16(A, B), C))
 OP(v_sad_u32, "u=uuu", WORD, D = (A > B ? A - B : B - A) + C)
 OP(v_div_fixup_f32, "f=fff", WORD, D = division_fixup(A, B, C))
-OP(v_div_fmas_f32, "f=fffV", WORD, const float x = fused(FA, FB, FC); D = R3(CIN_LAST ? x * 4294967296.0f : x))
+OP(v_div_fmas_f32, "f=fffV", WORD, D = R3(CIN_LAST ? gcn_division_end(FA, FB, FC) : fused(FA, FB, FC)))
 OP(v_div_scale_f32, "fC=fff", CARRY, uint32_t scaled = 0; D = division_scale(A, B, C, &scaled); COUT = scaled)
 OP(v_mad_u64_u32, "qC=uuq", PAIR_CARRY, const uint64_t x = (uint64_t)A * B; Q = x + CQ; COUT = Q < x)
 OP(v_mad_i64_i32, "qC=uuq", PAIR_CARRY, const int64_t x = (int64_t)(int32_t)A * (int32_t)B; Q = (uint64_t)x + CQ;

@@ -100,6 +100,7 @@ enum gcn_approximation { GCN_RCP, GCN_RSQ, GCN_SQRT, GCN_EXP, GCN_LOG, GCN_SIN, 
 uint32_t gcn_approximate(uint32_t x, enum gcn_approximation what, uint64_t seed);
 uint32_t gcn_approximate_16(uint32_t x, enum gcn_approximation what, uint64_t seed);
 uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *scaled);
+float gcn_division_end(float a, float b, float c);
 uint32_t gcn_division_fixup(uint32_t s0, uint32_t s1, uint32_t s2);
 uint32_t gcn_fused_16(uint32_t a, uint32_t b, uint32_t c);
 

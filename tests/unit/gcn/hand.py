@@ -98,6 +98,20 @@ def div_scale(c):
     return s0, 0
 
 
+# AMD's text multiplies by 2 ** 32, but v_div_scale_f32 has scaled by 2 ** 64 or by 2 ** -64. A quotient whose estimate
+# is large was made small, and the other way round. What is subnormal is rounded once, since LLVM's division relies on it.
+def div_fmas(c):
+    fused = floats.fma(c.s(0), c.s(1), c.s(2), 32)
+    if not c.carry:
+        return fused
+    power = 64 if floats.fields(c.s(2), 32)[1] > 127 else -64
+    parts = [floats.decode(c.s(i), 32) for i in range(3)]
+    if any(kind != floats.NUMBER for kind, _, _ in parts):
+        return floats.scale(fused, power, 32)
+    exact = parts[0][2] * parts[1][2] + parts[2][2]
+    return floats.encode(exact * Fraction(2) ** power, 32) if exact else fused
+
+
 def mix(c):
     values = []
     for n in range(3):
@@ -164,7 +178,7 @@ FUNCTIONS = {
     "v_ldexp_f32": ldexp(32), "v_ldexp_f64": ldexp(64), "v_ldexp_f16": ldexp(16),
     "v_rndne_f32": rndne(32), "v_rndne_f64": rndne(64), "v_rndne_f16": rndne(16),
     "v_mac_f32": mac, "v_madmk_f32": madmk, "v_accvgpr_read_b32": copy, "v_accvgpr_write_b32": copy, "v_accvgpr_mov_b32": copy, "v_pk_mov_b32": pk_mov,
-    "v_div_scale_f32": div_scale, "v_fma_mix_f32": mix, "v_fma_mixlo_f16": mix_low, "v_fma_mixhi_f16": mix_high,
+    "v_div_scale_f32": div_scale, "v_div_fmas_f32": div_fmas, "v_fma_mix_f32": mix, "v_fma_mixlo_f16": mix_low, "v_fma_mixhi_f16": mix_high,
     "v_exp_f32": exp2, "v_log_f32": log2, "v_rsq_f32": rsq,
 }
 # The types of their operands, as a text that type_of reads.
@@ -172,7 +186,7 @@ TYPES = {
     "v_mac_f32": "D0.f32 S0.f32 S1.f32", "v_madmk_f32": "D0.f32 S0.f32 S1.f32 SIMM32.f32", "v_accvgpr_read_b32": "D0.b32 S0.b32", "v_accvgpr_write_b32": "D0.b32 S0.b32",
     "v_accvgpr_mov_b32": "D0.b32 S0.b32", "v_pk_mov_b32": "D0.u64 S0.u64 S1.u64", "v_fma_mix_f32": "D0.f32 S0.b32 S1.b32 S2.b32",
     "v_fma_mixlo_f16": "D0.b32 S0.b32 S1.b32 S2.b32", "v_fma_mixhi_f16": "D0.b32 S0.b32 S1.b32 S2.b32",
-    "v_div_scale_f32": "D0.f32 S0.f32 S1.f32 S2.f32",
+    "v_div_scale_f32": "D0.f32 S0.f32 S1.f32 S2.f32", "v_div_fmas_f32": "D0.f32 S0.f32 S1.f32 S2.f32",
 }
 READS_OLD = (mac, mix_low, mix_high)
 
@@ -193,8 +207,6 @@ UNSAID = {
     # special values go to v_div_fixup_f32 in any case; AMD's text does not say whether a quotient is rounded first
     "v_div_scale_f32": lambda s, old, carry: any(is_odd(b, 32) for b in s) or is_rounding_decisive(s[2], s[1])
     or is_rounding_decisive(0x3F800000, s[1]),
-    # two roundings of a subnormal number or one
-    "v_div_fmas_f32": lambda s, old, carry: carry and is_subnormal(floats.fma(*s, 32), 32),
     "v_mac_f32": lambda s, old, carry: any(is_subnormal(b, 32) for b in s + [old]),
     "v_madmk_f32": lambda s, old, carry: any(is_subnormal(b, 32) for b in s),
     # LLVM: these instructions do not handle subnormal numbers
