@@ -23,8 +23,8 @@
  * AMDGPU Backend", memory model: a fence of the scope wavefront emits no instruction.) A fence that is missing
  * between lanes of one wave is an error of the source that the executor of PTX finds.
  *
- * v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin and v_cos are approximations. They return a neighbour of the
- * rounded result, or the result itself, drawn from YOKE_EMULATE_SEED and the operand. So a result that is said
+ * v_rcp, v_rsq, v_sqrt, v_exp, v_log, v_sin and v_cos are approximations. They return one of the two numbers
+ * around the exact result, drawn from YOKE_EMULATE_SEED and the operand. So a result that is said
  * to be correctly rounded is the same for each seed. The seed also draws what a register has at the start.
  *
  * Not modelled: the waits that some pairs of instructions need (s_nop), exceptions, and rounding other than to

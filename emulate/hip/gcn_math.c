@@ -46,19 +46,24 @@ static double exact(double x, enum gcn_approximation what)
 }
 
 /*
- * The error: one unit in the last place up or down, or none. Powers of two and their neighbours are drawn like
- * all others, but results without a neighbour (0, infinity, NaN) stay.
+ * The error is at most one unit in the last place: the result is one of the two numbers between which the
+ * exact one lies. `side` says where the exact number lies from the rounded one: nearer to 0 (-1), farther (1),
+ * or in the same place (0), where either neighbour is drawn. Results without a neighbour (0, infinity, NaN)
+ * stay.
  */
-static uint32_t disturb(uint32_t result, uint32_t x, enum gcn_approximation what, uint64_t seed,
+static uint32_t disturb(uint32_t result, int side, uint32_t x, enum gcn_approximation what, uint64_t seed,
                         uint32_t infinity)
 {
     const uint32_t magnitude = result & (infinity | (infinity - 1));
     if (!seed || magnitude == 0 || magnitude >= infinity) return result;
-    const uint64_t drawn = mix(mix(seed + (uint64_t)what) ^ x) % 3;
-    if (drawn == 0) return result;
-    if (drawn == 1) return magnitude + 1 < infinity ? result + 1 : result;
+    const uint64_t drawn = mix(mix(seed + (uint64_t)what) ^ x) % 4;
+    if (drawn < 2) return result;
+    if (side > 0 || (side == 0 && drawn == 2)) return magnitude + 1 < infinity ? result + 1 : result;
     return magnitude > 1 ? result - 1 : result;
 }
+
+/* Where x lies from y, as `disturb` wants it. */
+static int side_of(double x, double y) { return (fabs(x) > fabs(y)) - (fabs(x) < fabs(y)); }
 
 uint32_t gcn_approximate(uint32_t x, enum gcn_approximation what, uint64_t seed)
 {
@@ -66,12 +71,12 @@ uint32_t gcn_approximate(uint32_t x, enum gcn_approximation what, uint64_t seed)
     const bool flushes = what == GCN_EXP || what == GCN_LOG;
     if (flushes && is_subnormal(x)) x &= 0x80000000;
     if ((x & 0x7fffffff) > 0x7f800000) return x | 0x400000;
-    const float r = (float)exact((double)float_of(x), what);
+    const double wanted = exact((double)float_of(x), what);
+    const float r = (float)wanted;
     if (r != r) return 0x7fc00000;
     uint32_t bits = bits_of(r);
     if (flushes && is_subnormal(bits)) bits &= 0x80000000;
-    /* a root of a square, and a power of a whole number, are exact on the devices, too */
-    const uint32_t result = disturb(bits, x, what, seed, 0x7f800000);
+    const uint32_t result = disturb(bits, side_of(wanted, (double)r), x, what, seed, 0x7f800000);
     return flushes && is_subnormal(result) ? bits : result;
 }
 
@@ -102,7 +107,8 @@ uint32_t gcn_approximate_16(uint32_t x, enum gcn_approximation what, uint64_t se
     x &= 0xffff;
     if ((x & 0x7fff) > 0x7c00) return x | 0x200;
     const double r = exact((double)float_of(from_half(x)), what);
-    return disturb(r != r ? 0x7e00 : to_half(r), x, what, seed, 0x7c00);
+    const uint32_t rounded = r != r ? 0x7e00 : to_half(r);
+    return disturb(rounded, side_of(r, (double)float_of(from_half(rounded))), x, what, seed, 0x7c00);
 }
 
 /* ---- fma of f16 ---- */
