@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The executor of PTX. Its files are compiled once per instruction set of the host (KERNEL_ISA), and ptx_run.c
- * chooses one of the copies.
+ * The executor of PTX. Its files are compiled once per instruction set of the host (KERNEL_ISA), and
+ * ptx_run.c chooses one of the copies.
  */
 #ifndef EMULATE_CUDA_PTX_RUN_H
 #define EMULATE_CUDA_PTX_RUN_H

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The checks of memory that the executors share: bounds, alignment, bytes that were never written, and races.
- * An executor says what the lanes of a warp (AMD: of a wave) access, and moves the elements itself when the
- * access is good.
+ * The checks of memory that the executors share: bounds, alignment, bytes that were never written, and
+ * races. An executor says what the lanes of a warp (AMD: of a wave) access, and moves the elements itself
+ * when the access is good.
  *
  * These files are compiled for each executor and for each instruction set of the host:
  * - KERNEL_ISA: the suffix of the functions' names,
  * - KERNEL_LANES: the lanes of a warp, 32 or 64,
- * - KERNEL_IN_STEP: 1 if the hardware does the accesses of one warp in the order of its instructions. Then two
- *   lanes of a warp race only inside one instruction. Otherwise only a barrier of the warp orders its lanes.
+ * - KERNEL_IN_STEP: 1 if the hardware does the accesses of one warp in the order of its instructions. Then
+ *   two lanes of a warp race only inside one instruction. Otherwise only a barrier of the warp orders its
+ *   lanes.
  */
 #ifndef EMULATE_GPU_CHECK_H
 #define EMULATE_GPU_CHECK_H
@@ -87,8 +88,8 @@ struct kernel_block {
 };
 
 /**
- * Neighbouring lanes without gaps whose elements lie one after another: `n` lanes from lane `first` at `data`.
- * n is 0 where the lanes' elements lie in no such order.
+ * Neighbouring lanes without gaps whose elements lie one after another: `n` lanes from lane `first` at
+ * `data`. n is 0 where the lanes' elements lie in no such order.
  */
 struct kernel_row {
     unsigned char *data;
@@ -101,8 +102,8 @@ bool kernel_check_global(struct kernel_block *block, const struct kernel_access 
 bool kernel_check_shared(struct kernel_block *block, const struct kernel_access *access);
 /**
  * Local memory of the lanes, `limit` bytes each. defined[i] has a bit for each lane that wrote its byte i.
- * AMD calls it scratch memory: `space` is the word for messages. *same_out says whether all lanes use the same
- * address.
+ * AMD calls it scratch memory: `space` is the word for messages. *same_out says whether all lanes use the
+ * same address.
  */
 bool kernel_check_local(struct kernel_block *block, const struct kernel_access *access, uint32_t limit,
                         kernel_lanes *defined, const char *space, bool *same_out);

@@ -2,11 +2,11 @@
 /*
  * Accesses of global memory.
  *
- * Races between blocks. kernel_memory.touched has an entry per piece of memory (see kernel_block.global_shift):
- * 30 bits with the number of the launch, 17 bits with the block that wrote the piece in this launch, 17
- * bits with the block that read it. Of several readers only that they are several is known. Blocks have
- * their number modulo 131069, so a race between two blocks of a huge grid may be missed, but none is
- * invented.
+ * Races between blocks. kernel_memory.touched has an entry per piece of memory (see
+ * kernel_block.global_shift): 30 bits with the number of the launch, 17 bits with the block that wrote the
+ * piece in this launch, 17 bits with the block that read it. Of several readers only that they are several
+ * is known. Blocks have their number modulo 131069, so a race between two blocks of a huge grid may be
+ * missed, but none is invented.
  */
 #include "emulate/gpu/check.h"
 #include "emulate/gpu/kernel_footprint.h"

@@ -2,11 +2,11 @@
 /*
  * Shared memory (AMD: LDS) and local memory (AMD: scratch).
  *
- * Races in shared memory. The shadow has an entry per piece (see kernel_block.shared_shift): who wrote it and
- * who read it since the last barrier of the block. The entry has 1 bit that says whether the piece was ever
- * written, 22 bits each for the tags of the writer and the reader (check_tags.h), and 19 bits for the number of
- * barriers before. A barrier of the block with a number of threads counts as a barrier of all, so it may hide
- * a race, but invents none.
+ * Races in shared memory. The shadow has an entry per piece (see kernel_block.shared_shift): who wrote it
+ * and who read it since the last barrier of the block. The entry has 1 bit that says whether the piece was
+ * ever written, 22 bits each for the tags of the writer and the reader (check_tags.h), and 19 bits for the
+ * number of barriers before. A barrier of the block with a number of threads counts as a barrier of all, so
+ * it may hide a race, but invents none.
  */
 #include "emulate/gpu/check_tags.h"
 

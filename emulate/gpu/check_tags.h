@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Tags of threads, for races inside a block. A tag has 22 bits: one that says that there is a thread, 5 for
- * the warp, 6 or 7 for the lane, and the others for the number of warp barriers that the warp had executed. An
- * entry of a shadow has the tags of a writer and of a reader since the last barrier of the block.
+ * the warp, 6 or 7 for the lane, and the others for the number of warp barriers that the warp had executed.
+ * An entry of a shadow has the tags of a writer and of a reader since the last barrier of the block.
  *
- * Lanes of one warp race too, unless KERNEL_IN_STEP, because a GPU may run them one after another. On CUDA only
- * bar.warp.sync orders them: a shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide, "Warp
- * Shuffle Functions").
+ * Lanes of one warp race too, unless KERNEL_IN_STEP, because a GPU may run them one after another. On CUDA
+ * only bar.warp.sync orders them: a shuffle or a vote orders no memory accesses (CUDA C++ Programming Guide,
+ * "Warp Shuffle Functions").
  */
 #ifndef EMULATE_GPU_CHECK_TAGS_H
 #define EMULATE_GPU_CHECK_TAGS_H
@@ -44,8 +44,8 @@ static inline uint64_t joint_reader(uint64_t old, uint64_t me)
 }
 
 /**
- * "that thread (3,0,0) wrote, with no barrier between them": the other side of a race with `lane`. `of_block`
- * stands behind the thread.
+ * "that thread (3,0,0) wrote, with no barrier between them": the other side of a race with `lane`.
+ * `of_block` stands behind the thread.
  */
 void kernel_race_text(const struct kernel_block *block, const struct kernel_access *access, uint64_t other,
                       bool wrote, const char *of_block, char text[200]);

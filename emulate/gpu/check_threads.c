@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races in global memory between the threads of one block. A table has an entry for each piece of memory (see
- * kernel_block.global_shift) that the block has touched: the tags (check_tags.h) of the threads that wrote it
- * and read it since the last barrier of the block. The table is small, so that it stays in the processor's
- * cache. A piece whose entry another piece has taken is forgotten: this may hide a race, but invents none.
+ * Races in global memory between the threads of one block. A table has an entry for each piece of memory
+ * (see kernel_block.global_shift) that the block has touched: the tags (check_tags.h) of the threads that
+ * wrote it and read it since the last barrier of the block. The table is small, so that it stays in the
+ * processor's cache. A piece whose entry another piece has taken is forgotten: this may hide a race, but
+ * invents none.
  *
  * A block that reads what it has read already does not come here, so of several readers only the first is
  * known. Atomics, and accesses that synchronise, are not noted.

@@ -2,8 +2,8 @@
 /*
  * What each lane computes alone, from the list of gcn_ops_vector.h. The compiler makes vectors of the lanes.
  *
- * A NaN result of f32 arithmetic is the first operand that is a NaN, made quiet, or 0x7fc00000. The host might
- * keep another operand's bits.
+ * A NaN result of f32 arithmetic is the first operand that is a NaN, made quiet, or 0x7fc00000. The host
+ * might keep another operand's bits.
  */
 #include "emulate/hip/gcn_run.h"
 

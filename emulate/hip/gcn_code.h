@@ -8,14 +8,17 @@
 #include "emulate/hip/gcn_opcodes.h"
 
 /*
- * Addresses that the kernels see. The memory of the device lies below GCN_IMAGE. Each lane sees the LDS and its
- * scratch memory in the two windows.
+ * Addresses that the kernels see. The memory of the device lies below GCN_IMAGE. Each lane sees the LDS and
+ * its scratch memory in the two windows.
  */
 #define GCN_IMAGE ((uint64_t)0x3f << 52)     /* the code and its constants */
 #define GCN_ARGUMENTS ((uint64_t)0x3e << 52) /* the kernel's arguments */
 #define GCN_SHARED_WINDOW ((uint64_t)1 << 62)
 #define GCN_SCRATCH_WINDOW ((uint64_t)2 << 62)
-/* The descriptor of the scratch memory that gfx90a gets in SGPRs: its words 0 and 1 (words 2 and 3 are fixed). */
+/*
+ * The descriptor of the scratch memory that gfx90a gets in SGPRs: its words 0 and 1 (words 2 and 3 are
+ * fixed).
+ */
 #define GCN_SCRATCH_BASE ((uint64_t)0x7a000000000)
 
 enum {
@@ -154,9 +157,9 @@ struct gcn_instruction {
     uint8_t n_uses;
     uint8_t movrel; /* gfx1100: v_movrels: 1; v_movreld: 2 */
     struct gcn_span uses[GCN_USES], fills;
-    uint8_t counts
-        [GCN_COUNTERS]; /* of an access: the counters that it raises; of a wait: the most that is left, or 255 */
-    uint16_t dpp;       /* the control of DPP; for DPP8: 0x8000 */
+    /* of an access: the counters that it raises; of a wait: the most that may be left, or 255 */
+    uint8_t counts[GCN_COUNTERS];
+    uint16_t dpp; /* the control of DPP; for DPP8: 0x8000 */
     uint32_t dpp8;
     uint8_t dpp_rows, dpp_banks, dpp_zero, dpp_inactive; /* masks; bound_ctrl; fetch from inactive lanes */
     int32_t target; /* of a branch: an index into the code; -1: a bad one */

@@ -332,7 +332,10 @@ static bool access_flat(struct gcn_state *s, struct gcn_wave *w, const struct gc
            && access_scratch(s, w, I, &scratch);
 }
 
-/* gfx90a reaches scratch memory by a buffer, whose descriptor the kernel gets and may move by its wave's offset. */
+/*
+ * gfx90a reaches scratch memory by a buffer, whose descriptor the kernel gets and may move by its wave's
+ * offset.
+ */
 static bool is_scratch_buffer(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I)
 {
     const uint32_t *d = &w->s[I->m.descriptor];

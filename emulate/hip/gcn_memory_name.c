@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an access of memory does, from its name: global_load_dwordx4, ds_write2st64_b32, scratch_store_byte. */
+/*
+ * What an access of memory does, from its name: global_load_dwordx4, ds_write2st64_b32, scratch_store_byte.
+ */
 #include "emulate/hip/gcn_memory_name.h"
 
 #include <string.h>

@@ -21,7 +21,9 @@ enum gcn_atomic {
     GCN_AT_ADD_F32,
 };
 
-/** Space, kind, element and atomic of an instruction with the name that GFX9 has for it. false: not known. */
+/**
+ * Space, kind, element and atomic of an instruction with the name that GFX9 has for it. false: not known.
+ */
 bool gcn_memory_name(const char *name, struct gcn_memory_part *part);
 /** The name on GFX9 of an instruction that GFX11 calls otherwise; the name itself if there is no other. */
 const char *gcn_renamed_from(const char *name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar instructions. The signature has the SGPRs (words of 32 bits) of the destination and of the sources; a
- * 'k' is the constant of SOPK, and a 'd' is the destination itself. The body computes d from a, b, old (the
- * destination), scc, and exec.
+ * Scalar instructions. The signature has the SGPRs (words of 32 bits) of the destination and of the sources;
+ * a 'k' is the constant of SOPK, and a 'd' is the destination itself. The body computes d from a, b, old
+ * (the destination), scc, and exec.
  */
 /* clang-format off */
 OP(s_mov_b32, "11", SCALAR, d = a)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector instructions. The signature has the types of the destination and, behind '=', of the sources, with the
- * letters of enum gcn_type. Further letters: 'C' behind the destination: bits of a carry; 'D': a source that is
- * the destination; 'K': the literal; 'V': VCC as a mask, the fourth source, CIN_LAST. An '~' at the end: the result of 16 bits keeps the
- * other half of the register on GFX9, too.
+ * Vector instructions. The signature has the types of the destination and, behind '=', of the sources, with
+ * the letters of enum gcn_type. Further letters: 'C' behind the destination: bits of a carry; 'D': a source
+ * that is the destination; 'K': the literal; 'V': VCC as a mask, the fourth source, CIN_LAST. An '~' at the
+ * end: the result of 16 bits keeps the other half of the register on GFX9, too.
  *
- * Kinds and their bodies: WORD computes D, PAIR computes Q (64 bits), CARRY computes D and COUT, PAIR_CARRY Q
- * and COUT, TEST computes T. A, B, C are the sources; AQ, BQ, CQ with 64 bits; FA, FB, FC as f32; HA, HB, HC
- * from f16; CIN is a mask's bit. R1, R2, R3 are results of f32 arithmetic: they choose a NaN's bits.
+ * Kinds and their bodies: WORD computes D, PAIR computes Q (64 bits), CARRY computes D and COUT, PAIR_CARRY
+ * Q and COUT, TEST computes T. A, B, C are the sources; AQ, BQ, CQ with 64 bits; FA, FB, FC as f32; HA, HB,
+ * HC from f16; CIN is a mask's bit. R1, R2, R3 are results of f32 arithmetic: they choose a NaN's bits.
  */
 /* clang-format off */
 OP(v_mov_b32, "u=u", WORD, D = A)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The executor of AMD machine code. Its files are compiled once per instruction set of the host and per size of
- * a wave: KERNEL_ISA is the name of the copy, KERNEL_LANES the size. gcn_run.c chooses one of the copies.
+ * The executor of AMD machine code. Its files are compiled once per instruction set of the host and per size
+ * of a wave: KERNEL_ISA is the name of the copy, KERNEL_LANES the size. gcn_run.c chooses one of the copies.
  */
 #ifndef EMULATE_HIP_GCN_RUN_H
 #define EMULATE_HIP_GCN_RUN_H

@@ -13,8 +13,8 @@ typedef bool run(struct gcn_instruction *I, enum gcn_arch arch, struct gcn_step 
 run gcn_step_run_generic64, gcn_step_run_generic32, gcn_step_run_avx2_64, gcn_step_run_avx2_32;
 
 /*
- * Run the generic copy of the executor, and where the host has AVX2 the other one as well. Both have to come to
- * the same.
+ * Run the generic copy of the executor, and where the host has AVX2 the other one as well. Both have to come
+ * to the same.
  */
 static void run_copies(struct gcn_instruction *I, enum gcn_arch arch, struct gcn_step *step,
                        struct kernel_fault *fault)

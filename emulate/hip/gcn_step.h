@@ -26,13 +26,16 @@ struct gcn_step {
 };
 
 /**
- * Decode one instruction and run it. Returns KERNEL_OK, or an error with fault->text: the bytes are not known
- * (KERNEL_SYNTAX), or the access is refused. Loads are complete at the end. Approximations return the rounded
- * result, with no error drawn.
+ * Decode one instruction and run it. Returns KERNEL_OK, or an error with fault->text: the bytes are not
+ * known (KERNEL_SYNTAX), or the access is refused. Loads are complete at the end. Approximations return the
+ * rounded result, with no error drawn.
  */
 enum kernel_error gcn_step(enum gcn_arch arch, const void *bytes, size_t n, struct gcn_step *step,
                            struct kernel_fault *fault);
-/** Write the name of the instruction, without its suffix for the encoding, such as "v_add_f32"; or return false. */
+/**
+ * Write the name of the instruction, without its suffix for the encoding, such as "v_add_f32"; or return
+ * false.
+ */
 bool gcn_name(enum gcn_arch arch, const void *bytes, size_t n, char name[32]);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector instructions: operands become rows of lanes, a function of gcn_alu.c computes, and the result goes to
- * the lanes of EXEC.
+ * Vector instructions: operands become rows of lanes, a function of gcn_alu.c computes, and the result goes
+ * to the lanes of EXEC.
  */
 #include "emulate/hip/gcn_run.h"
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a wave has to wait for. Each access raises counters; s_waitcnt waits until a counter has fallen to a
- * number. Accesses of one class return in the order in which they were issued, so those that have at least as
- * many later ones of their class as may be left are done. Classes:
+ * number. Accesses of one class return in the order in which they were issued, so those that have at least
+ * as many later ones of their class as may be left are done. Classes:
  * - vmcnt: loads of vectors (before GFX11 also stores),
  * - lgkmcnt: LDS. Loads of scalars return in any order, so only a wait for 0 covers them,
  * - flat_* raises both. Before GFX11 it may return before or after the others, so only a wait for 0 of both
- *   covers it.
- * (LLVM, "User Guide for AMDGPU Backend", and SIInsertWaitcnts.)
+ *   covers it. (LLVM, "User Guide for AMDGPU Backend", and SIInsertWaitcnts.)
  */
 #include "emulate/hip/gcn_run.h"
 
