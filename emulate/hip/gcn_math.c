@@ -141,6 +141,11 @@ static int exponent(uint32_t x) { return (int)(x >> 23 & 255); }
 /* Whether a number is subnormal as an f32, or too small for that. */
 static bool is_tiny(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 
+/*
+ * AMD's description has 64 in place of -64 where both the inverse and the quotient are tiny, and 2^32 in
+ * v_div_fmas_f32. Neither gives a right quotient. Here a quotient that was scaled up by 2^64, which is below 2^0,
+ * is scaled down again, and the other way round.
+ */
 /* v_div_scale_f32. `s0` is the numerator or the denominator, s1 the denominator, s2 the numerator. */
 uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *scaled)
 {
@@ -157,7 +162,7 @@ uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *sca
     if (is_subnormal(s1)) return bits_of(up);
     if (tiny_inverse && tiny_quotient) {
         *scaled = 1;
-        return s0 == s1 ? bits_of(up) : s0;
+        return s0 == s1 ? bits_of(down) : s0;
     }
     if (tiny_inverse) return bits_of(down);
     if (tiny_quotient) {

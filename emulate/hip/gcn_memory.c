@@ -346,6 +346,22 @@ static bool is_scratch_buffer(struct gcn_state *s, struct gcn_wave *w, const str
                     (unsigned long long)base);
 }
 
+static bool access_once(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I,
+                        struct kernel_access *access)
+{
+    short_addresses(w, &I->m, (uint32_t)I->m.offset[0], access->addresses);
+    return access_shared(s, w, I, access, false);
+}
+
+/* ds_read2 and ds_write2. The first element that is read may overwrite the address. */
+static bool access_twice(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I,
+                         struct kernel_access *access)
+{
+    struct kernel_access second = *access;
+    short_addresses(w, &I->m, (uint32_t)I->m.offset[1], second.addresses);
+    return access_once(s, w, I, access) && access_shared(s, w, I, &second, true);
+}
+
 bool gcn_access(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I)
 {
     const struct gcn_memory_part *m = &I->m;
@@ -372,14 +388,7 @@ bool gcn_access(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instru
         good = access_scratch(s, w, I, &access);
         break;
     }
-    default:
-        short_addresses(w, m, (uint32_t)m->offset[0], access.addresses);
-        good = access_shared(s, w, I, &access, false);
-        if (good && m->twice) {
-            short_addresses(w, m, (uint32_t)m->offset[1], access.addresses);
-            good = access_shared(s, w, I, &access, true);
-        }
-        break;
+    default: good = m->twice ? access_twice(s, w, I, &access) : access_once(s, w, I, &access); break;
     }
     if (good) gcn_issue(s, w, I);
     return good;
