@@ -15,9 +15,9 @@ LN2 = decimal.Decimal(2).ln()
 
 
 class Context:
-    def __init__(self, form, values, old, carry, lane, op_sel, op_sel_hi, neg_lo, neg_hi):
-        self.form, self.values, self.old, self.carry, self.lane = form, values, old, carry, lane
-        self.op_sel, self.op_sel_hi, self.neg_lo, self.neg_hi = op_sel, op_sel_hi, neg_lo, neg_hi
+    def __init__(self, form, values, old, carry, op_sel, op_sel_hi):
+        self.form, self.values, self.old, self.carry = form, values, old, carry
+        self.op_sel, self.op_sel_hi = op_sel, op_sel_hi
 
     def s(self, n):
         return self.values["S%d" % n].bits
@@ -28,7 +28,7 @@ def signed(bits, width):
 
 
 def memory(at, size):
-    """The bytes of the memory before a step; gcn_vectors.c fills it so."""
+    """The bytes of the memory before a step; gcn_opcodes.c fills it so."""
     return sum(((a * 167 + (a >> 8) * 59 + 13) & 255) << 8 * i for i, a in enumerate(range(at, at + size)))
 
 
