@@ -31,24 +31,24 @@ static void set_mask(struct gcn_decoder *d, struct gcn_operand *out, uint32_t re
 }
 
 /* Where the bits of a comparison go. */
-static void compare_destination(struct gcn_decoder *d, const char *name)
+static bool compare_destination(struct gcn_decoder *d, const char *name)
 {
     struct gcn_instruction *I = d->I;
     const bool is_x = !strncmp(name, "v_cmpx_", 7);
     uint32_t reg = d->format == GCN_VOP3 ? d->w[0] & 255 : GCN_VCC;
     if (d->format == GCN_VOPC && (d->w[0] & 511) == SDWA && d->w[1] >> 15 & 1) reg = d->w[1] >> 8 & 127;
     I->exec_write = !is_x ? 0 : d->about->is_11 ? 2 : 1;
+    if (I->exec_write < 2 && reg > 127)
+        return gcn_decode_fail(d, "%s writes its bits to operand %u, which is no SGPR", name, reg);
     if (I->exec_write < 2) set_mask(d, &I->d2, reg);
+    return true;
 }
 
 static bool destination(struct gcn_decoder *d, const char *signature, const char *name)
 {
     struct gcn_instruction *I = d->I;
     const uint32_t field = d->format >= GCN_VOP3 ? d->w[0] & 255 : d->w[0] >> 17 & 255;
-    if (signature[0] == 'c') {
-        compare_destination(d, name);
-        return true;
-    }
+    if (signature[0] == 'c') return compare_destination(d, name);
     if (signature[0] == 'S') {
         gcn_operand_set(&I->d, GCN_O_SGPR, field & 127, GCN_T_U32, 64);
         if (d->about->is_11 && field == 124) I->d.kind = GCN_O_NONE;
@@ -190,6 +190,7 @@ static bool one_source(struct gcn_decoder *d, char letter, const uint32_t fields
     }
     if (!gcn_decode_source(d, fields[(*field)++], gcn_type_of(letter), out)) return false;
     if (I->op == GCN_OP_v_accvgpr_read_b32 || I->op == GCN_OP_v_accvgpr_mov_b32) {
+        if (out->kind != GCN_O_VGPR) return gcn_decode_fail(d, "%s reads no AGPR", d->known->name);
         out->reg += GCN_AGPR;
         I->uses[I->n_uses - 1].first += GCN_AGPR;
     }

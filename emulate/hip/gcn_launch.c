@@ -59,7 +59,6 @@ static bool reserve(struct gcn_state *s)
         w->v = kernel_allocate((size_t)(GCN_ROWS + 4) * sizeof *w->v);
         good = w->v != NULL;
         if (!good) break;
-        scramble(w, s->seed);
         if (!s->scratch_bytes) continue;
         w->scratch = kernel_allocate((size_t)(s->scratch_bytes + 19) * KERNEL_LANES);
         w->scratch_defined = kernel_allocate((s->scratch_bytes + 16) * sizeof *w->scratch_defined);
@@ -94,6 +93,7 @@ bool gcn_launch(const struct kernel_launch *launch, struct kernel_fault *fault, 
         gcn_fail(fault, KERNEL_NO_MEMORY, k, UINT32_MAX, "there is not enough memory for a block");
         return false;
     }
+    for (int i = 0; i < s.n_waves; i++) scramble(&s.waves[i], s.seed);
     memcpy(s.arguments, launch->parameters, k->parameter_bytes);
     gcn_object_hide(e, launch->grid, launch->block, launch->dynamic_shared_bytes, s.arguments);
     s.b.launch_number = kernel_launch_number();

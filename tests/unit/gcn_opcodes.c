@@ -546,8 +546,53 @@ static void test_difference(void **state)
     assert_int_equal(r.bad, 4);
 }
 
+static uint64_t draw(uint64_t *seed)
+{
+    uint64_t z = (*seed += 0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+    z = (z ^ z >> 27) * 0x94d049bb133111eb;
+    return z ^ z >> 31;
+}
+
+/* Words that no compiler made are refused or executed, inside the registers and the memory. */
+static void test_noise(void **state)
+{
+    (void)state;
+    /* how instructions of the formats begin, in the highest byte of the first word */
+    static const unsigned char formats[] = { 0x7e, 0x7c, 0xd0, 0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6,
+                                             0xd8, 0xd9, 0xda, 0xdb, 0xdc, 0xdd, 0xe0, 0xc0, 0xf4,
+                                             0xcc, 0xc8, 0xca, 0xbe, 0xbf, 0xb0, 0x80 };
+    const char *soak = getenv("YOKE_SOAK");
+    const int trials = soak && !strcmp(soak, "1") ? 1000000 : 4000;
+    static struct gcn_step step;
+    uint64_t seed = 1;
+    int executed = 0;
+    for (int trial = 0; trial < trials; trial++) {
+        const size_t n = 4 * (1 + draw(&seed) % 3);
+        unsigned char *code = malloc(n); /* so that a sanitizer sees a read behind the end */
+        assert_non_null(code);
+        for (size_t i = 0; i < n; i++) code[i] = (unsigned char)draw(&seed);
+        if (draw(&seed) & 1) code[3] = formats[draw(&seed) % sizeof formats];
+        if (n > 4 && draw(&seed) & 1) { /* low registers, which a step has */
+            code[0] &= 63, code[4] &= 63, code[1] &= 1;
+            if (draw(&seed) & 7) code[5] &= 3;
+        }
+        for (int i = 0; i < 128; i++)
+            step.s[i] = (uint32_t)(draw(&seed) % (draw(&seed) & 3 ? 1ull << 32 : 4096));
+        for (int i = 0; i < GCN_STEP_VGPRS * 64; i++) step.v[i / 64][i % 64] = mixed((uint32_t)(trial + i));
+        struct kernel_fault fault;
+        const enum kernel_error error = gcn_step((enum gcn_arch)(draw(&seed) % GCN_ARCHS), code, n, &step,
+                                                 &fault);
+        executed += !error;
+        if (error) assert_int_not_equal(fault.text[0], 0);
+        free(code);
+    }
+    assert_in_range(executed, trials / 20, trials / 2);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_vectors), cmocka_unit_test(test_difference) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_vectors), cmocka_unit_test(test_difference),
+                                        cmocka_unit_test(test_noise) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
