@@ -16,8 +16,8 @@ LANES = {"gfx90a": 64, "gfx942": 64, "gfx1100": 32}
 MEMORY = re.compile(r"(global|flat|scratch|buffer|ds|s)_(load|store|read|write|buffer_load|atomic)")
 # What has no result of its own, changes the program counter, or needs more than one instruction or memory that
 # the single step does not have.
-NOT_HERE = re.compile(r"s_(getpc|setpc|swappc|call|set_gpr_idx|setreg|getreg|branch|sendmsg|trap|code_end)|buffer_|scratch_|v_nop"
-                      r"|ds_nop|s_gl|global_(wb|inv)|v_mfma|v_wmma|s_icache|v_movrel")
+NOT_HERE = re.compile(r"s_(getpc|setpc|swappc|call|set_gpr_idx|setreg|getreg|sendmsg|trap|code_end)|buffer_|scratch_|v_nop"
+                      r"|ds_nop|s_gl|global_(wb|inv)|v_mfma|v_wmma|s_icache")
 
 
 class Skip(Exception):

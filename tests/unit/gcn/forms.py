@@ -8,13 +8,14 @@ one kind the most frequent stands for all.
     forms.py NAME=FOLDER...      NAME: the architecture and the compiler, such as gfx90a-clang19
 
 reads all code objects of the folders with llvm-objdump and writes forms.txt beside this file: for each form its
-count under each name.
+count under each name. A file may have other bytes around its code object, as those of yoke compile do.
 """
 import collections
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OBJDUMP = os.environ.get("LLVM_OBJDUMP", "llvm-objdump-19")
@@ -128,7 +129,11 @@ def canonical(line):
 
 
 def lines_of(path):
-    ran = subprocess.run([OBJDUMP, "-d", "--no-show-raw-insn", path], stdout=subprocess.PIPE, text=True, check=True)
+    with open(path, "rb") as file, tempfile.NamedTemporaryFile() as elf:
+        data = file.read()
+        elf.write(data[data.index(b"\x7fELF"):])
+        elf.flush()
+        ran = subprocess.run([OBJDUMP, "-d", "--no-show-raw-insn", elf.name], stdout=subprocess.PIPE, text=True, check=True)
     for line in ran.stdout.splitlines():
         if line.startswith("\t"):
             yield line

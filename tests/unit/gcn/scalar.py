@@ -55,6 +55,15 @@ def cross(form):
                 values.append(data.raw(step[0] + lane))
         e.marks.append("whole")
         e.write("v24", 32, values)
+    elif name in ("v_movrels_b32", "v_movreld_b32"):
+        # M0, which is 3, moves the source or the destination
+        source = Operand(operands[1], "u32", 0)
+        e.read("s125=00000003")
+        if name == "v_movrels_b32":
+            e.read("v%d:u32.0" % (source.register[1] + 3))
+        else:
+            read_operand(e, source)
+        e.write("v24" if name == "v_movrels_b32" else "v27", 32, [source.raw(i) for i in range(SETS)])
     else:
         raise Skip("lanes that exchange values")
     return e, True
@@ -66,6 +75,10 @@ def scalar(form):
     body, by_hand, text = source_of(form)
     e, name = Expected(), form.name
     operands = list(form.operands)
+    if name == "s_branch":
+        e.read("scc:bit.0")
+        e.write("next", 32, [4 + 5 * 4] * SETS)
+        return e, True
     if name.startswith("s_cbranch"):
         where = {"scc0": ("scc", 0), "scc1": ("scc", 1), "vccz": ("s106", 0), "vccnz": ("s106", 1), "execz": ("s126", 0),
                  "execnz": ("s126", 1)}[name.split("_")[2]]
