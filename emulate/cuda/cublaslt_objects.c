@@ -81,19 +81,13 @@ const char *cublasLtGetStatusString(cublasStatus_t status)
 
 /* ---- attributes: each has one size ---- */
 
-static cublasStatus_t set(void *to, const void *from, size_t bytes, size_t wanted)
-{
-    if (!from || bytes != wanted) return CUBLAS_STATUS_INVALID_VALUE;
-    memcpy(to, from, bytes);
-    return CUBLAS_STATUS_SUCCESS;
-}
-#define SET(member) set(&(member), value, bytes, sizeof(member))
+#define SET(member)                                                               \
+    (product_set(&(member), sizeof(member), value, bytes) ? CUBLAS_STATUS_SUCCESS \
+                                                          : CUBLAS_STATUS_INVALID_VALUE)
 
 static cublasStatus_t give(void *object, void *out)
 {
-    if (!object) return CUBLAS_STATUS_ALLOC_FAILED;
-    memcpy(out, &object, sizeof object);
-    return CUBLAS_STATUS_SUCCESS;
+    return product_give(object, out) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_ALLOC_FAILED;
 }
 
 static cublasStatus_t drop(void *object)

@@ -35,6 +35,21 @@ bool product_driver_find(const char *library, struct product_driver *driver_out)
     return symbols[0] && symbols[1] && symbols[2];
 }
 
+/* ---- objects ---- */
+
+bool product_set(void *member, size_t member_bytes, const void *value, size_t bytes)
+{
+    if (!value || bytes != member_bytes) return false;
+    memcpy(member, value, bytes);
+    return true;
+}
+
+bool product_give(void *object, void *object_out)
+{
+    if (object) memcpy(object_out, &object, sizeof object);
+    return object != NULL;
+}
+
 /* ---- types ---- */
 
 size_t product_type_bytes(int type)

@@ -28,6 +28,13 @@ void *product_symbol(const char *library, const char *name);
 /** false if the driver is not loaded. */
 bool product_driver_find(const char *library, struct product_driver *driver_out);
 
+/*
+ * For the opaque structs of the libraries: set a member from the value of an attribute, which has one size,
+ * and give an object to the caller. false: the value has another size, or the object could not be made.
+ */
+bool product_set(void *member, size_t member_bytes, const void *value, size_t bytes);
+bool product_give(void *object, void *object_out);
+
 struct product_layout {
     int type;
     uint64_t rows, columns;

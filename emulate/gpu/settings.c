@@ -225,6 +225,7 @@ enum emulate_error emulate_settings_read(void)
 int yoke_emulate_fails(const char *failure)
 {
     emulate_lock();
+    if (emulate_vendor.is_lazy) emulate_init();
     const int kind = find_failure(failure, strlen(failure));
     const int fails = kind >= 0 && emulate_fails(kind);
     emulate_unlock();
