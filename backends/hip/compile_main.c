@@ -93,7 +93,13 @@ static int compile(const char *arch, const char *source, const char *output)
     char *text = read_text(source);
     if (!text) return 3;
     snprintf(option, sizeof option, "--offload-arch=%s", arch);
-    const char *const options[] = { option, "-std=c++14", "-O3", "-ffp-contract=off", "-gline-tables-only" };
+    const char *const options[] = { option,
+                                    "-std=c++14",
+                                    "-O3",
+                                    "-ffp-contract=off",
+                                    "-gline-tables-only",
+                                    "-mllvm",
+                                    "-disable-promote-alloca-to-lds" };
     if (rtc.hiprtcCreateProgram(&program, text, source, 0, NULL, NULL)) return 1;
     const int error = rtc.hiprtcCompileProgram(program, sizeof options / sizeof options[0], options);
     char *log = error && !rtc.hiprtcGetProgramLogSize(program, &bytes) ? calloc(1, bytes + 1) : NULL;

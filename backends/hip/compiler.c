@@ -30,7 +30,10 @@ static int start_compiler(const struct hip_compiler *c, const char *arch, const 
     yokei_hip_child_path(child, sizeof child);
     yokei_text(offload, sizeof offload, "--offload-arch=%s", arch);
     const char *const rtc[] = { child, "rtc", arch, source, output, c->path, NULL };
-    /* without headers and libraries of HIP; the line numbers are for the messages of tools */
+    /*
+     * Without headers and libraries of HIP. The line numbers are for the messages of tools. LLVM leaves arrays of
+     * a thread in its private memory, so a kernel takes the local memory that its text names, and no more.
+     */
     const char *const clang[] = { child,
                                   "run",
                                   c->path,
@@ -45,6 +48,8 @@ static int start_compiler(const struct hip_compiler *c, const char *arch, const 
                                   "-O3",
                                   "-ffp-contract=off",
                                   "-gline-tables-only",
+                                  "-mllvm",
+                                  "-disable-promote-alloca-to-lds",
                                   "-o",
                                   output,
                                   source,
