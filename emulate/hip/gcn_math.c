@@ -160,6 +160,7 @@ uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *sca
         return s0 == s1 ? bits_of(up) : s0;
     }
     if (is_subnormal(s1)) return bits_of(up);
+    /* the documents scale up here, but then no large denominator would have a quotient */
     if (tiny_inverse && tiny_quotient) {
         *scaled = 1;
         return s0 == s1 ? bits_of(down) : s0;
