@@ -87,8 +87,8 @@ def div_scale(c):
     if is_subnormal(s1, 32):
         return floats.scale(s0, 64, 32), 0
     tiny_inverse, tiny_quotient = is_subnormal(floats.divide(0x3F800000, s1, 32), 32), is_subnormal(floats.divide(s2, s1, 32), 32)
-    if tiny_inverse and tiny_quotient:
-        return (floats.scale(s0, 64, 32) if s0 == s1 else s0), 1
+    if tiny_inverse and tiny_quotient:  # AMD's text has 64, which would make an infinity of the denominator
+        return (floats.scale(s0, -64, 32) if s0 == s1 else s0), 1
     if tiny_inverse:
         return floats.scale(s0, -64, 32), 0
     if tiny_quotient:
