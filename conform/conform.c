@@ -319,6 +319,15 @@ static yoke_status run_later(struct variants *v)
     return YOKE_OK;
 }
 
+/* The bit of a variant of an op; 0: it does not have the variant. */
+static uint64_t bit_of(const yoke_device *device, const char *op, const char *variant)
+{
+    const char *name;
+    for (int n = 0; (name = yoke_variant_name(device, op, n)); n++)
+        if (!strcmp(name, variant)) return UINT64_C(1) << n;
+    return 0;
+}
+
 /*
  * Run one line per variant. With `full`, one more line runs what the device chooses by itself. If programs
  * are compiled at run time and the options ask for nothing more, every variant runs in f32. In each other
@@ -343,6 +352,7 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
     for (; yoke_variant_name(device, name, n); n++)
         if (is_library(device, op, n)) library |= UINT64_C(1) << n;
     if (v.few) v.unforced = run->unforced[op] & ~library;
+    if (v.skips_64 && v.unforced & bit_of(device, name, "l64w1")) v.unforced |= bit_of(device, name, "l32w1");
     for (n = 0; (variant = yoke_variant_name(device, name, n)); n++) {
         if (wanted && !is_variant(wanted, variant)) continue;
         if (wanted) variant = wanted; /* the name may have an algorithm behind it */
