@@ -74,7 +74,7 @@ checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/u
 EXTRA_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
 EXTRA_PROGRAMS += tests/unit/rounding_trial
-YOKE_TESTS += 'POCL_MAX_PTHREAD_COUNT=1 tests/unit/rounding_trial opencl:0' 'YOKE_EMULATE=cuda:9.0 tests/unit/rounding_trial cuda:0'
+YOKE_TESTS += 'POCL_MAX_PTHREAD_COUNT=1 tests/unit/rounding_trial opencl:0' 'YOKE_EMULATE=cuda:9.0 tests/unit/rounding_trial cuda:0' 'soak YOKE_EMULATE=hip:gfx90a tests/unit/rounding_trial hip:0'
 tests_unit_rounding_trial_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_rounding_trial_LDADD = $(TRAIN_TEST_LDADD)
 EXTRA_PROGRAMS += tests/unit/planted_cuda
@@ -173,10 +173,11 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/planted' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
 	'long $(top_srcdir)/tests/ranks/emulated_command' \
+	'long $(top_srcdir)/tests/ranks/hip_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/intel_command' \
 	'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/no_memory_command ./yoke'
-EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command tests/ranks/intel_command
+EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command tests/ranks/hip_command tests/ranks/intel_command
 
 # What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
 EXTRA_PROGRAMS += tests/ranks/memory

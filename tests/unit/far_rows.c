@@ -267,6 +267,7 @@ static __typeof__(&yoke_emulate_last_blocks) emulated_last_blocks;
 static void find_emulated(void)
 {
     void *driver = dlopen("libcuda-emulated.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!driver) driver = dlopen("libamdhip64-emulated.so.6", RTLD_NOW | RTLD_NOLOAD);
     if (!driver) return;
     *(void **)&emulated_reserve = dlsym(driver, "yoke_emulate_reserve");
     *(void **)&emulated_last_blocks = dlsym(driver, "yoke_emulate_last_blocks");

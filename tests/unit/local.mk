@@ -45,4 +45,5 @@ YOKE_TESTS += tests/unit/tuning tests/unit/cli_tune "$(top_srcdir)/tests/unit/tu
 EXTRA_PROGRAMS += tests/unit/far_rows
 tests_unit_far_rows_LDADD = $(LIBYOKE) -lm -ldl
 YOKE_TESTS += "tests/unit/far_rows host" "POCL_MAX_PTHREAD_COUNT=1 tests/unit/far_rows opencl:0" \
-	"YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_MEMORY=32G tests/unit/far_rows cuda:0"
+	"YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_MEMORY=32G tests/unit/far_rows cuda:0" \
+	"YOKE_EMULATE=hip:gfx90a YOKE_EMULATE_MEMORY=32G tests/unit/far_rows hip:0"
