@@ -13,6 +13,7 @@
  */
 #define GCN_IMAGE ((uint64_t)0x3f << 52)     /* the code and its constants */
 #define GCN_ARGUMENTS ((uint64_t)0x3e << 52) /* the kernel's arguments */
+#define GCN_PACKET ((uint64_t)0x3d << 52)    /* the packet of the queue that launched the kernel */
 #define GCN_SHARED_WINDOW ((uint64_t)1 << 62)
 #define GCN_SCRATCH_WINDOW ((uint64_t)2 << 62)
 /*

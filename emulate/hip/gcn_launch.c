@@ -43,6 +43,19 @@ static void scramble(struct gcn_wave *w, uint64_t seed)
     }
 }
 
+/* The packet has the sizes of a block and of the grid, in threads. Its other members are 0. */
+static void fill_packet(struct gcn_state *s)
+{
+    for (int i = 0; i < 3; i++) {
+        const uint16_t block = (uint16_t)s->launch->block[i];
+        const uint32_t grid = s->launch->block[i] * s->launch->grid[i];
+        memcpy(s->packet + 4 + 2 * i, &block, sizeof block);
+        memcpy(s->packet + 12 + 4 * i, &grid, sizeof grid);
+    }
+    memcpy(s->packet + 24, &s->scratch_bytes, 4);
+    memcpy(s->packet + 28, &s->b.shared_bytes, 4);
+}
+
 static bool reserve(struct gcn_state *s)
 {
     s->b.shared = kernel_allocate(s->b.shared_bytes);
@@ -63,6 +76,8 @@ static bool reserve(struct gcn_state *s)
         w->scratch = kernel_allocate((size_t)(s->scratch_bytes + 19) * KERNEL_LANES);
         w->scratch_defined = kernel_allocate((s->scratch_bytes + 16) * sizeof *w->scratch_defined);
         good = w->scratch && w->scratch_defined;
+        for (size_t r = 0; good && r < (s->scratch_bytes + 3) / 4; r++)
+            memcpy(w->scratch + r * KERNEL_LANES, w->v[r % GCN_ROWS], sizeof *w->v);
     }
     return good;
 }
@@ -96,6 +111,7 @@ bool gcn_launch(const struct kernel_launch *launch, struct kernel_fault *fault, 
     for (int i = 0; i < s.n_waves; i++) scramble(&s.waves[i], s.seed);
     memcpy(s.arguments, launch->parameters, k->parameter_bytes);
     gcn_object_hide(e, launch->grid, launch->block, launch->dynamic_shared_bytes, s.arguments);
+    fill_packet(&s);
     s.b.launch_number = kernel_launch_number();
     struct kernel_order order = kernel_order_start(launch);
     s.b.counts.warps = order.n * (uint64_t)s.n_waves;

@@ -170,8 +170,10 @@ static const unsigned char *constant_at(const struct gcn_state *s, uint64_t addr
 {
     const struct gcn_object *o = s->module ? s->module->object : NULL;
     const uint64_t at = address - GCN_IMAGE, argument = address - GCN_ARGUMENTS;
+    const uint64_t packet = address - GCN_PACKET;
     if (o && at < o->image_bytes && o->image_bytes - at >= bytes) return o->image + at;
     if (argument < s->argument_bytes && s->argument_bytes - argument >= bytes) return s->arguments + argument;
+    if (packet < sizeof s->packet && sizeof s->packet - packet >= bytes) return s->packet + packet;
     return NULL;
 }
 
@@ -182,7 +184,7 @@ static bool access_global(struct gcn_state *s, struct gcn_wave *w, const struct 
     const uint32_t reg = register_for(I, false);
     struct kernel_row row;
     if (!access->lanes) return true;
-    if (m->kind == GCN_A_LOAD && access->addresses[kernel_first_lane(access->lanes)] >= GCN_ARGUMENTS)
+    if (m->kind == GCN_A_LOAD && access->addresses[kernel_first_lane(access->lanes)] >= GCN_PACKET)
         for (kernel_lanes left = access->lanes; left; left &= left - 1) {
             const int lane = kernel_first_lane(left);
             unsigned char copy[16];
@@ -260,6 +262,18 @@ static void move_same(struct gcn_wave *w, const struct gcn_memory_part *m, uint3
     }
 }
 
+/*
+ * A load from a place that is the same for all lanes may bring back registers. The compiler puts them aside for
+ * the lanes of the moment and brings them back for others, and so it loads what was never written. Only accesses
+ * by an address in a register, those of arrays, are checked for that.
+ */
+static void believe(const struct gcn_state *s, struct gcn_wave *w, const struct kernel_access *access)
+{
+    const uint64_t at = access->addresses[kernel_first_lane(access->lanes)];
+    for (uint64_t i = at; i < at + access->bytes && i < s->scratch_bytes; i++)
+        w->scratch_defined[i] |= access->lanes;
+}
+
 static bool access_scratch(struct gcn_state *s, struct gcn_wave *w, const struct gcn_instruction *I,
                            struct kernel_access *access)
 {
@@ -267,6 +281,7 @@ static bool access_scratch(struct gcn_state *s, struct gcn_wave *w, const struct
     const uint32_t reg = register_for(I, false);
     bool same;
     if (!access->lanes) return true;
+    if (m->kind == GCN_A_LOAD && !m->has_address) believe(s, w, access);
     if (!kernel_check_local(&s->b, access, s->scratch_bytes, w->scratch_defined, "scratch", &same))
         return false;
     if (same && m->bytes >= 4 && m->kind != GCN_A_ATOMIC) {

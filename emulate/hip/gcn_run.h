@@ -79,7 +79,8 @@ struct gcn_state {
     uint32_t scratch_bytes;
     unsigned char *arguments; /* the kernel-argument segment */
     uint32_t argument_bytes;
-    uint64_t executed; /* by the threads of this block */
+    unsigned char packet[64]; /* hsa_kernel_dispatch_packet_t: the sizes of the launch */
+    uint64_t executed;        /* by the threads of this block */
     uint64_t clock;
     uint64_t seed; /* of approximations; 0: none */
 };

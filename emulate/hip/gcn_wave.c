@@ -153,7 +153,11 @@ static void set_scalars(struct gcn_state *s, struct gcn_wave *w)
         w->s[3] = 0x00e00000;
         at += 4;
     }
-    if (e->properties & GCN_DISPATCH_PTR) at += 2;
+    if (e->properties & GCN_DISPATCH_PTR) {
+        w->s[at] = (uint32_t)GCN_PACKET;
+        w->s[at + 1] = (uint32_t)(GCN_PACKET >> 32);
+        at += 2;
+    }
     if (e->properties & GCN_QUEUE_PTR) at += 2;
     if (e->properties & GCN_KERNARG_SEGMENT_PTR) {
         w->s[at] = (uint32_t)GCN_ARGUMENTS;
