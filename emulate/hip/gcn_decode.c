@@ -64,10 +64,11 @@ static uint64_t float_constant(uint32_t i, enum gcn_type type)
     }
 }
 
-static uint64_t literal_of(uint32_t word, enum gcn_type type)
+/* Instructions of signed numbers extend a literal by its sign, those of bits and of unsigned numbers by zeros. */
+static uint64_t literal_of(const struct gcn_decoder *d, uint32_t word, enum gcn_type type)
 {
     if (type == GCN_T_F64) return (uint64_t)word << 32;
-    if (type == GCN_T_U64) return (uint64_t)(int64_t)(int32_t)word;
+    if (type == GCN_T_U64 && strstr(d->known->name, "_i64")) return (uint64_t)(int64_t)(int32_t)word;
     return word;
 }
 
@@ -77,7 +78,7 @@ static bool literal(struct gcn_decoder *d, enum gcn_type type, uint64_t *out)
     const int at = d->format == GCN_VOP3 || d->format == GCN_VOP3P || d->format == GCN_VOPD ? 2 : 1;
     if (at >= d->n_words) return gcn_decode_fail(d, "the literal lies behind the end of the code");
     d->used = at + 1;
-    *out = literal_of(d->w[at], type);
+    *out = literal_of(d, d->w[at], type);
     return true;
 }
 
