@@ -14,7 +14,8 @@ tests_unit_gcn_object_LDADD = libemulate-gcn-object.la $(CMOCKA_LIBS)
 EXTRA_PROGRAMS += tests/unit/gcn_opcodes
 YOKE_TESTS += tests/unit/gcn_opcodes
 EXTRA_DIST += tests/unit/gcn/make-vectors tests/unit/gcn/vectors.txt tests/unit/gcn/forms.txt tests/unit/gcn/forms.py \
-	tests/unit/gcn/pcode.py tests/unit/gcn/floats.py tests/unit/gcn/operands.py tests/unit/gcn/hand.py tests/unit/gcn/form.py tests/unit/gcn/vector.py tests/unit/gcn/scalar.py
+	tests/unit/gcn/pcode.py tests/unit/gcn/floats.py tests/unit/gcn/operands.py tests/unit/gcn/hand.py tests/unit/gcn/form.py \
+	tests/unit/gcn/vector.py tests/unit/gcn/scalar.py
 tests_unit_gcn_opcodes_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gcn_opcodes_LDADD = libemulate-gcn.la $(CMOCKA_LIBS)
 # The decoder beside LLVM's disassembler, on all programs of all architectures.
