@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += libemulate-gcn-object.la
 libemulate_gcn_object_la_SOURCES = emulate/hip/gcn_object.h emulate/hip/gcn_bytes.h emulate/hip/gcn_read.h emulate/hip/gcn_object.c \
 	emulate/hip/gcn_metadata.c emulate/hip/gcn_msgpack.c emulate/hip/gcn_line.c emulate/hip/gcn_bundle.c
 # Tables that a script makes, see its head.
-EXTRA_DIST += emulate/hip/make-opcodes emulate/hip/gcn_opcodes_gfx90a.h emulate/hip/gcn_opcodes_gfx942.h \
+EXTRA_DIST += emulate/hip/INSTRUCTIONS.md emulate/hip/make-opcodes emulate/hip/gcn_opcodes_gfx90a.h emulate/hip/gcn_opcodes_gfx942.h \
 	emulate/hip/gcn_opcodes_gfx1100.h emulate/hip/gcn_renamed.h
 EXTRA_PROGRAMS += tests/unit/gcn_object
 YOKE_TESTS += tests/unit/gcn_object
