@@ -21,33 +21,23 @@ CUresult cuDriverGetVersion(int *version_out)
     return CUDA_SUCCESS;
 }
 
-/* The start of each function below. */
-static CUresult check(const void *out, CUdevice device)
-{
-    const CUresult result = emulate_enter_plain();
-    if (result) return result;
-    emulate_unlock();
-    if (!out) return CUDA_ERROR_INVALID_VALUE;
-    return device < 0 || device >= emulate_settings.n_visible ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
-}
-
 CUresult cuDeviceGetCount(int *count_out)
 {
-    const CUresult result = check(count_out, 0);
+    const CUresult result = emulate_call_device(count_out, 0);
     if (!result) *count_out = emulate_settings.n_visible;
     return result;
 }
 
 CUresult cuDeviceGet(CUdevice *device_out, int ordinal)
 {
-    const CUresult result = check(device_out, ordinal);
+    const CUresult result = emulate_call_device(device_out, ordinal);
     if (!result) *device_out = ordinal;
     return result;
 }
 
 CUresult cuDeviceGetName(char *name_out, int bytes, CUdevice device)
 {
-    const CUresult result = check(name_out, device);
+    const CUresult result = emulate_call_device(name_out, device);
     if (result) return result;
     if (bytes <= 0) return CUDA_ERROR_INVALID_VALUE;
     const int capability = cuda_settings.capability;
@@ -58,7 +48,7 @@ CUresult cuDeviceGetName(char *name_out, int bytes, CUdevice device)
 
 CUresult cuDeviceGetUuid_v2(CUuuid *uuid_out, CUdevice device)
 {
-    const CUresult result = check(uuid_out, device);
+    const CUresult result = emulate_call_device(uuid_out, device);
     if (result) return result;
     emulate_device_uuid("yoke-gpu", device, uuid_out->bytes);
     return CUDA_SUCCESS;
@@ -66,14 +56,14 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid_out, CUdevice device)
 
 CUresult cuDeviceTotalMem_v2(size_t *bytes_out, CUdevice device)
 {
-    const CUresult result = check(bytes_out, device);
+    const CUresult result = emulate_call_device(bytes_out, device);
     if (!result) *bytes_out = emulate_settings.memory;
     return result;
 }
 
 CUresult cuDeviceGetPCIBusId(char *id_out, int bytes, CUdevice device)
 {
-    const CUresult result = check(id_out, device);
+    const CUresult result = emulate_call_device(id_out, device);
     if (result) return result;
     char id[16];
     const int length = snprintf(id, sizeof id, "0000:%02X:00.0", 1 + emulate_settings.visible[device]);
@@ -84,9 +74,9 @@ CUresult cuDeviceGetPCIBusId(char *id_out, int bytes, CUdevice device)
 
 CUresult cuDeviceCanAccessPeer(int *can_out, CUdevice device, CUdevice peer)
 {
-    const CUresult result = check(can_out, device);
+    const CUresult result = emulate_call_device(can_out, device);
     if (result) return result;
-    if (check(can_out, peer)) return CUDA_ERROR_INVALID_DEVICE;
+    if (emulate_call_device(can_out, peer)) return CUDA_ERROR_INVALID_DEVICE;
     *can_out = 0;
     return CUDA_SUCCESS;
 }
@@ -160,7 +150,7 @@ static bool of_model(int attribute, int device, int *value_out)
 
 CUresult cuDeviceGetAttribute(int *value_out, CUdevice_attribute attribute, CUdevice device)
 {
-    const CUresult result = check(value_out, device);
+    const CUresult result = emulate_call_device(value_out, device);
     if (result) return result;
     if (attribute < 1 || attribute > LAST_ATTRIBUTE) return CUDA_ERROR_INVALID_VALUE;
     if (of_model(attribute, device, value_out)) return CUDA_SUCCESS;

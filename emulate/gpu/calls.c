@@ -4,6 +4,15 @@
 
 #include "emulate/gpu/calls.h"
 
+enum emulate_error emulate_call_device(const void *out, int device)
+{
+    const enum emulate_error error = emulate_enter_plain();
+    if (error) return error;
+    emulate_unlock();
+    if (!out) return EMULATE_INVALID_VALUE;
+    return device < 0 || device >= emulate_settings.n_visible ? EMULATE_INVALID_DEVICE : EMULATE_OK;
+}
+
 enum emulate_error emulate_call_free_memory(size_t *free_out, size_t *total_out)
 {
     struct context *context;

@@ -9,6 +9,9 @@
 
 #include "emulate/gpu/driver.h"
 
+/* Check the number of a device, and a pointer to what a call gives. */
+enum emulate_error emulate_call_device(const void *out, int device);
+
 /* ---- memory ---- */
 enum emulate_error emulate_call_free_memory(size_t *free_out, size_t *total_out);
 enum emulate_error emulate_call_device_take(const char *call, size_t bytes, uint64_t *address_out);

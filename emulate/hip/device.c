@@ -41,47 +41,37 @@ hipError_t hipRuntimeGetVersion(int *version_out)
 
 hipError_t hipDriverGetVersion(int *version_out) { return hipRuntimeGetVersion(version_out); }
 
-/* The start of each function below. */
-static enum emulate_error check(const void *out, int device)
-{
-    const enum emulate_error error = emulate_enter_plain();
-    if (error) return error;
-    emulate_unlock();
-    if (!out) return EMULATE_INVALID_VALUE;
-    return device < 0 || device >= emulate_settings.n_visible ? EMULATE_INVALID_DEVICE : EMULATE_OK;
-}
-
 hipError_t hipGetDeviceCount(int *count_out)
 {
-    const enum emulate_error error = check(count_out, 0);
+    const enum emulate_error error = emulate_call_device(count_out, 0);
     if (count_out) *count_out = error ? 0 : emulate_settings.n_visible;
     return hip_result(error);
 }
 
 hipError_t hipSetDevice(int device)
 {
-    const enum emulate_error error = check(&current, device);
+    const enum emulate_error error = emulate_call_device(&current, device);
     if (!error) current = device;
     return hip_result(error);
 }
 
 hipError_t hipGetDevice(int *device_out)
 {
-    const enum emulate_error error = check(device_out, current);
+    const enum emulate_error error = emulate_call_device(device_out, current);
     if (!error) *device_out = current;
     return hip_result(error);
 }
 
 hipError_t hipDeviceGet(hipDevice_t *device_out, int ordinal)
 {
-    const enum emulate_error error = check(device_out, ordinal);
+    const enum emulate_error error = emulate_call_device(device_out, ordinal);
     if (!error) *device_out = ordinal;
     return hip_result(error);
 }
 
 hipError_t hipDeviceReset(void)
 {
-    enum emulate_error error = check(&current, current);
+    enum emulate_error error = emulate_call_device(&current, current);
     if (error) return hip_result(error);
     emulate_lock();
     struct context *context = &emulate_contexts[current];
@@ -98,21 +88,21 @@ static void make_name(char *name_out, size_t bytes)
 
 hipError_t hipDeviceGetName(char *name_out, int bytes, hipDevice_t device)
 {
-    const enum emulate_error error = check(name_out, device);
+    const enum emulate_error error = emulate_call_device(name_out, device);
     if (!error && bytes > 0) make_name(name_out, (size_t)bytes);
     return hip_result(!error && bytes <= 0 ? EMULATE_INVALID_VALUE : error);
 }
 
 hipError_t hipDeviceGetUuid(hipUUID *uuid_out, hipDevice_t device)
 {
-    const enum emulate_error error = check(uuid_out, device);
+    const enum emulate_error error = emulate_call_device(uuid_out, device);
     if (!error) emulate_device_uuid("yoke-hip", device, uuid_out->bytes);
     return hip_result(error);
 }
 
 hipError_t hipDeviceTotalMem(size_t *bytes_out, hipDevice_t device)
 {
-    const enum emulate_error error = check(bytes_out, device);
+    const enum emulate_error error = emulate_call_device(bytes_out, device);
     if (!error) *bytes_out = emulate_settings.memory;
     return hip_result(error);
 }
@@ -122,7 +112,7 @@ static int bus_of(int device) { return 0x41 + emulate_settings.visible[device]; 
 
 hipError_t hipDeviceGetPCIBusId(char *id_out, int bytes, int device)
 {
-    const enum emulate_error error = check(id_out, device);
+    const enum emulate_error error = emulate_call_device(id_out, device);
     if (error) return hip_result(error);
     char id[16];
     const int length = snprintf(id, sizeof id, "0000:%02x:00.0", bus_of(device));
@@ -133,8 +123,8 @@ hipError_t hipDeviceGetPCIBusId(char *id_out, int bytes, int device)
 
 hipError_t hipDeviceCanAccessPeer(int *can_out, int device, int peer)
 {
-    enum emulate_error error = check(can_out, device);
-    if (!error) error = check(can_out, peer);
+    enum emulate_error error = emulate_call_device(can_out, device);
+    if (!error) error = emulate_call_device(can_out, peer);
     if (!error) *can_out = 0;
     return hip_result(error);
 }
@@ -196,7 +186,7 @@ static bool attribute_value(int number, int device, int *value_out)
 
 hipError_t hipDeviceGetAttribute(int *value_out, hipDeviceAttribute_t attribute, int device)
 {
-    const enum emulate_error error = check(value_out, device);
+    const enum emulate_error error = emulate_call_device(value_out, device);
     if (error) return hip_result(error);
     return hip_result(attribute_value((int)attribute, device, value_out) ? EMULATE_OK
                                                                          : EMULATE_INVALID_VALUE);
@@ -240,7 +230,7 @@ _Static_assert(sizeof(struct properties_6) == 1472 && offsetof(struct properties
 
 hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties_out, int device)
 {
-    const enum emulate_error error = check(properties_out, device);
+    const enum emulate_error error = emulate_call_device(properties_out, device);
     if (error) return hip_result(error);
     const struct hip_model *m = hip_settings.model;
     struct properties_5 p = { .memory = emulate_settings.memory,
@@ -262,7 +252,7 @@ hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties_out, int device)
 
 hipError_t hipGetDevicePropertiesR0600(void *properties_out, int device)
 {
-    const enum emulate_error error = check(properties_out, device);
+    const enum emulate_error error = emulate_call_device(properties_out, device);
     if (error) return hip_result(error);
     if (hip_settings.major < 6) return hip_result(EMULATE_NOT_SUPPORTED);
     const struct hip_model *m = hip_settings.model;

@@ -18,9 +18,15 @@ struct toy_kernel {
     enum kernel_error (*run)(const struct kernel_launch *launch, struct kernel_fault *fault);
 };
 
-struct toy {
+/* A kernel of a module. */
+struct kernel_handle {
+    const struct toy_kernel *kernel; /* NULL: the module does not have it */
     uint32_t target;
-    bool has[8];
+};
+
+enum { N_KERNELS = 4 };
+struct toy {
+    struct kernel_handle handles[N_KERNELS];
 };
 
 /* The word at an address, if it may be touched so. */
@@ -92,7 +98,7 @@ static const struct toy_kernel kernels[] = {
     { "spin", 0, { 0 }, { 0 }, 0, 0, run_spin },
     { "large", 0, { 0 }, { 0 }, 0, 40 * 1024, run_large },
 };
-enum { N_KERNELS = (int)(sizeof kernels / sizeof *kernels) };
+_Static_assert(sizeof kernels / sizeof *kernels == N_KERNELS, "each kernel has a handle");
 
 static enum kernel_error load(const void *bytes, size_t n, struct kernel_fault *fault, void **module_out)
 {
@@ -100,7 +106,7 @@ static enum kernel_error load(const void *bytes, size_t n, struct kernel_fault *
     struct toy *toy = calloc(1, sizeof *toy);
     snprintf(text, sizeof text, "%.*s", (int)n, (const char *)bytes);
     strsep(&rest, " ");
-    toy->target = (uint32_t)strtoul(strsep(&rest, " ") + 3, NULL, 16);
+    const uint32_t target = (uint32_t)strtoul(strsep(&rest, " ") + 3, NULL, 16);
     *module_out = toy;
     while ((word = strsep(&rest, " "))) {
         int i = 0;
@@ -109,29 +115,16 @@ static enum kernel_error load(const void *bytes, size_t n, struct kernel_fault *
             snprintf(fault->text, sizeof fault->text, "there is no kernel %s", word);
             return fault->error = KERNEL_SYNTAX;
         }
-        toy->has[i] = true;
+        toy->handles[i] = (struct kernel_handle){ &kernels[i], target };
     }
     return KERNEL_OK;
-}
-
-/* A kernel of a module: the kernel and its target. */
-static struct kernel_handle {
-    const struct toy_kernel *kernel;
-    uint32_t target;
-} handles[2][N_KERNELS];
-
-static const void *handle_of(const struct toy *toy, int i)
-{
-    struct kernel_handle *handle = &handles[toy->target != 0x942][i];
-    *handle = (struct kernel_handle){ &kernels[i], toy->target };
-    return handle;
 }
 
 static const void *by_name(const void *module, const char *name)
 {
     const struct toy *toy = module;
     for (int i = 0; i < N_KERNELS; i++)
-        if (toy->has[i] && !strcmp(kernels[i].name, name)) return handle_of(toy, i);
+        if (toy->handles[i].kernel && !strcmp(kernels[i].name, name)) return &toy->handles[i];
     return NULL;
 }
 
@@ -139,7 +132,7 @@ static const void *by_index(const void *module, int index)
 {
     const struct toy *toy = module;
     for (int i = 0; i < N_KERNELS; i++)
-        if (toy->has[i] && index-- == 0) return handle_of(toy, i);
+        if (toy->handles[i].kernel && index-- == 0) return &toy->handles[i];
     return NULL;
 }
 
