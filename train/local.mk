@@ -79,7 +79,8 @@ tests_unit_rounding_trial_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_rounding_trial_LDADD = $(TRAIN_TEST_LDADD)
 EXTRA_PROGRAMS += tests/unit/planted_cuda
 YOKE_TESTS += 'long tests/unit/planted_cuda'
-tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_leaks.h tests/unit/planted_step.h
+tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_set.h tests/unit/planted_run.h tests/unit/planted_leaks.h \
+	tests/unit/planted_step.h
 tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm

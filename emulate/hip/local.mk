@@ -34,3 +34,8 @@ tests_unit_emulate_hip_streams_LDADD = $(emulate_hip_ldadd)
 # This test opens the libraries from the build folder.
 tests_unit_emulate_hip_products_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_emulate_hip_products_LDADD = $(CMOCKA_LIBS) -ldl -lm
+# Errors in Yoke that the stand-in must find.
+EXTRA_PROGRAMS += tests/unit/planted_hip
+YOKE_TESTS += 'long tests/unit/planted_hip'
+tests_unit_planted_hip_SOURCES = tests/unit/planted_hip.c tests/unit/planted_set.h tests/unit/planted_run.h
+tests_unit_planted_hip_LDADD = $(LIBYOKE) -lm

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Planted errors that the stand-in libamdhip64 and its executor must find and name: one TAP line for each row
+ * of the table below, which emulate/hip/README.md repeats. Each error is made in code of Yoke, in the text of
+ * a kernel or in a call of the HIP backend, or in the machine code that the compiler has made. Each case also
+ * runs without its error, and must then pass. The driver reads its variables once, so each case runs in a
+ * process of its own. With a NAME as its argument, the program plants only this error. Some cases compile for
+ * seconds, or need another compiler, and run only with YOKE_SOAK.
+ */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/hip/hip.h"
+#include "core/base/base.h"
+#include "emulate/gpu/emulate.h"
+
+#define PLANTED_SPEC "hip:0"
+#define PLANTED_EMULATE "hip:gfx90a"
+#define PLANTED_COMPILER "ompile"
+#define PLANTED_README "emulate/hip/README.md"
+#define PLANTED_LATER(plant) (!getenv("YOKE_SOAK") && (plant)->is_later)
+
+#include "tests/unit/planted_set.h"
+
+/* The calls of the HIP backend, which a case may replace. */
+static struct yokei_rt_calls *calls(struct set *s)
+{
+    static struct yokei_rt_calls own;
+    struct yokei_rt *rt = (struct yokei_rt *)(uintptr_t)yokei_rt(s->device);
+    if (rt->calls != &own) {
+        own = *rt->calls;
+        rt->calls = &own;
+    }
+    return &own;
+}
+
+/* ---- numbers ---- */
+
+enum { MANY = 200 };
+
+/* A layer norm whose weights and biases are the first row of x. rstd is one divided by the deviation. */
+static yoke_status find_means(const struct plant *plant, const float x[MANY * C], float y[MANY * C],
+                              float rstd[MANY])
+{
+    float *at_x, *at_y, *at_mean, *at_rstd;
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(yoke_alloc(s.device, MANY * C * sizeof *x, (void **)&at_x));
+    YOKE_TRY(yoke_alloc(s.device, MANY * C * sizeof *x, (void **)&at_y));
+    YOKE_TRY(yoke_alloc(s.device, MANY * sizeof *rstd, (void **)&at_mean));
+    YOKE_TRY(yoke_alloc(s.device, MANY * sizeof *rstd, (void **)&at_rstd));
+    YOKE_TRY(yoke_variant_force(s.device, "layernorm_forward", plant->variant));
+    YOKE_TRY(yoke_copy_to_device(s.first, at_x, x, MANY * C * sizeof *x));
+    YOKE_TRY(yoke_layernorm_forward(s.first,
+                                    &YOKE_ARGS(layernorm_forward, .dtype = YOKE_F32, .N = MANY, .C = C,
+                                               .x = at_x, .ldx = C, .gamma = at_x, .beta = at_x, .y = at_y,
+                                               .ldy = C, .mean = at_mean, .rstd = at_rstd, .eps = 1e-5f)));
+    YOKE_TRY(yoke_copy_to_host(s.first, y, at_y, MANY * C * sizeof *y));
+    YOKE_TRY(yoke_copy_to_host(s.first, rstd, at_rstd, MANY * sizeof *rstd));
+    return yoke_stream_sync(s.first);
+}
+
+/*
+ * Rows of +a and -a, whose variance is a * a. So 1 / sqrt(a * a + eps) is the same float wherever square
+ * roots and quotients are correctly rounded.
+ */
+static yoke_status run_roots(const struct plant *plant)
+{
+    static float x[MANY * C], y[MANY * C], rstd[MANY];
+    for (int i = 0; i < MANY * C; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (float)(1 + i / C) / 128;
+    YOKE_TRY(find_means(plant, x, y, rstd));
+    for (int i = 0; i < MANY; i++) {
+        const float wanted = 1.0f / sqrtf(x[i * C] * x[i * C] + 1e-5f);
+        if (rstd[i] != wanted)
+            return yoke_fail(YOKE_EINTERNAL, "rstd[%d] is %.9g instead of %.9g", i, (double)rstd[i],
+                             (double)wanted);
+    }
+    return YOKE_OK;
+}
+
+/* Rows of 0, 1, 2 and so on. Each lane of a team adds numbers of its own, and needs the sum of all. */
+static yoke_status run_lanes(const struct plant *plant)
+{
+    static float x[MANY * C], y[MANY * C], rstd[MANY];
+    for (int i = 0; i < MANY * C; i++) x[i] = (float)(i % C);
+    YOKE_TRY(find_means(plant, x, y, rstd));
+    for (int i = 0; i < MANY * C; i++) {
+        const float wanted = (x[i] - (C - 1) * 0.5f) * rstd[0] * x[i] + x[i];
+        if (!(fabsf(y[i] - wanted) <= 1e-2f))
+            return yoke_fail(YOKE_EINTERNAL, "y[%d, %d] is %g instead of %g", i / C, i % C, (double)y[i],
+                             (double)wanted);
+    }
+    return YOKE_OK;
+}
+
+/* ---- kernels ---- */
+
+/* A product whose tiles lie in LDS. */
+static yoke_status run_tiles(const struct plant *plant)
+{
+    enum { SIDE = 70 };
+    struct set s;
+    float *a, *c;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(yoke_alloc(s.device, SIDE * SIDE * sizeof *a, (void **)&a));
+    YOKE_TRY(yoke_alloc(s.device, SIDE * SIDE * sizeof *c, (void **)&c));
+    YOKE_TRY(yoke_variant_force(s.device, "gemm", plant->variant));
+    YOKE_TRY(yoke_fill(s.first, a, 0, SIDE * SIDE * sizeof *a));
+    YOKE_TRY(yoke_gemm(s.first, &YOKE_ARGS(gemm, .dtype = YOKE_F32, .out_dtype = YOKE_F32, .batch = 1,
+                                           .M = SIDE, .N = SIDE, .K = SIDE, .alpha = 1, .a = a, .lda = SIDE,
+                                           .b = a, .ldb = SIDE, .c = c, .ldc = SIDE)));
+    return yoke_stream_sync(s.first);
+}
+
+/* In waves of 32 lanes a team of 64 lanes adds its numbers in LDS. */
+static yoke_status run_race(const struct plant *plant)
+{
+    setenv("YOKE_EMULATE", "hip:gfx1100", 1);
+    return run_kernel(plant);
+}
+
+/* Replace each s_waitcnt of the machine code by an s_nop. In CDNA 2 these are the words 0xbf8cXXXX. */
+static __typeof__(yokei_hip_load) *load_sound;
+
+static yoke_status load_without_waits(const yoke_device *device, const void *binary, size_t bytes,
+                                      void **module_out)
+{
+    const uint32_t nop = 0xbf800000u;
+    uint32_t word;
+    char *copy = malloc(bytes);
+    if (!copy) return yoke_fail(YOKE_ENOMEM, "no memory");
+    memcpy(copy, binary, bytes);
+    for (size_t i = 0; i + 4 <= bytes; i += 4) {
+        memcpy(&word, copy + i, 4);
+        if (word >> 16 == 0xbf8c) memcpy(copy + i, &nop, 4);
+    }
+    const yoke_status status = load_sound(device, copy, bytes, module_out);
+    free(copy);
+    return status;
+}
+
+static yoke_status run_waits(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    load_sound = calls(&s)->load;
+    if (is_planted) calls(&s)->load = load_without_waits;
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    return yoke_stream_sync(s.first);
+}
+
+/* The program of another processor comes from the cache. */
+static yoke_status run_cache(const struct plant *plant)
+{
+    struct set s;
+    setenv("YOKE_EMULATE", "hip:gfx942", 1);
+    YOKE_TRY(open_set(plant, &s));
+    if (is_planted) snprintf(hip_device(s.device)->arch, HIP_ARCH, "gfx90a:sramecc+:xnack-");
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    return yoke_stream_sync(s.first);
+}
+
+/* ---- calls that are left out, or made wrongly ---- */
+
+static __typeof__(((struct yokei_rt_calls *)0)->launch) launch_sound;
+
+static int launch_swapped(const struct yokei_rt *rt, void *kernel, const struct yokei_gpu_grid *grid,
+                          void *queue, void **parameters)
+{
+    void *const first = parameters[0];
+    parameters[0] = parameters[1];
+    parameters[1] = first;
+    return launch_sound(rt, kernel, grid, queue, parameters);
+}
+
+static void *other_queue;
+
+static int launch_elsewhere(const struct yokei_rt *rt, void *kernel, const struct yokei_gpu_grid *grid,
+                            void *queue, void **parameters)
+{
+    (void)queue;
+    return launch_sound(rt, kernel, grid, other_queue, parameters);
+}
+
+static yoke_status run_argument(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    launch_sound = calls(&s)->launch;
+    if (is_planted) calls(&s)->launch = launch_swapped;
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    return yoke_stream_sync(s.first);
+}
+
+static yoke_status run_elsewhere(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    launch_sound = calls(&s)->launch;
+    other_queue = yokei_rt_stream(s.second)->queue;
+    if (is_planted) calls(&s)->launch = launch_elsewhere;
+    YOKE_TRY(hold(&s, s.first));
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    if (is_planted) YOKE_TRY(yoke_stream_sync(s.second));
+    open_gate();
+    return yoke_stream_sync(s.first);
+}
+
+static int do_not_wait(const struct yokei_rt *rt, void *queue, void *event)
+{
+    (void)rt, (void)queue, (void)event;
+    return 0;
+}
+
+/* x has old values, which the second stream could read. */
+static yoke_status run_no_wait(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    if (is_planted) calls(&s)->event_wait = do_not_wait;
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_event_record(s.event, s.first));
+    YOKE_TRY(yoke_stream_wait(s.second, s.event));
+    YOKE_TRY(norm(&s, s.second));
+    YOKE_TRY(yoke_stream_sync(s.second));
+    return yoke_stream_sync(s.first);
+}
+
+/* y is freed while the stream still writes it. */
+static yoke_status run_freed(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(write_x(&s, s.first));
+    if (is_planted) YOKE_TRY(hold(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    if (!is_planted) YOKE_TRY(yoke_stream_sync(s.first));
+    YOKE_TRY(yoke_free(s.device, s.y));
+    open_gate();
+    return yoke_stream_sync(s.first);
+}
+
+/* ---- memory that is not coherent ---- */
+
+static __typeof__(((struct hip_library *)0)->hipEventCreateWithFlags) create_event;
+
+/* The event releases the GPU's caches to the device alone. */
+static hipError_t create_local_event(hipEvent_t *event, unsigned flags)
+{
+    return create_event(event, (flags & ~hipEventReleaseToSystem) | 0x40000000u);
+}
+
+/* The caller's own pinned memory, which is not coherent. The host reads it behind an event. */
+static yoke_status run_coherent(const struct plant *plant)
+{
+    struct set s;
+    void *host;
+    yoke_event *event;
+    YOKE_TRY(open_set(plant, &s));
+    struct hip_library *hip = (struct hip_library *)(uintptr_t)hip_device(s.device)->hip;
+    create_event = hip->hipEventCreateWithFlags;
+    if (is_planted) hip->hipEventCreateWithFlags = create_local_event;
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    YOKE_TRY(yoke_event_create(s.device, &event));
+    if (hip->hipHostMalloc(&host, N * sizeof *s.x, hipHostMallocNonCoherent))
+        return yoke_fail(YOKE_ENOMEM, "no memory");
+    YOKE_TRY(yoke_copy_to_host(s.first, host, s.x, N * sizeof *s.x));
+    YOKE_TRY(yoke_event_record(event, s.first));
+    YOKE_TRY(yoke_event_sync(event));
+    return *(volatile float *)host == -6 ? YOKE_OK : yoke_fail(YOKE_EINTERNAL, "the host has read old bytes");
+}
+
+/* ---- leaks ---- */
+
+static int keep_event(const struct yokei_rt *rt, void *event)
+{
+    (void)rt, (void)event;
+    return 0;
+}
+
+static int keep_module(const struct yokei_rt *rt, void *module)
+{
+    (void)rt, (void)module;
+    return 0;
+}
+
+/* Use a device, and close it with all that it has. The driver looks for leaks at the end of a process. */
+static yoke_status run_leaks(const struct plant *plant)
+{
+    struct set s;
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(norm(&s, s.first));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    if (is_planted && strstr(plant->name, "event")) calls(&s)->event_destroy = keep_event;
+    if (is_planted && strstr(plant->name, "module")) calls(&s)->module_unload = keep_module;
+    YOKE_TRY(yoke_free(s.device, s.x));
+    YOKE_TRY(yoke_free(s.device, s.y));
+    YOKE_TRY(yoke_event_destroy(s.event));
+    YOKE_TRY(yoke_stream_destroy(s.first));
+    YOKE_TRY(yoke_stream_destroy(s.second));
+    YOKE_TRY(yoke_device_close(s.device));
+    exit(0);
+}
+
+/* ---- the table ---- */
+
+#define OTHER "float other = memory[yk_thread() ^ (distance)]"
+#define ROWS_OF(n) "yk_min_long(" n ", r + (per_team))"
+/* clang-format off */
+static const struct plant plants[] = {
+    { "missing barrier", run_tiles, "team64", "__builtin_amdgcn_s_barrier();", "",
+      "of shared memory that were never written", "gemm_team", true },
+    { "wave size assumed 32", run_lanes, "l64w1", "((lane ^ (unsigned)distance) << 2)",
+      "(((lane ^ (unsigned)distance) & 31u) << 2)", "y[0, ", " instead of " },
+    { "bare v_sqrt", run_roots, "l1w1", "#define YK_SQRT(x) yk_root(x)",
+      "#define YK_SQRT(x) __builtin_amdgcn_sqrtf(x)", "] is ", " instead of " },
+    { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
+      "(YK_THREAD / YK_L)", "wrote in the same launch", "(y + 0, byte 0", true },
+    { "off by one", run_kernel, "l32w1", ROWS_OF("N"), ROWS_OF("N + 1"), "(0 bytes behind the end of x", NULL, true },
+    { "uninitialised read", run_kernel, "l1w1", "{ yk_store1_##S(p, i, v); }",
+      "{ if (i + 1 < n) yk_store1_##S(p, i, v); }", "(y + 368, byte 368 of the 1920 bytes",
+      "that were never written", true },
+    { "missing s_waitcnt", run_waits, NULL, NULL, NULL, "layernorm_forward: ", "wait" },
+    { "wrong argument offset", run_argument, NULL, NULL, NULL, "layernorm_forward: ", "outside all allocations" },
+    { "wrong stream", run_elsewhere, NULL, NULL, NULL, "layernorm_forward: thread", "(x + " },
+    { "missing event wait", run_no_wait, NULL, NULL, NULL, "a race between streams: ",
+      "and nothing orders the two commands. Stream " },
+    { "freed too early", run_freed, NULL, NULL, NULL, "that were freed", "layernorm_forward" },
+    { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
+    { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
+    { "leaked module", run_leaks, NULL, NULL, NULL, "not destroyed: a module", NULL },
+    { "race in LDS", run_race, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
+      "of shared memory that", "with no barrier between them", true },
+    { "program of another processor", run_cache, NULL, NULL, NULL, "gfx942", "gfx90a", true },
+};
+/* clang-format on */
+
+#include "tests/unit/planted_run.h"
