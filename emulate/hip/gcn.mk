@@ -33,3 +33,10 @@ libemulate_gcn_avx2_32_la_CFLAGS = $(gcn_executor_flags) -mavx2 -mfma
 libemulate_gcn_la_CPPFLAGS += -DGCN_HAS_AVX2
 libemulate_gcn_la_LIBADD += libemulate-gcn-avx2-64.la libemulate-gcn-avx2-32.la
 endif
+
+# What the executor finds in kernels that are wrong. The kernels are machine code that a script makes.
+EXTRA_PROGRAMS += tests/unit/gcn_faults
+YOKE_TESTS += tests/unit/gcn_faults
+EXTRA_DIST += tests/unit/gcn/make-faults tests/unit/gcn/faults.list tests/unit/gcn/faults.txt
+tests_unit_gcn_faults_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gcn_faults_LDADD = libemulate-gcn.la $(CMOCKA_LIBS) -lm
