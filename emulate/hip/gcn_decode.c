@@ -64,7 +64,10 @@ static uint64_t float_constant(uint32_t i, enum gcn_type type)
     }
 }
 
-/* Instructions of signed numbers extend a literal by its sign, those of bits and of unsigned numbers by zeros. */
+/*
+ * Instructions of signed numbers extend a literal by its sign, those of bits and of unsigned numbers by
+ * zeros.
+ */
 static uint64_t literal_of(const struct gcn_decoder *d, uint32_t word, enum gcn_type type)
 {
     if (type == GCN_T_F64) return (uint64_t)word << 32;

@@ -47,9 +47,9 @@ static double exact(double x, enum gcn_approximation what)
 
 /*
  * The error is at most one unit in the last place: the result is one of the two numbers between which the
- * exact one lies. `side` says where the exact number lies from the rounded one: nearer to 0 (-1), farther (1),
- * or in the same place (0), where either neighbour is drawn. Results without a neighbour (0, infinity, NaN)
- * stay.
+ * exact one lies. `side` says where the exact number lies from the rounded one: nearer to 0 (-1), farther
+ * (1), or in the same place (0), where either neighbour is drawn. Results without a neighbour (0, infinity,
+ * NaN) stay.
  */
 static uint32_t disturb(uint32_t result, int side, uint32_t x, enum gcn_approximation what, uint64_t seed,
                         uint32_t infinity)
@@ -143,8 +143,8 @@ static bool is_tiny(double x) { return x != 0 && fabs(x) < 0x1p-126; }
 
 /*
  * AMD's description has 64 in place of -64 where both the inverse and the quotient are tiny, and 2^32 in
- * v_div_fmas_f32. Neither gives a right quotient. Here a quotient that was scaled up by 2^64, which is below 2^0,
- * is scaled down again, and the other way round.
+ * v_div_fmas_f32. Neither gives a right quotient. Here a quotient that was scaled up by 2^64, which is below
+ * 2^0, is scaled down again, and the other way round.
  */
 /* v_div_scale_f32. `s0` is the numerator or the denominator, s1 the denominator, s2 the numerator. */
 uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *scaled)

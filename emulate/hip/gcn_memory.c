@@ -147,7 +147,9 @@ static void begin(const struct gcn_wave *w, const struct gcn_instruction *I, str
     access->kind = kinds[I->m.kind];
     access->synchronises = false;
     access->bytes = I->m.bytes;
-    /* ROCm allows vectors to lie at any address of global memory, and compilers merge elements of 16 bits. */
+    /*
+     * ROCm allows vectors to lie at any address of global memory, and compilers merge elements of 16 bits.
+     */
     access->align = I->m.bytes < 4 ? I->m.bytes : 4;
     if (I->m.kind != GCN_A_ATOMIC && (I->m.space == GCN_S_GLOBAL || I->m.space == GCN_S_FLAT))
         access->align = 1;
@@ -263,9 +265,9 @@ static void move_same(struct gcn_wave *w, const struct gcn_memory_part *m, uint3
 }
 
 /*
- * A load from a place that is the same for all lanes may bring back registers. The compiler puts them aside for
- * the lanes of the moment and brings them back for others, and so it loads what was never written. Only accesses
- * by an address in a register, those of arrays, are checked for that.
+ * A load from a place that is the same for all lanes may bring back registers. The compiler puts them aside
+ * for the lanes of the moment and brings them back for others, and so it loads what was never written. Only
+ * accesses by an address in a register, those of arrays, are checked for that.
  */
 static void believe(const struct gcn_state *s, struct gcn_wave *w, const struct kernel_access *access)
 {
