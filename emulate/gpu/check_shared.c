@@ -82,18 +82,29 @@ static bool check_lane(struct kernel_block *s, const struct kernel_access *acces
     return true;
 }
 
-/* Whether a load of one piece changes nothing in the shadow. */
+/*
+ * Whether a load changes nothing in the shadow: each of its pieces is quiet, or `me` was the last to read it
+ * and nobody wrote it since. If the lanes run in step, any lane of the warp will do.
+ */
 static bool is_quiet(const struct kernel_block *s, const struct kernel_access *access, uint64_t at,
-                     uint64_t quiet)
+                     uint64_t quiet, uint64_t me)
 {
-    return at < s->shared_bytes && !(at & (access->align - 1)) && s->shadow[at >> s->shared_shift] == quiet;
+    const uint64_t differs = ~(TAG_MASK << (1 + TAG_BITS) | (KERNEL_IN_STEP ? LANE_FIELD << 1 : 0));
+    const uint64_t mine = (s->epoch & EPOCH_MASK) << EPOCH_SHIFT | me << 1 | 1;
+    const uint32_t shift = s->shared_shift;
+    if (at >= s->shared_bytes || s->shared_bytes - at < access->bytes || at & (access->align - 1))
+        return false;
+    for (uint32_t i = 0; i < access->bytes >> shift; i++) {
+        const uint64_t entry = s->shadow[(at >> shift) + i];
+        if (entry != quiet && (entry ^ mine) & differs) return false;
+    }
+    return true;
 }
 
 static bool check_all(struct kernel_block *s, const struct kernel_access *access)
 {
     const uint64_t tag = tag_of(access, 0), quiet = quiet_entry(s);
     const bool is_load = access->kind == KERNEL_LOAD;
-    const bool may_be_quiet = is_load && access->bytes >> s->shared_shift == 1;
     for (kernel_lanes left = access->lanes; left;) {
         const int lane = kernel_first_lane(left);
         const uint64_t at = access->addresses[lane];
@@ -104,7 +115,7 @@ static bool check_all(struct kernel_block *s, const struct kernel_access *access
             me = tag | (uint64_t)SEVERAL_LANES << WEPOCH_BITS;
             left &= left - 1;
         }
-        if (may_be_quiet && is_quiet(s, access, at, quiet)) continue;
+        if (is_load && is_quiet(s, access, at, quiet, me)) continue;
         /* an error names one lane, so each lane is looked at alone where several are at fault together */
         if (!check_lane(s, access, lane, me)) return false;
     }
