@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += libemulate-gcn.la
 libemulate_gcn_la_SOURCES = emulate/hip/gcn.h emulate/hip/gcn_code.h emulate/hip/gcn_opcodes.h emulate/hip/gcn_ops.h \
 	emulate/hip/gcn_ops_scalar.h emulate/hip/gcn_ops_vector.h emulate/hip/gcn_memory_name.h emulate/hip/gcn_load.h \
 	emulate/hip/gcn_step.h emulate/hip/gcn_table.c emulate/hip/gcn_decode.c emulate/hip/gcn_decode_vector.c \
-	emulate/hip/gcn_decode_memory.c emulate/hip/gcn_memory_name.c emulate/hip/gcn_math.c emulate/hip/gcn_load.c \
+	emulate/hip/gcn_decode_memory.c emulate/hip/gcn_memory_name.c emulate/hip/gcn_math.c emulate/hip/gcn_load.c emulate/hip/gcn_fault.c \
 	emulate/hip/gcn_run.c emulate/hip/gcn_step.c
 libemulate_gcn_la_CPPFLAGS = $(AM_CPPFLAGS)
 libemulate_gcn_la_LIBADD = libemulate-gcn-generic64.la libemulate-gcn-generic32.la libemulate-gcn-object.la libemulate-kernel.la \

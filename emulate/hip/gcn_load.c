@@ -4,7 +4,6 @@
 
 #include "emulate/hip/gcn.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,33 +15,6 @@ uint64_t gcn_seed(void)
     const char *text = getenv("YOKE_EMULATE_SEED");
     const uint64_t seed = text ? strtoull(text, NULL, 0) : 0;
     return (seed + 1) * 0x9e3779b97f4a7c15u | 1;
-}
-
-enum kernel_error gcn_fail(struct kernel_fault *fault, enum kernel_error error,
-                           const struct gcn_kernel *kernel, uint32_t offset, const char *format, ...)
-{
-    char what[768], place[320] = "", code[32] = "";
-    const char *file = NULL;
-    int line = 0;
-    va_list list;
-    va_start(list, format);
-    vsnprintf(what, sizeof what, format, list);
-    va_end(list);
-    fault->error = error;
-    if (kernel) snprintf(fault->kernel, sizeof fault->kernel, "%s", kernel->entry->name);
-    if (kernel && offset != UINT32_MAX) {
-        const uint32_t at = offset - (uint32_t)kernel->entry->code;
-        fault->line = (int)at;
-        if (gcn_line(kernel->module->object, offset, &file, &line) && line > 0) {
-            snprintf(fault->source, sizeof fault->source, "%s", file);
-            fault->source_line = line;
-            snprintf(place, sizeof place, "; %s:%d", file, line);
-        }
-        snprintf(code, sizeof code, "%s offset 0x%x", *place ? "," : ";", at);
-    }
-    snprintf(fault->text, sizeof fault->text, "%s%s%s%s%s", fault->kernel, *fault->kernel ? ": " : "", what,
-             place, code);
-    return error;
 }
 
 /* ---- decoding ---- */
