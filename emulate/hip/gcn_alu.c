@@ -312,7 +312,8 @@ static inline uint32_t division_scale(uint32_t a, uint32_t b, uint32_t c, uint32
 static inline uint32_t division_fixup(uint32_t a, uint32_t b, uint32_t c)
 {
     const uint32_t denominator = b >> 23 & 255, numerator = c >> 23 & 255;
-    if (denominator - 1 < 254 && numerator - 1 < 254 && numerator + 150 >= denominator)
+    if (denominator - 1 < 254 && numerator - 1 < 254 && numerator + 150 >= denominator
+        && (a & 0x7fffffff) <= 0x7f800000)
         return ((b ^ c) & 0x80000000) | (a & 0x7fffffff);
     return gcn_division_fixup(a, b, c);
 }

@@ -7,9 +7,14 @@ EXTRA_DIST += emulate/hip/INSTRUCTIONS.md emulate/hip/make-opcodes emulate/hip/g
 	emulate/hip/gcn_opcodes_gfx1100.h emulate/hip/gcn_renamed.h
 EXTRA_PROGRAMS += tests/unit/gcn_object
 YOKE_TESTS += tests/unit/gcn_object
-EXTRA_DIST += tests/unit/gcn/make-objects tests/unit/gcn/object.hip tests/unit/gcn/objects.txt
+EXTRA_DIST += tests/unit/gcn_objects.h tests/unit/gcn/make-objects tests/unit/gcn/object.hip tests/unit/gcn/exact.hip tests/unit/gcn/objects.txt
 tests_unit_gcn_object_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gcn_object_LDADD = libemulate-gcn-object.la $(CMOCKA_LIBS)
+# Quotients and roots, which begin with an approximation, come out exact.
+EXTRA_PROGRAMS += tests/unit/gcn_exact
+YOKE_TESTS += tests/unit/gcn_exact
+tests_unit_gcn_exact_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gcn_exact_LDADD = libemulate-gcn.la $(CMOCKA_LIBS) -lm
 # What each instruction computes, against vectors that a script makes from AMD's own description.
 EXTRA_PROGRAMS += tests/unit/gcn_opcodes
 YOKE_TESTS += tests/unit/gcn_opcodes

@@ -4,44 +4,9 @@
  * no such object. Objects that are cut off or changed are refused or read, but nothing outside them is touched;
  * build with --enable-sanitize=address for that part to see it.
  */
-#include "tests/unit/test.h"
-
-#include <stdlib.h>
+#include "tests/unit/gcn_objects.h"
 
 #include "emulate/hip/gcn_object.h"
-
-/* A code object of tests/unit/gcn/objects.txt. */
-struct bytes {
-    unsigned char *data;
-    size_t n;
-};
-
-static struct bytes object_of(const char *name)
-{
-    const char *top = getenv("top_srcdir");
-    char path[1024], line[256], word[64], hex[65];
-    snprintf(path, sizeof path, "%s/tests/unit/gcn/objects.txt", top ? top : ".");
-    FILE *file = fopen(path, "r");
-    if (!file) fail_msg("%s cannot be opened", path);
-    struct bytes bytes = { NULL, 0 };
-    bool is_it = false;
-    while (file && fgets(line, sizeof line, file)) {
-        unsigned long n;
-        if (sscanf(line, "object %63s %lu", word, &n) == 2) {
-            is_it = !strcmp(word, name);
-            if (is_it) bytes = (struct bytes){ calloc(1, n), n };
-        } else if (is_it && sscanf(line, "%lx %64s", &n, hex) == 2) {
-            for (size_t i = 0; hex[2 * i] && n + i < bytes.n; i++) {
-                unsigned byte;
-                assert_int_equal(1, sscanf(hex + 2 * i, "%2x", &byte));
-                bytes.data[n + i] = (unsigned char)byte;
-            }
-        }
-    }
-    if (file) fclose(file);
-    assert_non_null(bytes.data);
-    return bytes;
-}
 
 static struct gcn_object *read_good(const struct bytes *b, uint64_t base)
 {

@@ -216,4 +216,8 @@ def source_of(form):
         return None, by_hand, hand.TYPES.get(name) or text
     if not text:
         raise Skip("AMD's text does not have it")
+    if name in hand.MENDED:
+        was, meant = hand.MENDED[name]
+        assert was in text
+        text = text.replace(was, meant)
     return parsed(text), None, text

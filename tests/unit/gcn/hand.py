@@ -217,3 +217,11 @@ UNSAID = {
     "v_log_f32": lambda s, old, carry: is_subnormal(s[0], 32),
     "v_exp_f32": lambda s, old, carry: floats.compare(s[0], 0xC2FC0000, 32) == -1,
 }
+
+# Parts of AMD's text that are replaced: instruction, what stands there, what is meant.
+MENDED = {
+    # The estimate of a quotient that overflows is a NaN, since it began with infinity minus infinity. A division gives
+    # an infinity then, and the emulator of tinygrad mends the text in the same way.
+    "v_div_fixup_f32": ("D0.f32 = sign_out ? -abs(S0.f32) : abs(S0.f32)",
+                        "D0.f32 = isNAN(S0.f32) ? (sign_out ? -INF.f32 : +INF.f32) : (sign_out ? -abs(S0.f32) : abs(S0.f32))"),
+}
