@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bundles of code objects, as clang --offload-arch writes them: a magic word, the number of entries, and for each
- * entry its offset, its bytes and its name. LLVM's page "Clang Offload Bundler".
+ * Bundles of code objects, as clang --offload-arch writes them: a magic word, the number of entries, and for
+ * each entry its offset, its bytes and its name. LLVM's page "Clang Offload Bundler".
  */
 #include "emulate/hip/gcn_read.h"
 

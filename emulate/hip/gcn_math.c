@@ -72,8 +72,9 @@ uint32_t gcn_approximate(uint32_t x, enum gcn_approximation what, uint64_t seed)
     if (flushes && is_subnormal(x)) x &= 0x80000000;
     if ((x & 0x7fffffff) > 0x7f800000) return x | 0x400000;
     /*
-     * LLVM's divisions come out right whatever this error is, except where the denominator's mantissa has only
-     * ones: Newton's step cannot mend that reciprocal (Markstein). AMD says that divisions come out right.
+     * LLVM's divisions come out right whatever this error is, except where the denominator's mantissa has
+     * only ones: Newton's step cannot mend that reciprocal (Markstein). AMD says that divisions come out
+     * right.
      */
     if (what == GCN_RCP && (x & 0x7fffff) == 0x7fffff) seed = 0;
     const double wanted = exact((double)float_of(x), what);
@@ -205,7 +206,7 @@ uint32_t gcn_division_fixup(uint32_t s0, uint32_t s1, uint32_t s2)
     if (!denominator || numerator == 0x7f800000) return sign | 0x7f800000;
     if (denominator == 0x7f800000 || !numerator) return sign;
     if (exponent(s2) - exponent(s1) < -150) return sign;
-    /* AMD's text lets a NaN through. The estimate of a quotient that overflows is one, and divisions give infinity. */
+    /* AMD's text lets a NaN through. The estimate of a quotient that overflows is one; it is infinity. */
     if ((s0 & 0x7fffffff) > 0x7f800000) return sign | 0x7f800000;
     return sign | (s0 & 0x7fffffff);
 }

@@ -161,52 +161,42 @@ static bool small(const struct value *v, uint32_t most, uint32_t *out)
     return v->number[0] <= most;
 }
 
+/* Of kernel_keys: those that are read. */
+enum { NAME, SYMBOL, ARGUMENT_BYTES, ARGUMENT_ALIGN, SHARED, SCRATCH, WAVE, SGPRS, VGPRS, MOST, REQUIRED };
+enum { ARGUMENTS = REQUIRED + 1, KERNEL_KEYS = 32 };
+static const struct key kernel_keys[] = {
+    { ".name", TEXT },
+    { ".symbol", TEXT },
+    { ".kernarg_segment_size", NUMBER },
+    { ".kernarg_segment_align", NUMBER },
+    { ".group_segment_fixed_size", NUMBER },
+    { ".private_segment_fixed_size", NUMBER },
+    { ".wavefront_size", NUMBER },
+    { ".sgpr_count", NUMBER },
+    { ".vgpr_count", NUMBER },
+    { ".max_flat_workgroup_size", NUMBER },
+    { ".reqd_workgroup_size", NUMBERS3 },
+    { ".args", MEMBERS },
+    { ".agpr_count", IGNORED },
+    { ".sgpr_spill_count", IGNORED },
+    { ".vgpr_spill_count", IGNORED },
+    { ".language", IGNORED },
+    { ".language_version", IGNORED },
+    { ".kind", IGNORED },
+    { ".workgroup_size_hint", IGNORED },
+    { ".vec_type_hint", IGNORED },
+    { ".uses_dynamic_stack", IGNORED },
+    { ".uniform_work_group_size", IGNORED },
+    { ".workgroup_processor_mode", IGNORED },
+    { NULL, IGNORED },
+};
+
 static bool read_kernel(struct gcn_bytes *b, struct gcn_entry *entry, char **symbol, char *reason)
 {
-    enum {
-        NAME,
-        SYMBOL,
-        ARGUMENT_BYTES,
-        ARGUMENT_ALIGN,
-        SHARED,
-        SCRATCH,
-        WAVE,
-        SGPRS,
-        VGPRS,
-        MOST,
-        REQUIRED
-    };
-    enum { ARGUMENTS = REQUIRED + 1, N = 32 };
-    static const struct key keys[] = {
-        { ".name", TEXT },
-        { ".symbol", TEXT },
-        { ".kernarg_segment_size", NUMBER },
-        { ".kernarg_segment_align", NUMBER },
-        { ".group_segment_fixed_size", NUMBER },
-        { ".private_segment_fixed_size", NUMBER },
-        { ".wavefront_size", NUMBER },
-        { ".sgpr_count", NUMBER },
-        { ".vgpr_count", NUMBER },
-        { ".max_flat_workgroup_size", NUMBER },
-        { ".reqd_workgroup_size", NUMBERS3 },
-        { ".args", MEMBERS },
-        { ".agpr_count", IGNORED },
-        { ".sgpr_spill_count", IGNORED },
-        { ".vgpr_spill_count", IGNORED },
-        { ".language", IGNORED },
-        { ".language_version", IGNORED },
-        { ".kind", IGNORED },
-        { ".workgroup_size_hint", IGNORED },
-        { ".vec_type_hint", IGNORED },
-        { ".uses_dynamic_stack", IGNORED },
-        { ".uniform_work_group_size", IGNORED },
-        { ".workgroup_processor_mode", IGNORED },
-        { NULL, IGNORED },
-    };
-    struct value v[N] = { 0 };
-    if (!read_map(b, keys, v, "a kernel", reason)) return false;
+    struct value v[KERNEL_KEYS] = { 0 };
+    if (!read_map(b, kernel_keys, v, "a kernel", reason)) return false;
     for (int i = NAME; i <= MOST; i++)
-        if (!v[i].given) return gcn_refuse(reason, "a kernel's metadata have no %s", keys[i].name);
+        if (!v[i].given) return gcn_refuse(reason, "a kernel's metadata have no %s", kernel_keys[i].name);
     entry->name = copy_of(&v[NAME].text);
     *symbol = copy_of(&v[SYMBOL].text);
     if (!entry->name || !*symbol)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of MessagePack that the metadata of code objects use (github.com/msgpack/msgpack, spec.md). The
- * stand-in must not add a library to what Yoke needs, and this is shorter than the calls of a library would be.
+ * stand-in must not add a library to what Yoke needs, and this is shorter than the calls of one would be.
  */
 #include "emulate/hip/gcn_read.h"
 

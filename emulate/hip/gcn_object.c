@@ -82,7 +82,7 @@ struct elf {
     struct gcn_bytes note;
 };
 
-/* The structure at an offset of the file. The host has the byte order of the file, as all hosts of Yoke do. */
+/* The structure at an offset of the file. All hosts of Yoke have the byte order of the file. */
 static bool copy_at(const struct gcn_bytes *file, uint64_t at, void *to, size_t bytes)
 {
     struct gcn_bytes part = gcn_part(file, at, bytes);

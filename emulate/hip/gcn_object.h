@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Reads a code object of AMD: the ELF file with machine code that hipRTC and clang emit, of version 4 or 5, or
- * a bundle that has one. Names, numbers and layouts: LLVM's "User Guide for AMDGPU Backend", sections "ELF
- * Code Object", "Code Object Metadata" and "Kernel Descriptor".
+ * Reads a code object of AMD: the ELF file with machine code that hipRTC and clang emit, of version 4 or 5,
+ * or a bundle that has one. Names, numbers and layouts: LLVM's "User Guide for AMDGPU Backend", sections
+ * "ELF Code Object", "Code Object Metadata" and "Kernel Descriptor".
  *
- * The reader is strict. What is torn, cut off or unknown is an error that says what it is, and nothing is read
- * outside the bytes.
+ * The reader is strict. What is torn, cut off or unknown is an error that says what it is, and nothing is
+ * read outside the bytes.
  */
 #ifndef EMULATE_HIP_GCN_OBJECT_H
 #define EMULATE_HIP_GCN_OBJECT_H
@@ -16,7 +16,7 @@
 
 enum gcn_arch { GCN_GFX90A, GCN_GFX942, GCN_GFX1100, GCN_ARCHS };
 const char *gcn_arch_name(enum gcn_arch arch); /* "gfx90a" */
-/** The architecture of a name, with or without features ("gfx90a:sramecc+:xnack-"). GCN_ARCHS: none of ours. */
+/** The architecture of a name with or without features ("gfx90a:xnack-"). GCN_ARCHS: none of ours. */
 enum gcn_arch gcn_arch_of(const char *name);
 
 /** Where the value of an argument comes from. */
@@ -105,8 +105,8 @@ struct gcn_object {
     enum gcn_arch arch;
     int version; /* of the code object: 4 or 5 */
     /*
-     * The segments of the object as a loader puts them in memory. Code finds its constants relative to its own
-     * address, so the image has to stay in one piece. image[0] is at the address `base`.
+     * The segments of the object as a loader puts them in memory. Code finds its constants relative to its
+     * own address, so the image has to stay in one piece. image[0] is at the address `base`.
      */
     unsigned char *image;
     uint64_t image_bytes;

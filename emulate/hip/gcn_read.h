@@ -10,9 +10,9 @@
 bool gcn_refuse(char *reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /**
- * gcn_metadata.c: read the metadata, a text of MessagePack, into object->entries: names, arguments and counts.
- * `arch` is what the ELF header says. Each entry's symbol ("NAME.kd") is written to `symbols`, to be freed
- * with its texts; it has object->n_entries members.
+ * gcn_metadata.c: read the metadata, a text of MessagePack, into object->entries: names, arguments and
+ * counts. Each entry's symbol ("NAME.kd") is written to `symbols`, to be freed with its texts; it has
+ * object->n_entries members.
  */
 bool gcn_metadata_read(struct gcn_bytes note, struct gcn_object *object, char ***symbols_out, char *reason);
 

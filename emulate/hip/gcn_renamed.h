@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made by emulate/hip/make-opcodes with llvm-mc 19.1. Do not edit. */
-/* Instructions of gfx1100 that gfx90a and gfx942 have under another name: the new name, the old one. Sorted. */
+/* Instructions of gfx1100 that gfx90a and gfx942 have under another name: new and old. Sorted. */
 /* clang-format off */
 static const char *const gcn_renamed[][2] = {
     { "buffer_load_b128", "buffer_load_dwordx4" }, { "buffer_load_b32", "buffer_load_dword" },

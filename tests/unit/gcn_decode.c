@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the decoder of AMD machine code with LLVM's disassembler: names, lengths, registers, constants, offsets
- * and branches of each instruction in code objects. tests/gpu/decode compiles the objects. Prints TAP.
+ * Compares the decoder of AMD machine code with LLVM's disassembler: names, lengths, registers, constants,
+ * offsets and branches of each instruction in code objects. tests/gpu/decode compiles the objects. Prints
+ * TAP.
  *
  *     gcn_decode LLVM-OBJDUMP FOLDER...
  *

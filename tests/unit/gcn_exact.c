@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotients and square roots of AMD's GPUs begin with an approximation, which a sequence of instructions corrects.
- * The executor draws the errors of approximations from a seed. The results must be those of IEEE 754 for each
- * seed, subnormal numbers included, on all architectures. The kernels are those of tests/unit/gcn/exact.hip.
+ * Quotients and square roots of AMD's GPUs begin with an approximation, which a sequence of instructions
+ * corrects. The executor draws the errors of approximations from a seed. The results must be those of IEEE
+ * 754 for each seed, subnormal numbers included, on all architectures. The kernels are those of
+ * tests/unit/gcn/exact.hip.
  */
 #include "tests/unit/gcn_objects.h"
 

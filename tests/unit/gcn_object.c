@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader of AMD's code objects: what it finds in objects that clang made, and what it says of bytes that are
- * no such object. Objects that are cut off or changed are refused or read, but nothing outside them is touched;
- * build with --enable-sanitize=address for that part to see it.
+ * The reader of AMD's code objects: what it finds in objects that clang made, and what it says of bytes that
+ * are no such object. Objects that are cut off or changed are refused or read, but nothing outside them is
+ * touched; build with --enable-sanitize=address for that part to see it.
  */
 #include "tests/unit/gcn_objects.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each instruction of AMD computes, in each form in which Yoke's kernels use it: the executor runs single
- * instructions on the operands of tests/unit/gcn/vectors.txt, and its results must have the bits of that file, which
- * come from AMD's own description. All other registers and bytes must stay as they are. The head of the file says
- * its format.
+ * What each instruction of AMD computes, in each form in which Yoke's kernels use it: the executor runs
+ * single instructions on the operands of tests/unit/gcn/vectors.txt, and its results must have the bits of
+ * that file, which come from AMD's own description. All other registers and bytes must stay as they are. The
+ * head of the file says its format.
  */
 #include "tests/unit/test.h"
 
@@ -297,8 +297,8 @@ static void complain(struct report *r, const struct test_case *c, enum gcn_arch 
 }
 
 /*
- * Compare one output in one lane, or of a scalar case. `expect` is what the whole state should be; a result that is
- * right goes there.
+ * Compare one output in one lane, or of a scalar case. `expect` is what the whole state should be; a result
+ * that is right goes there.
  */
 static void check_value(const struct test_case *c, struct report *r, enum gcn_arch arch,
                         const struct item *item, int set, int lane, const struct gcn_step *got,
