@@ -282,6 +282,24 @@ static yoke_status run_coherent(const struct plant *plant)
     return *(volatile float *)host == -6 ? YOKE_OK : yoke_fail(YOKE_EINTERNAL, "the host has read old bytes");
 }
 
+static hipError_t misplaced_properties(void *properties, int device)
+{
+    (void)device;
+    strcpy((char *)properties + 1160 - 4, "gfx90a"); /* 4 bytes before the place in HIP 6 */
+    return hipSuccess;
+}
+
+/* The name of the architecture lies at a wrong place of the properties. */
+static yoke_status run_layout(const struct plant *plant)
+{
+    struct set s;
+    char reason[YOKE_REASON_BYTES];
+    struct hip_library *hip = (struct hip_library *)(uintptr_t)yokei_hip_library(reason, sizeof reason);
+    if (!hip) return yoke_fail(YOKE_ENODEV, "%s", reason);
+    if (is_planted) hip->hipGetDeviceProperties = hip->hipGetDevicePropertiesR0600 = misplaced_properties;
+    return open_set(plant, &s);
+}
+
 /* ---- leaks ---- */
 
 static int keep_event(const struct yokei_rt *rt, void *event)
@@ -344,6 +362,7 @@ static const struct plant plants[] = {
     { "leaked module", run_leaks, NULL, NULL, NULL, "not destroyed: a module", NULL },
     { "race in LDS", run_race, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
       "of shared memory that", "with no barrier between them", true },
+    { "wrong layout of hipDeviceProp_t", run_layout, NULL, NULL, NULL, "does not tell the architecture", NULL },
     { "program of another processor", run_cache, NULL, NULL, NULL, "gfx942", "gfx90a", true },
 };
 /* clang-format on */
