@@ -78,6 +78,7 @@ YOKE_TESTS += 'POCL_MAX_PTHREAD_COUNT=1 tests/unit/rounding_trial opencl:0' 'YOK
 tests_unit_rounding_trial_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_rounding_trial_LDADD = $(TRAIN_TEST_LDADD)
 EXTRA_PROGRAMS += tests/unit/planted_cuda
+YOKE_TESTS += 'tests/unit/cuda_calls hip'
 YOKE_TESTS += 'long tests/unit/planted_cuda'
 tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_set.h tests/unit/planted_run.h tests/unit/planted_leaks.h \
 	tests/unit/planted_step.h

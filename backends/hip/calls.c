@@ -5,10 +5,11 @@
  * HIP has a current device for each thread, and no stack of contexts. A call makes the device current, and
  * afterwards the thread's own one again.
  *
- * The slots of copies are non-coherent memory, which the GPU may cache. The GPU sees what the host wrote where
- * a command begins behind a function of the host. The host sees what the GPU wrote in a function that the
- * queue calls, and after an event with hipEventReleaseToSystem. So all events have this flag. The words that
- * queues write are coherent memory, because the host reads them while the queues run.
+ * All pinned memory of Yoke is coherent. Non-coherent memory, which the GPU may cache, is visible to the
+ * other side where a command is submitted, and where the host waits for an event. But the functions that a
+ * queue calls read and write the slots of copies between these places, and the host reads the words of queues
+ * while the queues run. Memory of the caller may be non-coherent. What the GPU writes there is visible to the
+ * host after an event with hipEventReleaseToSystem, so all events have this flag.
  */
 #include <stdlib.h>
 
@@ -39,10 +40,9 @@ static int mem_range(const struct yokei_rt *rt, const void *address, void **base
 static int pinned_alloc(const struct yokei_rt *rt, enum yokei_rt_pinned kind, size_t bytes, void **host,
                         void **address)
 {
-    const unsigned coherence = kind == YOKEI_RT_SLOTS ? hipHostMallocNonCoherent
-                                                      : (unsigned)hipHostMallocCoherent;
+    (void)kind;
     const hipError_t error = lib_of(rt)->hipHostMalloc(
-        host, bytes, hipHostMallocPortable | hipHostMallocMapped | coherence);
+        host, bytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
     *address = *host; /* the same on all GPUs of ROCm */
     return error || !lib_of(rt)->hipHostGetDevicePointer
                ? error

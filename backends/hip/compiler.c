@@ -31,8 +31,9 @@ static int start_compiler(const struct hip_compiler *c, const char *arch, const 
     yokei_text(offload, sizeof offload, "--offload-arch=%s", arch);
     const char *const rtc[] = { child, "rtc", arch, source, output, c->path, NULL };
     /*
-     * Without headers and libraries of HIP. The line numbers are for the messages of tools. LLVM leaves arrays of
-     * a thread in its private memory, so a kernel takes the local memory that its text names, and no more.
+     * Without headers and libraries of HIP. The line numbers are for the messages of tools. LLVM leaves
+     * arrays of a thread in its private memory, so a kernel takes the local memory that its text names, and
+     * no more.
      */
     const char *const clang[] = { child,
                                   "run",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Products by a vendor's library of matrix products, such as cuBLASLt: the table of the products that a
- * device has met, and the algorithm that each of them has. The vendor's folder describes a product to its library,
- * chooses an algorithm, and issues the product.
+ * device has met, and the algorithm that each of them has. The vendor's folder describes a product to its
+ * library, chooses an algorithm, and issues the product.
  *
  * A product has one algorithm, which is chosen at the first call and kept. The library ranks its algorithms,
  * and the vendor's folder takes the first one that keeps Yoke's contract. A tuning file or a plan may name
