@@ -23,11 +23,6 @@ YOKE_TESTS += "long YOKE_EMULATE=cuda:9.0 tests/conform/conform cuda:0 gemm" \
 YOKE_TESTS += "long YOKE_EMULATE=hip:gfx90a tests/conform/conform hip:0 gemm attention" \
 	"long YOKE_EMULATE=hip:gfx90a tests/conform/conform hip:0 norm act embed loss optim cast elementwise rope" \
 	"soak YOKE_EMULATE=hip:gfx942 tests/conform/conform hip:0" "soak YOKE_EMULATE=hip:gfx1100 tests/conform/conform hip:0"
-# On the stand-in for AMD's HIP; each skips where no compiler of AMD's machine code is installed.
-YOKE_TESTS += "long YOKE_EMULATE=hip:gfx90a tests/conform/conform hip:0 gemm" \
-	"long YOKE_EMULATE=hip:gfx90a tests/conform/conform hip:0 attention" \
-	"long YOKE_EMULATE=hip:gfx90a tests/conform/conform hip:0 norm act embed loss optim cast elementwise rope" \
-	"soak YOKE_EMULATE=hip:gfx942 tests/conform/conform hip:0" "soak YOKE_EMULATE=hip:gfx1100 tests/conform/conform hip:0"
 EXTRA_PROGRAMS += tests/unit/conform
 tests_unit_conform_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_conform_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS)
