@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stand-in hipBLASLt. It has two algorithms. One splits a long sum along K, and adds the parts, which lie
- * in the workspace, in f32. The heuristic ranks it first where the preference allows a workspace that is large
- * enough. The other one needs no workspace.
+ * in the workspace, in f32. The heuristic ranks it first where the preference allows a workspace that is
+ * large enough. The other one needs no workspace.
  */
 #include <stdlib.h>
 #include <string.h>

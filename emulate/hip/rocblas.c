@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stand-in rocBLAS. While atomics are allowed, as they are by default, a long sum is split along K, and
- * the parts are added in the result's type, as a kernel with atomics does. So a program that forgets to forbid
- * them gets less exact products.
+ * the parts are added in the result's type, as a kernel with atomics does. So a program that forgets to
+ * forbid them gets less exact products.
  */
 #include <stdlib.h>
 #include <string.h>
