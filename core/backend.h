@@ -149,6 +149,8 @@ struct yoke_device_extras {
     yoke_status (*product_set)(yoke_device *device, const char *product, const char *algorithm);
     /* One line for `yoke info`: the library of matrix products, or why there is none. NULL: no line. */
     void (*products)(const yoke_device *device, char *text, size_t bytes);
+    /* One line for `yoke info`: the device's clock and temperature now. "": unknown. NULL: no line. */
+    void (*sensors)(const yoke_device *device, char *text, size_t bytes);
     /*
      * Compile programs for devices of the kind `target`, the text of the spec behind the colon, such as
      * "sm_90". The device need not exist. `device` is not open: it has only its backend, its spec and its

@@ -141,7 +141,8 @@ typedef struct hip_pointer hipPointerAttribute_t;
     F(hipError_t, hipHostGetDevicePointer, (void **address, void *host, unsigned flags))                     \
     F(hipError_t, hipStreamGetDevice, (hipStream_t stream, hipDevice_t *device))                             \
     F(hipError_t, hipStreamWriteValue32, (hipStream_t stream, void *at, uint32_t value, unsigned flags))     \
-    F(hipError_t, hipLaunchHostFunc, (hipStream_t stream, hipHostFn_t function, void *argument))
+    F(hipError_t, hipLaunchHostFunc, (hipStream_t stream, hipHostFn_t function, void *argument))             \
+    F(hipError_t, hipDeviceGetPCIBusId, (char *id, int bytes, int device))
 /* clang-format on */
 
 #endif

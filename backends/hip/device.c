@@ -224,6 +224,7 @@ static const struct yoke_device_extras device_extras = {
     .algorithm = yokei_gpu_algorithm,
     .counts = yokei_rt_counts,
     .ahead = yokei_hip_ahead,
+    .sensors = yokei_hip_sensors,
     .annotate = yokei_rt_annotate,
     .pin = yokei_rt_pin,
     .unpin = yokei_rt_unpin,

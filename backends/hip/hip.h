@@ -137,4 +137,10 @@ struct hip_device {
 };
 static inline struct hip_device *hip_device(const yoke_device *device) { return device->impl; }
 
+/* ---- sensors.c ---- */
+/** The slot sensors of struct yoke_device_extras: such as "now at 1700 MHz, 45 C"; "" if it is unknown. */
+void yokei_hip_sensors(const yoke_device *device, char *text, size_t bytes);
+/** The same for the device with this PCI address, such as "0000:03:00.0", below the folder `root`. */
+void yokei_hip_sensors_at(const char *root, const char *pci, char *text, size_t bytes);
+
 #endif

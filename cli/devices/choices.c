@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tuning file applies to a device, and which library multiplies matrices, for yoke info. The device
- * must be opened to find out, so a child process does it.
+ * Which tuning file applies to a device, which library multiplies matrices, and the device's clock and
+ * temperature, for yoke info. The device must be opened to find out, so a child process does it.
  */
 #include <string.h>
 
@@ -57,6 +57,7 @@ static void read_choices(const void *argument, void *result)
     out->other_variants = s->other_variants;
     const struct yoke_device_extras *extras = device->backend->device->extras;
     if (extras && extras->products) extras->products(device, out->products, sizeof out->products);
+    if (extras && extras->sensors) extras->sensors(device, out->sensors, sizeof out->sensors);
 }
 
 void cli_choices_of(const char *spec, struct cli_choices *out)

@@ -71,21 +71,6 @@ static void print_speed(const struct cli_speed *s)
     putchar('\n');
 }
 
-/* Backends that the project plans and that this build does not have. */
-static const struct {
-    const char *name, *reason;
-} planned[] = {
-    { "hip",
-      "this version has no HIP backend; the device kernels compile for it (hipRTC, in the tests). An AMD GPU whose driver offers OpenCL is opencl:N" },
-};
-
-static bool is_built(const char *name, const struct yoke_backend_report *reports, int n_reports)
-{
-    for (int b = 0; b < n_reports; b++)
-        if (!strcmp(reports[b].name, name)) return true;
-    return false;
-}
-
 /* Print every backend. If it has no device to run on, print why. */
 static void print_backends(const struct yoke_backend_report *reports, int n_reports)
 {
@@ -97,9 +82,6 @@ static void print_backends(const struct yoke_backend_report *reports, int n_repo
         else
             printf("absent: %s\n", reports[b].reason);
     }
-    for (size_t i = 0; i < YOKE_COUNT(planned); i++)
-        if (!is_built(planned[i].name, reports, n_reports))
-            printf("  %-10s absent: %s\n", planned[i].name, planned[i].reason);
 }
 
 /* An OpenCL device of type CPU is, by OpenCL's definition, the processor that this program runs on. */
@@ -122,6 +104,7 @@ static void print_device(const struct yoke_device_info *d, const struct cli_spee
     if (d->features[0]) printf("             %s\n", d->features);
     cli_choices_of(d->spec, &choices);
     if (choices.products[0]) printf("             %s\n", choices.products);
+    if (choices.sensors[0]) printf("             %s\n", choices.sensors);
     printf("             variants by %s\n", choices.text);
     if (s) print_speed(s);
 }
@@ -173,6 +156,7 @@ static json_t *device_json(const struct yoke_device_info *d, const struct cli_sp
                                                    c.file, "made", c.made, "choices", c.n_choices, "skipped",
                                                    c.n_skipped, "other_variants", c.other_variants));
     if (out && c.products[0]) json_object_set_new(out, "products", json_string(c.products));
+    if (out && c.sensors[0]) json_object_set_new(out, "sensors", json_string(c.sensors));
     if (out) json_object_set_new(out, "host_cpu", json_boolean(is_host_cpu(d)));
     if (out && s) json_object_set_new(out, "speed", speed_json(s));
     return out ? out : json_pack("{s:s, s:s}", "spec", d->spec, "error", "the driver's texts are not UTF-8");
@@ -233,9 +217,6 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
         if (!reports[b].n_devices)
             json_object_set_new(absent, reports[b].name, json_string(reports[b].reason));
     }
-    for (size_t i = 0; i < YOKE_COUNT(planned); i++)
-        if (!is_built(planned[i].name, reports, n_reports))
-            json_object_set_new(absent, planned[i].name, json_string(planned[i].reason));
     if (json)
         return print_info(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(),
                                     "machine", machine_json(), "devices", devices, "absent", absent,

@@ -31,6 +31,7 @@ struct cli_choices {
     int n_choices, n_skipped;
     bool other_variants;
     char products[1400]; /* the library of matrix products, or why there is none; "": no line about it */
+    char sensors[80];    /* clock and temperature; "": unknown */
     char error[256];
 };
 void cli_choices_of(const char *spec, struct cli_choices *out);

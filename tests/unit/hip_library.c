@@ -355,6 +355,27 @@ static void children(void **state)
     ASSERT_HAS(text, "/nowhere/program");
 }
 
+/* Clock and temperature from the kernel's files, as far as they are there and are numbers. */
+static void sensors(void **state)
+{
+    char root[700], text[80], command[2000];
+    (void)state;
+    snprintf(root, sizeof root, "%s/pci", test_folder);
+    yokei_hip_sensors_at(root, "0000:C3:00.0", text, sizeof text);
+    assert_string_equal(text, "");
+    snprintf(command, sizeof command,
+             "mkdir -p '%s/0000:c3:00.0/hwmon/hwmon4' && cd '%s/0000:c3:00.0/hwmon/hwmon4' && "
+             "echo 1700000000 >freq1_input && echo 45500 >temp1_input",
+             root, root);
+    assert_int_equal(system(command), 0);
+    yokei_hip_sensors_at(root, "0000:C3:00.0", text, sizeof text);
+    assert_string_equal(text, "now at 1700 MHz, 45 C");
+    snprintf(command, sizeof command, "echo none >'%s/0000:c3:00.0/hwmon/hwmon4/freq1_input'", root);
+    assert_int_equal(system(command), 0);
+    yokei_hip_sensors_at(root, "0000:c3:00.0", text, sizeof text);
+    assert_string_equal(text, "now at 45 C");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,7 +383,7 @@ int main(void)
         cmocka_unit_test(makers),        cmocka_unit_test(features),      cmocka_unit_test(order),
         cmocka_unit_test(wavefronts),    cmocka_unit_test(emulation),     cmocka_unit_test(kfd),
         cmocka_unit_test(explanations),  cmocka_unit_test(stand_ins),     cmocka_unit_test(no_compiler),
-        cmocka_unit_test(children),
+        cmocka_unit_test(children),      cmocka_unit_test(sensors),
     };
     unsetenv("YOKE_EMULATE");
     return cmocka_run_group_tests_name("hip_library", tests, make_test_folder, remove_test_folder);
