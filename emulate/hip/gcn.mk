@@ -40,3 +40,8 @@ YOKE_TESTS += tests/unit/gcn_faults
 EXTRA_DIST += tests/unit/gcn/make-faults tests/unit/gcn/faults.list tests/unit/gcn/faults.txt
 tests_unit_gcn_faults_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gcn_faults_LDADD = libemulate-gcn.la $(CMOCKA_LIBS) -lm
+# Instructions whose lanes read other lanes.
+EXTRA_PROGRAMS += tests/unit/gcn_lanes
+YOKE_TESTS += tests/unit/gcn_lanes
+tests_unit_gcn_lanes_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gcn_lanes_LDADD = libemulate-gcn.la $(CMOCKA_LIBS)
