@@ -178,6 +178,7 @@ struct gcn_kernel {
     int n_parameters;   /* without the hidden ones */
     uint32_t parameter_bytes;
     uint8_t global_shift, shared_shift; /* see kernel_block */
+    uint16_t n_rows[2];                 /* VGPRs and AGPRs that its instructions can reach */
 };
 
 struct gcn_module {

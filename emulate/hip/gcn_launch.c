@@ -28,19 +28,23 @@ static void release(struct gcn_state *s)
     free(s->arguments);
 }
 
-/* What the registers have at the start: nothing that a kernel may rely on. */
-static void scramble(struct gcn_wave *w, uint64_t seed)
+/* What registers and scratch memory have at the start: nothing that a kernel may rely on. */
+static void scramble(const struct gcn_state *s, struct gcn_wave *w)
 {
-    uint64_t x = seed * 0x9e3779b97f4a7c15u + w->index + 1;
-    for (int r = 0; r < GCN_ROWS; r++)
+    uint64_t x = s->seed * 0x9e3779b97f4a7c15u + w->index + 1;
+    for (int r = 0; r < GCN_ROWS; r++) {
+        if (r % GCN_AGPR >= s->kernel->n_rows[r / GCN_AGPR]) continue;
         for (int l = 0; l < KERNEL_LANES; l++) {
             x = x * 6364136223846793005u + 1442695040888963407u;
             w->v[r][l] = (uint32_t)(x >> 32);
         }
+    }
     for (int i = 0; i < GCN_SGPRS; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         w->s[i] = (uint32_t)(x >> 32);
     }
+    for (size_t i = 0; i < (s->scratch_bytes + 3) / 4; i++)
+        memcpy(w->scratch + i * KERNEL_LANES, w->v[i % s->kernel->n_rows[0]], sizeof *w->v);
 }
 
 /* The packet has the sizes of a block and of the grid, in threads. Its other members are 0. */
@@ -76,8 +80,6 @@ static bool reserve(struct gcn_state *s)
         w->scratch = kernel_allocate((size_t)(s->scratch_bytes + 19) * KERNEL_LANES);
         w->scratch_defined = kernel_allocate((s->scratch_bytes + 16) * sizeof *w->scratch_defined);
         good = w->scratch && w->scratch_defined;
-        for (size_t r = 0; good && r < (s->scratch_bytes + 3) / 4; r++)
-            memcpy(w->scratch + r * KERNEL_LANES, w->v[r % GCN_ROWS], sizeof *w->v);
     }
     return good;
 }
@@ -108,7 +110,7 @@ bool gcn_launch(const struct kernel_launch *launch, struct kernel_fault *fault, 
         gcn_fail(fault, KERNEL_NO_MEMORY, k, UINT32_MAX, "there is not enough memory for a block");
         return false;
     }
-    for (int i = 0; i < s.n_waves; i++) scramble(&s.waves[i], s.seed);
+    for (int i = 0; i < s.n_waves; i++) scramble(&s, &s.waves[i]);
     memcpy(s.arguments, launch->parameters, k->parameter_bytes);
     gcn_object_hide(e, launch->grid, launch->block, launch->dynamic_shared_bytes, s.arguments);
     fill_packet(&s);

@@ -85,17 +85,30 @@ static void lower(uint8_t *shift, const struct gcn_instruction *I)
     if (s < *shift) *shift = s;
 }
 
+static void reach(struct gcn_kernel *k, struct gcn_span span)
+{
+    const uint32_t end = (uint32_t)span.first + span.n, kind = span.first >= GCN_AGPR;
+    if (!span.n || span.first >= GCN_ROWS) return;
+    const uint16_t rows = (uint16_t)(end - kind * GCN_AGPR);
+    if (rows > k->n_rows[kind]) k->n_rows[kind] = rows;
+}
+
 static void measure(struct gcn_kernel *k)
 {
     const struct gcn_module *m = k->module;
     const uint64_t end = k->entry->code + k->entry->code_bytes;
     k->global_shift = k->shared_shift = 2;
+    /* an index may reach all registers that the descriptor gives */
+    k->n_rows[0] = (uint16_t)(k->entry->n_vgprs < GCN_AGPR ? k->entry->n_vgprs : GCN_AGPR);
+    if (!k->n_rows[0]) k->n_rows[0] = 1;
     for (int i = 0; i < m->n_code; i++) {
         const struct gcn_instruction *I = &m->code[i];
         const bool own = I->offset >= k->entry->code && I->offset < end;
         /* a function that kernels share counts for each of them */
         if (!own && entry_at(m->object, I->offset)) continue;
         k->n_instructions += own;
+        reach(k, I->fills);
+        for (int j = 0; j < I->n_uses; j++) reach(k, I->uses[j]);
         if (I->kind != GCN_ACCESS) continue;
         if (I->m.space != GCN_S_SHARED) lower(&k->global_shift, I);
         if (I->m.space == GCN_S_SHARED || I->m.space == GCN_S_FLAT) lower(&k->shared_shift, I);
