@@ -19,7 +19,9 @@
  * with the bound of conform/act.c. Without aux, C is compared with the range of GELU over pre +- (E + u
  * (|pre| + E)).
  * Underflow: each f32 operation loses at most eta. Matrix units flush subnormal bf16 inputs and f32 results
- * to zero, so bf16 is allowed 2^-126 per element and per product.
+ * to zero, so bf16 is allowed 2^-126 per element and per product. Those of AMD's MI200 also flush subnormal
+ * f16 numbers. A product of variants with YOKEI_VARIANT_FLUSHES may lose each term that has one, and a result
+ * in f16 below 2^-14.
  * Bias gradient: N additions of stored numbers, gamma(N+1) (sum |dy| + |dbias0|).
  */
 #include "conform/gradient_pairs.h"
@@ -194,6 +196,12 @@ struct product {
     double value, error;
 };
 
+static bool flushes(const struct trial *t)
+{
+    return t->dtype == YOKE_F16
+           && yokei_variant_facts(t->device.device, YOKE_OP_gemm) & YOKEI_VARIANT_FLUSHES;
+}
+
 /* The number of roundings by u32 in the bound of a sum of K products. */
 static double roundings(const struct trial *t, int64_t K)
 {
@@ -206,12 +214,14 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
                                  int64_t n)
 {
     const struct tensor *a = &t->tensor[A], *b = &t->tensor[B], *c = &t->tensor[C];
-    double value = 0, size = 0, sum_a = 0, sum_b = 0;
+    const double least = flushes(t) ? 0x1p-14 : 0;
+    double value = 0, size = 0, sum_a = 0, sum_b = 0, flushed = 0;
     for (int64_t k = 0; k < s->K; k++) {
         const double x = a->exact[i * a->stride + (s->ta ? k * a->ld + m : m * a->ld + k)];
         const double y = b->exact[i * b->stride + (s->tb ? n * b->ld + k : k * b->ld + n)];
         value += x * y;
         size += fabs(x * y);
+        if (fabs(x) < least || fabs(y) < least) flushed += fabs(x * y);
         sum_a += fabs(x);
         sum_b += fabs(y);
     }
@@ -221,7 +231,7 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
     const double bias = s->epilogue != YOKE_EPILOGUE_NONE ? t->tensor[BIAS].exact[n] : 0;
     return (struct product){ alpha * value + old + bias,
                              gamma32(roundings(t, s->K)) * (fabs(alpha) * size + fabs(old) + fabs(bias))
-                                 + fabs(alpha) * lost + 3 * eta32 };
+                                 + fabs(alpha) * (lost + flushed) + 3 * eta32 };
 }
 
 /* GELU of x, and the error of its evaluation in f32 (see conform/act.c). */
@@ -249,7 +259,10 @@ static void element_bound(struct trial *t, const struct shape *s, int64_t i, int
     struct tensor *c = &t->tensor[C], *aux = &t->tensor[AUX];
     const int64_t at = i * c->stride + m * c->ld + n, at_aux = i * aux->stride + m * aux->ld + n;
     const struct product pre = product_of(t, s, i, m, n);
-    const double e_pre = bound_rounded(c->dtype, pre.value, pre.error);
+    /* the library rounds a result in f16 itself if there is no epilogue */
+    const bool may_vanish = flushes(t) && c->dtype == YOKE_F16 && s->epilogue == YOKE_EPILOGUE_NONE;
+    const double e_pre = bound_rounded(c->dtype, pre.value, pre.error)
+                         + (may_vanish && fabs(pre.value) - pre.error < 0x1p-14 ? 0x1p-14 : 0);
     if (s->epilogue != YOKE_EPILOGUE_BIAS_GELU) {
         c->bound[at] = e_pre;
     } else if (aux->present) {

@@ -180,6 +180,8 @@ struct yoke_device_extras {
  * nearest number. Its products have an error bound of their own (include/yoke/ops/gemm.h).
  */
 #define YOKEI_VARIANT_CUTS 2u
+/* With f16 inputs, this variant takes subnormal f16 numbers for zeros, also in its result. */
+#define YOKEI_VARIANT_FLUSHES 4u
 
 struct yoke_memory_ops {
     yoke_status (*alloc)(yoke_device *device, size_t bytes, void **address_out);

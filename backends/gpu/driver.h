@@ -128,11 +128,12 @@ struct yokei_gpu_product {
 
 /**
  * A vendor's library of matrix products, such as cuBLASLt. gemm_library.c calls it with products whose
- * epilogue is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS if the result is f32. M, N and K are not 0. `variant`
- * is an index of `names`, and `detail` stands behind the variant's name ("": nothing).
+ * epilogue is YOKE_EPILOGUE_NONE, or YOKE_EPILOGUE_BIAS unless adds_no_bias is set. M, N and K are not 0.
+ * `variant` is an index of `names`, and `detail` stands behind the variant's name ("": nothing).
  */
 struct yokei_gpu_products {
     const char *const *names; /* the variants of gemm, ended by NULL */
+    bool adds_no_bias;        /* the library has no product with a bias, so Yoke's kernel adds it */
     /*
      * Find how the product runs. YOKE_EUNSUPPORTED, with the reason, if the library does not run it. NULL
      * pointers count as aligned.
@@ -182,6 +183,8 @@ struct yokei_gpu_device {
      * whose work-items have large private arrays then take gigabytes of the device, and are not offered.
      */
     bool reserves_private;
+    /* Matrix units take subnormal f16 numbers for zeros (AMD's MI200). */
+    bool flushes_f16;
     /* Kernels are compiled at their first launch, so a binary is complete only when the device closes. */
     bool late_binaries;
     atomic_bool said_not_cached; /* the line about programs that cannot be written to the cache was logged */

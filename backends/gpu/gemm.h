@@ -52,6 +52,7 @@ struct yokei_gpu_division {
     int64_t rows;
     bool finish;       /* Yoke's own epilogue follows */
     bool in_scratch;   /* the library writes to scratch memory, and not to C */
+    bool no_bias;      /* the library adds no bias, so Yoke's epilogue does */
     int64_t ld;        /* leading dimension of the product in scratch memory */
     size_t part_bytes; /* bytes of the product in scratch memory */
 };

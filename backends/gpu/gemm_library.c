@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32. It
+ * Matrix products by a vendor's library. The library multiplies, and adds the bias if the result is f32,
+ * unless it has no such products (rocBLAS). It
  * also adds the bias of a 16-bit result if it offers to add an f32 bias before the only rounding. All other
  * epilogues are Yoke's own kernel, because the library would round the bias to 16 bits, or would compute GELU
  * by another formula. Such a product is left in f32, so that C is rounded once.
@@ -16,12 +17,14 @@
 #define WORKSPACE_ALIGNMENT 256
 
 /* `direct`: the library adds the bias also if the result has 16 bits. */
-static struct yokei_gpu_division divide_product(const struct yoke_gemm_args *args, bool direct)
+static struct yokei_gpu_division divide_product(const yoke_device *device, const struct yoke_gemm_args *args,
+                                                bool direct)
 {
     struct yokei_gpu_division d = { .rows = args->M };
     const bool wide = args->out_dtype == YOKE_F32;
+    d.no_bias = yokei_gpu(device)->products->adds_no_bias;
     d.finish = args->epilogue == YOKE_EPILOGUE_BIAS_GELU
-               || (args->epilogue == YOKE_EPILOGUE_BIAS && !wide && !direct);
+               || (args->epilogue == YOKE_EPILOGUE_BIAS && (!wide || d.no_bias) && !direct);
     d.in_scratch = d.finish && !wide;
     if (d.in_scratch) {
         d.ld = yokei_gpu_round_up(args->N, 4); /* so that the epilogue can read four floats at once */
@@ -47,8 +50,8 @@ static struct yoke_gemm_args rows_of_product(const struct yoke_gemm_args *args,
     p.a = element_at(args->a, args->trans_a ? m : m * args->lda, args->dtype);
     p.c = (void *)(uintptr_t)element_at(args->c, m * args->ldc, args->out_dtype);
     p.aux = NULL;
-    p.epilogue = args->epilogue != YOKE_EPILOGUE_NONE && !d->in_scratch ? YOKE_EPILOGUE_BIAS
-                                                                        : YOKE_EPILOGUE_NONE;
+    p.epilogue = args->epilogue != YOKE_EPILOGUE_NONE && !d->in_scratch && !d->no_bias ? YOKE_EPILOGUE_BIAS
+                                                                                       : YOKE_EPILOGUE_NONE;
     if (!d->in_scratch) return p;
     p.out_dtype = YOKE_F32;
     p.beta = 0;
@@ -81,9 +84,11 @@ static bool adds_bias(const yoke_device *device, const struct yoke_gemm_args *ar
                       const char *detail, struct yokei_gpu_library_plan *plan)
 {
     struct yokei_error saved;
-    if (args->epilogue != YOKE_EPILOGUE_BIAS || args->out_dtype == YOKE_F32) return false;
+    if (args->epilogue != YOKE_EPILOGUE_BIAS || args->out_dtype == YOKE_F32
+        || yokei_gpu(device)->products->adds_no_bias)
+        return false;
     yokei_error_save(&saved);
-    plan->division = divide_product(args, true);
+    plan->division = divide_product(device, args, true);
     const bool adds = !plan_pieces(device, args, variant, detail, plan);
     yokei_error_restore(&saved);
     return adds;
@@ -93,7 +98,7 @@ yoke_status yokei_gpu_library_plan(const yoke_device *device, const struct yoke_
                                    const char *detail, struct yokei_gpu_library_plan *plan_out)
 {
     if (adds_bias(device, args, variant, detail, plan_out)) return YOKE_OK;
-    plan_out->division = divide_product(args, false);
+    plan_out->division = divide_product(device, args, false);
     return plan_pieces(device, args, variant, detail, plan_out);
 }
 
@@ -101,7 +106,7 @@ yoke_status yokei_gpu_library_scratch(const yoke_device *device, const struct yo
                                       int variant, const char *detail, size_t *scratch_bytes_out)
 {
     struct yokei_gpu_library_plan direct = { .scratch_bytes = 0 },
-                                  plan = { .division = divide_product(args, false) };
+                                  plan = { .division = divide_product(device, args, false) };
     if (!adds_bias(device, args, variant, detail, &direct)) direct.scratch_bytes = 0;
     YOKE_TRY(plan_pieces(device, args, variant, detail, &plan));
     /* Addresses that are less aligned may need the other way, so there is room for both. */
@@ -146,7 +151,7 @@ static yoke_status finish_rows(yoke_stream *stream, const struct yoke_gemm_args 
                   across = (args->N + 4 * lanes - 1) / (4 * lanes), rows = threads / lanes * FINISH_ROWS;
     int32_t flags = yokei_gpu_gemm_flags(args);
     /* the library has already done this much */
-    if (!d->in_scratch) flags &= ~(YOKEI_GEMM_HAS_BETA | YOKEI_GEMM_HAS_BIAS);
+    if (!d->in_scratch) flags &= ~(YOKEI_GEMM_HAS_BETA | (d->no_bias ? 0 : YOKEI_GEMM_HAS_BIAS));
     for (int64_t batch = 0, n_batch; batch < args->batch; batch += n_batch) {
         n_batch = YOKE_MIN(args->batch - batch, 32768);
         struct yoke_gemm_args at = *args; /* where the rows of these products begin */

@@ -22,7 +22,9 @@ static bool is_library(const yoke_device *device, enum yoke_op_id op, int index)
 
 unsigned yokei_gpu_variant_facts(const yoke_device *device, enum yoke_op_id op, int index)
 {
-    return is_library(device, op, index) ? YOKEI_VARIANT_LIBRARY | YOKEI_VARIANT_CUTS : 0;
+    if (!is_library(device, op, index)) return 0;
+    return YOKEI_VARIANT_LIBRARY | YOKEI_VARIANT_CUTS
+           | (yokei_gpu(device)->flushes_f16 ? YOKEI_VARIANT_FLUSHES : 0);
 }
 
 bool yokei_gpu_variant_detail(const yoke_device *device, enum yoke_op_id op, int index, const char *detail)

@@ -486,6 +486,8 @@ const struct cli_option cli_option_table[] = {
     { "hiprtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
       .help = "The hipRTC (libhiprtc.so) that compiles programs for HIP devices. off: clang compiles them. "
               "Default: the newest hipRTC that is found" },
+    { "rocblas", CLI_LIBRARY, CLI_TEXT, .metavar = "off",
+      .help = "off: Yoke's own kernels multiply matrices on HIP devices. Default: rocBLAS, if it is found" },
     { "clang", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
       .help = "The clang that compiles programs for HIP devices that hipRTC does not know. off: none. "
               "Default: ROCm's clang, or the newest clang that is found, from version 17 on" },

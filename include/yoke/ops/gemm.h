@@ -38,7 +38,9 @@ enum yoke_epilogue {
  * Errors: YOKE_EINVAL (shape, ld, null, alias), YOKE_EUNSUPPORTED (type), YOKE_ENOMEM (scratch)
  * Bound:  |C - ref| <= u |ref| + E + eta,  E = gamma(K + 4) (|alpha| |A||B| + |beta C0| + |bias|). Tensor
  *         cores have gamma(3.25 K + 9), because they cut sums off. With bf16 input, eta includes 2^-126
- *         |alpha| (sum |a| + sum |b| + K), because matrix units flush subnormals. The same bound holds for
+ *         |alpha| (sum |a| + sum |b| + K), because matrix units flush subnormals. Those of AMD's MI200 also
+ *         flush subnormal f16 numbers: E includes |alpha| |a b| of each product that has one, and 2^-14 for
+ *         a result in f16 that is smaller. The same bound holds for
  *         aux. With GELU, the bound of C is that of gelu (act.h) applied to aux.
  */
 struct yoke_gemm_args {
