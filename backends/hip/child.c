@@ -19,17 +19,21 @@
 
 extern char **environ;
 
+/* Beside libyoke in the build tree, or in its folder of an installation, which may have been moved. */
 void yokei_hip_child_path(char *path, size_t bytes)
 {
     Dl_info here;
-    char built[1024] = "";
+    char beside[1024] = "";
     yokei_text(path, bytes, "%s/hip/yoke-hip-compile", YOKE_PKGLIBDIR);
     if (!dladdr((void *)(uintptr_t)&yokei_hip_child_path, &here) || !here.dli_fname) return;
-    const char *end = strstr(here.dli_fname, ".libs/"); /* libyoke runs from the build tree */
-    if (!end) return;
-    yokei_text(built, sizeof built, "%.*sbackends/hip/yoke-hip-compile", (int)(end - here.dli_fname),
-               here.dli_fname);
-    if (!access(built, X_OK)) yokei_text(path, bytes, "%s", built);
+    const char *built = strstr(here.dli_fname, ".libs/"), *slash = strrchr(here.dli_fname, '/');
+    if (built)
+        yokei_text(beside, sizeof beside, "%.*sbackends/hip/yoke-hip-compile", (int)(built - here.dli_fname),
+                   here.dli_fname);
+    else if (slash)
+        yokei_text(beside, sizeof beside, "%.*s/yoke/hip/yoke-hip-compile", (int)(slash - here.dli_fname),
+                   here.dli_fname);
+    if (!access(beside, X_OK)) yokei_text(path, bytes, "%s", beside);
 }
 
 static bool start(const char *const arguments[], int output, pid_t *pid_out)
