@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/hip/hip.h"
+#include "backends/hip/options.h"
 
 int yokei_hip_wavefront(const char *arch)
 {

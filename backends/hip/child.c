@@ -115,5 +115,6 @@ int yokei_hip_child(const char *const arguments[], int seconds, char *text, size
     }
     /* a program that ignores SIGCHLD learns no status; the output file then says whether all is well */
     if (ended < 0) return 0;
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) return HIP_CHILD_KILLED;
     return WIFEXITED(status) ? WEXITSTATUS(status) : HIP_CHILD_CRASHED;
 }

@@ -19,6 +19,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "backends/hip/options.h"
+
 typedef struct _hiprtcProgram *hiprtcProgram;
 #define HIPRTC_FUNCTIONS(F)                                                                         \
     F(hiprtcCreateProgram,                                                                          \
@@ -93,13 +95,9 @@ static int compile(const char *arch, const char *source, const char *output)
     char *text = read_text(source);
     if (!text) return 3;
     snprintf(option, sizeof option, "--offload-arch=%s", arch);
-    const char *const options[] = { option,
-                                    "-std=c++14",
-                                    "-O3",
-                                    "-ffp-contract=off",
-                                    "-gline-tables-only",
-                                    "-mllvm",
-                                    "-disable-promote-alloca-to-lds" };
+#define WORD(option) , option
+    const char *const options[] = { option HIP_OPTIONS(WORD) };
+#undef WORD
     if (rtc.hiprtcCreateProgram(&program, text, source, 0, NULL, NULL)) return 1;
     const int error = rtc.hiprtcCompileProgram(program, sizeof options / sizeof options[0], options);
     char *log = error && !rtc.hiprtcGetProgramLogSize(program, &bytes) ? calloc(1, bytes + 1) : NULL;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "backends/hip/hip.h"
+#include "backends/hip/options.h"
 
 enum { MOST_SECONDS = 300, LEAST_CLANG = 17, NEWEST_CLANG = 23, LOG_BYTES = 16384 };
 
@@ -30,31 +31,11 @@ static int start_compiler(const struct hip_compiler *c, const char *arch, const 
     yokei_hip_child_path(child, sizeof child);
     yokei_text(offload, sizeof offload, "--offload-arch=%s", arch);
     const char *const rtc[] = { child, "rtc", arch, source, output, c->path, NULL };
-    /*
-     * Without headers and libraries of HIP. The line numbers are for the messages of tools. LLVM leaves
-     * arrays of a thread in its private memory, so a kernel takes the local memory that its text names, and
-     * no more.
-     */
-    const char *const clang[] = { child,
-                                  "run",
-                                  c->path,
-                                  "-x",
-                                  "hip",
-                                  offload,
-                                  "--cuda-device-only",
-                                  "--no-gpu-bundle-output",
-                                  "-nogpuinc",
-                                  "-nogpulib",
-                                  "-std=c++14",
-                                  "-O3",
-                                  "-ffp-contract=off",
-                                  "-gline-tables-only",
-                                  "-mllvm",
-                                  "-disable-promote-alloca-to-lds",
-                                  "-o",
-                                  output,
-                                  source,
-                                  NULL };
+#define WORD(option) option,
+    const char *const clang[] = {
+        child, "run", c->path, offload, HIP_CLANG_OPTIONS(WORD) HIP_OPTIONS(WORD) "-o", output, source, NULL
+    };
+#undef WORD
     return yokei_hip_child(c->kind == HIP_RTC ? rtc : clang, MOST_SECONDS, log, bytes);
 }
 
@@ -65,15 +46,24 @@ static bool is_code(const char *data, size_t bytes)
            || (bytes > sizeof bundle && !memcmp(data, bundle, sizeof bundle - 1));
 }
 
+/* Whether this end of a compiler may be due to the text or the architecture, and not to the machine. */
+static bool is_verdict(const struct hip_compiler *c, int end)
+{
+    if (c->kind == HIP_RTC && end > 1) return false; /* see compile_main.c */
+    return end >= 0 || end == HIP_CHILD_CRASHED;
+}
+
 static yoke_status compile_failed(const struct hip_compiler *c, const char *spec, const char *name, int end,
                                   const char *log)
 {
     char compiler[1100], how[80] = "";
     yokei_hip_compiler_text(c, compiler, sizeof compiler);
+    if (end == HIP_CHILD_KILLED)
+        yokei_text(how, sizeof how, "the compiler was killed; there may be too little memory. ");
     if (end == HIP_CHILD_CRASHED) yokei_text(how, sizeof how, "the compiler crashed. ");
     if (end == HIP_CHILD_LATE)
         yokei_text(how, sizeof how, "the compiler needed more than %d s. ", (int)MOST_SECONDS);
-    return yoke_fail(end == HIP_CHILD_NOT_STARTED ? YOKE_EBACKEND : YOKE_ECOMPILE,
+    return yoke_fail(is_verdict(c, end) ? YOKE_ECOMPILE : YOKE_EBACKEND,
                      "%s: program %s does not compile by %s: %s%s", spec, name, compiler, how, log);
 }
 

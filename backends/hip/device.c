@@ -6,6 +6,7 @@
 #include "backends/gpu/families.h"
 #include "backends/gpu/runtime/products.h"
 #include "backends/hip/hip.h"
+#include "backends/hip/options.h"
 
 static int attribute(const struct hip_library *hip, int id, int what)
 {
@@ -99,7 +100,7 @@ static yoke_status hip_find_by_index(const struct hip_library *hip, int index)
 {
     int n = 0;
     char reason[YOKE_REASON_BYTES];
-    const char *visible = getenv("HIP_VISIBLE_DEVICES");
+    const char *hides = yokei_hip_hiding_variable();
     const hipError_t error = hip->hipGetDeviceCount(&n);
     if (error || !n) {
         yokei_hip_explain(error ? error : hipErrorNoDevice, reason, sizeof reason);
@@ -108,8 +109,8 @@ static yoke_status hip_find_by_index(const struct hip_library *hip, int index)
     if (index < n) return YOKE_OK;
     char list[64] = "is one device, hip:0", more[96] = "";
     if (n > 1) yokei_text(list, sizeof list, "are %d devices, hip:0 to hip:%d", n, n - 1);
-    if (visible)
-        yokei_text(more, sizeof more, "; HIP_VISIBLE_DEVICES is '%.40s'", visible);
+    if (hides)
+        yokei_text(more, sizeof more, "; %s is '%.40s'", hides, getenv(hides));
     else if (hip->emulated)
         yokei_text(more, sizeof more, "; YOKE_EMULATE_DEVICES=%d emulates more of them", index + 1);
     return yoke_fail(YOKE_ENODEV, "hip:%d: there %s%s", index, list, more);

@@ -56,12 +56,19 @@ extern struct yokei_rt_known yokei_hip_known;
 int yokei_hip_folders(char *folders[], int capacity);
 /** The line that explains why hipInit or hipGetDeviceCount failed on this machine. */
 void yokei_hip_explain(hipError_t error, char *reason, size_t bytes);
+/** The name of a variable that is set and may hide devices, or NULL. */
+const char *yokei_hip_hiding_variable(void);
+/** A libamdhip64 of a major version that Yoke does not know, among the files of a pattern. False: none. */
+bool yokei_hip_other_version(const char *pattern, char *path, size_t bytes);
 /** Why /dev/kfd makes HIP impossible for this user. False: it does not. */
 bool yokei_hip_explain_kfd(const char *kfd, char *reason, size_t bytes);
 
 /* ---- child.c: programs that compile ---- */
-/** How a program that was started has ended, besides its exit code from 0 on. */
-enum { HIP_CHILD_CRASHED = -1, HIP_CHILD_LATE = -2, HIP_CHILD_NOT_STARTED = -3 };
+/**
+ * How a program that was started has ended, besides its exit code from 0 on. KILLED: by SIGKILL, as the kernel
+ * does where memory is short.
+ */
+enum { HIP_CHILD_CRASHED = -1, HIP_CHILD_LATE = -2, HIP_CHILD_NOT_STARTED = -3, HIP_CHILD_KILLED = -4 };
 /**
  * Run a program, and wait until it ends. `text` gets what it has printed, cut at `bytes`. After `seconds` it
  * is ended. Safe in programs with threads, because nothing runs between fork and exec. The program ends if
@@ -104,11 +111,6 @@ bool yokei_hip_maker_runs(const void *arch, const char *maker);
 bool yokei_hip_arch_runs(const char *code, const char *device);
 
 /* ---- compile.c, program.c ---- */
-/**
- * What decides a program's binary besides the program and its maker: the options of the compilers in
- * compiler.c. Change the number when these options change.
- */
-#define HIP_IDENTITY "hip|1"
 /** The slots compile, maker and suits of struct yokei_gpu_driver. */
 yoke_status yokei_hip_compile(const yoke_device *device, const struct yokei_gpu_source *source,
                               void **blob_out, size_t *bytes_out);

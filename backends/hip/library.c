@@ -47,8 +47,7 @@ bool yokei_hip_explain_kfd(const char *kfd, char *reason, size_t bytes)
     return false;
 }
 
-/** A variable that hides all devices, or NULL. */
-static const char *hiding_variable(void)
+const char *yokei_hip_hiding_variable(void)
 {
     static const char *const names[] = { "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                          "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL" };
@@ -59,16 +58,18 @@ static const char *hiding_variable(void)
 
 void yokei_hip_explain(hipError_t error, char *reason, size_t bytes)
 {
-    const char *hides = hiding_variable();
+    const char *hides = yokei_hip_hiding_variable();
     const char *name = library.hipGetErrorName ? library.hipGetErrorName(error) : NULL;
     if (!name) name = "an unlisted error";
     if ((error == hipErrorNoDevice || error == hipErrorInvalidDevice) && hides)
         yokei_text(reason, bytes, "%s='%.60s' hides all devices; unset it, or name a device of rocminfo",
                    hides, getenv(hides));
     else if (error == hipErrorNoDevice || error == hipErrorInvalidDevice)
-        yokei_text(reason, bytes,
-                   "HIP finds no device, although /dev/kfd is there; see rocminfo. This version of ROCm may "
-                   "not know the GPU, or this user may not open /dev/dri/renderD*");
+        yokei_text(reason, bytes, "HIP finds no device, although /dev/kfd is there; see rocminfo. %s",
+                   access("/dev/dri", F_OK)
+                       ? "There is no /dev/dri: a container needs --device /dev/dri"
+                       : "This version of ROCm may not know the GPU, or this user may not open "
+                         "/dev/dri/renderD* (usermod -a -G render USER)");
     else if (error == hipErrorInsufficientDriver)
         yokei_text(
             reason, bytes,
@@ -78,21 +79,32 @@ void yokei_hip_explain(hipError_t error, char *reason, size_t bytes)
         yokei_text(reason, bytes, "hipInit failed: %s (%d); see whether rocminfo works", name, error);
 }
 
+static const struct yokei_library_file names[] = { { "libamdhip64.so.7", 7 },
+                                                   { "libamdhip64.so.6", 6 },
+                                                   { "libamdhip64.so.5", 5 } };
+
+bool yokei_hip_other_version(const char *pattern, char *path, size_t bytes)
+{
+    glob_t found;
+    bool any = false;
+    if (!glob(pattern, 0, NULL, &found))
+        for (size_t i = 0; i < found.gl_pathc && !any; i++) {
+            const char *so = strstr(found.gl_pathv[i], "libamdhip64.so.");
+            any = so && atoi(so + 15) > 0 && !yokei_hip_version(atoi(so + 15));
+            if (any) yokei_text(path, bytes, "%s", found.gl_pathv[i]);
+        }
+    globfree(&found);
+    return any;
+}
+
 /** The path of a libamdhip64 whose major version Yoke does not know. False: there is none. */
 static bool find_other_version(char *path, size_t bytes)
 {
-    static const char *const places[] = { "/opt/rocm*/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu" };
+    static const char *const patterns[] = { "/opt/rocm*/lib/libamdhip64.so.*", "/usr/lib64/libamdhip64.so.*",
+                                            "/usr/lib/x86_64-linux-gnu/libamdhip64.so.*" };
     bool any = false;
-    for (size_t i = 0; i < YOKE_COUNT(places) && !any; i++) {
-        char pattern[200];
-        glob_t found;
-        yokei_text(pattern, sizeof pattern, "%s/libamdhip64.so.*", places[i]);
-        if (!glob(pattern, 0, NULL, &found) && found.gl_pathc) {
-            yokei_text(path, bytes, "%s", found.gl_pathv[0]);
-            any = true;
-        }
-        globfree(&found);
-    }
+    for (size_t i = 0; i < YOKE_COUNT(patterns) && !any; i++)
+        any = yokei_hip_other_version(patterns[i], path, bytes);
     return any;
 }
 
@@ -116,10 +128,6 @@ static void explain_no_library(const char *why)
 }
 
 /* ---- opening ---- */
-
-static const struct yokei_library_file names[] = { { "libamdhip64.so.7", 7 },
-                                                   { "libamdhip64.so.6", 6 },
-                                                   { "libamdhip64.so.5", 5 } };
 
 static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
 {
@@ -145,6 +153,13 @@ static bool load_library(void)
     if (library.emulated && !yokei_is_emulation(emulation)) {
         yokei_text(library_reason, sizeof library_reason,
                    "YOKE_EMULATE is '%.40s'; behind hip: stands a processor, such as hip:gfx942",
+                   getenv("YOKE_EMULATE"));
+        return false;
+    }
+    if (library.emulated && strcmp(processor, "gfx90a") != 0 && strcmp(processor, "gfx942") != 0
+        && strcmp(processor, "gfx1100") != 0) {
+        yokei_text(library_reason, sizeof library_reason,
+                   "YOKE_EMULATE is '%.40s'; the stand-in for HIP has gfx90a, gfx942 and gfx1100",
                    getenv("YOKE_EMULATE"));
         return false;
     }

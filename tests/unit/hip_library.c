@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "backends/hip/hip.h"
+#include "backends/hip/options.h"
 #include "tests/unit/folder.h"
 
 #define ASSERT_HAS(text, words)                                                          \
@@ -264,6 +265,7 @@ static void explanations(void **state)
     unsetenv("ROCR_VISIBLE_DEVICES");
     yokei_hip_explain(hipErrorNoDevice, text, sizeof text);
     ASSERT_HAS(text, "see rocminfo");
+    ASSERT_HAS(text, access("/dev/dri", F_OK) ? "a container needs --device /dev/dri" : "/dev/dri/renderD*");
     yokei_hip_explain(hipErrorInsufficientDriver, text, sizeof text);
     ASSERT_HAS(text, "too old");
     yokei_hip_explain(hipErrorOutOfMemory, text, sizeof text);
@@ -296,14 +298,84 @@ static void stand_ins(void **state)
     unsetenv("YOKE_EMULATE");
     unsetenv("YOKE_DATA_DIR");
     if (access("/dev/kfd", F_OK)) ASSERT_HAS(reason(), "there is no /dev/kfd");
+    setenv("YOKE_EMULATE", "hip:gfx900", 1);
+    ASSERT_HAS(reason(), "YOKE_EMULATE is 'hip:gfx900'; the stand-in for HIP has gfx90a, gfx942 and gfx1100");
+    unsetenv("YOKE_EMULATE");
+}
+
+static int two_folders(char *folders[], int capacity)
+{
+    assert_true(capacity >= 2);
+    folders[0] = strdup("/one");
+    folders[1] = strdup("/two");
+    return 2;
+}
+
+static bool open_none(const char *folder, const char *name, char *why, size_t bytes)
+{
+    const bool needs = !strcmp(folder, "/one") && strstr(name, ".6");
+    yokei_text(why, bytes, "%s%s%s: cannot open shared object file: No such file", needs ? "" : folder,
+               needs ? "" : "/", needs ? "libnuma.so.1" : name);
+    return false;
+}
+
+/* A library is there, but not another one that it needs. */
+static void missing_parts(void **state)
+{
+    static const struct yokei_library_file files[] = { { "libx.so.7", 7 }, { "libx.so.6", 6 } };
+    char why[YOKE_REASON_BYTES];
+    (void)state;
+    assert_false(yokei_folders_open_newest(two_folders, files, 2, INT_MAX, open_none, why, sizeof why));
+    ASSERT_HAS(why, "libnuma.so.1: cannot open");
+}
+
+/* A library of another version. One that is known, and does not open, is another matter. */
+static void other_versions(void **state)
+{
+    char pattern[400], path[400], found[400];
+    static const char *const files[] = { "libamdhip64.so", "libamdhip64.so.5", "libamdhip64.so.6.3.4",
+                                         "libamdhip64.so.7" };
+    (void)state;
+    yokei_text(pattern, sizeof pattern, "%s/libamdhip64.so.*", test_folder);
+    for (size_t i = 0; i < YOKE_COUNT(files); i++) {
+        yokei_text(path, sizeof path, "%s/%s", test_folder, files[i]);
+        assert_ok(yokei_file_write(path, "", 0));
+    }
+    assert_false(yokei_hip_other_version(pattern, found, sizeof found));
+    yokei_text(path, sizeof path, "%s/libamdhip64.so.8", test_folder);
+    assert_ok(yokei_file_write(path, "", 0));
+    assert_true(yokei_hip_other_version(pattern, found, sizeof found));
+    assert_string_equal(found, path);
+    unlink(path);
+    for (size_t i = 0; i < YOKE_COUNT(files); i++) {
+        yokei_text(path, sizeof path, "%s/%s", test_folder, files[i]);
+        unlink(path);
+    }
 }
 
 /* ---- compilers ---- */
 
+/* Programs that were compiled with other options must have other keys in the cache. */
+static void identity(void **state)
+{
+#define OPTION(option) option,
+    static const char *const options[] = { HIP_OPTIONS(OPTION) HIP_CLANG_OPTIONS(OPTION) };
+    static const char all[] = HIP_IDENTITY " ";
+    char word[80];
+    (void)state;
+    for (size_t i = 0; i < YOKE_COUNT(options); i++) {
+        yokei_text(word, sizeof word, " %s ", options[i]);
+        ASSERT_HAS(all, word);
+    }
+    ASSERT_HAS(all, " -ffp-contract=off ");
+    ASSERT_HAS(all, " -mllvm -disable-promote-alloca-to-lds ");
+    assert_true(sizeof all <= sizeof((struct yokei_gpu_device *)0)->identity);
+}
+
 /* Both compilers are off, or are none. Each text is of another architecture, so nothing is remembered. */
 static void no_compiler(void **state)
 {
-    char text[YOKE_REASON_BYTES];
+    char text[YOKE_REASON_BYTES], path[400];
     struct hip_compiler compiler;
     (void)state;
     setenv("YOKE_HIPRTC", "off", 1);
@@ -318,8 +390,12 @@ static void no_compiler(void **state)
     ASSERT_HAS(text, "YOKE_HIPRTC names no file: /nowhere/libhiprtc.so; /bin/true is no clang 17 or newer");
     setenv("YOKE_HIPRTC", "/etc/passwd", 1); /* a file that is no library */
     setenv("YOKE_CLANG", "/nowhere/clang", 1);
-    assert_false(yokei_hip_compiler("gfx9f2", "", &compiler, text, sizeof text));
-    ASSERT_HAS(text, "does not know gfx9f2; /nowhere/clang does not start");
+    assert_false(yokei_hip_compiler("gfx9f2", test_folder, &compiler, text, sizeof text));
+    ASSERT_HAS(text, "does not compile by hipRTC 0 (/etc/passwd): ");
+    ASSERT_HAS(text, "; /nowhere/clang does not start");
+    /* this says nothing about the architecture, so no later process shall rely on it */
+    yokei_text(path, sizeof path, "%s/hiprtc-0-lacks-gfx9f2", test_folder);
+    assert_int_not_equal(access(path, F_OK), 0);
     unsetenv("YOKE_HIPRTC");
     unsetenv("YOKE_CLANG");
 }
@@ -335,6 +411,7 @@ static void children(void **state)
         { "echo out; echo err >&2", 60, 0, "out\nerr\n" },
         { "echo no; exit 3", 60, 3, "no\n" },
         { "echo on; kill -SEGV $$", 60, HIP_CHILD_CRASHED, "on\n" },
+        { "echo on; kill -KILL $$", 60, HIP_CHILD_KILLED, "on\n" },
         { "echo late; sleep 600 & wait", 1, HIP_CHILD_LATE, "late\n" },
         { "read -r x; echo \"end $?\"", 60, 0, "end 1\n" }, /* nothing to read */
     };

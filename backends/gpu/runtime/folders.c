@@ -35,6 +35,14 @@ void *yokei_folders_open_file(const char *folder, const char *name, char path[10
     return yokei_dl_open(files, symbols, n_symbols, why, bytes);
 }
 
+/** Whether the loader says that this file is not there. It says the same of a library that the file needs. */
+static bool is_absent(const char *folder, const char *name, const char *why)
+{
+    char path[1024];
+    yokei_text(path, sizeof path, "%s%s%s: ", folder, *folder ? "/" : "", name);
+    return !strncmp(why, path, strlen(path)) && strstr(why, "cannot open shared object");
+}
+
 /** Try all folders for the versions that are known to the driver, or for those that are newer. */
 static bool open_any(char *const folders[], int n, const struct yokei_library_file files[], int n_files,
                      int driver_major, bool newer, yokei_open_file *open, char *why, size_t bytes)
@@ -43,7 +51,7 @@ static bool open_any(char *const folders[], int n, const struct yokei_library_fi
     for (int i = 0; i < n_files; i++)
         for (int f = 0; f < n && (files[i].major > driver_major) == newer; f++) {
             if (open(folders[f], files[i].name, why, bytes)) return true;
-            if (!kept[0] && !strstr(why, "cannot open shared object"))
+            if (!kept[0] && !is_absent(folders[f], files[i].name, why))
                 yokei_text(kept, sizeof kept, "%s", why);
         }
     if (kept[0]) yokei_text(why, bytes, "%s", kept); /* a file that is there says more than one that is not */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The options with which both compilers compile programs. The key of a program in the cache has the same
+ * options, so a program that was compiled with other options is not used.
+ */
+#ifndef BACKENDS_HIP_OPTIONS_H
+#define BACKENDS_HIP_OPTIONS_H
+
+/* clang-format off */
+/**
+ * Options of hipRTC and of clang: X(option). The line numbers are for the messages of tools. LLVM leaves arrays
+ * of a thread in its private memory, so a kernel takes the local memory that its text names, and no more.
+ */
+#define HIP_OPTIONS(X)                                                                                       \
+    X("-std=c++14") X("-O3") X("-ffp-contract=off") X("-gline-tables-only")                                  \
+    X("-mllvm") X("-disable-promote-alloca-to-lds")
+/** Options of clang alone, which compiles without headers and libraries of HIP. */
+#define HIP_CLANG_OPTIONS(X)                                                                                 \
+    X("-x") X("hip") X("--cuda-device-only") X("--no-gpu-bundle-output") X("-nogpuinc") X("-nogpulib")
+/* clang-format on */
+
+/** What decides a program's binary besides the program and its maker. */
+#define HIP_OPTION_TEXT(option) " " option
+#define HIP_IDENTITY "hip" HIP_CLANG_OPTIONS(HIP_OPTION_TEXT) HIP_OPTIONS(HIP_OPTION_TEXT)
+
+#endif
