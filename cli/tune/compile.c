@@ -50,6 +50,19 @@ static yoke_status compile_for(struct yokei_ahead *ahead)
     return YOKE_OK;
 }
 
+/** Before minutes of compilation for some kinds, find a kind for which nothing can be compiled. */
+static yoke_status check_kinds(const struct cli_options *options, const char *folder, int driver_version)
+{
+    char spec[64];
+    for (int i = 0; i < cli_list_count(options, "device"); i++) {
+        struct yokei_ahead none = { .spec = cli_list_item(options, "device", i, spec, sizeof spec),
+                                    .folder = folder,
+                                    .driver_version = driver_version };
+        YOKE_TRY(yokei_ahead_compile(&none));
+    }
+    return YOKE_OK;
+}
+
 yoke_status cli_compile(const struct cli_context *context)
 {
     const struct cli_options *options = context->options;
@@ -62,6 +75,7 @@ yoke_status cli_compile(const struct cli_context *context)
     if (!folder) return yoke_fail(YOKE_EINVAL, "yoke compile: name the folder for the programs by -o FOLDER");
     YOKE_TRY(kernels_select(options, &selection));
     YOKE_TRY(parse_driver(cli_text(options, "driver"), &version));
+    YOKE_TRY(check_kinds(options, folder, version));
     for (int i = 0; i < cli_list_count(options, "device"); i++) {
         struct yokei_ahead ahead = { .spec = cli_list_item(options, "device", i, spec, sizeof spec),
                                      .folder = folder,
