@@ -18,7 +18,7 @@ enum emulate_error emulate_call_stream_destroy(void *handle)
     struct context *context;
     struct stream *stream;
     const enum emulate_error result = emulate_stream_enter(handle, &context, &stream);
-    if (result) return result;
+    if (result) return emulate_no_object(result, "stream", handle);
     if (stream == context->legacy) return emulate_leave(EMULATE_INVALID_HANDLE);
     emulate_stream_destroy(stream);
     return emulate_leave(EMULATE_OK);
@@ -85,7 +85,7 @@ enum emulate_error emulate_call_event_destroy(void *event)
 {
     struct context *context;
     const enum emulate_error result = emulate_event_enter(event, &context);
-    if (result) return result;
+    if (result) return emulate_no_object(result, "event", event);
     emulate_event_destroy(event);
     return emulate_leave(EMULATE_OK);
 }

@@ -572,6 +572,11 @@ void emulate_watch_host(void);
 bool emulate_leaks_are_errors(void);
 /* Print what a program did not free, if YOKE_EMULATE_LOG or YOKE_EMULATE_LEAKS is set. Returns the number. */
 int emulate_report_leaks(struct context *context);
+/*
+ * A call that destroys an object ended with this error. A vendor's own library may crash if the object was
+ * destroyed before, so this ends the process as a leak does.
+ */
+enum emulate_error emulate_no_object(enum emulate_error error, const char *what, const void *handle);
 /* A leak was printed. If YOKE_EMULATE_LEAKS is set, the process ends here. */
 void emulate_leaks_found(void);
 /* Look for leaks at the end of the process, if YOKE_EMULATE_LEAKS is set. */

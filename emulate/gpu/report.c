@@ -103,6 +103,14 @@ void emulate_leaks_found(void)
     _exit(EMULATE_LEAK_EXIT);
 }
 
+enum emulate_error emulate_no_object(enum emulate_error error, const char *what, const void *handle)
+{
+    if (error != EMULATE_INVALID_HANDLE || !emulate_leaks_are_errors()) return error;
+    emulate_print("%s: %p is no %s, or it was destroyed before", emulate_vendor.word, handle, what);
+    emulate_leaks_found();
+    return error;
+}
+
 void yoke_emulate_leak(const char *text)
 {
     emulate_print("%s", text);

@@ -308,6 +308,14 @@ static int keep_event(const struct yokei_rt *rt, void *event)
     return 0;
 }
 
+static __typeof__(((struct yokei_rt_calls *)0)->event_destroy) destroy_event;
+
+static int destroy_event_twice(const struct yokei_rt *rt, void *event)
+{
+    destroy_event(rt, event);
+    return destroy_event(rt, event);
+}
+
 static int keep_module(const struct yokei_rt *rt, void *module)
 {
     (void)rt, (void)module;
@@ -322,7 +330,9 @@ static yoke_status run_leaks(const struct plant *plant)
     YOKE_TRY(write_x(&s, s.first));
     YOKE_TRY(norm(&s, s.first));
     YOKE_TRY(yoke_stream_sync(s.first));
-    if (is_planted && strstr(plant->name, "event")) calls(&s)->event_destroy = keep_event;
+    destroy_event = calls(&s)->event_destroy;
+    if (is_planted && strstr(plant->name, "leaked event")) calls(&s)->event_destroy = keep_event;
+    if (is_planted && strstr(plant->name, "twice")) calls(&s)->event_destroy = destroy_event_twice;
     if (is_planted && strstr(plant->name, "module")) calls(&s)->module_unload = keep_module;
     YOKE_TRY(yoke_free(s.device, s.x));
     YOKE_TRY(yoke_free(s.device, s.y));
@@ -359,6 +369,7 @@ static const struct plant plants[] = {
     { "freed too early", run_freed, NULL, NULL, NULL, "that were freed", "layernorm_forward" },
     { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
     { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
+    { "event destroyed twice", run_leaks, NULL, NULL, NULL, "is no event, or it was destroyed before", NULL },
     { "leaked module", run_leaks, NULL, NULL, NULL, "not destroyed: a module", NULL },
     { "race in LDS", run_race, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
       "of shared memory that", "with no barrier between them", true },
