@@ -107,20 +107,28 @@ static void warn_of_unknown_variables(void)
     }
 }
 
-/*
- * The device that the first part of `emulation` means: "hip:0". `kind`: the kind of device that yoke compile
- * takes, such as "cuda:sm_90" and "hip:gfx942".
- */
-static void emulated_device(bool kind, const char *emulation, char *spec, size_t bytes)
+/* Append the kind of device that yoke compile takes for one part of --emulate: "cuda:sm_90", "hip:gfx942". */
+static void append_kind(const char *part, char *list, size_t bytes)
 {
-    const int n = (int)strcspn(emulation, ","), vendor = (int)strcspn(emulation, ":");
-    const bool is_cuda = !strncmp(emulation, "cuda:", 5);
-    if (!kind)
-        yokei_text(spec, bytes, "%.*s:0", vendor, emulation);
-    else if (!is_cuda)
-        yokei_text(spec, bytes, "%.*s", n, emulation);
-    else /* 9.0 is sm_90 */
-        yokei_text(spec, bytes, "cuda:sm_%.*s%c", n - vendor - 3, emulation + vendor + 1, emulation[n - 1]);
+    const int n = (int)strcspn(part, ",");
+    const size_t used = strlen(list);
+    const char *comma = used ? "," : "";
+    if (!strncmp(part, "cuda:", 5)) /* 9.0 is sm_90 */
+        yokei_text(list + used, bytes - used, "%scuda:sm_%.*s%c", comma, n - 7, part + 5, part[n - 1]);
+    else
+        yokei_text(list + used, bytes - used, "%s%.*s", comma, n, part);
+}
+
+/* The kinds of all emulated devices, for yoke compile. For other verbs the first one of the first vendor. */
+static void emulated_device(bool kinds, const char *emulation, char *list, size_t bytes)
+{
+    list[0] = '\0';
+    if (!kinds) {
+        yokei_text(list, bytes, "%.*s:0", (int)strcspn(emulation, ":"), emulation);
+        return;
+    }
+    for (const char *part = emulation; *part; part += strcspn(part, ","), part += *part == ',')
+        append_kind(part, list, bytes);
 }
 
 /*

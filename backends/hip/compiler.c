@@ -98,7 +98,8 @@ yoke_status yokei_hip_compile_text(const struct hip_compiler *c, const char *spe
     struct files files;
     yokei_text(files.folder, sizeof files.folder, "%s/yoke-hip.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(files.folder))
-        return yoke_fail(YOKE_EIO, "%s: cannot make a folder for the compiler: %s: %m", spec, files.folder);
+        return yoke_fail(YOKE_EIO, "%s: cannot make a folder for the compiler: %s: %m (TMPDIR chooses where)",
+                         spec, files.folder);
     yokei_text(files.source, sizeof files.source, "%s/%s.hip", files.folder, name);
     yokei_text(files.output, sizeof files.output, "%s/%s.co", files.folder, name);
     const yoke_status status = compile_files(c, spec, arch, name, text, &files, code_out, bytes_out);

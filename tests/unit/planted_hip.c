@@ -98,6 +98,29 @@ static yoke_status run_lanes(const struct plant *plant)
     return YOKE_OK;
 }
 
+/* Products of -0 by 2, which are -0 in each type. */
+static yoke_status run_zeros(const struct plant *plant)
+{
+    enum { ZEROS = 100 };
+    static uint16_t x[ZEROS], y[ZEROS];
+    struct set s;
+    void *at;
+    for (int i = 0; i < ZEROS; i++) x[i] = 0x8000;
+    setenv("YOKE_EMULATE", "hip:gfx942", 1); /* clang compiles, which merges them */
+    YOKE_TRY(open_set(plant, &s));
+    YOKE_TRY(yoke_alloc(s.device, sizeof x, &at));
+    YOKE_TRY(yoke_variant_force(s.device, "scale", plant->variant));
+    YOKE_TRY(yoke_copy_to_device(s.first, at, x, sizeof x));
+    YOKE_TRY(yoke_scale(s.first,
+                        &YOKE_ARGS(scale, .dtype = YOKE_F16, .n = ZEROS, .alpha = 2, .x = at, .y = at)));
+    YOKE_TRY(yoke_copy_to_host(s.first, y, at, sizeof y));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    for (int i = 0; i < ZEROS; i++)
+        if (y[i] != 0x8000)
+            return yoke_fail(YOKE_EINTERNAL, "y[%d] has the bits 0x%04x instead of 0x8000", i, y[i]);
+    return YOKE_OK;
+}
+
 /* ---- kernels ---- */
 
 /* A product whose tiles lie in LDS. */
@@ -355,6 +378,8 @@ static const struct plant plants[] = {
       "(((lane ^ (unsigned)distance) & 31u) << 2)", "y[0, ", " instead of " },
     { "bare v_sqrt", run_roots, "l1w1", "#define YK_SQRT(x) yk_root(x)",
       "#define YK_SQRT(x) __builtin_amdgcn_sqrtf(x)", "] is ", " instead of " },
+    { "merged conversion to f16", run_zeros, "l1w1", "asm(\"\" : \"+v\"(x));", "",
+      "has the bits 0x0000", " instead of 0x8000" },
     { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
       "(YK_THREAD / YK_L)", "wrote in the same launch", "(y + 0, byte 0", true },
     { "off by one", run_kernel, "l32w1", ROWS_OF("N"), ROWS_OF("N + 1"), "(0 bytes behind the end of x", NULL, true },
