@@ -18,11 +18,21 @@
 static const struct hip_device *hip_of(const struct yokei_rt *rt) { return (const struct hip_device *)rt; }
 static const struct hip_library *lib_of(const struct yokei_rt *rt) { return hip_of(rt)->hip; }
 
+/*
+ * HIP keeps the last error of each thread. Another library of the thread, such as PyTorch, may ask for it
+ * after a call of its own, and shall not find an error that Yoke has already handled.
+ */
+static int handled(const struct yokei_rt *rt, hipError_t error)
+{
+    if (error && !yokei_hip_is_fatal(error)) lib_of(rt)->hipGetLastError();
+    return error;
+}
+
 /* ---- memory ---- */
 
 static int mem_alloc(const struct yokei_rt *rt, void **address, size_t bytes)
 {
-    return lib_of(rt)->hipMalloc(address, bytes);
+    return handled(rt, lib_of(rt)->hipMalloc(address, bytes));
 }
 
 static int mem_free(const struct yokei_rt *rt, void *address) { return lib_of(rt)->hipFree(address); }
@@ -53,7 +63,8 @@ static int pinned_free(const struct yokei_rt *rt, void *host) { return lib_of(rt
 
 static int host_lock(const struct yokei_rt *rt, void *memory, size_t bytes)
 {
-    return lib_of(rt)->hipHostRegister(memory, bytes, hipHostRegisterPortable | hipHostRegisterMapped);
+    return handled(rt, lib_of(rt)->hipHostRegister(memory, bytes,
+                                                   hipHostRegisterPortable | hipHostRegisterMapped));
 }
 
 static int host_unlock(const struct yokei_rt *rt, void *memory)
@@ -65,9 +76,7 @@ static int host_unlock(const struct yokei_rt *rt, void *memory)
 static bool attributes_of(const struct yokei_rt *rt, const void *address, hipPointerAttribute_t *out)
 {
     *out = (hipPointerAttribute_t){ .type = -1 };
-    if (!lib_of(rt)->hipPointerGetAttributes(out, address)) return true;
-    lib_of(rt)->hipGetLastError(); /* other code of this thread shall not find the error */
-    return false;
+    return !handled(rt, lib_of(rt)->hipPointerGetAttributes(out, address));
 }
 
 static enum yokei_rt_place place(const struct yokei_rt *rt, const void *address)
@@ -111,7 +120,7 @@ static int fill(const struct yokei_rt *rt, void *to, uint8_t byte, size_t bytes,
 static int write_word(const struct yokei_rt *rt, void *word, uint32_t number, void *queue)
 {
     const struct hip_library *hip = lib_of(rt);
-    return hip->hipStreamWriteValue32 ? hip->hipStreamWriteValue32(queue, word, number, 0)
+    return hip->hipStreamWriteValue32 ? handled(rt, hip->hipStreamWriteValue32(queue, word, number, 0))
                                       : hipErrorNotSupported;
 }
 
@@ -202,7 +211,11 @@ static int event_record(const struct yokei_rt *rt, void *event, void *queue)
     return lib_of(rt)->hipEventRecord(event, queue);
 }
 
-static int event_query(const struct yokei_rt *rt, void *event) { return lib_of(rt)->hipEventQuery(event); }
+/* Versions before 6 also keep hipErrorNotReady. */
+static int event_query(const struct yokei_rt *rt, void *event)
+{
+    return handled(rt, lib_of(rt)->hipEventQuery(event));
+}
 
 static int event_sync(const struct yokei_rt *rt, void *event)
 {

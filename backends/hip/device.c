@@ -77,6 +77,8 @@ static void hip_list_devices(const char *folders, struct yoke_probe *out)
             yokei_text(out->reason, sizeof out->reason,
                        "hip:%d: %s does not tell the architecture: install another version of ROCm", i,
                        hip->path);
+            memset(&compiler, 0, sizeof compiler);
+            hip_describe(hip, &compiler, "unknown", i, &out->devices[i]);
             continue;
         }
         if (yokei_hip_compiler(arch, folders, &compiler, reason, sizeof reason)

@@ -111,8 +111,8 @@ static yoke_status run_zeros(const struct plant *plant)
     YOKE_TRY(yoke_alloc(s.device, sizeof x, &at));
     YOKE_TRY(yoke_variant_force(s.device, "scale", plant->variant));
     YOKE_TRY(yoke_copy_to_device(s.first, at, x, sizeof x));
-    YOKE_TRY(yoke_scale(s.first,
-                        &YOKE_ARGS(scale, .dtype = YOKE_F16, .n = ZEROS, .alpha = 2, .x = at, .y = at)));
+    YOKE_TRY(
+        yoke_scale(s.first, &YOKE_ARGS(scale, .dtype = YOKE_F16, .n = ZEROS, .alpha = 2, .x = at, .y = at)));
     YOKE_TRY(yoke_copy_to_host(s.first, y, at, sizeof y));
     YOKE_TRY(yoke_stream_sync(s.first));
     for (int i = 0; i < ZEROS; i++)
@@ -138,6 +138,13 @@ static yoke_status run_tiles(const struct plant *plant)
                                            .M = SIDE, .N = SIDE, .K = SIDE, .alpha = 1, .a = a, .lda = SIDE,
                                            .b = a, .ldb = SIDE, .c = c, .ldc = SIDE)));
     return yoke_stream_sync(s.first);
+}
+
+/* Old compilers wait for LDS in front of each barrier, also without a fence. For gfx942 clang compiles. */
+static yoke_status run_fence(const struct plant *plant)
+{
+    setenv("YOKE_EMULATE", "hip:gfx942", 1);
+    return run_tiles(plant);
 }
 
 /* In waves of 32 lanes a team of 64 lanes adds its numbers in LDS. */
@@ -274,6 +281,29 @@ static yoke_status run_freed(const struct plant *plant)
     return yoke_stream_sync(s.first);
 }
 
+static int query_event(const struct yokei_rt *rt, void *event)
+{
+    return ((const struct hip_device *)rt)->hip->hipEventQuery(event);
+}
+
+/* An event that has not ended, and a version of HIP that keeps this as the last error of the thread. */
+static yoke_status run_last_error(const struct plant *plant)
+{
+    struct set s;
+    bool is_complete = true;
+    setenv("YOKE_EMULATE_HIP", "5.2", 1);
+    YOKE_TRY(open_set(plant, &s));
+    if (is_planted) calls(&s)->event_query = query_event;
+    YOKE_TRY(hold(&s, s.first));
+    YOKE_TRY(yoke_event_record(s.event, s.first));
+    YOKE_TRY(yoke_event_query(s.event, &is_complete));
+    const hipError_t last = hip_device(s.device)->hip->hipGetLastError();
+    open_gate();
+    YOKE_TRY(yoke_stream_sync(s.first));
+    if (is_complete) return yoke_fail(YOKE_EINTERNAL, "the event has ended too early");
+    return last ? yoke_fail(YOKE_EINTERNAL, "the thread's last error is %d", last) : YOKE_OK;
+}
+
 /* ---- memory that is not coherent ---- */
 
 static __typeof__(((struct hip_library *)0)->hipEventCreateWithFlags) create_event;
@@ -392,12 +422,15 @@ static const struct plant plants[] = {
     { "missing event wait", run_no_wait, NULL, NULL, NULL, "a race between streams: ",
       "and nothing orders the two commands. Stream " },
     { "freed too early", run_freed, NULL, NULL, NULL, "that were freed", "layernorm_forward" },
+    { "last error kept", run_last_error, NULL, NULL, NULL, "the thread's last error is 600", NULL },
     { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
     { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
     { "event destroyed twice", run_leaks, NULL, NULL, NULL, "is no event, or it was destroyed before", NULL },
     { "leaked module", run_leaks, NULL, NULL, NULL, "not destroyed: a module", NULL },
     { "race in LDS", run_race, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
       "of shared memory that", "with no barrier between them", true },
+    { "barrier without a fence", run_fence, "team64", "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");", "",
+      "its access of LDS", "was not waited for" },
     { "wrong layout of hipDeviceProp_t", run_layout, NULL, NULL, NULL, "does not tell the architecture", NULL },
     { "program of another processor", run_cache, NULL, NULL, NULL, "gfx942", "gfx90a", true },
 };
