@@ -58,15 +58,15 @@ int yokei_hip_folders(char *folders[], int capacity);
 void yokei_hip_explain(hipError_t error, char *reason, size_t bytes);
 /** The name of a variable that is set and may hide devices, or NULL. */
 const char *yokei_hip_hiding_variable(void);
-/** A libamdhip64 of a major version that Yoke does not know, among the files of a pattern. False: none. */
+/** A libamdhip64 of a major version that Yoke does not know, among a pattern's files. False: none. */
 bool yokei_hip_other_version(const char *pattern, char *path, size_t bytes);
 /** Why /dev/kfd makes HIP impossible for this user. False: it does not. */
 bool yokei_hip_explain_kfd(const char *kfd, char *reason, size_t bytes);
 
 /* ---- child.c: programs that compile ---- */
 /**
- * How a program that was started has ended, besides its exit code from 0 on. KILLED: by SIGKILL, as the kernel
- * does where memory is short.
+ * How a program that was started has ended, besides its exit code from 0 on. KILLED: by SIGKILL, as the
+ * kernel does where memory is short.
  */
 enum { HIP_CHILD_CRASHED = -1, HIP_CHILD_LATE = -2, HIP_CHILD_NOT_STARTED = -3, HIP_CHILD_KILLED = -4 };
 /**

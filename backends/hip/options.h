@@ -8,8 +8,9 @@
 
 /* clang-format off */
 /**
- * Options of hipRTC and of clang: X(option). The line numbers are for the messages of tools. LLVM leaves arrays
- * of a thread in its private memory, so a kernel takes the local memory that its text names, and no more.
+ * Options of hipRTC and of clang: X(option). The line numbers are for the messages of tools. LLVM leaves
+ * arrays of a thread in its private memory, so a kernel takes the local memory that its text names, and no
+ * more.
  */
 #define HIP_OPTIONS(X)                                                                                       \
     X("-std=c++14") X("-O3") X("-ffp-contract=off") X("-gline-tables-only")                                  \
