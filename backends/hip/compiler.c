@@ -154,7 +154,10 @@ static bool knows(const struct hip_compiler *c, const char *arch, const char *fo
     yokei_error_save(&saved);
     const yoke_status status = yokei_hip_compile_text(c, "hip", arch, "trial", text, &code, &n);
     if (!status) free(code);
-    if (status && status != YOKE_ECOMPILE) yokei_text(why, bytes, "%s", yoke_last_error());
+    if (status && status != YOKE_ECOMPILE) {
+        yokei_text(why, bytes, "%s", yoke_last_error());
+        why[strcspn(why, "\n")] = '\0'; /* the log may have more lines */
+    }
     yokei_error_restore(&saved);
     if (status == YOKE_ECOMPILE && has_file) {
         char folder[2300];
@@ -314,8 +317,10 @@ static bool choose_clang(const char *arch, const char *folders, struct hip_compi
         yokei_text(why, bytes, "YOKE_CLANG=off turns clang off");
         return false;
     }
-    if (!(given && *given ? describe_clang(given, out, why, bytes) : find_clang(out, why, bytes)))
-        return false;
+    char path[1100] = "";
+    if (given && *given && (strchr(given, '/') || !find_program(given, path, sizeof path)))
+        yokei_text(path, sizeof path, "%s", given);
+    if (!(path[0] ? describe_clang(path, out, why, bytes) : find_clang(out, why, bytes))) return false;
     return knows(out, arch, folders, why, bytes);
 }
 

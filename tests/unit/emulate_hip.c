@@ -334,14 +334,60 @@ static void leave_event(void)
     OK(hipEventCreate(&event));
 }
 
+static void leave_pinned(void)
+{
+    void *pinned;
+    OK(hipHostMalloc(&pinned, 100, 0));
+}
+
+static void leave_registered(void)
+{
+    static char memory[64];
+    void *device; /* no context is made before the first allocation */
+    OK(hipMalloc(&device, 100));
+    OK(hipFree(device));
+    OK(hipHostRegister(memory, sizeof memory, 0));
+}
+
+static void leave_stream(void)
+{
+    hipStream_t stream;
+    OK(hipStreamCreate(&stream));
+}
+
+static void leave_module(void)
+{
+    hipModule_t module;
+    OK(hipModuleLoadData(&module, program));
+}
+
+static void destroy_event_twice(void)
+{
+    hipEvent_t event;
+    OK(hipEventCreate(&event));
+    OK(hipEventDestroy(event));
+    hipEventDestroy(event);
+}
+
+static void destroy_stream_twice(void)
+{
+    hipStream_t stream;
+    OK(hipStreamCreate(&stream));
+    OK(hipStreamDestroy(stream));
+    hipStreamDestroy(stream);
+}
+
 static void test_leaks(void **state)
 {
+    static void (*const cases[])(void) = { leave_memory,        leave_pinned,        leave_registered,
+                                           leave_stream,        leave_event,         leave_module,
+                                           destroy_event_twice, destroy_stream_twice };
     (void)state;
     run_case("YOKE_EMULATE_LEAKS=1", leave_nothing);
-    int status = run_status("YOKE_EMULATE_LEAKS=1", leave_memory);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 86);
-    status = run_status("YOKE_EMULATE_LEAKS=1", leave_event);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 86);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int status = run_status("YOKE_EMULATE_LEAKS=1", cases[i]);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 86) fail_msg("case %zu: status 0x%x", i, status);
+    }
 }
 
 /* The stand-in of the other vendor in the same process has its own lock, memory and faults. */
