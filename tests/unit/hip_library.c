@@ -456,11 +456,12 @@ static void sensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures), cmocka_unit_test(short_buffers), cmocka_unit_test(versions),
-        cmocka_unit_test(makers),        cmocka_unit_test(features),      cmocka_unit_test(order),
-        cmocka_unit_test(wavefronts),    cmocka_unit_test(emulation),     cmocka_unit_test(kfd),
-        cmocka_unit_test(explanations),  cmocka_unit_test(stand_ins),     cmocka_unit_test(no_compiler),
-        cmocka_unit_test(children),      cmocka_unit_test(sensors),
+        cmocka_unit_test(architectures),  cmocka_unit_test(short_buffers), cmocka_unit_test(versions),
+        cmocka_unit_test(makers),         cmocka_unit_test(features),      cmocka_unit_test(order),
+        cmocka_unit_test(wavefronts),     cmocka_unit_test(emulation),     cmocka_unit_test(kfd),
+        cmocka_unit_test(explanations),   cmocka_unit_test(stand_ins),     cmocka_unit_test(no_compiler),
+        cmocka_unit_test(sensors),        cmocka_unit_test(children),      cmocka_unit_test(identity),
+        cmocka_unit_test(other_versions), cmocka_unit_test(missing_parts),
     };
     unsetenv("YOKE_EMULATE");
     return cmocka_run_group_tests_name("hip_library", tests, make_test_folder, remove_test_folder);
