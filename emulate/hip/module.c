@@ -74,6 +74,8 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x, un
                                 .shared_bytes = shared_bytes,
                                 .parameters = parameters,
                                 .has_block = extra != NULL };
+    for (int i = 0; i < 3; i++) /* a packet has 32 bits for the threads of a grid in a dimension */
+        if ((uint64_t)call.grid[i] * call.block[i] > UINT32_MAX) return hip_result(EMULATE_INVALID_VALUE);
     for (int i = 0; extra && extra[i] != HIP_LAUNCH_PARAM_END; i += 2) {
         if (extra[i] == HIP_LAUNCH_PARAM_BUFFER_POINTER) call.parameter_block = extra[i + 1];
         if (extra[i] == HIP_LAUNCH_PARAM_BUFFER_SIZE) call.block_bytes = *(const size_t *)extra[i + 1];

@@ -76,7 +76,8 @@ hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function
 
 /*
  * HIP: an event that releases to the device alone says nothing of the caches that the host sees. So the host
- * does not see what was written to non-coherent memory before such an event.
+ * does not see what was written to non-coherent memory before such an event. Events without flags are the same
+ * where ROC_EVENT_NO_FLUSH is set.
  */
 hipError_t hipEventCreateWithFlags(hipEvent_t *event_out, unsigned int flags)
 {
@@ -88,7 +89,7 @@ hipError_t hipEventCreateWithFlags(hipEvent_t *event_out, unsigned int flags)
     const bool good = !(flags & ~known) && (flags & both) != both;
     const enum emulate_error error = emulate_call_event_create(flags, flags & hipEventDisableTiming,
                                                                good ? event_out : NULL);
-    if (!error) (*event_out)->is_local = flags & (hipEventReleaseToDevice | disable_system_fence);
+    if (!error) (*event_out)->is_local = !(flags & hipEventReleaseToSystem) || flags & disable_system_fence;
     return hip_result(error);
 }
 

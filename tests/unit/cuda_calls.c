@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "backends/gpu/launch.h"
 #include "backends/gpu/runtime/runtime.h"
 
 struct step {
@@ -56,6 +57,20 @@ static void *train_on_own(void *device)
     return NULL;
 }
 
+/* HIP's grids have less than 2^32 threads along x. The launch is refused before the driver sees it. */
+static void check_grid(yoke_device *device)
+{
+    const struct yokei_gpu_program program = { .family = "elementwise", .L = 1, .W = 1, .G = 64 };
+    yoke_stream *stream;
+    assert_ok(yoke_stream_create(device, &stream));
+    const yoke_status status = yokei_gpu_launch(stream, &program, "scale", 1 << 26, 1, 1,
+                                                YOKEI_GPU_ARGS(ARG_F(2), ARG_P(NULL), ARG_P(NULL), ARG_L(0),
+                                                               ARG_L(0)));
+    assert_int_equal(status, YOKE_EUNSUPPORTED);
+    assert_non_null(strstr(yoke_last_error(), "has at most 4294967295 threads: divide the call"));
+    assert_ok(yoke_stream_destroy(stream));
+}
+
 static void calls_of_a_step(void **state)
 {
     yoke_device *device;
@@ -84,6 +99,7 @@ static void calls_of_a_step(void **state)
     assert_true(current.calls <= 2.8 * current.launches);
     /* HIP's device is current in all of these cases, because a thread always has a device */
     assert_true(pushed.calls <= (is_hip ? 2.8 : 4.2) * pushed.launches);
+    if (is_hip) check_grid(device);
     assert_ok(yoke_device_close(device));
 }
 

@@ -290,6 +290,7 @@ static void modules(void)
     GIVES(hipErrorInvalidValue, hipModuleLaunchKernel(copies, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, extra));
     GIVES(hipErrorInvalidValue, hipModuleLaunchKernel(copies, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL));
     GIVES(hipErrorInvalidValue, hipModuleLaunchKernel(large, 1, 1, 1, 2048, 1, 1, 0, NULL, NULL, NULL));
+    GIVES(hipErrorInvalidValue, hipModuleLaunchKernel(large, 1u << 26, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL));
     OK(hipModuleLaunchKernel(large, 1, 1, 1, 64, 1, 1, 24576, NULL, NULL, NULL));
     GIVES(hipErrorLaunchOutOfResources,
           hipModuleLaunchKernel(large, 1, 1, 1, 64, 1, 1, 24577, NULL, NULL, NULL));

@@ -230,6 +230,9 @@ static void copy_out(void)
     hipEvent_t local = record(hipEventReleaseToDevice);
     OK(hipEventSynchronize(local));
     CHECK(pinned[0] == 0); /* this event is for the device alone */
+    local = record(0);
+    OK(hipEventSynchronize(local));
+    CHECK(pinned[0] == 0); /* and this one, with ROC_EVENT_NO_FLUSH */
     pinned[1000] = 3;      /* the host's own bytes stay */
     OK(hipStreamSynchronize(streams[0]));
     CHECK(pinned[0] == 7 && pinned[63] == 7 && pinned[64] == 0 && pinned[1000] == 3);
@@ -239,7 +242,7 @@ static void copy_out_event(void)
 {
     make_pinned(hipHostMallocNonCoherent);
     OK(hipMemcpyAsync((void *)pinned, device, 256, hipMemcpyDeviceToHost, streams[0]));
-    hipEvent_t event = record(0);
+    hipEvent_t event = record(hipEventReleaseToSystem);
     OK(hipMemcpyAsync((void *)(pinned + 64), device, 256, hipMemcpyDeviceToHost, streams[0]));
     let_pass();
     OK(hipEventSynchronize(event));
@@ -282,11 +285,11 @@ static void copy_behind_function(void)
     OK(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
     OK(hipLaunchHostFunc(streams[0], fill_pinned, &value));
     OK(hipMemcpyAsync(device, (void *)pinned, 256, hipMemcpyHostToDevice, streams[0]));
-    hipEvent_t event = record(0);
+    hipEvent_t event = record(hipEventReleaseToSystem);
     OK(hipLaunchHostFunc(streams[0], fill_pinned, &other));
     OK(hipStreamWaitEvent(second, event, 0));
     OK(add_one(kernel("add_one"), device, 64, second));
-    event = record(0);
+    event = record(hipEventReleaseToSystem);
     OK(hipStreamWaitEvent(second, event, 0));
     OK(hipMemcpyAsync((char *)device, (void *)pinned, 128, hipMemcpyHostToDevice, second));
     OK(hipStreamSynchronize(second));

@@ -100,7 +100,12 @@ static void versions(void **state)
     for (int major = 0; major < 12; major++) {
         const struct hip_version *v = yokei_hip_version(major);
         assert_true((v != NULL) == (major >= 5 && major <= 7));
-        if (v) assert_true(v->major == major && v->on_host == (major >= 6) && v->on_device == v->on_host + 1);
+        if (!v) continue;
+        assert_true(v->major == major && v->on_host == (major >= 6) && v->on_device == v->on_host + 1);
+        assert_true(v->max_threads == 56 && v->max_grid_x == 29 && v->max_grid_y == 30
+                    && v->max_grid_z == 31);
+        assert_true(v->shared_bytes == 74 && v->wavefront == 87 && v->compute_units == 63);
+        assert_int_equal(v->integrated, 16);
     }
 }
 

@@ -369,6 +369,18 @@ static int destroy_event_twice(const struct yokei_rt *rt, void *event)
     return destroy_event(rt, event);
 }
 
+static int keep_locked(const struct yokei_rt *rt, void *memory)
+{
+    (void)rt, (void)memory;
+    return 0;
+}
+
+static int keep_queue(const struct yokei_rt *rt, void *queue)
+{
+    (void)rt, (void)queue;
+    return 0;
+}
+
 static int keep_module(const struct yokei_rt *rt, void *module)
 {
     (void)rt, (void)module;
@@ -378,6 +390,7 @@ static int keep_module(const struct yokei_rt *rt, void *module)
 /* Use a device, and close it with all that it has. The driver looks for leaks at the end of a process. */
 static yoke_status run_leaks(const struct plant *plant)
 {
+    static char stage[8192];
     struct set s;
     YOKE_TRY(open_set(plant, &s));
     YOKE_TRY(write_x(&s, s.first));
@@ -387,6 +400,10 @@ static yoke_status run_leaks(const struct plant *plant)
     if (is_planted && strstr(plant->name, "leaked event")) calls(&s)->event_destroy = keep_event;
     if (is_planted && strstr(plant->name, "twice")) calls(&s)->event_destroy = destroy_event_twice;
     if (is_planted && strstr(plant->name, "module")) calls(&s)->module_unload = keep_module;
+    if (is_planted && strstr(plant->name, "page lock")) calls(&s)->host_unlock = keep_locked;
+    if (is_planted && strstr(plant->name, "leaked stream")) calls(&s)->queue_destroy = keep_queue;
+    YOKE_TRY(yokei_rt_pin(s.device, stage, sizeof stage));
+    yokei_rt_unpin(s.device, stage);
     YOKE_TRY(yoke_free(s.device, s.x));
     YOKE_TRY(yoke_free(s.device, s.y));
     YOKE_TRY(yoke_event_destroy(s.event));
@@ -426,6 +443,8 @@ static const struct plant plants[] = {
     { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
     { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
     { "event destroyed twice", run_leaks, NULL, NULL, NULL, "is no event, or it was destroyed before", NULL },
+    { "leaked page lock", run_leaks, NULL, NULL, NULL, "not unregistered: 8192 bytes", NULL },
+    { "leaked stream", run_leaks, NULL, NULL, NULL, "not destroyed: a stream", NULL },
     { "leaked module", run_leaks, NULL, NULL, NULL, "not destroyed: a module", NULL },
     { "race in LDS", run_race, "l64w1", OTHER ";     \\\n    yk_barrier()", OTHER,
       "of shared memory that", "with no barrier between them", true },
