@@ -114,6 +114,15 @@ void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n,
  */
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
 
+/* ---- results.c ---- */
+/**
+ * Let `put` write the results of a verb to stdout, or, if `path` is not NULL, to this file. The
+ * file is written as a whole or not at all. It is also written if `put` fails after it has written results,
+ * because a comparison that ends with an error has results too. Errors: those of `put`, which come first;
+ * YOKE_EIO; YOKE_ENOMEM.
+ */
+yoke_status cli_write_results(const char *path, yoke_status (*put)(void *context, FILE *to), void *context);
+
 /* ---- manual.c ---- */
 /**
  * Write to stdout the manual page of a verb ("bench-gemm"), the manual page of yoke itself (NULL), or the

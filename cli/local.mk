@@ -2,10 +2,10 @@
 bin_PROGRAMS += yoke
 yoke_SOURCES = cli/cli.h cli/main.c cli/libraries/libraries.c cli/libraries/libraries.h cli/launch/job.h
 yoke_SOURCES += \
-	cli/options/config.c cli/options/help.c cli/options/line.c cli/options/manual.c \
+	cli/options/config.c cli/options/help.c cli/options/json_values.h cli/options/line.c cli/options/manual.c \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
-	cli/options/resolve.c cli/options/values.c cli/options/verbs.c cli/options/verbs.h
+	cli/options/resolve.c cli/options/results.c cli/options/values.c cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
 	cli/devices/bits.c cli/devices/bits.h cli/devices/bits_table.c cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
@@ -24,6 +24,9 @@ yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1
 yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
+yoke_SOURCES += \
+	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
+	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
 yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
@@ -48,7 +51,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/bench-allreduce.txt cli/options/manual/bench-collectives.txt \
 	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
-	cli/options/manual/ckpt-verify.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
+	cli/options/manual/ckpt-verify.txt cli/options/manual/compare.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
 	cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
 	cli/options/manual/rank.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
@@ -107,7 +110,7 @@ tests_unit_bench_collectives_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLA
 tests_unit_bench_collectives_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/bench_collectives"
 EXTRA_PROGRAMS += tests/unit/cli_trace
-tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_words.c cli/show/trace_json.c $(option_sources)
+tests_unit_cli_trace_SOURCES = tests/unit/cli_trace.c cli/show/trace.c cli/show/trace_text.c cli/show/trace_words.c cli/show/trace_json.c cli/options/results.c $(option_sources)
 tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_cli_trace_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
@@ -127,7 +130,7 @@ YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 EXTRA_PROGRAMS += tests/unit/cli_schedule
 tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
-	$(option_sources)
+	cli/options/results.c $(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
 YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"

@@ -199,12 +199,22 @@ destroy_stream:
     return status;
 }
 
-yoke_status cli_bench_kernels(const struct cli_context *context)
+/* The format: that of --format, or JSON if the file of --output has a name that ends in .json. */
+static const char *format_of(const struct cli_options *o)
 {
+    const char *path = cli_text(o, "output"), *end = path ? strrchr(path, '.') : NULL;
+    const bool named = end && !strcmp(end, ".json") && !cli_is_set(o, "format");
+    return cli_flag(o, "json") || named ? "json" : cli_text(o, "format");
+}
+
+static yoke_status bench_to(void *with, FILE *to)
+{
+    const struct cli_context *context = with;
     const struct cli_options *o = context->options;
-    struct bench b = { .context = context,
-                       .table = { .format = cli_flag(o, "json") ? "json" : cli_text(o, "format"),
-                                  .device = cli_text(o, "device") } };
+    struct bench b = {
+        .context = context,
+        .table = { .format = format_of(o), .device = cli_text(o, "device"), .to = to },
+    };
     struct yokei_topology topology;
     YOKE_TRY(yokei_topology(&topology));
     YOKE_TRY(kernels_select(o, &b.selection));
@@ -231,4 +241,9 @@ yoke_status cli_bench_kernels(const struct cli_context *context)
                          "%s: nothing was measured: no op that was asked for has this type and size",
                          b.table.device);
     return YOKE_OK;
+}
+
+yoke_status cli_bench_kernels(const struct cli_context *context)
+{
+    return cli_write_results(cli_text(context->options, "output"), bench_to, (void *)context);
 }

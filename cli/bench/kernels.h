@@ -69,6 +69,7 @@ struct bench_prediction {
 struct bench_kernel_table {
     const char *format; /* md, csv, json */
     const char *device;
+    FILE *to; /* where the table is written */
     bool begun;
     void *rows; /* json_t */
 };

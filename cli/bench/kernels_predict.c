@@ -66,21 +66,22 @@ static void csv_prediction(struct bench_kernel_table *t, const struct bench_kern
 {
     const struct yokei_counts *c = &p->counts;
     if (!t->begun)
-        puts(
+        fputs(
             "device,op,dtype,size,dims,variant,launches,instructions,warp_instructions,bytes_loaded,bytes_stored,"
-            "sectors_loaded,sectors_stored,shared_accesses,bank_conflicts,barriers,warps,least_bytes,note");
-    printf("%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype), r->size->name,
-           dims, r->variant);
+            "sectors_loaded,sectors_stored,shared_accesses,bank_conflicts,barriers,warps,least_bytes,note\n",
+            t->to);
+    fprintf(t->to, "%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype),
+            r->size->name, dims, r->variant);
     if (r->note[0])
-        printf(",,,,,,,,,,,,\"%s\"\n", r->note);
+        fprintf(t->to, ",,,,,,,,,,,,\"%s\"\n", r->note);
     else
-        printf("%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%.17g,\n",
-               (unsigned long long)c->launches, (unsigned long long)c->instructions,
-               (unsigned long long)c->warp_instructions, (unsigned long long)c->bytes_loaded,
-               (unsigned long long)c->bytes_stored, (unsigned long long)c->sectors_loaded,
-               (unsigned long long)c->sectors_stored, (unsigned long long)c->shared_accesses,
-               (unsigned long long)c->bank_conflicts, (unsigned long long)c->barriers,
-               (unsigned long long)c->warps, p->least_bytes);
+        fprintf(t->to, "%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%llu,%.17g,\n",
+                (unsigned long long)c->launches, (unsigned long long)c->instructions,
+                (unsigned long long)c->warp_instructions, (unsigned long long)c->bytes_loaded,
+                (unsigned long long)c->bytes_stored, (unsigned long long)c->sectors_loaded,
+                (unsigned long long)c->sectors_stored, (unsigned long long)c->shared_accesses,
+                (unsigned long long)c->bank_conflicts, (unsigned long long)c->barriers,
+                (unsigned long long)c->warps, p->least_bytes);
 }
 
 static void md_prediction(struct bench_kernel_table *t, const struct bench_kernel_row *r,
@@ -89,21 +90,22 @@ static void md_prediction(struct bench_kernel_table *t, const struct bench_kerne
     const struct columns k = columns_of(p);
     char size[160];
     if (!t->begun)
-        printf(
+        fprintf(
+            t->to,
             "| %-18s | %-4s | %-44s | %-10s | %8s | %10s | %10s | %10s | %12s | %9s | %8s |\n"
             "|--------------------|------|----------------------------------------------|------------|---------:|-----------:|-----------:|-----------:|"
             "-------------:|----------:|---------:|\n",
             "op", "type", "size", "variant", "launches", "instr/byte", "bytes", "bytes/least",
             "sectors/bytes", "conflicts", "warps");
     yokei_text(size, sizeof size, "%s: %s", r->size->name, dims);
-    printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
-           r->variant);
+    fprintf(t->to, "| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
+            r->variant);
     if (r->note[0])
-        printf(" %s |\n", r->note);
+        fprintf(t->to, " %s |\n", r->note);
     else
-        printf(" %8llu | %10.4g | %10.4g | %11.4g | %13.4g | %9.3g | %8llu |\n",
-               (unsigned long long)p->counts.launches, k.instructions, k.bytes, k.over_least, k.over_bytes,
-               k.conflicts, (unsigned long long)p->counts.warps);
+        fprintf(t->to, " %8llu | %10.4g | %10.4g | %11.4g | %13.4g | %9.3g | %8llu |\n",
+                (unsigned long long)p->counts.launches, k.instructions, k.bytes, k.over_least, k.over_bytes,
+                k.conflicts, (unsigned long long)p->counts.warps);
 }
 
 void bench_predict_row(struct bench_kernel_table *t, const struct bench_kernel_row *r,
@@ -115,7 +117,7 @@ void bench_predict_row(struct bench_kernel_table *t, const struct bench_kernel_r
      : !strcmp(t->format, "csv") ? csv_prediction
                                  : md_prediction)(t, r, p, dims);
     t->begun = true;
-    fflush(stdout);
+    fflush(t->to);
 }
 
 void bench_predict_end(struct bench_kernel_table *t, const char *device_name, bool print)
@@ -123,8 +125,8 @@ void bench_predict_end(struct bench_kernel_table *t, const char *device_name, bo
     if (print && !strcmp(t->format, "json")) {
         json_t *root = json_pack("{s:i, s:s, s:s, s:b, s:O}", "schema", 1, "version", yoke_version(),
                                  "device", t->device, "emulated", 1, "rows", t->rows);
-        json_dumpf(root, stdout, JSON_INDENT(2));
-        putchar('\n');
+        json_dumpf(root, t->to, JSON_INDENT(2));
+        fputc('\n', t->to);
         json_decref(root);
     } else if (print) {
         cli_note("%s: %s. Predicted: counts of what the kernels do, and no times", t->device, device_name);

@@ -39,23 +39,25 @@ static void csv_kernel(const struct bench_kernel_table *t, const struct bench_ke
                        const char *checked)
 {
     if (!t->begun)
-        puts(
-            "device,op,dtype,size,dims,variant,us,least_us,most_us,gflops,gbytes_per_s,percent_of_limit,limited_by,error_over_bound,checked,note");
-    printf("%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype), r->size->name,
-           dims, r->variant);
+        fputs(
+            "device,op,dtype,size,dims,variant,us,least_us,most_us,gflops,gbytes_per_s,percent_of_limit,limited_by,error_over_bound,checked,note\n",
+            t->to);
+    fprintf(t->to, "%s,%s,%s,%s,%s,%s,", t->device, yokei_op_names[r->op], yoke_dtype_name(r->dtype),
+            r->size->name, dims, r->variant);
     if (r->seconds > 0)
-        printf("%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%s,%.4g,%s,\n", r->seconds * 1e6, r->least * 1e6, r->most * 1e6,
-               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
-               r->by_bytes ? "memory" : "arithmetic", r->ratio, checked);
+        fprintf(t->to, "%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%s,%.4g,%s,\n", r->seconds * 1e6, r->least * 1e6,
+                r->most * 1e6, r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
+                r->by_bytes ? "memory" : "arithmetic", r->ratio, checked);
     else
-        printf(",,,,,,,,%s,\"%s\"\n", checked, r->note);
+        fprintf(t->to, ",,,,,,,,%s,\"%s\"\n", checked, r->note);
 }
 
 static void md_kernel(const struct bench_kernel_table *t, const struct bench_kernel_row *r, const char *dims,
                       const char *checked)
 {
     if (!t->begun)
-        printf(
+        fprintf(
+            t->to,
             "| %-18s | %-4s | %-44s | %-10s | %10s | %8s | %7s | %6s | %-3s | %11s |\n"
             "|--------------------|------|----------------------------------------------|------------|-----------:|---------:|--------:|-------:|-----|"
             "------------:|\n",
@@ -64,14 +66,14 @@ static void md_kernel(const struct bench_kernel_table *t, const struct bench_ker
     yokei_text(size, sizeof size, "%s: %s", r->size->name, dims);
     if (strcmp(dims, checked))
         yokei_text(mark, sizeof mark, "*"); /* compared with the reference at a shorter shape */
-    printf("| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
-           r->variant);
+    fprintf(t->to, "| %-18s | %-4s | %-44s | %-10s |", yokei_op_names[r->op], yoke_dtype_name(r->dtype), size,
+            r->variant);
     if (r->seconds > 0)
-        printf(" %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6,
-               r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
-               r->by_bytes ? "mem" : "alu", r->ratio, mark);
+        fprintf(t->to, " %10.4g | %8.4g | %7.4g | %6.0f | %-3s | %10.2g%1s |\n", r->seconds * 1e6,
+                r->flops / r->seconds * 1e-9, r->bytes / r->seconds * 1e-9, share_of_limit(r),
+                r->by_bytes ? "mem" : "alu", r->ratio, mark);
     else
-        printf(" %s |\n", r->note);
+        fprintf(t->to, " %s |\n", r->note);
 }
 
 void bench_kernel_table_row(struct bench_kernel_table *t, const struct bench_kernel_row *r)
@@ -84,7 +86,7 @@ void bench_kernel_table_row(struct bench_kernel_table *t, const struct bench_ker
     else
         (!strcmp(t->format, "csv") ? csv_kernel : md_kernel)(t, r, dims, checked);
     t->begun = true;
-    fflush(stdout);
+    fflush(t->to);
 }
 
 void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_peaks *p, bool print)
@@ -97,8 +99,8 @@ void bench_kernel_table_end(struct bench_kernel_table *t, const struct bench_pea
         json_t *root = json_pack("{s:i, s:s, s:s, s:i, s:O, s:O}", "schema", 1, "version", yoke_version(),
                                  "device", t->device, "threads", p->threads, "peak_flop_per_s", flops, "rows",
                                  t->rows);
-        json_dumpf(root, stdout, JSON_INDENT(2));
-        putchar('\n');
+        json_dumpf(root, t->to, JSON_INDENT(2));
+        fputc('\n', t->to);
         json_decref(root);
     } else if (print) {
         char peaks[256] = "";

@@ -48,6 +48,13 @@ void bits_sort(struct bits *bits);
 const struct bits_line *bits_find(const struct bits *sorted, const struct bits_line *key);
 
 /**
+ * Two files with other inputs cannot be compared. Both must have the same seed, and a case that both have
+ * must have the same inputs. The lines of `a` are sorted. YOKE_EDATA.
+ */
+yoke_status bits_check_inputs(const char *path_a, const struct bits *a, const char *path_b,
+                              const struct bits *b);
+
+/**
  * Print which operations and types have the same bits in n files, which are held to an error bound, and why.
  * Errors: YOKE_ENUMERIC if results of the same variant differ, YOKE_EDATA if a file cannot be read or has
  * other inputs, YOKE_EUNSUPPORTED if no two files have a case in common.

@@ -65,21 +65,21 @@ static void free_files(struct file *files, int n)
     for (int i = 0; i < n; i++) bits_free(&files[i].bits);
 }
 
-/* Files with other inputs cannot be compared: the first case that both have must agree, as must the seeds. */
-static yoke_status check_inputs(const struct file *a, const struct file *b)
+yoke_status bits_check_inputs(const char *path_a, const struct bits *a, const char *path_b,
+                              const struct bits *b)
 {
-    if (a->bits.seed != b->bits.seed)
+    if (a->seed != b->seed)
         return yoke_fail(YOKE_EDATA,
                          "%s has seed %" PRIu64 ", and %s has seed %" PRIu64 "; write both with one --seed",
-                         a->path, a->bits.seed, b->path, b->bits.seed);
-    for (int i = 0; i < b->bits.n; i++) {
-        const struct bits_line *line = &b->bits.lines[i], *other = bits_find(&a->bits, line);
+                         path_a, a->seed, path_b, b->seed);
+    for (int i = 0; i < b->n; i++) {
+        const struct bits_line *line = &b->lines[i], *other = bits_find(a, line);
         if (other && (other->inputs != line->inputs || strcmp(other->words, line->words)))
             return yoke_fail(
                 YOKE_EDATA,
                 "%s and %s have other inputs in %s %s case %d; another version of Yoke or of the "
                 "C library made one of them, so write both with the same one",
-                a->path, b->path, line->op, line->dtype, line->case_number);
+                path_a, path_b, line->op, line->dtype, line->case_number);
     }
     return YOKE_OK;
 }
@@ -90,7 +90,8 @@ static yoke_status read_files(const char *const *paths, int n, struct file *file
         files[i].path = paths[i];
         YOKE_TRY(bits_read(paths[i], &files[i].bits));
         bits_sort(&files[i].bits);
-        for (int j = 0; j < i; j++) YOKE_TRY(check_inputs(&files[j], &files[i]));
+        for (int j = 0; j < i; j++)
+            YOKE_TRY(bits_check_inputs(paths[j], &files[j].bits, paths[i], &files[i].bits));
     }
     return YOKE_OK;
 }

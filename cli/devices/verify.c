@@ -181,8 +181,9 @@ static yoke_status compare_to(const struct cli_context *context, FILE *to)
     return bits_table(to, list, n);
 }
 
-static yoke_status verify_to(const struct cli_context *context, FILE *to)
+static yoke_status verify_to(void *with, FILE *to)
 {
+    const struct cli_context *context = with;
     if (cli_text(context->options, "compare")) return compare_to(context, to);
     struct bits against = { .n = 0 };
     YOKE_TRY(read_against(context, &against));
@@ -205,16 +206,5 @@ static yoke_status verify_to(const struct cli_context *context, FILE *to)
 
 yoke_status cli_verify(const struct cli_context *context)
 {
-    const char *path = cli_text(context->options, "output");
-    char *text = NULL, error[4096];
-    size_t bytes = 0;
-    if (!path) return verify_to(context, stdout);
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to) return yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report");
-    yoke_status status = verify_to(context, to);
-    yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");
-    yoke_status written = fclose(to) ? yoke_fail(YOKE_ENOMEM, "yoke verify: no memory for its report")
-                                     : yokei_file_write(path, text, bytes);
-    free(text);
-    return written && !status ? written : status ? yoke_fail(status, "%s", error) : YOKE_OK;
+    return cli_write_results(cli_text(context->options, "output"), verify_to, (void *)context);
 }

@@ -2,7 +2,6 @@
 /*
  * The report of yoke verify as JSON, with everything that a bug report needs. docs/NUMERICS.md documents it.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +9,12 @@
 
 #include "cli/devices/info.h"
 #include "cli/devices/verify.h"
+#include "cli/options/json_values.h"
 #include "core/base/base.h"
 
 #define SCHEMA 2
 
 extern char **environ;
-
-static json_t *finite_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
 /*
  * A JSON string. JSON is UTF-8, but a driver's texts need not be. A text that was cut may end inside a
@@ -44,14 +42,14 @@ json_t *verify_line_json(const struct conform_line *line)
     if (line->has_element)
         element = json_pack("{s:o, s:[I, I, I], s:o, s:o, s:o, s:o}", "output", text(line->worst_output),
                             "index", (json_int_t)line->worst_index[0], (json_int_t)line->worst_index[1],
-                            (json_int_t)line->worst_index[2], "got", finite_or_null(line->got), "wanted",
-                            finite_or_null(line->wanted), "bound", finite_or_null(line->bound), "ratio",
-                            finite_or_null(line->ratio));
+                            (json_int_t)line->worst_index[2], "got", cli_json_real(line->got), "wanted",
+                            cli_json_real(line->wanted), "bound", cli_json_real(line->bound), "ratio",
+                            cli_json_real(line->ratio));
     return json_pack("{s:o, s:s, s:o, s:s, s:i, s:i, s:o, s:o, s:I, s:i, s:o, s:o, s:s, s:o, s:o}", "op",
                      text(line->op), "dtype", yoke_dtype_name(line->dtype), "variant", text(line->variant),
                      "verdict", conform_verdict_name(line->verdict), "cases", line->n_cases, "not_offered",
-                     line->n_not_offered, "ratio", finite_or_null(line->ratio), "ulp",
-                     finite_or_null(line->ulp), "seed", (json_int_t)line->seed, "case", line->case_number,
+                     line->n_not_offered, "ratio", cli_json_real(line->ratio), "ulp",
+                     cli_json_real(line->ulp), "seed", (json_int_t)line->seed, "case", line->case_number,
                      "case_words", text(line->worst_case), "element", element, "status",
                      yoke_status_name(line->status), "reason", text_or_null(line->reason), "repeat",
                      text(command));

@@ -14,7 +14,7 @@
     (CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN | CLI_TUNE | CLI_PLAN | CLI_COMPILE)
 #define RESULTS                                                                                             \
     (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW \
-     | CLI_CKPT_VERIFY | CLI_CKPT_DIFF)
+     | CLI_CKPT_VERIFY | CLI_CKPT_DIFF | CLI_COMPARE)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -59,11 +59,23 @@ const struct cli_option cli_option_table[] = {
       .help = "Test this machine, and print how to fix each problem" },
     { "no-speed", CLI_INFO, CLI_FLAG, .help = "Do not measure copies and matrix products" },
 
+    /* ---- compare: cli/compare ---- */
+    { "bits", CLI_COMPARE, CLI_LIST, .no_key = true, .metavar = "OLD,NEW",
+      .help = "Two files of yoke verify --bits, of the old and the new device. The table then says which "
+              "operations have the same bits" },
+    { "threshold", CLI_COMPARE, CLI_REAL, .metavar = "X", .least = 1e-6, .most = 1e6,
+      .help = "End with exit code 18 if the ratio of an operation, or of two runs' speeds, is below X" },
+    { "by", CLI_COMPARE, CLI_CHOICE, .value = "time", .choices = "time|share",
+      .help = "The ratio of --threshold. time: of the times. share: of the shares of the devices' limits" },
+    { "loss-gate", CLI_COMPARE, CLI_REAL, .value = "0.05", .metavar = "X", .least = 0, .most = 1e6,
+      .help = "For two runs: relative difference of losses that is allowed where yoke parity has no gate" },
+
     /* ---- trace: cli/show/trace.c ---- */
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
       .help = "text: a report for people. json: for programs. chrome: a timeline for ui.perfetto.dev or "
               "chrome://tracing" },
-    { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
+    { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE, CLI_TEXT, 'o',
+      .no_key = true, .metavar = "FILE",
       .help = "Write the results to this file instead of stdout. The file is written as a whole or not at "
               "all" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
@@ -242,7 +254,7 @@ const struct cli_option cli_option_table[] = {
       .help = "Number of threads of every side, on host and on PoCL. Default: one for each core of this "
               "process" },
     { "format", BENCH, CLI_CHOICE, .value = "md", .choices = "md|json|csv",
-      .help = "Format of the results: a Markdown table, JSON or CSV" },
+      .help = "Format of the results: a Markdown table, JSON or CSV. A file FILE.json gets JSON" },
     { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE, CLI_FLAG,
       .group = CLI_SEEN, .help = "Print the results as JSON" },
 

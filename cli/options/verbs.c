@@ -17,6 +17,7 @@ const struct cli_exit_code cli_exit_codes[] = {
     { 15, "a rank made no progress in time" },
     { 16, "a rank died" },
     { 17, "a result is numerically wrong" },
+    { 18, "a device or a run is slower than it may be, or two runs part" },
     { 75, "the run was asked to stop, and saved a checkpoint" },
     { 0, NULL },
 };

@@ -28,6 +28,8 @@
       .summary = "Measure collectives by size, beside those of MPI")                                        \
     V("bench allreduce", CLI_BENCH_ALLREDUCE, cli_bench_allreduce, .ranks = true,                           \
       .summary = "Measure all-reduce by size")                                                              \
+    V("compare", CLI_COMPARE, cli_compare, .arguments = "OLD NEW",                                          \
+      .summary = "Compare the speeds of two devices, or two training runs")                                 \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \
       .summary = "Train a language model on any mix of devices")                                            \
     V("plan", CLI_PLAN, cli_plan,                                                                           \

@@ -256,21 +256,16 @@ static yoke_status print_schedule(const struct cli_schedule *s, const char *form
     return YOKE_OK;
 }
 
-/* Write to a file, as a whole or not at all, or to stdout. */
-static yoke_status output_schedule(const struct cli_schedule *s, const char *format, const char *path)
+/* A schedule, and the format in which it is printed. */
+struct printed_schedule {
+    const struct cli_schedule *schedule;
+    const char *format;
+};
+
+static yoke_status output_schedule(void *context, FILE *to)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to) return yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
-    yoke_status status = print_schedule(s, format, to);
-    if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke schedule: no memory for its output");
-    if (!status && path)
-        status = yokei_file_write(path, text, bytes);
-    else if (!status && fwrite(text, 1, bytes, stdout) != bytes)
-        status = yoke_fail(YOKE_EIO, "stdout: cannot write the results");
-    free(text);
-    return status;
+    const struct printed_schedule *printed = context;
+    return print_schedule(printed->schedule, printed->format, to);
 }
 
 static yoke_status show_schedule(const struct cli_options *o, struct cli_schedule *s)
@@ -292,7 +287,8 @@ static yoke_status show_schedule(const struct cli_options *o, struct cli_schedul
     s->has_moment = when || cli_is_set(o, "at");
     s->moment = cli_real(o, "at");
     if (when) YOKE_TRY(cli_schedule_parse_when(s, when));
-    return output_schedule(s, cli_flag(o, "json") ? "json" : cli_text(o, "format"), cli_text(o, "output"));
+    struct printed_schedule printed = { s, cli_flag(o, "json") ? "json" : cli_text(o, "format") };
+    return cli_write_results(cli_text(o, "output"), output_schedule, &printed);
 }
 
 yoke_status cli_schedule_show(const struct cli_context *context)

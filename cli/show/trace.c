@@ -208,28 +208,23 @@ static yoke_status compare_ranks(struct cli_trace *t)
 
 /* ---- the verb ---- */
 
-static yoke_status print_trace(const struct cli_trace *t, const char *format, FILE *to)
+/* A trace, and the format in which it is printed. */
+struct printed_trace {
+    const struct cli_trace *trace;
+    const char *format;
+};
+
+static yoke_status print_trace(void *context, FILE *to)
 {
+    const struct printed_trace *printed = context;
+    const struct cli_trace *t = printed->trace;
+    const char *format = printed->format;
     if (!strcmp(format, "json")) return cli_trace_json(t, to);
     if (!strcmp(format, "chrome"))
         cli_trace_chrome(t, to);
     else
         cli_trace_text(t, to);
     return YOKE_OK;
-}
-
-/* Write to a file, as a whole or not at all. */
-static yoke_status print_to(const struct cli_trace *t, const char *format, const char *path)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&text, &bytes);
-    if (!to) return yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for its output");
-    yoke_status status = print_trace(t, format, to);
-    if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "yoke trace: no memory for its output");
-    if (!status) status = yokei_file_write(path, text, bytes);
-    free(text);
-    return status;
 }
 
 yoke_status cli_trace(const struct cli_context *context)
@@ -249,7 +244,7 @@ yoke_status cli_trace(const struct cli_context *context)
     YOKE_TRY_GOTO(compare_ranks(&t), out);
     for (int r = 0; r < t.n; r++)
         if (t.problems[r][0]) cli_warn("%s", t.problems[r]);
-    status = to ? print_to(&t, format, to) : print_trace(&t, format, stdout);
+    status = cli_write_results(to, print_trace, &(struct printed_trace){ &t, format });
 out:
     trace_free(&t);
     return status;

@@ -100,8 +100,6 @@ static bool is_folder_of_checkpoints(const char *path)
     return !f && yokei_is_folder(path);
 }
 
-static json_t *real_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static void note_tensor(void *context, const struct yokei_tensor_difference *d)
 {
     struct comparison *c = context;
@@ -114,9 +112,9 @@ static void note_tensor(void *context, const struct yokei_tensor_difference *d)
     if (!d->problem && !d->n_different) return;
     json_array_append_new(c->tensors,
                           json_pack("{s:s, s:I, s:o, s:o, s:I, s:o}", "name", d->name, "different",
-                                    (json_int_t)d->n_different, "largest", real_or_null(d->largest),
-                                    "relative", real_or_null(d->relative), "at", (json_int_t)d->at, "problem",
-                                    d->problem ? cli_json_text(d->problem) : json_null()));
+                                    (json_int_t)d->n_different, "largest", cli_json_real(d->largest),
+                                    "relative", cli_json_real(d->relative), "at", (json_int_t)d->at,
+                                    "problem", d->problem ? cli_json_text(d->problem) : json_null()));
 }
 
 static yoke_status compare_checkpoints(struct comparison *c)

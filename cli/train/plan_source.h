@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 #include "cli/cli.h"
+#include "cli/options/json_values.h"
 #include "train/run/loop.h"
 
 yoke_status cli_plan_from_options(const struct cli_context *context, struct yokei_training *t);
@@ -24,12 +25,6 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
  */
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
                                      size_t bytes, struct yokei_training *t);
-/** A path or another text of the user in JSON. JSON holds only UTF-8, so a text of other bytes is null. */
-static inline json_t *cli_json_text(const char *text)
-{
-    json_t *value = text ? json_string(text) : NULL;
-    return value ? value : json_null();
-}
 /** A rank's memory by part, in bytes. Returns a new object. */
 json_t *cli_memory_json(const struct yoke_memory_report *report);
 

@@ -104,8 +104,6 @@ static yoke_status agree_on_run_dir(const struct cli_context *context, struct yo
     return YOKE_OK;
 }
 
-static json_t *number_or_null(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 /* What the timeline says of a step, beside the simulator's prediction. */
 static json_t *timeline_json(const struct yokei_training *t, const struct yokei_timeline_summary *s)
 {
@@ -151,9 +149,9 @@ static yoke_status training_json(const struct yokei_training *t, const struct yo
 {
     json_t *root = json_pack("{s:I,s:I,s:f,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:I,s:o}", "steps",
                              (json_int_t)r->steps, "tokens", (json_int_t)r->tokens, "seconds", r->seconds,
-                             "first_loss", number_or_null(r->first_loss), "loss", number_or_null(r->loss),
-                             "validation_loss", number_or_null(r->validation_loss), "baseline_loss",
-                             number_or_null(r->baseline_loss), "validation_tokens",
+                             "first_loss", cli_json_real(r->first_loss), "loss", cli_json_real(r->loss),
+                             "validation_loss", cli_json_real(r->validation_loss), "baseline_loss",
+                             cli_json_real(r->baseline_loss), "validation_tokens",
                              (json_int_t)r->validation_tokens, "losses_are_nats_per_byte", (int)r->bytes,
                              "run_dir", cli_json_text(t->run_dir), "memory_bytes",
                              (json_int_t)r->memory.total, "ranks", json_array());
@@ -169,7 +167,7 @@ static yoke_status training_json(const struct yokei_training *t, const struct yo
     for (int64_t i = 0; i < t->plan.n_memory; i++)
         json_array_append_new(memory, cli_memory_json(&t->plan.memory[i]));
     json_object_set_new(root, "memory", memory);
-    json_object_set_new(root, "validation_loss_per_byte", number_or_null(loss_per_byte(r)));
+    json_object_set_new(root, "validation_loss_per_byte", cli_json_real(loss_per_byte(r)));
     json_object_set_new(root, "saved_step",
                         r->saved_step >= 0 ? json_integer((json_int_t)r->saved_step) : json_null());
     json_object_set_new(root, "trace", timeline_json(t, &r->timeline));

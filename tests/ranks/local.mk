@@ -1,5 +1,5 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
+EXTRA_DIST += tests/ranks/run tests/ranks/compare_command tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/lost_copies tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
@@ -96,6 +96,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}200' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}150' \
 	'$(top_srcdir)/tests/ranks/ends' \
+	'$(top_srcdir)/tests/ranks/compare_command' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run 1 tests/ranks/moves' \

@@ -342,6 +342,7 @@ static void one_option_has_one_syntax(void **state)
     static const struct {
         const char *name, *why;
     } differ[] = {
+        { "bits", "yoke verify writes one file, and yoke compare reads two" },
         { "device", "yoke compile takes architectures, which need no device of this machine" },
         { "dtype", "yoke ckpt convert writes one type" },
         { "precision", "a model has one precision, and yoke parity compares several" },

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,32 +60,42 @@ static const struct yokei_json_schema ROW_SCHEMA = { ROW_FIELDS, sizeof(struct y
                                                      YOKE_EDATA };
 
 /*
- * Find the end of the rows of steps <= continue_at. Only the last line may be damaged, and only if it has no
- * newline.
+ * Parse the line at *begin, and move *begin behind it. The caller calls json_decref(). NULL without an error:
+ * no whole line is left. Only the last line may be damaged, and only if it has no newline.
  */
+static yoke_status next_row(const char *path, const struct yokei_map *map, size_t *begin, json_t **row_out)
+{
+    *row_out = NULL;
+    if (*begin >= map->bytes) return YOKE_OK;
+    const char *text = (const char *)map->data + *begin, *newline = memchr(text, '\n', map->bytes - *begin);
+    if (!newline) return YOKE_OK;
+    json_t *row = json_loadb(text, (size_t)(newline - text), JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_integer(json_object_get(row, "step"))) {
+        if (row) json_decref(row);
+        return yoke_fail(
+            YOKE_EDATA,
+            "%s: the line at byte offset %zu is no row of metrics; move the file away or name another", path,
+            *begin);
+    }
+    *begin += (size_t)(newline - text) + 1;
+    *row_out = row;
+    return YOKE_OK;
+}
+
+/* Find the end of the rows of steps <= continue_at. */
 static yoke_status kept_bytes(const char *path, const struct yokei_map *map, int64_t continue_at,
                               off_t *end_out)
 {
-    const char *text = (const char *)map->data;
-    size_t begin = 0;
-    for (const char *newline;
-         begin < map->bytes && (newline = memchr(text + begin, '\n', map->bytes - begin));) {
-        size_t length = (size_t)(newline - (text + begin));
-        json_t *row = json_loadb(text + begin, length, JSON_REJECT_DUPLICATES, NULL);
-        json_t *step = json_object_get(row, "step");
-        bool whole = json_is_integer(step);
-        int64_t number = json_integer_value(step);
-        if (row) json_decref(row);
-        if (!whole)
-            return yoke_fail(
-                YOKE_EDATA,
-                "%s: the line at byte offset %zu is no row of metrics; move the file away or name another",
-                path, begin);
-        if (number > continue_at) break;
-        begin += length + 1;
+    json_t *row;
+    *end_out = 0;
+    for (size_t begin = 0;;) {
+        YOKE_TRY(next_row(path, map, &begin, &row));
+        if (!row) return YOKE_OK;
+        const int64_t number = json_integer_value(json_object_get(row, "step"));
+        json_decref(row);
+        if (number > continue_at) return YOKE_OK;
+        *end_out = (off_t)begin;
     }
-    *end_out = (off_t)begin;
-    return YOKE_OK;
 }
 
 static yoke_status find_end(const char *path, int64_t continue_at, off_t *end_out)
@@ -150,5 +161,57 @@ yoke_status yokei_metrics_close(struct yokei_metrics *metrics)
                                             : YOKE_OK;
     free(metrics->path);
     free(metrics);
+    return status;
+}
+
+/* ---- reading ---- */
+
+/* The numbers of a row. A number that is null or missing is NaN, or 0 if it is a whole number. */
+static void read_numbers(const json_t *row, struct yokei_metrics_row *out)
+{
+    *out = (struct yokei_metrics_row){ .step = 0 };
+    for (const struct yokei_json_field *f = ROW_FIELDS; f->key; f++) {
+        const json_t *value = json_object_get(row, f->key);
+        char *member = (char *)out + f->offset;
+        const double real = json_is_number(value) ? json_number_value(value) : NAN;
+        const int64_t whole = json_integer_value(value);
+        const bool is_true = json_is_true(value);
+        if (f->type == YOKEI_JSON_F64) memcpy(member, &real, sizeof real);
+        if (f->type == YOKEI_JSON_I64) memcpy(member, &whole, sizeof whole);
+        if (f->type == YOKEI_JSON_BOOL) memcpy(member, &is_true, sizeof is_true);
+    }
+}
+
+static yoke_status add_row(const char *path, const json_t *row, struct yokei_metrics_rows *out)
+{
+    struct yokei_metrics_row next;
+    read_numbers(row, &next);
+    if (out->n && next.step <= out->rows[out->n - 1].step)
+        return yoke_fail(YOKE_EDATA, "%s: the row of step %lld follows the row of step %lld", path,
+                         (long long)next.step, (long long)out->rows[out->n - 1].step);
+    if (!(out->n & (out->n - 1))) { /* full: the capacity is the next power of two */
+        struct yokei_metrics_row *rows = realloc(out->rows, (out->n ? 2 * out->n : 1) * sizeof *rows);
+        if (!rows) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", path);
+        out->rows = rows;
+    }
+    out->rows[out->n++] = next;
+    return YOKE_OK;
+}
+
+yoke_status yokei_metrics_read(const char *path, struct yokei_metrics_rows *out)
+{
+    struct yokei_map map;
+    size_t begin = 0;
+    yoke_status status = YOKE_OK;
+    *out = (struct yokei_metrics_rows){ .n = 0 };
+    YOKE_TRY(yokei_map_open(path, YOKE_EDATA, &map));
+    for (json_t *row; !status;) {
+        status = next_row(path, &map, &begin, &row);
+        if (status || !row) break;
+        status = add_row(path, row, out);
+        json_decref(row);
+    }
+    out->cut = !status && begin < map.bytes;
+    yokei_map_close(&map);
     return status;
 }

@@ -51,4 +51,16 @@ yoke_status yokei_metrics_write(struct yokei_metrics *metrics, const struct yoke
 /** NULL is allowed. YOKE_EIO if the last bytes could not be written. */
 yoke_status yokei_metrics_close(struct yokei_metrics *metrics);
 
+/** The rows of a file of metrics, by ascending step. The caller frees `rows` with free(). */
+struct yokei_metrics_rows {
+    struct yokei_metrics_row *rows; /* without the rows of the ranks */
+    size_t n;
+    bool cut; /* the last line has no newline, because a crash cut it; it is left out */
+};
+/**
+ * Read a file of metrics. If a line is damaged, *out holds the rows before that line. Errors: YOKE_EDATA (the
+ * file is missing; a line is no row, or its step is not above the step of the line before); YOKE_ENOMEM.
+ */
+yoke_status yokei_metrics_read(const char *path, struct yokei_metrics_rows *out);
+
 #endif
