@@ -23,7 +23,7 @@ libyoke_train_la_SOURCES += \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
-	train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
+	train/run/audits.c train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
 	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
 	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
 	train/run/learning_rate.c train/run/report.c train/run/products.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
@@ -52,6 +52,8 @@ libyoke_train_la_SOURCES += \
 	train/exchange/companions.c train/exchange/companions.h train/exchange/convert.c train/exchange/convert.h \
 	train/exchange/model_folder.c train/exchange/model_folder.h train/exchange/weights_file.c \
 	train/exchange/weights_file.h
+# the same numbers on all replicas, while a run trains
+libyoke_train_la_SOURCES += train/audit/audit.c train/audit/audit.h train/audit/judge.c train/audit/state.c
 # the same numbers in every layout
 libyoke_train_la_SOURCES += \
 	train/parity/gates.h train/parity/inside.h train/parity/judge.c train/parity/layout.c train/parity/parity.h \
@@ -267,6 +269,13 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/zero_planted_slice 1:4:2' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/rounding' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/rounding'
+# Audits of replicas, in layouts that are healthy and with planted errors.
+EXTRA_PROGRAMS += tests/ranks/audit
+tests_ranks_audit_SOURCES = tests/ranks/ranks.h tests/ranks/audit.c
+tests_ranks_audit_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_audit_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/audit' \
+	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/audit'
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h

@@ -324,6 +324,7 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->tokenizer = cli_text(o, "tokenizer");
     t->validation_tokens = cli_int(o, "validation-tokens");
     t->evaluate_every = cli_int(o, "evaluate-every");
+    t->audit_every = cli_int(o, "audit");
     t->memory_limit = cli_bytes(o, "memory-limit");
     t->init = cli_text(o, "init");
     t->export_to = cli_text(o, "export");

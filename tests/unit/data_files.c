@@ -198,6 +198,8 @@ static struct yokei_metrics_row row_of(int64_t step, struct yokei_metrics_rank *
                                      .seconds = 0.25 * (double)step,
                                      .loss = 2.5,
                                      .validation_loss = NAN,
+                                     .audit = NAN,
+                                     .audit_seconds = NAN,
                                      .learning_rate = 1e-3,
                                      .gradient_norm = 0.5,
                                      .loss_scale = 1,
@@ -218,7 +220,7 @@ static int64_t n_lines(const char *path, int64_t *last_step_out)
         assert_non_null(row);
         *last_step_out = json_integer_value(json_object_get(row, "step"));
         assert_true(json_is_null(json_object_get(row, "validation_loss")));
-        assert_int_equal(json_object_size(row), 14);
+        assert_int_equal(json_object_size(row), 16);
         assert_int_equal(strncmp(line, "{\"step\": ", 9), 0);
         json_decref(row);
         n++;

@@ -104,6 +104,7 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
     yokei_run_begin_ranks(s);
     s->validation_loss = NAN;
+    s->audited = (struct yokei_audit_result){ NAN, NAN };
     s->saved_step = -1;
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
@@ -112,9 +113,11 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     YOKE_TRY(yokei_run_divide(s));
     if (s->rank < 0) return YOKE_OK;
+    YOKE_TRY(yokei_run_check_audit(s));
     s->config = yokei_run_trainer_config(s);
     YOKE_TRY(yokei_run_set_products(s));
     YOKE_TRY(yoke_trainer_create(s->model, t->device, &s->config, &s->trainer));
+    YOKE_TRY(yokei_run_begin_audit(s));
     YOKE_TRY(yokei_run_memory(s));
     YOKE_TRY(yokei_run_note_zero(s));
     size_t n = (size_t)(s->shares[s->rank] * t->plan.sequence) * sizeof(int32_t);
@@ -197,6 +200,19 @@ static void count_step(struct yokei_run_state *s, const struct yoke_step_result 
     s->n_counted++;
 }
 
+/* Write the row of a step. If an audit found a difference, the row is written, and then the run ends. */
+static yoke_status report(struct yokei_run_state *s, const struct yoke_step_result *step, double rate,
+                          yoke_status audited)
+{
+    struct yokei_error text;
+    yokei_error_save(&text);
+    const yoke_status status = yokei_run_report(s, step, rate,
+                                                s->seconds_before + yokei_seconds_since(s->begun_ns));
+    if (!audited) return status;
+    yokei_error_restore(&text);
+    return audited;
+}
+
 /* Run one step, and the work that is due after it. */
 static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
                                      struct yokei_training_result *result, bool *over_out)
@@ -230,7 +246,9 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     if (n == s->first_step + 1) result->first_loss = step.loss;
     if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
         YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
-    YOKE_TRY(yokei_run_report(s, &step, rate, s->seconds_before + yokei_seconds_since(s->begun_ns)));
+    const yoke_status audited = yokei_run_audit(s, n);
+    if (audited && audited != YOKE_ENUMERIC) return audited;
+    YOKE_TRY(report(s, &step, rate, audited));
     stop = stop && !*over_out;
     if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock)))
         YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
@@ -284,6 +302,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;
     if (s.trainer) yokei_trainer_revoke(s.trainer, status);
+    yokei_audit_free(s.audit);
     yoke_trainer_destroy(s.trainer);
     status = yokei_run_meet(&s, status);
     /* After a fault no function may be called that waits for other ranks. */

@@ -13,6 +13,7 @@
 #include "train/plan/run_plan.h"
 #include "train/text/tokens.h"
 #include "train/timeline/timeline.h"
+#include "train/audit/audit.h"
 
 /** The numbers that the user sees after each step. */
 struct yokei_training_progress {
@@ -42,6 +43,7 @@ struct yokei_training {
     int64_t evaluate_every;            /* steps between evaluations; 0: only at the end */
     int64_t micro_batch;               /* 0: the default that yoke_trainer_config (yoke/train.h) states */
     uint64_t memory_limit;             /* bytes; 0: the free memory of the device */
+    int64_t audit_every;               /* steps between audits; 0: none */
     const char *init, *dump_gradients; /* NULL: not wanted */
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */
@@ -154,12 +156,14 @@ struct yokei_run_state {
     int32_t *inputs, *targets;        /* inputs and targets of this rank's share of a step */
     uint64_t begun_ns;
     int64_t tokens_seen;
-    int64_t first_step;     /* steps that were done before this process started */
-    double seconds_before;  /* seconds of the run's clock before this process started */
-    int64_t next_sample;    /* index in the training data of the first sample of the next step */
-    int64_t saved_step;     /* step of the newest checkpoint; -1: none */
-    double saved_clock;     /* the clock when the newest checkpoint was written */
-    double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
+    int64_t first_step;        /* steps that were done before this process started */
+    double seconds_before;     /* seconds of the run's clock before this process started */
+    int64_t next_sample;       /* index in the training data of the first sample of the next step */
+    int64_t saved_step;        /* step of the newest checkpoint; -1: none */
+    double saved_clock;        /* the clock when the newest checkpoint was written */
+    double validation_loss;    /* the newest validation loss; NaN: none since the last row of metrics */
+    struct yokei_audit *audit; /* NULL: no audits */
+    struct yokei_audit_result audited; /* NaN: no audit since the last row of metrics */
     /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
     double *peaks, *flops;
     struct yokei_collector *collector; /* NULL: no timeline */
@@ -298,6 +302,17 @@ bool yokei_run_save_is_due(const struct yokei_run_state *s, int64_t step, double
  * With `must` it causes YOKE_EIO.
  */
 yoke_status yokei_run_save(struct yokei_run_state *s, int64_t step, double clock, bool must);
+
+/* audits.c */
+/** Refuse audits of a run without replicas. YOKE_ECONFIG. */
+yoke_status yokei_run_check_audit(const struct yokei_run_state *s);
+/** Prepare audits, if they are wanted. Collective. */
+yoke_status yokei_run_begin_audit(struct yokei_run_state *s);
+/**
+ * Run an audit after `step` if one is due. s->next_sample is the first sample of the next step. Collective.
+ * YOKE_ENUMERIC if ranks differ.
+ */
+yoke_status yokei_run_audit(struct yokei_run_state *s, int64_t step);
 
 /* encode_text.c */
 /** Open the run's tokens (from a token file or a text), and its tokenizer if it has one. */

@@ -44,6 +44,8 @@ static const struct yokei_json_field ROW_FIELDS[] = {
     { "seconds", YOKEI_JSON_F64, ROW(seconds) },
     { "loss", YOKEI_JSON_F64, ROW(loss) },
     { "validation_loss", YOKEI_JSON_F64, ROW(validation_loss) },
+    { "audit", YOKEI_JSON_F64, ROW(audit) },
+    { "audit_seconds", YOKEI_JSON_F64, ROW(audit_seconds) },
     { "learning_rate", YOKEI_JSON_F64, ROW(learning_rate) },
     { "gradient_norm", YOKEI_JSON_F64, ROW(gradient_norm) },
     { "loss_scale", YOKEI_JSON_F64, ROW(loss_scale) },

@@ -27,6 +27,11 @@ struct yokei_metrics_row {
     double seconds;         /* seconds since the start of the run */
     double loss;            /* nats per token of this step's batch */
     double validation_loss; /* NaN: not measured at this step */
+    /*
+     * The largest difference of the replicas' gradients in an audit after this step, relative to the gate.
+     * NaN: there was no audit, or its gradients overflowed; audit_seconds is NaN only without an audit.
+     */
+    double audit, audit_seconds;
     double learning_rate, gradient_norm, loss_scale;
     bool skipped; /* the gradients overflowed, so the optimizer did not step */
     double tokens_per_second;

@@ -100,6 +100,8 @@ yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_r
                                      .seconds = seconds,
                                      .loss = step->loss,
                                      .validation_loss = s->validation_loss,
+                                     .audit = s->audited.ratio,
+                                     .audit_seconds = s->audited.seconds,
                                      .learning_rate = learning_rate,
                                      .gradient_norm = step->gradient_norm,
                                      .loss_scale = step->loss_scale,
@@ -108,6 +110,7 @@ yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_r
                                      .ranks = s->ranks,
                                      .n_ranks = s->n_ranks };
     s->validation_loss = NAN;
+    s->audited = (struct yokei_audit_result){ NAN, NAN };
     fill_row(s, step, longest, &row);
     if (s->metrics) YOKE_TRY(yokei_metrics_write(s->metrics, &row));
     struct yokei_training_progress progress = { .step = step->step,

@@ -37,6 +37,14 @@ yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const d
     return yoke_all_gather(mine, all, (size_t)n, YOKE_F64, config->control, NULL);
 }
 
+yoke_status yokei_ranks_gather_bytes(const struct yoke_trainer_config *config, const void *mine, size_t bytes,
+                                     void *all)
+{
+    if (config->comm) return yoke_all_gather(mine, all, bytes, YOKE_U8, config->control, NULL);
+    memcpy(all, mine, bytes);
+    return YOKE_OK;
+}
+
 yoke_status yokei_ranks_agree(const struct yoke_trainer_config *config, uint64_t hash,
                               const struct yokei_mesh *mesh, const char *what)
 {

@@ -87,6 +87,13 @@ yoke_status yokei_zero_gather(void *context, int bucket, yoke_stream *stream)
                              replicas_of(t), stream);
 }
 
+yoke_status yokei_replicas_collect(struct yoke_trainer *t, size_t offset, int64_t n, void *all,
+                                   yoke_stream *stream)
+{
+    return yoke_all_gather(yoke_at(t->base, offset), all, (size_t)n, t->plan.state.wide, replicas_of(t),
+                           stream);
+}
+
 /* ---- shares ---- */
 
 /*

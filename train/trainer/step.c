@@ -157,8 +157,7 @@ static yoke_status agree(void *context)
     return YOKE_OK;
 }
 
-static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets,
-                               int64_t n)
+yoke_status yokei_step_load(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets, int64_t n)
 {
     const struct yokei_state *s = &t->plan.state;
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
@@ -167,8 +166,8 @@ static yoke_status load_tokens(struct yoke_trainer *t, const int32_t *tokens, co
     return yoke_copy_to_device(stream, yoke_at(t->base, s->targets), targets, (size_t)n * sizeof *targets);
 }
 
-static void set_up_machine(struct yoke_trainer *t, const struct yokei_job *job,
-                           const struct yokei_program *program)
+void yokei_step_set_up(struct yoke_trainer *t, const struct yokei_job *job,
+                       const struct yokei_program *program)
 {
     struct yokei_machine *k = &t->machine;
     *k = (struct yokei_machine){ .job = job, .program = program, .base = t->base, .context = t };
@@ -203,16 +202,12 @@ static int end_of_compute(const struct yokei_program *p)
     return n;
 }
 
-/*
- * Wait for all messages. Until then receivers may still read the memory of a message. This memory must not be
- * written, and the events must not be reused.
- */
-static yoke_status drain(struct yoke_trainer *t)
+yoke_status yokei_step_drain(struct yoke_trainer *t)
 {
     const struct yokei_program *p = t->machine.program;
     for (int i = 0; i < p->n; i++)
         if (yokei_is_message(p->instruction[i].kind))
-            YOKE_TRY(yoke_event_sync(t->event[p->instruction[i].record]));
+            YOKE_TRY(yoke_event_sync(t->machine.event[p->instruction[i].record]));
     /* a message that failed is complete too, and left its buffer unchanged */
     return yokei_groups_error(&t->groups, &t->config);
 }
@@ -242,7 +237,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->clock = clock;
     t->ready = false;
     t->step++;
-    set_up_machine(t, &t->plan.train_job, p);
+    yokei_step_set_up(t, &t->plan.train_job, p);
     t->machine.reduce = t->plan.mesh.data > 1 ? yokei_zero_reduce : NULL;
     t->machine.gather = t->plan.state.is_divided ? yokei_zero_gather : NULL;
     t->machine.tied = t->groups.tied || t->groups.ties ? tied : NULL;
@@ -258,7 +253,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
                                            .n_ranks = t->plan.n_ranks,
                                            .ranks = t->reports };
     int middle = end_of_compute(p);
-    YOKE_TRY(load_tokens(t, tokens, targets, n));
+    YOKE_TRY(yokei_step_load(t, tokens, targets, n));
     YOKE_TRY(yokei_annotate_clear(t->stream[YOKEI_COMPUTE], t->base, &t->plan.state,
                                   YOKEI_CLEAR_GRADIENTS | YOKEI_CLEAR_NORMS));
     YOKE_TRY(yokei_run(&t->machine, 0, middle));
@@ -266,7 +261,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->result.seconds = yokei_seconds_since(t->begun_ns);
     t->passed_ns = yokei_now_ns();
     YOKE_TRY(yokei_run(&t->machine, middle, p->agree + 1));
-    YOKE_TRY(drain(t));
+    YOKE_TRY(yokei_step_drain(t));
     t->result.seconds = yokei_seconds_since(t->begun_ns);
     YOKE_TRY(check_losses(t));
     t->ready = true;
@@ -312,15 +307,15 @@ static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, 
     int64_t B = t->plan.evaluate_job.n_sequences, T = t->config.sequence, n = count * T, all = B * T;
     size_t wide = yoke_dtype_bytes(s->wide);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
-    set_up_machine(t, &t->plan.evaluate_job, &t->plan.evaluate);
-    YOKE_TRY(load_tokens(t, tokens, targets, n));
+    yokei_step_set_up(t, &t->plan.evaluate_job, &t->plan.evaluate);
+    YOKE_TRY(yokei_step_load(t, tokens, targets, n));
     if (n < all) {
         YOKE_TRY(yoke_fill(stream, yoke_at(t->base, s->tokens + (size_t)n * 4), 0, (size_t)(all - n) * 4));
         YOKE_TRY(
             yoke_fill(stream, yoke_at(t->base, s->targets + (size_t)n * 4), 0xff, (size_t)(all - n) * 4));
     }
     YOKE_TRY(yokei_run(&t->machine, 0, t->plan.evaluate.n));
-    YOKE_TRY(drain(t));
+    YOKE_TRY(yokei_step_drain(t));
     YOKE_TRY(yokei_annotate_read(&t->machine));
     if (!has_losses(t)) return YOKE_OK;
     YOKE_TRY(yoke_copy_to_host(stream, t->host_losses, yoke_at(t->base, s->losses), (size_t)n * wide));
@@ -355,10 +350,10 @@ static yoke_status run_logits(yoke_trainer *t, const int32_t *tokens, int64_t po
                                       t->config.sequence, YOKE_EVALUATE, &t->plan.place };
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     int64_t rows, columns;
-    set_up_machine(t, &t->plan.logits_job, p);
-    YOKE_TRY(load_tokens(t, tokens, tokens, t->config.sequence));
+    yokei_step_set_up(t, &t->plan.logits_job, p);
+    YOKE_TRY(yokei_step_load(t, tokens, tokens, t->config.sequence));
     YOKE_TRY(yokei_run(&t->machine, 0, p->n));
-    YOKE_TRY(drain(t));
+    YOKE_TRY(yokei_step_drain(t));
     if (t->plan.mesh.s < t->plan.mesh.pipeline - 1) return YOKE_OK;
     yoke_layer_output(yoke_model_layer(t->model, t->model->n_layers - 1), &shape, &rows, &columns);
     const int64_t first = columns < V ? yoke_place_range(&t->plan.place, V).begin : 0;

@@ -152,6 +152,19 @@ struct yoke_trainer {
     double slow; /* YOKE_SLOW, a test aid; 1: no slowdown */
 };
 
+/* ---- step.c: the parts of a pass that audits share ---- */
+/** Prepare trainer->machine for a program. Sums over the replicas are not set. */
+void yokei_step_set_up(struct yoke_trainer *trainer, const struct yokei_job *job,
+                       const struct yokei_program *program);
+/** Copy n tokens and targets to the device. */
+yoke_status yokei_step_load(struct yoke_trainer *trainer, const int32_t *tokens, const int32_t *targets,
+                            int64_t n);
+/**
+ * Wait for all messages of the machine's program. Until then receivers may still read the memory of a
+ * message. This memory must not be written, and the events must not be reused.
+ */
+yoke_status yokei_step_drain(struct yoke_trainer *trainer);
+
 /* ---- timing.c ---- */
 /** Prepare the time measurement. Call it after the groups are created. */
 yoke_status yokei_timing_create(struct yoke_trainer *trainer);
@@ -214,6 +227,9 @@ void yokei_ranks(const struct yoke_trainer_config *config, int *rank_out, int *n
 /** Set all[r * n ...] to the values of rank r, over host memory. */
 yoke_status yokei_ranks_gather(const struct yoke_trainer_config *config, const double *mine, int n,
                                double *all);
+/** Concatenate `bytes` bytes of each rank, over host memory. */
+yoke_status yokei_ranks_gather_bytes(const struct yoke_trainer_config *config, const void *mine, size_t bytes,
+                                     void *all);
 /**
  * YOKE_EMISMATCH with the text "ranks 0 and r <what>" if the hash differs between ranks. Only the upper 52
  * bits are compared. If a mesh is given, the hash may differ within a replica but not between replicas.
@@ -331,6 +347,9 @@ yoke_status yokei_zero_begin(struct yoke_trainer *trainer);
 /** REDUCE and GATHER of a bucket. The context is the trainer. */
 yoke_status yokei_zero_reduce(void *trainer, int bucket, yoke_stream *stream, yoke_event *done);
 yoke_status yokei_zero_gather(void *trainer, int bucket, yoke_stream *stream);
+/** Concatenate n wide elements of each replica, from this offset, in `all` (device memory). */
+yoke_status yokei_replicas_collect(struct yoke_trainer *trainer, size_t offset, int64_t n, void *all,
+                                   yoke_stream *stream);
 
 /*
  * ---- weights.c: a piece is elements [first, first + n) of the parameter's part on this rank's tensor place
