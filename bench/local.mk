@@ -22,7 +22,7 @@ bench_collectives_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"' -DBU
 bench_collectives_LDADD = $(LIBYOKE) -lm
 EXTRA_DIST += bench/openmpi_collectives.c
 CLEANFILES += bench/openmpi_collectives
-EXTRA_DIST += bench/start bench/hosts bench/layouts bench/memory bench/overlap bench/balance bench/plan
+EXTRA_DIST += bench/start bench/hosts bench/layouts bench/memory bench/overlap bench/balance bench/plan bench/audit
 if WITH_MPI
 noinst_PROGRAMS += bench/goodput
 bench_goodput_SOURCES = bench/goodput.c

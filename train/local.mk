@@ -53,7 +53,7 @@ libyoke_train_la_SOURCES += \
 	train/exchange/model_folder.c train/exchange/model_folder.h train/exchange/weights_file.c \
 	train/exchange/weights_file.h
 # the same numbers on all replicas, while a run trains
-libyoke_train_la_SOURCES += train/audit/audit.c train/audit/audit.h train/audit/judge.c train/audit/state.c
+libyoke_train_la_SOURCES += train/audit/audit.c train/audit/audit.h train/audit/judge.c train/audit/replay.c train/audit/state.c
 # the same numbers in every layout
 libyoke_train_la_SOURCES += \
 	train/parity/gates.h train/parity/inside.h train/parity/judge.c train/parity/layout.c train/parity/parity.h \
@@ -275,7 +275,8 @@ tests_ranks_audit_SOURCES = tests/ranks/ranks.h tests/ranks/audit.c
 tests_ranks_audit_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_audit_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/audit' \
-	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/audit'
+	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/audit' \
+	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/audit'
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h

@@ -391,10 +391,11 @@ const struct cli_option cli_option_table[] = {
       .help = "Compute the validation loss every STEPS steps. It is always computed at the end" },
     { "audit", CLI_TRAIN, CLI_INT, .group = CLI_SEEN, .rare = true, .metavar = "STEPS", .least = 1,
       .most = 1e9,
-      .help = "Every STEPS steps compare what the ranks hold and compute: copies of weights and moments must "
-              "have equal bits, and the gradients of one common micro-batch must agree within the gate of the "
-              "precision. The rank that differs is named, and the run ends. Needs several replicas. No bit "
-              "of the run changes" },
+      .help =
+          "Every STEPS steps compare what the ranks hold and compute: copies of weights and moments must "
+          "have equal bits, and the gradients of one common micro-batch must agree within the gate of the "
+          "precision. The rank that differs is named, and the run ends. Needs several replicas. No bit "
+          "of the run changes" },
     { "validation-share", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_DATA, .rare = true, .value = "0.05",
       .least = 1e-6, .most = 0.5,
       .help = "Part of the tokens, at the end of the file, that is kept for validation" },

@@ -42,7 +42,7 @@ int64_t yokei_audit_batch(struct yokei_audit *audit, int32_t **tokens_out, int32
  */
 yoke_status yokei_audit_run(struct yokei_audit *audit, struct yokei_audit_result *result_out);
 
-/* ---- shared by audit.c, state.c and judge.c ---- */
+/* ---- shared by audit.c, state.c, judge.c and replay.c ---- */
 
 /** One tensor that a rank holds. Entries with the same key have the same elements of the same tensor. */
 struct yokei_audit_entry {
@@ -76,6 +76,11 @@ struct yokei_audit {
 int64_t yokei_audit_count(const struct yokei_audit *audit);
 /** Compare the state of all ranks by hash. Collective. */
 yoke_status yokei_audit_state(struct yokei_audit *audit);
+/**
+ * How far the gradients of this rank are from those that a host device computes in this process, relative to the
+ * gate. NaN: the host could not compute them. Local. The replica must be one rank.
+ */
+double yokei_audit_replay(struct yokei_audit *audit);
 /** Judge the sums of squares of all ranks. */
 yoke_status yokei_audit_judge(struct yokei_audit *audit, double *ratio_out);
 

@@ -118,11 +118,40 @@ static void name_replica(const struct yokei_audit *a, int d, int e, int paramete
     yokei_text(text + strlen(text), bytes - strlen(text), ")");
 }
 
-static yoke_status differ(const struct yokei_audit *a, int reference, int n_differ)
+/*
+ * Without a majority, let each rank repeat the micro-batch on the host, if a replica is one rank. The text says
+ * how far each rank is from that, and which ranks are beyond the gate.
+ */
+static yoke_status ask_hosts(struct yokei_audit *a, char *text, size_t bytes)
+{
+    const struct yokei_trainer_plan *p = &a->t->plan;
+    yokei_text(text, bytes, "no majority shows which is right");
+    if (p->n_ranks != p->mesh.data) return YOKE_OK;
+    const double mine = yokei_audit_replay(a);
+    YOKE_TRY(yokei_ranks_gather(&a->t->config, &mine, 1, a->ratios));
+    char beyond[128] = "";
+    int n = 0;
+    for (int r = 0; r < p->n_ranks; r++) {
+        if (isnan(a->ratios[r])) return YOKE_OK;
+        if (a->ratios[r] <= 1) continue;
+        if (strlen(beyond) + 64 < sizeof beyond)
+            yokei_text(beyond + strlen(beyond), sizeof beyond - strlen(beyond), "%srank %d (%.3g times)",
+                       n ? ", " : "", r, a->ratios[r]);
+        n++;
+    }
+    if (n)
+        yokei_text(text, bytes, "repeated on the host by each rank, %s differs from the host's gradients",
+                   beyond);
+    else
+        yokei_text(text, bytes, "repeated on the host by each rank, each agrees with its own repetition");
+    return YOKE_OK;
+}
+
+static yoke_status differ(struct yokei_audit *a, int reference, int n_differ)
 {
     const int n = a->t->plan.mesh.data;
     const bool is_clear = 2 * n_differ < n;
-    char who[384] = "", one[192];
+    char who[256] = "", one[160], hosts[256] = "";
     int worst = 0;
     double ratio = -1;
     for (int d = 0; d < n; d++) {
@@ -135,15 +164,18 @@ static yoke_status differ(const struct yokei_audit *a, int reference, int n_diff
     }
     const char *name = a->t->plan.logical.item[a->worst[worst * n + reference]].name,
                *precision = yoke_dtype_name(a->t->config.precision);
+    if (is_clear)
+        return yokei_ranks_share(yoke_fail(
+            YOKE_ENUMERIC,
+            "audit after step %lld: from the same tokens and weights %s computes other gradients than the other "
+            "replicas, by %.3g times what %s allows, most in %s",
+            (long long)a->t->step, who, ratio, precision, name));
+    YOKE_TRY(ask_hosts(a, hosts, sizeof hosts));
     return yokei_ranks_share(yoke_fail(
         YOKE_ENUMERIC,
-        is_clear
-            ? "audit after step %lld: from the same tokens and weights %s computes other gradients than the other "
-              "replicas, by %.3g times what %s allows, most in %s"
-            : "audit after step %lld: from the same tokens and weights these replicas compute different "
-              "gradients: %s; they differ by %.3g times what %s allows, most in %s; no majority shows which is right "
-              "(yoke verify compares the ops of each device with the host)",
-        (long long)a->t->step, who, ratio, precision, name));
+        "audit after step %lld: from the same tokens and weights these replicas compute different gradients: "
+        "%s; they differ by %.3g times what %s allows, most in %s; %s",
+        (long long)a->t->step, who, ratio, precision, name, hosts));
 }
 
 yoke_status yokei_audit_judge(struct yokei_audit *a, double *ratio_out)

@@ -160,7 +160,7 @@ static yoke_status differ(const struct yokei_audit *a, const struct yokei_audit_
         return yokei_ranks_share(yoke_fail(
             YOKE_ENUMERIC,
             "audit after step %lld: the %s of %s on %s differ from those of the other %lld ranks that hold "
-            "the same%s: go on from a checkpoint before this step, and examine this rank's memory",
+            "the same%s: go on from a checkpoint before this step, and examine the memory of these ranks",
             (long long)a->t->step, what, name, who, (long long)(n - named), more));
     return yokei_ranks_share(yoke_fail(
         YOKE_ENUMERIC,
