@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Audits (train/audit/audit.h). Healthy layouts pass, and a run with audits has the same bits as a run without
- * them. Planted errors are found, and the message names the rank and the parameter: a layer norm that is
- * wrong above 512 columns, and a flipped bit in a weight or in a moment. Runs on 2, 4 or 6 ranks. In `make
+ * Audits (train/audit/audit.h). Healthy layouts pass, and a run with audits has the same bits as a run
+ * without them. Planted errors are found, and the message names the rank and the parameter: a layer norm that
+ * is wrong above 512 columns, and a flipped bit in a weight or in a moment. Runs on 2, 4 or 6 ranks. In `make
  * soak` more layouts run.
  */
 #include "tests/ranks/ranks.h"
@@ -211,7 +211,9 @@ static void check_healthy(const struct layout *l)
     close_subject(&audited);
 }
 
-/* Flip the lowest bit of an element. The devices of these layouts are hosts, so their memory can be written. */
+/*
+ * Flip the lowest bit of an element. The devices of these layouts are hosts, so their memory can be written.
+ */
 static void flip(struct subject *s, int rank, enum yoke_tensor_kind kind, int parameter)
 {
     size_t offset;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An audit's memory, and its common micro-batch. The program of the micro-batch is a training program with one
- * micro-batch and without sums over the replicas. Its buffers lie where the training program's buffers lie.
+ * An audit's memory, and its common micro-batch. The program of the micro-batch is a training program with
+ * one micro-batch and without sums over the replicas. Its buffers lie where the training program's buffers
+ * lie.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -203,8 +204,8 @@ int64_t yokei_audit_batch(struct yokei_audit *a, int32_t **tokens_out, int32_t *
 /* ---- the common micro-batch ---- */
 
 /*
- * The gradients of this replica alone. Dropout is drawn by (seed, step, index of the sample), and all replicas
- * count the samples from 0, so all of them draw the same.
+ * The gradients of this replica alone. Dropout is drawn by (seed, step, index of the sample), and all
+ * replicas count the samples from 0, so all of them draw the same.
  */
 static yoke_status run_passes(struct yokei_audit *a)
 {

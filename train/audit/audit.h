@@ -8,8 +8,8 @@
  * (b) Arithmetic. All replicas run one common micro-batch forward and backward, with the same dropout. The
  * gradients of each parameter must then be equal within the gate of train/parity/gates.h.
  *
- * An audit changes no bit of the run. It writes only memory whose content ends with a step: gradients, tokens,
- * losses and activations. All its memory is allocated when it is created.
+ * An audit changes no bit of the run. It writes only memory whose content ends with a step: gradients,
+ * tokens, losses and activations. All its memory is allocated when it is created.
  */
 #ifndef TRAIN_AUDIT_AUDIT_H
 #define TRAIN_AUDIT_AUDIT_H
@@ -34,7 +34,9 @@ struct yokei_audit_result {
 yoke_status yokei_audit_create(yoke_trainer *trainer, struct yokei_audit **audit_out);
 /** NULL is allowed. */
 void yokei_audit_free(struct yokei_audit *audit);
-/** The sequences of the common micro-batch. The caller writes their tokens and targets, the same on all ranks. */
+/**
+ * The sequences of the common micro-batch. The caller writes their tokens and targets, the same on all ranks.
+ */
 int64_t yokei_audit_batch(struct yokei_audit *audit, int32_t **tokens_out, int32_t **targets_out);
 /**
  * Run an audit after a step. Collective. YOKE_ENUMERIC on all ranks if ranks differ; the message names the
@@ -63,7 +65,9 @@ struct yokei_audit {
     void *host;     /* the same in host memory; also a piece of a tensor that is hashed */
     int64_t piece;  /* elements of a piece */
     int *logical;   /* [parameters of this rank] the indices of the same parameters in the whole model */
-    /* for each parameter of the whole model and each replica: sums of squares of this rank; and of all ranks */
+    /*
+     * for each parameter of the whole model and each replica: sums of squares of this rank; and of all ranks
+     */
     struct yokei_gate_squares *mine, *all;
     double *ratios;                            /* [replicas][replicas] */
     int *worst;                                /* [replicas][replicas] the parameter with this ratio */
@@ -77,8 +81,8 @@ int64_t yokei_audit_count(const struct yokei_audit *audit);
 /** Compare the state of all ranks by hash. Collective. */
 yoke_status yokei_audit_state(struct yokei_audit *audit);
 /**
- * How far the gradients of this rank are from those that a host device computes in this process, relative to the
- * gate. NaN: the host could not compute them. Local. The replica must be one rank.
+ * How far the gradients of this rank are from those that a host device computes in this process, relative to
+ * the gate. NaN: the host could not compute them. Local. The replica must be one rank.
  */
 double yokei_audit_replay(struct yokei_audit *audit);
 /** Judge the sums of squares of all ranks. */

@@ -43,7 +43,9 @@ static bool is_finite(const struct yokei_gate_squares *s)
     return isfinite(sum);
 }
 
-/* How replica d differs from replica e: the largest ratio of all parameters. False: a number is not finite. */
+/*
+ * How replica d differs from replica e: the largest ratio of all parameters. False: a number is not finite.
+ */
 static bool compare(struct yokei_audit *a, int d, int e)
 {
     const struct yokei_trainer_plan *p = &a->t->plan;
@@ -119,8 +121,8 @@ static void name_replica(const struct yokei_audit *a, int d, int e, int paramete
 }
 
 /*
- * Without a majority, let each rank repeat the micro-batch on the host, if a replica is one rank. The text says
- * how far each rank is from that, and which ranks are beyond the gate.
+ * Without a majority, let each rank repeat the micro-batch on the host, if a replica is one rank. The text
+ * says how far each rank is from that, and which ranks are beyond the gate.
  */
 static yoke_status ask_hosts(struct yokei_audit *a, char *text, size_t bytes)
 {

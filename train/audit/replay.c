@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A third opinion for replicas that differ without a majority: the rank repeats the common micro-batch on a host
- * device of its own process, from its own weights, and compares its gradients with the result. The run ends
- * after this, so memory may be allocated. A replica must be one rank, which has the whole model.
+ * A third opinion for replicas that differ without a majority: the rank repeats the common micro-batch on a
+ * host device of its own process, from its own weights, and compares its gradients with the result. The run
+ * ends after this, so memory may be allocated. A replica must be one rank, which has the whole model.
  */
 #include <math.h>
 #include <stdlib.h>
