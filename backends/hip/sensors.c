@@ -2,8 +2,8 @@
 /**
  * The clock and the temperature of an AMD GPU, for yoke info. They come from files of the kernel's driver,
  * whose form Linux keeps (Documentation/hwmon/sysfs-interface.rst: freq1_input in hertz, temp1_input in
- * thousandths of a degree Celsius). The struct in which ROCm's library rocm_smi returns clocks changed between
- * versions, and no function says which one a library has.
+ * thousandths of a degree Celsius). The struct in which ROCm's library rocm_smi returns clocks changed
+ * between versions, and no function says which one a library has.
  */
 #include <ctype.h>
 #include <dirent.h>

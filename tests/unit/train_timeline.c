@@ -95,6 +95,9 @@ static void short_runs_and_bad_files(void **state)
     t = training_of(device, 4);
     t.timeline = in_folder("none/trace.json");
     t.export_to = in_folder("weights");
+    assert_fails(YOKE_EIO, "none/trace.json: cannot be written", yokei_training_run(&t, &result));
+    assert_int_not_equal(access(in_folder("weights"), R_OK), 0);
+    t.timeline = "/dev/full"; /* a disk that fills up later */
     assert_fails(YOKE_EIO, "all else of the run is complete", yokei_training_run(&t, &result));
     assert_int_equal(access(in_folder("weights/model.safetensors"), R_OK), 0);
     yokei_plan_free(&t.plan);
