@@ -76,8 +76,8 @@ hipError_t hipStreamAddCallback(hipStream_t stream, hipStreamCallback_t function
 
 /*
  * HIP: an event that releases to the device alone says nothing of the caches that the host sees. So the host
- * does not see what was written to non-coherent memory before such an event. Events without flags are the same
- * where ROC_EVENT_NO_FLUSH is set.
+ * does not see what was written to non-coherent memory before such an event. Events without flags are the
+ * same where ROC_EVENT_NO_FLUSH is set.
  */
 hipError_t hipEventCreateWithFlags(hipEvent_t *event_out, unsigned int flags)
 {
