@@ -61,8 +61,7 @@ const struct cli_option cli_option_table[] = {
 
     /* ---- compare: cli/compare ---- */
     { "bits", CLI_COMPARE, CLI_LIST, .no_key = true, .metavar = "OLD,NEW",
-      .help = "Two files of yoke verify --bits, of the old and the new device. The table then says which "
-              "operations have the same bits" },
+      .help = "Compare the bits too: two files of yoke verify --bits, of the old and the new device" },
     { "threshold", CLI_COMPARE, CLI_REAL, .metavar = "X", .least = 1e-6, .most = 1e6,
       .help = "End with exit code 18 if the ratio of an operation, or of two runs' speeds, is below X" },
     { "by", CLI_COMPARE, CLI_CHOICE, .value = "time", .choices = "time|share",
@@ -103,9 +102,8 @@ const struct cli_option cli_option_table[] = {
     { "tied", CLI_SCHEDULE_SHOW, CLI_FLAG, .help = "The first and the last stage share parameters" },
     { "costs", CLI_SCHEDULE_SHOW | CLI_PLAN, CLI_LIST, .group = CLI_LAYOUT, .no_key = true,
       .metavar = "F,B,W[,HOP]",
-      .help =
-          "Times, in any unit, that one micro-batch takes in one stage: the forward pass, the gradient "
-          "of the input, the gradient of the weights, and a message to the next stage. Default: 1,1,1,0" },
+      .help = "Times, in any unit, of one micro-batch in one stage: the forward pass, the gradient of the "
+              "input, the gradient of the weights, and a message to the next stage. Default: 1,1,1,0" },
     { "costs-file", CLI_SCHEDULE_SHOW, CLI_TEXT, .metavar = "FILE",
       .help = "Read these times from a CSV file, with a line F,B,W[,HOP[,R]] for each stage. R is the time "
               "to recompute, by default that of F" },
@@ -338,8 +336,7 @@ const struct cli_option cli_option_table[] = {
       .metavar = "auto|A:B:...",
       .help =
           "Divide the buckets of gradients, and with --zero 1 the optimizer states, among the replicas in "
-          "these proportions. auto: equal parts, or if these do not fit, parts in proportion to the free "
-          "memory" },
+          "these proportions. auto: equal parts, or if these do not fit, parts by free memory" },
     { "steps", CLI_TRAIN | CLI_PLAN, CLI_INT, .group = CLI_STEPS, .value = "1000", .metavar = "N", .least = 1,
       .most = 1e9,
       .help = "Train this many steps, counted from the start of the run. A resumed run counts the steps "
@@ -516,8 +513,8 @@ const struct cli_option cli_option_table[] = {
               "driver knows" },
     { "cache-bytes", CLI_LIBRARY, CLI_INT,
       .help =
-          "Largest size of the first of these folders in bytes. Above it, the programs that were not used for longest "
-          "are removed. Default: 1073741824" },
+          "Largest size of the first of these folders in bytes. Above it, the programs that were not used "
+          "for longest are removed. Default: 1073741824" },
     { "timeout-ms", CLI_LIBRARY, CLI_INT,
       .help = "Time in milliseconds that a rank that is alive may take to call a collective. Default: "
               "600000" },
@@ -557,8 +554,7 @@ const struct cli_option cli_option_table[] = {
     { "emulate-memory", CLI_LIBRARY, CLI_TEXT,
       .help = "Emulated CUDA: memory of each device, such as 512M. Default: 4G" },
     { "emulate-bias", CLI_LIBRARY, CLI_TEXT, .metavar = "WORD",
-      .help =
-          "Emulated CUDA: whether cuBLASLt adds an f32 bias to 16-bit results: refused, once, twice or short" },
+      .help = "Emulated CUDA: how cuBLASLt adds an f32 bias to 16 bits: refused, once, twice or short" },
     { "emulate-share", CLI_LIBRARY, CLI_TEXT,
       .help = "Emulated CUDA: a file. The processes with the same file share the memory of the devices" },
     { "emulate-sms", CLI_LIBRARY, CLI_INT, .help = "Emulated CUDA: number of multiprocessors" },
@@ -573,8 +569,7 @@ const struct cli_option cli_option_table[] = {
     { "emulate-hold", CLI_LIBRARY, CLI_INT,
       .help = "For tests, emulated CUDA: for how many seconds a hardware channel may hold a command up" },
     { "emulate-wait", CLI_LIBRARY, CLI_INT,
-      .help =
-          "For tests, emulated CUDA: for how many seconds calls wait that may wait for the whole device" },
+      .help = "For tests, emulated CUDA: seconds that calls wait that may wait for the whole device" },
     { "emulate-ptx", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests, emulated CUDA: newest version of PTX that the driver reads, such as 8.7" },
     { "emulate-instructions", CLI_LIBRARY, CLI_TEXT,
@@ -589,11 +584,9 @@ const struct cli_option cli_option_table[] = {
     { "test-only", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests: run only the tests whose command contains this word" },
     { "inject", CLI_LIBRARY, CLI_TEXT,
-      .help =
-          "For tests: delay, drop, duplicate or flip messages, such as rank=1,delay=0.01:5ms,drop=0.001" },
+      .help = "For tests: delay, drop, duplicate or flip messages: rank=1,delay=0.01:5ms,drop=0.001" },
     { "slow", CLI_LIBRARY, CLI_TEXT, .metavar = "RANK:FACTOR,...",
-      .help = "For tests: in training these ranks of the job sleep after each layer, so that they are "
-              "slower by this factor" },
+      .help = "For tests: in training these ranks sleep after each layer, to be slower by this factor" },
     { "save-fault", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests: kill=K kills the process in write, fsync, rename or removal number K of its "
               "checkpoints. full=K: from call number K on, this save finds the disk full. full=0: every "
