@@ -12,6 +12,7 @@
 
 #include "backends/gpu/launch.h"
 #include "backends/gpu/runtime/runtime.h"
+#include "backends/hip/hip.h"
 
 struct step {
     double calls, launches;
@@ -103,10 +104,43 @@ static void calls_of_a_step(void **state)
     assert_ok(yoke_device_close(device));
 }
 
+/*
+ * HIP has a current device for each thread. A thread of the caller keeps its own, and memory and queues of that
+ * device are no memory and no queues of another one.
+ */
+static void other_device(void **state)
+{
+    yoke_device *device;
+    yoke_stream *wrapped;
+    hipStream_t stream;
+    void *mine, *other, *address;
+    char reason[YOKE_REASON_BYTES];
+    int current = -1;
+    (void)state;
+    if (!is_hip || yoke_device_open("hip:1", NULL, &device)) skip();
+    const struct hip_library *hip = yokei_hip_library(reason, sizeof reason);
+    assert_int_equal(hip->hipSetDevice(0), 0);
+    assert_ok(yoke_alloc(device, 256, &mine));
+    assert_ok(yoke_free(device, mine));
+    assert_int_equal(hip->hipGetDevice(&current), 0);
+    assert_int_equal(current, 0);
+    assert_int_equal(hip->hipMalloc(&other, 256), 0);
+    assert_int_equal(hip->hipStreamCreateWithFlags(&stream, hipStreamNonBlocking), 0);
+    assert_int_equal(yoke_buffer_wrap(device, other, 256, &address), YOKE_EINVAL);
+    assert_non_null(strstr(yoke_last_error(), "the buffer to wrap is of another context"));
+    const struct yoke_native native = { .size = sizeof native, .queue = stream };
+    assert_int_equal(yoke_stream_wrap(device, &native, &wrapped), YOKE_EINVAL);
+    assert_non_null(strstr(yoke_last_error(), "the stream to wrap is of another context"));
+    assert_int_equal(hip->hipStreamDestroy(stream), 0);
+    assert_int_equal(hip->hipFree(other), 0);
+    assert_ok(yoke_device_close(device));
+}
+
 int main(int argc, char **argv)
 {
     is_hip = argc > 1 && !strcmp(argv[1], "hip");
     setenv("YOKE_EMULATE", is_hip ? "hip:gfx90a" : "cuda:9.0", 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(calls_of_a_step) };
+    setenv("YOKE_EMULATE_DEVICES", "2", 1);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(calls_of_a_step), cmocka_unit_test(other_device) };
     return cmocka_run_group_tests_name("cuda_calls", tests, make_folder, remove_test_folder);
 }
