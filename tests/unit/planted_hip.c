@@ -8,6 +8,7 @@
  * seconds, or need another compiler, and run only with YOKE_SOAK.
  */
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,6 +282,69 @@ static yoke_status run_freed(const struct plant *plant)
     return yoke_stream_sync(s.first);
 }
 
+static int do_not_sync(const struct yokei_rt *rt, void *event)
+{
+    (void)rt, (void)event;
+    return 0;
+}
+
+static void *open_later(void *nothing)
+{
+    usleep(100000);
+    open_gate();
+    return nothing;
+}
+
+/* A stream is destroyed while it has work. Its slots may belong to another stream afterwards. */
+static yoke_status run_destroyed(const struct plant *plant)
+{
+    struct set s;
+    pthread_t thread;
+    YOKE_TRY(open_set(plant, &s));
+    if (is_planted) calls(&s)->event_sync = do_not_sync;
+    YOKE_TRY(hold(&s, s.first));
+    YOKE_TRY(write_x(&s, s.first));
+    if (pthread_create(&thread, NULL, open_later, NULL)) return yoke_fail(YOKE_ENOMEM, "no thread");
+    const yoke_status status = yoke_stream_destroy(s.first);
+    const bool has_waited = atomic_load(&is_open);
+    pthread_join(thread, NULL);
+    if (!has_waited) return yoke_fail(YOKE_EINTERNAL, "the stream was destroyed before its work had ended");
+    return status;
+}
+
+static hipError_t do_not_call(hipStream_t stream, hipStreamCallback_t function, void *argument,
+                              unsigned flags)
+{
+    (void)stream, (void)function, (void)argument, (void)flags;
+    return hipSuccess;
+}
+
+/* A long copy of pageable memory with a HIP that has no hipLaunchHostFunc. */
+static yoke_status run_old_callbacks(const struct plant *plant)
+{
+    enum { LONG = 3 << 20 };
+    struct set s;
+    void *at;
+    char *memory = malloc(LONG);
+    if (!memory) return yoke_fail(YOKE_ENOMEM, "no memory");
+    YOKE_TRY(open_set(plant, &s));
+    struct hip_library *hip = (struct hip_library *)(uintptr_t)hip_device(s.device)->hip;
+    hip->hipLaunchHostFunc = NULL;
+    if (is_planted) hip->hipStreamAddCallback = do_not_call;
+    YOKE_TRY(yoke_alloc(s.device, LONG, &at));
+    YOKE_TRY(yoke_fill(s.first, at, 0, LONG));
+    for (int i = 0; i < LONG; i++) memory[i] = (char)(i % 101);
+    YOKE_TRY(yoke_copy_to_device(s.first, at, memory, LONG));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    memset(memory, 0, LONG);
+    YOKE_TRY(yoke_copy_to_host(s.first, memory, at, LONG));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    for (int i = 0; i < LONG; i++)
+        if (memory[i] != i % 101) return yoke_fail(YOKE_EINTERNAL, "byte %d is %d", i, memory[i]);
+    free(memory);
+    return YOKE_OK;
+}
+
 static int query_event(const struct yokei_rt *rt, void *event)
 {
     return ((const struct hip_device *)rt)->hip->hipEventQuery(event);
@@ -439,6 +503,8 @@ static const struct plant plants[] = {
     { "missing event wait", run_no_wait, NULL, NULL, NULL, "a race between streams: ",
       "and nothing orders the two commands. Stream " },
     { "freed too early", run_freed, NULL, NULL, NULL, "that were freed", "layernorm_forward" },
+    { "stream destroyed early", run_destroyed, NULL, NULL, NULL, "was destroyed before its work had ended", NULL },
+    { "callback not called", run_old_callbacks, NULL, NULL, NULL, "byte ", " is 0" },
     { "last error kept", run_last_error, NULL, NULL, NULL, "the thread's last error is 600", NULL },
     { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
     { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
