@@ -105,8 +105,8 @@ static void calls_of_a_step(void **state)
 }
 
 /*
- * HIP has a current device for each thread. A thread of the caller keeps its own, and memory and queues of that
- * device are no memory and no queues of another one.
+ * HIP has a current device for each thread. A thread of the caller keeps its own, and memory and queues of
+ * that device are no memory and no queues of another one.
  */
 static void other_device(void **state)
 {
