@@ -15,6 +15,6 @@ int main(void)
                                                  { NULL, NULL, 0 } };
     static const char *const options[] = { "-std=c++14", "-O3", "-ffp-contract=off", NULL };
     static const struct rtc_compiler hiprtc = { "hipRTC", "hiprtc", libraries, YOKEI_GPU_HIP,
-                                                targets,  options,  17 };
+                                                targets,  options,  41 };
     return rtc_main(&hiprtc);
 }

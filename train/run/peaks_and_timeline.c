@@ -2,6 +2,7 @@
 /* Reports of a run beside its loss: every device's peak and work, and a timeline. */
 #include <math.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include "core/base/base.h"
 #include "core/base/emulated.h"
 #include "train/run/loop.h"
@@ -62,17 +63,24 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
     return status;
 }
 
+/* A path that cannot be written is refused before the training. The reader of a pipe must see no end before. */
+static yoke_status check_path(const char *path)
+{
+    struct stat is;
+    struct yokei_output *output;
+    if (!stat(path, &is) && !S_ISREG(is.st_mode)) return YOKE_OK;
+    YOKE_TRY(yokei_output_open(path, &output));
+    yokei_output_abandon(output);
+    return YOKE_OK;
+}
+
 yoke_status yokei_run_begin_timeline(struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
     const int64_t wanted = YOKE_MAX(s->t->timeline_steps, 1);
     int64_t first = s->first_step + FIRST_COLLECTED;
-    struct yokei_output *output;
     if (!s->t->timeline) return YOKE_OK;
-    if (s->rank == 0) { /* a path that cannot be written is refused before the training, and not behind it */
-        YOKE_TRY(yokei_output_open(s->t->timeline, &output));
-        yokei_output_abandon(output);
-    }
+    if (s->rank == 0) YOKE_TRY(check_path(s->t->timeline));
     /* If the run is short, its last steps are collected. */
     if (p->budget_seconds <= 0) first = YOKE_MAX(YOKE_MIN(first, p->steps - wanted + 1), s->first_step + 1);
     return yokei_collector_create(s->t->timeline, first, (int)wanted, s->trainer, &s->collector);
