@@ -63,7 +63,7 @@ yoke_status yokei_run_look(struct yokei_run_state *s)
     return status;
 }
 
-/* A path that cannot be written is refused before the training. The reader of a pipe must see no end before. */
+/* A path that cannot be written is refused before the training. The reader of a pipe would see an end. */
 static yoke_status check_path(const char *path)
 {
     struct stat is;
