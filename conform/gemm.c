@@ -21,7 +21,7 @@
  * Underflow: each f32 operation loses at most eta. Matrix units flush subnormal bf16 inputs and f32 results
  * to zero, so bf16 is allowed 2^-126 per element and per product. Those of AMD's MI200 also flush subnormal
  * f16 numbers. A product of variants with YOKEI_VARIANT_FLUSHES may lose each term that has one, and a result
- * in f16 below 2^-14.
+ * in f16 below 2^-14. A term of such a number and an infinity may then be NaN.
  * Bias gradient: N additions of stored numbers, gamma(N+1) (sum |dy| + |dbias0|).
  */
 #include "conform/gradient_pairs.h"
@@ -194,6 +194,7 @@ static yoke_status gemm_call(struct trial *t, const struct side *side, struct yo
 /* Element (i, m, n) before the activation, and its error before rounding. */
 struct product {
     double value, error;
+    bool may_be_nan; /* a factor that is flushed to 0 stands beside an infinity */
 };
 
 static bool flushes(const struct trial *t)
@@ -231,7 +232,8 @@ static struct product product_of(const struct trial *t, const struct shape *s, i
     const double bias = s->epilogue != YOKE_EPILOGUE_NONE ? t->tensor[BIAS].exact[n] : 0;
     return (struct product){ alpha * value + old + bias,
                              gamma32(roundings(t, s->K)) * (fabs(alpha) * size + fabs(old) + fabs(bias))
-                                 + fabs(alpha) * (lost + flushed) + 3 * eta32 };
+                                 + fabs(alpha) * (lost + flushed) + 3 * eta32,
+                             isinf(flushed) };
 }
 
 /* GELU of x, and the error of its evaluation in f32 (see conform/act.c). */
@@ -239,8 +241,10 @@ static struct product gelu(double x)
 {
     const double z = 2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x);
     const double s = 1 / (1 + exp(-z)), open = 1 / (1 + exp(z));
-    return (struct product){ x * s, 16 * u32 * fabs(x) * s * (1 + (open == 0 ? 0 : fabs(z) * open))
-                                        + 2 * eta32 + (s < 0x1p-125 ? fabs(x) * s : 0) };
+    return (struct product){ x * s,
+                             16 * u32 * fabs(x) * s * (1 + (open == 0 ? 0 : fabs(z) * open)) + 2 * eta32
+                                 + (s < 0x1p-125 ? fabs(x) * s : 0),
+                             false };
 }
 
 /*
@@ -260,6 +264,11 @@ static void element_bound(struct trial *t, const struct shape *s, int64_t i, int
     const int64_t at = i * c->stride + m * c->ld + n, at_aux = i * aux->stride + m * aux->ld + n;
     const struct product pre = product_of(t, s, i, m, n);
     /* the library rounds a result in f16 itself if there is no epilogue */
+    if (pre.may_be_nan) {
+        c->bound[at] = s->epilogue == YOKE_EPILOGUE_BIAS_GELU ? BOUND_ANY : BOUND_NOT_FINITE;
+        if (aux->present) aux->bound[at_aux] = BOUND_NOT_FINITE;
+        return;
+    }
     const bool may_vanish = flushes(t) && c->dtype == YOKE_F16 && s->epilogue == YOKE_EPILOGUE_NONE;
     const double e_pre = bound_rounded(c->dtype, pre.value, pre.error)
                          + (may_vanish && fabs(pre.value) - pre.error < 0x1p-14 ? 0x1p-14 : 0);
