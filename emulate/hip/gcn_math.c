@@ -120,11 +120,21 @@ uint32_t gcn_approximate_16(uint32_t x, enum gcn_approximation what, uint64_t se
     return disturb(rounded, side_of(r, (double)float_of(from_half(rounded))), x, what, seed, 0x7c00);
 }
 
-/* ---- fma of f16 ---- */
+/* ---- sums that are rounded twice ---- */
 
-/*
- * The product is exact in f64. The sum is rounded to odd, so that the second rounding, to f16, is right.
- */
+/* p + q, rounded to odd: a second rounding, to a shorter number, is then right. */
+static double odd_sum(double p, double q)
+{
+    union {
+        double d;
+        uint64_t w;
+    } u = { p + q };
+    const double sum = u.d, t = sum - p, lost = (p - (sum - t)) + (q - t);
+    if (isfinite(sum) && lost != 0 && !(u.w & 1)) u.w += (lost > 0) == (sum > 0) ? 1 : (uint64_t)-1;
+    return u.d;
+}
+
+/* The product is exact in f64. */
 uint32_t gcn_fused_16(uint32_t a, uint32_t b, uint32_t c)
 {
     const uint32_t x = from_half(a & 0xffff), y = from_half(b & 0xffff), z = from_half(c & 0xffff);
@@ -132,15 +142,8 @@ uint32_t gcn_fused_16(uint32_t a, uint32_t b, uint32_t c)
     for (int i = 0; i < 3; i++)
         if ((all[i] & 0x7fffffff) > 0x7f800000)
             return (all[i] >> 16 & 0x8000) | (all[i] >> 13 & 0x3ff) | 0x7e00;
-    const double p = (double)float_of(x) * (double)float_of(y), q = (double)float_of(z), sum = p + q;
-    if (sum != sum) return 0x7e00;
-    union {
-        double d;
-        uint64_t w;
-    } u = { sum };
-    const double t = sum - p, lost = (p - (sum - t)) + (q - t);
-    if (isfinite(sum) && lost != 0 && !(u.w & 1)) u.w += (lost > 0) == (sum > 0) ? 1 : (uint64_t)-1;
-    return to_half(u.d);
+    const double sum = odd_sum((double)float_of(x) * (double)float_of(y), (double)float_of(z));
+    return sum != sum ? 0x7e00 : to_half(sum);
 }
 
 /* ---- divisions ---- */
@@ -184,18 +187,12 @@ uint32_t gcn_division_scale(uint32_t s0, uint32_t s1, uint32_t s2, uint32_t *sca
 
 /*
  * v_div_fmas_f32, where v_div_scale_f32 has scaled: a b + c times 2^64, or 2^-64 if the quotient c was made
- * large. It is rounded once, also if it is subnormal: the sum in f64 is rounded to odd.
+ * large. It is rounded once, also if it is subnormal.
  */
 float gcn_division_end(float a, float b, float c)
 {
-    const double p = (double)a * (double)b, q = (double)c, sum = p + q;
-    union {
-        double d;
-        uint64_t w;
-    } u = { sum };
-    const double t = sum - p, lost = (p - (sum - t)) + (q - t);
-    if (isfinite(sum) && lost != 0 && !(u.w & 1)) u.w += (lost > 0) == (sum > 0) ? 1 : (uint64_t)-1;
-    return (float)(u.d * (exponent(bits_of(c)) > 127 ? 0x1p64 : 0x1p-64));
+    return (float)(odd_sum((double)a * (double)b, (double)c)
+                   * (exponent(bits_of(c)) > 127 ? 0x1p64 : 0x1p-64));
 }
 
 /* v_div_fixup_f32: the quotient s0 of the numerator s2 and the denominator s1, with the unusual cases. */
