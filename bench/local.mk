@@ -22,12 +22,16 @@ bench_collectives_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"' -DBU
 bench_collectives_LDADD = $(LIBYOKE) -lm
 EXTRA_DIST += bench/openmpi_collectives.c
 CLEANFILES += bench/openmpi_collectives
-EXTRA_DIST += bench/start bench/hosts bench/layouts bench/memory bench/overlap bench/balance bench/plan bench/audit
+EXTRA_DIST += bench/start bench/hosts bench/islands bench/layouts bench/memory bench/overlap bench/balance bench/plan bench/audit
 if WITH_MPI
 noinst_PROGRAMS += bench/goodput
 bench_goodput_SOURCES = bench/goodput.c
 bench_goodput_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
 bench_goodput_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
+noinst_PROGRAMS += bench/bridge
+bench_bridge_SOURCES = bench/bridge.c
+bench_bridge_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+bench_bridge_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) -lm
 endif
 noinst_PROGRAMS += bench/two_copies
 bench_two_copies_SOURCES = bench/two_copies.c

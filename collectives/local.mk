@@ -21,8 +21,8 @@ libyoke_comm_la_SOURCES += collectives/transport/allocations.h collectives/trans
 libyoke_comm_la_SOURCES += collectives/algorithms/algorithms.h collectives/algorithms/chain.c \
 	collectives/algorithms/direct.c collectives/algorithms/dissemination.c collectives/algorithms/doubling.c \
 	collectives/algorithms/exchange.c collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c \
-	collectives/algorithms/hierarchy_parts.c collectives/algorithms/leaders.c \
-	collectives/algorithms/leaders_all_to_all.c collectives/algorithms/linear.c collectives/algorithms/oneshot.c \
+	collectives/algorithms/hierarchy_parts.c collectives/algorithms/inside.h collectives/algorithms/inside.c \
+	collectives/algorithms/leaders.c collectives/algorithms/leaders_all_to_all.c collectives/algorithms/linear.c collectives/algorithms/oneshot.c \
 	collectives/algorithms/pairs.c collectives/algorithms/ring.c collectives/algorithms/slices.h \
 	collectives/algorithms/slices.c collectives/algorithms/table.c
 libyoke_comm_la_SOURCES += collectives/choice/choice.h collectives/choice/choice.c collectives/choice/costs.h \
@@ -37,7 +37,7 @@ libyoke_comm_la_SOURCES += collectives/engine/engine.h collectives/engine/engine
 libyoke_comm_la_SOURCES += collectives/call/arguments.c collectives/call/call.h collectives/call/call.c \
 	collectives/call/explain.c collectives/call/fuse.c collectives/call/group.c collectives/call/internal.h
 libyoke_comm_la_SOURCES += collectives/making/alloc.c collectives/making/create.c collectives/making/crowd.c \
-	collectives/making/finalize.c collectives/making/footprint.c collectives/making/hosts.c collectives/making/leave.c \
+	collectives/making/finalize.c collectives/making/footprint.c collectives/making/hosts.c collectives/making/islands.c collectives/making/leave.c \
 	collectives/making/making.h collectives/making/measure.h collectives/making/measure.c collectives/making/mpi_end.h \
 	collectives/making/part.h collectives/making/probe.c collectives/making/process.c collectives/making/settings.c \
 	collectives/making/setup.c collectives/making/shrink.c collectives/making/shrink_files.h \

@@ -39,6 +39,7 @@ static void cuda_describe(const struct cuda_library *cu, const struct cuda_nvrtc
     cu->cuDeviceGetName(name, sizeof name, id);
     cu->cuDeviceTotalMem_v2(&bytes, id);
     yokei_text(info->backend, sizeof info->backend, "cuda");
+    yokei_text(info->vendor, sizeof info->vendor, "nvidia");
     yokei_text(info->spec, sizeof info->spec, "cuda:%d", index);
     yokei_text(info->name, sizeof info->name, "%s%s", name,
                cu->emulated && !strstr(name, "emulated") ? " (emulated)" : "");

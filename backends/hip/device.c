@@ -35,6 +35,7 @@ static void hip_describe(const struct hip_library *hip, const struct hip_compile
     hip->hipDeviceTotalMem(&bytes, index);
     if (!name[0]) yokei_text(name, sizeof name, "AMD %s", arch); /* some versions know no names */
     yokei_text(info->backend, sizeof info->backend, "hip");
+    yokei_text(info->vendor, sizeof info->vendor, "amd");
     yokei_text(info->spec, sizeof info->spec, "hip:%d", index);
     yokei_text(info->name, sizeof info->name, "%s%s", name,
                hip->emulated && !strstr(name, "emulated") ? " (emulated)" : "");

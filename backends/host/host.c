@@ -14,6 +14,7 @@ static yoke_status describe(struct yoke_device_info *info, const struct host_isa
     info->size = sizeof *info;
     yokei_text(info->spec, sizeof info->spec, "host");
     yokei_text(info->backend, sizeof info->backend, "host");
+    yokei_text(info->vendor, sizeof info->vendor, "host");
     info->index = 0;
     yokei_text(info->name, sizeof info->name, "%s", topology.cpu);
     if (onednn)

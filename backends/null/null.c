@@ -23,6 +23,7 @@ static void describe(struct yoke_device_info *info)
     yokei_text(info->backend, sizeof info->backend, "null");
     yokei_text(info->name, sizeof info->name, "a device without operations");
     yokei_text(info->driver, sizeof info->driver, "yoke %s", yoke_version());
+    yokei_text(info->vendor, sizeof info->vendor, "other");
     info->memory_bytes = info->max_alloc_bytes = (uint64_t)1 << 20;
     info->compute_units = 1;
     info->host_visible = false;

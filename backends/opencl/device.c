@@ -125,6 +125,29 @@ static struct traits traits_of(const struct opencl_library *cl, cl_device_id id)
     return t;
 }
 
+/*
+ * The vendor of the device, and not of the platform: PoCL also drives GPUs of NVIDIA. A device of type CPU is
+ * the host's CPU. The vendors' numbers are those of PCI.
+ */
+static const char *vendor_of(const struct opencl_library *cl, cl_device_id id, bool is_cpu)
+{
+    static const struct {
+        cl_uint number;
+        const char *text, *name;
+    } vendors[] = { { 0x10de, "NVIDIA", "nvidia" },
+                    { 0x1002, "AMD", "amd" },
+                    { 0x1022, "Advanced Micro Devices", "amd" },
+                    { 0x8086, "Intel", "intel" } };
+    char text[64];
+    cl_uint number = 0;
+    if (is_cpu) return "host";
+    device_text(cl, id, CL_DEVICE_VENDOR, text, sizeof text);
+    DEVICE_VALUE(cl, id, CL_DEVICE_VENDOR_ID, number);
+    for (size_t i = 0; i < YOKE_COUNT(vendors); i++)
+        if (number == vendors[i].number || strstr(text, vendors[i].text)) return vendors[i].name;
+    return "other";
+}
+
 static void opencl_describe(const struct opencl_library *cl, cl_platform_id platform, cl_device_id id,
                             int index, bool svm, struct yoke_device_info *info)
 {
@@ -137,6 +160,7 @@ static void opencl_describe(const struct opencl_library *cl, cl_platform_id plat
     info->index = index;
     yokei_text(info->backend, sizeof info->backend, "opencl");
     yokei_text(info->spec, sizeof info->spec, "opencl:%d", index);
+    yokei_text(info->vendor, sizeof info->vendor, "%s", vendor_of(cl, id, t.is_cpu));
     device_text(cl, id, CL_DEVICE_NAME, info->name, sizeof info->name);
     device_text(cl, id, CL_DRIVER_VERSION, driver, sizeof driver);
     platform_text(cl, platform, CL_PLATFORM_VERSION, version, sizeof version);

@@ -19,6 +19,7 @@ static void describe(struct yoke_device_info *info)
     *info = (struct yoke_device_info){ .size = sizeof *info };
     yokei_text(info->spec, sizeof info->spec, "reference");
     yokei_text(info->backend, sizeof info->backend, "reference");
+    yokei_text(info->vendor, sizeof info->vendor, "host");
     yokei_text(info->name, sizeof info->name, "float64 oracle in plain C");
     yokei_text(info->driver, sizeof info->driver, "yoke %s", yoke_version());
     yokei_text(info->features, sizeof info->features, "f64 storage");

@@ -68,6 +68,12 @@ static void json_collective(struct bench_table *t, const struct bench_row *r, co
                                    r->choice.why);
         if (r->choice.predicted_us > 0)
             json_object_set_new(choice, "predicted_seconds", json_real(r->choice.predicted_us * 1e-6));
+        json_object_set_new(choice, "grouping", json_string(r->choice.grouping));
+        if (r->choice.n_islands)
+            json_object_set_new(choice, "islands",
+                                json_pack("{s:i, s:s, s:i, s:f}", "count", r->choice.n_islands, "ranks",
+                                          r->choice.islands, "columns", r->choice.n_columns, "bridge_bytes",
+                                          r->choice.bridge_bytes));
         json_object_set_new(o, "plan", choice);
     }
     if (counts_ulps(r) && isfinite(r->verdict.max_ulp))
@@ -98,7 +104,8 @@ static void csv_collective(struct bench_table *t, const struct bench_row *r, con
             t->to,
             "collective,bytes,count,dtype,reduction,root,in_place,wrong,max_ulp,us,p99_us,algbw_GB_s,busbw_GB_s,percent_of_limit,mpi_us,times_mpi,beside_us,"
             "times_beside%s\n",
-            t->choices ? ",algorithm,chunk_bytes,lanes,predicted_us,why" : "");
+            t->choices ? ",algorithm,chunk_bytes,lanes,predicted_us,why,grouping,islands,columns,bridge_bytes"
+                       : "");
     fprintf(t->to, "%s,%zu,%zu,%s,%s,%d,%s,%llu,", bench_facts[r->c.kind].name, r->c.bytes, r->c.count,
             yoke_dtype_name(r->c.dtype), redop(r), root(r), r->c.in_place ? "yes" : "no",
             (unsigned long long)r->verdict.n_wrong);
@@ -107,19 +114,23 @@ static void csv_collective(struct bench_table *t, const struct bench_row *r, con
     if (t->choices && r->choice.algorithm[0]) {
         fprintf(t->to, ",%s,%zu,%d,", r->choice.algorithm, r->choice.chunk_bytes, r->choice.n_lanes);
         if (r->choice.predicted_us > 0) fprintf(t->to, "%.6g", r->choice.predicted_us);
-        fprintf(t->to, ",\"%s\"", r->choice.why);
+        fprintf(t->to, ",\"%s\",%s,\"%s\",%d,%.0f", r->choice.why, r->choice.grouping, r->choice.islands,
+                r->choice.n_columns, r->choice.bridge_bytes);
     } else if (t->choices)
-        fputs(",,,,,", t->to);
+        fputs(",,,,,,,,,", t->to);
     fputc('\n', t->to);
 }
 
 static void md_choice(const struct bench_table *t, const struct bench_row *r)
 {
-    char predicted[24];
+    char predicted[24], islands[256] = "";
     time_text(r->choice.predicted_us * 1e-6, predicted, sizeof predicted);
+    if (r->choice.n_islands)
+        yokei_text(islands, sizeof islands, "; islands %s; columns %d; %.0f bytes cross", r->choice.islands,
+                   r->choice.n_columns, r->choice.bridge_bytes);
     if (t->choices && r->choice.algorithm[0])
-        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s |", r->choice.algorithm, r->choice.chunk_bytes,
-                r->choice.n_lanes, predicted, r->choice.why);
+        fprintf(t->to, " %-13s | %10zu | %5d | %12s | %s%s |", r->choice.algorithm, r->choice.chunk_bytes,
+                r->choice.n_lanes, predicted, r->choice.why, islands);
     else if (t->choices)
         fprintf(t->to, " %-13s | %10s | %5s | %12s | - |", "-", "-", "-", "-");
 }

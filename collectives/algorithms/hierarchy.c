@@ -30,46 +30,25 @@
  * its sender waits for anything later.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/algorithms/inside.h"
 #include "collectives/arithmetic/sum.h"
 #include "collectives/transport/shared.h"
 
-/* The chunk of a round: `length` elements from `base` on. */
-struct chunk {
-    size_t base, length;
-};
-
-static struct chunk hierarchy_chunk_of(const struct yokei_op *op, size_t round)
-{
-    const size_t base = round * op->chunk;
-    return (struct chunk){ .base = base, .length = YOKE_MIN(op->chunk, op->count - base) };
-}
-
-/* Where slice c of the chunk begins. The columns' shares may differ. */
-static size_t slice_begin(const struct yokei_op *op, const struct chunk *c, int column)
-{
-    return yokei_slice_begin(op->before, op->hosts->least, c->length, op->unit, column);
-}
-
 /* Part `part` of `parts` of slice `column`: its first element within the chunk, and *n_out elements. */
-static size_t part_of(const struct yokei_op *op, const struct chunk *c, int column, int part, int parts,
+static size_t part_of(const struct yokei_op *op, const struct yokei_chunk *c, int column, int part, int parts,
                       size_t *n_out)
 {
-    const size_t from = slice_begin(op, c, column), n = slice_begin(op, c, column + 1) - from;
+    const size_t from = yokei_column_begin(op, c, column), n = yokei_column_begin(op, c, column + 1) - from;
     const size_t at = yokei_slice_begin(NULL, parts, n, op->unit, part);
     *n_out = yokei_slice_begin(NULL, parts, n, op->unit, part + 1) - at;
     return from + at;
-}
-
-static size_t hierarchy_slice_of(const struct yokei_op *op, const struct chunk *c, int column, size_t *n_out)
-{
-    return part_of(op, c, column, 0, 1, n_out);
 }
 
 static bool is_column(const struct yokei_op *op) { return yokei_own_place(op) < op->hosts->least; }
 
 /* A piece of this rank's slice of a round's chunk. */
 struct piece {
-    struct chunk chunk;
+    struct yokei_chunk chunk;
     size_t at, n;  /* first element within the chunk, and number of elements */
     size_t within; /* first element within the slice */
     size_t seat;   /* elements of a seat: the room for the slice */
@@ -77,21 +56,17 @@ struct piece {
 
 static struct piece piece_of(const struct yokei_op *op, size_t round, int part, int parts)
 {
-    struct piece p = { .chunk = hierarchy_chunk_of(op, round) };
+    struct piece p = { .chunk = yokei_chunk_of(op, round) };
     const int column = yokei_own_place(op);
     p.at = part_of(op, &p.chunk, column, part, parts, &p.n);
-    const size_t from = slice_begin(op, &p.chunk, column), n = slice_begin(op, &p.chunk, column + 1) - from;
+    const size_t from = yokei_column_begin(op, &p.chunk, column),
+                 n = yokei_column_begin(op, &p.chunk, column + 1) - from;
     p.within = p.at - from;
     p.seat = (n + op->unit - 1) / op->unit * op->unit;
     return p;
 }
 
 /* ---- memory ---- */
-
-static char *result_of(const struct yokei_op *op, const struct yokei_lane *lane, int r, size_t within)
-{
-    return yokei_stage_at(op, r, lane, 1) + within * yoke_dtype_bytes(op->dtype);
-}
 
 /* For `swap`: the seat of a host's sum, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
@@ -101,15 +76,6 @@ static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, c
 }
 
 static bool root_is_here(const struct yokei_op *op) { return op->hosts->of[op->root] == yokei_own_host(op); }
-
-/* Where the host finds the data that this rank sends of the chunk, from element `at` of the chunk on. */
-static const char *hierarchy_own_data(const struct yokei_op *op, const struct yokei_lane *lane,
-                                      const struct chunk *c, size_t at)
-{
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_stage_at(op, op->rank, lane, 0) + at * bytes
-                      : (const char *)op->send + (c->base + at) * bytes;
-}
 
 /*
  * The places for a finished piece: this rank's receive buffer, its stage for the other ranks, and the message
@@ -125,7 +91,7 @@ static int outputs(const struct yokei_op *op, const struct yokei_lane *lane, con
         out[n++] = (char *)op->recv + (p->chunk.base + p->at) * yoke_dtype_bytes(op->dtype);
     if (op->kind != YOKEI_REDUCE || root_is_here(op)) {
         *published_out = op->staged ? 0 : 1u << n;
-        out[n++] = result_of(op, lane, op->rank, p->within);
+        out[n++] = yokei_result_of(op, lane, op->rank, p->within);
     }
     if (lane->room) out[n++] = lane->room;
     return n;
@@ -138,16 +104,7 @@ static bool hierarchy_streams(const struct yokei_op *op)
 
 static void hierarchy_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
-    if (op->kind == YOKEI_BROADCAST && op->root != op->rank) return;
-    for (int column = 0; column < op->hosts->least; column++) {
-        size_t n;
-        const size_t at = hierarchy_slice_of(op, &c, column, &n);
-        if (op->kind == YOKEI_BROADCAST || op->staged || column != yokei_own_place(op))
-            yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0) + at * bytes, (c.base + at) * bytes,
-                        n * bytes);
-    }
+    yokei_inside(op)->publish(op, lane);
 }
 
 /* ---- crossing: sums ---- */
@@ -159,13 +116,9 @@ static void hierarchy_publish(const struct yokei_op *op, struct yokei_lane *lane
 static void hierarchy_add(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
                           void *const out[], int n_out, unsigned published, bool partial)
 {
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
     int n = 0;
     if (lane->message) op->inputs[n++] = lane->message;
-    for (int i = 0; i < op->hosts->n_local; i++)
-        op->inputs[n++] = op->hosts->local[i] == op->rank
-                              ? hierarchy_own_data(op, lane, &p->chunk, p->at)
-                              : yokei_stage_at(op, op->hosts->local[i], lane, 0) + p->at * bytes;
+    n += yokei_inside(op)->reduce_scatter(op, lane, &p->chunk, p->at, p->n, op->inputs + n);
     yokei_fold(&(struct yokei_fold){ .n = p->n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -340,8 +293,8 @@ static void chain_pass(const struct yokei_op *op, struct yokei_lane *lane)
 static void chain_begin(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct piece p = piece_of(op, lane->step.round, 0, 1);
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
-    yokei_copy(lane->room, yokei_stage_at(op, op->root, lane, 0) + p.at * bytes, p.n * bytes, false);
+    yokei_copy(lane->room, yokei_inside(op)->root_data(op, lane, p.at), p.n * yoke_dtype_bytes(op->dtype),
+               false);
 }
 
 static void hierarchy_broadcast_step(const struct yokei_op *op, const struct yokei_lane *lane,
@@ -415,40 +368,14 @@ static void hierarchy_cross(const struct yokei_op *op, const struct yokei_lane *
         chain_step(op, lane, i, step);
 }
 
-/* Take the other columns' slices. This rank's own slice is already there, if the host sees its buffer. */
-static void take_results(const struct yokei_op *op, struct yokei_lane *lane)
-{
-    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
-    for (int i = 0; i < op->hosts->least; i++) {
-        /* each rank begins with another column, so that they do not access the same one */
-        const int column = (yokei_own_place(op) + i) % op->hosts->least;
-        size_t n;
-        const size_t at = hierarchy_slice_of(op, &c, column, &n);
-        if (column != yokei_own_place(op) || op->staged)
-            yokei_put(op, lane, (c.base + at) * bytes, result_of(op, lane, op->hosts->local[column], 0),
-                      n * bytes);
-    }
-}
-
-/* For a broadcast, on the root's host: take the data that the root publishes. */
-static void take_published(const struct yokei_op *op, struct yokei_lane *lane)
-{
-    const struct chunk c = hierarchy_chunk_of(op, lane->step.round);
-    const size_t bytes = yoke_dtype_bytes(op->dtype);
-    const bool is_root = op->root == op->rank;
-    const char *from = is_root ? hierarchy_own_data(op, lane, &c, 0) : yokei_stage_at(op, op->root, lane, 0);
-    if (!is_root || op->recv != op->send) yokei_put(op, lane, c.base * bytes, from, c.length * bytes);
-}
-
 static void hierarchy_take(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step)
 {
     if (op->kind == YOKEI_BROADCAST && root_is_here(op)) {
-        step->work = take_published;
+        step->work = yokei_inside(op)->broadcast;
         wait_published(lane, step);
         step->wait_rank = op->root;
     } else if (op->kind != YOKEI_REDUCE || op->root == op->rank) {
-        step->work = take_results;
+        step->work = yokei_inside(op)->all_gather;
         step->wait = YOKEI_REDUCED;
         step->until = lane->epoch;
         step->n_wait = op->hosts->least;
@@ -508,13 +435,50 @@ static void hierarchy_explain(const struct yokei_op *op, char *text, size_t byte
                                         [YOKEI_CROSS_CHAIN] = "data goes along a chain of them",
                                         [YOKEI_CROSS_PARTS] = "each slice crosses once",
                                         [YOKEI_CROSS_EACH] = "one message for what a host has for another" };
-    yokei_text(text, bytes, "%d hosts of %d to %d ranks that share memory: %s", op->hosts->n,
-               op->hosts->least, op->hosts->most, ways[op->crossing]);
+    yokei_text(text, bytes, "%d %s of %d to %d ranks that share memory: %s", op->hosts->n,
+               op->hosts->are_islands ? "islands" : "hosts", op->hosts->least, op->hosts->most,
+               ways[op->crossing]);
+}
+
+double yokei_bridge_bytes(const struct yokei_op *op)
+{
+    const double hosts = op->hosts->n, others = hosts - 1,
+                 data = (double)op->count * (double)yoke_dtype_bytes(op->dtype),
+                 wire = (double)op->count * (double)yoke_dtype_bytes(op->wire);
+    double slices = 0;
+    switch (op->crossing) {
+    case YOKEI_CROSS_EACH: /* from each rank a slice to each rank of another host */
+        for (int h = 0; h < op->hosts->n; h++)
+            slices += (double)yokei_host_size(op->hosts, h) * (op->size - yokei_host_size(op->hosts, h));
+        return slices * (double)(op->slices[1] * yoke_dtype_bytes(op->dtype));
+    case YOKEI_CROSS_LEADERS:
+        if (!yokei_reduces(op)) return others * data;
+        return op->reproducible ? others * op->size * data : hosts * others * wire;
+    case YOKEI_CROSS_SWAP: return hosts * others * wire;
+    case YOKEI_CROSS_RING: return others * (wire + data);
+    case YOKEI_CROSS_PARTS: return others * (yokei_reduces(op) ? wire : data);
+    case YOKEI_CROSS_CHAIN:
+        if (op->kind == YOKEI_BROADCAST) return others * data;
+        if (op->kind == YOKEI_ALL_REDUCE) return others * (wire + data);
+        return others * wire + (chain_place(op, op->hosts->of[op->root]) < op->hosts->n - 1 ? data : 0);
+    }
+    return 0;
+}
+
+/* What a rank copies within its host, and reads there to sum it, in rounds of all data. */
+static double inside_bytes(const struct yokei_op *op, const struct yokei_effort *effort)
+{
+    switch (op->kind) {
+    case YOKEI_ALL_REDUCE: return 3 * effort->all;
+    case YOKEI_ALL_GATHER: return effort->own + effort->all;
+    case YOKEI_BROADCAST: return effort->all;
+    default: return 2 * effort->all;
+    }
 }
 
 /*
- * Between hosts this counts all data that a host's ranks send. Within a host it counts only the sums, which
- * are the larger part of the work there.
+ * Between hosts this counts all data that a host's ranks send. The sums of what came from the hosts are
+ * divided among the columns.
  */
 static void hierarchy_effort(const struct yokei_op *op, struct yokei_effort *effort)
 {
@@ -534,6 +498,9 @@ static void hierarchy_effort(const struct yokei_op *op, struct yokei_effort *eff
     effort->steps = steps;
     effort->sent = bytes;
     effort->syncs = 2;
+    effort->touched = inside_bytes(op, effort);
+    if (yokei_reduces(op))
+        effort->summed = hosts * effort->all / (op->crossing == YOKEI_CROSS_LEADERS ? 1 : op->hosts->least);
 }
 
 const struct yokei_algorithm yokei_hierarchy = { hierarchy_next, .announces = true,

@@ -40,6 +40,8 @@ struct yokei_crossing_steps {
     /* the step that takes the results */
     void (*take)(const struct yokei_op *op, const struct yokei_lane *lane, struct yokei_step *step);
 };
+/** hierarchy.c: the bytes of data that all hosts together send to other hosts in the operation. */
+double yokei_bridge_bytes(const struct yokei_op *op);
 /** hierarchy_parts.c: the functions for all_gather and reduce_scatter. */
 extern const struct yokei_crossing_steps yokei_parts;
 /** The most chunks from other hosts for which a stage needs room. */

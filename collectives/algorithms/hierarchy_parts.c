@@ -12,16 +12,9 @@
  * around. So a rank that is alone on its host may exchange with several ranks of another host.
  */
 #include "collectives/algorithms/hierarchy.h"
+#include "collectives/algorithms/inside.h"
 #include "collectives/arithmetic/sum.h"
 #include "collectives/transport/shared.h"
-
-/* The chunk of rank r's slice: its first element within the slice, and *n_out elements. */
-static size_t parts_chunk_of(const struct yokei_op *op, size_t round, int r, size_t *n_out)
-{
-    const size_t length = op->slices[r + 1] - op->slices[r], from = YOKE_MIN(round * op->chunk, length);
-    *n_out = YOKE_MIN(op->chunk, length - from);
-    return from;
-}
 
 /*
  * With how many ranks of `host` the rank at `place` of a host with n_there ranks exchanges. The j-th of them
@@ -57,21 +50,10 @@ static char *gathered_at(const struct yokei_op *op, const struct yokei_lane *lan
            + (size_t)seat * op->chunk * yoke_dtype_bytes(op->dtype);
 }
 
-/* Where the host finds the data that this rank sends in the round, which is byte *at_out of its buffer. */
-static const char *own_chunk(const struct yokei_op *op, const struct yokei_lane *lane, size_t *at_out,
-                             size_t *bytes_out)
-{
-    size_t n;
-    *at_out = parts_chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
-    *bytes_out = n * yoke_dtype_bytes(op->dtype);
-    return op->staged ? yokei_stage_at(op, op->rank, lane, 0) : (const char *)op->send + *at_out;
-}
-
 static void gather_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    size_t at, bytes;
-    const char *own = own_chunk(op, lane, &at, &bytes);
-    yokei_copy(lane->room, own, bytes, false);
+    yokei_copy(lane->room, yokei_inside(op)->gathered_from(op, lane, op->rank),
+               lane->step.n * yoke_dtype_bytes(op->dtype), false);
 }
 
 static void gather_keep(const struct yokei_op *op, struct yokei_lane *lane)
@@ -85,48 +67,28 @@ static void gather_take(const struct yokei_op *op, struct yokei_lane *lane)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     for (int i = 0; i < op->size; i++) {
         const int q = (op->rank + i) % op->size;
-        size_t n, own_at = 0, own_bytes;
-        const size_t at = parts_chunk_of(op, lane->step.round, q, &n);
-        const char *from = q == op->rank                            ? own_chunk(op, lane, &own_at, &own_bytes)
-                           : op->hosts->of[q] == yokei_own_host(op) ? yokei_stage_at(op, q, lane, 0)
-                                                                    : gathered_at(op, lane, q);
+        size_t n;
+        const size_t at = yokei_part_of(op, lane->step.round, q, &n);
+        const char *from = op->hosts->of[q] == yokei_own_host(op)
+                               ? yokei_inside(op)->gathered_from(op, lane, q)
+                               : gathered_at(op, lane, q);
         const char *to = (char *)op->recv + (op->slices[q] + at) * bytes;
-        if (q != op->rank || (const char *)op->send + own_at != to)
+        if (q != op->rank || (const char *)op->send + at * bytes != to)
             yokei_put(op, lane, (op->slices[q] + at) * bytes, from, n * bytes);
     }
 }
 
 /* ---- reduce_scatter ---- */
 
-/* The data of rank `owner` for rank q is the q-th chunk in owner's stage. */
-static char *part_at(const struct yokei_op *op, const struct yokei_lane *lane, int owner, int q)
-{
-    return yokei_stage_at(op, owner, lane, 0) + (size_t)q * op->chunk * yoke_dtype_bytes(op->dtype);
-}
-
 static char *sum_seat(const struct yokei_op *op, const struct yokei_lane *lane, int host)
 {
     return yokei_stage_at(op, op->rank, lane, 1) + (size_t)host * op->chunk * yoke_dtype_bytes(op->wire);
 }
 
-/*
- * List the inputs of this host's ranks for rank q, from inputs[first] on. Returns the number of all inputs.
- */
-static int host_inputs(const struct yokei_op *op, const struct yokei_lane *lane, int q, int first,
-                       size_t *n_out)
-{
-    const size_t at = op->slices[q] + parts_chunk_of(op, lane->step.round, q, n_out);
-    for (int i = 0; i < op->hosts->n_local; i++)
-        op->inputs[first++] = op->hosts->local[i] == op->rank && !op->staged
-                                  ? (const char *)op->send + at * yoke_dtype_bytes(op->dtype)
-                                  : part_at(op, lane, op->hosts->local[i], q);
-    return first;
-}
-
 static void scatter_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
-    const int n_in = host_inputs(op, lane, lane->step.to, 0, &n);
+    const int n_in = yokei_inside(op)->reduce_for(op, lane, lane->step.to, op->inputs, &n);
     yokei_fold(&(struct yokei_fold){ .n = n,
                                      .reduction = op->reduction,
                                      .dtype = op->dtype,
@@ -157,8 +119,8 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
         if (h != yokei_own_host(op))
             op->inputs[n_wire++] = h == op->hosts->of[lane->step.from] ? lane->message
                                                                        : sum_seat(op, lane, h);
-    const int n_in = host_inputs(op, lane, op->rank, n_wire, &n);
-    const size_t at = parts_chunk_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
+    const int n_in = n_wire + yokei_inside(op)->reduce_for(op, lane, op->rank, op->inputs + n_wire, &n);
+    const size_t at = yokei_part_of(op, lane->step.round, op->rank, &n) * yoke_dtype_bytes(op->dtype);
     void *to = op->staged ? sum_seat(op, lane, yokei_own_host(op)) : (char *)op->recv + at;
     yokei_fold(&(struct yokei_fold){ .n = n,
                                      .reduction = op->reduction,
@@ -177,7 +139,7 @@ static void scatter_finish(const struct yokei_op *op, struct yokei_lane *lane)
 static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
 {
     size_t n;
-    const size_t at = parts_chunk_of(op, lane->step.round, op->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
+    const size_t at = yokei_part_of(op, lane->step.round, op->rank, &n), bytes = yoke_dtype_bytes(op->dtype);
     yokei_put(op, lane, at * bytes, sum_seat(op, lane, yokei_own_host(op)), n * bytes);
 }
 
@@ -185,18 +147,7 @@ static void scatter_take(const struct yokei_op *op, struct yokei_lane *lane)
 
 static void parts_publish(const struct yokei_op *op, struct yokei_lane *lane)
 {
-    const size_t bytes = yoke_dtype_bytes(op->dtype), round = lane->step.round;
-    size_t n;
-    if (op->kind == YOKEI_ALL_GATHER) {
-        const size_t at = parts_chunk_of(op, round, op->rank, &n);
-        yokei_bring(op, lane, yokei_stage_at(op, op->rank, lane, 0), at * bytes, n * bytes);
-        return;
-    }
-    for (int q = 0; q < op->size; q++) {
-        const size_t at = op->slices[q] + parts_chunk_of(op, round, q, &n);
-        if (q != op->rank || op->staged)
-            yokei_bring(op, lane, part_at(op, lane, op->rank, q), at * bytes, n * bytes);
-    }
+    yokei_inside(op)->publish_parts(op, lane);
 }
 
 /*
@@ -232,7 +183,7 @@ static void send_step(const struct yokei_op *op, const struct yokei_lane *lane, 
     step->to = yokei_rank_on(
         op->hosts, host, gathers ? place % yokei_host_size(op->hosts, host) : place + j * op->hosts->n_local);
     step->work = gathers ? gather_send : scatter_send;
-    parts_chunk_of(op, lane->round, gathers ? op->rank : step->to, &step->n);
+    yokei_part_of(op, lane->round, gathers ? op->rank : step->to, &step->n);
 }
 
 static void receive_step(const struct yokei_op *op, const struct yokei_lane *lane, int k, int j,
@@ -243,7 +194,7 @@ static void receive_step(const struct yokei_op *op, const struct yokei_lane *lan
     step->from = yokei_rank_on(
         op->hosts, host, gathers ? place + j * op->hosts->n_local : place % yokei_host_size(op->hosts, host));
     step->work = gathers ? gather_keep : k < op->hosts->n - 1 ? scatter_keep : scatter_finish;
-    parts_chunk_of(op, lane->round, gathers ? step->from : op->rank, &step->n);
+    yokei_part_of(op, lane->round, gathers ? step->from : op->rank, &step->n);
 }
 
 /*

@@ -45,3 +45,12 @@ yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t co
     pthread_mutex_unlock(&yokei_process.lock);
     return status;
 }
+
+uint64_t yoke_comm_bridged(const yoke_comm *comm)
+{
+    if (!comm) return 0;
+    pthread_mutex_lock(&yokei_process.lock);
+    const uint64_t bytes = comm->work.bridged;
+    pthread_mutex_unlock(&yokei_process.lock);
+    return bytes;
+}

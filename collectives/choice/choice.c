@@ -159,12 +159,11 @@ static void choose_shared(struct yokei_op *op)
     choose_stages(op);
 }
 
-/* ---- several hosts, some of whose ranks share memory ---- */
+/* ---- several hosts or islands, some of whose ranks share memory ---- */
 
 static bool may_be_hierarchical(const struct yokei_op *op)
 {
-    const yoke_comm *comm = op->comm;
-    if (comm->hosts.n < 2 || comm->hosts.most < 2) return false;
+    if (op->hosts->n < 2 || op->hosts->most < 2) return false;
     switch (op->kind) {
     case YOKEI_ALL_REDUCE: return may_reach(op, YOKE_REACH_ACROSS_HOSTS);
     case YOKEI_REDUCE:
@@ -195,9 +194,9 @@ static bool choose_crossing(struct yokei_op *op)
     op->crossing = YOKEI_CROSS_CHAIN;
     if (op->kind == YOKEI_BROADCAST) return true;
     if (yokei_reduces(op) && comm->settings.reproducible)
-        return comm->hosts.in_order && op->kind != YOKEI_REDUCE_SCATTER;
+        return op->hosts->in_order && op->kind != YOKEI_REDUCE_SCATTER;
     if (op->kind == YOKEI_ALL_REDUCE) {
-        const bool swaps = comm->hosts.n == 2 || op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
+        const bool swaps = op->hosts->n == 2 || op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
         op->crossing = swaps ? YOKEI_CROSS_SWAP : YOKEI_CROSS_RING;
     } else if (op->kind != YOKEI_REDUCE) {
         op->crossing = YOKEI_CROSS_PARTS;
@@ -212,9 +211,9 @@ static size_t most_of_slice(const struct yokei_op *op)
     const size_t bytes = yoke_dtype_bytes(op->dtype), wire = YOKE_MAX(yoke_dtype_bytes(op->wire), bytes),
                  size = (size_t)comm->size;
     const bool in_parts = op->crossing == YOKEI_CROSS_PARTS;
-    const size_t published = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)comm->hosts.least;
+    const size_t published = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)op->hosts->least;
     const size_t seats = in_parts                           ? yokei_parts_seats(op)
-                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)comm->hosts.n + 1
+                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)op->hosts->n + 1
                                                             : 1;
     return YOKE_MIN(YOKE_MIN(comm->settings.chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire,
                     YOKEI_STAGE_BYTES / (published * bytes));
@@ -224,8 +223,9 @@ static size_t most_of_slice(const struct yokei_op *op)
 static bool divide_columns(struct yokei_op *op)
 {
     const yoke_comm *comm = op->comm;
-    op->before = uneven(op, comm->shares.columns, op->crossing == YOKEI_CROSS_RING);
-    return !op->before || op->before[comm->hosts.least];
+    op->before = uneven(op, op->hosts->are_islands ? comm->shares.island_columns : comm->shares.columns,
+                        op->crossing == YOKEI_CROSS_RING);
+    return !op->before || op->before[op->hosts->least];
 }
 
 /*
@@ -254,7 +254,7 @@ static bool choose_hierarchy(struct yokei_op *op)
         return true;
     }
     const size_t most = most_of_slice(op),
-                 columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)comm->hosts.least;
+                 columns = op->crossing == YOKEI_CROSS_PARTS ? 1 : (size_t)op->hosts->least;
     if (!most || !divide_columns(op)) {
         op->before = NULL;
         return false;
@@ -265,10 +265,12 @@ static bool choose_hierarchy(struct yokei_op *op)
     const size_t length = chunk_of_slices(op, most, columns, &step),
                  whole = op->crossing == YOKEI_CROSS_PARTS ? yokei_longest_slice(op) : op->count;
     const size_t least = LEAST_CROSSING / yoke_dtype_bytes(op->dtype) / op->unit * op->unit * columns;
-    const size_t even_share = ((whole + YOKEI_CROSS_LANES - 1) / YOKEI_CROSS_LANES + step - 1) / step * step;
+    /* Where stages are fewer and longer, each lane uses the beginning of its stage. */
+    const size_t lanes = yokei_has_wide_stages(comm) ? YOKEI_WIDE_LANES : YOKEI_CROSS_LANES;
+    const size_t even_share = ((whole + lanes - 1) / lanes + step - 1) / step * step;
     op->chunk = YOKE_MIN(YOKE_MAX(YOKE_MAX(even_share, least), step), length / step * step);
     op->n_rounds = YOKE_MAX((whole + op->chunk - 1) / op->chunk, 1);
-    op->n_lanes = (int)YOKE_MIN(op->n_rounds, (size_t)YOKEI_CROSS_LANES);
+    op->n_lanes = (int)YOKE_MIN(op->n_rounds, lanes);
     return true;
 }
 
@@ -345,8 +347,49 @@ static bool has_slices(enum yokei_kind kind)
            || kind == YOKEI_SCATTER || kind == YOKEI_ALL_TO_ALL;
 }
 
+static void choose_by_host(struct yokei_op *op)
+{
+    op->hosts = &op->comm->hosts;
+    if (may_share(op))
+        choose_shared(op);
+    else if (op->comm->settings.island == YOKE_ISLAND_OFF || !choose_hierarchy(op))
+        choose_messages(op);
+}
+
+/* Choose the hierarchy by islands. False: it cannot be one; then the choice must be made again. */
+static bool choose_by_island(struct yokei_op *op)
+{
+    op->hosts = &op->comm->islands;
+    op->before = NULL;
+    if (!has_slices(op->kind)) op->slices = op->send_slices = NULL;
+    return choose_hierarchy(op);
+}
+
+bool yokei_grouping_is_free(const struct yokei_op *op)
+{
+    const bool is_float = op->dtype == YOKE_F32 || op->dtype == YOKE_F64 || op->dtype == YOKE_F16
+                          || op->dtype == YOKE_BF16;
+    return !yokei_reduces(op) || op->reproducible || !is_float || op->reduction == YOKE_MIN
+           || op->reduction == YOKE_MAX;
+}
+
+/* Choose by island instead of by host, if the cost model predicts less time. */
+static void choose_the_faster(struct yokei_op *op)
+{
+    struct yokei_op by_host = *op;
+    const double host_us = yokei_predict(op);
+    if (host_us <= 0 || !choose_by_island(op)) {
+        *op = by_host;
+        return;
+    }
+    by_host.host_us = op->host_us = host_us;
+    by_host.island_us = op->island_us = yokei_predict(op);
+    if (op->island_us <= 0 || op->island_us >= host_us) *op = by_host;
+}
+
 void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[])
 {
+    const enum yoke_island island = op->comm->settings.island;
     const bool reduces = yokei_reduces(op);
     op->wire = reduces ? yokei_wire_dtype(op->dtype, op->reduction, op->comm->settings.accum) : op->dtype;
     /* Round only once, however many hops there are. */
@@ -356,8 +399,9 @@ void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_
     op->slices = op->send_slices = NULL;
     op->before = NULL;
     if (has_slices(op->kind)) choose_slices(op, counts, send_counts);
-    if (may_share(op))
-        choose_shared(op);
-    else if (!choose_hierarchy(op))
-        choose_messages(op);
+    const bool has_islands = yokei_has_islands(op->comm);
+    if (has_islands && island == YOKE_ISLAND_VENDOR && choose_by_island(op)) return;
+    op->before = NULL;
+    choose_by_host(op);
+    if (has_islands && island == YOKE_ISLAND_AUTO && yokei_grouping_is_free(op)) choose_the_faster(op);
 }

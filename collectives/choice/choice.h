@@ -10,6 +10,14 @@
  * the same as counts.
  */
 void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
+/** The time by the cost model, in microseconds; 0: the model has no figures for it. explain.c */
+double yokei_predict(const struct yokei_op *op);
+/**
+ * Whether the operation's bits do not depend on the grouping. Only then may measurements choose the grouping.
+ * Integers, least and greatest values are the same in any order, and a reproducible sum keeps the order of
+ * the ranks.
+ */
+bool yokei_grouping_is_free(const struct yokei_op *op);
 /** What chose the algorithm, for readers, and the time by the cost model: explain.c. The lock is held. */
 void yokei_explain_choice(const struct yokei_op *op, struct yoke_comm_choice *choice_out);
 

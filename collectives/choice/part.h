@@ -38,6 +38,7 @@ struct yokei_shares {
     /* [hosts.least + 1] the slices of the hierarchy's columns (hierarchy.c); all 0: no column would sum
        anything */
     uint32_t *columns;
+    uint32_t *island_columns; /* [islands.least + 1] the same if the hierarchy runs by islands */
     /* What the configuration says, until the ranks are known. */
     uint32_t *wanted; /* [n_wanted]; NULL: the configuration says nothing */
     int n_wanted;

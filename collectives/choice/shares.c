@@ -154,11 +154,10 @@ static void slices_of(const struct yokei_shares *s, const uint32_t *shares, int 
         add_up(shares, n, before_out);
 }
 
-/* A column is as slow as its slowest rank. */
-static void find_columns(yoke_comm *comm, uint32_t *room)
+/* The slices of the columns of these groups. A column is as slow as its slowest rank. */
+static void find_columns(const struct yokei_shares *s, const struct yokei_hosts *h, uint32_t *room,
+                         uint32_t *columns_out)
 {
-    struct yokei_shares *s = &comm->shares;
-    const struct yokei_hosts *h = &comm->hosts;
     const int n = h->n ? h->least : 1;
     for (int c = 0; c < n; c++) {
         room[c] = h->n ? s->of[yokei_rank_on(h, 0, c)] : 1;
@@ -167,9 +166,9 @@ static void find_columns(yoke_comm *comm, uint32_t *room)
     uint32_t most = 0;
     for (int c = 0; c < n; c++) most = YOKE_MAX(most, room[c]);
     if (most)
-        slices_of(s, room, n, s->columns);
+        slices_of(s, room, n, columns_out);
     else
-        add_up(room, n, s->columns);
+        add_up(room, n, columns_out);
 }
 
 static bool are_equal(const uint32_t *shares, int n)
@@ -192,7 +191,9 @@ static void divide(yoke_comm *comm)
         s->source = YOKEI_SHARES_EQUAL;
         return;
     }
-    find_columns(comm, s->plain); /* s->plain is not in use yet, and serves as room */
+    /* s->plain is not in use yet, and serves as room */
+    find_columns(s, &comm->hosts, s->plain, s->columns);
+    find_columns(s, &comm->islands, s->plain, s->island_columns);
     add_up(s->of, n, s->plain);
     slices_of(s, s->of, n, s->staged);
 }
@@ -228,11 +229,13 @@ void yokei_shares_inherit(yoke_comm *comm, const yoke_comm *parent)
 yoke_status yokei_shares_begin(yoke_comm *comm)
 {
     const size_t size = (size_t)comm->size;
-    uint32_t *room = calloc(4 * size + 3, sizeof *room);
+    uint32_t *room = calloc(5 * size + 4, sizeof *room);
     if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
-    comm->shares = (struct yokei_shares){
-        .of = room, .plain = room + size, .staged = room + 2 * size + 1, .columns = room + 3 * size + 2
-    };
+    comm->shares = (struct yokei_shares){ .of = room,
+                                          .plain = room + size,
+                                          .staged = room + 2 * size + 1,
+                                          .columns = room + 3 * size + 2,
+                                          .island_columns = room + 4 * size + 3 };
     for (size_t r = 0; r < size; r++) room[r] = 1;
     return YOKE_OK;
 }

@@ -148,6 +148,36 @@ static void record_end(struct yokei_op *op)
 }
 
 /*
+ * In an operation by islands a rank waits only for the ranks of its island. So it does not know whether the
+ * host's other ranks have left the operation, and still read its memory. Each rank counts the operations that
+ * it has left. An operation with other groups than the one before it begins when all ranks of the host have
+ * left that one.
+ */
+static void leave(const struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    if (!yokei_has_islands(comm)) return;
+    atomic_store_explicit(yokei_shm_counter_at(comm, comm->rank, &comm->work.lanes[0], YOKEI_LEFT, 0),
+                          op->number, memory_order_release);
+    yokei_shm_ring_all(comm);
+}
+
+static bool have_all_left(struct yokei_op *op)
+{
+    const yoke_comm *comm = op->comm;
+    for (int i = 0; i < comm->hosts.n_local; i++) {
+        const int q = comm->hosts.local[i];
+        if (q == comm->rank) continue;
+        const uint32_t left = atomic_load_explicit(
+            yokei_shm_counter_at(comm, q, &comm->work.lanes[0], YOKEI_LEFT, 0), memory_order_acquire);
+        if ((int32_t)(left - (op->number - 1)) >= 0) continue;
+        waits_for(op, q);
+        return false;
+    }
+    return true;
+}
+
+/*
  * Remove the operation at the head of the queue, because it has ended. An asynchronous operation is freed
  * here, because no caller waits for it.
  */
@@ -158,6 +188,7 @@ static void op_end(struct yokei_op *op, yoke_status status)
     if (!comm->work.queue) comm->work.queue_end = &comm->work.queue;
     op->status = status;
     if (op->begun) record_end(op);
+    if (op->number && !status) leave(op);
     if (!op->is_async) {
         atomic_store(&op->ended, true);
         return;
@@ -222,7 +253,11 @@ yoke_status yokei_submit(struct yokei_op *op)
     if (atomic_load(&comm->failure.error)) return yokei_sticky(comm);
     if (op->kind != YOKEI_GROUP && op->kind != YOKEI_SEND && op->kind != YOKEI_RECV)
         yokei_header_begin(comm, op, yokei_algorithm_id(op->algorithm));
-    if (op->algorithm->announces) op->number = ++comm->memory.n_shared;
+    if (op->algorithm->announces) {
+        op->number = ++comm->memory.n_shared;
+        op->regroups = comm->work.grouped && comm->work.grouped != op->hosts;
+        comm->work.grouped = op->hosts;
+    }
     op->history = comm->calls.history;
     op->next = NULL;
     *comm->work.queue_end = op;
@@ -292,7 +327,7 @@ static yoke_status counters_ready(struct yokei_op *op, struct yokei_lane *lane, 
     const struct yokei_step *step = &lane->step;
     *ready_out = true;
     for (; lane->seen < step->n_wait; lane->seen++) {
-        const int q = comm->hosts.local[lane->seen];
+        const int q = op->hosts->local[lane->seen];
         if (q == comm->rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
         const uint32_t at = atomic_load_explicit(yokei_shm_counter_at(comm, q, lane, step->wait, step->until),
                                                  memory_order_acquire);
@@ -324,6 +359,8 @@ static yoke_status post_message(const struct yokei_op *op, struct yokei_lane *la
     yoke_comm *comm = op->comm;
     const struct yokei_step *step = &lane->step;
     const size_t payload = step->n * yoke_dtype_bytes(step->out);
+    if (comm->islands.n && comm->islands.of[step->to] != comm->islands.of[comm->rank])
+        comm->work.bridged += payload;
     memcpy(message, step->header, sizeof *message);
     message->bytes = (uint32_t)payload;
     yokei_seal(comm, lane, step->to, message);
@@ -412,7 +449,7 @@ static yoke_status lane_work(struct yokei_op *op, struct yokei_lane *lane, bool 
                                               .in = op->dtype,
                                               .out = op->dtype,
                                               .header = &op->header,
-                                              .n_wait = op->comm->hosts.n_local,
+                                              .n_wait = op->hosts->n_local,
                                               .wait_rank = -1 };
             lane->seen = 0;
             lane->own_fetched = lane->checked = lane->brings = lane->puts = false;
@@ -479,6 +516,11 @@ static yoke_status begin_when_ready(struct yokei_op *op, bool *ready_out)
         return yoke_fail(YOKE_EBACKEND, "the stream's work before it failed: %s", yoke_last_error());
     if (!*ready_out) return YOKE_OK;
     if (!op->begun) op_begin(op);
+    if (op->regroups) {
+        *ready_out = have_all_left(op);
+        if (!*ready_out) return YOKE_OK;
+        op->regroups = false;
+    }
     return op->n_parts && !op->packed && op->n_lanes_done < op->n_lanes
                ? yokei_move_parts(op, true, ready_out)
                : YOKE_OK;

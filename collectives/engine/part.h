@@ -16,7 +16,10 @@ struct yokei_work {
     void **outputs;                             /* [size] room for a sum's results */
     struct yokei_wait wait;
     uint32_t n_polls;
-    bool watch_soon;      /* the thread that waits for this communicator sleeps between two looks */
+    bool watch_soon; /* the thread that waits for this communicator sleeps between two looks */
+    /* the groups of the last operation through shared memory; NULL: there was none */
+    const struct yokei_hosts *grouped;
+    uint64_t bridged;     /* bytes of data sent to ranks of other islands */
     atomic_int n_awaited; /* operations for whose end a thread waits in a call */
 };
 

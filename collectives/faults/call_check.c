@@ -84,16 +84,26 @@ static void call_text(const struct yokei_header *h, char *text, size_t bytes)
 
 /* ---- whether a message is whole, and the next one ---- */
 
-static uint32_t sum_of(const yoke_comm *comm, const struct yokei_header *header)
+/* The receiver is part of the sum. So a message that comes to another rank is found there. */
+static uint32_t sum_of(const yoke_comm *comm, const struct yokei_header *header, int to)
 {
-    const uint32_t sum = yokei_hash32(header, offsetof(struct yokei_header, sum), HEADER_MAGIC);
+    const uint32_t sum = yokei_hash32(header, offsetof(struct yokei_header, sum),
+                                      HEADER_MAGIC + (uint32_t)to);
     return comm->settings.check == YOKE_CHECK_FULL ? yokei_hash32(header + 1, header->bytes, sum) : sum;
+}
+
+/* The rank to which this message was sent; -1: none, because the message is damaged. */
+static int receiver_of(const yoke_comm *comm, const struct yokei_header *header)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (sum_of(comm, header, r) == header->sum) return r;
+    return -1;
 }
 
 void yokei_seal(yoke_comm *comm, struct yokei_lane *lane, int to, struct yokei_header *header)
 {
     header->number = ++comm->peers[to].sent[lane->id];
-    if (comm->settings.check != YOKE_CHECK_OFF) header->sum = sum_of(comm, header);
+    if (comm->settings.check != YOKE_CHECK_OFF) header->sum = sum_of(comm, header, to);
 }
 
 yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from,
@@ -102,15 +112,18 @@ yoke_status yokei_check_seal(yoke_comm *comm, struct yokei_lane *lane, int from,
     struct yokei_peer *peer = &comm->peers[from];
     if (comm->settings.check == YOKE_CHECK_OFF) return YOKE_OK;
     const uint32_t expected = peer->received[lane->id] + 1;
-    const bool whole = bytes >= sizeof *there && bytes - sizeof *there == there->bytes
-                       && sum_of(comm, there) == there->sum;
+    const bool complete = bytes >= sizeof *there && bytes - sizeof *there == there->bytes;
+    const bool whole = complete && sum_of(comm, there, comm->rank) == there->sum;
     if (whole && there->number == expected) {
         peer->received[lane->id] = expected;
         return YOKE_OK;
     }
     char call[128], what[96];
     call_text(here, call, sizeof call);
-    if (!whole)
+    const int meant_for = whole || !complete ? -1 : receiver_of(comm, there);
+    if (meant_for >= 0)
+        yokei_text(what, sizeof what, "was meant for rank %d", meant_for);
+    else if (!whole)
         yokei_text(what, sizeof what, "was damaged on its way");
     else if ((int32_t)(there->number - expected) < 0)
         yokei_text(what, sizeof what, "arrived twice (number %u after %u)", there->number, expected - 1);

@@ -45,10 +45,11 @@ struct yoke_comm {
     struct yokei_settings settings;
     struct yokei_peer *peers; /* [size] */
     struct yokei_hosts hosts;
-    bool all_shared; /* every pair of ranks shares slots */
-    bool any_staged; /* a host does not see the device memory of one of its ranks */
-    int n_on_host;   /* ranks of the job on this host */
-    int n_cores;     /* cores on which the communicator's ranks of this host may run, taken together */
+    struct yokei_hosts islands; /* the ranks of each host by vendor or label; as many as hosts: the same */
+    bool all_shared;            /* every pair of ranks shares slots */
+    bool any_staged;            /* a host does not see the device memory of one of its ranks */
+    int n_on_host;              /* ranks of the job on this host */
+    int n_cores; /* cores on which the communicator's ranks of this host may run, taken together */
     struct yokei_costs costs;
     struct yokei_shares shares;
     struct yokei_work work;
@@ -62,6 +63,12 @@ struct yoke_comm {
     uint32_t n_shrinks;   /* calls of yoke_comm_shrink so far */
     uint32_t shrunk_from; /* uid of the communicator from which yoke_comm_shrink made this one; 0: none */
 };
+
+/** Whether the islands are a grouping of its own, by which the hierarchy can run. */
+static inline bool yokei_has_islands(const yoke_comm *comm)
+{
+    return comm->islands.n > comm->hosts.n && comm->islands.most > 1;
+}
 
 static inline uint32_t yokei_hash32(const void *data, size_t bytes, uint32_t seed)
 {

@@ -163,7 +163,8 @@ yoke_status yokei_comm_enter(yoke_comm *comm, yoke_status status, yoke_comm **co
     if (!status) warn_of_no_memory(comm);
     const int named = comm->settings.forced_algorithm;
     if (named >= 0 && yokei_algorithm_reach((unsigned)named) == YOKE_REACH_ACROSS_HOSTS
-        && (comm->hosts.n < 2 || comm->hosts.most < 2))
+        && (comm->hosts.n < 2 || comm->hosts.most < 2)
+        && (comm->settings.island != YOKE_ISLAND_VENDOR || !yokei_has_islands(comm)))
         comm->settings.forced_algorithm = -1; /* it cannot run here */
     if (!status)
         yokei_wait_init(&comm->work.wait, (enum yokei_wait_policy)comm->settings.wait_policy, comm->n_on_host,

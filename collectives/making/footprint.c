@@ -12,9 +12,9 @@ static size_t bookkeeping(int n_ranks)
     const size_t of_a_rank = sizeof(struct yokei_peer) + sizeof(int)   /* peers, set_rank */
                              + sizeof(void *) * 2                      /* inputs, outputs */
                              + sizeof(struct yokei_lane *) * 2         /* pair_send, pair_recv */
-                             + sizeof(int) * 4 + sizeof(uint32_t) * 4; /* hosts, shares */
+                             + sizeof(int) * 8 + sizeof(uint32_t) * 5; /* hosts and islands, shares */
     /* the ends of arrays with one entry more */
-    return sizeof(yoke_comm) + n * of_a_rank + sizeof(int) + 3 * sizeof(uint32_t);
+    return sizeof(yoke_comm) + n * of_a_rank + 2 * sizeof(int) + 4 * sizeof(uint32_t);
 }
 
 /* The sum for a communicator, whether it exists or not. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hosts of a communicator: groups of ranks that all see each other's memory. All ranks find them from the
- * same table.
+ * same table. The ranks of a host whose devices have one vendor, or that have one label, are an island.
  */
+#include <string.h>
+
 #include "collectives/making/making.h"
 
 /* What each rank sees of each other rank; NULL: all ranks see all. */
@@ -65,13 +67,41 @@ static void list_ranks(struct yokei_hosts *h, int size)
     h->first[h->n] = n;
 }
 
+static void be_alone(struct yokei_hosts *h, int rank)
+{
+    h->n = 0;
+    h->ranks[0] = rank;
+    h->local = h->ranks;
+    h->n_local = 1;
+}
+
 static void stand_alone(yoke_comm *comm)
 {
-    comm->hosts.n = 0;
-    comm->hosts.ranks[0] = comm->rank;
-    comm->hosts.local = comm->hosts.ranks;
-    comm->hosts.n_local = 1;
+    be_alone(&comm->hosts, comm->rank);
+    be_alone(&comm->islands, comm->rank);
     comm->all_shared = comm->size == 1;
+}
+
+static void list_local(struct yokei_hosts *h, int rank)
+{
+    h->local = h->ranks + h->first[h->of[rank]];
+    h->n_local = h->first[h->of[rank] + 1] - h->first[h->of[rank]];
+}
+
+/* Ranks of one host are on one island if they have the same name of an island. */
+static void find_islands(yoke_comm *comm)
+{
+    struct yokei_hosts *h = &comm->islands;
+    h->n = 0;
+    for (int r = 0; r < comm->size; r++) {
+        int lowest = 0;
+        while (comm->hosts.of[lowest] != comm->hosts.of[r]
+               || strcmp(comm->peers[lowest].info.island, comm->peers[r].info.island))
+            lowest++;
+        h->of[r] = lowest == r ? h->n++ : h->of[lowest];
+    }
+    list_ranks(h, comm->size);
+    list_local(h, comm->rank);
 }
 
 static void find_groups(yoke_comm *comm, const struct table *t)
@@ -83,8 +113,8 @@ static void find_groups(yoke_comm *comm, const struct table *t)
         return;
     }
     list_ranks(h, comm->size);
-    comm->hosts.local = h->ranks + h->first[h->of[comm->rank]];
-    comm->hosts.n_local = h->first[h->of[comm->rank] + 1] - h->first[h->of[comm->rank]];
+    list_local(h, comm->rank);
+    find_islands(comm);
     comm->all_shared = h->n == 1;
 }
 
@@ -97,11 +127,14 @@ void yokei_hosts_one(yoke_comm *comm) { find_groups(comm, &(struct table){ .sees
 yoke_status yokei_hosts_begin(yoke_comm *comm)
 {
     const size_t size = (size_t)comm->size;
-    int *room = calloc(4 * size + 1, sizeof *room);
+    int *room = calloc(2 * (4 * size + 1), sizeof *room);
     if (!room) return yoke_fail(YOKE_ENOMEM, "yoke_comm_create: no memory for %zu ranks", size);
-    comm->hosts = (struct yokei_hosts){
-        .of = room, .at = room + size, .ranks = room + 2 * size, .first = room + 3 * size
-    };
+    struct yokei_hosts *const both[] = { &comm->hosts, &comm->islands };
+    for (size_t i = 0; i < 2; i++, room += 4 * size + 1)
+        *both[i] = (struct yokei_hosts){
+            .of = room, .at = room + size, .ranks = room + 2 * size, .first = room + 3 * size
+        };
+    comm->islands.are_islands = true;
     stand_alone(comm);
     return YOKE_OK;
 }
@@ -109,9 +142,7 @@ yoke_status yokei_hosts_begin(yoke_comm *comm)
 void yokei_hosts_end(yoke_comm *comm)
 {
     free(comm->hosts.of);
-    comm->hosts = (struct yokei_hosts){ 0 };
-    comm->hosts.local = NULL;
-    comm->hosts.n_local = 0;
+    comm->hosts = comm->islands = (struct yokei_hosts){ 0 };
 }
 
 /*

@@ -101,6 +101,19 @@ void yokei_hosts_find(yoke_comm *comm, const char *sees, size_t width, int bit);
 /** All ranks are on one host. */
 void yokei_hosts_one(yoke_comm *comm);
 
+/* ---- islands.c ---- */
+/**
+ * Read how the ranks are grouped, and this rank's label, from the configuration's fields, else from
+ * YOKE_ISLAND and YOKE_ISLAND_OF. YOKE_ECONFIG.
+ */
+yoke_status yokei_islands_read(yoke_comm *comm, enum yoke_island island, const char *labels);
+/** Use the parent's label of this rank, unless the configuration gives labels. */
+void yokei_islands_inherit(yoke_comm *comm, const yoke_comm *parent);
+/** The name of this rank's island: its label, or the vendor of its device. */
+const char *yokei_islands_own(const yoke_comm *comm);
+/** "auto", "vendor", "host" or "off". */
+const char *yokei_island_name(unsigned island);
+
 /* ---- alloc.c ---- */
 void yokei_free_allocations(yoke_comm *comm);
 

@@ -226,6 +226,7 @@ static void forget_calls(yoke_comm *comm, uint64_t n_operations)
     atomic_store(&file->n_operations, n_operations);
     comm->uid = yokei_hash32(&comm->uid, sizeof comm->uid, 1);
     comm->calls.sequence = comm->calls.history = 0;
+    comm->work.bridged = 0;
     memset(comm->calls.recent, 0, sizeof comm->calls.recent);
 }
 

@@ -5,6 +5,8 @@
 
 #include <yoke/comm.h>
 
+#include "collectives/operation/message.h"
+
 struct yokei_settings {
     enum yoke_accum accum;
     enum yoke_reproducible reproducible;
@@ -15,6 +17,11 @@ struct yokei_settings {
     bool chunk_is_forced, no_shared;
     bool costs_given;     /* the configuration gave the costs; they were not measured */
     int forced_algorithm; /* -1: chosen by size */
+    enum yoke_island island;
+    /* The label of this rank's island, and a hash of all labels. "" and 0: no labels are given. */
+    char label[YOKEI_ISLAND_NAME];
+    uint32_t labels;
+    bool labels_in_config; /* the configuration gave the labels, and not the environment or a parent */
 };
 
 #endif

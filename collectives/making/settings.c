@@ -96,6 +96,7 @@ static yoke_status check_ranges(const struct yoke_comm_config *config)
                    { "reproducible", config->reproducible, YOKE_REPRODUCIBLE_SHAPE },
                    { "wait", config->wait, YOKE_WAIT_SLEEP },
                    { "check", config->check, YOKE_CHECK_FULL },
+                   { "island", config->island, YOKE_ISLAND_OFF },
                    { "timeout_ms", config->timeout_ms, INT64_MAX },
                    { "stall_ms", config->stall_ms, INT64_MAX } };
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
@@ -144,6 +145,7 @@ yoke_status yokei_settings_read(yoke_comm *comm, const struct yoke_comm_config *
     comm->settings.costs_given = costs && *costs;
     if (comm->settings.costs_given) YOKE_TRY(yokei_costs_read(costs, &comm->costs));
     YOKE_TRY(yokei_shares_read(comm, config->shares));
+    YOKE_TRY(yokei_islands_read(comm, config->island, config->island_of));
     YOKE_TRY(read_algorithm(config->algorithm, &comm->settings.forced_algorithm));
     const unsigned forced = (unsigned)comm->settings.forced_algorithm;
     if (comm->settings.reproducible && comm->settings.forced_algorithm >= 0
@@ -153,6 +155,12 @@ yoke_status yokei_settings_read(yoke_comm *comm, const struct yoke_comm_config *
             YOKE_EINVAL,
             "yoke_comm_create: algorithm '%s' adds in an order that depends on the shape; with reproducible leave it out, "
             "or use exchange or chain",
+            yokei_algorithm_name(forced));
+    if (comm->settings.island == YOKE_ISLAND_OFF && comm->settings.forced_algorithm >= 0
+        && yokei_algorithm_reach(forced) == YOKE_REACH_ACROSS_HOSTS)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke_comm_create: algorithm '%s' works by groups of ranks, and island=off allows no groups; leave out one of them",
             yokei_algorithm_name(forced));
     return YOKE_OK;
 }
@@ -173,5 +181,6 @@ struct yoke_comm_config yokei_comm_config(const yoke_comm *comm, const char *nam
         .reproducible = comm->settings.reproducible,
         .check = comm->settings.check,
         .no_shared = comm->settings.no_shared,
+        .island = comm->settings.island,
     };
 }

@@ -187,6 +187,9 @@ void yokei_describe_self(yoke_comm *comm, struct yokei_peer_info *info, yoke_sta
     yokei_costs_text(&comm->costs, costs, sizeof costs);
     if (comm->settings.costs_given) info->costs = yokei_hash32(costs, strlen(costs), 1);
     info->shares = yokei_shares_hash(comm);
+    info->grouping = comm->settings.island;
+    info->labels = comm->settings.labels;
+    yokei_text(info->island, sizeof info->island, "%s", yokei_islands_own(comm));
     const uint64_t mixed[2] = { p->nonce, yokei_now_ns() };
     info->draw = yokei_hash32(mixed, sizeof mixed, 0);
     cpu_set_t cores;
@@ -254,12 +257,19 @@ static yoke_status compare(const yoke_comm *comm, int r)
         { "stall_ms", a->stall_ms, b->stall_ms },
         { "costs (as a hash)", a->costs, b->costs },
         { "shares (as a hash)", a->shares, b->shares },
+        { "island_of (as a hash)", a->labels, b->labels },
         { "chunk_bytes", (long long)a->chunk_bytes, (long long)b->chunk_bytes },
     };
     if (strcmp(a->name, b->name))
         return yoke_fail(YOKE_EMISMATCH,
                          "yoke_comm_create: rank 0 names the communicator \"%s\", rank %d \"%s\"", a->name, r,
                          b->name);
+    if (a->grouping != b->grouping)
+        return yoke_fail(
+            YOKE_EMISMATCH,
+            "yoke_comm_create: communicator \"%s\": island is %s on rank 0 and %s on rank %d; all ranks need "
+            "the same configuration",
+            comm->name, yokei_island_name(a->grouping), yokei_island_name(b->grouping), r);
     for (size_t i = 0; i < YOKE_COUNT(fields); i++)
         if (fields[i].a != fields[i].b)
             return yoke_fail(YOKE_EMISMATCH,

@@ -408,6 +408,7 @@ static yoke_status shrink(struct agreement *a, const int without[], int n_withou
         comm->set = old->set;
         comm->set->n_comms++;
         comm->shrunk_from = old->uid;
+        yokei_islands_inherit(comm, old);
     }
     a->number = ++old->n_shrinks;
     status = old->size == 1 ? stay_alone(old, comm, status)

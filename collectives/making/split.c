@@ -45,6 +45,7 @@ static yoke_status make(yoke_comm *parent, const struct yoke_comm_config *config
     yoke_comm *comm = NULL;
     yoke_status status = n ? yokei_comm_new(place, n, parent->device, config ? config : &inherited, &comm)
                            : YOKE_OK;
+    if (comm) yokei_islands_inherit(comm, parent);
     status = yokei_setup_within(comm, parent, members, status);
     if (comm && !status) yokei_costs_inherit(comm, parent);
     if (comm && !status) yokei_shares_inherit(comm, parent);

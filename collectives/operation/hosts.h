@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The ranks of a communicator, grouped by the memory that they share. */
+/** The ranks of a communicator in groups: by the memory that they share, or smaller groups of these ranks. */
 #ifndef COLLECTIVES_OPERATION_HOSTS_H
 #define COLLECTIVES_OPERATION_HOSTS_H
 
@@ -7,12 +7,14 @@
 
 /**
  * A host is a group of ranks that all see each other's memory. The groups are the same on all ranks. Hosts
- * are numbered by their lowest rank.
+ * are numbered by their lowest rank. The same structure has the islands: the ranks of a host whose devices
+ * have one vendor, or that have one label. For the algorithms an island is a host.
  */
 struct yokei_hosts {
     int n; /* 0: there are no such groups, because some rank sees two ranks that do not see each other */
     int least, most;    /* the smallest and the largest number of ranks on a host */
     bool in_order;      /* the ranks are numbered host by host */
+    bool are_islands;   /* the groups are islands */
     int *of, *at;       /* [size] a rank's host, and the rank's place on its host */
     int *first, *ranks; /* the ranks of host h are ranks[first[h]..first[h + 1]), ascending */
     /* [n_local] The ranks whose memory this rank sees, itself included. Only this rank if n is 0. */

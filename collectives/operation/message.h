@@ -39,6 +39,7 @@ enum {
     YOKEI_FUSED_BYTES = 256 << 10,  /* most bytes of the small sums of a group that run as one */
     YOKEI_INLINE_BYTES = 48,        /* bytes of data that an announcement has room for */
     YOKEI_MOST_SHRUNK = 1024,       /* most ranks of a communicator that can be shrunk */
+    YOKEI_ISLAND_NAME = 16,         /* bytes of the name of an island, a vendor or a label */
 };
 
 /** The call that a message belongs to. The receiver compares it with its own call, field by field. */
@@ -59,7 +60,8 @@ struct yokei_header {
     /* These fields differ between the messages of one call. */
     uint32_t number; /* number among the messages from this rank to that one in this lane, from 1 */
     uint32_t bytes;  /* bytes behind the header */
-    uint32_t sum;    /* checksum of all fields before it; with YOKE_CHECK_FULL also of the data behind it */
+    /* checksum of all fields before it and of the receiver; with YOKE_CHECK_FULL also of the data behind it */
+    uint32_t sum;
 };
 _Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
 
@@ -82,8 +84,8 @@ struct yokei_post {
 };
 
 /**
- * How far a rank has come in one lane, in rounds; for GIVEN, in numbers of collectives. Only the owner writes
- * it.
+ * How far a rank has come in one lane, in rounds; for GIVEN and LEFT, in numbers of collectives. Only the
+ * owner writes it. LEFT counts in lane 0: the rank has left this collective, and reads nothing of it any more.
  */
 enum yokei_counter {
     YOKEI_NOTHING,
@@ -92,6 +94,7 @@ enum yokei_counter {
     YOKEI_REDUCED,
     YOKEI_PASSED,
     YOKEI_GIVEN,
+    YOKEI_LEFT,
     YOKEI_N_COUNTERS
 };
 struct yokei_counters {
@@ -117,8 +120,10 @@ struct yokei_peer_info {
     int32_t algorithm;
     int64_t timeout_ms, stall_ms;
     uint64_t chunk_bytes;
-    uint32_t costs, shares; /* hashes of the given costs and shares; 0: measured */
-    uint64_t cores[16];     /* bit c: may run on processor c of its host */
+    uint32_t costs, shares;         /* hashes of the given costs and shares; 0: measured */
+    uint32_t grouping, labels;      /* enum yoke_island, and a hash of the given labels; 0: none */
+    char island[YOKEI_ISLAND_NAME]; /* the label of this rank, or the vendor of its device */
+    uint64_t cores[16];             /* bit c: may run on processor c of its host */
     int32_t n_cores;   /* cores of its host that the job uses, as far as this rank knows; at least its own */
     int32_t n_threads; /* threads of this rank's own kernels on the host */
 };

@@ -123,12 +123,14 @@ struct yokei_op {
     /* What an algorithm knows of the communicator: this rank, the number of ranks, their hosts, and room
        for a sum's operands and results. */
     int rank, size;
-    const struct yokei_hosts *hosts;
-    const void **inputs;  /* [size] */
-    void **outputs;       /* [size] */
-    bool reproducible;    /* a sum must add in the order of the ranks */
-    size_t chunk_bytes;   /* most bytes of data in a message */
-    uint64_t cache_bytes; /* the cache that the ranks of this host share */
+    const struct yokei_hosts *hosts; /* the communicator's hosts, or its islands */
+    bool regroups;                   /* the operation before it had other groups, see engine.c */
+    double host_us, island_us;       /* what the cost model predicts by host and by island; 0: not compared */
+    const void **inputs;             /* [size] */
+    void **outputs;                  /* [size] */
+    bool reproducible;               /* a sum must add in the order of the ranks */
+    size_t chunk_bytes;              /* most bytes of data in a message */
+    uint64_t cache_bytes;            /* the cache that the ranks of this host share */
     enum yokei_kind kind;
     yoke_dtype dtype, wire; /* type of the caller's data, and of partial sums in messages */
     yoke_reduction reduction;

@@ -7,6 +7,7 @@
  *   rank=N               a rank of the job; may be repeated; default all ranks
  *   delay=P:TIME         with probability P a message is seen TIME (us, ms, s) later
  *   drop=P, duplicate=P  the message never arrives; the message arrives twice
+ *   misroute=P           a message that the rank sends goes to another rank than its receiver
  *   flip=P[:header|:payload]   one bit of the message is flipped; default in either part
  *   after=N, most=N      leave the first N messages unharmed; harm at most N messages
  * What happens to a message depends only on the seed, the rank, the communicator and the message's place in
@@ -21,12 +22,13 @@
 #include "collectives/transport/inject.h"
 #include "collectives/transport/transport.h"
 
-enum fault { NONE, DELAY, DROP, DUPLICATE, FLIP, N_FAULTS };
+enum fault { NONE, DELAY, DROP, DUPLICATE, FLIP, MISROUTE, N_FAULTS };
 enum part { ANY_PART, HEADER, PAYLOAD };
 
 /* The messages of one lane from one rank. */
 struct stream {
-    uint64_t n;   /* number of messages seen so far, the present one included */
+    uint64_t n; /* number of messages seen so far, the present one included */
+    uint64_t n_sent;
     bool decided; /* the fault of the present message is chosen */
     enum fault fault;
     uint64_t due_ns; /* for a delay: when the message is seen */
@@ -39,7 +41,7 @@ struct yokei_inject {
     uint64_t seed, delay_ns, after, most;
     double p[N_FAULTS];
     enum part part;
-    uint64_t n_seen, n_harmed;
+    uint64_t n_seen, n_sent, n_harmed;
     struct stream *streams; /* [size][YOKEI_LANES + 1] */
 };
 
@@ -81,7 +83,7 @@ static bool read_time(const char *text, uint64_t *ns)
 static bool read_word(struct yokei_inject *inject, const char *name, const char *value, bool *named,
                       bool *here)
 {
-    static const char *const faults[N_FAULTS] = { "", "delay", "drop", "duplicate", "flip" };
+    static const char *const faults[N_FAULTS] = { "", "delay", "drop", "duplicate", "flip", "misroute" };
     uint64_t number = 0;
     const char *rest = "";
     if (!strcmp(name, "seed")) return read_whole(value, &inject->seed);
@@ -118,7 +120,7 @@ static yoke_status parse(struct yokei_inject *inject, const char *text, bool *he
             return yoke_fail(
                 YOKE_ECONFIG,
                 "YOKE_INJECT: '%s%s%s' is none of seed=N, rank=N, after=N, most=N, delay=P:TIME (such as 5ms), drop=P, "
-                "duplicate=P, flip=P[:header|:payload], with P from 0 to 1",
+                "duplicate=P, misroute=P, flip=P[:header|:payload], with P from 0 to 1",
                 word, value ? "=" : "", value ? value : "");
     }
     *here_out = here || !named;
@@ -164,19 +166,24 @@ static struct stream *stream_at(const yoke_comm *comm, const struct yokei_lane *
     return &comm->inject->streams[(size_t)from * (YOKEI_LANES + 1) + (size_t)lane->id];
 }
 
-/* A pseudorandom number for this message and this purpose. */
-static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s,
+/* A pseudorandom number for this message, number n from or to the peer, and for this purpose. */
+static uint64_t draw(const yoke_comm *comm, const struct yokei_lane *lane, int peer, uint64_t n,
                      uint64_t purpose)
 {
     const uint64_t key[6] = {
-        (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)from, (uint64_t)lane->id, s->n, purpose
+        (uint64_t)yokei_process.world_rank, comm->context, (uint64_t)peer, (uint64_t)lane->id, n, purpose
     };
     return yokei_hash(key, sizeof key, comm->inject->seed);
 }
 
+static bool happens(const yoke_comm *comm, const struct yokei_lane *lane, int peer, uint64_t n, enum fault f)
+{
+    return (double)(draw(comm, lane, peer, n, f) >> 11) * 0x1p-53 < comm->inject->p[f];
+}
+
 static void flip(const yoke_comm *comm, const struct yokei_lane *lane, int from, const struct stream *s)
 {
-    const uint64_t where = draw(comm, lane, from, s, N_FAULTS);
+    const uint64_t where = draw(comm, lane, from, s->n, N_FAULTS);
     const size_t header = sizeof(struct yokei_header), payload = s->bytes - header;
     const enum part part = comm->inject->part ? comm->inject->part : where >> 63 ? HEADER : PAYLOAD;
     const bool in_payload = part == PAYLOAD && payload;
@@ -194,8 +201,8 @@ static void decide_fault(yoke_comm *comm, const struct yokei_lane *lane, int fro
     s->due_ns = 0;
     s->n++;
     if (++inject->n_seen <= inject->after) return;
-    for (enum fault f = DELAY; f < N_FAULTS && !s->fault && inject->n_harmed < inject->most; f++)
-        if ((double)(draw(comm, lane, from, s, f) >> 11) * 0x1p-53 < inject->p[f]) s->fault = f;
+    for (enum fault f = DELAY; f < MISROUTE && !s->fault && inject->n_harmed < inject->most; f++)
+        if (happens(comm, lane, from, s->n, f)) s->fault = f;
     const bool has_part = inject->part != PAYLOAD || s->bytes > sizeof(struct yokei_header);
     if (s->fault == FLIP && !has_part) s->fault = NONE;
     if (!s->fault) return;
@@ -250,8 +257,33 @@ static yoke_status inject_reserve(yoke_comm *comm, struct yokei_lane *lane, int 
     return comm->peers[to].beneath->reserve(comm, lane, to, room_out);
 }
 
+/*
+ * The rank to which a message for rank `to` goes instead: the next one that is reached in the same way; -1:
+ * there is none.
+ */
+static int wrong_receiver(const yoke_comm *comm, int to)
+{
+    for (int i = 1; i < comm->size; i++) {
+        const int r = (to + i) % comm->size;
+        if (r != comm->rank && comm->peers[r].beneath == comm->peers[to].beneath) return r;
+    }
+    return -1;
+}
+
 static yoke_status inject_post(yoke_comm *comm, struct yokei_lane *lane, int to, size_t bytes)
 {
+    struct yokei_inject *inject = comm->inject;
+    struct stream *s = stream_at(comm, lane, to);
+    /* a slot for sends and receives belongs to one receiver */
+    const int wrong = lane->id == YOKEI_LANE_PAIR ? -1 : wrong_receiver(comm, to);
+    s->n_sent++;
+    if (wrong >= 0 && ++inject->n_sent > inject->after && inject->n_harmed < inject->most
+        && happens(comm, lane, to, s->n_sent, MISROUTE)) {
+        inject->n_harmed++;
+        yoke_log(YOKE_LOG_DEBUG, "YOKE_INJECT: rank %d: message %llu for rank %d in lane %d goes to rank %d",
+                 comm->rank, (unsigned long long)s->n_sent, to, lane->id, wrong);
+        to = wrong;
+    }
     return comm->peers[to].beneath->post(comm, lane, to, bytes);
 }
 

@@ -83,6 +83,13 @@ enum yoke_check {
     YOKE_CHECK_FULL,
 };
 enum yoke_wait { YOKE_WAIT_AUTO = 0, YOKE_WAIT_SPIN, YOKE_WAIT_YIELD, YOKE_WAIT_SLEEP };
+/** How the algorithm `hierarchy` groups the ranks, see "Islands" below. */
+enum yoke_island {
+    YOKE_ISLAND_AUTO = 0, /* by host; by vendor where the cost model says that this is faster */
+    YOKE_ISLAND_VENDOR,   /* ranks that share memory and have devices of one vendor, or one label */
+    YOKE_ISLAND_HOST,     /* ranks that share memory */
+    YOKE_ISLAND_OFF,      /* no groups: a flat algorithm */
+};
 
 #define YOKE_NO_TIMEOUT ((int64_t)1 << 41) /* milliseconds: 70 years */
 
@@ -114,6 +121,8 @@ struct yoke_comm_config {
     /* Shares of the ranks in the sums of long data, see "Shares of the ranks". NULL: YOKE_SUM_SHARES, else
        measured with the costs. */
     const char *shares;
+    enum yoke_island island; /* default YOKE_ISLAND=auto|vendor|host|off, else auto; see "Islands" */
+    const char *island_of;   /* labels of islands, see "Islands"; NULL: YOKE_ISLAND_OF */
 };
 #define YOKE_COMM_CONFIG_INIT YOKE_SIZED(yoke_comm_config)
 
@@ -146,6 +155,27 @@ struct yoke_comm_config {
  * shares. Slices begin at multiples of 16 elements (direct: 64). In the hierarchy, ranks in the same place of
  * their hosts have one slice together, and the slowest of these ranks decides its length. If the shares leave
  * no such group of ranks that sums, the call goes by messages.
+ */
+
+/**
+ * Islands. An island is a group of ranks that first combine their data among themselves. Only the combined
+ * data goes to other islands, so each byte crosses once in each direction. The ranks of an island share
+ * memory. There are two groupings:
+ *   host    All ranks that share memory are one island.
+ *   vendor  The ranks of a host whose devices have the same vendor are one island: yoke_device_info.vendor,
+ *           and "host" for ranks without a device.
+ * With labels, the label of a rank takes the place of its vendor. `island_of` has a label of at most 15
+ * letters for each rank of the communicator, and YOKE_ISLAND_OF for each rank of the job: "0,0,1,1",
+ * "left*2,right*2" (the same with names). Use labels for a fabric that the library cannot see, such as two
+ * groups of GPUs of one host. A communicator made by split or shrink uses the labels of its members.
+ *
+ * With YOKE_ISLAND_VENDOR a call runs by these islands if there are at least two of them, one of them has two
+ * ranks or more, and `hierarchy` serves the call. Otherwise it runs as with YOKE_ISLAND_HOST.
+ * With YOKE_ISLAND_AUTO the grouping is `vendor` if the cost model predicts less time for it. Only calls whose
+ * bits do not depend on the grouping have this choice: calls without a reduction; reductions of integers;
+ * min and max; and all sums if `reproducible` is shape.
+ * With reproducible=shape no grouping may change the order of a sum. So all_reduce and reduce of long data run
+ * by islands only if the ranks are numbered island by island, and reduce_scatter of long data never does.
  */
 
 /**
@@ -261,15 +291,25 @@ struct yoke_comm_choice {
        memory that the host sees. 0: the model has no figures, as for messages between ranks that share
        memory. */
     double predicted_us;
-    char why[384];
+    char why[640];
     /* the model, "sync_us=0.25,...", in the form that the configuration and YOKE_COSTS accept */
     char costs[256];
     /* the ranks' shares in the form that the configuration accepts; "": too long for this field */
     char shares[256];
+    char grouping[16];   /* the islands by which the call runs: "host", "vendor", "labels", or "none" */
+    char islands[160];   /* their ranks, "nvidia 0-3, host 4"; cut off if there are many */
+    int n_islands;       /* 0: none */
+    int n_columns;       /* ranks of each island that exchange data with other islands */
+    double bridge_bytes; /* bytes of data that all islands together send to other islands in this call */
 };
 #define YOKE_COMM_CHOICE_INIT YOKE_SIZED(yoke_comm_choice)
 yoke_status yoke_comm_explain(yoke_comm *comm, const char *collective, size_t count, yoke_dtype dtype,
                               yoke_reduction reduction, struct yoke_comm_choice *choice_out);
+/**
+ * Bytes of data that this rank has sent so far to ranks of other islands, whatever the algorithm. Headers of
+ * messages do not count. The islands are those of the grouping `vendor`. 0 for a NULL communicator.
+ */
+uint64_t yoke_comm_bridged(const yoke_comm *comm);
 
 /** A communicator that is not made yet, for yoke_comm_shape_memory. Zero means the default. */
 struct yoke_comm_shape {

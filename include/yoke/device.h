@@ -62,6 +62,7 @@ struct yoke_device_info {
     uint32_t storage;    /* bit (1u << dtype) is set for each type that kernels load and store */
     uint32_t arithmetic; /* bit (1u << dtype) is set for each type that the device computes in natively */
     char features[256];  /* the features that were chosen at run time: "avx512 bf16", "svm-fine", … */
+    char vendor[16];     /* "nvidia", "amd", "intel" or "other"; "host": the host's CPU, by any backend */
 };
 #define YOKE_DEVICE_INFO_INIT YOKE_SIZED(yoke_device_info)
 

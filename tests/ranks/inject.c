@@ -4,6 +4,8 @@
  * others must lead to an error on every rank, in bounded time, and the error must name the two ranks. No call
  * before the error may return a wrong result.
  *   tests/ranks/inject [TRIALS [SEED]]
+ * With YOKE_ISLAND_OF the ranks are in these islands. Then messages between islands are lost, doubled, or
+ * sent to another column.
  */
 #include "tests/ranks/ranks.h"
 
@@ -104,6 +106,7 @@ static const struct fault faults[] = {
     { "dropped", "drop=1", YOKE_CHECK_HEADER, false, true, YOKE_ETIMEOUT, YOKE_EDATA, SOON },
     { "all dropped", "drop=1", YOKE_CHECK_HEADER, false, false, YOKE_ETIMEOUT, YOKE_ETIMEOUT, SOON },
     { "doubled", "duplicate=1", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA, NEVER },
+    { "sent to another rank", "misroute=1", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_ETIMEOUT, SOON },
     { "changed in the header", "flip=1:header", YOKE_CHECK_HEADER, false, true, YOKE_EDATA, YOKE_EDATA,
       NEVER },
     { "changed in the data, with check full", "flip=1:payload", YOKE_CHECK_FULL, false, true, YOKE_EDATA,
@@ -123,6 +126,8 @@ static bool names_two_ranks(const char *text)
     return n >= 2 && strchr(text, '#');
 }
 
+static bool by_islands(void) { return getenv("YOKE_ISLAND_OF") != NULL; }
+
 static int trial(const struct fault *f, int victim, bool over_mpi)
 {
     char spec[128];
@@ -132,7 +137,9 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
     setenv("YOKE_INJECT", spec, 1);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
     config.no_shared = over_mpi;
-    config.algorithm = "ring"; /* otherwise one host exchanges no messages */
+    /* otherwise one host exchanges no messages */
+    config.algorithm = by_islands() ? "hierarchy" : "ring";
+    if (by_islands()) config.island = YOKE_ISLAND_VENDOR;
     config.stall_ms = f->stall_ms;
     config.timeout_ms = 3 * f->stall_ms;
     config.check = f->check;
@@ -181,17 +188,23 @@ int main(int argc, char **argv)
     const int trials = argc > 1 ? atoi(argv[1]) : getenv("YOKE_SOAK") ? 50 : 2;
     begin_drawing(argc > 2 ? argv[2] : NULL);
     yoke_log_set(count_alarms, NULL, YOKE_LOG_WARN);
-    for (int over_mpi = ranks_hosts() != NULL; over_mpi < 2; over_mpi++)
+    for (int over_mpi = ranks_hosts() != NULL; over_mpi < (by_islands() ? 1 : 2); over_mpi++)
         for (size_t f = 0; f < YOKE_COUNT(faults); f++) {
             int ok = 1;
+            if (ranks_size < 3 && strstr(faults[f].spec, "misroute")) continue; /* there is no third rank */
+            /* islands of one host: only what may happen to a bucket between them */
+            if (by_islands() && (!faults[f].once || faults[f].harmless || strstr(faults[f].spec, "flip")))
+                continue;
             for (int t = 0; t < trials && ok; t++)
                 ok = trial(&faults[f], (int)draw((uint32_t)ranks_size), over_mpi);
             ranks_check(ok, "messages that are %s, over %s: %s, %d times", faults[f].name,
-                        ranks_hosts() ? "MPI between hosts"
-                        : over_mpi    ? "MPI"
-                                      : "shared slots",
+                        by_islands()    ? "shared slots between islands"
+                        : ranks_hosts() ? "MPI between hosts"
+                        : over_mpi      ? "MPI"
+                                        : "shared slots",
                         faults[f].harmless ? "right results without alarm" : "named on all ranks", trials);
         }
+    if (by_islands()) return ranks_end();
     static const char *const wrong[] = { "drop",          "drop=2", "delay=0.5", "delay=0.5:7",
                                          "flip=0.1:tail", "rank=x", "lose=1",    "seed=-1" };
     for (size_t i = 0; i < YOKE_COUNT(wrong); i++)

@@ -1,6 +1,6 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
 EXTRA_DIST += tests/ranks/run tests/ranks/compare_command tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
-ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/lost_copies tests/ranks/slow_device tests/ranks/verdicts \
+ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/islands tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/lost_copies tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
 EXTRA_PROGRAMS += $(ranks_programs)
@@ -14,6 +14,8 @@ tests_ranks_split_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_split_LDADD = $(RANKS_LDADD)
 tests_ranks_explain_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_explain_LDADD = $(RANKS_LDADD)
+tests_ranks_islands_CFLAGS = $(RANKS_CFLAGS)
+tests_ranks_islands_LDADD = $(RANKS_LDADD)
 tests_ranks_shares_CFLAGS = $(RANKS_CFLAGS)
 tests_ranks_shares_LDADD = $(RANKS_LDADD)
 tests_ranks_groups_CFLAGS = $(RANKS_CFLAGS)
@@ -106,6 +108,19 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/moves' \
 	'$(top_srcdir)/tests/ranks/run -a 2 tests/ranks/explain' \
 	'$(top_srcdir)/tests/ranks/run -a 4 tests/ranks/explain' \
+	'$(top_srcdir)/tests/ranks/run 4 tests/ranks/islands' \
+	'soak $(top_srcdir)/tests/ranks/run 3 tests/ranks/islands' \
+	'soak $(top_srcdir)/tests/ranks/run 5 tests/ranks/islands' \
+	'soak $(top_srcdir)/tests/ranks/run 8 tests/ranks/islands' \
+	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/islands members' \
+	'YOKE_ISLAND=vendor YOKE_ISLAND_OF=a*3,b $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a,a,b,b,c $(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a,b,a,b,c,a,c,d $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a*2,b*4,c $(top_srcdir)/tests/ranks/run -H aaaabbb 7 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a*5,b*2 $(top_srcdir)/tests/ranks/run 7 tests/ranks/shares 101' \
+	'soak YOKE_ISLAND=off $(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
+	'soak YOKE_ISLAND=vendor YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_SHARE=$$TMPDIR/share $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}40 - cuda:0 host' \
+	'YOKE_ISLAND_OF=a,a,b,b $(top_srcdir)/tests/ranks/run -a 4 tests/ranks/inject $${YOKE_SOAK:+2}1' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run 5 tests/ranks/shares $${YOKE_SOAK:+10}1' \
 	'$(top_srcdir)/tests/ranks/run -H aabb 4 tests/ranks/shares $${YOKE_SOAK:+10}1' \
