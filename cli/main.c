@@ -132,14 +132,15 @@ static void emulated_device(bool kinds, const char *emulation, char *list, size_
 }
 
 /*
- * With --emulate and no --device, the emulated device is meant. The variable YOKE_EMULATE means no device,
+ * With --emulate and no --device (yoke plan: --devices), the emulated device is meant. The variable YOKE_EMULATE means no device,
  * because it holds for all ranks of a job, also for those on the host.
  */
 static yoke_status mean_emulated_device(const struct cli_verb *verb, struct cli_options *options)
 {
-    const struct cli_option *device = cli_option_find(verb->bit, "device");
+    const char *const name = verb->bit == CLI_PLAN ? "devices" : "device";
+    const struct cli_option *device = cli_option_find(verb->bit, name);
     const char *variable = getenv("YOKE_DEVICE");
-    if (!device || cli_is_set(options, "device") || (variable && *variable)
+    if (!device || cli_is_set(options, name) || (variable && *variable)
         || !strcmp(cli_origin(options, "emulate"), "YOKE_EMULATE"))
         return YOKE_OK;
     char spec[64];

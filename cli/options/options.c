@@ -459,7 +459,8 @@ const struct cli_option cli_option_table[] = {
       .help = "Number of ranks to plan for. Default: one for each entry of --devices, or 1" },
     { "devices", CLI_PLAN, CLI_LIST, .group = CLI_MODEL, .metavar = "SPEC,...",
       .help = "Device of each rank in turn, such as host,opencl:0. If the list is shorter than the number "
-              "of ranks, it is repeated. The devices must be on this machine. Default: host" },
+              "of ranks, it is repeated. The devices must be on this machine. Default: host, or the first "
+              "device of --emulate" },
     { "output", CLI_PLAN, CLI_TEXT, 'o', .group = CLI_FILES, .no_key = true, .metavar = "FILE",
       .help = "Write a plan.json for yoke train --plan to this file, even if the run does not fit" },
 
@@ -512,12 +513,10 @@ const struct cli_option cli_option_table[] = {
               "programs that are compiled already. Default: the newest NVRTC that is found and that the "
               "driver knows" },
     { "cache-bytes", CLI_LIBRARY, CLI_INT,
-      .help =
-          "Largest size of the first of these folders in bytes. Above it, the programs that were not used "
-          "for longest are removed. Default: 1073741824" },
+      .help = "Largest size of the first of these folders in bytes. Above it, the programs that were not "
+              "used for longest are removed. Default: 1073741824" },
     { "timeout-ms", CLI_LIBRARY, CLI_INT,
-      .help = "Time in milliseconds that a rank that is alive may take to call a collective. Default: "
-              "600000" },
+      .help = "Milliseconds that a rank that is alive may take to call a collective. Default: 600000" },
     { "stall-ms", CLI_LIBRARY, CLI_INT,
       .help = "Time in milliseconds that a rank inside a collective may make no progress. Default: 10000" },
     { "chunk-bytes", CLI_LIBRARY, CLI_BYTES,
@@ -579,8 +578,9 @@ const struct cli_option cli_option_table[] = {
     { "emulate-fail", CLI_LIBRARY, CLI_TEXT,
       .help = "For tests, emulated GPUs: failures on purpose, such as illegal-address@3" },
     { "emulate-leaks", CLI_LIBRARY, CLI_TEXT,
-      .help = "For tests, emulated GPUs: if it is set, a process that leaks memory of the device, a stream, "
-              "an event, a module or a context ends with exit code 86" },
+      .help = "For tests, emulated GPUs: if set, a process with leaked objects ends with exit code 86" },
+    { "emulate-hip", CLI_LIBRARY, CLI_TEXT, .metavar = "X.Y",
+      .help = "Emulated HIP: the version of HIP. Default: 6.2" },
     { "soak", CLI_LIBRARY, CLI_FLAG, .help = "For tests: run the long tests" },
     { "seed", CLI_LIBRARY, CLI_INT, .help = "For tests: seed of what the tests draw at random" },
     { "test-only", CLI_LIBRARY, CLI_TEXT, .help = "For tests: run only commands that contain this word" },
