@@ -60,8 +60,11 @@ void yokei_hip_explain(hipError_t error, char *reason, size_t bytes);
 const char *yokei_hip_hiding_variable(void);
 /** A libamdhip64 of a major version that Yoke does not know, among a pattern's files. False: none. */
 bool yokei_hip_other_version(const char *pattern, char *path, size_t bytes);
-/** Why /dev/kfd makes HIP impossible for this user. False: it does not. */
-bool yokei_hip_explain_kfd(const char *kfd, char *reason, size_t bytes);
+/** The state of /dev/kfd, the file by which ROCm reaches the GPUs. The stand-in returns the same numbers. */
+enum hip_kfd { HIP_KFD_OPENS, HIP_NO_KFD, HIP_KFD_REFUSED };
+enum hip_kfd yokei_hip_kfd(const char *kfd);
+/** Why /dev/kfd in this state makes HIP impossible for this user. False: it does not. */
+bool yokei_hip_explain_kfd(const char *kfd, enum hip_kfd state, char *reason, size_t bytes);
 
 /* ---- child.c: programs that compile ---- */
 /**

@@ -28,23 +28,24 @@ int yokei_hip_folders(char *list[], int capacity)
 
 /* ---- reasons ---- */
 
-bool yokei_hip_explain_kfd(const char *kfd, char *reason, size_t bytes)
+enum hip_kfd yokei_hip_kfd(const char *kfd)
 {
-    if (access(kfd, F_OK)) {
+    return access(kfd, F_OK) ? HIP_NO_KFD : access(kfd, R_OK | W_OK) ? HIP_KFD_REFUSED : HIP_KFD_OPENS;
+}
+
+bool yokei_hip_explain_kfd(const char *kfd, enum hip_kfd state, char *reason, size_t bytes)
+{
+    if (state == HIP_NO_KFD)
         yokei_text(reason, bytes,
                    "there is no %s: no AMD GPU, or its kernel module is not loaded (modprobe amdgpu); a "
                    "container needs --device /dev/kfd --device /dev/dri",
                    kfd);
-        return true;
-    }
-    if (access(kfd, R_OK | W_OK)) {
+    if (state == HIP_KFD_REFUSED)
         yokei_text(reason, bytes,
                    "this user may not open %s: join the group of the file, which is render or video "
                    "(usermod -a -G render USER), and log in again",
                    kfd);
-        return true;
-    }
-    return false;
+    return state != HIP_KFD_OPENS;
 }
 
 const char *yokei_hip_hiding_variable(void)
@@ -145,6 +146,17 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
     return true;
 }
 
+/* The stand-in says in which state /dev/kfd is on the machine that it shows. */
+static bool explain_emulated_kfd(void)
+{
+    int (*state)(void) = NULL;
+    const struct yokei_symbol symbol = { "yoke_emulate_kfd", &state };
+    const char *const paths[] = { library.path, NULL };
+    char why[YOKE_REASON_BYTES];
+    if (!yokei_dl_open(paths, &symbol, 1, why, sizeof why)) return false;
+    return yokei_hip_explain_kfd("/dev/kfd", (enum hip_kfd)state(), library_reason, sizeof library_reason);
+}
+
 static bool load_library(void)
 {
     char why[YOKE_REASON_BYTES] = "", processor[24], emulation[32], path[1024];
@@ -167,10 +179,11 @@ static bool load_library(void)
         yokei_stand_in_path("hip", "libamdhip64-emulated.so.6", path, sizeof path);
         if (open_file("", path, why, sizeof why)) {
             yokei_stand_in_load(library.path, &library.say);
-            return true;
+            return !explain_emulated_kfd();
         }
     } else if (access("/dev/dxg", F_OK)
-               && yokei_hip_explain_kfd("/dev/kfd", library_reason, sizeof library_reason)) {
+               && yokei_hip_explain_kfd("/dev/kfd", yokei_hip_kfd("/dev/kfd"), library_reason,
+                                        sizeof library_reason)) {
         return false; /* ROCm's libraries are not loaded where they cannot work */
     } else if (yokei_folders_open_newest(yokei_hip_folders, names, YOKE_COUNT(names), INT_MAX, open_file, why,
                                          sizeof why)) {

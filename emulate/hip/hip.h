@@ -12,8 +12,14 @@ enum hip_failure { FAIL_NO_KFD = FAIL_VENDOR, FAIL_NO_PERMISSION };
 struct hip_settings {
     const struct hip_model *model;
     int major, minor; /* of the version of HIP */
+    int kfd;          /* see yoke_emulate_kfd */
 };
 extern struct hip_settings hip_settings;
+/**
+ * The state of /dev/kfd on the machine that the stand-in shows: 0: it opens; 1: it is not there; 2: this user
+ * may not open it.
+ */
+int yoke_emulate_kfd(void);
 
 /* ---- models.c ---- */
 struct hip_model {

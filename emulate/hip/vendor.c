@@ -37,8 +37,8 @@ static bool read_environment(void)
     emulate_select_devices(getenv("ROCR_VISIBLE_DEVICES"));
     emulate_select_devices(getenv("HIP_VISIBLE_DEVICES"));
     /* Without the kernel's file for computing, ROCm has no devices. */
-    if (emulate_fails_from(FAIL_NO_KFD) || emulate_fails_from(FAIL_NO_PERMISSION))
-        emulate_settings.n_visible = 0;
+    hip_settings.kfd = emulate_fails_from(FAIL_NO_KFD) ? 1 : emulate_fails_from(FAIL_NO_PERMISSION) ? 2 : 0;
+    if (hip_settings.kfd) emulate_settings.n_visible = 0;
     return true;
 }
 
@@ -78,6 +78,13 @@ static enum emulate_error check_lds(const struct function *function, uint32_t dy
     return (uint64_t)function->info.shared_bytes + dynamic_bytes > (uint64_t)hip_settings.model->shared_bytes
                ? EMULATE_LAUNCH_OUT_OF_RESOURCES
                : EMULATE_OK;
+}
+
+/* A program looks at the file before it opens ROCm's library, so this is no function of HIP. */
+int yoke_emulate_kfd(void)
+{
+    if (!emulate_enter_plain()) emulate_unlock(); /* the first call reads the settings */
+    return hip_settings.kfd;
 }
 
 /* The first ones are those of enum hip_failure. */

@@ -242,16 +242,18 @@ static void kfd(void **state)
     char path[400], reason[YOKE_REASON_BYTES];
     (void)state;
     yokei_text(path, sizeof path, "%s/kfd", test_folder);
-    assert_true(yokei_hip_explain_kfd(path, reason, sizeof reason));
+    assert_int_equal(yokei_hip_kfd(path), HIP_NO_KFD);
+    assert_true(yokei_hip_explain_kfd(path, HIP_NO_KFD, reason, sizeof reason));
     ASSERT_HAS(reason, "modprobe amdgpu");
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
-    assert_false(yokei_hip_explain_kfd(path, reason, sizeof reason));
-    assert_int_equal(chmod(path, 0), 0);
-    if (!access(path, R_OK)) return; /* root may open everything */
-    assert_true(yokei_hip_explain_kfd(path, reason, sizeof reason));
+    assert_int_equal(yokei_hip_kfd(path), HIP_KFD_OPENS);
+    assert_false(yokei_hip_explain_kfd(path, HIP_KFD_OPENS, reason, sizeof reason));
+    assert_true(yokei_hip_explain_kfd(path, HIP_KFD_REFUSED, reason, sizeof reason));
     ASSERT_HAS(reason, "join the group of the file, which is render");
+    assert_int_equal(chmod(path, 0), 0);
+    if (access(path, R_OK)) assert_int_equal(yokei_hip_kfd(path), HIP_KFD_REFUSED); /* root opens all */
 }
 
 static void explanations(void **state)
