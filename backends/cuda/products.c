@@ -221,7 +221,17 @@ static bool adopt(const yoke_device *device, struct yokei_product_entry *e, cons
 
 /* ---- the interface ---- */
 
-static const char *version(const yoke_device *device) { return cuda_device(device)->lt->version_text; }
+static const char *library(const yoke_device *device, int64_t variant)
+{
+    (void)device, (void)variant;
+    return "cuBLASLt";
+}
+
+static const char *version(const yoke_device *device, int64_t variant)
+{
+    (void)variant;
+    return cuda_device(device)->lt->version_text;
+}
 
 static const char *f32_reason(const yoke_device *device) { return cuda_device(device)->f32_reason; }
 
@@ -282,7 +292,7 @@ static yoke_status issue(yoke_stream *stream, const struct yoke_gemm_args *a,
 }
 
 const struct yokei_product_calls yokei_cuda_product_calls = {
-    .library = "cuBLASLt",
+    .library = library,
     .version = version,
     .f32_reason = f32_reason,
     .most_workspace = most_workspace,

@@ -139,7 +139,7 @@ static yoke_status hip_find_native(const struct hip_library *hip, const struct y
 static void hip_close(yoke_device *device)
 {
     struct hip_device *dev = hip_device(device);
-    yokei_rt_end(device, true, yokei_hip_rocblas_detach);
+    yokei_rt_end(device, true, yokei_hip_products_detach);
     free(dev);
     device->impl = NULL;
 }
@@ -148,7 +148,7 @@ static yoke_status open_context(yoke_device *device)
 {
     YOKE_TRY(yokei_rt_enter(device));
     const yoke_status status = yokei_rt_pinned_create(device);
-    if (!status) yokei_hip_rocblas_attach(device);
+    if (!status) yokei_hip_products_attach(device);
     yokei_rt_leave(device);
     return status;
 }
@@ -229,7 +229,7 @@ static const struct yoke_device_extras device_extras = {
     .detail = yokei_gpu_variant_detail,
     .algorithm = yokei_gpu_algorithm,
     .counts = yokei_rt_counts,
-    .products = yokei_hip_rocblas_text,
+    .products = yokei_hip_products_text,
     .products_used = yokei_rt_products_used,
     .product_set = yokei_rt_product_set,
     .ahead = yokei_hip_ahead,

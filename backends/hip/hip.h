@@ -9,6 +9,7 @@
 #include "backends/gpu/runtime/folders.h"
 #include "backends/gpu/runtime/runtime.h"
 #include "backends/hip/api.h"
+#include "backends/hip/hipblaslt_api.h"
 #include "backends/hip/rocblas_api.h"
 
 /* Bytes of the name of an architecture with its features, such as "gfx90a:sramecc+:xnack-". */
@@ -133,22 +134,26 @@ int yokei_hip_wavefront(const char *arch);
 /** The slot ahead of struct yoke_device_extras: `target` is an architecture, such as "gfx942". */
 yoke_status yokei_hip_ahead(yoke_device *device, const char *target, struct yokei_ahead *ahead);
 
-/* ---- rocblas.c: AMD's library of matrix products ---- */
+/* ---- products.c: AMD's libraries of matrix products ---- */
 struct hip_rocblas {
 #define ROCBLAS_SLOT(result, name, parameters) result(*name) parameters;
     YOKEI_ROCBLAS_FUNCTIONS(ROCBLAS_SLOT)
     char version[64]; /* "4.3.0.f5ba8a7" */
     char path[1024];
 };
+struct hip_hipblaslt {
+    YOKEI_HIPBLASLT_FUNCTIONS(ROCBLAS_SLOT)
+    char path[1024];
+};
 /**
- * Make the handle of an opened device, or write to dev->blas_reason why matrix products are Yoke's own. The
- * device is current. This function never fails, because a device works without the library.
+ * Make the libraries' handles of an opened device, or note why one of them multiplies nothing. The device is
+ * current. This function never fails, because a device works without the libraries.
  */
-void yokei_hip_rocblas_attach(yoke_device *device);
-/** Release the handle and what belongs to it. The device is current, unless it is lost (`entered` false). */
-void yokei_hip_rocblas_detach(yoke_device *device, bool entered);
-/** For `yoke info`: the library, its version and its file, or why there is none. */
-void yokei_hip_rocblas_text(const yoke_device *device, char *text, size_t bytes);
+void yokei_hip_products_attach(yoke_device *device);
+/** Release what belongs to the libraries. The device is current, unless it is lost (`entered` false). */
+void yokei_hip_products_detach(yoke_device *device, bool entered);
+/** For `yoke info`: the libraries, their versions and files, or why there is none. */
+void yokei_hip_products_text(const yoke_device *device, char *text, size_t bytes);
 
 /* ---- the device ---- */
 struct hip_device {
@@ -157,9 +162,15 @@ struct hip_device {
     int id;
     char arch[HIP_ARCH];
     struct hip_compiler compiler;
-    const struct hip_rocblas *blas; /* NULL: gpu.products is NULL too, and blas_reason says why */
+    const struct hip_rocblas *blas; /* NULL: blas_reason says why */
     rocblas_handle blas_handle;
     char blas_reason[YOKE_REASON_BYTES];
+    const struct hip_hipblaslt *lt; /* NULL: lt_reason says why */
+    hipblasLtHandle_t lt_handle;
+    int lt_number;       /* of its version: 100200 */
+    char lt_version[24]; /* "1.2.0" */
+    char lt_reason[YOKE_REASON_BYTES];
+    struct hip_lt_trials *lt_trials; /* of its algorithms */
 };
 static inline struct hip_device *hip_device(const yoke_device *device) { return device->impl; }
 

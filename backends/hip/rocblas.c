@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * rocBLAS, AMD's library of matrix products: where it is looked for, the handle of a device, and products by
- * it. backends/gpu/runtime/products.h keeps the table of products.
+ * rocBLAS, AMD's library of matrix products: its file, the handle of a device, and products by it.
+ * products.c chooses between it and hipBLASLt.
  *
  * rocBLAS stores matrices by columns. A matrix of Yoke, stored by rows, is its transpose there. So the
  * library computes C^T = op(B)^T op(A)^T: its first operand is Yoke's B, and its second is Yoke's A.
@@ -9,24 +9,12 @@
  * A product has one algorithm, which the library chooses by the shape alone. Sums are in f32. Atomics are
  * forbidden, because their order would change the bits from run to run. The library adds no bias.
  */
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "backends/gpu/runtime/products.h"
-#include "backends/hip/hip.h"
+#include "backends/hip/products.h"
 
 static struct hip_rocblas rocblas;
-static bool rocblas_open, rocblas_tried;
-static char rocblas_reason[YOKE_REASON_BYTES];
 static pthread_mutex_t rocblas_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* The versions of ROCm 7, 6 and 5. */
-static const struct yokei_library_file names[] = { { "librocblas.so.5", 7 },
-                                                   { "librocblas.so.4", 6 },
-                                                   { "librocblas.so.3", 5 },
-                                                   { "librocblas.so.2", 5 },
-                                                   { "librocblas.so.0", 5 } };
 
 static bool open_file(const char *folder, const char *name, char *why, size_t bytes)
 {
@@ -42,54 +30,23 @@ static bool open_file(const char *folder, const char *name, char *why, size_t by
     return true;
 }
 
-/* The stand-in's rocBLAS lies beside the stand-in for HIP. AMD's library cannot work with that. */
-static bool open_emulated(char *why, size_t bytes)
-{
-    char path[1024];
-    yokei_stand_in_path("hip", "librocblas-emulated.so.4", path, sizeof path);
-    return open_file("", path, why, bytes);
-}
-
-static const struct hip_rocblas *open_rocblas(const struct hip_library *hip, char *reason, size_t bytes)
-{
-    char why[YOKE_REASON_BYTES] = "";
-    const char *given = getenv("YOKE_ROCBLAS");
-    const bool off = given && !strcmp(given, "off");
-    pthread_mutex_lock(&rocblas_lock);
-    if (!rocblas_tried && !off) {
-        rocblas_open = hip->emulated
-                           ? open_emulated(why, sizeof why)
-                           : yokei_folders_open_newest(yokei_hip_folders, names, YOKE_COUNT(names),
-                                                       hip->numbers->major, open_file, why, sizeof why);
-        rocblas_tried = true;
-        if (!rocblas_open)
-            yokei_text(rocblas_reason, sizeof rocblas_reason, "no rocBLAS (%s)%s", why,
-                       hip->emulated ? "" : "; install ROCm's package rocblas");
-    }
-    if (off)
-        yokei_text(reason, bytes, "YOKE_ROCBLAS=off turns rocBLAS off");
-    else if (!rocblas_open)
-        yokei_text(reason, bytes, "%s", rocblas_reason);
-    pthread_mutex_unlock(&rocblas_lock);
-    return rocblas_open && !off ? &rocblas : NULL;
-}
+/* The versions of ROCm 7, 6 and 5. */
+static const struct yokei_library_file names[] = { { "librocblas.so.5", 7 },
+                                                   { "librocblas.so.4", 6 },
+                                                   { "librocblas.so.3", 5 },
+                                                   { "librocblas.so.2", 5 },
+                                                   { "librocblas.so.0", 5 } };
+static struct hip_product_file file = {
+    .name = "rocBLAS",
+    .variable = "YOKE_ROCBLAS",
+    .package = "rocblas",
+    .emulated = "librocblas-emulated.so.4",
+    .files = names,
+    .n_files = YOKE_COUNT(names),
+    .open = open_file,
+};
 
 /* ---- products ---- */
-
-static const char *version(const yoke_device *device) { return hip_device(device)->blas->version; }
-
-static const char *f32_reason(const yoke_device *device)
-{
-    (void)device;
-    return "";
-}
-
-/* The library has memory of its own, which belongs to the handle. */
-static uint64_t most_workspace(const yoke_device *device)
-{
-    (void)device;
-    return 0;
-}
 
 /* Sizes, leading dimensions and numbers of products have 32 bits. */
 static bool describe(const yoke_device *device, struct yokei_product_entry *e)
@@ -161,11 +118,8 @@ static yoke_status issue(yoke_stream *stream, const struct yoke_gemm_args *a,
                      (long long)a->K, blas->rocblas_status_to_string(status), status);
 }
 
-static const struct yokei_product_calls product_calls = {
-    .library = "rocBLAS",
-    .version = version,
-    .f32_reason = f32_reason,
-    .most_workspace = most_workspace,
+/* The library has memory of its own, which belongs to the handle, so products need no workspace. */
+const struct yokei_product_calls yokei_hip_rocblas_calls = {
     .describe = describe,
     .clear = clear,
     .adopt = adopt,
@@ -174,55 +128,32 @@ static const struct yokei_product_calls product_calls = {
     .issue = issue,
 };
 
-static const char *const variants[] = { "rocblas", NULL };
-static const struct yokei_gpu_products products = {
-    .names = variants,
-    .adds_no_bias = true,
-    .find = yokei_products_find,
-    .run = yokei_products_run,
-    .detail = is_algorithm,
-    .algorithm = yokei_products_algorithm,
-};
-
 /* ---- the device ---- */
 
-void yokei_hip_rocblas_attach(yoke_device *device)
+bool yokei_hip_rocblas_attach(yoke_device *device)
 {
     struct hip_device *dev = hip_device(device);
-    const struct hip_rocblas *blas = open_rocblas(dev->hip, dev->blas_reason, sizeof dev->blas_reason);
-    if (!blas) return;
-    rocblas_status status = blas->rocblas_create_handle(&dev->blas_handle);
-    if (!status) status = blas->rocblas_set_atomics_mode(dev->blas_handle, rocblas_atomics_not_allowed);
-    dev->rt.products = status ? NULL : yokei_products_create(&product_calls);
-    if (dev->rt.products) {
-        dev->blas = blas;
-        dev->rt.gpu.products = &products;
-        dev->rt.gpu.flushes_f16 = !strncmp(dev->arch, "gfx90a", 6);
-        return;
+    pthread_mutex_lock(&rocblas_lock);
+    const bool opens = yokei_hip_product_file_open(&file, dev->hip, dev->blas_reason,
+                                                   sizeof dev->blas_reason);
+    pthread_mutex_unlock(&rocblas_lock);
+    if (!opens) return false;
+    rocblas_status status = rocblas.rocblas_create_handle(&dev->blas_handle);
+    if (!status) status = rocblas.rocblas_set_atomics_mode(dev->blas_handle, rocblas_atomics_not_allowed);
+    if (!status) {
+        dev->blas = &rocblas;
+        return true;
     }
-    if (status)
-        yokei_text(dev->blas_reason, sizeof dev->blas_reason, "rocBLAS %s (%s) does not start: %s (%d)",
-                   blas->version, blas->path, blas->rocblas_status_to_string(status), status);
-    else
-        yokei_text(dev->blas_reason, sizeof dev->blas_reason, "no host memory for rocBLAS");
-    if (dev->blas_handle) blas->rocblas_destroy_handle(dev->blas_handle);
+    yokei_text(dev->blas_reason, sizeof dev->blas_reason, "rocBLAS %s (%s) does not start: %s (%d)",
+               rocblas.version, rocblas.path, rocblas.rocblas_status_to_string(status), status);
+    if (dev->blas_handle) rocblas.rocblas_destroy_handle(dev->blas_handle);
     dev->blas_handle = NULL;
+    return false;
 }
 
 void yokei_hip_rocblas_detach(yoke_device *device, bool entered)
 {
     struct hip_device *dev = hip_device(device);
-    if (!dev->blas) return;
-    yokei_products_destroy(device);
-    if (entered) dev->blas->rocblas_destroy_handle(dev->blas_handle);
+    if (dev->blas && entered) dev->blas->rocblas_destroy_handle(dev->blas_handle);
     dev->blas = NULL;
-}
-
-void yokei_hip_rocblas_text(const yoke_device *device, char *text, size_t bytes)
-{
-    const struct hip_device *dev = hip_device(device);
-    if (!dev->blas)
-        yokei_text(text, bytes, "matrix products by Yoke's kernels: %s", dev->blas_reason);
-    else
-        yokei_text(text, bytes, "matrix products by rocBLAS %s (%s)", dev->blas->version, dev->blas->path);
 }

@@ -501,17 +501,17 @@ const struct cli_option cli_option_table[] = {
       .help = "Folder for compiled device programs. More folders behind colons are only read, such as those "
               "of yoke compile. Default: $XDG_CACHE_HOME/yoke, or ~/.cache/yoke" },
     { "hiprtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
-      .help = "The hipRTC (libhiprtc.so) that compiles programs for HIP devices. off: clang compiles them. "
-              "Default: the newest hipRTC that is found" },
-    { "rocblas", CLI_LIBRARY, CLI_TEXT, .metavar = "off",
-      .help = "off: Yoke's own kernels multiply matrices on HIP devices. Default: rocBLAS, if it is found" },
+      .help = "The hipRTC that compiles programs for HIP devices. off: clang does. Default: the newest" },
+    { "rocblas", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
+      .help = "The rocBLAS that multiplies matrices on HIP devices. off: none. Default: the newest" },
+    { "hipblaslt", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
+      .help = "The same for hipBLASLt, which multiplies where it is tuned, or where there is no rocBLAS" },
     { "clang", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
       .help = "The clang that compiles programs for HIP devices that hipRTC does not know. off: none. "
               "Default: ROCm's clang, or the newest clang that is found, from version 17 on" },
     { "nvrtc", CLI_LIBRARY, CLI_TEXT, .metavar = "FILE|off",
-      .help = "The NVRTC that compiles programs for CUDA devices. off: compile nothing, and use only "
-              "programs that are compiled already. Default: the newest NVRTC that is found and that the "
-              "driver knows" },
+      .help = "The NVRTC that compiles programs for CUDA devices. off: use only programs that are compiled "
+              "already. Default: the newest NVRTC that is found and that the driver knows" },
     { "cache-bytes", CLI_LIBRARY, CLI_INT,
       .help = "Largest size of the first of these folders in bytes. Above it, the programs that were not "
               "used for longest are removed. Default: 1073741824" },

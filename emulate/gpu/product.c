@@ -202,7 +202,8 @@ static float sum_of(const struct work *w, int64_t i, int64_t j, float *parts)
     const float *a = w->op_a + i * p->k, *b = w->op_b + j * p->k;
     if (p->parts <= 1) return product_dot(a, b, p->k, p->block);
     float sum = 0;
-    for (int64_t s = 0; s < p->parts; s++) {
+    for (int64_t i_part = 0; i_part < p->parts; i_part++) {
+        const int64_t s = p->backwards ? p->parts - 1 - i_part : i_part;
         const int64_t begin = p->k * s / p->parts, end = p->k * (s + 1) / p->parts;
         const float part = product_dot(a + begin, b + begin, end - begin, p->block);
         if (parts) parts[s * p->m * p->n + j * p->m + i] = part;

@@ -73,11 +73,12 @@ struct product {
     int bias_type;
     enum product_bias bias_rounding;
     /* How it is computed. */
-    int block;    /* the products that a matrix unit adds at a time; 0: no matrix units */
-    bool shorten; /* f32 operands are cut to 10 bits, as TF32 has */
-    bool flush;   /* subnormal numbers in 16 bits count as zeros, as on AMD's MI200 */
-    int parts;    /* the sum is split along K */
-    bool in_f32;  /* the parts are added in f32, in the workspace; otherwise in the result's type */
+    int block;      /* the products that a matrix unit adds at a time; 0: no matrix units */
+    bool shorten;   /* f32 operands are cut to 10 bits, as TF32 has */
+    bool flush;     /* subnormal numbers in 16 bits count as zeros, as on AMD's MI200 */
+    int parts;      /* the sum is split along K */
+    bool backwards; /* the parts are added from the last one on */
+    bool in_f32;    /* the parts are added in f32, in the workspace; otherwise in the result's type */
     uint64_t workspace;
 };
 /** Queue a product. The description is copied. Returns 0, or an error of the driver. */

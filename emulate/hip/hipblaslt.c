@@ -12,7 +12,7 @@
 
 #define HANDLE_MAGIC 0x686970626c746831ull
 #define ALGO_MAGIC 0x486c7431u
-enum { VERSION = 100200, LONG_SUM = 256, PARTS = 4, WORKSPACE_ALIGNMENT = 16 };
+enum { VERSION = 100200, UNKNOWN_VERSION = 200100, LONG_SUM = 256, PARTS = 4, WORKSPACE_ALIGNMENT = 16 };
 
 struct hipblaslt_context {
     uint64_t magic;
@@ -30,10 +30,10 @@ struct hipblaslt_preference {
     uint32_t search;
     uint64_t workspace;
 };
-/* What the bytes of an algorithm mean here. */
+/* What the bytes of an algorithm mean here. AMD's begin with a number of the algorithm, too. */
 struct fields {
-    uint32_t magic;
     int32_t parts;
+    uint32_t magic;
     int16_t in, out; /* types */
 };
 
@@ -76,7 +76,7 @@ hipblasStatus_t hipblasLtGetVersion(hipblasLtHandle_t handle, int *version_out)
 {
     if (!is_handle(handle)) return HIPBLAS_STATUS_NOT_INITIALIZED;
     if (!version_out) return HIPBLAS_STATUS_INVALID_VALUE;
-    *version_out = VERSION;
+    *version_out = blas_driver()->fails("hipblaslt-version") ? UNKNOWN_VERSION : VERSION;
     return HIPBLAS_STATUS_SUCCESS;
 }
 
@@ -192,7 +192,7 @@ static size_t workspace_of(const struct product_shape *shape, int parts)
 static hipblasLtMatmulAlgo_t make_algo(const struct product_shape *shape, int parts, size_t workspace)
 {
     hipblasLtMatmulAlgo_t algo = { .max_workspace_bytes = workspace };
-    const struct fields fields = { ALGO_MAGIC, parts, (int16_t)shape->a->type, (int16_t)shape->d->type };
+    const struct fields fields = { parts, ALGO_MAGIC, (int16_t)shape->a->type, (int16_t)shape->d->type };
     _Static_assert(sizeof fields <= sizeof algo.data, "the fields fit");
     memcpy(algo.data, &fields, sizeof fields);
     return algo;
@@ -276,6 +276,8 @@ hipblasStatus_t hipblasLtMatmul(hipblasLtHandle_t handle, hipblasLtMatmulDesc_t 
         .bias_type = bias_type_of(desc, d_layout->type),
         .flush = handle->flushes,
         .parts = parts,
+        .backwards = blas_driver()->fails("hipblaslt-order"),
+        .shorten = blas_driver()->fails("hipblaslt-short"),
         .in_f32 = true,
         .workspace = (uint64_t)(uintptr_t)workspace,
     };

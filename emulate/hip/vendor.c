@@ -88,10 +88,17 @@ int yoke_emulate_kfd(void)
 }
 
 /* The first ones are those of enum hip_failure. */
-static const char *const own_failures[] = { "no-kfd",           "no-permission",
-                                            "rocblas-create",   "rocblas-gemm",
-                                            "hipblaslt-create", "hipblaslt-heuristic",
-                                            "hipblaslt-matmul", NULL };
+static const char *const own_failures[] = { "no-kfd",
+                                            "no-permission",
+                                            "rocblas-create",
+                                            "rocblas-gemm",
+                                            "hipblaslt-create",
+                                            "hipblaslt-heuristic",
+                                            "hipblaslt-matmul",
+                                            "hipblaslt-version",
+                                            "hipblaslt-order",
+                                            "hipblaslt-short",
+                                            NULL };
 
 const struct vendor emulate_vendor = { .word = "hip",
                                        .library = "libamdhip64",

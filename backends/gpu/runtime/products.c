@@ -90,7 +90,8 @@ static bool take_preset(const yoke_device *device, struct yokei_product_entry *e
         YOKE_LOG_INFO,
         "%s %s does not run the product %s by the chosen algorithm %s: %s. Another one runs, so sums may "
         "have other bits",
-        p->calls->library, p->calls->version(device), product, preset->algorithm, why);
+        p->calls->library(device, e->key.variant), p->calls->version(device, e->key.variant), product,
+        preset->algorithm, why);
     return false;
 }
 
@@ -188,10 +189,11 @@ static struct yokei_product_entry *find_product(const yoke_device *device,
     return oldest;
 }
 
-static yoke_status refuse_product(const yoke_device *device, const char *reason)
+static yoke_status refuse_product(const yoke_device *device, int64_t variant, const char *reason)
 {
     const struct yokei_product_calls *calls = products_of(device)->calls;
-    return yoke_fail(YOKE_EUNSUPPORTED, "gemm by %s %s: %s", calls->library, calls->version(device), reason);
+    return yoke_fail(YOKE_EUNSUPPORTED, "gemm by %s %s: %s", calls->library(device, variant),
+                     calls->version(device, variant), reason);
 }
 
 /*
@@ -219,21 +221,22 @@ static const char *no_bias(const yoke_device *device, const struct yoke_gemm_arg
         const struct yokei_product_entry *e = find_product(device, &key);
         p->bias[type] = e->reason[0] ? BIAS_REFUSED : BIAS_ADDED;
         yokei_text(p->bias_reason[type], sizeof p->bias_reason[type], "%s", e->reason);
-        yoke_log(YOKE_LOG_INFO, "%s %s %s %s results%s%s", p->calls->library, p->calls->version(device),
+        yoke_log(YOKE_LOG_INFO, "%s %s %s %s results%s%s", p->calls->library(device, 0),
+                 p->calls->version(device, 0),
                  e->reason[0] ? "leaves to Yoke's kernel the bias of" : "adds the bias of",
                  yoke_dtype_name(a->out_dtype), e->reason[0] ? ": " : "", e->reason);
     }
     return p->bias[type] == BIAS_REFUSED ? p->bias_reason[type] : NULL;
 }
 
-static yoke_status check_product(const yoke_device *device, const struct yoke_gemm_args *a)
+static yoke_status check_product(const yoke_device *device, const struct yoke_gemm_args *a, int variant)
 {
     const char *f32_reason = products_of(device)->calls->f32_reason(device);
     if (a->dtype != YOKE_F32 && a->dtype != YOKE_F16 && a->dtype != YOKE_BF16)
-        return refuse_product(device, "it has no products of this type");
-    if (a->dtype == YOKE_F32 && f32_reason[0]) return refuse_product(device, f32_reason);
+        return refuse_product(device, variant, "it has no products of this type");
+    if (a->dtype == YOKE_F32 && f32_reason[0]) return refuse_product(device, variant, f32_reason);
     if (a->batch > INT32_MAX)
-        return refuse_product(device, "it multiplies at most 2^31 - 1 matrices at a time");
+        return refuse_product(device, variant, "it multiplies at most 2^31 - 1 matrices at a time");
     return YOKE_OK;
 }
 
@@ -244,7 +247,7 @@ yoke_status yokei_products_find(const yoke_device *device, const struct yoke_gem
 {
     struct yokei_products *p = products_of(device);
     struct yokei_product_key key;
-    YOKE_TRY(check_product(device, args));
+    YOKE_TRY(check_product(device, args, variant));
     key_of_product(args, variant, detail, &key);
     const char *reason = NULL;
     pthread_mutex_lock(&p->lock);
@@ -260,7 +263,7 @@ yoke_status yokei_products_find(const yoke_device *device, const struct yoke_gem
         yokei_rt_leave(device);
     }
     if (e && e->reason[0]) reason = e->reason;
-    const yoke_status status = reason ? refuse_product(device, reason) : YOKE_OK;
+    const yoke_status status = reason ? refuse_product(device, variant, reason) : YOKE_OK;
     if (!status) {
         *product_out = (struct yokei_gpu_product){ e->workspace_bytes, (int)(e - p->entries), e->serial };
         memcpy(p->last, e->algorithm, sizeof p->last);
@@ -274,7 +277,7 @@ static yoke_status issue_product(yoke_stream *stream, const struct yoke_gemm_arg
                                  const struct yokei_product_entry *e, void *workspace)
 {
     struct yokei_products *p = products_of(stream->device);
-    if (e->reason[0]) return refuse_product(stream->device, e->reason);
+    if (e->reason[0]) return refuse_product(stream->device, e->key.variant, e->reason);
     YOKE_TRY(yokei_rt_command(stream));
     YOKE_TRY(p->calls->issue(stream, args, e, workspace));
     memcpy(p->last, e->algorithm, sizeof p->last);
@@ -368,7 +371,7 @@ static yoke_status add_preset(const yoke_device *device, const char *product, co
     if (strlen(product) >= YOKEI_PRODUCT_BYTES || strlen(algorithm) >= YOKEI_ALGORITHM_BYTES
         || !p->calls->is_algorithm(algorithm))
         return yoke_fail(YOKE_ECONFIG, "%s: '%.100s' is no algorithm of %s", device->info.spec, algorithm,
-                         p->calls->library);
+                         p->calls->library(device, 0));
     struct preset *preset = calloc(1, sizeof *preset);
     if (!preset) return yokei_gpu_no_host_memory(device, "an algorithm");
     yokei_text(preset->product, sizeof preset->product, "%s", product);

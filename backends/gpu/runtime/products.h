@@ -40,8 +40,9 @@ struct yokei_product_entry {
 
 /** The vendor's half. The table's lock is held in all calls, and the context is current. */
 struct yokei_product_calls {
-    const char *library; /* "cuBLASLt" */
-    const char *(*version)(const yoke_device *device);
+    /* The library that has this variant, such as "cuBLASLt", and its version. */
+    const char *(*library)(const yoke_device *device, int64_t variant);
+    const char *(*version)(const yoke_device *device, int64_t variant);
     /* Why the library may not multiply f32. "": it may. */
     const char *(*f32_reason)(const yoke_device *device);
     /* The most scratch memory that an algorithm may need. */
