@@ -3,12 +3,32 @@
  * Pinned memory that is not coherent. The host and the devices may see different bytes of it for a while, so
  * each side has bytes of its own here.
  *
- * What the host writes reaches the devices when a command is submitted that reads the bytes: a copy of them,
- * or a kernel with a parameter that is an address in the same allocation. What a function of the program
- * writes in a stream reaches the commands behind it, also those that were submitted before. What a device
- * writes reaches the host when the host synchronises with the command. The host waits for the stream, the
- * device or an event behind the command, or a call tells the host that one of these has ended. (HIP
- * documentation, "Coherence control")
+ * A GPU of AMD caches this memory in its L2 cache. A fence of system scope writes the cache back (release),
+ * and drops what the cache has of the host's memory (acquire). Kernels may have fences of agent scope, which
+ * leave the L2 cache alone. A copy may run on a copy engine, which has no cache, or as a kernel. (HIP
+ * documentation, "Coherence control" and "Visibility of Zero-Copy Host Memory"; the sources of ROCclr)
+ *
+ * From a device to the host:
+ * - The end of a kernel or of a copy makes nothing visible.
+ * - An event with hipEventReleaseToSystem, when it is recorded, makes visible what the commands before it
+ *   have written, in its stream and in the streams that this stream has waited for. An event without the flag
+ *   may have a fence of device scope. An event with hipEventDisableSystemFence has none.
+ * - hipStreamWaitEvent has no fence. What the event's record has made visible stays visible.
+ * - The host sees these bytes when it knows that the event has ended, by hipEventSynchronize or
+ *   hipEventQuery, and in a function of hipLaunchHostFunc behind the event.
+ * - hipStreamSynchronize, hipDeviceSynchronize and copies that wait have a fence of system scope, so the host
+ *   sees all bytes. hipStreamQuery has no fence.
+ * - HIP documents no fence before a function of hipLaunchHostFunc. ROCclr has one for functions of streams,
+ *   but until 2026 it had none for functions in graphs, where functions of the host then read old bytes.
+ * - Cached bytes that nobody has released may be written back at any time, also over bytes that the host
+ *   has written since. Here this happens at the next release.
+ *
+ * From the host to a device:
+ * - A command sees what the host had written when the command was submitted. Here this holds for a copy of
+ *   the bytes, and for a kernel with a parameter that is an address in the same allocation. The command need
+ *   not see what the host writes later.
+ * - A function of hipLaunchHostFunc stands between two barriers with fences of system scope. So commands
+ *   behind the function see what it has written, also if they were submitted before.
  *
  * A byte that the host has written is one that differs from the bytes of the last exchange, `shadow`.
  */
@@ -140,11 +160,12 @@ void emulate_apart_wrote(const struct stream *stream, const struct kernel_range 
     }
 }
 
-void emulate_host_sees(struct context *context, const struct order_clock *clock)
+void emulate_host_sees(struct context *context, const struct order_clock *ended,
+                       const struct order_clock *released)
 {
-    emulate_order_seen(context, clock);
+    emulate_order_seen(context, ended);
     for (struct unseen **at = &list, *u; (u = *at);) {
-        const bool covered = u->context == context && (u->slot < 0 || u->count <= clock->at[u->slot]);
+        const bool covered = u->context == context && (u->slot < 0 || u->count <= released->at[u->slot]);
         if (!covered) {
             at = &u->next;
             continue;

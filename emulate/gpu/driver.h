@@ -23,8 +23,6 @@
 #define MOST_DEVICES 16
 
 /* ---- the vendor ---- */
-struct context;
-struct stream;
 struct function;
 enum { MOST_FAILURES = 32 };
 
@@ -284,12 +282,12 @@ enum emulate_error emulate_host_pointer(const char *call, void *memory, struct p
 bool emulate_apart_open(struct block *block);
 void emulate_apart_close(struct block *block);
 /* The devices see what the host has written so far of the bytes that a copy or a kernel reads. */
-struct command;
 void emulate_apart_publish_for(const struct command *command);
 /* A command of the stream has written some of these bytes. */
 void emulate_apart_wrote(const struct stream *stream, const struct kernel_range *ranges, size_t n);
-/* The host has synchronised with all commands before this point. It sees what they have written. */
-void emulate_host_sees(struct context *context, const struct order_clock *clock);
+/* The host knows that all before `ended` has ended, and sees what the commands before `released` wrote. */
+void emulate_host_sees(struct context *context, const struct order_clock *ended,
+                       const struct order_clock *released);
 
 /* ---- registered.c ---- */
 enum emulate_error emulate_register(struct context *context, const char *call, void *memory, size_t bytes);
@@ -327,8 +325,9 @@ uint64_t emulate_share_others(const struct context *context);
 struct mark { /* a point in a stream: where an event was recorded */
     int references;
     bool done;
+    bool releases; /* it makes visible what came before it, see apart.c */
     struct timespec time;
-    struct order_clock clock;
+    struct order_clock clock, released; /* of the stream at this point */
 };
 struct mark *emulate_mark_keep(struct mark *mark);
 void emulate_mark_drop(struct mark *mark);
@@ -396,12 +395,14 @@ struct stream {
     struct object object;
     struct stream *next; /* in the context */
     unsigned long long number;
-    int channel; /* the hardware channel to which the stream is mapped */
-    int slot;    /* in the clocks; -1: none */
-    struct order_clock clock;
-    unsigned flags; /* the vendor's */
-    bool blocking;  /* ordered with the legacy stream */
-    int references; /* of commands in other streams, and of callers that wait */
+    int channel;                 /* the hardware channel to which the stream is mapped */
+    int slot;                    /* in the clocks; -1: none */
+    struct order_clock clock;    /* the newest command that has begun, and what comes before it */
+    struct order_clock ended;    /* the same for the newest command that has ended */
+    struct order_clock released; /* the commands whose bytes the host can see, see apart.c */
+    unsigned flags;              /* the vendor's */
+    bool blocking;               /* ordered with the legacy stream */
+    int references;              /* of commands in other streams, and of callers that wait */
     bool destroyed, has_thread;
     uint64_t submitted, completed; /* sequence numbers */
     struct command *first, **last;

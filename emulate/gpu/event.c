@@ -45,6 +45,7 @@ enum emulate_error emulate_event_record(struct event *event, struct stream *stre
         free(command);
         return EMULATE_OUT_OF_MEMORY;
     }
+    mark->releases = !event->is_local;
     command->set = emulate_mark_keep(mark);
     emulate_mark_keep(mark);
     const enum emulate_error result = emulate_submit(stream, command);
@@ -57,19 +58,11 @@ enum emulate_error emulate_event_record(struct event *event, struct stream *stre
     return EMULATE_OK;
 }
 
-/* The host knows that all before the mark has ended. */
-static void see(const struct event *event, const struct mark *mark)
-{
-    if (event->is_local)
-        emulate_order_seen(event->object.context, &mark->clock);
-    else
-        emulate_host_sees(event->object.context, &mark->clock);
-}
-
 enum emulate_error emulate_event_query(struct event *event)
 {
     const bool done = !event->last || event->last->done;
-    if (done && event->last) see(event, event->last);
+    if (done && event->last)
+        emulate_host_sees(event->object.context, &event->last->clock, &event->last->released);
     return done ? EMULATE_OK : EMULATE_NOT_READY;
 }
 
@@ -77,9 +70,8 @@ enum emulate_error emulate_event_synchronize(struct event *event)
 {
     struct context *context = event->object.context;
     struct mark *mark = emulate_mark_keep(event->last);
-    const struct event kept = *event; /* another thread may destroy the event meanwhile */
     while (mark && !mark->done) emulate_wait_progress(0);
-    if (mark) see(&kept, mark);
+    if (mark) emulate_host_sees(context, &mark->clock, &mark->released);
     emulate_mark_drop(mark);
     return context->lost;
 }

@@ -62,9 +62,34 @@ void emulate_order_begin(struct command *command)
 {
     struct stream *stream = command->stream;
     join(&stream->clock, &command->host);
-    for (int i = 0; i < command->n_after; i++) join(&stream->clock, &command->after[i].stream->clock);
-    if (command->wait) join(&stream->clock, &command->wait->clock);
+    for (int i = 0; i < command->n_after; i++) {
+        join(&stream->clock, &command->after[i].stream->ended);
+        join(&stream->released, &command->after[i].stream->released);
+    }
+    if (command->wait) {
+        join(&stream->clock, &command->wait->clock);
+        join(&stream->released, &command->wait->released);
+    }
     if (stream->slot >= 0) stream->clock.at[stream->slot] = ++order_of(stream)->count[stream->slot];
+}
+
+void emulate_order_complete(const struct command *command)
+{
+    struct stream *stream = command->stream;
+    struct mark *mark = command->set;
+    stream->ended = stream->clock;
+    if (!mark) return;
+    if (mark->releases) stream->released = stream->clock;
+    mark->clock = stream->clock;
+    mark->released = stream->released;
+}
+
+struct order_clock emulate_order_before(const struct command *command)
+{
+    const struct stream *stream = command->stream;
+    struct order_clock clock = stream->clock;
+    if (stream->slot >= 0) clock.at[stream->slot]--;
+    return clock;
 }
 
 void emulate_order_seen(struct context *context, const struct order_clock *clock)
@@ -77,7 +102,10 @@ void emulate_order_join_host(struct stream *stream) { join(&stream->clock, &orde
 void emulate_order_called(const struct command *command)
 {
     const struct stream *stream = command->stream;
-    if (stream->slot >= 0) order_of(stream)->called[stream->slot] = stream->clock.at[stream->slot];
+    if (stream->slot >= 0)
+        order_of(stream)->called[stream->slot] = stream->clock.at[stream->slot];
+    else
+        order_of(stream)->called_elsewhere = true;
 }
 
 bool emulate_order_follows_call(const struct command *command)
@@ -86,7 +114,7 @@ bool emulate_order_follows_call(const struct command *command)
     const uint64_t *called = order_of(stream)->called, *seen = command->host.at, *before = stream->clock.at;
     for (int i = 0; i < ORDER_SLOTS; i++)
         if (called[i] > seen[i] && before[i] > seen[i]) return true;
-    return stream->slot < 0;
+    return stream->slot < 0 || order_of(stream)->called_elsewhere;
 }
 
 /* ---- what is remembered ---- */

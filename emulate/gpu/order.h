@@ -28,6 +28,7 @@ struct order {                   /* of a context */
     uint64_t count[ORDER_SLOTS]; /* commands that have begun */
     bool taken[ORDER_SLOTS];
     uint64_t called[ORDER_SLOTS]; /* the place of the newest function of the program that has ended */
+    bool called_elsewhere;        /* a function has ended in a stream without a slot */
     struct order_record *newest[ORDER_SLOTS];
     unsigned n_records;
 };
@@ -39,6 +40,10 @@ void emulate_order_close(struct stream *stream);
 void emulate_order_submit(struct command *command);
 /* A command begins. What it waits for has ended. */
 void emulate_order_begin(struct command *command);
+/* The command has ended. */
+void emulate_order_complete(const struct command *command);
+/* What comes before a command that has begun and has not ended. */
+struct order_clock emulate_order_before(const struct command *command);
 /* The host has seen that all commands before this point have ended. */
 void emulate_order_seen(struct context *context, const struct order_clock *clock);
 /* The command is a function of the program, and it has ended. */

@@ -120,9 +120,9 @@ static void execute(struct stream *stream, struct command *command)
         const enum emulate_error error = run(command, text, sizeof text);
         if (error) emulate_lose(context, error, text);
     }
+    emulate_order_complete(command);
     if (command->set) {
         command->set->done = true;
-        command->set->clock = stream->clock;
         clock_gettime(CLOCK_MONOTONIC, &command->set->time);
     }
     if (command->waits_for_value) emulate_value_wait_remove(context, command);
@@ -218,7 +218,7 @@ static void wait_for(struct stream *stream, uint64_t sequence)
 {
     stream->references++;
     while (stream->completed < sequence) emulate_wait_progress(0);
-    emulate_host_sees(stream->object.context, &stream->clock);
+    emulate_host_sees(stream->object.context, &stream->ended, &stream->ended);
     stream->references--;
     stream_put(stream);
 }
@@ -246,7 +246,7 @@ enum emulate_error emulate_context_wait(struct context *context, bool blocking)
     for (int i = 0; i < n; i++) {
         struct stream *s = all[i].stream;
         while (s->completed < all[i].sequence) emulate_wait_progress(0);
-        emulate_host_sees(context, &s->clock);
+        emulate_host_sees(context, &s->ended, &s->ended);
         s->references--;
         stream_put(s);
     }
@@ -379,7 +379,8 @@ enum emulate_error emulate_stream_query(struct stream *stream)
         for (struct stream *s = context->streams; s; s = s->next)
             ready = ready && (!s->blocking || s->completed >= s->submitted);
     for (struct stream *s = ready ? context->streams : NULL; s; s = s->next)
-        if (s == stream || (stream == context->legacy && s->blocking)) emulate_host_sees(context, &s->clock);
+        if (s == stream || (stream == context->legacy && s->blocking))
+            emulate_host_sees(context, &s->ended, &s->released);
     return ready ? EMULATE_OK : EMULATE_NOT_READY;
 }
 
@@ -387,7 +388,9 @@ static enum emulate_error call_host(struct command *command, char *text, size_t 
 {
     (void)text, (void)text_bytes;
     emulate_lock();
-    emulate_host_sees(command->stream->object.context, &command->stream->clock);
+    /* The function itself has not ended, so the host has not seen what it writes. */
+    const struct order_clock before = emulate_order_before(command);
+    emulate_host_sees(command->stream->object.context, &before, &command->stream->released);
     emulate_unlock();
     emulate_set_in_callback(true);
     command->function(command->user_data);

@@ -27,14 +27,23 @@ hipError_t hipFree(void *address)
     return hip_result(emulate_call_device_give("hipFree", address_of(address)));
 }
 
+/*
+ * Without a flag memory is coherent. With flags it is coherent if one of them asks for this, or maps the
+ * memory, unless a flag asks for the contrary. Otherwise HIP_HOST_COHERENT decides, which is 0 by default.
+ */
+static bool is_coherent(unsigned flags)
+{
+    if (flags & hipHostMallocNonCoherent) return false;
+    return !flags || flags & (hipHostMallocCoherent | hipHostMallocMapped | hipHostMallocNumaUser);
+}
+
 hipError_t hipHostMalloc(void **memory_out, size_t bytes, unsigned int flags)
 {
     const unsigned known = hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined
                            | hipHostMallocNumaUser | hipHostMallocCoherent | hipHostMallocNonCoherent;
     const unsigned both = hipHostMallocCoherent | hipHostMallocNonCoherent;
     if (flags & ~known || (flags & both) == both) return hip_result(EMULATE_INVALID_VALUE);
-    const bool is_coherent = !(flags & hipHostMallocNonCoherent);
-    return hip_result(emulate_call_pinned_take("hipHostMalloc", bytes, is_coherent, memory_out));
+    return hip_result(emulate_call_pinned_take("hipHostMalloc", bytes, is_coherent(flags), memory_out));
 }
 
 hipError_t hipHostFree(void *memory)

@@ -6,6 +6,9 @@
  */
 #include "tests/unit/emulate_hip.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 /* A program that forgets to wait has a race, which the thread sanitizer reports as it should. */
 #if defined __SANITIZE_THREAD__
 #define FORGETS_TO_WAIT 0
@@ -297,6 +300,134 @@ static void copy_behind_function(void)
     CHECK(result[0] == 8 && result[31] == 8 && result[32] == 6 && result[63] == 6);
 }
 
+static atomic_bool has_begun, may_go_on;
+
+static void fill_slowly(void *value)
+{
+    atomic_store(&has_begun, true);
+    while (!atomic_load(&may_go_on)) usleep(1000);
+    fill_pinned(value);
+}
+
+/* The copy is submitted while the function runs. */
+static void copy_while_function_runs(void)
+{
+    uint32_t result[64], value = 5;
+    make_pinned(hipHostMallocNonCoherent);
+    OK(hipLaunchHostFunc(streams[0], fill_slowly, &value));
+    while (!atomic_load(&has_begun)) usleep(1000);
+    OK(hipMemcpyAsync(device, (void *)pinned, 256, hipMemcpyHostToDevice, streams[0]));
+    atomic_store(&may_go_on, true);
+    OK(hipStreamSynchronize(streams[0]));
+    OK(hipMemcpyDtoH(result, device, sizeof result));
+    CHECK(result[0] == 5 && result[63] == 5);
+}
+
+static atomic_bool has_waited;
+
+static void *synchronize(void *stream)
+{
+    OK(hipStreamSynchronize(stream));
+    atomic_store(&has_waited, true);
+    return NULL;
+}
+
+/* Another thread's wait covers what the stream has done, and not the function that it has begun. */
+static void copy_while_another_waits(void)
+{
+    uint32_t result[64], value = 5;
+    pthread_t thread;
+    make_pinned(hipHostMallocNonCoherent);
+    make_word();
+    OK(hipStreamWaitValue32(streams[0], word_at, 1, hipStreamWaitValueEq, UINT32_MAX));
+    CHECK(!pthread_create(&thread, NULL, synchronize, streams[0]));
+    usleep(20000); /* The other thread waits now. If it begins later, the case tests nothing. */
+    OK(hipLaunchHostFunc(streams[0], fill_slowly, &value));
+    __atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+    while (!atomic_load(&has_begun)) usleep(1000);
+    for (int i = 0; i < 500 && !atomic_load(&has_waited); i++) usleep(1000);
+    OK(hipMemcpyAsync(device, (void *)pinned, 256, hipMemcpyHostToDevice, streams[0]));
+    atomic_store(&may_go_on, true);
+    CHECK(!pthread_join(thread, NULL));
+    OK(hipStreamSynchronize(streams[0]));
+    OK(hipMemcpyDtoH(result, device, sizeof result));
+    CHECK(result[0] == 5 && result[63] == 5);
+}
+
+static uint32_t seen;
+
+static void look(void *unused)
+{
+    (void)unused;
+    seen = pinned[0];
+}
+
+/* A function of the program sees what came before an event that releases to the system. */
+static void function_behind_copy(void)
+{
+    hipStream_t second;
+    make_pinned(hipHostMallocNonCoherent);
+    OK(hipStreamCreateWithFlags(&second, hipStreamNonBlocking));
+    OK(hipMemcpyAsync((void *)pinned, device, 256, hipMemcpyDeviceToHost, streams[0]));
+    OK(hipLaunchHostFunc(streams[0], look, NULL));
+    hipEvent_t local = record(hipEventReleaseToDevice);
+    OK(hipEventSynchronize(local));
+    CHECK(seen == 0);
+    OK(hipStreamWaitEvent(second, local, 0));
+    OK(hipLaunchHostFunc(second, look, NULL));
+    OK(hipEventRecord(local, second));
+    OK(hipEventSynchronize(local));
+    CHECK(seen == 0); /* no event of these two streams is for the system */
+    hipEvent_t event = record(hipEventReleaseToSystem);
+    OK(hipStreamWaitEvent(second, event, 0));
+    OK(hipLaunchHostFunc(second, look, NULL));
+    OK(hipEventRecord(local, second));
+    OK(hipEventSynchronize(local));
+    CHECK(seen == 7);
+}
+
+/* A query of the stream only says that the stream has ended. */
+static void query(void)
+{
+    make_pinned(hipHostMallocNonCoherent);
+    OK(hipMemcpyAsync((void *)pinned, device, 256, hipMemcpyDeviceToHost, streams[0]));
+    while (hipStreamQuery(streams[0])) usleep(1000);
+    CHECK(pinned[0] == 0);
+    OK(hipStreamSynchronize(streams[0]));
+    CHECK(pinned[0] == 7);
+}
+
+/* Bytes that the device has not released may be written back over what the host has written since. */
+static void late_release(void)
+{
+    make_pinned(hipHostMallocNonCoherent);
+    OK(hipMemcpyAsync((void *)pinned, device, 128, hipMemcpyDeviceToHost, streams[0]));
+    hipEvent_t local = record(hipEventReleaseToDevice);
+    OK(hipEventSynchronize(local));
+    pinned[0] = pinned[32] = 9;
+    OK(hipStreamSynchronize(streams[0]));
+    CHECK(pinned[0] == 7 && pinned[32] == 9);
+}
+
+/* Mapped memory is coherent, and memory with other flags is not. */
+static void flags(void)
+{
+    static const struct {
+        unsigned flags, seen;
+    } cases[] = { { hipHostMallocMapped, 7 },
+                  { hipHostMallocPortable | hipHostMallocCoherent, 7 },
+                  { hipHostMallocPortable, 0 },
+                  { hipHostMallocPortable | hipHostMallocNonCoherent, 0 },
+                  { hipHostMallocMapped | hipHostMallocNonCoherent, 0 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        make_pinned(cases[i].flags);
+        OK(hipMemcpyAsync((void *)pinned, device, 256, hipMemcpyDeviceToHost, streams[0]));
+        let_pass();
+        CHECK(pinned[0] == cases[i].seen);
+        OK(hipStreamSynchronize(streams[0]));
+    }
+}
+
 static void kernels(void)
 {
     void *at;
@@ -329,6 +460,12 @@ static void test_coherence(void **state)
     run_case("", copy_out_event);
     run_case("", copy_in);
     run_case("YOKE_EMULATE_DELAY_US=2000", copy_behind_function);
+    run_case("", copy_while_function_runs);
+    run_case("", copy_while_another_waits);
+    run_case("", function_behind_copy);
+    run_case("", query);
+    run_case("", late_release);
+    run_case("", flags);
     run_case("", kernels);
     run_case("", coherent);
 }
