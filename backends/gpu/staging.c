@@ -112,6 +112,7 @@ static yoke_status short_copy(const struct staged *s, bool to_device, char *to, 
         return s->calls->to_device(s->stream, to, slot, n);
     }
     YOKE_TRY(s->calls->to_host(s->stream, slot, from, n));
+    if (s->calls->release) YOKE_TRY(s->calls->release(s->stream));
     return call_copy(s, YOKEI_GPU_OWN, to, slot, n);
 }
 

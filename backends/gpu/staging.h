@@ -46,6 +46,11 @@ struct yokei_gpu_staging_calls {
     /* Copy between a slot and the device, in the order of the stream's own queue. */
     yoke_status (*to_device)(yoke_stream *stream, void *target, const void *slot, size_t bytes);
     yoke_status (*to_host)(yoke_stream *stream, void *slot, const void *source, size_t bytes);
+    /*
+     * Functions of the host that the own queue calls later see what it has written to a slot. `mark` does
+     * this, too. NULL: the slots are coherent memory.
+     */
+    yoke_status (*release)(yoke_stream *stream);
     /* Record event `mark` behind the work of a queue, and let the other queue wait for it. */
     yoke_status (*mark)(yoke_stream *stream, enum yokei_gpu_queue queue, int mark);
     yoke_status (*wait)(yoke_stream *stream, enum yokei_gpu_queue queue, int mark);

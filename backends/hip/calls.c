@@ -5,11 +5,15 @@
  * HIP has a current device for each thread, and no stack of contexts. A call makes the device current, and
  * afterwards the thread's own one again.
  *
- * All pinned memory of Yoke is coherent. Non-coherent memory, which the GPU may cache, is visible to the
- * other side where a command is submitted, and where the host waits for an event. But the functions that a
- * queue calls read and write the slots of copies between these places, and the host reads the words of queues
- * while the queues run. Memory of the caller may be non-coherent. What the GPU writes there is visible to the
- * host after an event with hipEventReleaseToSystem, so all events have this flag.
+ * The slots of copies are not coherent, so the GPU may cache them. What the GPU has written is visible to
+ * the host behind an event with hipEventReleaseToSystem. All events of Yoke have this flag, because memory of
+ * the caller may be non-coherent, too. HIP does not document that a function which a queue calls sees what
+ * the queue has written. So a queue records an event before such a function reads a slot
+ * (`slots_are_cached`). What a function writes is visible to the commands behind it, because HIP puts
+ * barriers with fences of system scope around the function.
+ *
+ * The words of queues are coherent. The host reads a word while its queue runs, and after an error, when no
+ * call synchronises any more.
  */
 #include <stdlib.h>
 
@@ -50,9 +54,10 @@ static int mem_range(const struct yokei_rt *rt, const void *address, void **base
 static int pinned_alloc(const struct yokei_rt *rt, enum yokei_rt_pinned kind, size_t bytes, void **host,
                         void **address)
 {
-    (void)kind;
-    const hipError_t error = lib_of(rt)->hipHostMalloc(
-        host, bytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
+    /* hipHostMallocMapped makes memory coherent. HIP maps all pinned memory without this flag, too. */
+    const unsigned flags = kind == YOKEI_RT_SLOTS ? hipHostMallocNonCoherent
+                                                  : hipHostMallocMapped | hipHostMallocCoherent;
+    const hipError_t error = lib_of(rt)->hipHostMalloc(host, bytes, hipHostMallocPortable | flags);
     *address = *host; /* the same on all GPUs of ROCm */
     return error || !lib_of(rt)->hipHostGetDevicePointer
                ? error
@@ -332,6 +337,7 @@ static const char *error_advice(int error)
 #define NAMED(slot, call) .slot = slot, .names.slot = call
 const struct yokei_rt_calls yokei_hip_calls = {
     .name = "HIP",
+    .slots_are_cached = true,
     .blocking = "HIP_LAUNCH_BLOCKING",
     NAMED(mem_alloc, "hipMalloc"), NAMED(mem_free, "hipFree"), NAMED(mem_info, "hipMemGetInfo"),
     NAMED(mem_range, "hipMemGetAddressRange"), NAMED(pinned_alloc, "hipHostMalloc"),

@@ -37,5 +37,5 @@ tests_unit_emulate_hip_products_LDADD = $(CMOCKA_LIBS) -ldl -lm
 # Errors in Yoke that the stand-in must find.
 EXTRA_PROGRAMS += tests/unit/planted_hip
 YOKE_TESTS += 'long tests/unit/planted_hip'
-tests_unit_planted_hip_SOURCES = tests/unit/planted_hip.c tests/unit/planted_set.h tests/unit/planted_run.h
-tests_unit_planted_hip_LDADD = $(LIBYOKE) -lm
+tests_unit_planted_hip_SOURCES = tests/unit/planted_hip.c tests/unit/planted_memory.h tests/unit/planted_set.h tests/unit/planted_run.h
+tests_unit_planted_hip_LDADD = $(LIBYOKE) -lm -ldl

@@ -27,6 +27,8 @@ static struct {
     int list[MOST], n, at; /* commands; those before `at` have run */
 } queues[2];
 static int n_commands, fails_at = -1, newest_mark[YOKEI_GPU_MARKS];
+static bool
+    is_unseen; /* the own queue has written to a slot, and nothing has made this visible to the host */
 static struct yoke_device dev = { .info = { .spec = "test:0" } };
 static struct yoke_stream stream = { .device = &dev };
 
@@ -43,6 +45,7 @@ static yoke_status call(yoke_stream *unused, enum yokei_gpu_queue queue, void (*
                         void *argument)
 {
     (void)unused;
+    assert_false(is_unseen);
     return add(queue, (struct command){ .kind = CALL, .function = function, .argument = argument });
 }
 
@@ -55,12 +58,22 @@ static yoke_status to_device(yoke_stream *unused, void *target, const void *slot
 
 static yoke_status to_host(yoke_stream *unused, void *slot, const void *source, size_t bytes)
 {
-    return to_device(unused, slot, source, bytes);
+    const yoke_status status = to_device(unused, slot, source, bytes);
+    is_unseen = !status;
+    return status;
+}
+
+static yoke_status release(yoke_stream *unused)
+{
+    (void)unused;
+    is_unseen = false;
+    return add(YOKEI_GPU_OWN, (struct command){ .kind = MARK });
 }
 
 static yoke_status mark(yoke_stream *unused, enum yokei_gpu_queue queue, int event)
 {
     (void)unused;
+    if (queue == YOKEI_GPU_OWN) is_unseen = false;
     YOKE_TRY(add(queue, (struct command){ .kind = MARK }));
     newest_mark[event] = n_commands - 1;
     return YOKE_OK;
@@ -72,7 +85,7 @@ static yoke_status wait_for(yoke_stream *unused, enum yokei_gpu_queue queue, int
     return add(queue, (struct command){ .kind = WAIT, .after = newest_mark[event] });
 }
 
-static const struct yokei_gpu_staging_calls calls = { call, to_device, to_host, mark, wait_for };
+static const struct yokei_gpu_staging_calls calls = { call, to_device, to_host, release, mark, wait_for };
 
 /* Run the next command of a queue, if it may run now. */
 static bool run_one(enum yokei_gpu_queue queue)
@@ -102,6 +115,7 @@ static void run(uint32_t seed)
         queues[q].n = queues[q].at = 0;
     }
     n_commands = 0;
+    is_unseen = false;
     for (int i = 0; i < YOKEI_GPU_MARKS; i++) newest_mark[i] = -1;
 }
 

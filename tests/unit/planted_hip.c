@@ -40,6 +40,8 @@ static struct yokei_rt_calls *calls(struct set *s)
     return &own;
 }
 
+#include "tests/unit/planted_memory.h"
+
 /* ---- numbers ---- */
 
 enum { MANY = 200 };
@@ -368,37 +370,6 @@ static yoke_status run_last_error(const struct plant *plant)
     return last ? yoke_fail(YOKE_EINTERNAL, "the thread's last error is %d", last) : YOKE_OK;
 }
 
-/* ---- memory that is not coherent ---- */
-
-static __typeof__(((struct hip_library *)0)->hipEventCreateWithFlags) create_event;
-
-/* The event releases the GPU's caches to the device alone. */
-static hipError_t create_local_event(hipEvent_t *event, unsigned flags)
-{
-    return create_event(event, (flags & ~hipEventReleaseToSystem) | 0x40000000u);
-}
-
-/* The caller's own pinned memory, which is not coherent. The host reads it behind an event. */
-static yoke_status run_coherent(const struct plant *plant)
-{
-    struct set s;
-    void *host;
-    yoke_event *event;
-    YOKE_TRY(open_set(plant, &s));
-    struct hip_library *hip = (struct hip_library *)(uintptr_t)hip_device(s.device)->hip;
-    create_event = hip->hipEventCreateWithFlags;
-    if (is_planted) hip->hipEventCreateWithFlags = create_local_event;
-    YOKE_TRY(write_x(&s, s.first));
-    YOKE_TRY(yoke_stream_sync(s.first));
-    YOKE_TRY(yoke_event_create(s.device, &event));
-    if (hip->hipHostMalloc(&host, N * sizeof *s.x, hipHostMallocNonCoherent))
-        return yoke_fail(YOKE_ENOMEM, "no memory");
-    YOKE_TRY(yoke_copy_to_host(s.first, host, s.x, N * sizeof *s.x));
-    YOKE_TRY(yoke_event_record(event, s.first));
-    YOKE_TRY(yoke_event_sync(event));
-    return *(volatile float *)host == -6 ? YOKE_OK : yoke_fail(YOKE_EINTERNAL, "the host has read old bytes");
-}
-
 static hipError_t misplaced_properties(void *properties, int device)
 {
     (void)device;
@@ -507,6 +478,10 @@ static const struct plant plants[] = {
     { "callback not called", run_old_callbacks, NULL, NULL, NULL, "byte ", " is 0" },
     { "last error kept", run_last_error, NULL, NULL, NULL, "the thread's last error is 600", NULL },
     { "coherent memory assumed", run_coherent, NULL, NULL, NULL, "the host has read old bytes", NULL },
+    { "no event before a slot is read", run_short_slots, NULL, NULL, NULL, "a slot had an old byte: byte 0 is 0", NULL },
+    { "events of slots for the device alone", run_long_slots, NULL, NULL, NULL, "a slot had an old byte: ", NULL },
+    { "coherent slots", run_coherent_slots, NULL, NULL, NULL, "the slots are coherent", NULL },
+    { "memory written after the launch", run_late_write, NULL, NULL, NULL, "the kernel has read an old number: 1", NULL },
     { "leaked event", run_leaks, NULL, NULL, NULL, "not destroyed: an event", NULL },
     { "event destroyed twice", run_leaks, NULL, NULL, NULL, "is no event, or it was destroyed before", NULL },
     { "leaked page lock", run_leaks, NULL, NULL, NULL, "not unregistered: 8192 bytes", NULL },

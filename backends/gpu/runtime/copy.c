@@ -90,12 +90,28 @@ static yoke_status to_host(yoke_stream *stream, void *target, const void *source
     COPY(copy_out);
 }
 
-static const struct yokei_gpu_staging_calls calls = { call_host, to_device, to_host, mark, wait_for_mark };
+/** The event is for waits of the host, which record it again. */
+static yoke_status release(yoke_stream *stream)
+{
+    const struct yokei_rt_stream *s = yokei_rt_stream(stream);
+    YOKEI_RT_TRY(stream->device, event_record, s->synced, s->queue);
+    return YOKE_OK;
+}
+
+static const struct yokei_gpu_staging_calls coherent = { call_host, to_device, to_host,
+                                                         NULL,      mark,      wait_for_mark },
+                                            cached = { call_host, to_device, to_host,
+                                                       release,   mark,      wait_for_mark };
+
+static const struct yokei_gpu_staging_calls *calls_of(const yoke_stream *stream)
+{
+    return yokei_rt(stream->device)->calls->slots_are_cached ? &cached : &coherent;
+}
 
 yoke_status yokei_rt_last_queue(yoke_stream *stream, void **queue_out)
 {
     enum yokei_gpu_queue end;
-    YOKE_TRY(yokei_gpu_stage_end(stream, &yokei_rt_stream(stream)->staging, &calls, &end));
+    YOKE_TRY(yokei_gpu_stage_end(stream, &yokei_rt_stream(stream)->staging, calls_of(stream), &end));
     *queue_out = queue_of(stream, end);
     return YOKE_OK;
 }
@@ -117,9 +133,9 @@ static yoke_status copy_pageable(yoke_stream *stream, enum yoke_copy_kind kind, 
     YOKE_TRY(yokei_rt_command(stream));
     staging->own_has_moved = moved; /* the pieces of a copy keep their own order */
     if (bytes > YOKEI_GPU_SHORT_BYTES) YOKE_TRY(need_host_queue(stream));
-    YOKE_TRY(yokei_gpu_stage(stream, staging, &calls, kind, target, source, bytes));
+    YOKE_TRY(yokei_gpu_stage(stream, staging, calls_of(stream), kind, target, source, bytes));
     /* The owner of a foreign queue knows nothing of the host queue. */
-    return stream->is_foreign ? yokei_gpu_stage_join(stream, staging, &calls) : YOKE_OK;
+    return stream->is_foreign ? yokei_gpu_stage_join(stream, staging, calls_of(stream)) : YOKE_OK;
 }
 
 static yoke_status copy_on_device(yoke_stream *stream, void *target, const void *source, size_t bytes)
@@ -136,7 +152,7 @@ static yoke_status issue_copy(yoke_stream *stream, enum yoke_copy_kind kind, voi
     if (!is_pinned(yokei_rt(stream->device), is_in ? source : target, bytes))
         return copy_pageable(stream, kind, target, source, bytes);
     /* The memory may have been page-locked after an earlier copy of it was issued. */
-    YOKE_TRY(yokei_gpu_stage_join(stream, &yokei_rt_stream(stream)->staging, &calls));
+    YOKE_TRY(yokei_gpu_stage_join(stream, &yokei_rt_stream(stream)->staging, calls_of(stream)));
     YOKE_TRY(yokei_rt_command(stream));
     return is_in ? to_device(stream, target, source, bytes) : to_host(stream, target, source, bytes);
 }

@@ -93,7 +93,8 @@ struct yokei_rt_calls {
         YOKEI_RT_NAMED_CALLS(YOKEI_RT_NAME)
 #undef YOKEI_RT_NAME
     } names;
-    const char *name; /* "CUDA" */
+    const char *name;      /* "CUDA" */
+    bool slots_are_cached; /* the host sees what a device has written to a slot only behind an event */
     /* with this variable set to 1, the vendor's library ends each launch before the next one */
     const char *blocking;
     const char *(*error_name)(const struct yokei_rt *rt, int error);
