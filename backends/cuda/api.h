@@ -59,6 +59,9 @@
     X(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                                          \
     X(CU_DEVICE_ATTRIBUTE_INTEGRATED, 18)                                                                    \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, 20)                                                                  \
+    X(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, 33)                                                                    \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, 34)                                                                 \
+    X(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, 50)                                                                 \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 75)                                                      \
     X(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 76)                                                      \
     X(CU_COMPUTEMODE_PROHIBITED, 2)                                                                          \

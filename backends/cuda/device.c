@@ -8,6 +8,7 @@
 
 #include "backends/cuda/cuda.h"
 #include "backends/gpu/families.h"
+#include "core/base/emulated.h"
 
 static int attribute(const struct cuda_library *cu, CUdevice id, int what)
 {
@@ -63,6 +64,17 @@ static void cuda_describe(const struct cuda_library *cu, const struct cuda_nvrtc
                cu->emulated ? " emulated" : "");
 }
 
+/** Add the address on the PCI bus to the features, for yoke_discover. */
+static void cuda_add_address(const struct cuda_library *cu, CUdevice id, struct yoke_device_info *info)
+{
+    const size_t used = strlen(info->features);
+    int bus;
+    if (cu->cuDeviceGetAttribute(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, id)) return;
+    yokei_text(info->features + used, sizeof info->features - used, YOKEI_PCI_FEATURE,
+               (unsigned)attribute(cu, id, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID), (unsigned)bus,
+               (unsigned)attribute(cu, id, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID), 0u);
+}
+
 /** Whether the folders have programs that a device of this compute capability runs. */
 static bool has_programs(const char *folders, int cc)
 {
@@ -91,8 +103,11 @@ static void cuda_list_devices(const char *folders, struct yoke_probe *out)
         usable = !cu->cuDeviceGet(&id, i) && has_programs(folders, capability(cu, id));
     if (!usable) return;
     out->n_devices = n;
-    for (int i = 0; i < n; i++)
-        if (!cu->cuDeviceGet(&id, i)) cuda_describe(cu, nvrtc, NULL, id, i, &out->devices[i]);
+    for (int i = 0; i < n; i++) {
+        if (cu->cuDeviceGet(&id, i)) continue;
+        cuda_describe(cu, nvrtc, NULL, id, i, &out->devices[i]);
+        cuda_add_address(cu, id, &out->devices[i]);
+    }
 }
 
 static void cuda_probe(struct yoke_probe *out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** HIP devices: how they are listed, opened and closed. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "backends/gpu/runtime/products.h"
 #include "backends/hip/hip.h"
 #include "backends/hip/options.h"
+#include "core/base/emulated.h"
 
 static int attribute(const struct hip_library *hip, int id, int what)
 {
@@ -53,6 +55,19 @@ static void hip_describe(const struct hip_library *hip, const struct hip_compile
                attribute(hip, index, n->integrated) ? " integrated" : "", hip->emulated ? " emulated" : "");
 }
 
+/** Add the address on the PCI bus to the features, for yoke_discover. */
+static void hip_add_address(const struct hip_library *hip, int index, struct yoke_device_info *info)
+{
+    const size_t used = strlen(info->features);
+    char id[32] = "";
+    unsigned domain, bus, slot, function;
+    if (!hip->hipDeviceGetPCIBusId || hip->hipDeviceGetPCIBusId(id, sizeof id, index)
+        || sscanf(id, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
+        return;
+    yokei_text(info->features + used, sizeof info->features - used, YOKEI_PCI_FEATURE, domain, bus, slot,
+               function);
+}
+
 /** Whether the folders have programs that a device of this architecture runs. */
 static bool has_programs(const char *folders, const char *arch)
 {
@@ -88,6 +103,7 @@ static void hip_list_devices(const char *folders, struct yoke_probe *out)
         else
             yokei_text(out->reason, sizeof out->reason, "%s", reason);
         hip_describe(hip, &compiler, arch, i, &out->devices[i]);
+        hip_add_address(hip, i, &out->devices[i]);
     }
     out->n_devices = n_usable ? n : 0;
 }

@@ -9,6 +9,7 @@
 
 #include "backends/gpu/families.h"
 #include "backends/opencl/opencl.h"
+#include "core/base/emulated.h"
 
 struct found {
     cl_platform_id platform;
@@ -185,6 +186,50 @@ static void opencl_describe(const struct opencl_library *cl, cl_platform_id plat
                t.local_bytes >> 10, t.vector_floats, t.exact_division ? " exact-division" : "");
 }
 
+/**
+ * The address of a GPU on the PCI bus, from the extension of Khronos, of NVIDIA or of AMD. False: the driver
+ * does not tell it.
+ */
+static bool opencl_address(const struct opencl_library *cl, cl_device_id id, cl_device_pci_bus_info_khr *out)
+{
+    enum { NV_BUS = 0x4008, NV_SLOT = 0x4009, NV_DOMAIN = 0x400a }; /* cl_nv_device_attribute_query */
+    char extensions[8192];
+    cl_uint bus, slot;
+    cl_device_topology_amd amd;
+    device_text(cl, id, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions);
+    memset(out, 0, sizeof *out);
+    if (has_extension(extensions, "cl_khr_pci_bus_info")
+        && !DEVICE_VALUE(cl, id, CL_DEVICE_PCI_BUS_INFO_KHR, *out))
+        return true;
+    if (has_extension(extensions, "cl_nv_device_attribute_query") && !DEVICE_VALUE(cl, id, NV_BUS, bus)
+        && !DEVICE_VALUE(cl, id, NV_SLOT, slot)) {
+        if (DEVICE_VALUE(cl, id, NV_DOMAIN, out->pci_domain)) out->pci_domain = 0; /* an older driver */
+        out->pci_bus = bus;
+        out->pci_device = slot >> 3;
+        out->pci_function = slot & 7;
+        return true;
+    }
+    if (!has_extension(extensions, "cl_amd_device_attribute_query")
+        || DEVICE_VALUE(cl, id, CL_DEVICE_TOPOLOGY_AMD, amd)
+        || amd.raw.type != CL_DEVICE_TOPOLOGY_TYPE_PCIE_AMD)
+        return false;
+    out->pci_bus = (cl_uchar)amd.pcie.bus;
+    out->pci_device = (cl_uchar)amd.pcie.device;
+    out->pci_function = (cl_uchar)amd.pcie.function;
+    return true;
+}
+
+/** Add this address to the features, for yoke_discover. */
+static void opencl_add_address(const struct opencl_library *cl, cl_device_id id,
+                               struct yoke_device_info *info)
+{
+    const size_t used = strlen(info->features);
+    cl_device_pci_bus_info_khr at;
+    if (traits_of(cl, id).is_cpu || !opencl_address(cl, id, &at)) return;
+    yokei_text(info->features + used, sizeof info->features - used, YOKEI_PCI_FEATURE, at.pci_domain,
+               at.pci_bus, at.pci_device, at.pci_function);
+}
+
 /** Choose one of the two memory modes. YOKE_OPENCL_ADDRESS=svm|buffer forces one; it is read at each open. */
 static yoke_status choose_memory(const struct traits *traits, bool *svm_out)
 {
@@ -215,6 +260,7 @@ static void opencl_probe(struct yoke_probe *out)
         bool svm = traits.svm;
         if (choose_memory(&traits, &svm)) svm = traits.svm;
         opencl_describe(cl, found[i].platform, found[i].id, i, svm, &out->devices[i]);
+        opencl_add_address(cl, found[i].id, &out->devices[i]);
     }
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Emulated devices (YOKE_EMULATE). They compute right numbers, but their times say nothing about a GPU. */
+/**
+ * Words in the features of a device (struct yoke_device_info): for emulated devices (YOKE_EMULATE), which
+ * compute right numbers, but whose times say nothing about a GPU, and for the place of a device in its host.
+ */
 #ifndef CORE_BASE_EMULATED_H
 #define CORE_BASE_EMULATED_H
 
@@ -10,5 +13,12 @@
  * Whether a device with these `features` (struct yoke_device_info) is emulated. Its times must not be used.
  */
 static inline bool yokei_is_emulated(const char *features) { return strstr(features, " emulated") != NULL; }
+
+/**
+ * The format of the feature that yoke_discover reports for a device on the PCI bus, from domain, bus, device
+ * and function, such as " pci=0000:17:00.0". All backends write it alike, so that one device of two backends
+ * is known.
+ */
+#define YOKEI_PCI_FEATURE " pci=%04x:%02x:%02x.%x"
 
 #endif
