@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/launch/cores.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/shared_memory.h"
 #include "cli/libraries/libraries.h"
@@ -60,19 +61,18 @@ static void prepare_environment(const struct cli_agent *agent)
     set_unless_set("UCX_LOG_FILE", "stderr");
     cli_set_libraries();
     if (devices && *devices) {
-        int n = 1;
-        for (const char *c = devices; *c; c++) n += *c == ',';
-        const char *item = devices;
-        for (int i = agent->rank % n; i > 0; i--) item = strchr(item, ',') + 1;
         char spec[64];
-        yokei_text(spec, sizeof spec, "%.*s", (int)strcspn(item, ","), item);
+        cli_device_of_rank(devices, agent->rank, spec, sizeof spec);
         setenv("YOKE_DEVICE", spec, 1);
     }
     if (!bind || strcmp(bind, "none")) {
-        int n_cores = 0;
+        const bool near = bind && !strcmp(bind, "near");
+        bool is_near;
         char text[16];
-        if (yokei_bind(agent->local_rank, agent->local_size, &n_cores) || n_cores < 1) n_cores = 1;
-        yokei_text(text, sizeof text, "%d", n_cores);
+        const int n_cores = cli_cores_bind(agent, near ? devices : NULL, &is_near);
+        /* The rank itself may later share out the cores anew, but not if the places of GPUs decided. */
+        if (near && !is_near) setenv("YOKE_BIND", "cores", 1);
+        yokei_text(text, sizeof text, "%d", YOKE_MAX(n_cores, 1));
         set_unless_set("OMP_NUM_THREADS", text);
         set_unless_set("POCL_MAX_PTHREAD_COUNT", text); /* PoCL ignores the binding */
     }

@@ -114,6 +114,25 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_
     return true;
 }
 
+static void cores_name(char *name, size_t bytes)
+{
+    yokei_text(name, bytes, "cores-%llx", (unsigned long long)yokei_host_id());
+}
+
+yoke_status cli_cores_write(const char *folder, const char *text)
+{
+    char name[32];
+    cores_name(name, sizeof name);
+    return put_file(folder, name, text);
+}
+
+bool cli_cores_read(const char *folder, char *text_out, size_t bytes)
+{
+    char name[32];
+    cores_name(name, sizeof name);
+    return get(folder, name, text_out, bytes);
+}
+
 static void drop_file(const char *folder, const char *name)
 {
     char path[4096];
@@ -121,12 +140,15 @@ static void drop_file(const char *folder, const char *name)
     unlink(path);
 }
 
-/* Remove the agreements of ranks that continued without others (collectives/shrink_files.c). */
-static void drop_agreements(const char *folder)
+/*
+ * Remove files of which there may be any number. shrink-*: the agreements of ranks that continued without
+ * others (collectives/shrink_files.c). cores-*: a file of each host.
+ */
+static void drop_all(const char *folder, const char *beginning)
 {
     DIR *dir = opendir(folder);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!strncmp(e->d_name, "shrink-", 7)) drop_file(folder, e->d_name);
+        if (!strncmp(e->d_name, beginning, strlen(beginning))) drop_file(folder, e->d_name);
     if (dir) closedir(dir);
 }
 
@@ -134,7 +156,8 @@ void cli_job_dir_clean(const char *folder, int n_ranks, bool records)
 {
     char name[64];
     drop_file(folder, "refused");
-    drop_agreements(folder);
+    drop_all(folder, "shrink-");
+    if (records) drop_all(folder, "cores-");
     for (int i = 1; i < 1000; i++) {
         char text[64];
         yokei_text(name, sizeof name, "order-%d", i);

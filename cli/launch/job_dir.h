@@ -38,6 +38,13 @@ yoke_status cli_agent_write(const char *folder, int rank);
 bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
                     char *host_out, size_t bytes);
 
+/**
+ * Write, or read, the text of the file cores-ID of this host (cores.h). False: there is none. The job's other
+ * hosts have files of their own in the same folder.
+ */
+yoke_status cli_cores_write(const char *folder, const char *text);
+bool cli_cores_read(const char *folder, char *text_out, size_t bytes);
+
 /** Remove the files that only a running job needs. With `records`, remove the flight records too. */
 void cli_job_dir_clean(const char *folder, int n_ranks, bool records);
 

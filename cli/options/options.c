@@ -38,9 +38,9 @@ const struct cli_option cli_option_table[] = {
     { "devices", CLI_RUN, CLI_LIST, .metavar = "SPEC,...",
       .help = "Give these devices to the ranks in turn, such as host,opencl:0. If the list is shorter than "
               "the number of ranks, it is repeated. Default: the verb's --device" },
-    { "bind", CLI_RUN, CLI_CHOICE, .value = "cores", .choices = "cores|none",
-      .help = "cores: bind each rank of a host to its own share of the cores, and set the number of "
-              "threads to match. none: bind nothing" },
+    { "bind", CLI_RUN, CLI_CHOICE, .value = "near", .choices = "near|cores|none",
+      .help = "cores: bind each rank of a host to an equal share of the cores, and set the number of threads "
+              "to match. near: the same, but GPUs get the cores nearest to them. none: bind nothing" },
     { "launcher", CLI_RUN, CLI_TEXT, .value = "auto", .metavar = "auto|own|hydra|FILE",
       .help = "own: yoke run itself starts the ranks, on this host, without an open port. hydra: MPICH's "
               "mpiexec starts them. FILE: this mpiexec starts them. auto: hydra if --hosts or a scheduler "
