@@ -10,6 +10,7 @@
 #include "cli/devices/info.h"
 #include "cli/devices/verify.h"
 #include "core/base/base.h"
+#include "core/base/binding.h"
 
 #define MAX_REPORTS 16
 #define MAX_LIBRARIES 16
@@ -90,9 +91,23 @@ static bool is_host_cpu(const struct yoke_device_info *d)
     return !strcmp(d->backend, "opencl") && !strncmp(d->features, "cpu ", 4);
 }
 
+/* The NUMA node and the processing units nearest to a GPU. "": the host has one node, or the place is unknown. */
+static void nearest_of(const struct yoke_device_info *d, char *text, size_t bytes)
+{
+    struct yokei_place place;
+    struct yokei_binding near;
+    bool is_placed;
+    char units[512];
+    text[0] = '\0';
+    yokei_place_of(d->features, &place);
+    if (!place.pci[0] || yokei_bindings(&place, 1, &near, &is_placed) || near.node < 0) return;
+    yokei_units_text(near.units, units, sizeof units);
+    yokei_text(text, bytes, "NUMA node %d, processing units %s", near.node, units);
+}
+
 static void print_device(const struct yoke_device_info *d, const struct cli_speed *s)
 {
-    char memory[32], stored[64];
+    char memory[32], stored[64], nearest[640];
     struct cli_choices choices;
     printf("  %-10s %s\n", d->spec, d->name);
     if (d->driver[0]) printf("             %s\n", d->driver);
@@ -102,6 +117,8 @@ static void print_device(const struct yoke_device_info *d, const struct cli_spee
            d->host_visible ? ", memory seen by the host" : "", types_of(d->storage, stored, sizeof stored));
     printf("             bf16 %s; f16 %s\n", half_of(d, YOKE_BF16), half_of(d, YOKE_F16));
     if (d->features[0]) printf("             %s\n", d->features);
+    nearest_of(d, nearest, sizeof nearest);
+    if (nearest[0]) printf("             nearest: %s\n", nearest);
     cli_choices_of(d->spec, &choices);
     if (choices.products[0]) printf("             %s\n", choices.products);
     if (choices.sensors[0]) printf("             %s\n", choices.sensors);
@@ -155,6 +172,9 @@ static json_t *device_json(const struct yoke_device_info *d, const struct cli_sp
                                        : json_pack("{s:s, s:s, s:s, s:i, s:i, s:b}", "kind", c.kind, "file",
                                                    c.file, "made", c.made, "choices", c.n_choices, "skipped",
                                                    c.n_skipped, "other_variants", c.other_variants));
+    char nearest[640];
+    nearest_of(d, nearest, sizeof nearest);
+    if (out && nearest[0]) json_object_set_new(out, "nearest", json_string(nearest));
     if (out && c.products[0]) json_object_set_new(out, "products", json_string(c.products));
     if (out && c.sensors[0]) json_object_set_new(out, "sensors", json_string(c.sensors));
     if (out) json_object_set_new(out, "host_cpu", json_boolean(is_host_cpu(d)));

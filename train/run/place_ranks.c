@@ -5,6 +5,7 @@
 #include <string.h>
 #include <yoke/comm.h>
 #include "core/base/base.h"
+#include "core/base/binding.h"
 #include "core/base/emulated.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
@@ -227,6 +228,30 @@ static yoke_status share_cores(const struct yokei_run_state *s, bool all_work)
     return YOKE_OK;
 }
 
+/* With --verbose: the processing units of each rank. Collective. */
+static yoke_status note_units(const struct yokei_run_state *s)
+{
+    enum { WORDS = YOKEI_UNIT_WORDS };
+    const struct yoke_trainer_config c = yokei_run_trainer_config(s);
+    uint64_t units[WORDS];
+    double report[WORDS], *all = calloc((size_t)s->n_ranks * WORDS, sizeof *all);
+    char text[1024];
+    if (!all)
+        return yokei_ranks_revoke(&c,
+                                  yoke_fail(YOKE_ENOMEM, "train: no host memory for %d ranks", s->n_ranks));
+    if (yokei_bound_units(units)) memset(units, 0, sizeof units);
+    memcpy(report, units, sizeof units);
+    const yoke_status status = yokei_ranks_gather(&c, report, WORDS, all);
+    for (int r = 0; r < s->n_ranks && !status; r++) {
+        memcpy(units, all + (size_t)r * WORDS, sizeof units);
+        yokei_units_text(units, text, sizeof text);
+        yokei_run_note(s, "rank %d %s: runs on processing units %s", s->job.rank_of[r], s->ranks[r].device,
+                       text);
+    }
+    free(all);
+    return status;
+}
+
 yoke_status yokei_run_lay_mesh(struct yokei_run_state *s)
 {
     const struct yokei_plan *p = &s->t->plan;
@@ -251,7 +276,8 @@ yoke_status yokei_run_place(struct yokei_run_state *s)
     if (strcmp(p->placement, "host") == 0 && s->mesh.data < s->n_ranks) YOKE_TRY(order_ranks(s));
     s->mesh = yokei_mesh_at(&s->mesh, s->rank);
     note_wide_groups(s);
-    return s->n_ranks > 1 ? share_cores(s, true) : YOKE_OK;
+    if (s->n_ranks > 1) YOKE_TRY(share_cores(s, true));
+    return s->t->verbose ? note_units(s) : YOKE_OK;
 }
 
 /*
