@@ -114,6 +114,11 @@ bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_
     return true;
 }
 
+yoke_status cli_devices_write(const char *folder, const char *text)
+{
+    return put_file(folder, "devices", text);
+}
+
 static void cores_name(char *name, size_t bytes)
 {
     yokei_text(name, bytes, "cores-%llx", (unsigned long long)yokei_host_id());
@@ -157,7 +162,10 @@ void cli_job_dir_clean(const char *folder, int n_ranks, bool records)
     char name[64];
     drop_file(folder, "refused");
     drop_all(folder, "shrink-");
-    if (records) drop_all(folder, "cores-");
+    if (records) {
+        drop_all(folder, "cores-");
+        drop_file(folder, "devices");
+    }
     for (int i = 1; i < 1000; i++) {
         char text[64];
         yokei_text(name, sizeof name, "order-%d", i);

@@ -38,6 +38,8 @@ yoke_status cli_agent_write(const char *folder, int rank);
 bool cli_agent_read(const char *folder, int rank, int *pid_out, uint64_t *start_out, bool *here_out,
                     char *host_out, size_t bytes);
 
+/** Write the file devices: what --devices auto decided. */
+yoke_status cli_devices_write(const char *folder, const char *text);
 /**
  * Write, or read, the text of the file cores-ID of this host (cores.h). False: there is none. The job's other
  * hosts have files of their own in the same folder.

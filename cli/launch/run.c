@@ -17,9 +17,11 @@
 
 #include "collectives/flight/mpi_limits.h"
 #include "cli/cli.h"
+#include "cli/launch/cores.h"
 #include "cli/launch/hold.h"
 #include "cli/launch/job_dir.h"
 #include "cli/launch/launch.h"
+#include "cli/launch/look.h"
 #include "cli/launch/shared_memory.h"
 #include "cli/launch/supervise.h"
 #include "cli/launch/verdict.h"
@@ -145,9 +147,52 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
     return YOKE_OK;
 }
 
-static yoke_status make_ranks(const struct cli_context *context, struct cli_job *job)
+/*
+ * Write the list of devices to job->devices, and the lines of --devices auto to `lines`. *n_out is the number
+ * of devices; 0: none is named, and each rank has the verb's own device.
+ */
+static yoke_status choose_devices(const struct cli_context *context, const struct cli_verb *verb,
+                                  struct cli_job *job, char *lines, size_t bytes, int *n_out)
 {
-    int n_devices = cli_list_count(context->options, "devices");
+    const char *text = cli_text(context->options, "devices");
+    const int n = cli_list_count(context->options, "devices"),
+              n_ranks = (int)cli_int(context->options, "ranks");
+    char item[64];
+    bool any_auto = false;
+    for (int i = 0; i < n; i++)
+        any_auto = any_auto
+                   || !strcmp(cli_list_item(context->options, "devices", i, item, sizeof item), "auto");
+    if (any_auto && n > 1)
+        return yoke_fail(YOKE_EINVAL, "yoke run: --devices %s: auto means all devices, so it stands alone",
+                         text);
+    *n_out = n;
+    if (n && !any_auto) {
+        if (strlen(text) >= sizeof job->devices)
+            return yoke_fail(YOKE_EINVAL, "yoke run: --devices has %zu characters; at most %zu are taken",
+                             strlen(text), sizeof job->devices - 1);
+        yokei_text(job->devices, sizeof job->devices, "%s", text);
+    }
+    if (!any_auto) return YOKE_OK;
+    YOKE_TRY(cli_look_planned(context, verb, n_ranks, job->devices, sizeof job->devices, n_out));
+    if (*n_out) return YOKE_OK;
+    struct cli_auto_device *found = calloc(CLI_AUTO_DEVICES, sizeof *found);
+    int n_found = 0;
+    yoke_status status = found ? cli_look(context, verb, n_ranks, found, &n_found, lines, bytes)
+                               : yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
+    if (!status) {
+        *n_out = cli_auto_count(found, n_found);
+        cli_auto_list(found, n_found, true, job->devices, sizeof job->devices);
+        cli_auto_list(found, n_found, false, job->left_out, sizeof job->left_out);
+    }
+    free(found);
+    return status;
+}
+
+static yoke_status make_ranks(const struct cli_context *context, const struct cli_verb *verb,
+                              struct cli_job *job, char *lines, size_t bytes)
+{
+    int n_devices;
+    YOKE_TRY(choose_devices(context, verb, job, lines, bytes, &n_devices));
     job->n_ranks = (int)cli_int(context->options, "ranks");
     if (!job->n_ranks) job->n_ranks = YOKE_MAX(1, n_devices);
     if (n_devices > job->n_ranks)
@@ -161,9 +206,7 @@ static yoke_status make_ranks(const struct cli_context *context, struct cli_job 
     if (!job->ranks) return yoke_fail(YOKE_ENOMEM, "no memory for %d ranks", job->n_ranks);
     for (int r = 0; r < job->n_ranks; r++) {
         job->ranks[r].agent_fd = job->ranks[r].rank_fd = job->ranks[r].ended_at = -1;
-        if (n_devices)
-            cli_list_item(context->options, "devices", r % n_devices, job->ranks[r].device,
-                          sizeof job->ranks[r].device);
+        if (n_devices) cli_device_of_rank(job->devices, r, job->ranks[r].device, sizeof job->ranks[r].device);
     }
     return YOKE_OK;
 }
@@ -172,7 +215,6 @@ static void set_environment(const struct cli_context *context, const struct cli_
 {
     char text[256];
     uint64_t start = 0;
-    const char *devices = cli_text(context->options, "devices");
     setenv("YOKE_RUN_DIR", job->folder, 1);
     yokei_text(text, sizeof text, "%d", job->n_ranks);
     setenv("YOKE_EXPECT_SIZE", text, 1);
@@ -182,10 +224,14 @@ static void set_environment(const struct cli_context *context, const struct cli_
     setenv("YOKE_SUPERVISOR", text, 1);
     cli_pass_terminals_to_ranks();
     setenv("YOKE_BIND", cli_text(context->options, "bind"), 1);
-    if (devices)
-        setenv("YOKE_DEVICES", devices, 1);
+    if (job->devices[0])
+        setenv("YOKE_DEVICES", job->devices, 1);
     else
         unsetenv("YOKE_DEVICES");
+    if (job->left_out[0])
+        setenv("YOKE_LEFT_OUT", job->left_out, 1);
+    else
+        unsetenv("YOKE_LEFT_OUT");
 }
 
 /*
@@ -276,7 +322,7 @@ yoke_status cli_run(const struct cli_context *context)
     struct cli_job job = { .ends = -1, .lifeline = -1, .shared = -1, .deserter = -1 };
     const struct cli_verb *verb;
     int help;
-    char folder[2048] = "";
+    char folder[2048] = "", lines[16384] = "";
     YOKE_TRY(check_verb(context, &verb, &help, folder, sizeof folder));
     if (help) {
         cli_help(verb, help == 2, stdout);
@@ -287,8 +333,9 @@ yoke_status cli_run(const struct cli_context *context)
     bool as_asked = false;
     YOKE_TRY(choose_launcher(context, &launcher));
     YOKE_TRY(yokei_check_file_limit()); /* the ranks have the same limit */
-    YOKE_TRY_GOTO(make_ranks(context, &job), out);
+    YOKE_TRY_GOTO(make_ranks(context, verb, &job, lines, sizeof lines), out);
     YOKE_TRY_GOTO(make_folder(context, verb, folder, &job), out);
+    if (lines[0]) YOKE_TRY_GOTO(cli_devices_write(job.folder, lines), out);
     set_environment(context, &job);
     block_signals();
     job.ends = epoll_create1(EPOLL_CLOEXEC);

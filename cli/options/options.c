@@ -30,14 +30,15 @@ const struct cli_option cli_option_table[] = {
 
     /* ---- run ---- */
     { "ranks", CLI_RUN, CLI_INT, 'n', .metavar = "N", .least = 1, .most = 1024,
-      .help = "Start this many ranks (processes). Default: one for each entry of --devices, or 1" },
+      .help = "Start this many ranks (processes). Default: one for each device of --devices, or 1" },
     { "hosts", CLI_RUN, CLI_LIST, .metavar = "HOST[:N],...",
       .help = "Start the ranks on these hosts, N of them on each host. Without N each host gets an equal "
               "block of ranks. The hosts need the same paths, a shared working folder, and ssh without a "
               "password. Default: this host" },
-    { "devices", CLI_RUN, CLI_LIST, .metavar = "SPEC,...",
-      .help = "Give these devices to the ranks in turn, such as host,opencl:0. If the list is shorter than "
-              "the number of ranks, it is repeated. Default: the verb's --device" },
+    { "devices", CLI_RUN, CLI_LIST, .metavar = "auto|SPEC,...",
+      .help =
+          "Give these devices to the ranks in turn, such as host,opencl:0. A list that is shorter than -n "
+          "is repeated. auto: all devices that help, one rank each. Default: the verb's --device" },
     { "bind", CLI_RUN, CLI_CHOICE, .value = "near", .choices = "near|cores|none",
       .help = "cores: bind each rank of a host to an equal share of the cores, and set the number of threads "
               "to match. near: the same, but GPUs get the cores nearest to them. none: bind nothing" },

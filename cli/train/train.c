@@ -355,6 +355,18 @@ static void note_algorithm(struct yokei_training *t)
     if (!t->plan_path && name && *name) yokei_text(t->plan.all_reduce, sizeof t->plan.all_reduce, "%s", name);
 }
 
+/* Note what yoke run --devices auto left out. A plan that is repeated keeps its own list. */
+static yoke_status note_left_out(struct yokei_training *t)
+{
+    const char *list = getenv("YOKE_LEFT_OUT");
+    if (t->plan_path && !t->resume) return YOKE_OK;
+    if (list && strlen(list) >= sizeof t->plan.left_out)
+        return yoke_fail(YOKE_ECONFIG, "YOKE_LEFT_OUT has %zu characters; at most %zu are taken",
+                         strlen(list), sizeof t->plan.left_out - 1);
+    yokei_text(t->plan.left_out, sizeof t->plan.left_out, "%s", list ? list : "");
+    return YOKE_OK;
+}
+
 static yoke_status open_communicators(const struct cli_context *context, struct yokei_training *t)
 {
     struct yoke_comm_config gradients = YOKE_COMM_CONFIG_INIT, control = YOKE_COMM_CONFIG_INIT;
@@ -421,6 +433,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
         YOKE_TRY(cli_plan_from_options(context, t));
         cli_plan_choices(context, &t->plan);
     }
+    YOKE_TRY(note_left_out(t));
     YOKE_TRY(check_validation(o, t));
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));

@@ -97,6 +97,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "comm_shares", YOKEI_JSON_TEXT, PLAN(comm_shares), true },
     { "ranks", YOKEI_JSON_ARRAY, PLAN(ranks), true, 1, 100000, .schema = &RANK_SCHEMA,
       .count_offset = offsetof(struct yokei_plan, n_ranks) },
+    { "left_out", YOKEI_JSON_TEXT, PLAN(left_out), false },
     { "data", YOKEI_JSON_I64, PLAN(data), true, 0, 100000 },
     { "pipeline", YOKEI_JSON_I64, PLAN(pipeline), true, 0, 100000 },
     { "tensor", YOKEI_JSON_I64, PLAN(tensor), true, 0, 100000 },
@@ -336,6 +337,7 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
     int64_t sum = 0;
     for (int64_t i = 0; i < plan->n_ranks; i++) {
         YOKE_TRY(check_rank(&plan->ranks[i], i, where));
+        if (plan->ranks[i].samples) YOKE_TRY(yokei_plan_check_device(plan, i, plan->ranks[i].device, where));
         sum += plan->ranks[i].samples;
     }
     for (int64_t i = 0; i < plan->n_products; i++)
@@ -396,6 +398,20 @@ yoke_status yokei_plan_write(const char *path, const struct yokei_plan *plan)
 }
 
 void yokei_plan_free(struct yokei_plan *plan) { yokei_json_free(&yokei_plan_schema, plan); }
+
+yoke_status yokei_plan_check_device(const struct yokei_plan *plan, int64_t rank, const char *device,
+                                    const char *where)
+{
+    const size_t length = strlen(device);
+    for (const char *item = plan->left_out; length && *item; item += strcspn(item, ","), item += *item == ',')
+        if (strcspn(item, ",") == length && !strncmp(item, device, length))
+            return yoke_fail(
+                YOKE_ECONFIG,
+                "%s: rank %lld has work on %s, but --devices auto left that device out (left_out is "
+                "\"%s\"): name the devices by --devices, or let auto choose again without a plan",
+                where, (long long)rank, device, plan->left_out);
+    return YOKE_OK;
+}
 
 void yokei_plan_forget_ranks(struct yokei_plan *plan)
 {

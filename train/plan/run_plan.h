@@ -58,6 +58,7 @@ struct yokei_plan {
     char comm_shares[256]; /* the ranks' shares of their sums, given or measured; "": none */
     struct yokei_plan_rank *ranks;
     int64_t n_ranks;
+    char left_out[1024]; /* devices that yoke run --devices auto left out: "opencl:0,host"; "": none */
     /*
      * The mesh, in the terms of struct yoke_trainer_config. `samples` of a rank are the samples of its
      * replica.
@@ -139,6 +140,12 @@ yoke_status yokei_plan_numbers(const char *what, const char *text, int n, int64_
  * The number of ranks of each stage; NULL: all stages have the same. The caller calls free(). YOKE_ECONFIG.
  */
 yoke_status yokei_plan_widths(const struct yokei_plan *plan, int **widths_out);
+/**
+ * YOKE_ECONFIG if the plan has left out `device`, which rank `rank` is about to get work on. The caller asks
+ * wherever work is dealt.
+ */
+yoke_status yokei_plan_check_device(const struct yokei_plan *plan, int64_t rank, const char *device,
+                                    const char *where);
 /** Make the plan usable for other ranks: forget the ranks and their shares. */
 void yokei_plan_forget_ranks(struct yokei_plan *plan);
 

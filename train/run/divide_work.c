@@ -163,6 +163,16 @@ static yoke_status read_zero(struct yokei_run_state *s, const struct yokei_mesh 
                           : yoke_fail(YOKE_ENOMEM, "train: no host memory for %d replicas", s->mesh.data);
 }
 
+/* No rank may work on a device that --devices auto left out. */
+static yoke_status check_left_out(const struct yokei_run_state *s)
+{
+    for (int r = 0; r < s->n_ranks; r++)
+        if (s->shares[r])
+            YOKE_TRY(yokei_plan_check_device(&s->t->plan, s->job.rank_of[s->placed[r]], s->ranks[r].device,
+                                             s->t->replay ? s->t->plan_path : "the division of the work"));
+    return YOKE_OK;
+}
+
 static yoke_status note_replicas(struct yokei_run_state *s)
 {
     s->replica_shares = calloc((size_t)s->mesh.data, sizeof *s->replica_shares);
@@ -198,6 +208,7 @@ yoke_status yokei_run_divide(struct yokei_run_state *s)
         YOKE_TRY(choose_what_is_open(s, shares_are_given, shares_are_fixed));
     if (s->rank < 0) return YOKE_OK;
     YOKE_TRY(yokei_run_read_cuts(s));
+    YOKE_TRY(check_left_out(s));
     YOKE_TRY(read_zero(s, &all));
     return note_replicas(s);
 }
