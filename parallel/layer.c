@@ -125,7 +125,7 @@ bool yoke_observer_begin(yoke_observer *o, const char *op, yoke_status can)
 {
     o->status = can;
     if (can) {
-        yoke_fail_context(can, "%s %s", o->layer, o->call);
+        yoke_fail_context(can, "%s%s%s", o->layer, *o->layer ? " " : "", o->call);
         return false;
     }
     if (!o->runs) {

@@ -211,6 +211,7 @@ yoke_status yokei_comm_equip(yoke_comm **comm)
     const yoke_status status = *comm ? yokei_stage_begin(*comm) : YOKE_OK;
     if (!status) return YOKE_OK;
     yokei_error_save(&text);
+    yoke_comm_abort(*comm, text.text); /* the other ranks have the communicator, and may already use it */
     yoke_comm_destroy(*comm);
     *comm = NULL;
     yokei_error_restore(&text);
