@@ -36,9 +36,8 @@ const struct cli_option cli_option_table[] = {
               "block of ranks. The hosts need the same paths, a shared working folder, and ssh without a "
               "password. Default: this host" },
     { "devices", CLI_RUN, CLI_LIST, .metavar = "auto|SPEC,...",
-      .help =
-          "Give these devices to the ranks in turn, such as host,opencl:0. A list that is shorter than -n "
-          "is repeated. auto: all devices that help, one rank each. Default: the verb's --device" },
+      .help = "Give these devices to the ranks in turn, such as host,opencl:0. A shorter list is repeated. "
+              "auto: all devices that help, one rank each. Default: the verb's --device" },
     { "bind", CLI_RUN, CLI_CHOICE, .value = "near", .choices = "near|cores|none",
       .help = "cores: bind each rank of a host to an equal share of the cores, and set the number of threads "
               "to match. near: the same, but GPUs get the cores nearest to them. none: bind nothing" },
@@ -518,8 +517,7 @@ const struct cli_option cli_option_table[] = {
               "used for longest are removed. Default: 1073741824" },
     { "timeout-ms", CLI_LIBRARY, CLI_INT,
       .help = "Milliseconds that a rank that is alive may take to call a collective. Default: 600000" },
-    { "stall-ms", CLI_LIBRARY, CLI_INT,
-      .help = "Time in milliseconds that a rank inside a collective may make no progress. Default: 10000" },
+    { "stall-ms", CLI_LIBRARY, CLI_INT, .help = "The same without progress in a collective. Default: 10000" },
     { "chunk-bytes", CLI_LIBRARY, CLI_BYTES,
       .help = "Size of the chunks into which a collective cuts its data. Default: the library chooses" },
     { "algorithm", CLI_LIBRARY, CLI_TEXT,
@@ -595,6 +593,7 @@ const struct cli_option cli_option_table[] = {
               "save finds the disk full" },
     { "expect-size", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: the number of ranks that must start" },
     { "supervisor", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: its process number and its host" },
+    { "left-out", CLI_LIBRARY, CLI_TEXT, .help = "Set by yoke run: what --devices auto has left out" },
     { "terminal", CLI_LIBRARY, CLI_TEXT, .help = "Set by yoke run: the terminal that its stderr is, or no" },
     { "terminal-out", CLI_LIBRARY, CLI_FLAG, .help = "Set by yoke run: whether its stdout is a terminal" },
     { NULL },
