@@ -128,7 +128,7 @@ int main(int argc, char **argv)
         printf("%d ranks, islands %s, %d columns, model %s\n", size, choice.islands, choice.n_columns,
                choice.costs);
     if (argc < 3)
-        for (size_t bytes = 1 << 20; bytes <= 16 << 20; bytes *= 4) measure(sides, bytes, rounds, first);
+        for (size_t bytes = 64 << 10; bytes <= 16 << 20; bytes *= 4) measure(sides, bytes, rounds, first);
     for (int i = 2; i < argc; i++) measure(sides, (size_t)atoll(argv[i]), rounds, first);
     for (int s = 0; s < N_SIDES; s++) yoke_comm_destroy(sides[s].comm);
     return yoke_mpi_stop();

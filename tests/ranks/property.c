@@ -115,6 +115,8 @@ static int make_places(struct place places[])
         { "chain", true, 1024, YOKE_ACCUM_F32 },    { "doubling", false, 4096, YOKE_ACCUM_NATIVE },
         { "exchange", true, 2048, YOKE_ACCUM_F32 }, { "hierarchy", false, 8192, YOKE_ACCUM_NATIVE },
     };
+    const char *island = getenv("YOKE_ISLAND");
+    const bool flat = island && !strcmp(island, "off"); /* then the hierarchy is refused */
     int n = 0;
     for (size_t k = 0; k < YOKE_COUNT(kinds); k++)
         for (int part = 0; part < 2; part++) {
@@ -122,6 +124,7 @@ static int make_places(struct place places[])
             struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
             MPI_Comm mpi = ranks_world;
             config.algorithm = kinds[k].algorithm;
+            if (config.algorithm && !strcmp(config.algorithm, "hierarchy") && flat) config.algorithm = NULL;
             config.no_shared = kinds[k].no_shared;
             config.chunk_bytes = kinds[k].chunk;
             config.accum = kinds[k].accum;
