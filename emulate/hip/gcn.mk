@@ -45,3 +45,8 @@ EXTRA_PROGRAMS += tests/unit/gcn_lanes
 YOKE_TESTS += tests/unit/gcn_lanes
 tests_unit_gcn_lanes_CFLAGS = $(UNIT_CFLAGS)
 tests_unit_gcn_lanes_LDADD = libemulate-gcn.la $(CMOCKA_LIBS)
+# Single instructions on operands that the vectors of gcn_opcodes lack.
+EXTRA_PROGRAMS += tests/unit/gcn_single
+YOKE_TESTS += tests/unit/gcn_single
+tests_unit_gcn_single_CFLAGS = $(UNIT_CFLAGS)
+tests_unit_gcn_single_LDADD = libemulate-gcn.la $(CMOCKA_LIBS)
