@@ -47,8 +47,8 @@ static struct yokei_rt_calls *calls(struct set *s)
 enum { MANY = 200 };
 
 /* A layer norm whose weights and biases are the first row of x. rstd is one divided by the deviation. */
-static yoke_status find_means(const struct plant *plant, const float x[MANY * C], float y[MANY * C],
-                              float rstd[MANY])
+static yoke_status find_means(const struct plant *plant, float eps, const float x[MANY * C],
+                              float y[MANY * C], float rstd[MANY])
 {
     float *at_x, *at_y, *at_mean, *at_rstd;
     struct set s;
@@ -62,7 +62,7 @@ static yoke_status find_means(const struct plant *plant, const float x[MANY * C]
     YOKE_TRY(yoke_layernorm_forward(s.first,
                                     &YOKE_ARGS(layernorm_forward, .dtype = YOKE_F32, .N = MANY, .C = C,
                                                .x = at_x, .ldx = C, .gamma = at_x, .beta = at_x, .y = at_y,
-                                               .ldy = C, .mean = at_mean, .rstd = at_rstd, .eps = 1e-5f)));
+                                               .ldy = C, .mean = at_mean, .rstd = at_rstd, .eps = eps)));
     YOKE_TRY(yoke_copy_to_host(s.first, y, at_y, MANY * C * sizeof *y));
     YOKE_TRY(yoke_copy_to_host(s.first, rstd, at_rstd, MANY * sizeof *rstd));
     return yoke_stream_sync(s.first);
@@ -70,15 +70,15 @@ static yoke_status find_means(const struct plant *plant, const float x[MANY * C]
 
 /*
  * Rows of +a and -a, whose variance is a * a. So 1 / sqrt(a * a + eps) is the same float wherever square
- * roots and quotients are correctly rounded.
+ * roots and quotients are correctly rounded. The numbers a are multiples of `unit`.
  */
-static yoke_status run_roots(const struct plant *plant)
+static yoke_status find_roots(const struct plant *plant, float unit, float eps)
 {
     static float x[MANY * C], y[MANY * C], rstd[MANY];
-    for (int i = 0; i < MANY * C; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (float)(1 + i / C) / 128;
-    YOKE_TRY(find_means(plant, x, y, rstd));
+    for (int i = 0; i < MANY * C; i++) x[i] = (i % 2 ? -1.0f : 1.0f) * (float)(1 + i / C) * unit;
+    YOKE_TRY(find_means(plant, eps, x, y, rstd));
     for (int i = 0; i < MANY; i++) {
-        const float wanted = 1.0f / sqrtf(x[i * C] * x[i * C] + 1e-5f);
+        const float wanted = 1.0f / sqrtf(x[i * C] * x[i * C] + eps);
         if (rstd[i] != wanted)
             return yoke_fail(YOKE_EINTERNAL, "rstd[%d] is %.9g instead of %.9g", i, (double)rstd[i],
                              (double)wanted);
@@ -86,12 +86,20 @@ static yoke_status run_roots(const struct plant *plant)
     return YOKE_OK;
 }
 
+static yoke_status run_roots(const struct plant *plant) { return find_roots(plant, 0x1p-7f, 1e-5f); }
+
+/* Variances from 2^-140 on. The remainders of their roots are too small for a float. */
+static yoke_status run_small_roots(const struct plant *plant)
+{
+    return find_roots(plant, 0x1p-70f, 0x1p-149f);
+}
+
 /* Rows of 0, 1, 2 and so on. Each lane of a team adds numbers of its own, and needs the sum of all. */
 static yoke_status run_lanes(const struct plant *plant)
 {
     static float x[MANY * C], y[MANY * C], rstd[MANY];
     for (int i = 0; i < MANY * C; i++) x[i] = (float)(i % C);
-    YOKE_TRY(find_means(plant, x, y, rstd));
+    YOKE_TRY(find_means(plant, 1e-5f, x, y, rstd));
     for (int i = 0; i < MANY * C; i++) {
         const float wanted = (x[i] - (C - 1) * 0.5f) * rstd[0] * x[i] + x[i];
         if (!(fabsf(y[i] - wanted) <= 1e-2f))
@@ -155,6 +163,63 @@ static yoke_status run_race(const struct plant *plant)
 {
     setenv("YOKE_EMULATE", "hip:gfx1100", 1);
     return run_kernel(plant);
+}
+
+/* ---- the order of memory within a wave ---- */
+
+/*
+ * A kernel in place of scale. The first of 32 lanes writes two numbers to local memory, one after the other,
+ * and all read both. Without a fence the compiler may let the other lanes read before the first lane has
+ * written, or take the second number from the first read.
+ */
+static const char two_numbers[] =
+    "YK_KERNEL(scale)(float alpha, YK_PTR(const yk_t, x), YK_PTR(yk_t, y), yk_long n, "
+    "yk_long per_team)\n"
+    "{\n"
+    "    YK_AT(yk_t, y);\n"
+    "    YK_LOCAL float s[32];\n"
+    "    const int t = yk_thread(), w = t / 32;\n"
+    "    if (t % 32 == 0) s[w] = alpha;\n"
+    "    YK_SYNC_WARP();\n"
+    "    const float first = s[w];\n"
+    "    YK_SYNC_WARP();\n"
+    "    if (t % 32 == 0) s[w] = first + 1;\n"
+    "    YK_SYNC_WARP();\n"
+    "    const float second = s[w];\n"
+    "    if (t < n) y[t] = 10 * first + second;\n"
+    "}\n";
+static const struct yokei_gpu_driver *driver_below;
+
+static yoke_status build_two_numbers(yoke_device *device, const struct yokei_gpu_source *source,
+                                     void **program_out)
+{
+    struct yokei_gpu_source other = *source;
+    other.text = (char *)(uintptr_t)two_numbers;
+    return driver_below->build(device, &other, program_out);
+}
+
+static yoke_status run_wave(const struct plant *plant)
+{
+    static struct yokei_gpu_driver other;
+    static float y[32];
+    struct set s;
+    setenv("YOKE_EMULATE", "hip:gfx942", 1); /* clang compiles */
+    YOKE_TRY(open_set(plant, &s));
+    driver_below = yokei_gpu(s.device)->driver;
+    other = *driver_below;
+    other.build = build_two_numbers;
+    yokei_gpu(s.device)->driver = &other;
+    s.device->cache_dir[0] = '\0';
+    YOKE_TRY(write_x(&s, s.first));
+    YOKE_TRY(yoke_variant_force(s.device, "scale", plant->variant));
+    YOKE_TRY(
+        yoke_scale(s.first, &YOKE_ARGS(scale, .dtype = YOKE_F32, .n = 32, .alpha = 4, .x = s.x, .y = s.y)));
+    YOKE_TRY(yoke_copy_to_host(s.first, y, s.y, sizeof y));
+    YOKE_TRY(yoke_stream_sync(s.first));
+    for (int i = 0; i < 32; i++)
+        if (y[i] != 45)
+            return yoke_fail(YOKE_EINTERNAL, "lane %d has read %g instead of 5", i, (double)y[i] - 40);
+    return YOKE_OK;
 }
 
 /* Replace each s_waitcnt of the machine code by an s_nop. In CDNA 2 these are the words 0xbf8cXXXX. */
@@ -460,6 +525,11 @@ static const struct plant plants[] = {
       "(((lane ^ (unsigned)distance) & 31u) << 2)", "y[0, ", " instead of " },
     { "bare v_sqrt", run_roots, "l1w1", "#define YK_SQRT(x) yk_root(x)",
       "#define YK_SQRT(x) __builtin_amdgcn_sqrtf(x)", "] is ", " instead of " },
+    { "root without scaling", run_small_roots, "l1w1", "const int small = x < 0x1p-96f;", "const int small = 0;",
+      "] is ", " instead of " },
+    { "missing wave fence", run_wave, "l1w1",
+      "(__builtin_amdgcn_fence(__ATOMIC_ACQ_REL, \"wavefront\"), __builtin_amdgcn_wave_barrier())", "((void)0)",
+      "scale: thread (1,0,0)", "of shared memory that were never written" },
     { "merged conversion to f16", run_zeros, "l1w1", "asm(\"\" : \"+v\"(x));", "",
       "has the bits 0x0000", " instead of 0x8000" },
     { "race between blocks", run_kernel, "l32w1", "(yk_group(0) * YK_G + YK_THREAD / YK_L)",
