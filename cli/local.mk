@@ -115,6 +115,12 @@ tests_unit_cli_trace_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JAN
 tests_unit_cli_trace_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 YOKE_TESTS += "tests/unit/cli_trace"
 
+EXTRA_PROGRAMS += tests/unit/cli_auto
+tests_unit_cli_auto_SOURCES = tests/unit/cli_auto.c cli/launch/auto.c
+tests_unit_cli_auto_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_auto_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
+YOKE_TESTS += "tests/unit/cli_auto"
+
 EXTRA_PROGRAMS += tests/unit/cli_lost_file
 tests_unit_cli_lost_file_SOURCES = tests/unit/cli_lost_file.c cli/launch/lost_file.c
 tests_unit_cli_lost_file_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)

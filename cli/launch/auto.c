@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/base.h"
@@ -78,6 +79,20 @@ static const struct cli_auto_device *measured_twin(const struct cli_auto_device 
     return NULL;
 }
 
+/*
+ * The variable by which the user hides this OpenCL GPU from its vendor's own interface; NULL: none. The names
+ * of the platforms stand in their versions.
+ */
+static const char *hidden_by(const struct cli_auto_device *d)
+{
+    static const struct {
+        const char *platform, *variable;
+    } rows[] = { { "CUDA", "CUDA_VISIBLE_DEVICES" }, { "AMD-APP", "HIP_VISIBLE_DEVICES" } };
+    for (size_t i = 0; i < YOKE_COUNT(rows) && !strcmp(d->info.backend, "opencl"); i++)
+        if (strstr(d->info.driver, rows[i].platform) && getenv(rows[i].variable)) return rows[i].variable;
+    return NULL;
+}
+
 static void take_gpu(struct cli_auto_device *devices, int index, const struct cli_auto_measure *measure)
 {
     struct cli_auto_device *d = &devices[index];
@@ -88,6 +103,11 @@ static void take_gpu(struct cli_auto_device *devices, int index, const struct cl
         address_of(d, address, sizeof address);
         yokei_text(d->why, sizeof d->why, "the same GPU as %s (%s%s)", same->info.spec,
                    address[0] ? "PCI " : "the same name; its driver tells no PCI address", address);
+        return;
+    }
+    const char *hidden = hidden_by(d);
+    if (hidden) {
+        yokei_text(d->why, sizeof d->why, "not in %s", hidden);
         return;
     }
     d->is_taken = true;

@@ -98,6 +98,7 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}200' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}150' \
 	'$(top_srcdir)/tests/ranks/ends' \
+	'$(top_srcdir)/tests/ranks/auto_command $(top_srcdir)/tests/unit/two_sockets.xml' \
 	'$(top_srcdir)/tests/ranks/compare_command' \
 	'$(top_srcdir)/tests/ranks/run 3 tests/ranks/footprint' \
 	'$(top_srcdir)/tests/ranks/run -H aab 3 tests/ranks/footprint' \
