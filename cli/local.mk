@@ -28,7 +28,7 @@ yoke_SOURCES += \
 	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
 yoke_SOURCES += \
-	cli/launch/agent.c cli/launch/agent.h cli/launch/auto.c cli/launch/auto.h cli/launch/cores.c cli/launch/cores.h cli/launch/look.c cli/launch/look.h cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
+	cli/launch/agent.c cli/launch/agent.h cli/launch/auto.c cli/launch/auto.h cli/launch/cores.c cli/launch/cores.h cli/launch/look.c cli/launch/look.h cli/launch/look_hosts.c cli/launch/look_plan.c cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
@@ -52,7 +52,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
 	cli/options/manual/ckpt-verify.txt cli/options/manual/compare.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
-	cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
+	cli/options/manual/look.txt cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
 	cli/options/manual/rank.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \

@@ -308,7 +308,7 @@ static yoke_status need_descriptors(const struct cli_verb *verb)
     limit.rlim_cur = YOKE_MIN(limit.rlim_max, (rlim_t)ENOUGH);
     if (limit.rlim_cur > was && setrlimit(RLIMIT_NOFILE, &limit)) limit.rlim_cur = was;
     if (limit.rlim_cur >= YOKEI_LEAST_DESCRIPTORS
-        || !(verb->ranks || (verb->bit & (CLI_RUN | CLI_RANK | CLI_INFO))
+        || !(verb->ranks || (verb->bit & (CLI_RUN | CLI_RANK | CLI_LOOK | CLI_INFO))
              || cli_option_find(verb->bit, "device")))
         return YOKE_OK;
     return yoke_fail(

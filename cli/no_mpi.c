@@ -22,6 +22,7 @@ static yoke_status absent(void)
     }
 ABSENT(cli_run)
 ABSENT(cli_rank)
+ABSENT(cli_look)
 ABSENT(cli_bench_collectives)
 ABSENT(cli_bench_allreduce)
 ABSENT(cli_train)

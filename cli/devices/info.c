@@ -91,7 +91,7 @@ static bool is_host_cpu(const struct yoke_device_info *d)
     return !strcmp(d->backend, "opencl") && !strncmp(d->features, "cpu ", 4);
 }
 
-/* The NUMA node and the processing units nearest to a GPU. "": the host has one node, or the place is unknown. */
+/* The NUMA node and the units nearest to a GPU. "": the host has one node, or the place is unknown. */
 static void nearest_of(const struct yoke_device_info *d, char *text, size_t bytes)
 {
     struct yokei_place place;

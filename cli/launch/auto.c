@@ -267,7 +267,7 @@ void cli_auto_limit(struct cli_auto_device *devices, int n, int n_ranks)
                 slowest = &devices[i];
         slowest->is_taken = false;
         const size_t used = strlen(slowest->why);
-        yokei_text(slowest->why + used, sizeof slowest->why - used, "; -n asks for %d", n_ranks);
+        yokei_text(slowest->why + used, sizeof slowest->why - used, "; %d asked for", n_ranks);
     }
     taken_first(devices, n);
 }

@@ -39,11 +39,11 @@ struct cli_auto_measure {
 };
 
 /**
- * Decide. Writes one entry for each device but those of the backends for tests, and returns their number. Devices
- * that are taken come first, in the order of the ranks.
+ * Decide. Writes one entry for each device but those of the backends for tests, and returns their number.
+ * Devices that are taken come first, in the order of the ranks.
  *  - A GPU is taken, unless another backend's device with the same PCI address is, in the order cuda, hip,
- *    opencl. An OpenCL GPU whose driver tells no address counts as the same as one of the same name. CUDA_VISIBLE_DEVICES
- *    and HIP_VISIBLE_DEVICES hold for the vendor's OpenCL devices too.
+ *    opencl. An OpenCL GPU whose driver tells no address counts as the same as one of the same name.
+ *    CUDA_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES hold for the vendor's OpenCL devices too.
  *  - Beside GPUs, host is taken if the job divides its batch by speed, and a step gets at least a quarter of
  *    the speed-up that the speed of host promises, with whole sequences. This is the rule by which balance
  *    leaves out replicas. OpenCL devices of the processor are left out.

@@ -107,7 +107,7 @@ static yoke_status divide(const struct cli_agent *agent, const char *devices, st
     return status;
 }
 
-/* Read this rank's line. False: the file does not fit the rank, so the ranks of the host are not neighbours. */
+/* Read this rank's line. False: there is none, because the ranks of the host are not neighbours. */
 static bool read_share(const struct cli_agent *agent, const char *text, struct yokei_binding *mine,
                        bool *is_near_out)
 {

@@ -116,7 +116,7 @@ static yoke_status no_launcher(struct cli_job *job)
 static yoke_status start_launcher(const struct cli_context *context, struct cli_job *job,
                                   const char *launcher, int output, int errors)
 {
-    const char *hosts = cli_text(context->options, "hosts");
+    const char *hosts = job->hosts[0] ? job->hosts : cli_text(context->options, "hosts");
     char self[4096], count[16], each[16];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length < 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The measurements of --devices auto. Each device trains a few layers of the job's model for a second, in a
- * child process that loads only this device's backend.
+ * yoke look: choose the devices of --devices auto on this host, and print them for yoke run (look_hosts.c).
+ * Each device trains a few layers of the job's model for a second, in a child process that loads only this
+ * device's backend.
  */
 #include "cli/launch/look.h"
 
@@ -21,7 +22,6 @@
 #include "cli/devices/child.h"
 #include "core/base/base.h"
 #include "train/models/model_files.h"
-#include "train/run/loop.h"
 
 enum { MOST_LAYERS = 2, MOST_BATCH = 4, MOST_SEQUENCE = 256, LEAST_STEPS = 2 };
 static const double SECONDS = 0.8, MOST_SECONDS = 3, MEET_SECONDS = 60, LIMIT_SECONDS = 180;
@@ -191,9 +191,8 @@ static bool measure_together(void *context, const char *const specs[2], double s
 
 /* ---- the job ---- */
 
-/* The options of the verb, if it is train, else train's defaults. */
-static yoke_status options_of(const struct cli_context *context, const struct cli_verb *verb,
-                              struct cli_options **out)
+yoke_status cli_look_options(const struct cli_context *context, const struct cli_verb *verb,
+                             struct cli_options **out)
 {
     char name[] = "yoke train", *only[] = { name, NULL }, **words;
     const bool trains = verb && verb->bit == CLI_TRAIN;
@@ -233,130 +232,54 @@ static yoke_status work_of(const struct cli_options *o, struct work *out)
     return YOKE_OK;
 }
 
-static void put_line(char *lines, size_t bytes, const char *format, ...) YOKE_PRINTF(3, 4);
-static void put_line(char *lines, size_t bytes, const char *format, ...)
+/* Print a text as one field of a line. */
+static void put_field(const char *text)
 {
-    char text[1024];
-    const size_t used = strlen(lines);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    cli_note("%s", text);
-    yokei_text(lines + used, bytes - used, "%s\n", text);
+    putchar('\t');
+    for (const char *c = text; *c; c++) putchar(*c == '\t' || *c == '\n' ? ' ' : *c);
 }
 
-static yoke_status choose(const struct cli_verb *verb, const struct cli_options *o, int n_ranks,
-                          const struct yoke_backend_report *reports, int n_reports,
-                          struct cli_auto_device *devices, int *n_out)
+static yoke_status look(const struct cli_context *context, struct cli_auto_device *devices, int *n_out)
 {
+    struct yoke_backend_report *reports = calloc(CLI_AUTO_REPORTS, sizeof *reports);
+    const struct cli_verb *verb = NULL;
+    struct cli_options *o = NULL;
     struct work work = { .batch = 0 };
-    YOKE_TRY(work_of(o, &work));
-    const struct cli_auto_job job = { not_divided(verb, o), cli_int(o, "batch") };
-    const struct cli_auto_measure measure = { &work, measure_alone, measure_together };
-    *n_out = cli_auto_choose(reports, n_reports, &job, &measure, devices);
-    const int found = cli_auto_count(devices, *n_out);
-    char list[1024];
-    if (!found) return cli_auto_nothing(reports, n_reports, devices, *n_out);
-    cli_auto_list(devices, *n_out, true, list, sizeof list);
-    if (n_ranks > found)
-        return yoke_fail(
-            YOKE_EINVAL,
-            "yoke run: --devices auto takes %d device%s (%s), and -n asks for %d ranks: lower -n, or "
-            "name a list of devices, which is repeated",
-            found, found == 1 ? "" : "s", list, n_ranks);
-    if (n_ranks) cli_auto_limit(devices, *n_out, n_ranks);
-    return YOKE_OK;
-}
-
-yoke_status cli_look(const struct cli_context *context, const struct cli_verb *verb, int n_ranks,
-                     struct cli_auto_device *devices_out, int *n_out, char *lines, size_t bytes)
-{
-    struct yoke_backend_report *reports = calloc(CLI_AUTO_REPORTS, sizeof *reports);
-    struct cli_options *o = NULL;
-    int n_reports = 0;
-    yoke_status status = reports ? options_of(context, verb, &o)
-                                 : yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
-    lines[0] = '\0';
+    int n_reports = 0, n_words;
+    yoke_status status = reports ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
+    if (!status && !strchr(context->words[0], '/')) status = cli_verb_of_words(context, &verb, &n_words);
+    if (!status) status = cli_look_options(context, verb, &o);
+    if (!status) status = work_of(o, &work);
     if (!status) status = yoke_discover(reports, CLI_AUTO_REPORTS, &n_reports);
-    if (!status) status = choose(verb, o, n_ranks, reports, n_reports, devices_out, n_out);
-    for (int i = 0; i < *n_out && !status; i++)
-        put_line(lines, bytes, "%-9s %s: %s", devices_out[i].info.spec,
-                 devices_out[i].is_taken ? "taken" : "left out", devices_out[i].why);
+    if (!status) {
+        const struct cli_auto_job job = { not_divided(verb, o), cli_int(o, "batch") };
+        const struct cli_auto_measure measure = { &work, measure_alone, measure_together };
+        *n_out = cli_auto_choose(reports, n_reports, &job, &measure, devices);
+        if (!cli_auto_count(devices, *n_out)) status = cli_auto_nothing(reports, n_reports, devices, *n_out);
+    }
     cli_options_free(o);
     free(reports);
     return status;
 }
 
-/* ---- plans ---- */
-
-static const struct yokei_plan_rank *rank_of(const struct yokei_plan *plan, int64_t job_rank)
+yoke_status cli_look(const struct cli_context *context)
 {
-    for (int64_t i = 0; i < plan->n_ranks; i++)
-        if ((plan->ranks[i].job_rank < 0 ? i : plan->ranks[i].job_rank) == job_rank) return &plan->ranks[i];
-    return NULL;
-}
-
-static yoke_status list_planned(const struct yokei_plan *plan, const char *path, char *devices, size_t bytes)
-{
-    devices[0] = '\0';
-    for (int64_t r = 0; r < plan->n_ranks; r++) {
-        const struct yokei_plan_rank *rank = rank_of(plan, r);
-        const size_t used = strlen(devices);
-        if (!rank || !rank->device[0])
-            return yoke_fail(YOKE_ECONFIG,
-                             "%s: --devices auto needs a plan that names the device of each rank", path);
-        yokei_text(devices + used, bytes - used, "%s%s", r ? "," : "", rank->device);
-    }
-    return YOKE_OK;
-}
-
-static bool are_here(const char *devices)
-{
-    struct yoke_backend_report *reports = calloc(CLI_AUTO_REPORTS, sizeof *reports);
+    struct cli_auto_device *devices = calloc(CLI_AUTO_DEVICES, sizeof *devices);
     int n = 0;
-    bool all = reports && !yoke_discover(reports, CLI_AUTO_REPORTS, &n);
-    for (const char *item = devices; all && *item; item += strcspn(item, ","), item += *item == ',') {
-        const size_t length = strcspn(item, ",");
-        bool found = false;
-        for (int b = 0; b < n; b++)
-            for (int i = 0; i < reports[b].n_devices; i++) {
-                const char *spec = reports[b].devices[i].spec;
-                found = found || (strlen(spec) == length && !strncmp(spec, item, length));
-            }
-        all = found;
+    if (!context->n_words)
+        return yoke_fail(YOKE_EINVAL, "yoke look is started by yoke run and is of no use by itself");
+    const yoke_status status = devices ? look(context, devices, &n)
+                                       : yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
+    if (status) {
+        printf("error\t%d", (int)status);
+        put_field(yoke_last_error());
+        putchar('\n');
     }
-    free(reports);
-    return all;
-}
-
-yoke_status cli_look_planned(const struct cli_context *context, const struct cli_verb *verb, int n_ranks,
-                             char *devices, size_t bytes, int *n_out)
-{
-    struct cli_options *o = NULL;
-    struct yokei_plan plan = YOKEI_PLAN_INIT;
-    char folder[4096];
-    int64_t step;
-    bool replays = false;
-    devices[0] = '\0';
-    *n_out = 0;
-    if (!verb || verb->bit != CLI_TRAIN) return YOKE_OK;
-    YOKE_TRY(options_of(context, verb, &o));
-    const char *path = cli_text(o, "plan"), *from = cli_text(o, "resume");
-    yoke_status status = path   ? yokei_plan_read(path, &plan)
-                         : from ? yokei_run_resume_plan(from, folder, sizeof folder, &plan, &step, &replays)
-                                : YOKE_OK;
-    if (!status && (path || from)) status = list_planned(&plan, path ? path : from, devices, bytes);
-    if (!status && devices[0] && !path && ((n_ranks && n_ranks != plan.n_ranks) || !are_here(devices))) {
-        cli_note("%s was made on %s, which do not fit this job: looking at the devices of this host", from,
-                 devices);
-        devices[0] = '\0';
+    for (int i = 0; i < n && !status; i++) {
+        printf("device\t%s\t%d\t%.9g", devices[i].info.spec, devices[i].is_taken, devices[i].speed);
+        put_field(devices[i].why);
+        putchar('\n');
     }
-    if (!status && devices[0]) {
-        cli_note("--devices auto: those of %s: %s", path ? path : from, devices);
-        *n_out = (int)plan.n_ranks;
-    }
-    yokei_plan_free(&plan);
-    cli_options_free(o);
-    return status;
+    free(devices);
+    return YOKE_OK; /* yoke run reports the error */
 }

@@ -27,12 +27,8 @@
 #include "cli/launch/verdict.h"
 #include "core/base/base.h"
 
-/*
- * The verb with which the command line begins. *words_out is the number of words in its name. A program of
- * the user's (with a slash) has no verb.
- */
-static yoke_status find_verb_of_words(const struct cli_context *context, const struct cli_verb **verb_out,
-                                      int *words_out)
+yoke_status cli_verb_of_words(const struct cli_context *context, const struct cli_verb **verb_out,
+                              int *words_out)
 {
     char both[160];
     const char *names[64];
@@ -73,7 +69,7 @@ static yoke_status check_verb(const struct cli_context *context, const struct cl
         if (!access(context->words[0], X_OK)) return YOKE_OK;
         return yoke_fail(YOKE_EINVAL, "%s: cannot be started: %s", context->words[0], strerror(errno));
     }
-    YOKE_TRY(find_verb_of_words(context, verb_out, &n));
+    YOKE_TRY(cli_verb_of_words(context, verb_out, &n));
     char name[128], *saved = context->words[n - 1], **words;
     struct cli_options *options;
     yokei_text(name, sizeof name, "yoke %s", (*verb_out)->name);
@@ -152,7 +148,8 @@ static yoke_status make_folder(const struct cli_context *context, const struct c
  * of devices; 0: none is named, and each rank has the verb's own device.
  */
 static yoke_status choose_devices(const struct cli_context *context, const struct cli_verb *verb,
-                                  struct cli_job *job, char *lines, size_t bytes, int *n_out)
+                                  const char *launcher, struct cli_job *job, char *lines, size_t bytes,
+                                  int *n_out)
 {
     const char *text = cli_text(context->options, "devices");
     const int n = cli_list_count(context->options, "devices"),
@@ -175,24 +172,14 @@ static yoke_status choose_devices(const struct cli_context *context, const struc
     if (!any_auto) return YOKE_OK;
     YOKE_TRY(cli_look_planned(context, verb, n_ranks, job->devices, sizeof job->devices, n_out));
     if (*n_out) return YOKE_OK;
-    struct cli_auto_device *found = calloc(CLI_AUTO_DEVICES, sizeof *found);
-    int n_found = 0;
-    yoke_status status = found ? cli_look(context, verb, n_ranks, found, &n_found, lines, bytes)
-                               : yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
-    if (!status) {
-        *n_out = cli_auto_count(found, n_found);
-        cli_auto_list(found, n_found, true, job->devices, sizeof job->devices);
-        cli_auto_list(found, n_found, false, job->left_out, sizeof job->left_out);
-    }
-    free(found);
-    return status;
+    return cli_look_at_hosts(context, launcher, n_ranks, job, lines, bytes, n_out);
 }
 
 static yoke_status make_ranks(const struct cli_context *context, const struct cli_verb *verb,
-                              struct cli_job *job, char *lines, size_t bytes)
+                              const char *launcher, struct cli_job *job, char *lines, size_t bytes)
 {
     int n_devices;
-    YOKE_TRY(choose_devices(context, verb, job, lines, bytes, &n_devices));
+    YOKE_TRY(choose_devices(context, verb, launcher, job, lines, bytes, &n_devices));
     job->n_ranks = (int)cli_int(context->options, "ranks");
     if (!job->n_ranks) job->n_ranks = YOKE_MAX(1, n_devices);
     if (n_devices > job->n_ranks)
@@ -333,7 +320,7 @@ yoke_status cli_run(const struct cli_context *context)
     bool as_asked = false;
     YOKE_TRY(choose_launcher(context, &launcher));
     YOKE_TRY(yokei_check_file_limit()); /* the ranks have the same limit */
-    YOKE_TRY_GOTO(make_ranks(context, verb, &job, lines, sizeof lines), out);
+    YOKE_TRY_GOTO(make_ranks(context, verb, launcher, &job, lines, sizeof lines), out);
     YOKE_TRY_GOTO(make_folder(context, verb, folder, &job), out);
     if (lines[0]) YOKE_TRY_GOTO(cli_devices_write(job.folder, lines), out);
     set_environment(context, &job);

@@ -54,7 +54,8 @@ static const struct cli_option *option_of(struct cli_line *line, const char *com
 
 void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line)
 {
-    const bool stop_at_word = verb == CLI_RUN || verb == CLI_RANK; /* the words belong to another verb */
+    /* the words belong to another verb */
+    const bool stop_at_word = verb == CLI_RUN || verb == CLI_RANK || verb == CLI_LOOK;
     const struct cli_verb *about = cli_verb_of(verb);
     *line = (struct cli_line){ .verb = verb };
     line->given = calloc((size_t)argc + 1, sizeof *line->given);

@@ -19,7 +19,7 @@
 
 const struct cli_option cli_option_table[] = {
     /* ---- every verb ---- */
-    { "config", CLI_EVERY & ~CLI_RANK, CLI_TEXT, 'c', .metavar = "FILE",
+    { "config", CLI_EVERY & ~(CLI_RANK | CLI_LOOK), CLI_TEXT, 'c', .metavar = "FILE",
       .help = "Read options from this YAML file" },
     { "help", CLI_EVERY, CLI_FLAG, 'h', .no_key = true,
       .help = "Show examples and the options that are used most" },

@@ -45,6 +45,7 @@ enum cli_verb_bit {
     CLI_TRACE = 1 << 11,
     CLI_SCHEDULE_SHOW = 1 << 12,
     CLI_SCHEDULE_CHECK = 1 << 13,
+    CLI_LOOK = 1 << 14,
     CLI_PLAN = 1 << 15,
     CLI_CKPT_LS = 1 << 16,
     CLI_CKPT_SHOW = 1 << 17,
@@ -58,7 +59,7 @@ enum cli_verb_bit {
     CLI_BENCH_KERNELS = 1 << 26,
     CLI_COMPILE = 1 << 27,
     CLI_COMPARE = 1 << 28,
-    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO, /* verbs that help texts do not list */
+    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK, /* verbs that help texts do not list */
     /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
     CLI_LIBRARY = 1 << 30,
     CLI_EVERY = CLI_LIBRARY - 1,

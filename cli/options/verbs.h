@@ -14,6 +14,8 @@
       .summary = "Start a verb on several ranks and watch them")                                            \
     V("rank", CLI_RANK, cli_rank, .arguments = "[--] VERB [OPTION...]",                                     \
       .summary = "The agent of one rank; yoke run starts it")                                               \
+    V("look", CLI_LOOK, cli_look, .arguments = "[--] VERB [OPTION...]",                                     \
+      .summary = "Choose this host's devices; yoke run --devices auto starts it")                           \
     V("verify", CLI_VERIFY, cli_verify,                                                                     \
       .summary = "Compare a device's operations with the float64 reference")                                \
     V("tune", CLI_TUNE, cli_tune,                                                                           \

@@ -1,5 +1,5 @@
 # tests/hosts: several hosts on one machine. with_hosts makes them; remote is their ssh. See also tests/faults/harm.
-EXTRA_DIST += tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/limit tests/hosts/cut tests/hosts/finalize
+EXTRA_DIST += tests/hosts/auto tests/hosts/with_hosts tests/hosts/start tests/hosts/slow tests/hosts/limit tests/hosts/cut tests/hosts/finalize
 EXTRA_PROGRAMS += tests/hosts/remote tests/hosts/finalizer tests/hosts/measured tests/hosts/ports
 tests_hosts_finalizer_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 tests_hosts_finalizer_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS)
@@ -11,6 +11,7 @@ HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke t
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
 YOKE_TESTS += \
 	"long $(top_srcdir)/tests/hosts/start ./yoke" \
+	"$(top_srcdir)/tests/hosts/auto ./yoke $(top_srcdir)/tests/unit/two_sockets.xml" \
 	"tests/hosts/ports ./yoke tests/faults/victim" \
 	'$(WITH_HOSTS) 2 -- tests/hosts/ports ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \

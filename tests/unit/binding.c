@@ -35,7 +35,7 @@ static int read_ranks(const char *text, struct yokei_place *ranks)
     return n;
 }
 
-/* The shares as text: the units of each rank and, behind @, its node. "equal" in front if places decided nothing. */
+/* The units of each rank and, behind @, its node. "equal" stands in front if places decided nothing. */
 static const char *shares_of(const char *text)
 {
     static char out[4096];

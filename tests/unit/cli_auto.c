@@ -135,7 +135,7 @@ static void equal_gpus_are_measured_once(void **state)
     assert_non_null(strstr(why("hip:5"), "the same kind as hip:0 (4000.0"));
     cli_auto_limit(found, n_found, 2);
     assert_int_equal(2, cli_auto_count(found, n_found));
-    assert_non_null(strstr(why("hip:7"), "-n asks for 2"));
+    assert_non_null(strstr(why("hip:7"), "; 2 asked for"));
 }
 
 /* Host beside a GPU: it needs a whole sequence, and a quarter of the speed-up that its speed promises. */
