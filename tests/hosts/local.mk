@@ -11,7 +11,7 @@ HARM_HOSTS = VICTIM_BYTES=16777216 $(WITH_HOSTS) 2 -- tests/faults/harm ./yoke t
 SHRINK = $(top_srcdir)/tests/faults/shrink ./yoke tests/faults/survivor
 YOKE_TESTS += \
 	"long $(top_srcdir)/tests/hosts/start ./yoke" \
-	"$(top_srcdir)/tests/hosts/auto ./yoke $(top_srcdir)/tests/unit/two_sockets.xml" \
+	"soak $(top_srcdir)/tests/hosts/auto ./yoke $(top_srcdir)/tests/unit/two_sockets.xml" \
 	"tests/hosts/ports ./yoke tests/faults/victim" \
 	'$(WITH_HOSTS) 2 -- tests/hosts/ports ./yoke tests/faults/victim' \
 	'$(WITH_HOSTS) 2 -- $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
