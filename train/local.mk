@@ -139,6 +139,10 @@ check_LTLIBRARIES += tests/ranks/libplants.la
 tests_ranks_libplants_la_SOURCES = tests/ranks/plants.h tests/ranks/plants.c
 tests_ranks_libplants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
 tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+# A layer norm that is wrong above 512 columns on one rank, preloaded into the command.
+check_LTLIBRARIES += tests/ranks/libwide_norm.la
+tests_ranks_libwide_norm_la_SOURCES = tests/ranks/wide_norm.c
+tests_ranks_libwide_norm_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 # A step whose receives do not wait for their memory, on emulated devices.
 check_LTLIBRARIES += tests/ranks/liblost_waits.la
 tests_ranks_liblost_waits_la_SOURCES = tests/ranks/lost_waits.c
@@ -178,10 +182,16 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/parity_command' \
 	'long $(top_srcdir)/tests/ranks/emulated_command' \
 	'long $(top_srcdir)/tests/ranks/hip_command' \
-	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/intel_command' \
+	'long $(top_srcdir)/tests/ranks/five_devices' \
+	'soak $(top_srcdir)/tests/ranks/five_devices layouts' \
+	'soak $(top_srcdir)/tests/ranks/five_devices bits' \
+	'soak $(top_srcdir)/tests/ranks/five_devices moves' \
+	'soak $(top_srcdir)/tests/ranks/five_devices kills' \
+	'soak $(top_srcdir)/tests/ranks/five_devices lost' \
+	'soak $(top_srcdir)/tests/ranks/five_devices audit' \
 	'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/train_command' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/no_memory_command ./yoke'
-EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command tests/ranks/hip_command tests/ranks/intel_command
+EXTRA_DIST += tests/ranks/train_command tests/ranks/parity_command tests/ranks/emulated_command tests/ranks/hip_command tests/ranks/five_devices
 
 # What is predicted is what is measured; bench/memory measures a model of about 1 GB by the same program.
 EXTRA_PROGRAMS += tests/ranks/memory

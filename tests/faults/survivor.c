@@ -11,6 +11,7 @@
  * - lost: another program takes ranks away. The job goes on until it has lost DEATHS ranks, and then for
  *   ROUNDS more rounds.
  *
+ * YOKE_DEVICE: the device of the rank, which `yoke run --devices` sets. The sums are then in its memory.
  * SURVIVOR_FOLDER: the folder in which each rank makes a file when it has begun.
  * SURVIVOR_FAILS: at the end the first remaining rank dies, too, and the others give up.
  * SURVIVOR_HOSTS=aabb: one letter for each rank. Ranks with different letters count as on different hosts,
@@ -72,13 +73,43 @@ static void choose_host(void)
     setenv("UCX_TLS", "tcp,self", 1);
 }
 
+/* ---- the rank's device; NULL: the host, whose memory needs no copies ---- */
+
+static struct {
+    yoke_device *device;
+    yoke_stream *stream;
+    void *data;
+} on;
+
+static yoke_status open_device(void)
+{
+    const char *spec = getenv("YOKE_DEVICE");
+    if (!spec || !strcmp(spec, "host")) return YOKE_OK;
+    yoke_status status = yoke_device_open(spec, NULL, &on.device);
+    if (!status) status = yoke_stream_create(on.device, &on.stream);
+    if (!status) status = yoke_alloc(on.device, LARGEST * sizeof(float), &on.data);
+    if (status) fprintf(stderr, "survivor: %s\n", yoke_last_error());
+    return status;
+}
+
+/* Reduce `count` elements of 4 bytes, in the memory of the device. */
+static yoke_status reduce(yoke_comm *comm, void *data, size_t count, yoke_dtype dtype, yoke_reduction how)
+{
+    if (!on.device) return yoke_all_reduce(data, data, count, dtype, how, comm, NULL);
+    yoke_status status = yoke_copy_to_device(on.stream, on.data, data, 4 * count);
+    if (!status) status = yoke_stream_sync(on.stream);
+    if (!status) status = yoke_all_reduce(on.data, on.data, count, dtype, how, comm, NULL);
+    if (!status) status = yoke_copy_to_host(on.stream, data, on.data, 4 * count);
+    return status ? status : yoke_stream_sync(on.stream);
+}
+
 /* One round: a sum of which every element is checked. */
 static yoke_status work(yoke_comm *comm, int round, float *data)
 {
     const size_t count = round % 3 == 0 ? LARGEST : round % 3 == 1 ? 8 : 20000;
     const int rank = yoke_comm_rank(comm), size = yoke_comm_size(comm);
     for (size_t i = 0; i < count; i++) data[i] = (float)(rank + round);
-    const yoke_status status = yoke_all_reduce(data, data, count, YOKE_F32, YOKE_SUM, comm, NULL);
+    const yoke_status status = reduce(comm, data, count, YOKE_F32, YOKE_SUM);
     if (status) return status;
     const float expected = (float)(size * (size - 1) / 2 + size * round);
     for (size_t i = 0; i < count; i++)
@@ -101,7 +132,7 @@ static yoke_status recover(yoke_comm **comm, int *round)
         *comm = rest;
         if (status) return status;
         int32_t at = *round;
-        status = yoke_all_reduce(&at, &at, 1, YOKE_I32, YOKE_MIN, rest, NULL);
+        status = reduce(rest, &at, 1, YOKE_I32, YOKE_MIN);
         *round = at;
         if (!status) return YOKE_OK;
     }
@@ -149,8 +180,8 @@ int main(int argc, char **argv)
     choose_host();
     MPI_Comm world;
     yoke_comm *comm = NULL;
-    if (!data || n_deaths > 8 || yoke_mpi_start(&world)) return 2;
-    if (yoke_comm_create(world, NULL, NULL, &comm)) return 2;
+    if (!data || n_deaths > 8 || open_device() || yoke_mpi_start(&world)) return 2;
+    if (yoke_comm_create(world, on.device, NULL, &comm)) return 2;
     const int size = yoke_comm_size(comm);
     for (int i = 0; i < 10; i++) draw(2);
     for (int i = 0, round = 0; i < n_deaths && strcmp(argv[1], "lost"); i++) {

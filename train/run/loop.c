@@ -291,6 +291,21 @@ static yoke_status run_prepared(struct yokei_run_state *s, struct yokei_training
     return yokei_collector_status(s->collector);
 }
 
+/*
+ * After a failure, say from where the run can go on. After an audit the newest checkpoint may be wrong, and
+ * the audit's own error says more.
+ */
+static void note_where_to_go_on(const struct yokei_run_state *s, yoke_status status)
+{
+    const struct yokei_training *t = s->t;
+    const bool has_saved = t->save && s->saved_step >= 0;
+    if (!status || status == YOKE_EPREEMPTED || status == YOKE_ENUMERIC || !s->begun_ns) return;
+    if (!has_saved && !t->resume) return;
+    yokei_run_note(
+        s, "the run can go on behind step %lld, also on other devices and in another layout: --resume %s",
+        (long long)(has_saved ? s->saved_step : s->first_step), has_saved ? t->save : t->resume);
+}
+
 yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_result *result_out)
 {
     struct yokei_training_result result = {
@@ -302,6 +317,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;
     if (s.trainer) yokei_trainer_revoke(s.trainer, status);
+    note_where_to_go_on(&s, status);
     yokei_audit_free(s.audit);
     yoke_trainer_destroy(s.trainer);
     status = yokei_run_meet(&s, status);
