@@ -301,9 +301,14 @@ static yoke_status opencl_find_native(const struct opencl_library *cl, const str
                  : YOKE_OK;
 }
 
+/**
+ * A cached program must have the bits that compiling it again would give. With this variable Intel's runtime
+ * for CPUs adds in another order.
+ */
 static void set_identity(const struct opencl_library *cl, const struct found *found, bool exact_division,
                          char *text, size_t bytes)
 {
+    const char *vectorizer = getenv("CL_CONFIG_CPU_VECTORIZER_MODE");
     char name[128], vendor[64], version[128], driver[64], platform[64], platform_version[128];
     device_text(cl, found->id, CL_DEVICE_NAME, name, sizeof name);
     device_text(cl, found->id, CL_DEVICE_VENDOR, vendor, sizeof vendor);
@@ -311,8 +316,9 @@ static void set_identity(const struct opencl_library *cl, const struct found *fo
     device_text(cl, found->id, CL_DRIVER_VERSION, driver, sizeof driver);
     platform_text(cl, found->platform, CL_PLATFORM_NAME, platform, sizeof platform);
     platform_text(cl, found->platform, CL_PLATFORM_VERSION, platform_version, sizeof platform_version);
-    yokei_text(text, bytes, "%s|%s|%s|%s|%s|%s|%d", name, vendor, version, driver, platform, platform_version,
-               exact_division);
+    yokei_text(text, bytes, "%s|%s|%s|%s|%s|%s|%d%s%s", name, vendor, version, driver, platform,
+               platform_version, exact_division, vectorizer ? "|vectorizer " : "",
+               vectorizer ? vectorizer : "");
 }
 
 static void opencl_close(yoke_device *device)
