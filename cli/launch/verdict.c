@@ -175,6 +175,15 @@ void cli_report_death(const struct cli_job *job, int r)
         cli_warn("%s %s; the others are given %.0f s (--grace) to end", name, how, job->grace);
 }
 
+/* Whether rank r has taken over the error of another rank, which names no rank. */
+static bool took_over(const struct cli_job *job, int r)
+{
+    const int from = atomic_load(&job->ranks[r].record->culprit);
+    return from >= 0 && from < job->n_ranks && from != r && job->ranks[from].record
+           && atomic_load(&job->ranks[from].record->culprit) < 0
+           && !strcmp(job->ranks[from].record->error, job->ranks[r].record->error);
+}
+
 static yoke_status failed(const struct cli_job *job, int r)
 {
     const struct cli_rank_watch *rank = &job->ranks[r];
@@ -183,7 +192,7 @@ static yoke_status failed(const struct cli_job *job, int r)
     int count = 0;
     for (int i = 0; i < job->n_ranks && i < (int)YOKE_COUNT(mark); i++) {
         mark[i] = status_of(&job->ranks[i]) != YOKE_OK
-                  && !strcmp(job->ranks[i].record->error, rank->record->error);
+                  && !strcmp(job->ranks[i].record->error, rank->record->error) && !took_over(job, i);
         count += mark[i];
     }
     list_of(mark, YOKE_MIN(job->n_ranks, 1024), list, sizeof list);

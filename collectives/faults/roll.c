@@ -254,8 +254,9 @@ static yoke_status roll_blame(const struct finding *found, const char *what)
     const struct entry *e = &roll.of[found->rank];
     char text[1024], who[192], how[160], did[600];
     if (found->weight == REPORTED) {
+        const int blamed = atomic_load(&e->file->culprit);
         yokei_text(text, sizeof text, "%.1023s", e->file->error);
-        return roll_fail((yoke_status)atomic_load(&e->file->status), atomic_load(&e->file->culprit), text);
+        return roll_fail((yoke_status)atomic_load(&e->file->status), blamed < 0 ? found->rank : blamed, text);
     }
     name_of(found->rank, who, sizeof who);
     roll_did_text(found->rank, did, sizeof did);
