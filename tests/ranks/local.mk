@@ -1,5 +1,5 @@
 # tests/ranks: what several ranks do together. tests/ranks/run N PROGRAM prints one TAP stream and ends in time.
-EXTRA_DIST += tests/ranks/run tests/ranks/compare_command tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
+EXTRA_DIST += tests/ranks/run tests/ranks/auto_command tests/ranks/compare_command tests/ranks/no_memory_command tests/ranks/ends tests/ranks/ranks.h tests/ranks/calls.h
 ranks_programs = tests/ranks/reductions tests/ranks/moves tests/ranks/groups tests/ranks/split tests/ranks/explain tests/ranks/islands tests/ranks/shares tests/ranks/mismatch tests/ranks/devices tests/ranks/queues tests/ranks/copies tests/ranks/lost_copies tests/ranks/slow_device tests/ranks/verdicts \
 	tests/ranks/agent tests/ranks/victim tests/ranks/faults tests/ranks/property tests/ranks/inject \
 	tests/ranks/illegal tests/ranks/threads tests/ranks/room tests/ranks/footprint tests/ranks/stray tests/ranks/no_memory
