@@ -88,6 +88,9 @@ struct kernel_info {
     uint32_t n_instructions, n_registers; /* of PTX: virtual registers, not those that ptxas would assign */
     uint32_t max_threads;                 /* of a block, as the program states them; 0: no limit */
     uint32_t target;                      /* as in kernel_limits */
+    uint32_t most_local_bytes;            /* that a thread may have on any such GPU; 0: unknown */
+    const char *source;                   /* where the kernel begins; NULL: unknown */
+    int source_line;
 };
 
 /** Counts of one launch, or of several: a run adds to them. */

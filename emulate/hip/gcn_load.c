@@ -204,6 +204,9 @@ static struct kernel_info info(const void *kernel)
 {
     const struct gcn_kernel *k = kernel;
     const struct gcn_entry *e = k->entry;
+    const char *file = NULL;
+    int line = 0;
+    if (!gcn_line(k->module->object, e->code, &file, &line) || line <= 0) file = NULL;
     return (struct kernel_info){ .name = e->name,
                                  .n_parameters = k->n_parameters,
                                  .parameter_bytes = k->parameter_bytes,
@@ -212,7 +215,10 @@ static struct kernel_info info(const void *kernel)
                                  .n_instructions = (uint32_t)k->n_instructions,
                                  .n_registers = e->n_vgprs,
                                  .max_threads = e->max_threads,
-                                 .target = gcn_target(k->module->arch) };
+                                 .target = gcn_target(k->module->arch),
+                                 .most_local_bytes = gcn_most_scratch(k->module->arch),
+                                 .source = file,
+                                 .source_line = line };
 }
 
 static bool parameter(const void *kernel, int index, uint32_t *offset_out, uint32_t *bytes_out)

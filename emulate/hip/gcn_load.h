@@ -5,7 +5,14 @@
 
 #include "emulate/hip/gcn_code.h"
 
-enum { GCN_MOST_SCRATCH = 1 << 17 }; /* bytes of a lane */
+/*
+ * Bytes of scratch memory that a lane may have. The registers of GPUs count the scratch memory of a wave in
+ * 13 bits of 1 KiB, or from gfx11 on in 15 bits of 256 bytes.
+ */
+static inline uint32_t gcn_most_scratch(enum gcn_arch arch)
+{
+    return arch == GCN_GFX1100 ? ((1u << 15) - 1) * 256 / 32 : ((1u << 13) - 1) * 1024 / 64;
+}
 
 /** 0x90a, 0x942 or 0x1100. */
 uint32_t gcn_target(enum gcn_arch arch);

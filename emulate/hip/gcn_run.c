@@ -52,11 +52,11 @@ static enum kernel_error check(const struct kernel_launch *launch, struct kernel
                                             .shared_bytes = e->shared_bytes,
                                             .shared = "LDS" };
     const enum kernel_error error = kernel_limits_check(launch, &demands, text);
-    if (error) return gcn_fail(fault, error, k, UINT32_MAX, "%s", text);
-    if (e->scratch_bytes > GCN_MOST_SCRATCH)
-        return gcn_fail(fault, KERNEL_LIMIT, k, UINT32_MAX,
+    if (error) return gcn_fail(fault, error, k, (uint32_t)e->code, "%s", text);
+    if (e->scratch_bytes > gcn_most_scratch(k->module->arch))
+        return gcn_fail(fault, KERNEL_LIMIT, k, (uint32_t)e->code,
                         "a thread needs %u bytes of scratch memory; %u are possible", e->scratch_bytes,
-                        (unsigned)GCN_MOST_SCRATCH);
+                        gcn_most_scratch(k->module->arch));
     return KERNEL_OK;
 }
 

@@ -64,9 +64,17 @@ static enum emulate_error check_target(const struct kernel_info *info, char *tex
                  info->target, hip_settings.model->name);
         return EMULATE_NO_BINARY_FOR_GPU;
     }
+    char place[300] = "";
+    if (info->source) snprintf(place, sizeof place, " (%s:%d)", info->source, info->source_line);
     if (info->shared_bytes > (uint32_t)hip_settings.model->shared_bytes) {
-        snprintf(text, text_bytes, "the kernel %s uses %u bytes of LDS, and a block has at most %d",
-                 info->name, info->shared_bytes, hip_settings.model->shared_bytes);
+        snprintf(text, text_bytes, "the kernel %s%s uses %u bytes of LDS, and a block has at most %d",
+                 info->name, place, info->shared_bytes, hip_settings.model->shared_bytes);
+        return EMULATE_INVALID_IMAGE;
+    }
+    if (info->most_local_bytes && info->local_bytes > info->most_local_bytes) {
+        snprintf(text, text_bytes,
+                 "the kernel %s%s uses %u bytes of scratch memory, and a thread has at most %u", info->name,
+                 place, info->local_bytes, info->most_local_bytes);
         return EMULATE_INVALID_IMAGE;
     }
     return EMULATE_OK;

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 
+#include "emulate/gpu/driver.h"
+
 /* ---- devices ---- */
 
 static int attribute(int number)
@@ -253,6 +255,21 @@ static void test_memory(void **state)
 
 /* ---- modules ---- */
 
+/* A kernel for which no GPU has room is refused when its program is loaded. */
+static void refuses(uint32_t shared, uint32_t local, const char *words)
+{
+    const struct kernel_info info = { .name = "big",
+                                      .shared_bytes = shared,
+                                      .local_bytes = local,
+                                      .most_local_bytes = 131056,
+                                      .target = 0x942,
+                                      .source = "big.yk",
+                                      .source_line = 7 };
+    char text[400] = "";
+    CHECK(emulate_vendor.check_kernel(&info, text, sizeof text) == EMULATE_INVALID_IMAGE);
+    CHECK(strstr(text, words));
+}
+
 static void modules(void)
 {
     void *words, *copy;
@@ -267,6 +284,9 @@ static void modules(void)
     GIVES(hipErrorInvalidImage, hipModuleLoadData(&module, "no program"));
     GIVES(hipErrorInvalidImage, hipModuleLoadData(&module, "toy gfx942 sub_one"));
     GIVES(hipErrorNoBinaryForGpu, hipModuleLoadData(&module, "toy gfx90a add_one"));
+    refuses(65540, 0, "the kernel big (big.yk:7) uses 65540 bytes of LDS, and a block has at most 65536");
+    refuses(64, 131060,
+            "the kernel big (big.yk:7) uses 131060 bytes of scratch memory, and a thread has at most");
     OK(hipModuleLoadData(&module, program));
     GIVES(hipErrorNotFound, hipModuleGetFunction(&add, module, "nothing"));
     OK(hipModuleGetFunction(&add, module, "add_one"));

@@ -27,34 +27,40 @@ static const struct kernel_limits limits = { .grid = { 1 << 20, 65535, 65535 },
                                              .shared_bytes = 65536,
                                              .target = 0x90a };
 
-static void read_object(void)
+/* Read an object of faults.txt. The caller frees it. */
+static unsigned char *read_object(const char *name, size_t *bytes_out)
 {
     const char *top = getenv("top_srcdir");
-    char path[1024], line[256], hex[65];
+    char path[1024], line[256], hex[65], found[32];
+    unsigned char *bytes = NULL;
+    bool is_it = false;
     snprintf(path, sizeof path, "%s/tests/unit/gcn/faults.txt", top ? top : ".");
     FILE *file = fopen(path, "r");
     if (!file) fail_msg("%s cannot be opened", path);
     unsigned long n;
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "object faults %lu", &n) == 1) {
-            object = calloc(1, n);
-            object_bytes = n;
-        } else if (object && sscanf(line, "%lx %64s", &n, hex) == 2) {
-            for (size_t i = 0; hex[2 * i] && n + i < object_bytes; i++) {
+        if (sscanf(line, "object %31s %lu", found, &n) == 2) {
+            is_it = !strcmp(found, name);
+            if (!is_it) continue;
+            bytes = calloc(1, n);
+            *bytes_out = n;
+        } else if (is_it && sscanf(line, "%lx %64s", &n, hex) == 2) {
+            for (size_t i = 0; hex[2 * i] && n + i < *bytes_out; i++) {
                 unsigned byte = 0;
                 assert_int_equal(1, sscanf(hex + 2 * i, "%2x", &byte));
-                object[n + i] = (unsigned char)byte;
+                bytes[n + i] = (unsigned char)byte;
             }
         }
     }
     if (file) fclose(file);
-    assert_non_null(object);
+    assert_non_null(bytes);
+    return bytes;
 }
 
 static int set_up(void **unused)
 {
     (void)unused;
-    read_object();
+    object = read_object("faults", &object_bytes);
     if (gcn_executor.load(object, object_bytes, &fault, &module))
         fail_msg("the object is refused: %s", fault.text);
     return 0;
@@ -259,6 +265,40 @@ static void test_limits(void **unused)
     assert_int_equal(64, gcn_executor.info(launch.kernel).local_bytes);
 }
 
+/* A kernel that no GPU has room for is named with its line, by the loader's facts and at its launch. */
+static void test_room(void **unused)
+{
+    static const struct {
+        const char *object, *kernel;
+        uint32_t shared, scratch;
+        const char *text;
+    } rows[] = {
+        { "lds", "wide", 65540, 64,
+          "wide: a block needs 65540 bytes of LDS; 65536 are possible; lds.s:8, offset 0x0" },
+        { "scratch", "deep", 1024, 131060,
+          "deep: a thread needs 131060 bytes of scratch memory; 131056 are possible; scratch.s:8, offset 0x0" },
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t bytes = 0;
+        void *other;
+        unsigned char *from = read_object(rows[i].object, &bytes);
+        if (gcn_executor.load(from, bytes, &fault, &other)) fail_msg("%s", fault.text);
+        struct kernel_launch launch = launch_of("copy", 1, 64);
+        launch.kernel = gcn_executor.kernel(other, rows[i].kernel);
+        assert_non_null(launch.kernel);
+        const struct kernel_info info = gcn_executor.info(launch.kernel);
+        assert_int_equal(rows[i].shared, info.shared_bytes);
+        assert_int_equal(rows[i].scratch, info.local_bytes);
+        assert_int_equal(131056, info.most_local_bytes);
+        if (!info.source || !strstr(info.source, rows[i].object) || info.source_line != 8)
+            fail_msg("%s begins at %s:%d", rows[i].kernel, info.source ? info.source : "?", info.source_line);
+        expect_refusal(&launch, KERNEL_LIMIT, rows[i].text);
+        gcn_executor.unload(other);
+        free(from);
+    }
+}
+
 /* An instruction that is not known is named when the object is loaded. */
 static void test_unknown(void **unused)
 {
@@ -340,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_waits),   cmocka_unit_test(test_barriers),
                                         cmocka_unit_test(test_races),   cmocka_unit_test(test_memory),
                                         cmocka_unit_test(test_control), cmocka_unit_test(test_limits),
-                                        cmocka_unit_test(test_unknown), cmocka_unit_test(test_seeds) };
+                                        cmocka_unit_test(test_room),    cmocka_unit_test(test_unknown),
+                                        cmocka_unit_test(test_seeds) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

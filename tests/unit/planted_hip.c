@@ -158,6 +158,13 @@ static yoke_status run_fence(const struct plant *plant)
     return run_tiles(plant);
 }
 
+/* Each thread has a long array of its own. */
+static yoke_status run_deep(const struct plant *plant)
+{
+    setenv("YOKE_EMULATE", "hip:gfx942", 1); /* hipRTC of ROCm 5.2 does not know this limit */
+    return run_kernel(plant);
+}
+
 /* In waves of 32 lanes a team of 64 lanes adds its numbers in LDS. */
 static yoke_status run_race(const struct plant *plant)
 {
@@ -561,6 +568,14 @@ static const struct plant plants[] = {
       "of shared memory that", "with no barrier between them", true },
     { "barrier without a fence", run_fence, "team64", "__builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");", "",
       "its access of LDS", "was not waited for" },
+    { "too much LDS", run_fence, "team64", "YK_FN void yk_barrier()\n{",
+      "YK_FN void yk_barrier()\n{\n    YK_LOCAL float waste[20000];\n    waste[YK_THREAD] = 1;\n"
+      "    asm volatile(\"\" ::\"v\"(waste[YK_THREAD * 7]));",
+      "local memory (", " exceeds limit (65536) in 'gemm_team'", true },
+    { "too much scratch memory", run_deep, "l1w1", "const int small = x < 0x1p-96f;",
+      "float waste[40000];\n    for (int i = 0; i < (int)x; i++) waste[(i * 17) % 40000] = x;\n"
+      "    const int small = x < waste[(int)x % 40000];",
+      "norm.yk:", ") exceeds limit (131056) in function 'layernorm_forward'" },
     { "wrong layout of hipDeviceProp_t", run_layout, NULL, NULL, NULL, "does not tell the architecture", NULL },
     { "program of another processor", run_cache, NULL, NULL, NULL, "gfx942", "gfx90a", true },
 };
