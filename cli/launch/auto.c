@@ -215,10 +215,8 @@ static void weigh_processor(struct cli_auto_device *devices, int n, const struct
         if (pair && (d == host || d == other))
             yokei_text(
                 d->why, sizeof d->why,
-                "%.1f sequences/s alone on all cores; %s and %s on half of the cores each: %.1f + %.1f "
-                "sequences/s; %s alone: %.1f",
-                d->speed, host->info.spec, other->info.spec, speeds[0], speeds[1], best->info.spec,
-                best->speed);
+                "%.1f sequences/s on all cores; %s and %s together, on half of the cores each: %.1f + %.1f",
+                d->speed, host->info.spec, other->info.spec, speeds[0], speeds[1]);
         else
             yokei_text(
                 d->why, sizeof d->why,

@@ -26,7 +26,7 @@ const struct cli_option cli_option_table[] = {
     { "help-all", CLI_EVERY, CLI_FLAG, .no_key = true,
       .help = "Show all options and the text of the manual page" },
     { "verbose", CLI_TRAIN, CLI_FLAG, 'v', .group = CLI_SEEN,
-      .help = "Print a table of the memory of every rank before the start, instead of one line" },
+      .help = "Before the start, print the memory and the processing units of every rank" },
 
     /* ---- run ---- */
     { "ranks", CLI_RUN, CLI_INT, 'n', .metavar = "N", .least = 1, .most = 1024,

@@ -68,7 +68,7 @@ struct yokei_training {
     double temperature;
     int64_t top_k;
     yoke_device *device;
-    bool verbose;              /* print the whole table of memory instead of one line */
+    bool verbose;              /* print the memory and the processing units of every rank */
     yoke_comm *comm, *control; /* NULL: this rank is alone */
     void *context;
     void (*progress)(void *context,
