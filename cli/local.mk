@@ -32,7 +32,7 @@ yoke_SOURCES += \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
-	cli/launch/verdict.c cli/launch/verdict.h cli/launch/watch.c cli/launch/watch.h
+	cli/launch/verb_words.c cli/launch/verdict.c cli/launch/verdict.h cli/launch/watch.c cli/launch/watch.h
 yoke_SOURCES += \
 	cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c cli/show/trace_words.c

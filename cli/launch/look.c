@@ -191,21 +191,6 @@ static bool measure_together(void *context, const char *const specs[2], double s
 
 /* ---- the job ---- */
 
-yoke_status cli_look_options(const struct cli_context *context, const struct cli_verb *verb,
-                             struct cli_options **out)
-{
-    char name[] = "yoke train", *only[] = { name, NULL }, **words;
-    const bool trains = verb && verb->bit == CLI_TRAIN;
-    char *saved = context->words[0];
-    int n_words;
-    if (trains) context->words[0] = name;
-    const yoke_status status = cli_options_resolve(CLI_TRAIN, trains ? context->n_words : 1,
-                                                   trains ? context->words : only, out, &n_words, &words);
-    context->words[0] = saved;
-    if (!status) free(words);
-    return status;
-}
-
 /* Why the job cannot give a slow device less work; NULL: it can. */
 static const char *not_divided(const struct cli_verb *verb, const struct cli_options *o)
 {

@@ -12,23 +12,21 @@
 
 struct cli_job;
 
-/* ---- run.c ---- */
+/* ---- verb_words.c ---- */
 /**
  * The verb with which the command line begins. *words_out is the number of words in its name. YOKE_EINVAL if
  * there is none, or if the verb works as one process.
  */
 yoke_status cli_verb_of_words(const struct cli_context *context, const struct cli_verb **verb_out,
                               int *words_out);
-
-/* ---- look.c ---- */
 /** The options of the verb, if it is train, else train's defaults. The caller frees them. */
 yoke_status cli_look_options(const struct cli_context *context, const struct cli_verb *verb,
                              struct cli_options **out);
 
 /* ---- look_hosts.c ---- */
 /**
- * Let every host of the job choose its devices. Writes the devices of all ranks to job->devices, those that no
- * rank has to job->left_out, and, if the job has hosts, the hosts with their numbers of ranks to job->hosts.
+ * Let every host of the job choose its devices. Writes the devices of all ranks to job->devices, those that
+ * no rank has to job->left_out, and the hosts of --hosts with their numbers of ranks to job->hosts.
  * The function prints a line for each device, and writes the lines to `lines` too. `launcher` is mpiexec, or
  * "" for this host alone. n_ranks is the value of -n; 0: as many as the hosts take. *n_out is the number of
  * ranks. Errors: YOKE_ENODEV (a host has no device that can do the work), YOKE_EINVAL (fewer devices than

@@ -38,7 +38,7 @@ static void free_hosts(struct hosts *h)
     free(h->of);
 }
 
-/* Read "a:2,b" of --hosts. Without numbers, each host gets an equal block of n_ranks, as mpiexec deals them. */
+/* Read "a:2,b" of --hosts. Without numbers each host gets an equal block of n_ranks, as by mpiexec. */
 static yoke_status list_hosts(const struct cli_options *o, const char *launcher, int n_ranks, struct hosts *h)
 {
     const int n = cli_list_count(o, "hosts");

@@ -169,7 +169,8 @@ static void the_processor_alone(void **state)
     const struct speed s[] = { { "host", 250 }, { "opencl:0", 130 }, { "opencl:1", 140 }, { 0 } };
     pair[0] = 137, pair[1] = 71; /* fewer together than host alone */
     assert_string_equal("host", taken(s, NULL, 16));
-    assert_non_null(strstr(why("host"), "250.0 sequences/s on all cores; host and opencl:1 together, on half"));
+    assert_non_null(
+        strstr(why("host"), "250.0 sequences/s on all cores; host and opencl:1 together, on half"));
     assert_non_null(strstr(why("opencl:1"), "137.0 + 71.0"));
     pair[1] = 140;
     assert_string_equal("host,opencl:1", taken(s, NULL, 16));
