@@ -14,9 +14,11 @@
 #include "core/base/base.h"
 #include "train/plan/run_plan.h"
 
-/* Keys with measured or predicted values. The plan of a run that did not measure has none of them. */
-static const char *const informative[] = { "predicted_seconds", "measured_seconds", "predicted_step_seconds",
-                                           "measured_step_seconds", "memory" };
+/* Keys with measured or predicted values, and left_out. The plan of a run without them has none of them. */
+static const char *const informative[] = {
+    "predicted_seconds",     "measured_seconds", "predicted_step_seconds",
+    "measured_step_seconds", "memory",           "left_out"
+};
 static int n_tried;
 
 static bool is_informative(const char *path)

@@ -147,6 +147,22 @@ static bool is_device(const char *text)
     return name && (!text[name] || (digits && !text[name + 1 + digits]));
 }
 
+static yoke_status check_left_out(const struct yokei_plan *plan, const char *where)
+{
+    char item[sizeof plan->ranks->device];
+    for (const char *at = plan->left_out; *at;) {
+        const size_t length = strcspn(at, ",");
+        yokei_text(item, sizeof item, "%.*s", (int)YOKE_MIN(length, sizeof item - 1), at);
+        at += length + (at[length] == ',');
+        if (length < sizeof item && is_device(item)) continue;
+        return yoke_fail(
+            YOKE_ECONFIG,
+            "%s: left_out has \"%s\"; list the devices that no rank may have, such as \"host,opencl:0\"",
+            where, item);
+    }
+    return YOKE_OK;
+}
+
 static yoke_status check_rank(const struct yokei_plan_rank *rank, int64_t index, const char *where)
 {
     if (!is_device(rank->device))
@@ -335,6 +351,7 @@ yoke_status yokei_plan_check(const struct yokei_plan *plan, const char *where)
                          yokei_model_is_cut(model) ? ", and Yoke computes no sliding window" : "");
     YOKE_TRY(check_run(plan, where));
     int64_t sum = 0;
+    YOKE_TRY(check_left_out(plan, where));
     for (int64_t i = 0; i < plan->n_ranks; i++) {
         YOKE_TRY(check_rank(&plan->ranks[i], i, where));
         if (plan->ranks[i].samples) YOKE_TRY(yokei_plan_check_device(plan, i, plan->ranks[i].device, where));
