@@ -171,7 +171,8 @@ static yoke_status read_choices(const struct cli_context *context, const char *l
     for (int i = 0; i < h->n; i++) {
         struct host *host = &h->of[i];
         const char *name = host->name[0] ? host->name : "this host";
-        if (host->status) return yoke_fail(host->status, "%s: %s", name, host->error);
+        if (host->status)
+            return yoke_fail(host->status, "%s%s%s", host->name, host->name[0] ? ": " : "", host->error);
         if (!host->n)
             return yoke_fail(YOKE_ENODEV,
                              "--devices auto: %s did not tell its devices (%s %s ended with code %d)", name,
@@ -210,7 +211,7 @@ static void put_line(char *lines, size_t bytes, const struct host *host, const s
 /* Check a host's number of ranks, and add its devices to the job's. */
 static yoke_status add_host(struct host *host, struct cli_job *job, char *lines, size_t bytes, int *n_out)
 {
-    char list[1024], entry[96];
+    char list[1024], entry[96] = "";
     const int found = cli_auto_count(host->devices, host->n);
     cli_auto_list(host->devices, host->n, true, list, sizeof list);
     if (host->limit > found)
@@ -223,7 +224,7 @@ static yoke_status add_host(struct host *host, struct cli_job *job, char *lines,
     for (int i = 0; i < host->n; i++) put_line(lines, bytes, host, &host->devices[i]);
     const int n = cli_auto_count(host->devices, host->n);
     cli_auto_list(host->devices, host->n, true, list, sizeof list);
-    yokei_text(entry, sizeof entry, host->name[0] ? "%s:%d" : "", host->name, n);
+    if (host->name[0]) yokei_text(entry, sizeof entry, "%s:%d", host->name, n);
     *n_out += n;
     if (append(job->devices, sizeof job->devices, list) && append(job->hosts, sizeof job->hosts, entry))
         return YOKE_OK;
