@@ -26,7 +26,7 @@ libyoke_comm_la_SOURCES += collectives/algorithms/algorithms.h collectives/algor
 	collectives/algorithms/pairs.c collectives/algorithms/ring.c collectives/algorithms/slices.h \
 	collectives/algorithms/slices.c collectives/algorithms/table.c
 libyoke_comm_la_SOURCES += collectives/choice/choice.h collectives/choice/choice.c collectives/choice/costs.h \
-	collectives/choice/costs.c collectives/choice/explain.c collectives/choice/part.h collectives/choice/shares.h \
+	collectives/choice/costs.c collectives/choice/explain.c collectives/choice/part.h collectives/choice/predict.c collectives/choice/shares.h \
 	collectives/choice/shares.c
 libyoke_comm_la_SOURCES += collectives/faults/call_check.h collectives/faults/call_check.c collectives/faults/far.h \
 	collectives/faults/far.c collectives/faults/part.h collectives/faults/report.h collectives/faults/report.c \

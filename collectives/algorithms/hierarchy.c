@@ -70,7 +70,8 @@ static struct piece piece_of(const struct yokei_op *op, size_t round, int part, 
 
 /*
  * For `swap`: the seat of a host's sum, behind the result. This host's sum is in the first seat, then follow
- * the sums that come from the hosts before it. The sum that comes last has no seat. It is read in the message.
+ * the sums that come from the hosts before it. The sum that comes last is read in its message, and has no
+ * seat.
  */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
                      int host)

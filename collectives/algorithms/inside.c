@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Yoke's own steps inside an island: the ranks publish their chunks in shared memory, and the rank of a column
- * reads its slice of all of them. See inside.h.
+ * Yoke's own steps inside an island: the ranks publish their chunks in shared memory, and the rank of a
+ * column reads its slice of all of them. See inside.h.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/algorithms/inside.h"

@@ -9,7 +9,8 @@
  *     one island cannot use the library, no island uses it for this operation, or all ranks know which do.
  *   - `serves` is false if op->reproducible is set and the operation sums. A library promises no order.
  *   - A function that starts work on the device does not wait for it. It returns as yokei_bring and yokei_put
- *     do (collectives/transport/shared.h): the lane's step ends, and its counter is set, when the work is done.
+ *     do (collectives/transport/shared.h). The lane's step ends, and its counter is set, when the work is
+ *     done.
  *   - All ranks of an island make the library's calls in one order. A lane's rounds follow one another, but
  *     rounds of different lanes overlap. So each lane needs a communicator of the library of its own.
  *   - Partial sums in messages have the type op->wire. The library's sum of 16-bit data rounds at each of its
@@ -34,16 +35,16 @@ struct yokei_inside {
     /* ---- all_reduce, reduce and broadcast: rounds of one chunk, in which each column has one slice ---- */
     /* Give this rank's chunk of the round to the island. */
     void (*publish)(const struct yokei_op *op, struct yokei_lane *lane);
-    /* Reduce-scatter: elements [at, at + n) of the chunk lie in the slice of this rank's column, and all ranks
-       of the island have published. List the operands whose sum, in this order, is the island's sum. Returns
-       their number. A library that has summed already lists one operand. */
+    /* Reduce-scatter: elements [at, at + n) of the chunk lie in the slice of this rank's column, and all
+       ranks of the island have published. List the operands whose sum, in this order, is the island's sum.
+       Returns their number. A library that has summed already lists one operand. */
     int (*reduce_scatter)(const struct yokei_op *op, const struct yokei_lane *lane,
                           const struct yokei_chunk *chunk, size_t at, size_t n, const void **operands_out);
-    /* All-gather: the columns' results are in yokei_result_of. Copy them to this rank's receive buffer, but not
-       this rank's own slice, if the host sees the buffer. */
+    /* All-gather: the columns' results are in yokei_result_of. Copy them to this rank's receive buffer, but
+       not this rank's own slice, if the host sees the buffer. */
     void (*all_gather)(const struct yokei_op *op, struct yokei_lane *lane);
-    /* Broadcast, on the root's island: where element `at` of the root's chunk lies, which a column's rank sends
-       to other islands; and copy the root's chunk to this rank's receive buffer. */
+    /* Broadcast, on the root's island: where element `at` of the root's chunk lies, which a column's rank
+       sends to other islands; and copy the root's chunk to this rank's receive buffer. */
     const char *(*root_data)(const struct yokei_op *op, const struct yokei_lane *lane, size_t at);
     void (*broadcast)(const struct yokei_op *op, struct yokei_lane *lane);
 

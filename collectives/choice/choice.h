@@ -10,7 +10,7 @@
  * the same as counts.
  */
 void yokei_choose(struct yokei_op *op, const size_t counts[], const size_t send_counts[]);
-/** The time by the cost model, in microseconds; 0: the model has no figures for it. explain.c */
+/** The time by the cost model, in microseconds; 0: the model has no figures for it. predict.c */
 double yokei_predict(const struct yokei_op *op);
 /**
  * Whether the operation's bits do not depend on the grouping. Only then may measurements choose the grouping.
@@ -18,7 +18,7 @@ double yokei_predict(const struct yokei_op *op);
  * the ranks.
  */
 bool yokei_grouping_is_free(const struct yokei_op *op);
-/** What chose the algorithm, for readers, and the time by the cost model: explain.c. The lock is held. */
+/** What chose the algorithm, for readers, the groups of ranks, and the time: explain.c. The lock is held. */
 void yokei_explain_choice(const struct yokei_op *op, struct yoke_comm_choice *choice_out);
 
 #endif

@@ -73,10 +73,9 @@ void yokei_costs_text(const struct yokei_costs *costs, char *text_out, size_t by
 void yokei_costs_inherit(yoke_comm *comm, const yoke_comm *parent)
 {
     if (!comm->settings.costs_given) comm->costs = parent->costs;
-    if (!comm->all_shared) return;
-    comm->costs.message_us = comm->costs.message_gbps = 0;
-    if (!parent->all_shared)
-        comm->costs.oneshot_bytes = 0; /* then the fixed rule applies, without a measurement */
+    if (!comm->all_shared || parent->all_shared) return;
+    /* The parent's messages went between hosts. The fixed rule applies, without a measurement. */
+    comm->costs.message_us = comm->costs.message_gbps = comm->costs.oneshot_bytes = 0;
 }
 
 size_t yokei_costs_count(void) { return YOKE_COUNT(fields); }

@@ -171,6 +171,14 @@ static yoke_status agree_on_costs(yoke_comm *comm, struct yokei_costs *costs)
     return YOKE_OK;
 }
 
+/* Whether collectives may exchange messages: between hosts, or between islands of one host. */
+static bool sends_messages(const yoke_comm *comm)
+{
+    const enum yoke_island island = comm->settings.island;
+    return !comm->all_shared
+           || (yokei_has_islands(comm) && (island == YOKE_ISLAND_AUTO || island == YOKE_ISLAND_VENDOR));
+}
+
 static yoke_status measure_costs(yoke_comm *comm, struct known *known)
 {
     struct yokei_costs *costs = &known->costs;
@@ -179,9 +187,8 @@ static yoke_status measure_costs(yoke_comm *comm, struct known *known)
     yoke_status status = yokei_all_have_room(comm, data != NULL, NULL); /* together or not at all */
     if (!status) {
         costs->sum_gbps = sum_rate(data);
-        if (!comm->all_shared)
-            status = measure_messages(comm, data, costs);
-        else if (!comm->settings.chunk_is_forced)
+        if (sends_messages(comm)) status = measure_messages(comm, data, costs);
+        if (!status && comm->all_shared && !comm->settings.chunk_is_forced)
             status = measure_shared(comm, data, costs);
     }
     if (!status) status = agree_on_costs(comm, costs);
@@ -197,7 +204,7 @@ static yoke_status measure_costs(yoke_comm *comm, struct known *known)
  */
 static uint64_t key_of(const yoke_comm *comm)
 {
-    const uint64_t facts[4] = { (uint64_t)comm->all_shared,
+    const uint64_t facts[5] = { (uint64_t)comm->all_shared, (uint64_t)sends_messages(comm),
                                 comm->settings.chunk_is_forced ? comm->settings.chunk_bytes : 0,
                                 comm->settings.wait_policy, comm->settings.check };
     uint64_t key = yokei_hash(facts, sizeof facts, 0);

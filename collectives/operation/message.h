@@ -60,7 +60,8 @@ struct yokei_header {
     /* These fields differ between the messages of one call. */
     uint32_t number; /* number among the messages from this rank to that one in this lane, from 1 */
     uint32_t bytes;  /* bytes behind the header */
-    /* checksum of all fields before it and of the receiver; with YOKE_CHECK_FULL also of the data behind it */
+    /* checksum of all fields before it and of the receiver; with YOKE_CHECK_FULL also of the data behind
+       it */
     uint32_t sum;
 };
 _Static_assert(sizeof(struct yokei_header) == 64, "the header of a message has 64 bytes");
@@ -85,7 +86,7 @@ struct yokei_post {
 
 /**
  * How far a rank has come in one lane, in rounds; for GIVEN and LEFT, in numbers of collectives. Only the
- * owner writes it. LEFT counts in lane 0: the rank has left this collective, and reads nothing of it any more.
+ * owner writes it. LEFT counts in lane 0. A rank that has left a collective reads nothing of it any more.
  */
 enum yokei_counter {
     YOKEI_NOTHING,

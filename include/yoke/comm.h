@@ -171,11 +171,11 @@ struct yoke_comm_config {
  *
  * With YOKE_ISLAND_VENDOR a call runs by these islands if there are at least two of them, one of them has two
  * ranks or more, and `hierarchy` serves the call. Otherwise it runs as with YOKE_ISLAND_HOST.
- * With YOKE_ISLAND_AUTO the grouping is `vendor` if the cost model predicts less time for it. Only calls whose
- * bits do not depend on the grouping have this choice: calls without a reduction; reductions of integers;
- * min and max; and all sums if `reproducible` is shape.
- * With reproducible=shape no grouping may change the order of a sum. So all_reduce and reduce of long data run
- * by islands only if the ranks are numbered island by island, and reduce_scatter of long data never does.
+ * With YOKE_ISLAND_AUTO the grouping is `vendor` if the cost model predicts less time for it. Only calls
+ * whose bits do not depend on the grouping have this choice: calls without a reduction; reductions of
+ * integers; min and max; and all sums if `reproducible` is shape.
+ * With reproducible=shape no grouping may change the order of a sum. So all_reduce and reduce of long data
+ * run by islands only if the ranks are numbered island by island, and reduce_scatter of long data never does.
  */
 
 /**

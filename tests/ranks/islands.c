@@ -3,8 +3,8 @@
  * Islands: groups of ranks that first combine their data among themselves (yoke_comm_config.island). The
  * ranks run on one host, and labels take the place of vendors. tests/ranks/property compares random calls by
  * islands with a model, and tests/ranks/inject loses messages between islands.
- *   tests/ranks/islands [members]
- * members: only split and shrink, with 8 ranks
+ *   tests/ranks/islands [members | vendors SPEC...]
+ * members: only split and shrink, with 8 ranks. vendors: the ranks open these devices in turn.
  */
 #include "tests/ranks/ranks.h"
 
@@ -231,8 +231,8 @@ static int bits_are_equal(enum layout layout)
         struct yoke_comm_choice choice;
         const size_t n = counts[c];
         RANKS_TRY(yoke_comm_explain(by_label, "all_reduce", n, YOKE_F32, YOKE_SUM, &choice));
-        /* Small data of all ranks goes in one message. A chain of islands keeps the order of the ranks only if
-           they are numbered island by island. */
+        /* Small data of all ranks goes in one message. A chain of islands keeps the order of the ranks only
+           if they are numbered island by island. */
         const bool grouped = layout != IN_TURN || n < 100;
         ok = ok && !strcmp(choice.grouping, grouped ? "labels" : "none")
              && (grouped || strstr(choice.why, "reproducible=shape, and the order"));
@@ -330,6 +330,58 @@ static int members_keep_their_islands(bool by_variable)
     return ok;
 }
 
+/* ---- vendors ---- */
+
+/* The islands by the vendors of all ranks, "nvidia 0+2, host 1+3". */
+static void islands_by_vendor(const char vendors[][16], char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (int r = 0; r < ranks_size; r++) {
+        int first = 0;
+        while (strcmp(vendors[first], vendors[r])) first++;
+        if (first < r) continue;
+        yokei_text(text + strlen(text), bytes - strlen(text), "%s%s %d", r ? ", " : "", vendors[r], r);
+        for (int q = r + 1; q < ranks_size; q++)
+            if (!strcmp(vendors[q], vendors[r]))
+                yokei_text(text + strlen(text), bytes - strlen(text), "+%d", q);
+    }
+}
+
+/* Neighbours have different devices, so the ranks of an island are listed one by one. */
+static int devices_of_one_vendor(const char *spec)
+{
+    struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;
+    struct yoke_comm_choice choice;
+    char vendors[MOST_RANKS][16] = { "" }, want[160];
+    yoke_device *device;
+    yoke_comm *comm;
+    RANKS_TRY(yoke_device_open(spec, NULL, &device));
+    PMPI_Allgather(yoke_device_info(device)->vendor, 16, MPI_CHAR, vendors, 16, MPI_CHAR, ranks_world);
+    islands_by_vendor((const char(*)[16])vendors, want, sizeof want);
+    config.island = YOKE_ISLAND_VENDOR;
+    RANKS_TRY(yoke_comm_create(ranks_world, device, &config, &comm));
+    RANKS_TRY(yoke_comm_explain(comm, "all_reduce", MOST, YOKE_F32, YOKE_SUM, &choice));
+    const bool cuda = !strncmp(spec, "cuda:", 5), hip = !strncmp(spec, "hip:", 4);
+    const int ok = !strcmp(choice.grouping, "vendor") && !strcmp(choice.islands, want)
+                   && !strcmp(vendors[ranks_rank], cuda  ? "nvidia"
+                                                   : hip ? "amd"
+                                                         : "host");
+    if (!ok) fprintf(stderr, "# %s: %s, wanted %s: %s\n", spec, choice.islands, want, choice.why);
+    float *data, x[3] = { 1, 2, 3 };
+    yoke_stream *stream;
+    RANKS_TRY(yoke_stream_create(device, &stream));
+    RANKS_TRY(yoke_alloc(device, sizeof x, (void **)&data));
+    RANKS_TRY(yoke_copy_to_device(stream, data, x, sizeof x));
+    RANKS_TRY(yoke_all_reduce(data, data, 3, YOKE_F32, YOKE_SUM, comm, stream));
+    RANKS_TRY(yoke_copy_to_host(stream, x, data, sizeof x));
+    RANKS_TRY(yoke_stream_sync(stream));
+    RANKS_TRY(yoke_free(device, data));
+    RANKS_TRY(yoke_stream_destroy(stream));
+    RANKS_TRY(yoke_comm_destroy(comm));
+    RANKS_TRY(yoke_device_close(device));
+    return ok && x[0] == (float)ranks_size && x[2] == 3.0f * (float)ranks_size;
+}
+
 /* ---- refusals ---- */
 
 static int refused(const struct yoke_comm_config *config, yoke_status want, const char *text)
@@ -375,6 +427,10 @@ static int refusals(void)
 int main(int argc, char **argv)
 {
     ranks_start();
+    if (argc > 2 && !strcmp(argv[1], "vendors")) {
+        ranks_check(devices_of_one_vendor(argv[2 + ranks_rank % (argc - 2)]), "islands by vendor");
+        return ranks_end();
+    }
     begin_drawing(getenv("YOKE_SEED"));
     if (ranks_size == 8) {
         ranks_check(members_keep_their_islands(false), "split and shrink keep the islands");

@@ -114,6 +114,8 @@ YOKE_TESTS += \
 	'soak $(top_srcdir)/tests/ranks/run 5 tests/ranks/islands' \
 	'soak $(top_srcdir)/tests/ranks/run 8 tests/ranks/islands' \
 	'$(top_srcdir)/tests/ranks/run 8 tests/ranks/islands members' \
+	'YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_SHARE=$$TMPDIR/share $(top_srcdir)/tests/ranks/run 4 tests/ranks/islands vendors cuda:0 host' \
+	'soak YOKE_EMULATE=cuda:9.0 YOKE_EMULATE_SHARE=$$TMPDIR/share $(top_srcdir)/tests/ranks/run 4 tests/ranks/islands vendors cuda:0 opencl:0' \
 	'YOKE_ISLAND=vendor YOKE_ISLAND_OF=a*3,b $(top_srcdir)/tests/ranks/run 4 tests/ranks/property $${YOKE_SOAK:+10}100' \
 	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a,a,b,b,c $(top_srcdir)/tests/ranks/run 5 tests/ranks/property $${YOKE_SOAK:+10}100' \
 	'soak YOKE_ISLAND=vendor YOKE_ISLAND_OF=a,b,a,b,c,a,c,d $(top_srcdir)/tests/ranks/run 8 tests/ranks/property $${YOKE_SOAK:+10}100' \
