@@ -132,8 +132,8 @@ static void emulated_device(bool kinds, const char *emulation, char *list, size_
 }
 
 /*
- * With --emulate and no --device (yoke plan: --devices), the emulated device is meant. The variable YOKE_EMULATE means no device,
- * because it holds for all ranks of a job, also for those on the host.
+ * With --emulate and no --device (yoke plan: --devices), the emulated device is meant. The variable
+ * YOKE_EMULATE means no device, because it holds for all ranks of a job, also for those on the host.
  */
 static yoke_status mean_emulated_device(const struct cli_verb *verb, struct cli_options *options)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Whether an algorithm of hipBLASLt keeps Yoke's contract. AMD's documents do not say which algorithms split
- * a sum along K and add the parts by atomics, so the order of which changes from run to run. They also promise
+ * a sum along K and add the parts by atomics, in an order that changes from run to run. They also promise
  * nothing about f32 inputs. So small products are tried before an algorithm is used:
  *
  *  - sums of integers that are exact in f32 in any order, and whose partial sums have more digits than 16-bit

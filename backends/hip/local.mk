@@ -1,8 +1,8 @@
 # backends/hip: the driver; its kernels and ops stand in backends/gpu, and what it shares with CUDA in backends/gpu/runtime.
 libyoke_la_SOURCES += \
 	backends/hip/api.h backends/hip/hip.h backends/hip/options.h backends/hip/ahead.c backends/hip/calls.c backends/hip/child.c backends/hip/compiler.c \
-	backends/hip/device.c backends/hip/hipblaslt.c backends/hip/hipblaslt_api.h backends/hip/hipblaslt_trial.c backends/hip/library.c \
-	backends/hip/makers.c backends/hip/products.c backends/hip/products.h backends/hip/program.c backends/hip/rocblas.c \
+	backends/hip/device.c backends/hip/hipblaslt.c backends/hip/hipblaslt_api.h backends/hip/hipblaslt_describe.c backends/hip/hipblaslt_trial.c \
+	backends/hip/library.c backends/hip/makers.c backends/hip/product_file.c backends/hip/products.c backends/hip/products.h backends/hip/program.c backends/hip/rocblas.c \
 	backends/hip/rocblas_api.h backends/hip/sensors.c backends/hip/versions.c
 # The program in which AMD's compilers run.
 hip_helperdir = $(pkglibdir)/hip

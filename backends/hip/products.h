@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Matrix products by AMD's two libraries. products.c has the variants of both, and sends each product to one
- * of them. rocblas.c and hipblaslt.c call the libraries.
+ * of them. rocblas.c and hipblaslt.c call the libraries, which product_file.c opens.
  */
 #ifndef BACKENDS_HIP_PRODUCTS_H
 #define BACKENDS_HIP_PRODUCTS_H
@@ -9,7 +9,7 @@
 #include "backends/gpu/runtime/products.h"
 #include "backends/hip/hip.h"
 
-/* ---- products.c ---- */
+/* ---- product_file.c ---- */
 /** One of the libraries, and whether it opens. The caller's fields are the first ones. */
 struct hip_product_file {
     const char *name, *variable;            /* "rocBLAS", "YOKE_ROCBLAS" */
@@ -38,6 +38,7 @@ void yokei_hip_hipblaslt_detach(yoke_device *device, bool entered);
 /** The products of each library. key.variant is the rank among the variants of the library. */
 extern const struct yokei_product_calls yokei_hip_rocblas_calls, yokei_hip_hipblaslt_calls;
 
+/* ---- hipblaslt_describe.c ---- */
 /** Describe a product to hipBLASLt. */
 struct hip_lt_product {
     hipblasLtMatmulDesc_t desc;
