@@ -18,6 +18,10 @@
 
 enum { MOST_ALGORITHMS = 16, MOST_TRIALS = 64, OLDEST = 600, NEWEST = 199999 };
 
+/* As in AMD's headers of ROCm 6 and 7. */
+_Static_assert(sizeof(hipblasLtMatmulAlgo_t) == 16 + sizeof(size_t), "an algorithm has 24 bytes");
+_Static_assert(sizeof(hipblasLtMatmulHeuristicResult_t) == 40 + 2 * sizeof(size_t), "a result has 56 bytes");
+
 static struct hip_hipblaslt hipblaslt;
 static pthread_mutex_t hipblaslt_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -284,8 +288,7 @@ const struct yokei_product_calls yokei_hip_hipblaslt_calls = {
 
 /* ---- the device ---- */
 
-/* The oldest version that has algorithms for an architecture. 0: none does. */
-static int oldest_version(const char *arch)
+int yokei_hip_lt_oldest_version(const char *arch)
 {
     static const struct {
         const char *begin;
@@ -301,32 +304,37 @@ static int oldest_version(const char *arch)
 /* Whether this version of the library can be used. Otherwise the reason stands in dev->lt_reason. */
 static bool version_suits(struct hip_device *dev)
 {
-    const int oldest = oldest_version(dev->arch), number = dev->lt_number;
+    const int number = dev->lt_number;
     yokei_text(dev->lt_version, sizeof dev->lt_version, "%d.%d.%d", number / 100000, number / 100 % 1000,
                number % 100);
     if (number < OLDEST || number > NEWEST)
         yokei_text(dev->lt_reason, sizeof dev->lt_reason,
                    "%s is hipBLASLt %s, and Yoke knows 0.6 to 1: install that of ROCm 6 or 7", hipblaslt.path,
                    dev->lt_version);
-    else if (!oldest || number < oldest)
+    else if (number < yokei_hip_lt_oldest_version(dev->arch))
         yokei_text(dev->lt_reason, sizeof dev->lt_reason, "hipBLASLt %s has no products for %s",
                    dev->lt_version, dev->arch);
     return !dev->lt_reason[0];
 }
 
-/* HIP 5 has a hipBLASLt with other numbers. A stand-in has one interface for all versions of HIP. */
-static bool hip_suits(struct hip_device *dev)
+/*
+ * HIP 5 has a hipBLASLt with other numbers. On a GPU that the library does not know, nothing shall depend on
+ * how its start ends. So the library is not loaded there.
+ */
+static bool device_suits(struct hip_device *dev)
 {
-    if (dev->hip->numbers->major >= 6) return true;
-    yokei_text(dev->lt_reason, sizeof dev->lt_reason,
-               "Yoke uses hipBLASLt from ROCm 6 on, and this is HIP %d", dev->hip->numbers->major);
-    return false;
+    if (dev->hip->numbers->major < 6)
+        yokei_text(dev->lt_reason, sizeof dev->lt_reason,
+                   "Yoke uses hipBLASLt from ROCm 6 on, and this is HIP %d", dev->hip->numbers->major);
+    else if (!yokei_hip_lt_oldest_version(dev->arch))
+        yokei_text(dev->lt_reason, sizeof dev->lt_reason, "hipBLASLt has no products for %s", dev->arch);
+    return !dev->lt_reason[0];
 }
 
 bool yokei_hip_hipblaslt_attach(yoke_device *device)
 {
     struct hip_device *dev = hip_device(device);
-    if (!hip_suits(dev)) return false;
+    if (!device_suits(dev)) return false;
     pthread_mutex_lock(&hipblaslt_lock);
     const bool opens = yokei_hip_product_file_open(&file, dev->hip, dev->lt_reason, sizeof dev->lt_reason);
     pthread_mutex_unlock(&hipblaslt_lock);

@@ -38,6 +38,9 @@ void yokei_hip_hipblaslt_detach(yoke_device *device, bool entered);
 /** The products of each library. key.variant is the rank among the variants of the library. */
 extern const struct yokei_product_calls yokei_hip_rocblas_calls, yokei_hip_hipblaslt_calls;
 
+/** The oldest version of hipBLASLt that has algorithms for an architecture. 0: none has. */
+int yokei_hip_lt_oldest_version(const char *arch);
+
 /* ---- hipblaslt_describe.c ---- */
 /** Describe a product to hipBLASLt. */
 struct hip_lt_product {

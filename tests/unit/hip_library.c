@@ -12,6 +12,7 @@
 
 #include "backends/hip/hip.h"
 #include "backends/hip/options.h"
+#include "backends/hip/products.h"
 #include "tests/unit/folder.h"
 
 #define ASSERT_HAS(text, words)                                                          \
@@ -200,6 +201,19 @@ static void wavefronts(void **state)
     assert_int_equal(yokei_hip_wavefront("gfx1030"), 32);
     assert_int_equal(yokei_hip_wavefront("gfx1100"), 32);
     assert_int_equal(yokei_hip_wavefront("gfx1201"), 32);
+}
+
+/* From which version on hipBLASLt is loaded for a GPU. */
+static void products(void **state)
+{
+    (void)state;
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx90a:sramecc+:xnack-"), 600);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx942"), 600);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx1100"), 800);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx950"), 100000);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx1201"), 100000);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx906"), 0);
+    assert_int_equal(yokei_hip_lt_oldest_version("gfx1030"), 0);
 }
 
 /* ---- lists of emulated devices ---- */
@@ -463,12 +477,12 @@ static void sensors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(architectures),  cmocka_unit_test(short_buffers), cmocka_unit_test(versions),
-        cmocka_unit_test(makers),         cmocka_unit_test(features),      cmocka_unit_test(order),
-        cmocka_unit_test(wavefronts),     cmocka_unit_test(emulation),     cmocka_unit_test(kfd),
-        cmocka_unit_test(explanations),   cmocka_unit_test(stand_ins),     cmocka_unit_test(no_compiler),
-        cmocka_unit_test(sensors),        cmocka_unit_test(children),      cmocka_unit_test(identity),
-        cmocka_unit_test(other_versions), cmocka_unit_test(missing_parts),
+        cmocka_unit_test(architectures), cmocka_unit_test(short_buffers),  cmocka_unit_test(versions),
+        cmocka_unit_test(makers),        cmocka_unit_test(features),       cmocka_unit_test(order),
+        cmocka_unit_test(wavefronts),    cmocka_unit_test(products),       cmocka_unit_test(emulation),
+        cmocka_unit_test(kfd),           cmocka_unit_test(explanations),   cmocka_unit_test(stand_ins),
+        cmocka_unit_test(no_compiler),   cmocka_unit_test(sensors),        cmocka_unit_test(children),
+        cmocka_unit_test(identity),      cmocka_unit_test(other_versions), cmocka_unit_test(missing_parts),
     };
     unsetenv("YOKE_EMULATE");
     return cmocka_run_group_tests_name("hip_library", tests, make_test_folder, remove_test_folder);
