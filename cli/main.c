@@ -18,6 +18,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/job.h"
+#include "cli/launch/look.h"
 #include "cli/libraries/libraries.h"
 #include "core/base/base.h"
 
@@ -167,6 +168,50 @@ static yoke_status set_emulation(const struct cli_verb *verb, struct cli_options
     return mean_emulated_device(verb, options);
 }
 
+/*
+ * The device that the variable YOKE_DEVICE gives to this process. Each rank of a job may have another one. As
+ * everywhere, an option of the command line wins over the variable.
+ */
+static const char *own_device(const struct cli_verb *verb, const struct cli_options *o)
+{
+    const bool named = cli_option_find(verb->bit, "device")
+                       && strncmp(cli_origin(o, "device"), "option ", 7) == 0;
+    return named ? NULL : getenv("YOKE_DEVICE");
+}
+
+/* The words of the command line, from the last word of the verb's name on, for --device auto. */
+static struct {
+    int n;
+    char **at;
+} command_words;
+
+/*
+ * --device auto: the fastest device for the training that the command line describes. Other verbs get the
+ * fastest device for train's defaults.
+ */
+static yoke_status choose_auto_device(const struct cli_verb *verb, const struct cli_context *context,
+                                      struct cli_options *options)
+{
+    const struct cli_option *device = cli_option_find(verb->bit, "device");
+    static char name[] = "train", *train[] = { name, NULL };
+    char spec[64];
+    struct cli_context words = { .n_words = 1, .words = train, .size = 1 };
+    if (!device || device->type != CLI_TEXT || strcmp(cli_text(options, "device"), "auto") != 0
+        || own_device(verb, options))
+        return YOKE_OK;
+    if (context->size > 1)
+        return yoke_fail(YOKE_EINVAL,
+                         "--device auto chooses for one process; for %d ranks write yoke run --devices auto",
+                         context->size);
+    if (verb->bit == CLI_TRAIN) {
+        words.n_words = command_words.n;
+        words.words = command_words.at;
+        words.words[0] = name;
+    }
+    YOKE_TRY(cli_look_for_one(&words, spec, sizeof spec));
+    return cli_options_set(options, device, spec, "--device auto", YOKE_EINVAL);
+}
+
 /* End with a status. This is the only place that prints an error. Returns the exit code. */
 static int ended(yoke_status status, bool silent)
 {
@@ -197,17 +242,6 @@ static yoke_status stdout_was_written(void)
     return why ? yoke_fail(YOKE_EIO, "stdout: cannot write the results: %s", why) : YOKE_OK;
 }
 
-/*
- * The device that the variable YOKE_DEVICE gives to this process. Each rank of a job may have another one. As
- * everywhere, an option of the command line wins over the variable.
- */
-static const char *own_device(const struct cli_verb *verb, const struct cli_options *o)
-{
-    const bool named = cli_option_find(verb->bit, "device")
-                       && strncmp(cli_origin(o, "device"), "option ", 7) == 0;
-    return named ? NULL : getenv("YOKE_DEVICE");
-}
-
 /* The function of a verb. Both tables are made from the same list. */
 static yoke_status call_verb(const struct cli_verb *verb, const struct cli_context *context)
 {
@@ -224,6 +258,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
     };
     yoke_status status = cli_options_of_line(line, &options);
     if (!status) status = set_emulation(verb, options);
+    if (!status) status = choose_auto_device(verb, &context, options);
     if (!status) {
         context.options = options;
         context.device = own_device(verb, options);
@@ -241,6 +276,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     bool reported;
     yoke_status status = cli_job_start(line, &context, &options, &reported);
     if (!status) status = set_emulation(verb, options);
+    if (!status) status = choose_auto_device(verb, &context, options);
     if (!status) {
         context.run_dir = getenv("YOKE_RUN_DIR");
         context.device = own_device(verb, options);
@@ -395,6 +431,8 @@ int main(int argc, char **argv)
     choose_pocl_cache();
     const struct cli_verb *verb = find_verb(argc, argv, &n_words);
     if (!verb) return unknown_verb(argc, argv);
+    command_words.n = argc - n_words;
+    command_words.at = argv + n_words;
     /* run and rank compute nothing */
     if (!(verb->bit & (CLI_RUN | CLI_RANK))) cli_prepare_libraries();
     if (verb->bit == CLI_RUN) cli_forget_outer_job();

@@ -35,6 +35,12 @@ yoke_status cli_look_options(const struct cli_context *context, const struct cli
 yoke_status cli_look_at_hosts(const struct cli_context *context, const char *launcher, int n_ranks,
                               struct cli_job *job, char *lines, size_t bytes, int *n_out);
 
+/**
+ * The device of --device auto: the fastest of those that auto takes on this host, or the device of the plan.
+ * The context's words are the verb train and its options. Prints a line for each device. Errors: as above.
+ */
+yoke_status cli_look_for_one(const struct cli_context *context, char *spec, size_t bytes);
+
 /* ---- look_plan.c ---- */
 /**
  * The devices of the plan that the verb repeats (--plan) or goes on from (--resume), in the order of the

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/launch/cores.h"
 #include "cli/launch/look.h"
 #include "cli/launch/watch.h"
 #include "core/base/base.h"
@@ -256,5 +257,31 @@ yoke_status cli_look_at_hosts(const struct cli_context *context, const char *lau
         status = yoke_fail(YOKE_EINVAL, "yoke run: --hosts has %d ranks, and -n asks for %d", *n_out,
                            n_ranks);
     free_hosts(&h);
+    return status;
+}
+
+yoke_status cli_look_for_one(const struct cli_context *context, char *spec, size_t bytes)
+{
+    struct job_of_one {
+        struct host host;
+        struct hosts all;
+    } one = { .all = { .n = 1 } };
+    char devices[1024], lines[16384] = "";
+    int n_planned;
+    one.all.of = &one.host;
+    YOKE_TRY(cli_look_planned(context, cli_verb_of(CLI_TRAIN), 0, devices, sizeof devices, &n_planned));
+    if (n_planned) {
+        cli_device_of_rank(devices, 0, spec, bytes);
+        return YOKE_OK;
+    }
+    one.host.devices = calloc(CLI_AUTO_DEVICES, sizeof *one.host.devices);
+    if (!one.host.devices) return yoke_fail(YOKE_ENOMEM, "no memory for the list of devices");
+    const yoke_status status = read_choices(context, "", &one.all);
+    if (!status) {
+        cli_auto_limit(one.host.devices, one.host.n, 1);
+        for (int i = 0; i < one.host.n; i++) put_line(lines, sizeof lines, &one.host, &one.host.devices[i]);
+        yokei_text(spec, bytes, "%s", one.host.devices[0].info.spec);
+    }
+    free(one.host.devices);
     return status;
 }

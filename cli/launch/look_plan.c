@@ -24,6 +24,9 @@ static yoke_status list_planned(const struct yokei_plan *plan, const char *path,
         if (!rank || !rank->device[0])
             return yoke_fail(YOKE_ECONFIG,
                              "%s: --devices auto needs a plan that names the device of each rank", path);
+        if (used + strlen(rank->device) + 2 > bytes)
+            return yoke_fail(YOKE_ECONFIG, "%s: --devices auto takes plans of fewer ranks: name the devices",
+                             path);
         yokei_text(devices + used, bytes - used, "%s%s", r ? "," : "", rank->device);
     }
     return YOKE_OK;

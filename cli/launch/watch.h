@@ -48,7 +48,7 @@ struct cli_job {
     char folder[4096];
     bool temporary; /* we made the folder for this job alone; it is removed after success */
     int n_ranks;
-    char devices[2048];  /* the list of devices that the ranks have in turn; "": the verb's own device */
+    char devices[16384]; /* the list of devices that the ranks have in turn; "": the verb's own device */
     char left_out[1024]; /* the devices that --devices auto left out; "": none */
     char hosts[4096];    /* the hosts and their numbers of ranks, "a:2,b:1", chosen by auto; "": as --hosts */
     double grace;        /* seconds that the other ranks get after a failure, to end by themselves */

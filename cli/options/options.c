@@ -135,7 +135,7 @@ const struct cli_option cli_option_table[] = {
     /* ---- verify, bench ---- */
     { "device", CLI_VERIFY | CLI_TUNE | BENCH | CLI_TRAIN | CLI_PARITY | CLI_SAMPLE, CLI_TEXT,
       .group = CLI_MODEL, .value = "host", .metavar = "SPEC",
-      .help = "Device to use, as yoke info lists it: host, opencl:0, opencl:1, reference" },
+      .help = "Device to use, as yoke info lists it: host, opencl:0, reference. auto: the fastest one" },
     { "device", CLI_COMPILE, CLI_LIST, .metavar = "cuda:sm_XY,...",
       .help = "Compile for GPUs of these architectures, such as cuda:sm_80,cuda:sm_90,hip:gfx942. yoke info "
               "prints the architecture of a GPU. Required" },
