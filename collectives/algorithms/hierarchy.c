@@ -68,16 +68,11 @@ static struct piece piece_of(const struct yokei_op *op, size_t round, int part, 
 
 /* ---- memory ---- */
 
-/*
- * For `swap`: the seat of a host's sum, behind the result. This host's sum is in the first seat, then follow
- * the sums that come from the hosts before it. The sum that comes last is read in its message, and has no
- * seat.
- */
+/* For `swap`: the seat of a host's sum, behind the result. */
 static char *seat_of(const struct yokei_op *op, const struct yokei_lane *lane, const struct piece *p,
                      int host)
 {
-    const int n = op->hosts->n, back = (yokei_own_host(op) - host + n) % n;
-    return yokei_stage_at(op, op->rank, lane, 1) + (size_t)(1 + back) * p->seat * yoke_dtype_bytes(op->wire);
+    return yokei_stage_at(op, op->rank, lane, 1) + (size_t)(1 + host) * p->seat * yoke_dtype_bytes(op->wire);
 }
 
 static bool root_is_here(const struct yokei_op *op) { return op->hosts->of[op->root] == yokei_own_host(op); }

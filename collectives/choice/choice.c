@@ -213,7 +213,7 @@ static size_t most_of_slice(const struct yokei_op *op)
     const bool in_parts = op->crossing == YOKEI_CROSS_PARTS;
     const size_t published = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)op->hosts->least;
     const size_t seats = in_parts                           ? yokei_parts_seats(op)
-                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)op->hosts->n
+                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)op->hosts->n + 1
                                                             : 1;
     return YOKE_MIN(YOKE_MIN(comm->settings.chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire,
                     YOKEI_STAGE_BYTES / (published * bytes));

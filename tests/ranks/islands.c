@@ -444,7 +444,7 @@ int main(int argc, char **argv)
         ranks_check(bits_are_equal(l), "reproducible sums have the same bits, %s", layout_names[l]);
     }
     ranks_check(a_ring_sends_more(), "a flat ring sends more");
-    ranks_check(groups_change(getenv("YOKE_SOAK") ? 20000 : 400), "operations by island and by host in turn");
+    ranks_check(groups_change(getenv("YOKE_SOAK") ? 20000 : 200), "operations by island and by host in turn");
     ranks_check(refusals(), "what cannot be is refused");
     return ranks_end();
 }
