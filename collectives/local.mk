@@ -20,10 +20,10 @@ libyoke_comm_la_SOURCES += collectives/transport/allocations.h collectives/trans
 	collectives/transport/stage.h collectives/transport/stage.c collectives/transport/transport.h
 libyoke_comm_la_SOURCES += collectives/algorithms/algorithms.h collectives/algorithms/chain.c \
 	collectives/algorithms/direct.c collectives/algorithms/dissemination.c collectives/algorithms/doubling.c \
-	collectives/algorithms/exchange.c collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c \
+	collectives/algorithms/exchange.c collectives/algorithms/halving.c collectives/algorithms/hierarchy.h collectives/algorithms/hierarchy.c \
 	collectives/algorithms/hierarchy_parts.c collectives/algorithms/inside.h collectives/algorithms/inside.c \
 	collectives/algorithms/leaders.c collectives/algorithms/leaders_all_to_all.c collectives/algorithms/linear.c collectives/algorithms/oneshot.c \
-	collectives/algorithms/pairs.c collectives/algorithms/ring.c collectives/algorithms/slices.h \
+	collectives/algorithms/pairs.c collectives/algorithms/pieces.c collectives/algorithms/ring.c collectives/algorithms/slices.h \
 	collectives/algorithms/slices.c collectives/algorithms/table.c
 libyoke_comm_la_SOURCES += collectives/choice/choice.h collectives/choice/choice.c collectives/choice/costs.h \
 	collectives/choice/costs.c collectives/choice/explain.c collectives/choice/part.h collectives/choice/predict.c collectives/choice/shares.h \
@@ -43,14 +43,18 @@ libyoke_comm_la_SOURCES += collectives/making/alloc.c collectives/making/create.
 	collectives/making/setup.c collectives/making/shrink.c collectives/making/shrink_files.h \
 	collectives/making/shrink_files.c collectives/making/speeds.c collectives/making/split.c \
 	collectives/making/start_stop.c
+libyoke_comm_la_SOURCES += collectives/replay/model.h collectives/replay/model.c collectives/replay/formulas.c \
+	collectives/replay/replay.h collectives/replay/replay.c
 libyoke_comm_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPICH_CFLAGS)
 libyoke_comm_la_CFLAGS = $(AM_CFLAGS) -pthread
-libyoke_comm_la_LIBADD = $(LIBYOKE) $(MPICH_LIBS) -lpthread
+libyoke_comm_la_LIBADD = $(LIBYOKE) $(MPICH_LIBS) -lpthread -lm
 libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=collectives/libyoke-comm.map
 libyoke_comm_la_DEPENDENCIES = collectives/libyoke-comm.map
 
-EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
-YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight
+EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay
+YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay
+tests_unit_comm_replay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
+tests_unit_comm_replay_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_shares_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_shares_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_sum_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)

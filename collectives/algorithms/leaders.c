@@ -7,19 +7,29 @@
  *
  * The message holds the host's sum. If the order of the ranks matters, or nothing is summed, it holds the
  * data of all ranks of the host.
+ *
+ * Many leaders add up sums by recursive doubling instead: in exchange k leader h and leader h xor 2^k send
+ * each other the sums that they have. This takes log2 H waits for a message, and the swap takes half of
+ * H - 1. halving.c says who exchanges with whom if H is no power of two. A barrier exchanges empty messages.
  */
 #include "collectives/algorithms/hierarchy.h"
 #include "collectives/arithmetic/sum.h"
 #include "collectives/transport/shared.h"
 
 /* most bytes of a message with a host's sum; most bytes of all ranks' data */
-enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10 };
+enum { SUM_BYTES = 16 << 10, RAW_BYTES = 64 << 10, LEAST_DOUBLING = 8 /* hosts */ };
 
 static size_t even(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 static bool is_raw(const struct yokei_op *op)
 {
     return op->kind == YOKEI_ALL_GATHER || (yokei_reduces(op) && op->reproducible);
+}
+
+bool yokei_leaders_double(const struct yokei_op *op)
+{
+    const bool sums = yokei_reduces(op) || op->kind == YOKEI_BARRIER || op->kind == YOKEI_DESTROY;
+    return sums && !is_raw(op) && op->hosts->n >= LEAST_DOUBLING;
 }
 
 /* Number of elements that rank q publishes. */
@@ -36,7 +46,7 @@ static size_t host_length(const struct yokei_op *op, int host)
     return n;
 }
 
-/* The leader's stage holds the result, and then the message of each host. */
+/* The leader's stage holds the result, and then the message of each host, or one sum. */
 static size_t result_bytes(const struct yokei_op *op)
 {
     return op->kind == YOKEI_ALL_GATHER ? 0 : even(op->count * yoke_dtype_bytes(op->dtype));
@@ -66,7 +76,8 @@ bool yokei_leaders_fit(const struct yokei_op *op)
     const size_t bytes = yoke_dtype_bytes(op->dtype);
     size_t all = result_bytes(op), most = op->count * bytes;
     if (op->count * bytes > RAW_BYTES || yokei_published_bytes(op) > YOKEI_ONESHOT_BYTES) return false;
-    for (int h = 0; h < op->hosts->n; h++) {
+    const int n_seats = yokei_leaders_double(op) ? 1 : op->hosts->n;
+    for (int h = 0; h < n_seats; h++) {
         all += seat_bytes(op, h);
         most = op->kind == YOKEI_BROADCAST ? most : YOKE_MAX(h ? most : 0, seat_bytes(op, h));
     }
@@ -157,7 +168,8 @@ static void keep_root(const struct yokei_op *op, struct yokei_lane *lane)
 }
 
 /*
- * For a broadcast: the leader of the root's host sends to each other leader. True: this is the last message.
+ * For a broadcast: the leader of the root's host sends to each other leader. True: this is the last
+ * message.
  */
 static bool leaders_broadcast_step(const struct yokei_op *op, int i, struct yokei_step *step)
 {
@@ -184,11 +196,110 @@ static bool leaders_swap_step(const struct yokei_op *op, int i, struct yokei_ste
     if (sends) {
         step->to = yokei_rank_on(op->hosts, host + k, 0);
         step->work = i ? send_again : leaders_begin;
+        if (i == 0) step->reads = (size_t)(op->hosts->n_local - 1) * op->count * yoke_dtype_bytes(op->dtype);
     } else {
         step->from = yokei_rank_on(op->hosts, host - k, 0);
         step->work = k < n_hosts - 1 ? leaders_keep : leaders_finish;
     }
     return i == 2 * n_hosts - 3;
+}
+
+/* ---- recursive doubling: the leader's sum is in the first seat ---- */
+
+static void add_to_sum(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    char *sum = leaders_seat_at(op, lane, 0);
+    yokei_fold(&(struct yokei_fold){ .n = op->count,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = 2,
+                                     .partial = true,
+                                     .n_in = 2,
+                                     .n_out = 1,
+                                     .size = op->size,
+                                     .in = (const void *const[]){ sum, lane->message },
+                                     .out = (void *const[]){ sum } });
+}
+
+/* All leaders have the same sum, and each finishes it. */
+static void finish_sum(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_fold(&(struct yokei_fold){ .n = op->count,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = 1,
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .size = op->size,
+                                     .in = (const void *const[]){ leaders_seat_at(op, lane, 0) },
+                                     .out = (void *const[]){ leaders_result_at(op, lane) } });
+}
+
+static void doubling_begin(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    int n = 0;
+    if (lane->message) op->inputs[n++] = lane->message;
+    for (int i = 0; i < op->hosts->n_local; i++)
+        op->inputs[n++] = yokei_published_by(op, op->hosts->local[i]);
+    void *out[2] = { leaders_seat_at(op, lane, 0), lane->room };
+    yokei_fold(&(struct yokei_fold){ .n = op->count,
+                                     .reduction = op->reduction,
+                                     .dtype = op->dtype,
+                                     .wire = op->wire,
+                                     .n_wire = lane->message != NULL,
+                                     .partial = true,
+                                     .n_in = n,
+                                     .n_out = lane->room ? 2 : 1,
+                                     .size = op->size,
+                                     .in = op->inputs,
+                                     .out = out });
+}
+
+static void doubling_send(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(lane->room, leaders_seat_at(op, lane, 0), op->count * yoke_dtype_bytes(op->wire), false);
+}
+
+static void doubling_receive(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    yokei_copy(leaders_seat_at(op, lane, 0), lane->message, op->count * yoke_dtype_bytes(op->wire), false);
+}
+
+/*
+ * Step i: 0 begins, then come a send and a receive for each exchange, a send to the host that gave its
+ * data, and the end of the sum. A host that gives its data begins, receives the sum, and finishes it. True:
+ * the last step.
+ */
+static bool leaders_doubling_step(const struct yokei_op *op, int i, struct yokei_step *step)
+{
+    const struct yokei_pairing pairing = yokei_pairing_of(op);
+    const int behind = yokei_rank_on(op->hosts, yokei_own_host(op) + 1, 0),
+              before = yokei_rank_on(op->hosts, yokei_own_host(op) - 1, 0);
+    const int n_exchanges = pairing.id < 0 ? 0 : 2 * pairing.n_pairs,
+              n_last = pairing.id < 0 || pairing.takes;
+    step->n = op->count;
+    step->in = step->out = op->wire;
+    if (i == 0) {
+        step->work = doubling_begin;
+        step->reads = (size_t)(op->hosts->n_local - 1) * op->count * yoke_dtype_bytes(op->dtype);
+        if (pairing.takes) step->from = behind;
+        if (pairing.id < 0) step->to = before;
+    } else if (i <= n_exchanges) {
+        const int other = yokei_rank_on(op->hosts, yokei_pairing_host(&pairing, (i - 1) / 2), 0);
+        step->work = i % 2 ? doubling_send : add_to_sum;
+        *(i % 2 ? &step->to : &step->from) = other;
+    } else if (i == n_exchanges + 1 && pairing.takes) {
+        step->work = doubling_send;
+        step->to = behind;
+    } else if (i == n_exchanges + 1 && pairing.id < 0) {
+        step->work = doubling_receive;
+        step->from = before;
+    } else {
+        step->work = finish_sum;
+    }
+    return i == n_exchanges + n_last + 1;
 }
 
 /* ---- what all do ---- */
@@ -233,6 +344,8 @@ static void leaders_take(const struct yokei_op *op, struct yokei_lane *lane)
 static void take_step(const struct yokei_op *op, struct yokei_step *step)
 {
     step->work = leaders_take;
+    if (op->kind == YOKEI_ALL_REDUCE && op->rank != yokei_leader(op))
+        step->reads = op->count * yoke_dtype_bytes(op->dtype);
     if (op->kind == YOKEI_REDUCE && op->root != op->rank) return;
     const bool has_root = op->kind == YOKEI_BROADCAST && op->hosts->of[op->root] == yokei_own_host(op);
     step->wait = has_root ? YOKEI_POSTED : YOKEI_GIVEN;
@@ -260,6 +373,7 @@ bool yokei_leaders_next(const struct yokei_op *op, struct yokei_lane *lane, stru
     }
     const int i = lane->stage++ - 1;
     const bool last = op->kind == YOKEI_BROADCAST ? leaders_broadcast_step(op, i, step)
+                      : yokei_leaders_double(op)  ? leaders_doubling_step(op, i, step)
                                                   : leaders_swap_step(op, i, step);
     if (i == 0) {
         step->wait = YOKEI_POSTED;

@@ -20,7 +20,7 @@ enum {
     LEAST_CHUNK = 64 << 10
 };
 enum { ONESHOT_OWN_CORES = 16 << 10, STAGED_LEAST = 32 << 10 };
-enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10 };
+enum { SWAP_BYTES = 64 << 10, LEAST_CROSSING = 8 << 10, MOST_IN_RING = 8 /* hosts */ };
 
 static void choose_chunks(struct yokei_op *op, size_t longest)
 {
@@ -71,8 +71,8 @@ static const uint32_t *uneven(const struct yokei_op *op, const uint32_t *before,
 
 /*
  * The stage holds one slice of a chunk for each rank, or one slice for all ranks. Both parts of the stage
- * have the same size. Ranks that share a core must give it to each other. This costs as much as copying tens
- * of KiB, and the caches lose their data. So such ranks have fewer and longer stages.
+ * have the same size. Ranks that share a core must give it to each other. This costs as much as copying
+ * tens of KiB, and the caches lose their data. So such ranks have fewer and longer stages.
  */
 static void choose_stages(struct yokei_op *op)
 {
@@ -180,6 +180,19 @@ static bool may_be_hierarchical(const struct yokei_op *op)
 }
 
 /*
+ * How long sums cross. Swapping takes the fewest latencies between few hosts. Halving sends the bytes of a
+ * ring in fewer messages that follow one another. If the number of hosts is no power of two, it sends more
+ * bytes from some hosts, but a ring of many hosts sends short messages only.
+ */
+static enum yokei_crossing sum_crossing(const struct yokei_op *op)
+{
+    const int hosts = op->hosts->n;
+    const bool is_small = op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
+    if (hosts == 2 || (is_small && hosts <= MOST_IN_RING)) return YOKEI_CROSS_SWAP;
+    return hosts > MOST_IN_RING || (hosts & (hosts - 1)) == 0 ? YOKEI_CROSS_HALVING : YOKEI_CROSS_RING;
+}
+
+/*
  * Choose how the data crosses between hosts. False: the hierarchy has no way that keeps the order of the
  * ranks.
  */
@@ -196,8 +209,7 @@ static bool choose_crossing(struct yokei_op *op)
     if (yokei_reduces(op) && comm->settings.reproducible)
         return op->hosts->in_order && op->kind != YOKEI_REDUCE_SCATTER;
     if (op->kind == YOKEI_ALL_REDUCE) {
-        const bool swaps = op->hosts->n == 2 || op->count * yoke_dtype_bytes(op->wire) <= SWAP_BYTES;
-        op->crossing = swaps ? YOKEI_CROSS_SWAP : YOKEI_CROSS_RING;
+        op->crossing = sum_crossing(op);
     } else if (op->kind != YOKEI_REDUCE) {
         op->crossing = YOKEI_CROSS_PARTS;
     }
@@ -212,9 +224,10 @@ static size_t most_of_slice(const struct yokei_op *op)
                  size = (size_t)comm->size;
     const bool in_parts = op->crossing == YOKEI_CROSS_PARTS;
     const size_t published = in_parts ? (op->kind == YOKEI_ALL_GATHER ? 1 : size) : (size_t)op->hosts->least;
-    const size_t seats = in_parts                           ? yokei_parts_seats(op)
-                         : op->crossing == YOKEI_CROSS_SWAP ? (size_t)op->hosts->n + 1
-                                                            : 1;
+    const size_t seats = in_parts                              ? yokei_parts_seats(op)
+                         : op->crossing == YOKEI_CROSS_SWAP    ? (size_t)op->hosts->n + 1
+                         : op->crossing == YOKEI_CROSS_HALVING ? 2 /* the result and the partial sum */
+                                                               : 1;
     return YOKE_MIN(YOKE_MIN(comm->settings.chunk_bytes, YOKEI_STAGE_BYTES / seats) / wire,
                     YOKEI_STAGE_BYTES / (published * bytes));
 }

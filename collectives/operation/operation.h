@@ -48,6 +48,7 @@ struct yokei_step {
     int n_wait, wait_rank;
     size_t round; /* the round that the work is for */
     int hop;      /* the part of the round */
+    size_t reads; /* bytes that the work reads from the memory of other ranks; set in all_reduce */
 };
 
 enum yokei_lane_phase {
@@ -112,6 +113,7 @@ enum yokei_crossing {
     YOKEI_CROSS_LEADERS,
     YOKEI_CROSS_SWAP,
     YOKEI_CROSS_RING,
+    YOKEI_CROSS_HALVING,
     YOKEI_CROSS_CHAIN,
     YOKEI_CROSS_PARTS,
     YOKEI_CROSS_EACH

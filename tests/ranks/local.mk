@@ -96,6 +96,9 @@ YOKE_TESTS += \
 	'$(top_srcdir)/tests/ranks/run -H aabbc 5 tests/ranks/reductions' \
 	'$(top_srcdir)/tests/ranks/run -H abab 4 tests/ranks/property $${YOKE_SOAK:+10}200' \
 	'$(top_srcdir)/tests/ranks/run -H aaabbc 6 tests/ranks/property $${YOKE_SOAK:+10}200' \
+	'$(top_srcdir)/tests/ranks/run -H aabbccdd 8 tests/ranks/property $${YOKE_SOAK:+10}20' \
+	'soak $(top_srcdir)/tests/ranks/run -H aabbcdefg 9 tests/ranks/property 300' \
+	'soak $(top_srcdir)/tests/ranks/run -H aabcdefgh 9 tests/ranks/property 300' \
 	'$(top_srcdir)/tests/ranks/run -H aaaabbbb 8 tests/ranks/property $${YOKE_SOAK:+10}150' \
 	'$(top_srcdir)/tests/ranks/ends' \
 	'$(top_srcdir)/tests/ranks/auto_command $(top_srcdir)/tests/unit/two_sockets.xml' \
