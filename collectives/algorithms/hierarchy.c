@@ -18,7 +18,8 @@
  *                   hosts. This takes one latency, and sends the fewest bytes between two hosts
  *           ring    for a few hosts: the ring of ring.c over parts of the slice, in which each hop adds one
  *                   host's ranks
- *           halving for more hosts: pairs of hosts exchange halves of the slice, then halves of halves (halving.c)
+ *           halving for more hosts: pairs of hosts exchange halves of the slice, then halves of these, as
+ *                   halving.c explains
  *           chain   Host after host adds its ranks to what came, and the result comes back. If the ranks are
  *                   numbered host by host, each element is ((x0 + x1) + x2) + ..., so `reproducible` uses the
  *                   chain. Also for reduce, where the chain ends at the root's host, and for broadcast, where
