@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a collective, played for all ranks in one process, without data and without a clock. The choice
- * (yokei_choose) and the steps (yokei_algorithm.next) are those of the library. The rules of the engine hold:
- * when a step may begin, and how many messages a lane may have on their way. collectives/replay has a clock,
- * and plays all_reduce on equal islands. Here all collectives run on any islands, and messages can be lost.
+ * The steps of a collective, played for all ranks in one process, without data and without a clock. The
+ * choice (yokei_choose) and the steps (yokei_algorithm.next) are those of the library. The rules of the
+ * engine hold: when a step may begin, and how many messages a lane may have on their way.
+ * collectives/replay has a clock, and plays all_reduce on equal islands. Here all collectives run on any
+ * islands, and messages can be lost.
  *   struct replay replay;
  *   replay_begin(&replay, size, host_of, island_of, YOKE_ISLAND_VENDOR, YOKE_REPRODUCIBLE_RUN);
  *   replay_call(&replay, YOKEI_ALL_REDUCE, count, YOKE_F32, YOKE_SUM, root);
