@@ -77,12 +77,16 @@ static bool move(const yoke_device *device, struct yokei_product_entry *e, bool 
     return moved;
 }
 
-/* A plan or a tuning file may name an algorithm of the other library. */
+/* A plan may name an algorithm of the other library. Behind the name of a variant stands one of its own. */
 static bool adopt(const yoke_device *device, struct yokei_product_entry *e, const char *algorithm,
                   uint64_t workspace, char *why, size_t bytes)
 {
     const bool rocblas = yokei_hip_rocblas_calls.is_algorithm(algorithm), before = !e->made;
     char unused[8];
+    if (rocblas != before && !strcmp(e->key.detail, algorithm)) {
+        yokei_text(why, bytes, "it is an algorithm of %s", rocblas ? "rocBLAS" : "hipBLASLt");
+        return false;
+    }
     if ((rocblas == before || move(device, e, rocblas, why, bytes))
         && calls_of(e)->adopt(device, e, algorithm, workspace, why, bytes))
         return true;

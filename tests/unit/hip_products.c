@@ -184,6 +184,10 @@ static const char *by_hipblaslt(void)
     WANT(!multiplies(device, &deep) && strstr(yoke_last_error(), "one of version 800, and this is version"));
     WANT(yoke_variant_force(device, "gemm", "hipblaslt:algo=1") == YOKE_EINVAL);
     WANT(yoke_variant_force(device, "gemm", "hipblaslt:algo=01,version=800") == YOKE_EINVAL);
+    WANT(!yoke_variant_force(device, "gemm", "rocblas:" WHOLE));
+    WANT(!multiplies(device, &deep) && strstr(yoke_last_error(), "it is an algorithm of hipBLASLt"));
+    WANT(!yoke_variant_force(device, "gemm", "hipblaslt:algo=standard"));
+    WANT(!multiplies(device, &deep) && strstr(yoke_last_error(), "it is an algorithm of rocBLAS"));
     struct product p = f32;
     p.skip = 1;
     WANT(!yoke_variant_force(device, "gemm", "hipblaslt"));
