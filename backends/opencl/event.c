@@ -12,6 +12,7 @@ struct opencl_event {
     pthread_mutex_t lock; /* because the host may signal from any thread */
     cl_event event;       /* NULL: complete */
     bool armed;           /* a user event that has not been signalled yet */
+    cl_event held;        /* the user event for which the recorded work may wait; NULL: none */
 };
 
 static struct opencl_event *opencl_event(const yoke_event *event) { return event->impl; }
@@ -35,7 +36,8 @@ static void opencl_event_reset(const yoke_event *event)
     struct opencl_event *e = opencl_event(event);
     if (e->armed) opencl_library_of(event)->clSetUserEventStatus(e->event, CL_COMPLETE);
     if (e->event) opencl_library_of(event)->clReleaseEvent(e->event);
-    e->event = NULL;
+    if (e->held) opencl_library_of(event)->clReleaseEvent(e->held);
+    e->event = e->held = NULL;
     e->armed = false;
 }
 
@@ -67,6 +69,7 @@ static yoke_status opencl_event_record(yoke_event *event, yoke_stream *stream)
     pthread_mutex_lock(&e->lock);
     opencl_event_reset(event);
     e->event = last;
+    if (last && s->held && !cl->clRetainEvent(s->held)) e->held = s->held;
     pthread_mutex_unlock(&e->lock);
     return YOKE_OK;
 }
@@ -125,6 +128,7 @@ static yoke_status opencl_event_wait(yoke_stream *stream, yoke_event *event)
     pthread_mutex_lock(&e->lock);
     awaited = e->event;
     if (awaited) cl->clRetainEvent(awaited);
+    if (e->armed || e->held) yokei_opencl_hold(stream, e->armed ? awaited : e->held);
     pthread_mutex_unlock(&e->lock);
     if (!awaited) return YOKE_OK;
     cl_int error = cl->clEnqueueBarrierWithWaitList(opencl_stream(stream)->queue, 1, &awaited, &barrier);

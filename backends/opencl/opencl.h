@@ -116,8 +116,12 @@ struct opencl_stream {
     int n_pending, capacity;
     const char *failed_op; /* the op of the first asynchronous error that has not been reported */
     cl_int failed;
+    cl_event held; /* the newest event of the host for which a command may wait; NULL: none */
 };
 static inline struct opencl_stream *opencl_stream(const yoke_stream *stream) { return stream->impl; }
+
+/** Note that a command of the stream may wait for this event, which the host will signal: stream.c. */
+void yokei_opencl_hold(yoke_stream *stream, cl_event event);
 
 /* ---- pending.c: commands whose end has not been seen yet ---- */
 /**

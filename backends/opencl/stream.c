@@ -49,11 +49,43 @@ static yoke_status opencl_stream_create(yoke_stream *stream, const struct yoke_n
     return YOKE_OK;
 }
 
+static void release_held(yoke_stream *stream)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    if (s->held) opencl_device(stream->device)->cl->clReleaseEvent(s->held);
+    s->held = NULL;
+}
+
+void yokei_opencl_hold(yoke_stream *stream, cl_event event)
+{
+    release_held(stream);
+    if (!opencl_device(stream->device)->cl->clRetainEvent(event)) opencl_stream(stream)->held = event;
+}
+
+/**
+ * Wait until the host has signalled the event that a command waits for. In clFinish, Intel's runtime for CPUs
+ * would poll all the time, and take the core from the rank that the host waits for.
+ */
+static void wait_for_host(yoke_stream *stream)
+{
+    struct opencl_stream *s = opencl_stream(stream);
+    const struct opencl_library *cl = opencl_device(stream->device)->cl;
+    struct yokei_wait wait;
+    cl_int state = CL_COMPLETE;
+    if (!s->held || cl->clFlush(s->queue)) return; /* clFinish reports the error */
+    yokei_wait_init(&wait, YOKEI_WAIT_YIELD, 1, 1);
+    while (!cl->clGetEventInfo(s->held, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL)
+           && state > CL_COMPLETE)
+        yokei_wait_idle(&wait);
+    release_held(stream);
+}
+
 static void opencl_stream_destroy(yoke_stream *stream)
 {
     struct opencl_stream *s = opencl_stream(stream);
     const struct opencl_library *cl = opencl_device(stream->device)->cl;
     cl->clFinish(s->queue);
+    release_held(stream);
     yokei_opencl_reap(stream, true);
     cl->clReleaseCommandQueue(s->queue);
     free(s->pending);
@@ -62,6 +94,7 @@ static void opencl_stream_destroy(yoke_stream *stream)
 
 static yoke_status opencl_stream_sync(yoke_stream *stream)
 {
+    wait_for_host(stream);
     cl_int error = opencl_device(stream->device)->cl->clFinish(opencl_stream(stream)->queue);
     yokei_opencl_reap(stream, true);
     YOKE_TRY(yokei_opencl_pending_error(stream)); /* this error says more than the error of clFinish */
