@@ -286,8 +286,7 @@ static yoke_status check_message(struct yokei_op *op, struct yokei_lane *lane,
         expected);
 }
 
-/* target = message OP own. The target is the message to send, the caller's buffer, and the accumulator. */
-static void compute(const struct yokei_op *op, struct yokei_lane *lane, const void *message, void *room)
+void yokei_compute(const struct yokei_op *op, const struct yokei_lane *lane, const void *message, void *room)
 {
     const struct yokei_step *step = &lane->step;
     if (!step->n) return;
@@ -403,7 +402,7 @@ static yoke_status lane_step(struct yokei_op *op, struct yokei_lane *lane, bool 
     if (step->work)
         step->work(op, lane);
     else
-        compute(op, lane, lane->message, lane->room);
+        yokei_compute(op, lane, lane->message, lane->room);
     if (room) YOKE_TRY(post_message(op, lane, room));
     if (message) comm->peers[step->from].transport->release(comm, lane, step->from);
     if (op->staged && step->store) YOKE_TRY(yokei_stage_store(comm, lane));

@@ -31,6 +31,11 @@ yoke_status yokei_submit(struct yokei_op *op);
 /** Work on all operations of all communicators once. Returns whether anything moved. The lock is held. */
 bool yokei_progress(void);
 /**
+ * The arithmetic of a step without `work`: target = message OP own. The target is the message to send, the
+ * caller's buffer, and the accumulator. message NULL, room NULL: there is none.
+ */
+void yokei_compute(const struct yokei_op *op, const struct yokei_lane *lane, const void *message, void *room);
+/**
  * If the communicator has failed: end its operations with its sticky error, write the error to this rank's
  * record, and report it to the other ranks. What was done before is not done again. Call this after every
  * function that may fail the communicator, outside of steps. The lock is held.

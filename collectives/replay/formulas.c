@@ -208,19 +208,18 @@ yoke_status yokei_modelled_time(const struct yokei_links *links, int group, size
     YOKE_TRY(yokei_model_check(links, group, count));
     struct terms t;
     fill_terms(links, group, &t);
-    struct yokei_hosts hosts;
-    struct yokei_model_rank *rank = calloc(1, sizeof *rank);
-    yoke_status status = rank ? yokei_model_hosts_begin((int)t.p, group, &hosts)
-                              : yoke_fail(YOKE_ENOMEM, "modelled cluster: no memory");
-    if (!status) status = yokei_model_rank_begin(rank, 0, (int)t.p, &hosts, count, NULL);
+    struct yokei_model *model;
+    yoke_status status = yokei_model_of_groups((int)t.p, group, &model);
+    if (!status)
+        status = yokei_model_prepare(
+            model, 0,
+            &(struct yokei_replay_call){
+                .kind = YOKEI_ALL_REDUCE, .count = count, .dtype = YOKE_F32, .root = -1 });
     if (!status) {
-        const struct round_time round = one_round(&t, &rank->op);
-        *seconds_out = all_rounds(&round, (double)rank->op.n_rounds, rank->op.n_lanes);
+        const struct yokei_op *op = &model->ranks[0].op;
+        const struct round_time round = one_round(&t, op);
+        *seconds_out = all_rounds(&round, (double)op->n_rounds, op->n_lanes);
     }
-    if (rank) {
-        yokei_model_rank_end(rank);
-        yokei_model_hosts_end(&hosts);
-    }
-    free(rank);
+    yokei_model_end(model);
     return status;
 }

@@ -1,39 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Run the steps of an all_reduce for all ranks of a modelled cluster, in the order of a modelled clock. The
- * algorithm makes the steps, as for the engine. A step is done here as engine/engine.c does it: wait for
- * the counters, for the message and for one of two send slots, then work, send, and set the counter. The
- * work is done only if there is data. Each link carries one transfer after another, and a transfer occupies
- * it for bytes / rate. What a step reads from other ranks of its group passes this rank's link inside the
- * island.
+ * Run the steps of a collective for all ranks of a model. The algorithm makes the steps, as for the engine. A
+ * step is done here as engine/engine.c does it: wait for the counters, for the message and for one of two
+ * send slots, then work, send, and set the counter. The work is done only if there is data.
+ * With links the steps are done in the order of a modelled clock. Each link carries one transfer after
+ * another, and a transfer occupies it for bytes / rate. What a step reads from other ranks of its group
+ * passes this rank's link inside the island.
  */
 #include "collectives/replay/replay.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/engine/engine.h"
 #include "collectives/replay/model.h"
 
 /* A message on its way to a lane, or waiting there. */
 struct arrival {
     double at;
-    size_t bytes;
+    size_t bytes; /* with the header */
     int from;
     void *data; /* NULL: no data */
 };
 
 struct replay_lane {
-    struct yokei_lane lane;
     struct arrival *arrivals; /* [room], in the order in which they were sent */
     int n_arrivals, room;
     int in_flight; /* sends that still occupy a slot */
     bool has_step, works, ended;
+    bool queued; /* without links: an event for the lane is on its way */
     uint32_t counters[YOKEI_N_COUNTERS];
 };
 
 struct replay_rank {
-    struct yokei_model_rank model;
     struct replay_lane lanes[YOKEI_LANES];
+    uint32_t posted;          /* the counter YOKEI_POSTED, which all lanes share */
     double in_free, out_free; /* when the rank's link is free, in each direction */
 };
 
@@ -46,20 +50,42 @@ struct event {
 };
 
 struct replay {
-    const struct yokei_links *links;
+    struct yokei_model *model;
+    const struct yokei_replay_call *call;
+    const struct yokei_links *links; /* NULL: no clock */
     int size;
-    struct yokei_hosts hosts;       /* the groups of ranks that share memory */
     struct replay_rank *ranks;      /* [size] */
     double *bridge_out, *bridge_in; /* [n_islands * n_bridges] when the links are free */
-    uint64_t *sent;                 /* [n_islands] bytes sent to other islands */
+    uint64_t *bridged;              /* [n_islands] bytes sent to other islands */
     struct event *heap;             /* [n_events] of [room] */
     size_t n_events, room;
     uint64_t order;
     double now;
-    uint64_t n_messages;
-    const struct yokei_replay_data *data; /* NULL: times only */
-    yoke_status status;                   /* the first error */
+    struct yokei_replayed *out;
+    yoke_status status; /* the first error */
 };
+
+static struct yokei_op *op_of(const struct replay *r, int rank) { return &r->model->ranks[rank].op; }
+
+static struct yokei_lane *lane_of(const struct replay *r, int rank, int id)
+{
+    return &r->model->ranks[rank].comm.work.lanes[id];
+}
+
+static void no_memory(struct replay *r, const char *what)
+{
+    r->status = yoke_fail(YOKE_ENOMEM, "replay: no memory for %s", what);
+}
+
+/* Steps that do not fit together: keep the first text. */
+static void trouble(struct replay *r, const char *format, ...)
+{
+    va_list args;
+    if (r->out->trouble[0]) return;
+    va_start(args, format);
+    vsnprintf(r->out->trouble, sizeof r->out->trouble, format, args);
+    va_end(args);
+}
 
 /* ---- events, earliest first ---- */
 
@@ -74,7 +100,7 @@ static void push(struct replay *r, double at, int what, int rank, int lane)
         const size_t room = YOKE_MAX(2 * r->room, (size_t)1024);
         struct event *heap = realloc(r->heap, room * sizeof *heap);
         if (!heap) {
-            r->status = yoke_fail(YOKE_ENOMEM, "replay: no memory for %zu events", room);
+            no_memory(r, "events");
             return;
         }
         r->heap = heap;
@@ -84,6 +110,15 @@ static void push(struct replay *r, double at, int what, int rank, int lane)
     size_t i = r->n_events++;
     for (; i && earlier(&e, &r->heap[(i - 1) / 2]); i = (i - 1) / 2) r->heap[i] = r->heap[(i - 1) / 2];
     r->heap[i] = e;
+}
+
+/* Let the lane be looked at. Without a clock one event is enough, whatever happens before it. */
+static void look_again(struct replay *r, double at, int rank, int lane)
+{
+    struct replay_lane *l = &r->ranks[rank].lanes[lane];
+    if (!r->links && l->queued) return;
+    l->queued = true;
+    push(r, at, LOOK, rank, lane);
 }
 
 static struct event pop(struct replay *r)
@@ -99,7 +134,7 @@ static struct event pop(struct replay *r)
     return first;
 }
 
-/* ---- links ---- */
+/* ---- messages ---- */
 
 static int island_of(const struct replay *r, int rank) { return rank / r->links->ranks_per_island; }
 
@@ -116,87 +151,153 @@ static double occupy(double *free_at, double at, double bytes, double gbps)
     return *free_at;
 }
 
-static void send_message(struct replay *r, int rank, int id)
+/* Send bytes over the links between two ranks. Returns when they arrive. */
+static double pass_links(struct replay *r, int rank, int to, int id, size_t bytes)
 {
-    struct replay_rank *self = &r->ranks[rank];
-    struct replay_lane *l = &self->lanes[id];
-    const struct yokei_step *step = &l->lane.step;
-    const int to = step->to;
-    const size_t bytes = step->n * yoke_dtype_bytes(step->out) + sizeof(struct yokei_header);
     const bool crosses = island_of(r, rank) != island_of(r, to);
-    double *out = crosses ? bridge_of(r, r->bridge_out, rank) : &self->out_free;
+    double *out = crosses ? bridge_of(r, r->bridge_out, rank) : &r->ranks[rank].out_free;
     double *in = crosses ? bridge_of(r, r->bridge_in, to) : &r->ranks[to].in_free;
     const double gbps = crosses ? r->links->bridge_gbps
                                 : YOKE_MIN(r->links->inner_gbps[island_of(r, rank)],
                                            r->links->inner_gbps[island_of(r, to)]);
     const double gone = occupy(out, YOKE_MAX(r->now, *in), (double)bytes, gbps);
     *in = gone;
-    if (crosses) r->sent[island_of(r, rank)] += bytes;
-    r->n_messages++;
-    l->in_flight++;
+    if (crosses) r->bridged[island_of(r, rank)] += bytes;
     push(r, gone, DRAINED, rank, id);
-    struct replay_lane *peer = &r->ranks[to].lanes[id];
-    if (peer->n_arrivals == peer->room) {
-        const int room = YOKE_MAX(2 * peer->room, 4);
-        struct arrival *more = realloc(peer->arrivals, (size_t)room * sizeof *more);
-        if (!more) {
-            r->status = yoke_fail(YOKE_ENOMEM, "replay: no memory for messages");
-            return;
-        }
-        peer->arrivals = more;
-        peer->room = room;
-    }
-    const double at = gone + 1e-6 * (crosses ? r->links->bridge_us : r->links->inner_us);
-    peer->arrivals[peer->n_arrivals++] = (struct arrival){ at, bytes, rank, l->lane.room };
-    push(r, at, LOOK, to, id);
+    return gone + 1e-6 * (crosses ? r->links->bridge_us : r->links->inner_us);
 }
 
-/* ---- steps ---- */
-
-static bool counters_are_there(const struct replay *r, const struct replay_rank *self,
-                               const struct yokei_step *step, int id)
+static void arrive(struct replay *r, int to, int id, const struct arrival *message)
 {
-    for (int i = 0; step->wait && i < step->n_wait; i++) {
-        const int q = self->model.comm.hosts.local[i];
-        if (q == self->model.op.rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
-        if (r->ranks[q].lanes[id].counters[step->wait] < step->until) return false;
+    struct replay_lane *l = &r->ranks[to].lanes[id];
+    if (l->n_arrivals == l->room) {
+        const int room = YOKE_MAX(2 * l->room, 4);
+        struct arrival *more = realloc(l->arrivals, (size_t)room * sizeof *more);
+        if (!more) {
+            free(message->data);
+            no_memory(r, "messages");
+            return;
+        }
+        l->arrivals = more;
+        l->room = room;
     }
-    return true;
+    l->arrivals[l->n_arrivals++] = *message;
+    look_again(r, message->at, to, id);
+}
+
+/* The same message again, with a copy of its data. */
+static void arrive_twice(struct replay *r, int to, int id, struct arrival message)
+{
+    arrive(r, to, id, &message);
+    if (message.data && !r->status) {
+        const size_t bytes = message.bytes - sizeof(struct yokei_header);
+        void *copy = malloc(YOKE_MAX(bytes, (size_t)1));
+        if (!copy) {
+            no_memory(r, "messages");
+            return;
+        }
+        memcpy(copy, message.data, bytes);
+        message.data = copy;
+    }
+    arrive(r, to, id, &message);
+}
+
+static void send_message(struct replay *r, int rank, int id)
+{
+    const struct yokei_lane *lane = lane_of(r, rank, id);
+    const struct yokei_hosts *hosts = op_of(r, rank)->hosts;
+    const enum yokei_replay_fault fault = r->out->n_messages++ == r->call->at ? r->call->fault
+                                                                              : YOKEI_REPLAY_RIGHT;
+    int to = lane->step.to;
+    const size_t data = lane->step.n * yoke_dtype_bytes(lane->step.out);
+    struct arrival message = { r->now, data + sizeof(struct yokei_header), rank, lane->room };
+    if (hosts->of[rank] != hosts->of[to]) r->model->sent[rank] += data;
+    r->ranks[rank].lanes[id].in_flight++;
+    if (r->links) message.at = pass_links(r, rank, to, id, message.bytes);
+    if (fault == YOKEI_REPLAY_MISROUTED)
+        to = (to + 1) % r->size == rank ? (to + 2) % r->size : (to + 1) % r->size;
+    if (fault == YOKEI_REPLAY_LOST)
+        free(message.data);
+    else if (fault == YOKEI_REPLAY_DOUBLED)
+        arrive_twice(r, to, id, message);
+    else
+        arrive(r, to, id, &message);
 }
 
 /* The place in `arrivals` of the message for which the step waits; -1: it is not there yet. */
-static int arrival_of(const struct replay *r, const struct replay_lane *l)
+static int arrival_of(const struct replay *r, const struct replay_lane *l, int from)
 {
     for (int i = 0; i < l->n_arrivals; i++)
-        if (l->arrivals[i].from == l->lane.step.from) return l->arrivals[i].at <= r->now ? i : -1;
+        if (l->arrivals[i].from == from) return l->arrivals[i].at <= r->now ? i : -1;
     return -1;
 }
 
 /* Take the message out of the list. Returns its data. */
-static void *take_arrival(struct replay *r, int rank, struct replay_lane *l, int i)
+static void *take_arrival(struct replay *r, int rank, int id, int i)
 {
+    struct replay_lane *l = &r->ranks[rank].lanes[id];
+    const struct yokei_step *step = &lane_of(r, rank, id)->step;
     void *data = l->arrivals[i].data;
-    const size_t wanted = l->lane.step.n * yoke_dtype_bytes(l->lane.step.in) + sizeof(struct yokei_header);
-    if (l->arrivals[i].bytes != wanted)
-        r->status = yoke_fail(YOKE_EINTERNAL,
-                              "replay: rank %d waits for %zu bytes from rank %d, which sent %zu", rank,
-                              wanted, l->lane.step.from, l->arrivals[i].bytes);
+    const size_t wanted = step->n * yoke_dtype_bytes(step->in) + sizeof(struct yokei_header);
+    if (l->arrivals[i].bytes != wanted) {
+        r->out->has_wrong_length = true;
+        trouble(r, "rank %d waits for %zu bytes from rank %d, which sent %zu", rank, wanted, step->from,
+                l->arrivals[i].bytes);
+    }
+    if (!r->links) { /* the sender's slot is free now */
+        r->ranks[step->from].lanes[id].in_flight--;
+        look_again(r, r->now, step->from, id);
+    }
     for (l->n_arrivals--; i < l->n_arrivals; i++) l->arrivals[i] = l->arrivals[i + 1];
     return data;
 }
 
-/* Do the step's work. The message that came ends here, and `room` is the message that goes. */
-static void work(struct replay *r, struct replay_rank *self, struct replay_lane *l, void *message)
+/* ---- steps ---- */
+
+/* As counters_ready in engine.c. */
+static bool counters_are_there(const struct replay *r, int rank, int id)
 {
-    const struct yokei_step *step = &l->lane.step;
-    l->lane.message = message;
-    l->lane.room = NULL;
-    if (!r->data) return;
-    if (step->to >= 0) {
-        l->lane.room = malloc(YOKE_MAX(step->n * yoke_dtype_bytes(step->out), (size_t)1));
-        if (!l->lane.room) r->status = yoke_fail(YOKE_ENOMEM, "replay: no memory for messages");
+    const struct yokei_step *step = &lane_of(r, rank, id)->step;
+    for (int i = 0; step->wait && i < step->n_wait; i++) {
+        const int q = op_of(r, rank)->hosts->local[i];
+        if (q == rank || (step->wait_rank >= 0 && q != step->wait_rank)) continue;
+        const uint32_t at = step->wait == YOKEI_POSTED ? r->ranks[q].posted
+                                                       : r->ranks[q].lanes[id].counters[step->wait];
+        if ((int32_t)(at - step->until) < 0) return false;
     }
-    if (!r->status) step->work(&self->model.op, &l->lane);
+    return true;
+}
+
+/* For device memory: the rank's own data comes to the lane's copy first, and the result leaves it last. */
+static void combine(const struct yokei_op *op, struct yokei_lane *lane)
+{
+    const struct yokei_step *step = &lane->step;
+    const size_t bytes = step->n * yoke_dtype_bytes(step->dtype);
+    if (op->staged && step->own && bytes) memcpy(lane->own_copy, step->own, bytes);
+    yokei_compute(op, lane, lane->message, lane->room);
+    if (op->staged && step->store && bytes) memcpy(step->store, lane->result_copy, bytes);
+}
+
+/* Do the step's work. The message that came ends here, and `room` is the message that goes. */
+static void work(struct replay *r, int rank, int id, void *message)
+{
+    const struct yokei_op *op = op_of(r, rank);
+    struct yokei_lane *lane = lane_of(r, rank, id);
+    const struct yokei_step *step = &lane->step;
+    lane->message = message;
+    lane->room = NULL;
+    if (!r->call->send) return;
+    if (step->to >= 0) {
+        lane->room = malloc(YOKE_MAX(step->n * yoke_dtype_bytes(step->out), (size_t)1));
+        if (!lane->room) no_memory(r, "messages");
+    }
+    if (!r->status && !r->out->has_wrong_length) {
+        if (step->work)
+            step->work(op, lane);
+        else
+            combine(op, lane);
+        if (!r->status) r->status = lane->copied;
+    }
     free(message);
 }
 
@@ -204,55 +305,58 @@ static void work(struct replay *r, struct replay_rank *self, struct replay_lane 
 static void end_step(struct replay *r, int rank, int id)
 {
     struct replay_rank *self = &r->ranks[rank];
-    struct replay_lane *l = &self->lanes[id];
-    const struct yokei_step *step = &l->lane.step;
+    const struct yokei_step *step = &lane_of(r, rank, id)->step;
+    const struct yokei_hosts *hosts = op_of(r, rank)->hosts;
     if (step->to >= 0) send_message(r, rank, id);
-    if (step->sets) {
-        l->counters[step->sets] = step->value;
-        for (int i = 0; i < self->model.comm.hosts.n_local; i++)
-            push(r, r->now, LOOK, self->model.comm.hosts.local[i], id);
-    }
-    l->has_step = l->works = false;
+    if (step->sets == YOKEI_POSTED) self->posted = step->value;
+    if (step->sets) self->lanes[id].counters[step->sets] = step->value;
+    for (int i = 0; step->sets && i < hosts->n_local; i++)
+        for (int l = 0; l < op_of(r, rank)->n_lanes; l++)
+            if (l == id || step->sets == YOKEI_POSTED) look_again(r, r->now, hosts->local[i], l);
+    self->lanes[id].has_step = self->lanes[id].works = false;
+    r->out->n_steps++;
 }
 
 /* Begin the lane's step if all that it needs is there. False: it must wait. */
 static bool begin_step(struct replay *r, int rank, int id)
 {
-    struct replay_rank *self = &r->ranks[rank];
-    struct replay_lane *l = &self->lanes[id];
-    const struct yokei_step *step = &l->lane.step;
-    if (!counters_are_there(r, self, step, id)) return false;
-    const int arrival = step->from >= 0 ? arrival_of(r, l) : -1;
-    if ((step->from >= 0 && arrival < 0) || (step->to >= 0 && l->in_flight == YOKEI_SLOTS)) return false;
-    void *message = arrival >= 0 ? take_arrival(r, rank, l, arrival) : NULL;
-    if (!r->status) work(r, self, l, message);
+    struct replay_lane *l = &r->ranks[rank].lanes[id];
+    const struct yokei_step *step = &lane_of(r, rank, id)->step;
+    if (!counters_are_there(r, rank, id)) return false;
+    const int arrival = step->from >= 0 ? arrival_of(r, l, step->from) : -1;
+    if ((step->from >= 0 && arrival < 0) || (step->to >= 0 && l->in_flight >= YOKEI_SLOTS)) return false;
+    void *message = arrival >= 0 ? take_arrival(r, rank, id, arrival) : NULL;
+    work(r, rank, id, message);
     l->works = true;
-    if (!step->reads) return true;
-    push(r, occupy(&self->in_free, r->now, (double)step->reads, r->links->inner_gbps[island_of(r, rank)]),
+    if (!r->links || !step->reads) return true;
+    push(r,
+         occupy(&r->ranks[rank].in_free, r->now, (double)step->reads,
+                r->links->inner_gbps[island_of(r, rank)]),
          WORKED, rank, id);
     return true;
 }
 
 static void look_at(struct replay *r, int rank, int id)
 {
-    struct replay_rank *self = &r->ranks[rank];
-    struct replay_lane *l = &self->lanes[id];
+    const struct yokei_op *op = op_of(r, rank);
+    struct replay_lane *l = &r->ranks[rank].lanes[id];
+    struct yokei_lane *lane = lane_of(r, rank, id);
     while (!l->ended && !l->works && !r->status) {
         if (!l->has_step) {
-            l->lane.step = (struct yokei_step){ .from = -1,
-                                                .to = -1,
-                                                .dtype = self->model.op.dtype,
-                                                .in = self->model.op.dtype,
-                                                .out = self->model.op.dtype,
-                                                .header = &self->model.op.header,
-                                                .n_wait = self->model.comm.hosts.n_local,
-                                                .wait_rank = -1 };
-            l->has_step = self->model.op.algorithm->next(&self->model.op, &l->lane, &l->lane.step);
+            lane->step = (struct yokei_step){ .from = -1,
+                                              .to = -1,
+                                              .dtype = op->dtype,
+                                              .in = op->dtype,
+                                              .out = op->dtype,
+                                              .header = &op->header,
+                                              .n_wait = op->hosts->n_local,
+                                              .wait_rank = -1 };
+            l->has_step = op->algorithm->next(op, lane, &lane->step);
             l->ended = !l->has_step;
             continue;
         }
         if (!begin_step(r, rank, id)) return;
-        if (!l->lane.step.reads) end_step(r, rank, id);
+        if (!r->links || !lane->step.reads) end_step(r, rank, id);
     }
 }
 
@@ -260,95 +364,110 @@ static void happen(struct replay *r, const struct event *e)
 {
     struct replay_lane *l = &r->ranks[e->rank].lanes[e->lane];
     r->now = e->at;
+    l->queued = false;
     if (e->what == DRAINED) l->in_flight--;
     if (e->what == WORKED) end_step(r, e->rank, e->lane);
     look_at(r, e->rank, e->lane);
 }
 
-/* All lanes have ended, and no message is left. */
-static yoke_status check_end(const struct replay *r)
-{
-    for (int rank = 0; rank < r->size; rank++)
-        for (int id = 0; id < r->ranks[rank].model.op.n_lanes; id++) {
-            const struct replay_lane *l = &r->ranks[rank].lanes[id];
-            if (!l->ended)
-                return yoke_fail(YOKE_EINTERNAL,
-                                 "replay: lane %d of rank %d waits for ever (message from %d)", id, rank,
-                                 l->lane.step.from);
-            if (l->n_arrivals)
-                return yoke_fail(YOKE_EINTERNAL,
-                                 "replay: lane %d of rank %d never takes a message from rank %d", id, rank,
-                                 l->arrivals[0].from);
-        }
-    return YOKE_OK;
-}
-
 /* ---- all ranks ---- */
 
-static yoke_status begin_ranks(struct replay *r, const struct yokei_hosts *hosts, size_t count)
+/* Whether all lanes have ended, and no message is left. */
+static void check_end(struct replay *r)
 {
-    for (int rank = 0; rank < r->size; rank++) {
-        struct replay_rank *self = &r->ranks[rank];
-        YOKE_TRY(yokei_model_rank_begin(&self->model, rank, r->size, hosts, count, r->data));
-        for (int id = 0; id < YOKEI_LANES; id++)
-            self->lanes[id].lane = (struct yokei_lane){ .id = id, .round = (size_t)id };
-        for (int id = 0; id < self->model.op.n_lanes; id++) push(r, 0, LOOK, rank, id);
-        YOKE_TRY(r->status);
-    }
-    for (int rank = 0; r->data && rank < r->size; rank++) {
-        struct yokei_model_rank *model = &r->ranks[rank].model;
-        for (int i = 0; i < model->comm.hosts.n_local; i++)
-            yokei_model_rank_see(model, &r->ranks[model->comm.hosts.local[i]].model);
-    }
-    return YOKE_OK;
+    for (int rank = 0; rank < r->size; rank++)
+        for (int id = 0; id < YOKEI_LANES; id++) {
+            const struct replay_lane *l = &r->ranks[rank].lanes[id];
+            if (id < op_of(r, rank)->n_lanes && !l->ended) {
+                r->out->is_stuck = true;
+                trouble(r, "lane %d of rank %d waits for ever (message from %d)", id, rank,
+                        lane_of(r, rank, id)->step.from);
+            }
+            r->out->n_left += (uint64_t)l->n_arrivals;
+            if (l->n_arrivals)
+                trouble(r, "lane %d of rank %d never takes a message from rank %d", id, rank,
+                        l->arrivals[0].from);
+        }
 }
 
-static yoke_status run(struct replay *r, int group, size_t count, struct yokei_replayed *out)
+static yoke_status run(struct replay *r)
 {
-    YOKE_TRY(yokei_model_hosts_begin(r->size, group, &r->hosts));
-    YOKE_TRY(begin_ranks(r, &r->hosts, count));
+    for (int rank = 0; rank < r->size; rank++) YOKE_TRY(yokei_model_prepare(r->model, rank, r->call));
+    if (r->call->send) yokei_model_show_memory(r->model);
+    memset(r->model->sent, 0, (size_t)r->size * sizeof *r->model->sent);
+    for (int rank = 0; rank < r->size; rank++)
+        for (int id = 0; id < op_of(r, rank)->n_lanes; id++) look_again(r, 0, rank, id);
     while (r->n_events && !r->status) {
         const struct event e = pop(r);
         happen(r, &e);
     }
     YOKE_TRY(r->status);
-    YOKE_TRY(check_end(r));
-    out->seconds = r->now;
-    out->n_messages = r->n_messages;
-    out->bridge_bytes = 0;
-    for (int i = 0; i < r->links->n_islands; i++) out->bridge_bytes = YOKE_MAX(out->bridge_bytes, r->sent[i]);
-    out->algorithm = yokei_algorithm_name((unsigned)yokei_algorithm_id(r->ranks[0].model.op.algorithm));
+    check_end(r);
+    r->out->op = op_of(r, 0);
+    r->out->sent = r->model->sent;
+    r->out->algorithm = yokei_algorithm_name((unsigned)yokei_algorithm_id(r->out->op->algorithm));
+    r->out->seconds = r->now;
+    for (int i = 0; r->links && i < r->links->n_islands; i++)
+        r->out->bridge_bytes = YOKE_MAX(r->out->bridge_bytes, r->bridged[i]);
     return YOKE_OK;
+}
+
+static yoke_status begin_links(struct replay *r)
+{
+    const struct yokei_links *links = r->links;
+    if (!links) return YOKE_OK;
+    if (links->n_islands * links->ranks_per_island != r->size)
+        return yoke_fail(YOKE_EINVAL, "replay: links for %d islands of %d ranks, and %d ranks",
+                         links->n_islands, links->ranks_per_island, r->size);
+    const size_t n_bridges = (size_t)links->n_islands * (size_t)links->n_bridges;
+    r->bridge_out = calloc(2 * n_bridges, sizeof *r->bridge_out);
+    r->bridge_in = r->bridge_out + n_bridges;
+    r->bridged = calloc((size_t)links->n_islands, sizeof *r->bridged);
+    if (!r->bridge_out || !r->bridged) no_memory(r, "links");
+    return r->status;
+}
+
+yoke_status yokei_replay_call(struct yokei_model *model, const struct yokei_replay_call *call,
+                              const struct yokei_links *links, struct yokei_replayed *out)
+{
+    struct replay r = { .model = model, .call = call, .links = links, .size = model->size, .out = out };
+    *out = (struct yokei_replayed){ .n_messages = 0 };
+    r.ranks = calloc((size_t)r.size, sizeof *r.ranks);
+    if (!r.ranks) no_memory(&r, "ranks");
+    yoke_status status = r.status ? r.status : begin_links(&r);
+    if (!status) status = run(&r);
+    for (int rank = 0; r.ranks && rank < r.size; rank++)
+        for (int id = 0; id < YOKEI_LANES; id++) {
+            struct replay_lane *l = &r.ranks[rank].lanes[id];
+            for (int i = 0; i < l->n_arrivals; i++) free(l->arrivals[i].data);
+            free(l->arrivals);
+        }
+    free(r.ranks);
+    free(r.bridge_out);
+    free(r.bridged);
+    free(r.heap);
+    return status;
 }
 
 yoke_status yokei_replay(const struct yokei_links *links, int group, size_t count,
                          const struct yokei_replay_data *data, struct yokei_replayed *out)
 {
     YOKE_TRY(yokei_model_check(links, group, count));
-    struct replay r = { .links = links, .data = data, .size = links->n_islands * links->ranks_per_island };
-    const size_t n_bridges = (size_t)links->n_islands * (size_t)links->n_bridges;
-    r.ranks = calloc((size_t)r.size, sizeof *r.ranks);
-    r.bridge_out = calloc(2 * n_bridges, sizeof *r.bridge_out);
-    r.sent = calloc((size_t)links->n_islands, sizeof *r.sent);
-    yoke_status status = YOKE_OK;
-    if (r.ranks && r.bridge_out && r.sent) {
-        r.bridge_in = r.bridge_out + n_bridges;
-        status = run(&r, group, count, out);
-    } else {
-        status = yoke_fail(YOKE_ENOMEM, "replay: no memory for %d ranks", r.size);
+    struct yokei_model *model;
+    yoke_status status = yokei_model_of_groups(links->n_islands * links->ranks_per_island, group, &model);
+    const struct yokei_replay_call call = { .kind = YOKEI_ALL_REDUCE,
+                                            .count = count,
+                                            .dtype = data ? data->dtype : YOKE_F32,
+                                            .reduction = data ? data->reduction : YOKE_SUM,
+                                            .root = -1,
+                                            .send = data ? data->send : NULL,
+                                            .recv = data ? data->recv : NULL };
+    if (!status) status = yokei_replay_call(model, &call, links, out);
+    if (!status) {
+        out->op = NULL;
+        out->sent = NULL;
     }
-    for (int rank = 0; r.ranks && rank < r.size; rank++) {
-        yokei_model_rank_end(&r.ranks[rank].model);
-        for (int id = 0; id < YOKEI_LANES; id++) {
-            for (int i = 0; i < r.ranks[rank].lanes[id].n_arrivals; i++)
-                free(r.ranks[rank].lanes[id].arrivals[i].data);
-            free(r.ranks[rank].lanes[id].arrivals);
-        }
-    }
-    yokei_model_hosts_end(&r.hosts);
-    free(r.ranks);
-    free(r.bridge_out);
-    free(r.sent);
-    free(r.heap);
+    yokei_model_end(model);
+    if (!status && out->trouble[0]) status = yoke_fail(YOKE_EINTERNAL, "replay: %s", out->trouble);
     return status;
 }
