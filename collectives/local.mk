@@ -53,7 +53,6 @@ libyoke_comm_la_DEPENDENCIES = collectives/libyoke-comm.map
 
 EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps
 YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps
-EXTRA_DIST += tests/unit/comm_steps.h
 tests_unit_comm_steps_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_steps_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_replay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)

@@ -301,19 +301,34 @@ static void work(struct replay *r, int rank, int id, void *message)
     free(message);
 }
 
+/* Whether lane `id` of rank q may wait for a counter that lane `by` of another rank has set. */
+static bool may_wait_for(const struct replay *r, int q, int id, enum yokei_counter counter, int by)
+{
+    if (id == by) return true;
+    return counter == YOKEI_POSTED && r->ranks[q].lanes[id].has_step
+           && lane_of(r, q, id)->step.wait == YOKEI_POSTED;
+}
+
+static void set_counter(struct replay *r, int rank, int id)
+{
+    const struct yokei_step *step = &lane_of(r, rank, id)->step;
+    const struct yokei_op *op = op_of(r, rank);
+    if (step->sets == YOKEI_POSTED) r->ranks[rank].posted = step->value;
+    r->ranks[rank].lanes[id].counters[step->sets] = step->value;
+    for (int i = 0; i < op->hosts->n_local; i++)
+        for (int l = 0; l < op->n_lanes; l++)
+            if (may_wait_for(r, op->hosts->local[i], l, step->sets, id))
+                look_again(r, r->now, op->hosts->local[i], l);
+}
+
 /* The step's work is done: send, set the counter, and go to the next step. */
 static void end_step(struct replay *r, int rank, int id)
 {
-    struct replay_rank *self = &r->ranks[rank];
+    struct replay_lane *l = &r->ranks[rank].lanes[id];
     const struct yokei_step *step = &lane_of(r, rank, id)->step;
-    const struct yokei_hosts *hosts = op_of(r, rank)->hosts;
     if (step->to >= 0) send_message(r, rank, id);
-    if (step->sets == YOKEI_POSTED) self->posted = step->value;
-    if (step->sets) self->lanes[id].counters[step->sets] = step->value;
-    for (int i = 0; step->sets && i < hosts->n_local; i++)
-        for (int l = 0; l < op_of(r, rank)->n_lanes; l++)
-            if (l == id || step->sets == YOKEI_POSTED) look_again(r, r->now, hosts->local[i], l);
-    self->lanes[id].has_step = self->lanes[id].works = false;
+    if (step->sets) set_counter(r, rank, id);
+    l->has_step = l->works = false;
     r->out->n_steps++;
 }
 
