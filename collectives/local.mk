@@ -51,10 +51,12 @@ libyoke_comm_la_LIBADD = $(LIBYOKE) $(MPICH_LIBS) -lpthread -lm
 libyoke_comm_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,--version-script=collectives/libyoke-comm.map
 libyoke_comm_la_DEPENDENCIES = collectives/libyoke-comm.map
 
-EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps
-YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps
+EXTRA_PROGRAMS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps tests/unit/comm_data
+YOKE_TESTS += tests/unit/comm_sum tests/unit/comm_shares tests/unit/comm_flight tests/unit/comm_replay tests/unit/comm_steps tests/unit/comm_data
 tests_unit_comm_steps_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_steps_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
+tests_unit_comm_data_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
+tests_unit_comm_data_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_replay_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
 tests_unit_comm_replay_LDADD = $(LIBYOKE_COMM) $(LIBYOKE) $(CMOCKA_LIBS) -lm
 tests_unit_comm_shares_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(MPICH_CFLAGS)
