@@ -321,7 +321,7 @@ static void draw_call(const struct layout *l, struct yokei_replay_call *call, st
         for (int q = 0; q < l->size; q++) counts[q] = draw(n * 3 / size + 2);
     }
     if (call->kind == YOKEI_BARRIER) call->count = 0;
-    if (call->kind == YOKEI_ALL_REDUCE && l->n_hosts > 2 && l->n_hosts < 8 && !draw(6)) {
+    if (call->kind == YOKEI_ALL_REDUCE && l->n_hosts > 2 && l->n_hosts < 8 && !draw(4)) {
         call->count = 16400 + draw(2000); /* long enough for a ring of hosts */
         call->dtype = draw(2) ? YOKE_F32 : YOKE_F64;
     }
