@@ -312,6 +312,7 @@ static void draw_call(const struct layout *l, struct yokei_replay_call *call, st
                                         .reduction = (yoke_reduction)draw(YOKE_N_REDUCTIONS),
                                         .root = (int)draw(size) };
     if (!draw(2)) call->dtype = (yoke_dtype)draw(YOKE_BF16 + 1);
+    if (!draw(2)) call->reduction = (yoke_reduction)draw(YOKE_AVG + 1);
     if (!is_float(call->dtype) && call->reduction == YOKE_AVG) call->reduction = YOKE_SUM;
     if (!has_root(call->kind)) call->root = -1;
     call->count = draw(n + 1);
@@ -326,7 +327,7 @@ static void draw_call(const struct layout *l, struct yokei_replay_call *call, st
         call->dtype = draw(2) ? YOKE_F32 : YOKE_F64;
     }
     const bool adds = call->reduction == YOKE_SUM || call->reduction == YOKE_AVG;
-    v->rounds = reduces(call->kind) && is_float(call->dtype) && adds && draw(2);
+    v->rounds = reduces(call->kind) && is_float(call->dtype) && adds && draw(3);
     v->salt = draw(1000);
     v->has_nan = is_float(call->dtype) && !draw(3);
 }
