@@ -26,7 +26,7 @@ libyoke_train_la_SOURCES += \
 	train/run/audits.c train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
 	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
 	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
-	train/run/learning_rate.c train/run/report.c train/run/products.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
+	train/run/learning_rate.c train/run/report.c train/run/step_parts.c train/run/step_parts.h train/run/products.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h

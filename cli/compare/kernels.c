@@ -48,14 +48,22 @@ static const struct yokei_json_field FILE_FIELDS[] = {
 static const struct yokei_json_schema FILE_SCHEMA = { FILE_FIELDS, sizeof(struct compare_file), true,
                                                       YOKE_EDATA };
 
+yoke_status compare_file_read(const char *path, struct compare_file *file_out)
+{
+    YOKE_TRY(compare_as_data(yokei_json_read(path, &FILE_SCHEMA, file_out)));
+    if (file_out->n_rows) return YOKE_OK;
+    compare_file_free(file_out);
+    return yoke_fail(YOKE_EDATA, "%s: it has no row", path);
+}
+
+void compare_file_free(struct compare_file *file) { yokei_json_free(&FILE_SCHEMA, file); }
+
 static yoke_status read_side(struct compare_table *t, int side)
 {
-    const char *path = t->request->paths[side];
-    const yoke_status status = compare_as_data(yokei_json_read(path, &FILE_SCHEMA, &t->files[side]));
+    const yoke_status status = compare_file_read(t->request->paths[side], &t->files[side]);
     if (status)
         return yoke_fail_context(status,
                                  "yoke compare needs files that yoke bench kernels -o FILE.json has written");
-    if (!t->files[side].n_rows) return yoke_fail(YOKE_EDATA, "%s: it has no row", path);
     if (!t->request->bits[side]) return YOKE_OK;
     YOKE_TRY(bits_read(t->request->bits[side], &t->bits[side]));
     bits_sort(&t->bits[side]);
@@ -77,8 +85,8 @@ static bool same_row(const struct compare_kernel *a, const struct compare_kernel
            && !strcmp(a->dims, b->dims);
 }
 
-static const struct compare_kernel *find_row(const struct compare_file *file,
-                                             const struct compare_kernel *key)
+const struct compare_kernel *compare_file_row(const struct compare_file *file,
+                                              const struct compare_kernel *key)
 {
     for (int64_t i = 0; i < file->n_rows; i++)
         if (same_row(&file->rows[i], key)) return &file->rows[i];
@@ -139,8 +147,8 @@ static yoke_status compare_rows(struct compare_table *t)
     if (!t->pairs)
         return yoke_fail(YOKE_ENOMEM, "yoke compare: no memory for %lld rows", (long long)t->files[0].n_rows);
     for (int64_t i = 0; i < t->files[0].n_rows; i++) {
-        const struct compare_kernel *old = &t->files[0].rows[i], *new = find_row(&t->files[1], old);
-        if (find_row(&t->files[0], old) != old) continue; /* a size that was asked for twice */
+        const struct compare_kernel *old = &t->files[0].rows[i], *new = compare_file_row(&t->files[1], old);
+        if (compare_file_row(&t->files[0], old) != old) continue; /* a size that was asked for twice */
         if (!new) {
             t->n_only[0]++;
             continue;
@@ -155,7 +163,7 @@ static yoke_status compare_rows(struct compare_table *t)
         if (!t->worst || p->held < t->worst->held) t->worst = p;
     }
     for (int64_t i = 0; i < t->files[1].n_rows; i++)
-        t->n_only[1] += !find_row(&t->files[0], &t->files[1].rows[i]);
+        t->n_only[1] += !compare_file_row(&t->files[0], &t->files[1].rows[i]);
     return t->n_pairs ? YOKE_OK
                       : yoke_fail(YOKE_EUNSUPPORTED,
                                   "%s and %s have no op, type and size in common, so nothing was compared; "

@@ -57,6 +57,14 @@ struct compare_table {
     bool times, counts;                 /* what can be compared */
 };
 
+/* ---- kernels.c, also for yoke report ---- */
+/** Read a file of yoke bench kernels. YOKE_EDATA. The caller calls compare_file_free() after success. */
+yoke_status compare_file_read(const char *path, struct compare_file *file_out);
+void compare_file_free(struct compare_file *file);
+/** The first row of a file with the op, type and size of `key`; NULL. */
+const struct compare_kernel *compare_file_row(const struct compare_file *file,
+                                              const struct compare_kernel *key);
+
 /* ---- kernels_text.c ---- */
 void compare_kernels_text(const struct compare_table *table, FILE *to);
 yoke_status compare_kernels_json(const struct compare_table *table, FILE *to);

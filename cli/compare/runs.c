@@ -49,7 +49,7 @@ static yoke_status read_metrics(struct compare_run *run)
 {
     char path[4200];
     yokei_text(path, sizeof path, "%s/metrics.jsonl", run->folder);
-    const yoke_status status = yokei_metrics_read(path, &run->metrics);
+    const yoke_status status = yokei_metrics_read(path, run->visit, run->visit_context, &run->metrics);
     if (status == YOKE_ENOMEM) return status;
     if (status)
         yokei_text(run->metrics_problem, sizeof run->metrics_problem, "%s", yoke_last_error());
@@ -162,6 +162,37 @@ static void compare_losses(struct compare_curves *c)
     }
 }
 
+yoke_status compare_run_read(struct compare_run *run)
+{
+    read_plan(run);
+    return read_metrics(run);
+}
+
+void compare_run_free(struct compare_run *run)
+{
+    yokei_plan_free(&run->plan);
+    free(run->metrics.rows);
+}
+
+yoke_status compare_curves_read(struct compare_curves *c)
+{
+    yoke_status status = YOKE_OK;
+    c->plan_differences = json_array();
+    for (int i = 0; i < 2 && !status; i++) {
+        c->runs[i].folder = c->request->paths[i];
+        status = compare_run_read(&c->runs[i]);
+    }
+    if (!status) status = compare_plans(c);
+    if (!status) compare_losses(c);
+    return status;
+}
+
+void compare_curves_free(struct compare_curves *c)
+{
+    json_decref(c->plan_differences);
+    for (int i = 0; i < 2; i++) compare_run_free(&c->runs[i]);
+}
+
 /* ---- the verdict ---- */
 
 static yoke_status judge_files(const struct compare_curves *c)
@@ -224,26 +255,15 @@ static yoke_status judge(const struct compare_curves *c)
 
 yoke_status compare_runs(const struct compare_request *request, FILE *to)
 {
-    struct compare_curves c = { .request = request, .plan_differences = json_array() };
-    yoke_status status = YOKE_OK;
-    for (int i = 0; i < 2; i++) {
-        c.runs[i].folder = request->paths[i];
-        read_plan(&c.runs[i]);
-        if (!status) status = read_metrics(&c.runs[i]);
-    }
-    if (!status) status = compare_plans(&c);
+    struct compare_curves c = { .request = request };
+    yoke_status status = compare_curves_read(&c);
     if (!status) {
-        compare_losses(&c);
         if (request->json)
             status = compare_runs_json(&c, to);
         else
             compare_runs_text(&c, to);
     }
     if (!status) status = judge(&c);
-    json_decref(c.plan_differences);
-    for (int i = 0; i < 2; i++) {
-        yokei_plan_free(&c.runs[i].plan);
-        free(c.runs[i].metrics.rows);
-    }
+    compare_curves_free(&c);
     return status;
 }

@@ -18,6 +18,8 @@ struct compare_run {
     double loss;                                  /* of the last step; NaN */
     double validation_loss;                       /* the last one that was measured; NaN */
     int64_t validation_step;
+    yokei_metrics_visit *visit; /* called with each row while metrics.jsonl is read; NULL */
+    void *visit_context;
     double memory, largest_memory; /* bytes of all ranks, and of the rank with the most; 0: not known */
 };
 
@@ -40,6 +42,20 @@ struct compare_curves {
     struct compare_loss early, later, parted; /* the largest of each, and the first above its gate */
     bool held;                                /* the plans allow a gate */
 };
+
+/* ---- runs.c, also for yoke report ---- */
+/**
+ * Read plan.json and metrics.jsonl of run->folder. What is missing or damaged is noted in the problems.
+ * YOKE_ENOMEM. The caller calls compare_run_free() also after an error.
+ */
+yoke_status compare_run_read(struct compare_run *run);
+void compare_run_free(struct compare_run *run);
+/**
+ * Read the two runs of curves->request, and compare their plans and losses. The caller has set the request,
+ * and the visitors of the runs. YOKE_ENOMEM. The caller calls compare_curves_free() also after an error.
+ */
+yoke_status compare_curves_read(struct compare_curves *curves);
+void compare_curves_free(struct compare_curves *curves);
 
 /* ---- runs_text.c ---- */
 void compare_runs_text(const struct compare_curves *curves, FILE *to);

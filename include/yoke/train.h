@@ -297,6 +297,9 @@ struct yoke_rank_report {
     /* seconds in which the rank computed nothing because of a message or a sum; docs/SCALING.md says
      * how this is measured */
     double exposed_seconds;
+    /* seconds that the rank read data for this step, and saved checkpoints before this step (train/run); 0 if
+     * the caller reported none */
+    double data_seconds, checkpoint_seconds;
 };
 /** The result of a step. It is the same on all ranks except for `seconds`. */
 struct yoke_step_result {

@@ -10,6 +10,7 @@
 
 #include "train/models/model_files.h"
 #include "train/run/metrics.h"
+#include "train/run/step_parts.h"
 #include "train/plan/run_plan.h"
 
 static const struct yoke_gpt2_config tiny = { sizeof tiny, 2, 2, 8, 16, 32, 1e-5, 0.02 };
@@ -259,6 +260,94 @@ static void metrics_go_on_where_a_run_was_cut(void **state)
                  yokei_metrics_open(in_folder("no/metrics.jsonl"), -1, &metrics));
 }
 
+/* The ranks of a row, as they were written. */
+static yoke_status look_at_ranks(void *context, const struct yokei_metrics_row *row)
+{
+    int *n = context;
+    assert_int_equal(row->n_ranks, 2);
+    assert_string_equal(row->ranks[1].device, "opencl:0");
+    assert_true(row->ranks[0].busy_seconds == 0.19 && row->ranks[0].data_seconds == 0.01);
+    assert_true(row->ranks[0].checkpoint_seconds == 0.125 && isnan(row->ranks[1].mfu));
+    assert_true(row->step == *n + 1 && isnan(row->validation_loss));
+    ++*n;
+    return *n == 3 ? yoke_fail(YOKE_EINVAL, "enough") : YOKE_OK;
+}
+
+static void the_ranks_of_a_row_are_read(void **state)
+{
+    (void)state;
+    struct yokei_metrics_rank ranks[2] = { { "host", 1, 256, 0.2, 0.05, 0.5, 0.1, 0.02, 0.19, 0.01, 0.125 },
+                                           { "opencl:0", 1, 256, 0.2, 0.05, NAN, 0.1, 0.02, 0.19, 0, 0 } };
+    struct yokei_metrics *metrics;
+    const char *path = in_folder("ranks.jsonl");
+    bool cut;
+    int n = 0;
+    assert_ok(yokei_metrics_open(path, -1, &metrics));
+    for (int64_t step = 1; step <= 2; step++) {
+        struct yokei_metrics_row row = row_of(step, ranks);
+        row.n_ranks = 2;
+        assert_ok(yokei_metrics_write(metrics, &row));
+    }
+    assert_ok(yokei_metrics_each(path, look_at_ranks, &n, &cut));
+    assert_true(n == 2 && !cut);
+    struct yokei_metrics_row row = row_of(3, ranks);
+    row.n_ranks = 2;
+    assert_ok(yokei_metrics_write(metrics, &row));
+    n = 0;
+    assert_fails(YOKE_EINVAL, "enough", yokei_metrics_each(path, look_at_ranks, &n, &cut));
+    assert_ok(yokei_metrics_close(metrics));
+}
+
+/* Divide a second of the second of two ranks, and check that the parts sum to it. */
+static void divide(const struct yokei_metrics_rank ranks[2], bool has_pipeline, double *parts)
+{
+    struct yokei_metrics_row row = { .ranks = (struct yokei_metrics_rank *)ranks, .n_ranks = 2 };
+    double sum = 0;
+    assert_true(yokei_step_divide(1, &row, 1, has_pipeline, parts));
+    for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) {
+        assert_true(parts[p] >= 0);
+        sum += parts[p];
+    }
+    assert_true(fabs(sum - 1) < 1e-12);
+    assert_false(yokei_step_divide(NAN, &row, 1, has_pipeline, parts + YOKEI_N_STEP_PARTS));
+    assert_false(yokei_step_divide(-1, &row, 1, has_pipeline, parts + YOKEI_N_STEP_PARTS));
+    assert_false(yokei_step_divide(1, &row, 2, has_pipeline, parts + YOKEI_N_STEP_PARTS));
+}
+
+static void the_parts_of_a_step_sum_to_it(void **state)
+{
+    (void)state;
+    double p[2 * YOKEI_N_STEP_PARTS];
+    struct yokei_metrics_rank ranks[2] = { { .exposed_communication_seconds = 0.125 },
+                                           { .busy_seconds = 0.25,
+                                             .bubble = 0.25,
+                                             .exposed_communication_seconds = 0.375,
+                                             .data_seconds = 0.0625,
+                                             .checkpoint_seconds = 0.125 } };
+    divide(ranks, false, p);
+    assert_true(p[YOKEI_STEP_COMPUTE] == 0.25 && p[YOKEI_STEP_EXPOSED] == 0.125 && p[YOKEI_STEP_BUBBLE] == 0);
+    assert_true(p[YOKEI_STEP_WAIT] == 0.25 && p[YOKEI_STEP_DATA] == 0.0625);
+    assert_true(p[YOKEI_STEP_CHECKPOINT] == 0.125 && p[YOKEI_STEP_OTHER] == 0.1875);
+    divide(ranks, true, p); /* 0.25 / (1 - 0.25) - 0.25 s were idle between the passes */
+    assert_true(fabs(p[YOKEI_STEP_BUBBLE] - 0.25 / 3) < 1e-12);
+    assert_true(fabs(p[YOKEI_STEP_WAIT] - 0.5 / 3) < 1e-12);
+    ranks[1].busy_seconds = 5; /* more than the step has */
+    divide(ranks, false, p);
+    assert_true(p[YOKEI_STEP_COMPUTE] == 1 && p[YOKEI_STEP_WAIT] == 0 && p[YOKEI_STEP_OTHER] == 0);
+    ranks[1] = (struct yokei_metrics_rank){ .busy_seconds = -3,
+                                            .bubble = NAN,
+                                            .exposed_communication_seconds = INFINITY,
+                                            .data_seconds = NAN,
+                                            .checkpoint_seconds = -1e300 };
+    divide(ranks, true, p);
+    assert_true(p[YOKEI_STEP_EXPOSED] == 0 && p[YOKEI_STEP_OTHER] == 1);
+    divide((const struct yokei_metrics_rank[2]){ ranks[1], ranks[0] }, true, p);
+    assert_true(p[YOKEI_STEP_EXPOSED] == 0.125 && p[YOKEI_STEP_WAIT] == 0); /* the other rank's is unknown */
+    ranks[1].busy_seconds = 0.5, ranks[1].bubble = 1; /* no time is longer than busy by this bubble */
+    divide(ranks, true, p);
+    assert_true(p[YOKEI_STEP_COMPUTE] == 0.5 && p[YOKEI_STEP_BUBBLE] == 0);
+}
+
 static void a_full_disk_is_reported_with_the_step(void **state)
 {
     (void)state;
@@ -280,6 +369,8 @@ int main(void)
         cmocka_unit_test(weights_are_found_under_either_name),
         cmocka_unit_test(a_plan_reads_back_as_the_same_bits),
         cmocka_unit_test(metrics_go_on_where_a_run_was_cut),
+        cmocka_unit_test(the_ranks_of_a_row_are_read),
+        cmocka_unit_test(the_parts_of_a_step_sum_to_it),
         cmocka_unit_test(a_full_disk_is_reported_with_the_step),
     };
     return cmocka_run_group_tests_name("data_files", tests, make_test_folder, remove_test_folder);

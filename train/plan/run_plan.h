@@ -26,6 +26,8 @@ struct yokei_plan_rank {
     /* seconds that the rank computes in a step: predicted from measurements before the run, and measured in
      * the run; 0: unknown */
     double predicted_seconds, measured_seconds;
+    /* bytes that the rank may allocate: a limit that was given, or the memory that was free; 0: unknown */
+    int64_t memory_limit;
 };
 /* in a run with a time budget, `permille` of the budget were spent from this step on */
 struct yokei_plan_progress {

@@ -213,6 +213,15 @@ static yoke_status report(struct yokei_run_state *s, const struct yoke_step_resu
     return audited;
 }
 
+/* Save. The row of the next step has the seconds. */
+static yoke_status save_step(struct yokei_run_state *s, int64_t n, double clock, bool must)
+{
+    const uint64_t begun = yokei_now_ns();
+    YOKE_TRY(yokei_run_save(s, n, clock, must));
+    yokei_trainer_note(s->trainer, 0, yokei_seconds_since(begun));
+    return YOKE_OK;
+}
+
 /* Run one step, and the work that is due after it. */
 static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
                                      struct yokei_training_result *result, bool *over_out)
@@ -221,7 +230,9 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     struct yokei_plan *p = &t->plan;
     struct yoke_step_result step;
     bool stop = false;
+    const uint64_t begun = yokei_now_ns();
     YOKE_TRY(read_batch(s));
+    yokei_trainer_note(s->trainer, yokei_seconds_since(begun), 0);
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
     if (s->collector) yokei_collector_before(s->collector, n);
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets,
@@ -251,7 +262,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     YOKE_TRY(report(s, &step, rate, audited));
     stop = stop && !*over_out;
     if (t->save && (stop || *over_out || yokei_run_save_is_due(s, n, clock)))
-        YOKE_TRY(yokei_run_save(s, n, clock, stop || *over_out));
+        YOKE_TRY(save_step(s, n, clock, stop || *over_out));
     YOKE_TRY(yokei_run_timeline(s, stop || *over_out));
     return stop ? preempted(s, n) : YOKE_OK;
 }

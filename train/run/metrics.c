@@ -34,6 +34,9 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "mfu", YOKEI_JSON_F64, RANK(mfu) },
     { "bubble", YOKEI_JSON_F64, RANK(bubble) },
     { "exposed_communication_seconds", YOKEI_JSON_F64, RANK(exposed_communication_seconds) },
+    { "busy_seconds", YOKEI_JSON_F64, RANK(busy_seconds) },
+    { "data_seconds", YOKEI_JSON_F64, RANK(data_seconds) },
+    { "checkpoint_seconds", YOKEI_JSON_F64, RANK(checkpoint_seconds) },
     { 0 },
 };
 static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_metrics_rank), false,
@@ -168,12 +171,11 @@ yoke_status yokei_metrics_close(struct yokei_metrics *metrics)
 
 /* ---- reading ---- */
 
-/* The numbers of a row. A number that is null or missing is NaN, or 0 if it is a whole number. */
-static void read_numbers(const json_t *row, struct yokei_metrics_row *out)
+/* The values of a row or of a rank. A number that is null or missing is NaN, or 0 if it is a whole number. */
+static void read_values(const json_t *object, const struct yokei_json_field *fields, void *out)
 {
-    *out = (struct yokei_metrics_row){ .step = 0 };
-    for (const struct yokei_json_field *f = ROW_FIELDS; f->key; f++) {
-        const json_t *value = json_object_get(row, f->key);
+    for (const struct yokei_json_field *f = fields; f->key; f++) {
+        const json_t *value = json_object_get(object, f->key);
         char *member = (char *)out + f->offset;
         const double real = json_is_number(value) ? json_number_value(value) : NAN;
         const int64_t whole = json_integer_value(value);
@@ -181,39 +183,92 @@ static void read_numbers(const json_t *row, struct yokei_metrics_row *out)
         if (f->type == YOKEI_JSON_F64) memcpy(member, &real, sizeof real);
         if (f->type == YOKEI_JSON_I64) memcpy(member, &whole, sizeof whole);
         if (f->type == YOKEI_JSON_BOOL) memcpy(member, &is_true, sizeof is_true);
+        if (f->type == YOKEI_JSON_TEXT)
+            yokei_text(member, f->bytes, "%s", json_is_string(value) ? json_string_value(value) : "");
     }
 }
 
-static yoke_status add_row(const char *path, const json_t *row, struct yokei_metrics_rows *out)
+/* What is read of a file, and the memory for the ranks of a row. */
+struct reading {
+    const char *path;
+    int64_t last_step;
+    struct yokei_metrics_rank *ranks;
+    int64_t capacity;
+};
+
+static yoke_status read_row(struct reading *r, const json_t *object, struct yokei_metrics_row *row)
 {
-    struct yokei_metrics_row next;
-    read_numbers(row, &next);
-    if (out->n && next.step <= out->rows[out->n - 1].step)
-        return yoke_fail(YOKE_EDATA, "%s: the row of step %lld follows the row of step %lld", path,
-                         (long long)next.step, (long long)out->rows[out->n - 1].step);
-    if (!(out->n & (out->n - 1))) { /* full: the capacity is the next power of two */
-        struct yokei_metrics_row *rows = realloc(out->rows, (out->n ? 2 * out->n : 1) * sizeof *rows);
-        if (!rows) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", path);
-        out->rows = rows;
+    const json_t *ranks = json_object_get(object, "ranks");
+    const int64_t n = (int64_t)json_array_size(ranks);
+    *row = (struct yokei_metrics_row){ .step = 0 };
+    read_values(object, ROW_FIELDS, row);
+    if (row->step <= r->last_step)
+        return yoke_fail(YOKE_EDATA, "%s: the row of step %lld follows the row of step %lld", r->path,
+                         (long long)row->step, (long long)r->last_step);
+    r->last_step = row->step;
+    if (n > r->capacity) {
+        struct yokei_metrics_rank *list = realloc(r->ranks, (size_t)n * sizeof *list);
+        if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", r->path);
+        r->ranks = list;
+        r->capacity = n;
     }
-    out->rows[out->n++] = next;
+    for (int64_t i = 0; i < n; i++) {
+        r->ranks[i] = (struct yokei_metrics_rank){ .share = 0 };
+        read_values(json_array_get(ranks, (size_t)i), RANK_FIELDS, &r->ranks[i]);
+    }
+    row->ranks = r->ranks;
+    row->n_ranks = n;
     return YOKE_OK;
 }
 
-yoke_status yokei_metrics_read(const char *path, struct yokei_metrics_rows *out)
+yoke_status yokei_metrics_each(const char *path, yokei_metrics_visit *visit, void *context, bool *cut_out)
 {
     struct yokei_map map;
+    struct reading reading = { .path = path, .last_step = INT64_MIN };
     size_t begin = 0;
     yoke_status status = YOKE_OK;
-    *out = (struct yokei_metrics_rows){ .n = 0 };
+    *cut_out = false;
     YOKE_TRY(yokei_map_open(path, YOKE_EDATA, &map));
-    for (json_t *row; !status;) {
-        status = next_row(path, &map, &begin, &row);
-        if (status || !row) break;
-        status = add_row(path, row, out);
-        json_decref(row);
+    for (json_t *object; !status;) {
+        struct yokei_metrics_row row;
+        status = next_row(path, &map, &begin, &object);
+        if (status || !object) break;
+        status = read_row(&reading, object, &row);
+        json_decref(object);
+        if (!status) status = visit(context, &row);
     }
-    out->cut = !status && begin < map.bytes;
+    *cut_out = !status && begin < map.bytes;
     yokei_map_close(&map);
+    free(reading.ranks);
     return status;
+}
+
+struct kept_rows {
+    const char *path;
+    yokei_metrics_visit *visit;
+    void *context;
+    struct yokei_metrics_rows *rows;
+};
+
+static yoke_status keep_row(void *context, const struct yokei_metrics_row *row)
+{
+    const struct kept_rows *kept = context;
+    struct yokei_metrics_rows *out = kept->rows;
+    if (!(out->n & (out->n - 1))) { /* full: the capacity is the next power of two */
+        struct yokei_metrics_row *rows = realloc(out->rows, (out->n ? 2 * out->n : 1) * sizeof *rows);
+        if (!rows) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", kept->path);
+        out->rows = rows;
+    }
+    out->rows[out->n] = *row;
+    out->rows[out->n].ranks = NULL;
+    out->rows[out->n++].n_ranks = 0;
+    return kept->visit ? kept->visit(kept->context, row) : YOKE_OK;
+}
+
+yoke_status yokei_metrics_read(const char *path, yokei_metrics_visit *visit, void *context,
+                               struct yokei_metrics_rows *out)
+{
+    struct kept_rows kept = { path, visit, context, out };
+    *out = (struct yokei_metrics_rows){ .n = 0 };
+    return yokei_metrics_each(path, keep_row, &kept, &out->cut);
 }

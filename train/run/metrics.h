@@ -20,6 +20,9 @@ struct yokei_metrics_rank {
     double bubble;
     /* seconds in which the rank computed nothing because of a message or a sum */
     double exposed_communication_seconds;
+    double busy_seconds; /* seconds of the passes, without the time in which the rank computed nothing */
+    double data_seconds; /* seconds in which the rank read this step's data */
+    double checkpoint_seconds; /* seconds in which the rank saved after the step before this one */
 };
 struct yokei_metrics_row {
     int64_t step;           /* from 1 */
@@ -63,9 +66,18 @@ struct yokei_metrics_rows {
     bool cut; /* the last line has no newline, because a crash cut it; it is left out */
 };
 /**
- * Read a file of metrics. If a line is damaged, *out holds the rows before that line. Errors: YOKE_EDATA (the
- * file is missing; a line is no row, or its step is not above the step of the line before); YOKE_ENOMEM.
+ * Read a file of metrics, and call `visit` with each row. The rows have their ranks, which are valid during
+ * the call. *cut_out is that of struct yokei_metrics_rows. Errors: those of yokei_metrics_read; those of
+ * `visit`, which end the reading.
  */
-yoke_status yokei_metrics_read(const char *path, struct yokei_metrics_rows *out);
+typedef yoke_status yokei_metrics_visit(void *context, const struct yokei_metrics_row *row);
+yoke_status yokei_metrics_each(const char *path, yokei_metrics_visit *visit, void *context, bool *cut_out);
+/**
+ * Read a file of metrics, and call `visit` with each row, if `visit` is not NULL. If a line is damaged, *out
+ * holds the rows before that line. Errors: YOKE_EDATA (the file is missing; a line is no row, or its step is
+ * not above the step of the line before); YOKE_ENOMEM; those of `visit`.
+ */
+yoke_status yokei_metrics_read(const char *path, yokei_metrics_visit *visit, void *context,
+                               struct yokei_metrics_rows *out);
 
 #endif

@@ -32,7 +32,11 @@ yoke_status yokei_run_memory(struct yokei_run_state *s)
     struct yoke_memory_report *list = calloc((size_t)p->n_ranks,
                                              sizeof *list); /* ranks that are left out have zeros */
     if (!list) return yoke_fail(YOKE_ENOMEM, "train: no host memory for %lld ranks", (long long)p->n_ranks);
-    for (int r = 0; r < s->n_ranks; r++) list[s->placed[r]] = s->trainer->memory[r].report;
+    for (int r = 0; r < s->n_ranks; r++) {
+        list[s->placed[r]] = s->trainer->memory[r].report;
+        p->ranks[s->placed[r]].memory_limit = (int64_t)YOKE_MIN(s->trainer->memory[r].have,
+                                                                (uint64_t)INT64_MAX / 2);
+    }
     free(p->memory);
     p->memory = list;
     p->n_memory = p->n_ranks;
@@ -68,6 +72,9 @@ static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result 
         m->mfu = step->seconds > 0 ? s->flops[r] / (step->seconds * s->peaks[r]) : NAN;
         m->bubble = longest > 0 ? fmin(fmax(1 - report->busy_seconds / longest, 0), 1) : NAN;
         m->exposed_communication_seconds = report->exposed_seconds;
+        m->busy_seconds = report->busy_seconds;
+        m->data_seconds = report->data_seconds;
+        m->checkpoint_seconds = report->checkpoint_seconds;
     }
 }
 

@@ -21,6 +21,8 @@ enum {
     REPORT_BUSY,
     REPORT_USEFUL,
     REPORT_EXPOSED,
+    REPORT_DATA,
+    REPORT_CHECKPOINT,
     REPORT_SQUARES,
     N_REPORT = REPORT_SQUARES + YOKEI_EXACT_LIMBS
 };
@@ -129,6 +131,8 @@ static yoke_status agree(void *context)
     YOKE_TRY(yokei_timing_measure(t, &times));
     mine[REPORT_SPAN] = times.span, mine[REPORT_BUSY] = times.busy, mine[REPORT_USEFUL] = times.useful,
     mine[REPORT_EXPOSED] = times.exposed;
+    mine[REPORT_DATA] = t->data_seconds, mine[REPORT_CHECKPOINT] = t->checkpoint_seconds;
+    t->data_seconds = t->checkpoint_seconds = 0;
     const int n = t->plan.n_ranks;
     double *const all = t->gathered;
     const yoke_status status = yokei_ranks_gather(&t->config, mine, N_REPORT, all);
@@ -140,7 +144,8 @@ static yoke_status agree(void *context)
                                                    report[REPORT_CLOCK],     report[REPORT_OVERFLOW] != 0,
                                                    report[REPORT_STOP] != 0, report[REPORT_SPAN],
                                                    report[REPORT_BUSY],      report[REPORT_USEFUL],
-                                                   report[REPORT_EXPOSED] };
+                                                   report[REPORT_EXPOSED],   report[REPORT_DATA],
+                                                   report[REPORT_CHECKPOINT] };
         loss += report[REPORT_LOSS];
         any = any || report[REPORT_OVERFLOW] != 0;
     }
@@ -298,6 +303,12 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
 }
 
 void yoke_trainer_ask_to_stop(yoke_trainer *t) { t->asked_to_stop = true; }
+
+void yokei_trainer_note(yoke_trainer *t, double data_seconds, double checkpoint_seconds)
+{
+    t->data_seconds += data_seconds;
+    t->checkpoint_seconds += checkpoint_seconds;
+}
 
 /* Run one evaluation program. Missing sequences of the last micro-batch are filled with ignored tokens. */
 static yoke_status evaluate_some(struct yoke_trainer *t, const int32_t *tokens, const int32_t *targets,

@@ -104,7 +104,7 @@ struct yokei_groups {
 
 struct yokei_memory_rank; /* memory.h */
 
-enum { YOKEI_REPORT = 9 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
+enum { YOKEI_REPORT = 11 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
 struct yoke_trainer {
     /* defaults are filled in; shares and schedule are not used after creation */
@@ -128,6 +128,7 @@ struct yoke_trainer {
     struct yokei_machine machine;
     uint64_t begun_ns;
     double clock;
+    double data_seconds, checkpoint_seconds; /* noted since the last step */
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
     double *gathered;               /* [ranks][YOKEI_REPORT] the numbers of all ranks at an agreement */
@@ -174,6 +175,11 @@ yoke_status yokei_timing_create(struct yoke_trainer *trainer);
  * always exact.
  */
 void yokei_trainer_exact(yoke_trainer *trainer, bool exact);
+/**
+ * Add seconds in which this rank read data or saved checkpoints. The next step reports the sums to all ranks,
+ * and sets them to 0.
+ */
+void yokei_trainer_note(yoke_trainer *trainer, double data_seconds, double checkpoint_seconds);
 /** The last step's record. Instructions that were not complete before are checked again. */
 yoke_status yokei_trainer_record(yoke_trainer *trainer, const struct yokei_record **record_out);
 /** The times of the current step up to its agreement. */
