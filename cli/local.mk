@@ -28,6 +28,9 @@ yoke_SOURCES += \
 	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
 yoke_SOURCES += \
+	cli/report/kernels.c cli/report/page.c cli/report/page.h cli/report/report.c cli/report/report.h cli/report/rows.c \
+	cli/report/run.c cli/report/runs.c cli/report/sections.c cli/report/svg.c cli/report/svg.h
+yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/auto.c cli/launch/auto.h cli/launch/cores.c cli/launch/cores.h cli/launch/look.c cli/launch/look.h cli/launch/look_hosts.c cli/launch/look_plan.c cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
@@ -53,7 +56,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
 	cli/options/manual/ckpt-verify.txt cli/options/manual/compare.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
 	cli/options/manual/look.txt cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
-	cli/options/manual/rank.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
+	cli/options/manual/rank.txt cli/options/manual/report.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
 	cli/options/manual/verify.txt cli/options/manual/yoke.txt
@@ -80,7 +83,7 @@ cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
 YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
-YOKE_MAN_PAGES += cli/man/yoke-sample.1 cli/man/yoke-tokenize.1
+YOKE_MAN_PAGES += cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke
@@ -139,7 +142,7 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_ve
 	cli/options/results.c $(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
-YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke"
+YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke"
 
 EXTRA_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c

@@ -113,7 +113,7 @@ static yoke_status compare_plans(struct compare_curves *c)
 
 /* ---- the losses ---- */
 
-static double relative(double old, double new)
+double compare_relative(double old, double new)
 {
     if (old == new || (isnan(old) && isnan(new))) return 0;
     return yokei_gate_off(fabs(new - old), fabs(old));
@@ -133,7 +133,7 @@ static double gate_at(const struct compare_curves *c, int64_t step, bool *early_
 static void compare_step(struct compare_curves *c, const struct yokei_metrics_row *a,
                          const struct yokei_metrics_row *b)
 {
-    struct compare_loss loss = { a->step, { a->loss, b->loss }, relative(a->loss, b->loss), 0 };
+    struct compare_loss loss = { a->step, { a->loss, b->loss }, compare_relative(a->loss, b->loss), 0 };
     bool early;
     if (!c->n_common++) c->first_step = a->step;
     if (!c->rates_part && a->learning_rate != b->learning_rate) c->rates_part = a->step;

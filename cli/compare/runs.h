@@ -50,6 +50,8 @@ struct compare_curves {
  */
 yoke_status compare_run_read(struct compare_run *run);
 void compare_run_free(struct compare_run *run);
+/** The difference of two losses, relative to the old one. 0 if both are NaN. */
+double compare_relative(double old, double new);
 /**
  * Read the two runs of curves->request, and compare their plans and losses. The caller has set the request,
  * and the visitors of the runs. YOKE_ENOMEM. The caller calls compare_curves_free() also after an error.

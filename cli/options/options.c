@@ -69,14 +69,16 @@ const struct cli_option cli_option_table[] = {
     { "loss-gate", CLI_COMPARE, CLI_REAL, .value = "0.05", .metavar = "X", .least = 0, .most = 1e6,
       .help = "For two runs: relative difference of losses that is allowed where yoke parity has no gate" },
 
-    /* ---- trace: cli/show/trace.c ---- */
+    /* ---- report: cli/report; trace: cli/show/trace.c ---- */
+    { "format", CLI_REPORT, CLI_CHOICE, .value = "html", .choices = "html|md",
+      .help = "html: one page with charts, in one file. md: its tables as Markdown" },
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
-      .help = "text: a report for people. json: for programs. chrome: a timeline for ui.perfetto.dev or "
-              "chrome://tracing" },
-    { "output", CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE, CLI_TEXT, 'o',
-      .no_key = true, .metavar = "FILE",
-      .help = "Write the results to this file instead of stdout. The file is written as a whole or not at "
-              "all" },
+      .help = "text: for people. json: for programs. chrome: for ui.perfetto.dev or chrome://tracing" },
+    { "output",
+      CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
+          | CLI_SCHEDULE_SHOW,
+      CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
+      .help = "Write the results to this file, as a whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
       .help = "Show this many of the last operations of each rank, in text and JSON" },
 
@@ -115,8 +117,6 @@ const struct cli_option cli_option_table[] = {
     { "format", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "ascii", .choices = "ascii|svg|csv|json",
       .help = "ascii: a drawing. svg: a picture. csv: the schedule itself, for --schedule-file. json: all "
               "results" },
-    { "output", CLI_SCHEDULE_SHOW, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
-      .help = "Write to this file instead of stdout. The file is written as a whole or not at all" },
     { "width", CLI_SCHEDULE_SHOW, CLI_INT, .value = "100", .metavar = "COLUMNS", .least = 40, .most = 10000,
       .help = "Width of the ASCII drawing in columns" },
     { "stages", CLI_SCHEDULE_CHECK, CLI_INT, .metavar = "N", .least = 1, .most = 1024,

@@ -32,6 +32,8 @@
       .summary = "Measure all-reduce by size")                                                              \
     V("compare", CLI_COMPARE, cli_compare, .arguments = "OLD NEW",                                          \
       .summary = "Compare the speeds of two devices, or two training runs")                                 \
+    V("report", CLI_REPORT, cli_report, .arguments = "PATH [PATH]",                                         \
+      .summary = "Write a page about runs, or about the kernels of devices")                                \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \
       .summary = "Train a language model on any mix of devices")                                            \
     V("plan", CLI_PLAN, cli_plan,                                                                           \

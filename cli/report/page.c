@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report/page.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+/*
+ * The colours of Okabe and Ito, which people with each kind of colour blindness can tell apart. The light
+ * ones are darker on a light ground, so that each has a contrast of at least 3 to the ground.
+ */
+static const char STYLE[] =
+    ":root{color-scheme:light dark;--ground:#fff;--text:#1a1a1a;--soft:#595959;--line:#c8c8c8;--code:#f2f2f2;"
+    "--c0:#0072b2;--c1:#d55e00;--c2:#00795a;--c3:#b04a86;--c4:#9a6a00;--c5:#2b83b8;--c6:#767676}\n"
+    "@media (prefers-color-scheme:dark){:root{--ground:#16181b;--text:#ececec;--soft:#b4b4b4;--line:#4a4d52;"
+    "--code:#24272b;--c0:#56b4e9;--c1:#ff8a3c;--c2:#2fc49a;--c3:#e093c0;--c4:#e69f00;--c5:#8cc8f0;"
+    "--c6:#a0a0a0}}\n"
+    "@media print{:root{--ground:#fff;--text:#000;--soft:#444;--line:#bbb;--code:#f2f2f2;--c0:#0072b2;"
+    "--c1:#d55e00;--c2:#00795a;--c3:#b04a86;--c4:#9a6a00;--c5:#2b83b8;--c6:#767676}"
+    "figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}}\n"
+    "@page{size:A4;margin:15mm}\n"
+    "body{margin:0 auto;padding:0 1rem 2rem;max-width:75rem;background:var(--ground);color:var(--text);"
+    "font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\n"
+    "h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}\n"
+    ".charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}\n"
+    "figure{margin:0}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}\n"
+    "svg text{font:12px system-ui,sans-serif;fill:var(--text)}svg .soft{fill:var(--soft)}\n"
+    "svg .axis{stroke:var(--line);fill:none}svg .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}\n"
+    "svg .faint{stroke-width:1;opacity:.45}svg rect{stroke:var(--ground);stroke-width:.6}svg .limit{stroke:var(--text);stroke-width:2;fill:none}\n"
+    ".key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;padding:0;margin:.2rem 0}\n"
+    ".key svg{width:1.6em;height:.8em;display:inline-block;margin-right:.3em}\n"
+    ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
+    "th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:left;vertical-align:top;"
+    "max-width:24rem}\n"
+    "td.n{text-align:right;white-space:nowrap}\n"
+    "pre{background:var(--code);padding:.6rem;white-space:pre-wrap}\n";
+
+void report_begin(struct report_page *page, const char *title)
+{
+    if (page->markdown) {
+        fputs("# ", page->to);
+        report_put(page, title);
+        fputs("\n\n", page->to);
+        return;
+    }
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>",
+          page->to);
+    report_put(page, title);
+    fprintf(page->to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", STYLE);
+    report_put(page, title);
+    fputs("</h1>\n", page->to);
+}
+
+void report_end(struct report_page *page)
+{
+    if (!page->markdown) fputs("</body>\n</html>\n", page->to);
+}
+
+/* ---- text ---- */
+
+static void put_html(const char *text, FILE *to)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '<': fputs("&lt;", to); break;
+        case '>': fputs("&gt;", to); break;
+        case '&': fputs("&amp;", to); break;
+        case '"': fputs("&quot;", to); break;
+        case '\'': fputs("&#39;", to); break;
+        default: fputc(*text, to);
+        }
+    }
+}
+
+/* In a table a line has no end, and no character begins markup. */
+static void put_markdown(const char *text, FILE *to)
+{
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("&lt;", to);
+        else if (*text == '&')
+            fputs("&amp;", to);
+        else if (*text == '\n' || *text == '\t')
+            fputc(' ', to);
+        else {
+            if (strchr("\\`*_[]|#~$!>", *text)) fputc('\\', to);
+            fputc(*text, to);
+        }
+    }
+}
+
+void report_put(struct report_page *page, const char *text)
+{
+    char *printable = cli_printable(text);
+    if (!printable) {
+        fputs("(no memory)", page->to);
+        return;
+    }
+    /* XML has no U+FFFE and no U+FFFF, and UTF-8 has them as EF BF BE and EF BF BF */
+    for (char *at = printable; (at = strstr(at, "\xef\xbf")); at += 2)
+        if ((unsigned char)at[2] >= 0xbe) memcpy(at, "???", 3);
+    if (page->markdown)
+        put_markdown(printable, page->to);
+    else
+        put_html(printable, page->to);
+    free(printable);
+}
+
+static void put_list(struct report_page *page, const char *format, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0) return;
+    report_put(page, text);
+    free(text);
+}
+
+static void between(struct report_page *page, const char *html_before, const char *markdown_before,
+                    const char *text, const char *html_after, const char *markdown_after)
+{
+    fputs(page->markdown ? markdown_before : html_before, page->to);
+    report_put(page, text);
+    fputs(page->markdown ? markdown_after : html_after, page->to);
+}
+
+void report_heading(struct report_page *page, const char *text)
+{
+    between(page, "<h2>", "## ", text, "</h2>\n", "\n\n");
+}
+
+void report_paragraph(struct report_page *page, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs(page->markdown ? "" : "<p>", page->to);
+    put_list(page, format, args);
+    fputs(page->markdown ? "\n\n" : "</p>\n", page->to);
+    va_end(args);
+}
+
+void report_list_begin(struct report_page *page) { fputs(page->markdown ? "" : "<ul>\n", page->to); }
+
+void report_item(struct report_page *page, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs(page->markdown ? "- " : "<li>", page->to);
+    put_list(page, format, args);
+    fputs(page->markdown ? "\n" : "</li>\n", page->to);
+    va_end(args);
+}
+
+void report_list_end(struct report_page *page) { fputs(page->markdown ? "\n" : "</ul>\n", page->to); }
+
+/* In Markdown the four blanks make code, in which nothing is markup. */
+void report_command(struct report_page *page, const char *text)
+{
+    if (!page->markdown) {
+        between(page, "<pre>", "", text, "</pre>\n", "");
+        return;
+    }
+    char *printable = cli_printable(text);
+    fprintf(page->to, "    %s\n\n", printable ? printable : "(no memory)");
+    free(printable);
+}
+
+/* ---- tables ---- */
+
+void report_table_begin(struct report_page *page, const char *const heads[], int n_heads)
+{
+    fputs(page->markdown ? "|" : "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<thead><tr>", page->to);
+    for (int i = 0; i < n_heads; i++) between(page, "<th scope=\"col\">", " ", heads[i], "</th>", " |");
+    fputs(page->markdown ? "\n|" : "</tr></thead>\n<tbody>\n", page->to);
+    for (int i = 0; i < n_heads && page->markdown; i++) fputs("---|", page->to);
+    if (page->markdown) fputc('\n', page->to);
+}
+
+void report_row_begin(struct report_page *page) { fputs(page->markdown ? "|" : "<tr>", page->to); }
+
+void report_cell(struct report_page *page, const char *text)
+{
+    between(page, "<td>", " ", text, "</td>", " |");
+}
+
+void report_number(struct report_page *page, double value, const char *format)
+{
+    char text[64];
+    if (!isfinite(value)) {
+        fputs(page->markdown ? " - |" : "<td class=\"n\">-</td>", page->to);
+        return;
+    }
+    snprintf(text, sizeof text, format, value);
+    if (page->markdown)
+        fprintf(page->to, " %s |", text);
+    else
+        fprintf(page->to, "<td class=\"n\"><data value=\"%.17g\">%s</data></td>", value, text);
+}
+
+void report_row_end(struct report_page *page) { fputs(page->markdown ? "\n" : "</tr>\n", page->to); }
+
+void report_table_end(struct report_page *page)
+{
+    fputs(page->markdown ? "\n" : "</tbody>\n</table>\n</div>\n", page->to);
+}
+
+void report_charts_begin(struct report_page *page)
+{
+    if (!page->markdown) fputs("<div class=\"charts\">\n", page->to);
+}
+
+void report_charts_end(struct report_page *page)
+{
+    if (!page->markdown) fputs("</div>\n", page->to);
+}

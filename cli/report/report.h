@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** yoke report: one page about a run, two runs, or the kernels of one or two devices. */
+#ifndef CLI_REPORT_REPORT_H
+#define CLI_REPORT_REPORT_H
+
+#include "cli/compare/runs.h"
+#include "cli/report/page.h"
+#include "train/run/step_parts.h"
+
+/** How a rank spent the run, in seconds of each part. */
+struct report_rank {
+    char device[32];
+    double parts[YOKEI_N_STEP_PARTS];
+};
+
+/** A run, and what its rows say about its ranks. */
+struct report_run {
+    struct compare_run *run;
+    struct report_rank *ranks;  /* [n_ranks] */
+    int64_t n_ranks, n_divided; /* n_divided: rows that were divided into parts */
+    double last_seconds;        /* of the row before; NaN: there was none */
+    bool lacks_parts;           /* a row does not say for what a rank needed its time */
+    /* Columns of the metrics, [run->metrics.n] each, in one allocation. */
+    double *step, *loss, *smooth, *validation, *rate, *norm, *scale, *speed, *mfu;
+    size_t window; /* rows of the smoothed loss */
+};
+
+/** Pages. They write what they can, and their status says what was missing. */
+yoke_status report_of_run(struct report_page *page, const char *folder);
+yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
+yoke_status report_of_kernels(struct report_page *page, char *const paths[], int n_paths);
+
+/* ---- rows.c ---- */
+/** A visitor of rows. The context is a struct report_run. */
+yoke_status report_add_row(void *context, const struct yokei_metrics_row *row);
+/** Fill in the columns, after the rows were read. YOKE_ENOMEM. */
+yoke_status report_columns(struct report_run *r);
+void report_run_free(struct report_run *r);
+/** The median of the finite values of a column; NaN: there are none. */
+double report_median(const double *values, size_t n);
+enum { REPORT_REAL = 32 };
+/** A number for a sentence, with six digits; "unknown" for NaN and infinities. */
+const char *report_real(double value, char out[REPORT_REAL]);
+/** The share of a part in the time of a rank; NaN. */
+double report_share(const struct report_rank *rank, int part);
+
+/* ---- sections.c: sections that the pages of one run and of two runs have ---- */
+void report_shares(struct report_page *page, const struct report_run *r);
+void report_memory(struct report_page *page, const struct report_run *r);
+/** What is missing of a run. The number of items is added to *n. */
+void report_missing(struct report_page *page, const struct report_run *r, int *n);
+/** One sentence: the part that costs some rank the largest share of its time, computing aside. */
+void report_waiting_text(const struct report_run *r, char *out, size_t bytes);
+
+#endif
