@@ -279,7 +279,7 @@ static bool is_near(const struct yokei_replay_call *call, const struct values *v
     return v->rounds && !in_order && fabs(got - want) <= bound(call, v, b->size, b->first[q] + i);
 }
 
-/* The first element of rank q that is wrong; n_recv: none is; n_recv + 1: the rank wrote behind its buffer. */
+/* The first wrong element of rank q. n_recv: none is. n_recv + 1: the rank wrote behind its buffer. */
 static size_t first_wrong(const struct yokei_replay_call *call, const struct values *v,
                           const struct buffers *b, int q, bool in_order)
 {
