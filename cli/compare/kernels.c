@@ -30,6 +30,8 @@ static const struct yokei_json_field ROW_FIELDS[] = {
     { "reason", YOKEI_JSON_STRING, ROW(reason) },
     { "seconds", YOKEI_JSON_F64, ROW(seconds), false, 1e-12, 1e9 },
     { "limit_seconds", YOKEI_JSON_F64, ROW(limit), false, 0, 1e9 },
+    { "checked", YOKEI_JSON_STRING, ROW(checked) },
+    { "error_over_bound", YOKEI_JSON_F64, ROW(error), false, 0, 1e300 },
     { "predicted", YOKEI_JSON_OBJECT, ROW(counts), .schema = &COUNT_SCHEMA, .sized = true },
     { 0 },
 };

@@ -17,6 +17,8 @@ struct compare_kernel {
     char op[48], dtype[8], size[160], dims[160], variant[64];
     char *reason;          /* why there is no speed, or NULL */
     double seconds, limit; /* 0: none */
+    char *checked;         /* how the results were checked; NULL: not */
+    double error;          /* the largest error of the results, relative to its bound, if they were checked */
     struct compare_counts counts;
 };
 

@@ -11,7 +11,8 @@
 #include "cli/report/svg.h"
 #include "core/base/base.h"
 
-enum { MOST_DEVICES = 2, MOST_BARS = 200 };
+/* LONGEST: the end of the axis in percent. Operations whose data fit a cache exceed the limit of memory. */
+enum { MOST_DEVICES = 2, MOST_BARS = 200, LONGEST = 200 };
 
 struct devices {
     char *const *paths;
@@ -83,6 +84,12 @@ struct put_rows {
     const struct devices *devices;
 };
 
+/* Whether the results were checked and found right. Otherwise the file may have no error of them. */
+static bool is_right(const struct compare_kernel *k)
+{
+    return k && k->checked && k->checked[0] && !(k->reason && k->reason[0]);
+}
+
 static void put_device_cells(struct report_page *page, const struct compare_file *file,
                              const struct compare_kernel *k)
 {
@@ -99,6 +106,7 @@ static void put_device_cells(struct report_page *page, const struct compare_file
     } else
         report_cell(page, k->reason && k->reason[0] ? k->reason : "-");
     report_number(page, k && !file->emulated && k->seconds > 0 ? 1e6 * k->seconds : NAN, "%.5g");
+    report_number(page, is_right(k) ? k->error : NAN, "%.3g");
     report_cell(page, k ? k->variant : "");
 }
 
@@ -115,15 +123,16 @@ static void put_row(void *context, const struct compare_kernel *const rows[MOST_
 
 static void put_table(struct report_page *page, const struct devices *d)
 {
-    char text[3 * MOST_DEVICES][160];
-    const char *heads[1 + 3 * MOST_DEVICES] = { "operation" };
+    char text[4 * MOST_DEVICES][160];
+    const char *heads[1 + 4 * MOST_DEVICES] = { "operation" };
     for (int f = 0; f < d->n; f++) {
-        yokei_text(text[3 * f], sizeof text[0], "%s: %% of its limit", d->files[f].device);
-        yokei_text(text[3 * f + 1], sizeof text[0], "%s: us", d->files[f].device);
-        yokei_text(text[3 * f + 2], sizeof text[0], "%s: variant", d->files[f].device);
-        for (int i = 0; i < 3; i++) heads[1 + 3 * f + i] = text[3 * f + i];
+        yokei_text(text[4 * f], sizeof text[0], "%s: %% of its limit", d->files[f].device);
+        yokei_text(text[4 * f + 1], sizeof text[0], "%s: us", d->files[f].device);
+        yokei_text(text[4 * f + 2], sizeof text[0], "%s: error / bound", d->files[f].device);
+        yokei_text(text[4 * f + 3], sizeof text[0], "%s: variant", d->files[f].device);
+        for (int i = 0; i < 4; i++) heads[1 + 4 * f + i] = text[4 * f + i];
     }
-    report_table_begin(page, heads, 1 + 3 * d->n);
+    report_table_begin(page, heads, 1 + 4 * d->n);
     each_row(d, put_row, &(struct put_rows){ page, d });
     report_table_end(page);
 }
@@ -136,7 +145,7 @@ struct chart {
     double shares[MOST_BARS][MOST_DEVICES];
     char labels[MOST_BARS][80];
     int n, n_left_out;
-    double least;
+    double least, most;
     char least_name[160];
 };
 
@@ -149,6 +158,7 @@ static void add_bar(void *context, const struct compare_kernel *const rows[MOST_
     for (int f = 0; f < c->devices->n; f++) {
         shares[f] = share_of(&c->devices->files[f], rows[f]);
         any = any || isfinite(shares[f]);
+        c->most = fmax(c->most, shares[f]);
         if (!(shares[f] < c->least)) continue;
         c->least = shares[f];
         yokei_text(c->least_name, sizeof c->least_name, "%s %s on %s", k->op, k->dtype,
@@ -186,7 +196,12 @@ static void put_chart(struct report_page *page, const struct devices *d)
                                            .n_parts = d->n,
                                            .bars = c->bars,
                                            .n_bars = c->n,
-                                           .beside = true });
+                                           .beside = true,
+                                           .most = fmin(fmax(c->most, 100), LONGEST) });
+    if (c->most > LONGEST)
+        report_paragraph(
+            page, "A bar that reaches the end of the axis stands for %d %% or more. The table has the value.",
+            LONGEST);
     free(c);
 }
 

@@ -24,7 +24,7 @@ yoke_status report_add_row(void *context, const struct yokei_metrics_row *row)
     double parts[YOKEI_N_STEP_PARTS];
     bool divided = false;
     YOKE_TRY(make_room(r, row->n_ranks));
-    /* The clock of a run begins at 0. If its first rows are elsewhere, the time before this row is unknown. */
+    /* The clock of a run begins at 0. If its first rows are elsewhere, the time before is unknown. */
     const double before = row->step == 1 ? 0 : r->last_seconds;
     for (int64_t i = 0; i < row->n_ranks; i++) {
         yokei_text(r->ranks[i].device, sizeof r->ranks[i].device, "%s", row->ranks[i].device);

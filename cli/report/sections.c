@@ -197,7 +197,8 @@ void report_missing(struct report_page *page, const struct report_run *r, int *n
     if (run->metrics.cut) {
         yokei_text(
             text, sizeof text,
-            "%s/metrics.jsonl: the last line is cut, because the run was killed or still runs; it is left out",
+            "%s/metrics.jsonl: the last line is cut, because the run was killed or still runs; it is left "
+            "out",
             run->folder);
         missing(page, n, text);
     }
