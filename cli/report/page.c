@@ -19,25 +19,27 @@ static const char STYLE[] =
     "--code:#24272b;--c0:#56b4e9;--c1:#ff8a3c;--c2:#2fc49a;--c3:#e093c0;--c4:#e69f00;--c5:#8cc8f0;"
     "--c6:#a0a0a0}}\n"
     "@media print{:root{--ground:#fff;--text:#000;--soft:#444;--line:#bbb;--code:#f2f2f2;--c0:#0072b2;"
-    "--c1:#d55e00;--c2:#00795a;--c3:#b04a86;--c4:#9a6a00;--c5:#2b83b8;--c6:#767676}"
-    "figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}}\n"
+    "--c1:#d55e00;--c2:#00795a;--c3:#b04a86;--c4:#9a6a00;--c5:#2b83b8;--c6:#767676}}\n"
     "@page{size:A4;margin:15mm}\n"
     "body{margin:0 auto;padding:0 1rem 2rem;max-width:75rem;background:var(--ground);color:var(--text);"
     "font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\n"
     "h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem}\n"
     ".charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}\n"
-    "figure{margin:0}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}\n"
+    "figure{margin:0;max-width:42rem}figcaption{font-weight:600}svg{width:100%;height:auto;display:block}\n"
     "svg text{font:12px system-ui,sans-serif;fill:var(--text)}svg .soft{fill:var(--soft)}\n"
     "svg .axis{stroke:var(--line);fill:none}svg .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}\n"
     "svg .faint{stroke-width:1;opacity:.45}svg rect{stroke:var(--ground);stroke-width:.6}"
     "svg .limit{stroke:var(--text);stroke-width:2;fill:none}\n"
+    "@media (max-width:30rem){svg text{font-size:15px}}\n"
     ".key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;padding:0;margin:.2rem 0}\n"
     ".key svg{width:1.6em;height:.8em;display:inline-block;margin-right:.3em}\n"
     ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
     "th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:left;vertical-align:top;"
-    "max-width:24rem}\n"
+    "max-width:24rem;overflow-wrap:break-word}\n"
     "td.n{text-align:right;white-space:nowrap}\n"
-    "pre{background:var(--code);padding:.6rem;white-space:pre-wrap}\n";
+    "pre{background:var(--code);padding:.6rem;white-space:pre-wrap}\n"
+    "@media print{figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}"
+    "body{font-size:10pt;padding:0}th,td{padding:.1rem .3rem}}\n";
 
 void report_begin(struct report_page *page, const char *title)
 {

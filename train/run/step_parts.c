@@ -12,21 +12,27 @@ const char *const yokei_step_part_words[YOKEI_N_STEP_PARTS] = { YOKEI_STEP_PARTS
 /* A measured time. A value that is unknown, or that no clock can have measured, is 0. */
 static double known(double seconds) { return isfinite(seconds) && seconds > 0 ? seconds : 0; }
 
-static double least_exposed(const struct yokei_metrics_row *row)
+/*
+ * The time that a rank of a pipeline was idle between its first and its last pass, from its
+ * bubble = 1 - busy / longest. Messages between the stages are part of it.
+ */
+static double bubble_of(const struct yokei_metrics_rank *r, bool has_pipeline)
+{
+    const double bubble = known(r->bubble),
+                 idle = bubble < 1 ? known(r->busy_seconds) * bubble / (1 - bubble) : 0;
+    return has_pipeline ? fmin(idle, known(r->exposed_communication_seconds)) : 0;
+}
+
+/* The least exposed communication of all ranks, without the bubble. */
+static double least_exposed(const struct yokei_metrics_row *row, bool has_pipeline)
 {
     double least = INFINITY;
     for (int64_t r = 0; r < row->n_ranks; r++) {
         const double exposed = row->ranks[r].exposed_communication_seconds;
-        if (isfinite(exposed) && exposed >= 0) least = fmin(least, exposed);
+        if (isfinite(exposed) && exposed >= 0)
+            least = fmin(least, exposed - bubble_of(&row->ranks[r], has_pipeline));
     }
     return known(least);
-}
-
-/* The time that a rank was idle between its first and its last pass, from its bubble = 1 - busy / longest. */
-static double idle_between_passes(const struct yokei_metrics_rank *r)
-{
-    const double bubble = known(r->bubble);
-    return bubble < 1 ? known(r->busy_seconds) * bubble / (1 - bubble) : 0;
 }
 
 bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int64_t rank, bool has_pipeline,
@@ -35,13 +41,13 @@ bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int6
     memset(parts_out, 0, YOKEI_N_STEP_PARTS * sizeof *parts_out);
     if (!isfinite(seconds) || seconds <= 0 || rank < 0 || rank >= row->n_ranks) return false;
     const struct yokei_metrics_rank *r = &row->ranks[rank];
-    const double exposed = known(r->exposed_communication_seconds),
-                 network = fmin(least_exposed(row), exposed), beyond = fmax(exposed - network, 0),
-                 bubble = has_pipeline ? fmin(idle_between_passes(r), beyond) : 0;
+    const double bubble = bubble_of(r, has_pipeline),
+                 exposed = known(r->exposed_communication_seconds) - bubble,
+                 network = fmin(least_exposed(row, has_pipeline), exposed);
     const double measured[YOKEI_STEP_OTHER] = { [YOKEI_STEP_COMPUTE] = known(r->busy_seconds),
                                                 [YOKEI_STEP_EXPOSED] = network,
                                                 [YOKEI_STEP_BUBBLE] = bubble,
-                                                [YOKEI_STEP_WAIT] = beyond - bubble,
+                                                [YOKEI_STEP_WAIT] = exposed - network,
                                                 [YOKEI_STEP_DATA] = known(r->data_seconds),
                                                 [YOKEI_STEP_CHECKPOINT] = known(r->checkpoint_seconds) };
     double left = seconds;

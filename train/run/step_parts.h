@@ -9,7 +9,7 @@
 #define YOKEI_STEP_PARTS(P)                                                                            \
     P(COMPUTE, "compute", "the passes of the rank")                                                    \
     P(EXPOSED, "exposed communication", "messages and sums that computing does not hide, on any rank") \
-    P(BUBBLE, "bubble", "idle between the passes of a pipeline")                                       \
+    P(BUBBLE, "bubble", "idle between the passes of a pipeline, also for its messages")                \
     P(WAIT, "wait", "waiting for slower ranks")                                                        \
     P(DATA, "data", "reading the step's tokens")                                                       \
     P(CHECKPOINT, "checkpoint", "saving after the step before")                                        \
@@ -28,9 +28,10 @@ extern const char *const yokei_step_part_words[YOKEI_N_STEP_PARTS];
  * their sum is `seconds`. If the measured values are longer than `seconds`, the later parts are cut. A value
  * that is unknown counts as 0, so its time is in YOKEI_STEP_OTHER.
  *
- * The exposed communication of the rank that has the least of it is the cost of the network. This time is the
- * exposed communication of each rank. What a rank has beyond it is waiting. With a pipeline, waiting is
- * called bubble as far as the rank was idle between its first and its last pass.
+ * With a pipeline, the bubble is the time in which the rank was idle between its first and its last pass, as
+ * the row's `bubble` says. The rest of the exposed communication is divided. The rank that has the least of
+ * this rest shows the cost of the network. This cost is the exposed communication of each rank. The time that
+ * a rank has beyond it is waiting.
  *
  * False: `seconds` is not a positive number, so there are no parts.
  */
