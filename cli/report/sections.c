@@ -28,8 +28,9 @@ void report_waiting_text(const struct report_run *r, char *out, size_t bytes)
             if (isnan(share) || (rank >= 0 && share <= report_share(&r->ranks[rank], part))) continue;
             rank = i, part = p;
         }
-    if (rank < 0) {
-        yokei_text(out, bytes, "metrics.jsonl has no times of ranks.");
+    if (rank < 0 || r->lacks_parts) {
+        yokei_text(out, bytes,
+                   "metrics.jsonl lacks times of the ranks, so their time is not wholly divided.");
         return;
     }
     yokei_text(out, bytes,
