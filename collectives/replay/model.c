@@ -53,7 +53,8 @@ static yoke_status find_groups(yoke_comm *comm, const struct yokei_ranks *ranks)
 static yoke_status begin_base(yoke_comm *comm, const struct yokei_ranks *ranks)
 {
     const size_t n = (size_t)ranks->size;
-    comm->size = comm->room = comm->n_on_host = comm->n_cores = ranks->size;
+    comm->size = comm->room = comm->n_on_host = ranks->size;
+    comm->n_cores = ranks->n_cores ? ranks->n_cores : ranks->size;
     comm->any_staged = ranks->staged;
     comm->peers = calloc(n, sizeof *comm->peers);
     comm->work.inputs = calloc(n + 1, sizeof *comm->work.inputs);

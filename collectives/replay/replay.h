@@ -29,6 +29,7 @@ struct yokei_ranks {
     const int *host_of;                    /* [size] any numbers; ranks with the same number share memory */
     const char *const *island_of;          /* [size] labels of islands; NULL: each host is one island */
     bool staged;                           /* the buffers count as device memory that the host does not see */
+    int n_cores;                           /* cores of each host; 0: one for each rank */
     const struct yoke_comm_config *config; /* NULL: the defaults; the ranks' labels are in island_of */
 };
 struct yokei_model;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random calls of all collectives with data, replayed for all ranks in one process: up to 12 hosts of up to 4
- * ranks, with islands, shares, small chunks, and device memory that the host does not see. All data must be
- * right. Each way to cross between hosts must occur. YOKE_SOAK=1 makes 20 times as many calls with a new
- * seed. comm_steps.c checks the steps without data.
+ * ranks, with islands, shares, small chunks, fewer cores than ranks, and device memory that the host does not
+ * see. All data must be right. Each way to cross between hosts must occur. YOKE_SOAK=1 makes 20 times as many
+ * calls with a new seed. comm_steps.c checks the steps without data.
  *   tests/unit/comm_data [SEED]
  */
 #include "tests/unit/test.h"
@@ -21,7 +21,7 @@ enum {
     MOST_HOSTS = 12,
     MOST_ON_HOST = 4,
     MOST = MOST_HOSTS * MOST_ON_HOST,
-    MODELS = 200,
+    MODELS = 130,
     CALLS = 8,
     GUARD = 64
 };
@@ -42,6 +42,7 @@ struct layout {
     const char *island_of[MOST];
     struct yoke_comm_config config;
     bool staged;
+    int n_cores;
 };
 
 static void draw_shares(struct layout *l)
@@ -57,8 +58,8 @@ static void draw_shares(struct layout *l)
 
 static void draw_layout(struct layout *l)
 {
-    *l = (struct layout){ .staged = !draw(4), .config = YOKE_COMM_CONFIG_INIT };
-    const int n_hosts = 1 + (int)draw(MOST_HOSTS), even = (int)draw(3);
+    *l = (struct layout){ .staged = !draw(4), .n_cores = !draw(3), .config = YOKE_COMM_CONFIG_INIT };
+    const int n_hosts = draw(8) ? 1 + (int)draw(MOST_HOSTS) : 1, even = (int)draw(3);
     l->n_hosts = n_hosts;
     for (int h = 0; h < n_hosts; h++) {
         const int n = even ? even : 1 + (int)draw(MOST_ON_HOST);
@@ -322,8 +323,8 @@ static void draw_call(const struct layout *l, struct yokei_replay_call *call, st
         for (int q = 0; q < l->size; q++) counts[q] = draw(n * 3 / size + 2);
     }
     if (call->kind == YOKEI_BARRIER) call->count = 0;
-    if (call->kind == YOKEI_ALL_REDUCE && l->n_hosts > 2 && l->n_hosts < 8 && !draw(4)) {
-        call->count = 16400 + draw(2000); /* long enough for a ring of hosts */
+    if (call->kind == YOKEI_ALL_REDUCE && l->n_hosts != 2 && l->n_hosts < 8 && !draw(4)) {
+        call->count = 16400 + draw(2000); /* long enough for a ring of hosts, and for slices */
         call->dtype = draw(2) ? YOKE_F32 : YOKE_F64;
     }
     const bool adds = call->reduction == YOKE_SUM || call->reduction == YOKE_AVG;
@@ -380,9 +381,13 @@ static void random_calls(void **unused)
         struct layout l;
         struct yokei_model *model;
         draw_layout(&l);
-        if (yokei_model_begin(&(struct yokei_ranks){ l.size, l.host_of, l.island_of, l.staged, &l.config },
-                              &model))
-            fail_msg("%s", yoke_last_error());
+        const struct yokei_ranks ranks = { .size = l.size,
+                                           .host_of = l.host_of,
+                                           .island_of = l.island_of,
+                                           .staged = l.staged,
+                                           .n_cores = l.n_cores,
+                                           .config = &l.config };
+        if (yokei_model_begin(&ranks, &model)) fail_msg("%s", yoke_last_error());
         for (int c = 0; c < CALLS; c++) check_call(model, &l, m * CALLS + c);
         yokei_model_end(model);
     }
