@@ -27,6 +27,7 @@ enum {
 };
 
 static uint64_t state, seed = 20240607;
+static bool seed_is_given;
 
 static uint32_t draw(uint32_t below)
 {
@@ -392,6 +393,7 @@ static void random_calls(void **unused)
         yokei_model_end(model);
     }
     for (int c = 0; c <= YOKEI_CROSS_EACH; c++) print_message("# crossing %d: %d calls\n", c, n_crossings[c]);
+    if (seed_is_given) return; /* another sample of calls need not have all algorithms */
     for (int c = 0; c <= YOKEI_CROSS_EACH; c++) assert_true(n_crossings[c] >= 5);
     assert_true(n_doublings >= 5);
     static const enum yokei_algorithm_id others[] = { YOKEI_ONESHOT,  YOKEI_SLICES,       YOKEI_RING,
@@ -404,7 +406,8 @@ int main(int n, char **arguments)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(random_calls) };
     if (getenv("YOKE_SOAK")) seed = (uint64_t)time(NULL);
-    if (n > 1) seed = strtoull(arguments[1], NULL, 10);
+    seed_is_given = n > 1;
+    if (seed_is_given) seed = strtoull(arguments[1], NULL, 10);
     printf("# seed %llu\n", (unsigned long long)seed);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
