@@ -132,7 +132,8 @@ static int trial(const struct fault *f, int victim, bool over_mpi)
 {
     char spec[128];
     snprintf(spec, sizeof spec, "rank=%d,seed=%u,%s", victim, draw(1000000), f->spec);
-    snprintf(spec + strlen(spec), sizeof spec - strlen(spec), ",after=%u%s", draw(40),
+    /* between islands a rank that is no leader sends few messages */
+    snprintf(spec + strlen(spec), sizeof spec - strlen(spec), ",after=%u%s", draw(by_islands() ? 8 : 40),
              f->once ? ",most=1" : "");
     setenv("YOKE_INJECT", spec, 1);
     struct yoke_comm_config config = YOKE_COMM_CONFIG_INIT;

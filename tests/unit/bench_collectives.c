@@ -227,17 +227,28 @@ static void a_choice_stands_in_the_line(void **state)
                                                     .chunk_bytes = 65536,
                                                     .n_lanes = 8,
                                                     .predicted_us = 77.5,
-                                                    .why = "long, so; they say" };
+                                                    .why = "long, so; they say",
+                                                    .grouping = "island",
+                                                    .islands = "0-1, 2-3",
+                                                    .n_islands = 2,
+                                                    .n_columns = 2,
+                                                    .bridge_bytes = 4096 };
         for (int shown = 0; shown < 2; shown++) {
             char *md = printed_with("md", &row, shown), *csv = printed_with("csv", &row, shown);
             assert_int_equal(strstr(md, "| predicted us | why |") != NULL, shown);
             assert_int_equal(
-                strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say |")
+                strstr(md, "| ring          |      65536 |     8 |         77.5 | long, so; they say; "
+                           "islands 0-1, 2-3; columns 2; 4096 bytes cross |")
                     != NULL,
                 shown && has_choice);
-            assert_int_equal(strstr(csv, ",algorithm,chunk_bytes,lanes,predicted_us,why\n") != NULL, shown);
-            assert_int_equal(strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\"\n") != NULL,
-                             shown && has_choice);
+            assert_int_equal(strstr(csv,
+                                    ",algorithm,chunk_bytes,lanes,predicted_us,why,grouping,islands,columns,"
+                                    "bridge_bytes\n")
+                                 != NULL,
+                             shown);
+            assert_int_equal(
+                strstr(csv, ",ring,65536,8,77.5,\"long, so; they say\",island,\"0-1, 2-3\",2,4096\n") != NULL,
+                shown && has_choice);
             assert_true(is_even(md, '|')
                         && (is_even(csv, ',') || has_choice)); /* the reason has a comma, in quotes */
             free(md);
