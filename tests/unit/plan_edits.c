@@ -14,10 +14,13 @@
 #include "core/base/base.h"
 #include "train/plan/run_plan.h"
 
-/* Keys with measured or predicted values, and left_out. The plan of a run without them has none of them. */
+/*
+ * Keys with measured or predicted values, the limit of memory, and left_out. The plan of a run without them
+ * has none of them.
+ */
 static const char *const informative[] = {
-    "predicted_seconds",     "measured_seconds", "predicted_step_seconds",
-    "measured_step_seconds", "memory",           "left_out"
+    "predicted_seconds", "measured_seconds", "predicted_step_seconds", "measured_step_seconds", "memory",
+    "memory_limit",      "left_out"
 };
 static int n_tried;
 

@@ -24,7 +24,7 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "job_rank", YOKEI_JSON_I64, RANK(job_rank), true, -1, 100000 },
     { "predicted_seconds", YOKEI_JSON_F64, RANK(predicted_seconds), false, 0, LIMIT },
     { "measured_seconds", YOKEI_JSON_F64, RANK(measured_seconds), false, 0, LIMIT },
-    { "memory_limit", YOKEI_JSON_I64, RANK(memory_limit), false, 0, 9e18 },
+    { "memory_limit", YOKEI_JSON_I64, RANK(memory_limit), false, 0, 1e15 },
     { 0 },
 };
 static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_plan_rank), false,
