@@ -60,6 +60,8 @@ yoke_status compare_curves_read(struct compare_curves *curves);
 void compare_curves_free(struct compare_curves *curves);
 
 /* ---- runs_text.c ---- */
+/** What differs between two plans in one of curves->plan_differences; free() it. NULL: no memory. */
+char *compare_difference_text(const json_t *difference);
 void compare_runs_text(const struct compare_curves *curves, FILE *to);
 /** Takes over no reference. */
 yoke_status compare_runs_json(const struct compare_curves *curves, FILE *to);

@@ -119,18 +119,27 @@ static void put_curves(const struct compare_curves *c, FILE *to)
                 c->rates_part);
 }
 
+char *compare_difference_text(const json_t *difference)
+{
+    char *text = NULL, *old = json_dumps(json_object_get(difference, "old"), JSON_ENCODE_ANY | JSON_COMPACT),
+         *new = json_dumps(json_object_get(difference, "new"), JSON_ENCODE_ANY | JSON_COMPACT);
+    const int length = asprintf(&text, "%s differs: %s and %s",
+                                json_string_value(json_object_get(difference, "key")),
+                                old ? old : "not readable", new ? new : "not readable");
+    free(old);
+    free(new);
+    return length < 0 ? NULL : text;
+}
+
 static void put_plan_differences(const struct compare_curves *c, FILE *to)
 {
     size_t i;
     const json_t *d;
     json_array_foreach(c->plan_differences, i, d)
     {
-        char *old = json_dumps(json_object_get(d, "old"), JSON_ENCODE_ANY | JSON_COMPACT),
-             *new = json_dumps(json_object_get(d, "new"), JSON_ENCODE_ANY | JSON_COMPACT);
-        fprintf(to, "%s differs: %s and %s\n", json_string_value(json_object_get(d, "key")),
-                old ? old : "not readable", new ? new : "not readable");
-        free(old);
-        free(new);
+        char *text = compare_difference_text(d);
+        fprintf(to, "%s\n", text ? text : "a setting differs, and there is no memory for its text");
+        free(text);
     }
 }
 

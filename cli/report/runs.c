@@ -39,12 +39,9 @@ static void put_differences(struct report_page *page, const struct compare_curve
     const json_t *d;
     json_array_foreach(c->plan_differences, i, d)
     {
-        char *old = json_dumps(json_object_get(d, "old"), JSON_ENCODE_ANY | JSON_COMPACT),
-             *new = json_dumps(json_object_get(d, "new"), JSON_ENCODE_ANY | JSON_COMPACT);
-        report_item(page, "%s differs: %s and %s.", json_string_value(json_object_get(d, "key")),
-                    old ? old : "not readable", new ? new : "not readable");
-        free(old);
-        free(new);
+        char *text = compare_difference_text(d);
+        report_item(page, "%s.", text ? text : "A setting differs, and there is no memory for its text");
+        free(text);
     }
 }
 

@@ -64,12 +64,10 @@ static struct exchange exchange_of(const struct yokei_pairing *p, int i)
     return e;
 }
 
-static struct yokei_piece halving_piece(const struct yokei_op *op, const struct range *r, size_t round)
+static struct yokei_piece halving_piece(const struct yokei_op *op, const struct yokei_pairing *pairing,
+                                        const struct exchange *e, size_t round)
 {
-    const int n_hosts = op->hosts->n;
-    int parts = 1;
-    while (2 * parts <= n_hosts) parts *= 2;
-    return yokei_piece_of(op, round, r->first, r->n, parts);
+    return yokei_piece_of(op, round, e->range.first, e->range.n, 1 << pairing->n_pairs);
 }
 
 /* The rank's partial sums, behind its results. */
@@ -102,7 +100,7 @@ static void halving_send(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct yokei_pairing pairing = yokei_pairing_of(op);
     const struct exchange e = exchange_of(&pairing, lane->step.hop);
-    const struct yokei_piece p = halving_piece(op, &e.range, lane->step.round);
+    const struct yokei_piece p = halving_piece(op, &pairing, &e, lane->step.round);
     if (e.backwards)
         yokei_copy(lane->room, yokei_result_of(op, lane, op->rank, p.within),
                    p.n * yoke_dtype_bytes(op->dtype), false);
@@ -114,7 +112,7 @@ static void halving_add(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct yokei_pairing pairing = yokei_pairing_of(op);
     const struct exchange e = exchange_of(&pairing, lane->step.hop);
-    const struct yokei_piece p = halving_piece(op, &e.range, lane->step.round);
+    const struct yokei_piece p = halving_piece(op, &pairing, &e, lane->step.round);
     const bool last = e.k == pairing.n_pairs - 1;
     void *seat = halving_seat(op, lane, &p), *out[3] = { seat };
     unsigned published = 0;
@@ -138,7 +136,7 @@ static void halving_store(const struct yokei_op *op, struct yokei_lane *lane)
 {
     const struct yokei_pairing pairing = yokei_pairing_of(op);
     const struct exchange e = exchange_of(&pairing, lane->step.hop);
-    const struct yokei_piece p = halving_piece(op, &e.range, lane->step.round);
+    const struct yokei_piece p = halving_piece(op, &pairing, &e, lane->step.round);
     yokei_piece_pass(op, lane, &p);
 }
 
@@ -201,7 +199,7 @@ void yokei_halving_step(const struct yokei_op *op, const struct yokei_lane *lane
     } else {
         const struct exchange e = exchange_of(&pairing, i);
         const int other = yokei_rank_on(op->hosts, yokei_pairing_host(&pairing, e.k), column);
-        step->n = halving_piece(op, &e.range, lane->round).n;
+        step->n = halving_piece(op, &pairing, &e, lane->round).n;
         step->in = step->out = e.backwards ? op->dtype : op->wire;
         step->work = e.sends ? halving_send : e.backwards ? halving_store : halving_add;
         if (e.sends)

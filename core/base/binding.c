@@ -130,15 +130,11 @@ static bool give_near(struct division *d, int rank, int most)
 /* Give cores `first` to end - 1 of those that nobody has. */
 static void give_free(struct division *d, int rank, int first, int end)
 {
-    bool *mine = calloc((size_t)d->all.n, sizeof *mine);
-    for (int c = 0, at = 0; mine && c < d->all.n; c++) {
+    for (int c = 0, at = 0; c < d->all.n; c++) {
         if (d->taken[c]) continue;
-        mine[c] = at >= first && at < end;
+        if (at >= first && at < end) give(d, rank, c);
         at++;
     }
-    for (int c = 0; mine && c < d->all.n; c++)
-        if (mine[c]) give(d, rank, c);
-    free(mine);
 }
 
 static int n_free(const struct division *d)
