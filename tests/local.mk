@@ -11,6 +11,7 @@ include tests/ranks/local.mk
 include tests/faults/local.mk
 include tests/hosts/local.mk
 include tests/golden/local.mk
+include tests/browser/local.mk
 include tests/hostile/local.mk
 include tests/gpu/local.mk
 endif

@@ -174,7 +174,12 @@ void report_command(struct report_page *page, const char *text)
 
 void report_table_begin(struct report_page *page, const char *const heads[], int n_heads)
 {
-    fputs(page->markdown ? "|" : "<div class=\"scroll\" tabindex=\"0\">\n<table>\n<thead><tr>", page->to);
+    /* A region that scrolls takes the focus of the keyboard, so it needs a name. */
+    fputs(page->markdown ? "|" : "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table: ",
+          page->to);
+    for (int i = 0; i < n_heads && i < 4 && !page->markdown; i++)
+        between(page, i ? ", " : "", "", heads[i], "", "");
+    if (!page->markdown) fputs("\">\n<table>\n<thead><tr>", page->to);
     for (int i = 0; i < n_heads; i++) between(page, "<th scope=\"col\">", " ", heads[i], "</th>", " |");
     fputs(page->markdown ? "\n|" : "</tr></thead>\n<tbody>\n", page->to);
     for (int i = 0; i < n_heads && page->markdown; i++) fputs("---|", page->to);

@@ -8,7 +8,7 @@
 #include "core/base/base.h"
 
 /* Units of the drawing. It is scaled to the width of its column, and its text stays readable on a phone. */
-enum { WIDE = 480, HIGH = 240, LEFT = 56, RIGHT = 12, TOP = 26, BOTTOM = 38, COLUMNS = 400, TICKS = 5 };
+enum { WIDE = 480, HIGH = 240, LEFT = 64, RIGHT = 12, TOP = 26, BOTTOM = 38, COLUMNS = 400, TICKS = 5 };
 enum { BAR_LABEL = 18, BAR = 16, BAR_GAP = 6, BAR_AXIS = 38 };
 
 struct axes {

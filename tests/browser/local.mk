@@ -1,0 +1,3 @@
+# tests/browser: the pages of yoke report in a headless Chromium. It skips where there is none.
+EXTRA_DIST += tests/browser/chromium.py tests/browser/look.js tests/browser/pages tests/browser/picture
+YOKE_TESTS += 'soak $(top_srcdir)/tests/browser/pages ./yoke'
