@@ -5,7 +5,8 @@ yoke_SOURCES += \
 	cli/options/config.c cli/options/help.c cli/options/json_values.h cli/options/line.c cli/options/manual.c \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
-	cli/options/resolve.c cli/options/results.c cli/options/values.c cli/options/verbs.c cli/options/verbs.h
+	cli/options/resolve.c cli/options/results.c cli/options/train_rows.h cli/options/values.c cli/options/variable_rows.h \
+	cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
 	cli/devices/bits.c cli/devices/bits.h cli/devices/bits_table.c cli/devices/check.c cli/devices/child.c cli/devices/child.h cli/devices/choices.c cli/devices/info.c \
@@ -76,7 +77,7 @@ manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/optio
 	cli/options/names.c cli/options/options.c cli/options/verbs.c core/base/text.c
 EXTRA_DIST += cli/options/manual_build.c
 CLEANFILES += cli/options/manual_build
-cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h train/models/kinds.h
+cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/train_rows.h cli/options/variable_rows.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h train/models/kinds.h
 	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) \
 		$(abs_top_builddir)/cli/options/manual_texts.c -o $(abs_top_builddir)/$@.new && \
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@

@@ -5,8 +5,9 @@
  * places: the default, the file (-c), the variable, or the option. A later place in this list wins over an
  * earlier one.
  *
- * To add an option, add one row to the table of cli/options/options.c. The row's name gives the option
- * (--learning-rate), the YAML key (learning-rate:) and, in capitals, the variable (YOKE_LEARNING_RATE).
+ * To add an option, add one row to the table of cli/options/options.c, or to its parts train_rows.h and
+ * variable_rows.h. The row's name gives the option (--learning-rate), the YAML key (learning-rate:) and, in
+ * capitals, the variable (YOKE_LEARNING_RATE).
  *
  * To add a verb (the word after `yoke`):
  * - Add a bit to enum cli_verb_bit below.
