@@ -30,6 +30,8 @@ libyoke_train_la_SOURCES += \
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
+# a cluster, the prediction of a step on it, and the search for the fastest layout
+libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
