@@ -29,7 +29,7 @@ yoke_SOURCES += \
 	cli/compare/compare.c cli/compare/compare.h cli/compare/kernels.c cli/compare/kernels.h cli/compare/kernels_text.c \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
 yoke_SOURCES += \
-	cli/report/kernels.c cli/report/page.c cli/report/page.h cli/report/report.c cli/report/report.h cli/report/rows.c \
+	cli/report/kernels.c cli/report/kind.c cli/report/page.c cli/report/page.h cli/report/report.c cli/report/report.h cli/report/rows.c \
 	cli/report/run.c cli/report/runs.c cli/report/sections.c cli/report/svg.c cli/report/svg.h
 yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/auto.c cli/launch/auto.h cli/launch/cores.c cli/launch/cores.h cli/launch/look.c cli/launch/look.h cli/launch/look_hosts.c cli/launch/look_plan.c cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
@@ -42,13 +42,26 @@ yoke_SOURCES += \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c cli/show/trace_words.c
 yoke_SOURCES += \
 	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_source.c \
-	cli/train/plan_source.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
+	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c
 yoke_LDADD = libconform.la $(LIBYOKE) $(YAML_LIBS) $(JANSSON_LIBS)
 endif
+
+# The commit of the source tree, if it is a clone and git is there. Each make looks, and the file changes only with
+# the commit.
+BUILT_SOURCES += cli/commit.h
+CLEANFILES += cli/commit.h
+cli/commit.h: cli-look-for-commit
+	@$(MKDIR_P) cli && top=`cd $(top_srcdir) && pwd -P` && commit= && \
+	if test "`git -C $$top rev-parse --show-toplevel 2>/dev/null`" = "$$top"; then \
+	  commit=`git --no-optional-locks -C $$top describe --always --abbrev=12 --match=- --dirty=+ 2>/dev/null`; fi; \
+	echo "#define CLI_COMMIT \"$$commit\"" > $@.new && \
+	if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
+.PHONY: cli-look-for-commit
+cli-look-for-commit:
 
 # The prose of the manual pages, embedded in the command and in the program that writes the pages.
 MANUAL_TEXTS = \

@@ -16,17 +16,23 @@ struct report_rank {
 /** A run, and what its rows say about its ranks. */
 struct report_run {
     struct compare_run *run;
-    struct report_rank *ranks;  /* [n_ranks] */
-    int64_t n_ranks, n_divided; /* n_divided: rows that were divided into parts */
-    double last_seconds;        /* of the row before; NaN: there was none */
-    bool lacks_parts;           /* a row does not say for what a rank needed its time */
+    struct report_rank *ranks;           /* [n_ranks] */
+    double (*parts)[YOKEI_N_STEP_PARTS]; /* [n_ranks] of the newest row */
+    int64_t n_ranks, n_divided;          /* n_divided: rows that were divided into parts */
+    double last_seconds;                 /* of the row before; NaN: there was none */
+    bool lacks_parts;                    /* a row does not say for what a rank needed its time */
     /* Columns of the metrics, [run->metrics.n] each, in one allocation. */
     double *step, *loss, *smooth, *validation, *rate, *norm, *scale, *speed, *mfu;
     size_t window; /* rows of the smoothed loss */
 };
 
+/** What a path holds. */
+enum report_kind { REPORT_RUN, REPORT_PLAN, REPORT_CONFIG, REPORT_TIMELINE, REPORT_OTHER };
+enum report_kind report_kind_of(const char *path);
+
 /** Pages. They write what they can, and their status says what was missing. */
-yoke_status report_of_run(struct report_page *page, const char *folder);
+/** `timeline` is a file of yoke train --trace. NULL: the one that the run directory names or has. */
+yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline);
 yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
 yoke_status report_of_kernels(struct report_page *page, char *const paths[], int n_paths);
 
@@ -41,6 +47,14 @@ double report_median(const double *values, size_t n);
 enum { REPORT_REAL = 32 };
 /** A number for a sentence, with six digits; "unknown" for NaN and infinities. */
 const char *report_real(double value, char out[REPORT_REAL]);
+enum { REPORT_MOST_RANKS = 64 };
+/**
+ * Choose at most `most` of n ranks for a page: half of them have the least keys, and half of them the largest.
+ * chosen_out gets the ranks in ascending order. Returns their number.
+ */
+int report_choose(const double *keys, int64_t n, int most, int64_t *chosen_out);
+/** Say which ranks were chosen, if some were left out. `what` is such as "that compute". */
+void report_chosen_text(struct report_page *page, int n, int64_t all, const char *what);
 /** The share of a part in the time of a rank; NaN. */
 double report_share(const struct report_rank *rank, int part);
 

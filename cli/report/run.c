@@ -270,9 +270,10 @@ static void put_page(struct report_page *page, const struct report_run *r)
     report_end(page);
 }
 
-yoke_status report_of_run(struct report_page *page, const char *folder)
+yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline)
 {
     struct compare_run run = { .folder = folder };
+    (void)timeline;
     struct report_run r = { .run = &run, .last_seconds = NAN };
     run.visit = report_add_row, run.visit_context = &r;
     yoke_status status = compare_run_read(&run);

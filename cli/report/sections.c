@@ -40,39 +40,53 @@ void report_waiting_text(const struct report_run *r, char *out, size_t bytes)
                yokei_step_part_names[part], 100 * report_share(&r->ranks[rank], part));
 }
 
-static void shares_table(struct report_page *page, const struct report_run *r)
+static void shares_row(struct report_page *page, const char *rank, const char *device, const double *parts)
+{
+    report_row_begin(page);
+    report_cell(page, rank);
+    report_cell(page, device);
+    for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) report_number(page, parts[p], "%.4g");
+    report_row_end(page);
+}
+
+static void shares_table(struct report_page *page, const struct report_run *r, const int64_t *chosen, int n)
 {
     const char *heads[2 + YOKEI_N_STEP_PARTS] = { "rank", "device" };
+    double mean[YOKEI_N_STEP_PARTS] = { 0 };
+    char text[48];
     for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) heads[2 + p] = yokei_step_part_names[p];
     report_paragraph(page, "The seconds of each rank by part:");
     report_table_begin(page, heads, (int)YOKE_COUNT(heads));
-    for (int64_t i = 0; i < r->n_ranks; i++) {
-        report_row_begin(page);
-        report_number(page, (double)i, "%.0f");
-        report_cell(page, r->ranks[i].device);
-        for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) report_number(page, r->ranks[i].parts[p], "%.4g");
-        report_row_end(page);
+    for (int i = 0; i < n; i++) {
+        yokei_text(text, sizeof text, "%" PRId64, chosen[i]);
+        shares_row(page, text, r->ranks[chosen[i]].device, r->ranks[chosen[i]].parts);
     }
+    for (int64_t i = 0; i < r->n_ranks; i++)
+        for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) mean[p] += r->ranks[i].parts[p] / (double)r->n_ranks;
+    yokei_text(text, sizeof text, "mean of all %" PRId64, r->n_ranks);
+    if (r->n_ranks > 1) shares_row(page, text, "", mean);
     report_table_end(page);
 }
 
 void report_shares(struct report_page *page, const struct report_run *r)
 {
     char title[256], labels[MOST_BARS][LABEL];
-    double shares[MOST_BARS][YOKEI_N_STEP_PARTS];
+    double shares[MOST_BARS][YOKEI_N_STEP_PARTS], *keys;
     struct svg_bar bars[MOST_BARS];
-    const int n = (int)YOKE_MIN(r->n_ranks, MOST_BARS);
-    if (!r->n_divided) return;
+    int64_t chosen[REPORT_MOST_RANKS];
+    if (!r->n_divided || !(keys = calloc((size_t)r->n_ranks, sizeof *keys))) return;
+    for (int64_t i = 0; i < r->n_ranks; i++) keys[i] = r->ranks[i].parts[YOKEI_STEP_COMPUTE];
+    const int n = report_choose(keys, r->n_ranks, MOST_BARS, chosen);
+    free(keys);
     report_heading(page, "Time of each rank");
     report_waiting_text(r, title, sizeof title);
     for (int i = 0; i < n; i++) {
-        label_of(i, r->ranks[i].device, labels[i]);
-        for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) shares[i][p] = 100 * report_share(&r->ranks[i], p);
+        const struct report_rank *rank = &r->ranks[chosen[i]];
+        label_of(chosen[i], rank->device, labels[i]);
+        for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) shares[i][p] = 100 * report_share(rank, p);
         bars[i] = (struct svg_bar){ labels[i], shares[i], NAN };
     }
-    if (n < r->n_ranks)
-        report_paragraph(page, "The chart has the first %d of %" PRId64 " ranks. The table has all.", n,
-                         r->n_ranks);
+    report_chosen_text(page, n, r->n_ranks, "that compute");
     svg_bars(page, &(struct svg_bars){ .title = title,
                                        .unit = "% of the rank's time",
                                        .names = yokei_step_part_names,
@@ -80,7 +94,7 @@ void report_shares(struct report_page *page, const struct report_run *r)
                                        .bars = bars,
                                        .n_bars = n,
                                        .most = 100 });
-    shares_table(page, r);
+    shares_table(page, r, chosen, n);
     report_list_begin(page);
     for (int p = 0; p < YOKEI_N_STEP_PARTS; p++)
         report_item(page, "%s: %s", yokei_step_part_names[p], yokei_step_part_words[p]);
@@ -115,14 +129,16 @@ static const char *device_of(const struct yokei_plan *plan, int64_t rank)
     return rank < plan->n_ranks ? plan->ranks[rank].device : "";
 }
 
-static void memory_table(struct report_page *page, const struct yokei_plan *plan)
+static void memory_table(struct report_page *page, const struct yokei_plan *plan, const int64_t *chosen,
+                         int n)
 {
     const char *heads[5 + N_MEMORY] = { "rank", "device" };
     for (int p = 0; p < N_MEMORY; p++) heads[2 + p] = memory_names[p];
     heads[2 + N_MEMORY] = "all", heads[3 + N_MEMORY] = "limit", heads[4 + N_MEMORY] = "% of the limit";
     report_paragraph(page, "The memory in MiB (2^20 bytes):");
     report_table_begin(page, heads, (int)YOKE_COUNT(heads));
-    for (int64_t i = 0; i < plan->n_memory; i++) {
+    for (int k = 0; k < n; k++) {
+        const int64_t i = chosen[k];
         const double total = (double)plan->memory[i].total;
         report_row_begin(page);
         report_number(page, (double)i, "%.0f");
@@ -137,45 +153,55 @@ static void memory_table(struct report_page *page, const struct yokei_plan *plan
     report_table_end(page);
 }
 
-void report_memory(struct report_page *page, const struct report_run *r)
+/* The drawing of the chosen ranks. */
+static void memory_bars(struct report_page *page, const struct yokei_plan *plan, const int64_t *chosen, int n,
+                        int64_t largest)
 {
-    const struct yokei_plan *plan = &r->run->plan;
-    char title[256], labels[MOST_BARS][LABEL];
+    char title[256], labels[MOST_BARS][LABEL], part[64] = "";
     double parts[MOST_BARS][N_MEMORY];
     struct svg_bar bars[MOST_BARS];
-    const int n = (int)YOKE_MIN(plan->n_memory, MOST_BARS);
-    int64_t largest = 0;
-    if (!r->run->has_plan || !n) return;
-    for (int64_t i = 0; i < plan->n_memory; i++)
-        if (plan->memory[i].total > plan->memory[largest].total) largest = i;
-    report_heading(page, "Memory of each rank");
-    char part[64] = "";
     if (!isnan(limit_of(plan, largest)))
         yokei_text(part, sizeof part, ", %.3g %% of its limit",
                    100 * (double)plan->memory[largest].total / limit_of(plan, largest));
     yokei_text(title, sizeof title, "Rank %" PRId64 " (%s) needs the most memory: %.4g MiB%s.", largest,
                device_of(plan, largest), (double)plan->memory[largest].total / 0x1p20, part);
-    for (int i = 0; i < n; i++) {
-        label_of(i, device_of(plan, i), labels[i]);
-        for (int p = 0; p < N_MEMORY; p++) parts[i][p] = memory_of(&plan->memory[i], p) / 0x1p20;
+    for (int k = 0; k < n; k++) {
+        const int64_t i = chosen[k];
+        label_of(i, device_of(plan, i), labels[k]);
+        for (int p = 0; p < N_MEMORY; p++) parts[k][p] = memory_of(&plan->memory[i], p) / 0x1p20;
         /* a limit far above the need would make the bars too short to read */
         const double limit = limit_of(plan, i) / 0x1p20;
-        bars[i] = (struct svg_bar){ labels[i], parts[i],
+        bars[k] = (struct svg_bar){ labels[k], parts[k],
                                     limit <= 4 * (double)plan->memory[largest].total / 0x1p20 ? limit : NAN };
     }
-    if (n < plan->n_memory)
-        report_paragraph(page, "The chart has the first %d of %" PRId64 " ranks. The table has all.", n,
-                         plan->n_memory);
     svg_bars(page, &(struct svg_bars){ .title = title,
                                        .unit = "MiB",
                                        .names = memory_names,
                                        .n_parts = N_MEMORY,
                                        .bars = bars,
                                        .n_bars = n });
+}
+
+void report_memory(struct report_page *page, const struct report_run *r)
+{
+    const struct yokei_plan *plan = &r->run->plan;
+    int64_t largest = 0, chosen[REPORT_MOST_RANKS];
+    double *totals;
+    if (!r->run->has_plan || !plan->n_memory || !(totals = calloc((size_t)plan->n_memory, sizeof *totals)))
+        return;
+    for (int64_t i = 0; i < plan->n_memory; i++) {
+        totals[i] = (double)plan->memory[i].total;
+        if (plan->memory[i].total > plan->memory[largest].total) largest = i;
+    }
+    const int n = report_choose(totals, plan->n_memory, MOST_BARS, chosen);
+    free(totals);
+    report_heading(page, "Memory of each rank");
+    report_chosen_text(page, n, plan->n_memory, "that need");
+    memory_bars(page, plan, chosen, n, largest);
     report_paragraph(
         page, "A black or white mark is the limit of a rank: the memory that was given, or that was free at "
               "the start. A limit above four times the largest need is only in the table.");
-    memory_table(page, plan);
+    memory_table(page, plan, chosen, n);
 }
 
 /* ---- what is missing ---- */

@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/launch/hold.h"
 #include "cli/train/plan_source.h"
+#include "cli/train/run_record.h"
 #include "core/base/base.h"
 #include "train/trainer/trainer.h"
 
@@ -438,6 +439,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(yoke_device_open(context->device ? context->device : cli_text(o, "device"), NULL, &t->device));
     YOKE_TRY(open_communicators(context, t));
     YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
+    YOKE_TRY(cli_run_record(context, t));
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();

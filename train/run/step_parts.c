@@ -35,15 +35,12 @@ static double least_exposed(const struct yokei_metrics_row *row, bool has_pipeli
     return known(least);
 }
 
-bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int64_t rank, bool has_pipeline,
-                       double parts_out[YOKEI_N_STEP_PARTS])
+/* Divide a step of one rank, whose row has the least exposed communication `least`. */
+static void divide_rank(double seconds, const struct yokei_metrics_rank *r, double least, bool has_pipeline,
+                        double parts_out[YOKEI_N_STEP_PARTS])
 {
-    memset(parts_out, 0, YOKEI_N_STEP_PARTS * sizeof *parts_out);
-    if (!isfinite(seconds) || seconds <= 0 || rank < 0 || rank >= row->n_ranks) return false;
-    const struct yokei_metrics_rank *r = &row->ranks[rank];
     const double bubble = bubble_of(r, has_pipeline),
-                 exposed = known(r->exposed_communication_seconds) - bubble,
-                 network = fmin(least_exposed(row, has_pipeline), exposed);
+                 exposed = known(r->exposed_communication_seconds) - bubble, network = fmin(least, exposed);
     const double measured[YOKEI_STEP_OTHER] = { [YOKEI_STEP_COMPUTE] = known(r->busy_seconds),
                                                 [YOKEI_STEP_EXPOSED] = network,
                                                 [YOKEI_STEP_BUBBLE] = bubble,
@@ -56,5 +53,23 @@ bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int6
         left -= parts_out[p];
     }
     parts_out[YOKEI_STEP_OTHER] = left;
+}
+
+bool yokei_step_divide_row(double seconds, const struct yokei_metrics_row *row, bool has_pipeline,
+                           double (*parts_out)[YOKEI_N_STEP_PARTS])
+{
+    if (!isfinite(seconds) || seconds <= 0 || row->n_ranks < 1) return false;
+    const double least = least_exposed(row, has_pipeline);
+    for (int64_t r = 0; r < row->n_ranks; r++)
+        divide_rank(seconds, &row->ranks[r], least, has_pipeline, parts_out[r]);
+    return true;
+}
+
+bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int64_t rank, bool has_pipeline,
+                       double parts_out[YOKEI_N_STEP_PARTS])
+{
+    memset(parts_out, 0, YOKEI_N_STEP_PARTS * sizeof *parts_out);
+    if (!isfinite(seconds) || seconds <= 0 || rank < 0 || rank >= row->n_ranks) return false;
+    divide_rank(seconds, &row->ranks[rank], least_exposed(row, has_pipeline), has_pipeline, parts_out);
     return true;
 }

@@ -37,5 +37,12 @@ extern const char *const yokei_step_part_words[YOKEI_N_STEP_PARTS];
  */
 bool yokei_step_divide(double seconds, const struct yokei_metrics_row *row, int64_t rank, bool has_pipeline,
                        double parts_out[YOKEI_N_STEP_PARTS]);
+/**
+ * The same for all ranks of a row, in one pass: parts_out is [row->n_ranks]. yokei_step_divide looks at all
+ * ranks to divide the time of one rank, so a caller that wants all ranks calls this function.
+ * False: there are no parts, and parts_out is unchanged.
+ */
+bool yokei_step_divide_row(double seconds, const struct yokei_metrics_row *row, bool has_pipeline,
+                           double (*parts_out)[YOKEI_N_STEP_PARTS]);
 
 #endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a path of the command line is, by its name and the beginning of its text. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/report/report.h"
+#include "core/base/base.h"
+
+/* Each of these files has its word near its beginning. */
+static const struct {
+    const char *word;
+    enum report_kind kind;
+} words[] = {
+    { "\"traceEvents\"", REPORT_TIMELINE },
+    { "\"displayTimeUnit\"", REPORT_TIMELINE },
+    { "\"data_hash\"", REPORT_PLAN },
+};
+
+static bool has_end(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n > m && !strcmp(path + n - m, end);
+}
+
+enum report_kind report_kind_of(const char *path)
+{
+    enum { LOOK = 65536 };
+    char *text = yokei_is_folder(path) ? NULL : malloc(LOOK + 1);
+    enum report_kind kind = REPORT_OTHER;
+    int fd;
+    size_t bytes = 0;
+    if (!text) return yokei_is_folder(path) ? REPORT_RUN : REPORT_OTHER;
+    if (has_end(path, ".yaml") || has_end(path, ".yml")) kind = REPORT_CONFIG;
+    if (kind == REPORT_OTHER && !yokei_file_open(path, YOKE_EDATA, &fd, &bytes)) {
+        const ssize_t got = read(fd, text, YOKE_MIN(bytes, (size_t)LOOK));
+        close(fd);
+        text[got > 0 ? got : 0] = '\0';
+        for (size_t i = 0; i < YOKE_COUNT(words) && kind == REPORT_OTHER; i++)
+            if (strstr(text, words[i].word)) kind = words[i].kind;
+    }
+    free(text);
+    return kind;
+}
