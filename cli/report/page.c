@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/report/lanes.h"
 
 /*
  * The colours of Okabe and Ito, which people with each kind of colour blindness can tell apart. The light
@@ -46,7 +47,15 @@ static const char STYLE[] =
     "td.n{text-align:right;white-space:nowrap}\n"
     "pre{background:var(--code);padding:.6rem .8rem;border-radius:.3rem;white-space:pre-wrap}\n"
     "@media print{figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}"
-    "body{font-size:10pt;padding:0}th,td{padding:.1rem .3rem}}\n";
+    "body{font-size:10pt;padding:0}th,td{padding:.1rem .3rem}}\n"
+    /* charts of lanes, and their zoom */
+    ".k0{fill:var(--c0)}.k1{fill:var(--c1)}.k2{fill:var(--c2)}.k3{fill:var(--c3)}.k4{fill:var(--c4)}"
+    ".k5{fill:var(--c5)}.k6{fill:var(--c6)}\n"
+    ".view rect,.view path{vector-effect:non-scaling-stroke}"
+    "svg text.in{fill:var(--ground);font-size:11px;pointer-events:none}\n"
+    "svg.lanes{cursor:grab;touch-action:pan-y}.zoom button{font:inherit;margin:.2rem .4rem .2rem 0;"
+    "padding:.1rem .7rem;color:var(--text);background:var(--code);border:1px solid var(--line)}\n"
+    "@media print{.zoom{display:none}}\n";
 
 void report_begin(struct report_page *page, const char *title)
 {
@@ -57,8 +66,9 @@ void report_begin(struct report_page *page, const char *title)
         return;
     }
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n<title>",
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"/>\n",
           page->to);
+    fprintf(page->to, "<meta http-equiv=\"Content-Security-Policy\" content=\"%s\"/>\n<title>", zoom_policy);
     report_put(page, title);
     fprintf(page->to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", STYLE);
     report_put(page, title);
@@ -67,7 +77,9 @@ void report_begin(struct report_page *page, const char *title)
 
 void report_end(struct report_page *page)
 {
-    if (!page->markdown) fputs("</body>\n</html>\n", page->to);
+    if (page->markdown) return;
+    if (page->zooms) fprintf(page->to, "<script>%s</script>\n", zoom_script);
+    fputs("</body>\n</html>\n", page->to);
 }
 
 /* ---- text ---- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A page that is written from top to bottom, as HTML or as Markdown. Every text is escaped here, so a name
- * from a file cannot become markup. The HTML is also well-formed XML. It refers to nothing outside the file.
+ * from a file cannot become markup. The HTML is also well-formed XML. It refers to nothing outside the file. Its
+ * policy (Content-Security-Policy) lets browsers run no script but the page's own.
  */
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H
@@ -13,6 +14,7 @@ struct report_page {
     FILE *to;
     bool markdown;
     int n_charts; /* charts so far; the number makes their identifiers */
+    bool zooms;   /* a chart can be zoomed, so the page needs its script */
 };
 
 void report_begin(struct report_page *page, const char *title);

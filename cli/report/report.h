@@ -63,6 +63,8 @@ void report_shares(struct report_page *page, const struct report_run *r);
 void report_memory(struct report_page *page, const struct report_run *r);
 /** What is missing of a run. The number of items is added to *n. */
 void report_missing(struct report_page *page, const struct report_run *r, int *n);
+/** One item more. The heading comes before the first one. The caller ends the list if *n is not 0. */
+void report_missing_item(struct report_page *page, int *n, const char *text);
 /** One sentence: the part that costs some rank the largest share of its time, computing aside. */
 void report_waiting_text(const struct report_run *r, char *out, size_t bytes);
 

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report/faults.h"
+#include "cli/report/planned.h"
+#include "cli/report/record.h"
 #include "cli/report/report.h"
 #include "cli/report/svg.h"
+#include "cli/report/timeline.h"
 #include "core/base/base.h"
 
 /* ---- the result in five lines ---- */
@@ -42,131 +46,6 @@ static void result_of_losses(struct report_page *page, const struct report_run *
     if (isfinite(mfu)) yokei_text(use, sizeof use, ", and an mfu of %.3g %% or more", 100 * mfu);
     report_item(page, "Half of the steps reached %s tokens/s or more%s. %" PRId64 " steps were skipped.",
                 report_real(r->run->tokens_per_second, a), use, count_skipped(r->run));
-}
-
-static void put_result(struct report_page *page, const struct report_run *r)
-{
-    char waiting[256];
-    const struct compare_run *run = r->run;
-    report_heading(page, "Result");
-    report_list_begin(page);
-    if (run->metrics.n) {
-        result_of_losses(page, r);
-        report_waiting_text(r, waiting, sizeof waiting);
-        report_item(page, "%s", waiting);
-    }
-    if (run->has_plan && run->memory > 0)
-        report_item(page, "All ranks together need %.5g MiB of memory, and one rank at most %.5g MiB.",
-                    run->memory / 0x1p20, run->largest_memory / 0x1p20);
-    report_list_end(page);
-}
-
-/* ---- how to repeat it ---- */
-
-/* A word for the shell. */
-static void add_word(char *out, size_t bytes, const char *word)
-{
-    const size_t used = strlen(out);
-    if (*word
-        && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,-+")
-               == strlen(word)) {
-        yokei_text(out + used, bytes - used, "%s", word);
-        return;
-    }
-    yokei_text(out + used, bytes - used, "'");
-    for (; *word; word++) {
-        const size_t at = strlen(out);
-        yokei_text(out + at, bytes - at, *word == '\'' ? "'\\''" : "%c", *word);
-    }
-    const size_t end = strlen(out);
-    yokei_text(out + end, bytes - end, "'");
-}
-
-/* The devices in the order in which the job was started. */
-static void add_devices(char *out, size_t bytes, const struct yokei_plan *plan)
-{
-    for (int64_t job = 0; job < plan->n_ranks; job++)
-        for (int64_t i = 0; i < plan->n_ranks; i++) {
-            const int64_t at = plan->ranks[i].job_rank < 0 ? i : plan->ranks[i].job_rank;
-            if (at != job) continue;
-            if (job) yokei_text(out + strlen(out), bytes - strlen(out), ",");
-            yokei_text(out + strlen(out), bytes - strlen(out), "%s", plan->ranks[i].device);
-            break;
-        }
-}
-
-static void put_repeat(struct report_page *page, const struct report_run *r)
-{
-    const struct yokei_plan *plan = &r->run->plan;
-    enum { BYTES = 65536 };
-    if (!r->run->has_plan || plan->n_ranks > 1024) return;
-    char *command = calloc(1, BYTES), *devices = calloc(1, BYTES), path[4200];
-    if (command && devices) {
-        yokei_text(path, sizeof path, "%s/plan.json", r->run->folder);
-        add_devices(devices, BYTES, plan);
-        yokei_text(command, BYTES, "yoke run -n %" PRId64 " --devices ", plan->n_ranks);
-        add_word(command, BYTES, devices);
-        yokei_text(command + strlen(command), BYTES - strlen(command), " -- train --text FILE --plan ");
-        add_word(command, BYTES, path);
-        report_heading(page, "The command that repeats the run");
-        report_command(page, command);
-        report_paragraph(
-            page,
-            "FILE is the text of the run; for a file of tokens, --tokens FILE stands instead. The tokens "
-            "have the hash %s, which yoke train checks.",
-            plan->data_hash);
-    }
-    free(command);
-    free(devices);
-}
-
-/* ---- environment ---- */
-
-static void put_fact(struct report_page *page, const char *name, const char *format, ...) YOKE_PRINTF(3, 4);
-static void put_fact(struct report_page *page, const char *name, const char *format, ...)
-{
-    char text[4400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    report_row_begin(page);
-    report_cell(page, name);
-    report_cell(page, text);
-    report_row_end(page);
-}
-
-static void put_environment(struct report_page *page, const struct report_run *r)
-{
-    const struct yokei_plan *p = &r->run->plan;
-    static const char *const facts[] = { "key", "value" }, *const heads[] = { "rank", "device", "threads",
-                                                                              "sequences", "micro-batch" };
-    if (!r->run->has_plan) return;
-    report_heading(page, "Devices and settings");
-    report_table_begin(page, facts, 2);
-    put_fact(page, "run directory", "%s", r->run->folder);
-    put_fact(page, "yoke that wrote this page", "%s", yoke_version());
-    put_fact(page, "precision", "%s", p->precision);
-    put_fact(page, "seed", "%" PRIu64, p->seed);
-    put_fact(page, "batch and sequence", "%" PRId64 " sequences of %" PRId64 " tokens", p->batch,
-             p->sequence);
-    put_fact(page, "layout", "dp %" PRId64 ", pp %" PRId64 ", tp %s%.0" PRId64 ", zero %" PRId64, p->data,
-             p->pipeline, p->stage_tensor, p->stage_tensor[0] ? 0 : p->tensor, p->zero);
-    put_fact(page, "learning rate", "%.9g, at the end %.9g, warm-up %" PRId64 " steps", p->learning_rate,
-             p->min_learning_rate, p->warmup);
-    if (p->left_out[0]) put_fact(page, "devices left out", "%s", p->left_out);
-    report_table_end(page);
-    report_table_begin(page, heads, (int)YOKE_COUNT(heads));
-    for (int64_t i = 0; i < p->n_ranks; i++) {
-        report_row_begin(page);
-        report_number(page, (double)i, "%.0f");
-        report_cell(page, p->ranks[i].device);
-        report_number(page, (double)p->ranks[i].threads, "%.0f");
-        report_number(page, (double)p->ranks[i].samples, "%.0f");
-        report_number(page, (double)p->ranks[i].micro_batch, "%.0f");
-        report_row_end(page);
-    }
-    report_table_end(page);
 }
 
 /* ---- curves ---- */
@@ -221,7 +100,8 @@ static void put_skipped(struct report_page *page, const struct report_run *r)
         report_paragraph(page, "No step was skipped.");
 }
 
-static void put_curves(struct report_page *page, const struct report_run *r)
+static void put_curves(struct report_page *page, const struct report_run *r,
+                       const struct report_record *record)
 {
     if (!r->run->metrics.n) return;
     report_heading(page, "Learning");
@@ -237,35 +117,120 @@ static void put_curves(struct report_page *page, const struct report_run *r)
     put_column(page, r, r->speed, 0, "speed", "tokens/s", true);
     put_column(page, r, r->mfu, 2, "mfu", "share of the devices' peak", true);
     report_charts_end(page);
-    report_paragraph(
-        page, "The times of a run on emulated devices are no times. A run directory does not say whether its "
-              "devices were emulated.");
+    const int emulated = report_record_emulated(record);
+    if (emulated >= 0)
+        report_paragraph(
+            page, "The device of rank %d of the job is emulated, so the times of this run are no times.",
+            emulated);
 }
 
 /* ---- the page ---- */
 
-static yoke_status judge(const struct compare_run *run)
+/* All that a run directory holds. */
+struct inputs {
+    struct report_run r;
+    struct report_record record;
+    struct report_faults faults;
+    struct report_timeline timeline;
+    char timeline_path[4300];
+    bool has_timeline; /* a timeline was given, or was written by the run */
+};
+
+static yoke_status read_inputs(const char *folder, const char *timeline, struct inputs *in)
 {
+    YOKE_TRY(compare_run_read(in->r.run));
+    YOKE_TRY(report_columns(&in->r));
+    report_record_read(folder, &in->record);
+    YOKE_TRY(report_faults_read(folder, &in->faults));
+    in->has_timeline = timeline
+                       || report_record_timeline(&in->record, folder, in->timeline_path,
+                                                 sizeof in->timeline_path);
+    if (!in->has_timeline) return YOKE_OK;
+    if (timeline) yokei_text(in->timeline_path, sizeof in->timeline_path, "%s", timeline);
+    return report_timeline_read(in->timeline_path, &in->timeline);
+}
+
+/* The first input that is missing or damaged. */
+static yoke_status judge(const struct inputs *in)
+{
+    const struct compare_run *run = in->r.run;
     if (run->plan_problem[0]) return yoke_fail(YOKE_EDATA, "%s; the report is without it", run->plan_problem);
     if (run->metrics_problem[0])
         return yoke_fail(YOKE_EDATA, "%s; %s", run->metrics_problem,
                          run->metrics.n ? "the report has the rows before it" : "the report is without it");
+    const char *const problems[] = { in->record.problem, in->timeline.problem, in->faults.problem };
+    for (size_t i = 0; i < YOKE_COUNT(problems); i++)
+        if (problems[i][0]) return yoke_fail(YOKE_EDATA, "%s; the report is without it", problems[i]);
     return YOKE_OK;
 }
 
-static void put_page(struct report_page *page, const struct report_run *r)
+static void put_missing(struct report_page *page, const struct inputs *in)
 {
+    int n = 0;
+    char text[800];
+    report_missing(page, &in->r, &n);
+    if (in->record.problem[0]) report_missing_item(page, &n, in->record.problem);
+    if (in->timeline.problem[0]) report_missing_item(page, &n, in->timeline.problem);
+    if (!in->has_timeline)
+        report_missing_item(page, &n, "no timeline of a step was recorded (yoke train --trace FILE)");
+    if (in->timeline.n_damaged) {
+        yokei_text(text, sizeof text,
+                   "%" PRId64 " events of the timeline have no place or no time; they are left out",
+                   in->timeline.n_damaged);
+        report_missing_item(page, &n, text);
+    }
+    if (in->faults.problem[0]) report_missing_item(page, &n, in->faults.problem);
+    if (in->faults.n_unreadable > 1) {
+        yokei_text(text, sizeof text, "%d flight records in all cannot be read", in->faults.n_unreadable);
+        report_missing_item(page, &n, text);
+    }
+    if (n) report_list_end(page);
+}
+
+static void put_result(struct report_page *page, const struct inputs *in)
+{
+    char text[4700];
+    double share;
+    const struct compare_run *run = in->r.run;
+    const int idlest = report_timeline_idlest(&in->timeline, 0, &share);
+    report_heading(page, "Result");
+    report_list_begin(page);
+    if (run->metrics.n) {
+        result_of_losses(page, &in->r);
+        report_waiting_text(&in->r, text, sizeof text);
+        report_item(page, "%s", text);
+    }
+    if (idlest >= 0)
+        report_item(page,
+                    "In step %" PRId64
+                    ", of which there is a timeline, rank %d computed nothing for %.3g %% of "
+                    "the time.",
+                    in->timeline.step, idlest, 100 * share);
+    if (run->has_plan && run->memory > 0)
+        report_item(page, "All ranks together need %.5g MiB of memory, and one rank at most %.5g MiB.",
+                    run->memory / 0x1p20, run->largest_memory / 0x1p20);
+    if (in->faults.are_there && in->faults.failed) {
+        report_faults_text(&in->faults, text, sizeof text);
+        report_item(page, "The run failed: %s.", text);
+    }
+    report_list_end(page);
+}
+
+static void put_page(struct report_page *page, struct inputs *in)
+{
+    const struct report_run *r = &in->r;
     char title[4300];
-    int n_missing = 0;
     yokei_text(title, sizeof title, "Training run %s", r->run->folder);
     report_begin(page, title);
-    put_result(page, r);
-    report_missing(page, r, &n_missing);
-    if (n_missing) report_list_end(page);
-    put_repeat(page, r);
-    put_environment(page, r);
-    put_curves(page, r);
+    put_result(page, in);
+    put_missing(page, in);
+    report_faults_section(page, &in->faults);
+    report_repeat_section(page, r, &in->record);
+    report_environment_section(page, r, &in->record);
+    put_curves(page, r, &in->record);
     report_shares(page, r);
+    report_timeline_section(page, &in->timeline);
+    if (r->run->has_plan) report_schedule_section(page, &r->run->plan);
     report_memory(page, r);
     report_end(page);
 }
@@ -273,19 +238,22 @@ static void put_page(struct report_page *page, const struct report_run *r)
 yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline)
 {
     struct compare_run run = { .folder = folder };
-    (void)timeline;
-    struct report_run r = { .run = &run, .last_seconds = NAN };
-    run.visit = report_add_row, run.visit_context = &r;
-    yoke_status status = compare_run_read(&run);
-    if (!status && !run.has_plan && !run.metrics.n)
+    struct inputs *in = calloc(1, sizeof *in);
+    if (!in) return yoke_fail(YOKE_ENOMEM, "yoke report: no memory for a run");
+    in->r = (struct report_run){ .run = &run, .last_seconds = NAN };
+    run.visit = report_add_row, run.visit_context = &in->r;
+    yoke_status status = read_inputs(folder, timeline, in);
+    if (!status && !run.has_plan && !run.metrics.n && !in->faults.are_there && !in->record.root)
         status = yoke_fail(YOKE_EDATA, "%s; %s", run.metrics_problem, run.plan_problem);
-    else if (!status)
-        status = report_columns(&r);
     if (!status) {
-        put_page(page, &r);
-        status = judge(&run);
+        put_page(page, in);
+        status = judge(in);
     }
-    report_run_free(&r);
+    report_timeline_free(&in->timeline);
+    report_faults_free(&in->faults);
+    report_record_free(&in->record);
+    report_run_free(&in->r);
     compare_run_free(&run);
+    free(in);
     return status;
 }

@@ -206,7 +206,7 @@ void report_memory(struct report_page *page, const struct report_run *r)
 
 /* ---- what is missing ---- */
 
-static void missing(struct report_page *page, int *n, const char *text)
+void report_missing_item(struct report_page *page, int *n, const char *text)
 {
     if (!(*n)++) {
         report_heading(page, "What is missing");
@@ -219,26 +219,27 @@ void report_missing(struct report_page *page, const struct report_run *r, int *n
 {
     const struct compare_run *run = r->run;
     char text[5000];
-    if (run->plan_problem[0]) missing(page, n, run->plan_problem);
-    if (run->metrics_problem[0]) missing(page, n, run->metrics_problem);
+    if (run->plan_problem[0]) report_missing_item(page, n, run->plan_problem);
+    if (run->metrics_problem[0]) report_missing_item(page, n, run->metrics_problem);
     if (run->metrics.cut) {
         yokei_text(
             text, sizeof text,
             "%s/metrics.jsonl: the last line is cut, because the run was killed or still runs; it is left "
             "out",
             run->folder);
-        missing(page, n, text);
+        report_missing_item(page, n, text);
     }
-    if (run->has_plan && !run->plan.n_memory) missing(page, n, "plan.json has no memory of the ranks");
+    if (run->has_plan && !run->plan.n_memory)
+        report_missing_item(page, n, "plan.json has no memory of the ranks");
     if (run->metrics.n && r->lacks_parts)
-        missing(
+        report_missing_item(
             page, n,
             "rows of metrics.jsonl lack busy_seconds, data_seconds or checkpoint_seconds; the part \"other\" "
             "has this time");
     if (run->metrics.n && !r->n_divided)
-        missing(page, n, "metrics.jsonl has no times of ranks, so there is no time by part");
+        report_missing_item(page, n, "metrics.jsonl has no times of ranks, so there is no time by part");
     if (run->metrics.n && isnan(run->validation_loss))
-        missing(page, n, "no validation loss was measured during the run (--evaluate-every)");
+        report_missing_item(page, n, "no validation loss was measured during the run (--evaluate-every)");
     if (run->metrics.n && isnan(report_median(r->mfu, run->metrics.n)))
-        missing(page, n, "no peak of the devices was measured (--peak), so there is no mfu");
+        report_missing_item(page, n, "no peak of the devices was measured (--peak), so there is no mfu");
 }

@@ -202,18 +202,22 @@ static void describe_line(struct report_page *page, const struct svg_chart *char
     report_put(page, text);
 }
 
-/* The beginning of a figure, up to the drawing's title. The description and "</desc>" follow. */
-static void figure_begin(struct report_page *page, const char *title, int high)
+void svg_begin(struct report_page *page, const char *title, int high, const char *class_name, double end)
 {
     const int id = ++page->n_charts;
     fputs("<figure>\n<figcaption>", page->to);
     report_put(page, title);
-    fprintf(page->to,
-            "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"t%d d%d\">\n"
-            "<title id=\"t%d\">",
-            WIDE, high, id, id, id);
+    fprintf(page->to, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"t%d d%d\"",
+            WIDE, high, id, id);
+    if (class_name) fprintf(page->to, " class=\"%s\" data-end=\"%.17g\"", class_name, end);
+    fprintf(page->to, ">\n<title id=\"t%d\">", id);
     report_put(page, title);
     fprintf(page->to, "</title>\n<desc id=\"d%d\">", id);
+}
+
+static void figure_begin(struct report_page *page, const char *title, int high)
+{
+    svg_begin(page, title, high, NULL, 0);
 }
 
 static void key_begin(struct report_page *page) { fputs("<ul class=\"key\">\n", page->to); }

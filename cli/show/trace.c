@@ -13,7 +13,7 @@
 
 #define MOST_RANKS 65536 /* a larger number in a record is damage */
 
-static void trace_free(struct cli_trace *t)
+void cli_trace_free(struct cli_trace *t)
 {
     for (int r = 0; r < t->n && t->files; r++) free(t->files[r]);
     free(t->files);
@@ -114,11 +114,11 @@ static yoke_status load_records(struct cli_trace *t)
         memcpy(more.files, t->files, (size_t)t->n * sizeof t->files[0]);
         memcpy(more.problems, t->problems, (size_t)t->n * sizeof t->problems[0]);
         memset(t->files, 0, (size_t)t->n * sizeof t->files[0]);
-        trace_free(t);
+        cli_trace_free(t);
         *t = more;
         return YOKE_OK;
     }
-    trace_free(&more);
+    cli_trace_free(&more);
     t->n = 0;
     return status;
 }
@@ -206,6 +206,17 @@ static yoke_status compare_ranks(struct cli_trace *t)
     return YOKE_OK;
 }
 
+yoke_status cli_trace_read(const char *folder, struct cli_trace *t)
+{
+    *t = (struct cli_trace){ .folder = folder };
+    YOKE_TRY(load_records(t));
+    for (int r = 0; r < t->n; r++) t->fates[r] = yokei_fate(t->files[r]);
+    yokei_find_lost((const struct yokei_flight_file *const *)t->files, t->n, &t->lost);
+    t->blame = yokei_blame((const struct yokei_flight_file *const *)t->files, t->fates, t->n, t->candidates);
+    align_clocks(t);
+    return compare_ranks(t);
+}
+
 /* ---- the verb ---- */
 
 /* A trace, and the format in which it is printed. */
@@ -234,18 +245,12 @@ yoke_status cli_trace(const struct cli_context *context)
     if (context->n_words != 1)
         return yoke_fail(YOKE_EINVAL,
                          "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
-    struct cli_trace t = { .folder = context->words[0], .last = (int)cli_int(context->options, "last") };
-    yoke_status status;
-    YOKE_TRY_GOTO(load_records(&t), out);
-    for (int r = 0; r < t.n; r++) t.fates[r] = yokei_fate(t.files[r]);
-    yokei_find_lost((const struct yokei_flight_file *const *)t.files, t.n, &t.lost);
-    t.blame = yokei_blame((const struct yokei_flight_file *const *)t.files, t.fates, t.n, t.candidates);
-    align_clocks(&t);
-    YOKE_TRY_GOTO(compare_ranks(&t), out);
-    for (int r = 0; r < t.n; r++)
+    struct cli_trace t;
+    yoke_status status = cli_trace_read(context->words[0], &t);
+    t.last = (int)cli_int(context->options, "last");
+    for (int r = 0; r < t.n && !status; r++)
         if (t.problems[r][0]) cli_warn("%s", t.problems[r]);
-    status = cli_write_results(to, print_trace, &(struct printed_trace){ &t, format });
-out:
-    trace_free(&t);
+    if (!status) status = cli_write_results(to, print_trace, &(struct printed_trace){ &t, format });
+    cli_trace_free(&t);
     return status;
 }

@@ -42,6 +42,15 @@ static inline double cli_trace_seconds(const struct cli_trace *t, int r, uint64_
     return (double)(int64_t)(ns + t->to_wall[r] - t->origin) * 1e-9;
 }
 
+/* ---- trace.c, also for yoke report ---- */
+/**
+ * Read all flight records of a folder, and find out what became of the ranks. A record that cannot be read is
+ * noted in the problems. YOKE_EDATA: there is no readable record; then n is 0 if there is no record at all.
+ * YOKE_ENOMEM. The caller calls cli_trace_free() also after an error.
+ */
+yoke_status cli_trace_read(const char *folder, struct cli_trace *trace_out);
+void cli_trace_free(struct cli_trace *trace);
+
 /* ---- trace_words.c ---- */
 /**
  * The job's rank that is rank `member` of a communicator, by the records of the communicator's members. -1:
