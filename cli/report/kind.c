@@ -32,6 +32,7 @@ enum report_kind report_kind_of(const char *path)
     int fd;
     size_t bytes = 0;
     if (!text) return yokei_is_folder(path) ? REPORT_RUN : REPORT_OTHER;
+    if (has_end(path, "plan.json")) kind = REPORT_PLAN;
     if (has_end(path, ".yaml") || has_end(path, ".yml")) kind = REPORT_CONFIG;
     if (kind == REPORT_OTHER && !yokei_file_open(path, YOKE_EDATA, &fd, &bytes)) {
         const ssize_t got = read(fd, text, YOKE_MIN(bytes, (size_t)LOOK));

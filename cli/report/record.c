@@ -193,6 +193,24 @@ static void put_as_started(struct report_page *page, const struct report_run *r,
     show(page, &c);
 }
 
+void report_start_section(struct report_page *page, const struct yokei_plan *plan, const char *path)
+{
+    const struct report_record none = { NULL, "" };
+    struct command c;
+    report_heading(page, "The command that starts the run");
+    if (!begin(&c)) return;
+    add_start(&c, plan, &none);
+    add_word(&c, "--text");
+    add_word(&c, "FILE");
+    add_word(&c, "--plan");
+    add_word(&c, path);
+    show(page, &c);
+    if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0)
+        report_paragraph(page, "FILE is the text whose tokens have the hash %s.", plan->data_hash);
+    else
+        report_paragraph(page, "FILE is the text to train on. The plan goes with any text.");
+}
+
 void report_repeat_section(struct report_page *page, const struct report_run *r,
                            const struct report_record *record)
 {
@@ -267,7 +285,7 @@ static void put_settings(struct report_page *page, const struct report_run *r,
     static const char *const facts[] = { "key", "value" };
     const struct yokei_plan *p = &r->run->plan;
     report_table_begin(page, facts, 2);
-    put_fact(page, "run directory", "%s", r->run->folder);
+    put_fact(page, record->root || r->run->metrics.n ? "run directory" : "path", "%s", r->run->folder);
     put_recorded(page, record);
     put_fact(page, "yoke that wrote this page", "%s", yoke_version());
     if (r->run->has_plan) {
@@ -323,11 +341,11 @@ static void put_plan_ranks(struct report_page *page, const struct yokei_plan *p)
 }
 
 /* The columns of the table of machines: V(key, head). */
-#define MACHINE_COLUMNS(V)                                                                   \
-    V("host", "host")                                                                        \
-    V("device", "device") V("name", "name") V("driver", "driver")                            \
-        V("features", "instruction sets and features") V("cpu", "CPU") V("system", "system") \
-            V("kernel", "kernel")
+#define MACHINE_COLUMNS(V)                                                                                 \
+    V("host", "host")                                                                                      \
+    V("device", "device")                                                                                  \
+    V("name", "name") V("driver", "driver") V("features", "instruction sets and features") V("cpu", "CPU") \
+        V("system", "system") V("kernel", "kernel")
 #define KEY(key, head) key,
 #define HEAD(key, head) head,
 static const char *const machine_keys[] = { MACHINE_COLUMNS(KEY) };

@@ -25,6 +25,8 @@ bool report_record_timeline(const struct report_record *record, const char *fold
 /** The commands that repeat the run. */
 void report_repeat_section(struct report_page *page, const struct report_run *r,
                            const struct report_record *record);
+/** The command that starts the run of a plan. */
+void report_start_section(struct report_page *page, const struct yokei_plan *plan, const char *path);
 /** Devices, machines and settings. */
 void report_environment_section(struct report_page *page, const struct report_run *r,
                                 const struct report_record *record);

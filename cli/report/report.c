@@ -16,6 +16,8 @@ static yoke_status report_to(void *context, FILE *to)
         return report_of_two_runs(&page, paths);
     switch (kind) {
     case REPORT_RUN: return report_of_run(&page, paths[0], paths[1]);
+    case REPORT_PLAN: return report_of_plan(&page, paths[0]);
+    case REPORT_TIMELINE: return report_of_timeline(&page, paths[0]);
     default: return report_of_kernels(&page, c->words, c->n_words);
     }
 }
@@ -33,8 +35,9 @@ yoke_status cli_report(const struct cli_context *context)
     const int n = context->n_words;
     struct cli_context copy = *context;
     if (n != 1 && n != 2)
-        return yoke_fail(YOKE_EINVAL, "yoke report: give one or two run directories, or one or two "
-                                      "files of yoke bench kernels --json");
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke report: give one or two run directories, a plan, a timeline, or one or two "
+                         "files of yoke bench kernels --json");
     for (int i = 0; i < n; i++)
         if (!yokei_is_there(context->words[i]))
             return yoke_fail(YOKE_EDATA, "%s: there is no such file or run directory", context->words[i]);

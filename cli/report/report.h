@@ -33,6 +33,8 @@ enum report_kind report_kind_of(const char *path);
 /** Pages. They write what they can, and their status says what was missing. */
 /** `timeline` is a file of yoke train --trace. NULL: the one that the run directory names or has. */
 yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline);
+yoke_status report_of_plan(struct report_page *page, const char *path);
+yoke_status report_of_timeline(struct report_page *page, const char *path);
 yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
 yoke_status report_of_kernels(struct report_page *page, char *const paths[], int n_paths);
 

@@ -173,12 +173,6 @@ static void put_missing(struct report_page *page, const struct inputs *in)
     if (in->timeline.problem[0]) report_missing_item(page, &n, in->timeline.problem);
     if (!in->has_timeline)
         report_missing_item(page, &n, "no timeline of a step was recorded (yoke train --trace FILE)");
-    if (in->timeline.n_damaged) {
-        yokei_text(text, sizeof text,
-                   "%" PRId64 " events of the timeline have no place or no time; they are left out",
-                   in->timeline.n_damaged);
-        report_missing_item(page, &n, text);
-    }
     if (in->faults.problem[0]) report_missing_item(page, &n, in->faults.problem);
     if (in->faults.n_unreadable > 1) {
         yokei_text(text, sizeof text, "%d flight records in all cannot be read", in->faults.n_unreadable);
@@ -229,15 +223,30 @@ static void put_page(struct report_page *page, struct inputs *in)
     report_environment_section(page, r, &in->record);
     put_curves(page, r, &in->record);
     report_shares(page, r);
+    report_timeline_damage(page, &in->timeline);
     report_timeline_section(page, &in->timeline);
     if (r->run->has_plan) report_schedule_section(page, &r->run->plan);
     report_memory(page, r);
     report_end(page);
 }
 
+/* Whether no run has begun here. A run writes run.json before anything else. */
+static bool has_only_a_plan(const char *folder, char *path, size_t bytes)
+{
+    static const char *const of_runs[] = { "run.json", "metrics.jsonl", "flight-00000.bin" };
+    for (size_t i = 0; i < YOKE_COUNT(of_runs); i++) {
+        yokei_text(path, bytes, "%s/%s", folder, of_runs[i]);
+        if (yokei_is_there(path)) return false;
+    }
+    yokei_text(path, bytes, "%s/plan.json", folder);
+    return yokei_is_there(path);
+}
+
 yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline)
 {
     struct compare_run run = { .folder = folder };
+    char plan[4200];
+    if (!timeline && has_only_a_plan(folder, plan, sizeof plan)) return report_of_plan(page, plan);
     struct inputs *in = calloc(1, sizeof *in);
     if (!in) return yoke_fail(YOKE_ENOMEM, "yoke report: no memory for a run");
     in->r = (struct report_run){ .run = &run, .last_seconds = NAN };

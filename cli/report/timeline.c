@@ -354,6 +354,16 @@ static void put_chart(struct report_page *page, struct report_timeline *t, const
     free(lanes);
 }
 
+void report_timeline_damage(struct report_page *page, const struct report_timeline *t)
+{
+    if (t->n_damaged)
+        report_paragraph(page,
+                         "%" PRId64
+                         " events of the timeline have no place, no time or a negative length. They are "
+                         "left out.",
+                         t->n_damaged);
+}
+
 void report_timeline_section(struct report_page *page, struct report_timeline *t)
 {
     int64_t chosen[MOST_LANES];
@@ -369,4 +379,23 @@ void report_timeline_section(struct report_page *page, struct report_timeline *t
     put_medians(page, t);
     put_table(page, t, chosen, n);
     report_paragraph(page, "A rank is idle while its computation does nothing, whatever it waits for.");
+}
+
+/* ---- the page of a timeline alone ---- */
+
+yoke_status report_of_timeline(struct report_page *page, const char *path)
+{
+    struct report_timeline t;
+    char title[4300];
+    yoke_status status = report_timeline_read(path, &t);
+    if (!status && t.problem[0]) status = yoke_fail(YOKE_EDATA, "%s; there is nothing to show", t.problem);
+    if (!status) {
+        yokei_text(title, sizeof title, "Timeline %s", path);
+        report_begin(page, title);
+        report_timeline_damage(page, &t);
+        report_timeline_section(page, &t);
+        report_end(page);
+    }
+    report_timeline_free(&t);
+    return status;
 }

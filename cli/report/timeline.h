@@ -45,6 +45,8 @@ struct report_timeline {
  */
 yoke_status report_timeline_read(const char *path, struct report_timeline *timeline_out);
 void report_timeline_free(struct report_timeline *timeline);
+/** Say how many events were left out, if any. */
+void report_timeline_damage(struct report_page *page, const struct report_timeline *timeline);
 /** The section: a chart and a table. Nothing is written if the file was not read. */
 void report_timeline_section(struct report_page *page, struct report_timeline *timeline);
 /** The rank that computes least of its step, and the share of the step in which it computes nothing. -1: none. */
