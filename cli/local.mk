@@ -31,6 +31,7 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/report/kernels.c cli/report/kind.c cli/report/page.c cli/report/page.h cli/report/report.c cli/report/report.h cli/report/rows.c \
 	cli/report/run.c cli/report/runs.c cli/report/sections.c cli/report/svg.c cli/report/svg.h \
+	cli/report/svg_axes.c cli/report/svg_axes.h cli/report/svg_points.c \
 	cli/report/faults.c cli/report/faults.h cli/report/lanes.c cli/report/lanes.h cli/report/plan.c cli/report/planned.c cli/report/planned.h \
 	cli/report/record.c cli/report/record.h cli/report/timeline.c cli/report/timeline.h cli/report/zoom.c
 yoke_SOURCES += \

@@ -5,15 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report/svg_axes.h"
 #include "core/base/base.h"
 
-/* Units of the drawing. It is scaled to the width of its column, and its text stays readable on a phone. */
-enum { WIDE = 480, HIGH = 240, LEFT = 64, RIGHT = 12, TOP = 26, BOTTOM = 38, COLUMNS = 400, TICKS = 5 };
+enum { COLUMNS = 400 };
 enum { BAR_LABEL = 18, BAR = 16, BAR_GAP = 6, BAR_AXIS = 38 };
-
-struct axes {
-    double x0, x1, y0, y1;
-};
 
 /* Values beyond this have no place on an axis, because the length of the axis would be infinite. */
 static bool is_drawn(double y) { return fabs(y) < 1e300; }
@@ -27,19 +23,23 @@ static void keep(size_t *kept, size_t *n, size_t index)
 }
 
 /*
- * Choose the points that are drawn of n points: the first, the least, the largest and the last of each column
- * of the drawing, in their order. Writes at most 4 * columns indices to kept_out. Returns their number.
+ * Choose the points that are drawn of a line: the first, the least, the largest and the last of each column of
+ * the drawing, in their order. Writes at most 4 * COLUMNS indices to kept_out. Returns their number.
  */
-static size_t decimate(const double *x, const double *y, size_t n, int columns, size_t *kept_out)
+static size_t decimate(const struct svg_series *line, const struct svg_axes *a, size_t *kept_out)
 {
+    const double *x = line->x, *y = line->y;
+    const size_t n = line->n;
     size_t n_kept = 0;
-    const double low = n ? x[0] : 0, width = n ? x[n - 1] - low : 0;
+    const double low = n ? svg_x(a, x[0]) : 0, width = n ? svg_x(a, x[n - 1]) - low : 0;
     for (size_t i = 0; i < n;) {
-        const int column = width > 0 ? (int)fmin((x[i] - low) / width * columns, columns - 1) : 0;
+        const int column = width > 0 ? (int)fmin((svg_x(a, x[i]) - low) / width * COLUMNS, COLUMNS - 1) : 0;
         size_t first = n, last = n, least = n, most = n;
-        for (; i < n && (width > 0 ? (int)fmin((x[i] - low) / width * columns, columns - 1) : 0) == column;
+        for (;
+             i < n
+             && (width > 0 ? (int)fmin((svg_x(a, x[i]) - low) / width * COLUMNS, COLUMNS - 1) : 0) == column;
              i++) {
-            if (!is_drawn(y[i])) continue;
+            if (!svg_has(a, x[i], y[i])) continue;
             if (first == n) first = least = most = i;
             if (y[i] < y[least]) least = i;
             if (y[i] > y[most]) most = i;
@@ -54,99 +54,6 @@ static size_t decimate(const double *x, const double *y, size_t n, int columns, 
     return n_kept;
 }
 
-/* The step of an axis with at most `most` + 1 ticks: 1, 2 or 5 times a power of ten. */
-static double tick_step(double low, double high, int most)
-{
-    const double rough = (high - low) / most, power = pow(10, floor(log10(rough)));
-    const double part = rough / power;
-    return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
-}
-
-/* ---- axes ---- */
-
-static double at_x(const struct axes *a, double x)
-{
-    return LEFT + (x - a->x0) / (a->x1 - a->x0) * (WIDE - LEFT - RIGHT);
-}
-static double at_y(const struct axes *a, double y)
-{
-    return HIGH - BOTTOM - (y - a->y0) / (a->y1 - a->y0) * (HIGH - TOP - BOTTOM);
-}
-
-static void widen(double *low, double *high)
-{
-    if (*high > *low) return;
-    const double by = *low ? fabs(*low) / 2 : 1;
-    *low -= by;
-    *high += by;
-}
-
-/* False: there is no point. */
-static bool find_axes(const struct svg_chart *chart, struct axes *a)
-{
-    *a = (struct axes){ INFINITY, -INFINITY, INFINITY, -INFINITY };
-    for (int s = 0; s < chart->n_series; s++) {
-        const struct svg_series *line = &chart->series[s];
-        for (size_t i = 0; i < line->n; i++) {
-            if (!is_drawn(line->y[i])) continue;
-            a->x0 = fmin(a->x0, line->x[i]), a->x1 = fmax(a->x1, line->x[i]);
-            a->y0 = fmin(a->y0, line->y[i]), a->y1 = fmax(a->y1, line->y[i]);
-        }
-    }
-    if (!(a->x0 <= a->x1)) return false;
-    if (chart->from_zero) a->y0 = fmin(a->y0, 0);
-    widen(&a->x0, &a->x1);
-    widen(&a->y0, &a->y1);
-    const double room = (a->y1 - a->y0) / 20;
-    a->y1 += room;
-    if (!(chart->from_zero && a->y0 == 0)) a->y0 -= room;
-    return true;
-}
-
-/* A number on an axis: 20k and 1.5M where numbers are long. */
-static void tick_text(double value, double step, char *out, size_t bytes)
-{
-    const double size = fmax(fabs(value), step);
-    if (fabs(value) < step / 1e6) value = 0;
-    if (size >= 1e4 && size < 1e6)
-        yokei_text(out, bytes, "%.6gk", value / 1e3);
-    else if (size >= 1e6 && size < 1e9)
-        yokei_text(out, bytes, "%.6gM", value / 1e6);
-    else
-        yokei_text(out, bytes, "%.6g", value);
-}
-
-static void draw_axes(struct report_page *page, const struct svg_chart *chart, const struct axes *a)
-{
-    char text[32];
-    double step = tick_step(a->y0, a->y1, TICKS);
-    for (int i = 0; i <= TICKS; i++) {
-        const double y = ceil(a->y0 / step) * step + i * step;
-        if (!(y <= a->y1)) break;
-        tick_text(y, step, text, sizeof text);
-        fprintf(page->to,
-                "<path class=\"axis\" d=\"M%d %.1fH%d\"/><text class=\"soft\" x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%s</text>\n",
-                LEFT, at_y(a, y), WIDE - RIGHT, LEFT - 6, at_y(a, y) + 4, text);
-    }
-    step = tick_step(a->x0, a->x1, TICKS);
-    for (int i = 0; i <= TICKS; i++) {
-        const double x = ceil(a->x0 / step) * step + i * step;
-        if (!(x <= a->x1)) break;
-        tick_text(x, step, text, sizeof text);
-        fprintf(page->to,
-                "<path class=\"axis\" d=\"M%.1f %dv5\"/><text class=\"soft\" x=\"%.1f\" y=\"%d\" "
-                "text-anchor=\"middle\">%s</text>\n",
-                at_x(a, x), HIGH - BOTTOM, fmin(at_x(a, x), WIDE - RIGHT - 8), HIGH - BOTTOM + 18, text);
-    }
-    fprintf(page->to, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n<text x=\"4\" y=\"14\">", LEFT, TOP,
-            HIGH - BOTTOM, WIDE - RIGHT);
-    report_put(page, chart->y_name);
-    fprintf(page->to, "</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">", WIDE - RIGHT, HIGH - 4);
-    report_put(page, chart->x_name);
-    fputs("</text>\n", page->to);
-}
-
 /* ---- lines ---- */
 
 /* The lines of a chart have different dashes, for a print without colours. */
@@ -156,28 +63,28 @@ static const char *dash_of(const struct svg_chart *chart, const struct svg_serie
     return chart->n_series > 1 && !line->faint ? dashes[line->colour % YOKE_COUNT(dashes)] : "none";
 }
 
-static bool is_broken(const struct svg_series *line, size_t from, size_t to)
+static bool is_broken(const struct svg_series *line, const struct svg_axes *a, size_t from, size_t to)
 {
     for (size_t i = from + 1; i < to && !line->sparse; i++)
-        if (!is_drawn(line->y[i])) return true;
+        if (!svg_has(a, line->x[i], line->y[i])) return true;
     return false;
 }
 
 static void draw_line(struct report_page *page, const struct svg_chart *chart, const struct svg_series *line,
-                      const struct axes *a)
+                      const struct svg_axes *a)
 {
     size_t *kept = malloc(4 * COLUMNS * sizeof *kept);
     if (!kept) return;
-    const size_t n = decimate(line->x, line->y, line->n, COLUMNS, kept);
+    const size_t n = decimate(line, a, kept);
     fprintf(page->to, "<path class=\"curve%s\" style=\"stroke:var(--c%d)\" stroke-dasharray=\"%s\" d=\"",
             line->faint ? " faint" : "", line->colour, dash_of(chart, line));
     for (size_t k = 0; k < n; k++)
-        fprintf(page->to, "%c%.1f %.1f", k == 0 || is_broken(line, kept[k - 1], kept[k]) ? 'M' : 'L',
-                at_x(a, line->x[kept[k]]), at_y(a, line->y[kept[k]]));
+        fprintf(page->to, "%c%.1f %.1f", k == 0 || is_broken(line, a, kept[k - 1], kept[k]) ? 'M' : 'L',
+                svg_at_x(a, line->x[kept[k]]), svg_at_y(a, line->y[kept[k]]));
     fputs("\"/>\n", page->to);
     for (size_t k = 0; k < n && (line->sparse || n == 1); k++)
         fprintf(page->to, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" style=\"fill:var(--c%d)\"/>\n",
-                at_x(a, line->x[kept[k]]), at_y(a, line->y[kept[k]]), line->colour);
+                svg_at_x(a, line->x[kept[k]]), svg_at_y(a, line->y[kept[k]]), line->colour);
     free(kept);
 }
 
@@ -208,7 +115,7 @@ void svg_begin(struct report_page *page, const char *title, int high, const char
     fputs("<figure>\n<figcaption>", page->to);
     report_put(page, title);
     fprintf(page->to, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"t%d d%d\"",
-            WIDE, high, id, id);
+            SVG_WIDE, high, id, id);
     if (class_name) fprintf(page->to, " class=\"%s\" data-end=\"%.17g\"", class_name, end);
     fprintf(page->to, ">\n<title id=\"t%d\">", id);
     report_put(page, title);
@@ -225,6 +132,14 @@ static void key_begin(struct report_page *page) { fputs("<ul class=\"key\">\n", 
 static void key_of_line(struct report_page *page, const struct svg_chart *chart,
                         const struct svg_series *line)
 {
+    if (line->names) {
+        fputs("<li><svg viewBox=\"0 0 32 16\" aria-hidden=\"true\">", page->to);
+        svg_mark(page, line->colour, 16, 8);
+        fputs("/></svg>", page->to);
+        report_put(page, line->name);
+        fputs("</li>\n", page->to);
+        return;
+    }
     fprintf(page->to,
             "<li><svg viewBox=\"0 0 32 16\" aria-hidden=\"true\"><path class=\"curve%s\" style=\"stroke:"
             "var(--c%d);stroke-width:3\" stroke-dasharray=\"%s\" d=\"M0 8H32\"/></svg>",
@@ -235,17 +150,19 @@ static void key_of_line(struct report_page *page, const struct svg_chart *chart,
 
 void svg_lines(struct report_page *page, const struct svg_chart *chart)
 {
-    struct axes a;
-    if (!find_axes(chart, &a)) return;
+    struct svg_axes a;
+    if (!svg_axes_find(chart, &a)) return;
     if (page->markdown) {
         report_paragraph(page, "%s", chart->title);
         return;
     }
-    figure_begin(page, chart->title, HIGH);
+    figure_begin(page, chart->title, a.high);
     for (int s = 0; s < chart->n_series; s++) describe_line(page, chart, &chart->series[s]);
     fputs("</desc>\n", page->to);
-    draw_axes(page, chart, &a);
-    for (int s = 0; s < chart->n_series; s++) draw_line(page, chart, &chart->series[s], &a);
+    svg_axes_draw(page, chart, &a);
+    for (int s = 0; s < chart->n_series; s++)
+        if (!chart->series[s].names) draw_line(page, chart, &chart->series[s], &a);
+    svg_points(page, chart, &a);
     fputs("</svg>\n", page->to);
     key_begin(page);
     for (int s = 0; s < chart->n_series; s++) key_of_line(page, chart, &chart->series[s]);
@@ -297,7 +214,7 @@ static void draw_bar(struct report_page *page, const struct svg_bars *chart, con
     report_put(page, bar->label);
     fputs("</text>\n", page->to);
     for (int p = 0; p < chart->n_parts; p++) {
-        const double part = fmin(known(bar->parts[p]) * scale, WIDE - x);
+        const double part = fmin(known(bar->parts[p]) * scale, SVG_WIDE - x);
         const int top = y + BAR_LABEL + (chart->beside ? p * BAR / 2 : 0);
         if (part > 0)
             fprintf(page->to,
@@ -305,31 +222,31 @@ static void draw_bar(struct report_page *page, const struct svg_bars *chart, con
                     top, part, chart->beside ? BAR / 2 - 1 : BAR, p % 7);
         if (!chart->beside) x += part;
     }
-    if (is_drawn(bar->limit) && bar->limit * scale <= WIDE)
-        fprintf(page->to, "<path class=\"limit\" d=\"M%.1f %dv%d\"/>\n", fmin(bar->limit * scale, WIDE - 1),
-                y + BAR_LABEL - 3, BAR + 6);
+    if (is_drawn(bar->limit) && bar->limit * scale <= SVG_WIDE)
+        fprintf(page->to, "<path class=\"limit\" d=\"M%.1f %dv%d\"/>\n",
+                fmin(bar->limit * scale, SVG_WIDE - 1), y + BAR_LABEL - 3, BAR + 6);
 }
 
 static void bars_axis(struct report_page *page, const struct svg_bars *chart, double longest, int y)
 {
-    const double step = tick_step(0, longest, TICKS);
+    const double step = svg_tick_step(0, longest, SVG_TICKS);
     char text[32];
-    for (int i = 0; i <= TICKS && i * step <= longest * (1 + 1e-9); i++) {
-        const double x = i * step, at = x / longest * WIDE;
-        tick_text(x, step, text, sizeof text);
+    for (int i = 0; i <= SVG_TICKS && i * step <= longest * (1 + 1e-9); i++) {
+        const double x = i * step, at = x / longest * SVG_WIDE;
+        svg_tick_text(x, step, text, sizeof text);
         fprintf(page->to,
                 "<path class=\"axis\" d=\"M%.1f %dv5\"/><text class=\"soft\" x=\"%.1f\" y=\"%d\" "
                 "text-anchor=\"%s\">%s</text>\n",
-                fmin(at, WIDE - 1), y, at, y + 18,
-                i == 0           ? "start"
-                : at > WIDE - 30 ? "end"
-                                 : "middle",
+                fmin(at, SVG_WIDE - 1), y, at, y + 18,
+                i == 0               ? "start"
+                : at > SVG_WIDE - 30 ? "end"
+                                     : "middle",
                 text);
     }
-    fprintf(page->to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", WIDE, y + 34);
+    fprintf(page->to, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", SVG_WIDE, y + 34);
     report_put(page, chart->unit);
     fputs("</text>\n", page->to);
-    fprintf(page->to, "<path class=\"axis\" d=\"M0 %dH%d\"/>\n", y, WIDE);
+    fprintf(page->to, "<path class=\"axis\" d=\"M0 %dH%d\"/>\n", y, SVG_WIDE);
 }
 
 void svg_bars(struct report_page *page, const struct svg_bars *chart)
@@ -345,7 +262,8 @@ void svg_bars(struct report_page *page, const struct svg_bars *chart)
     figure_begin(page, chart->title, high + BAR_AXIS);
     describe_bars(page, chart);
     fputs("</desc>\n", page->to);
-    for (int b = 0; b < chart->n_bars; b++) draw_bar(page, chart, &chart->bars[b], b * bar, WIDE / longest);
+    for (int b = 0; b < chart->n_bars; b++)
+        draw_bar(page, chart, &chart->bars[b], b * bar, SVG_WIDE / longest);
     bars_axis(page, chart, longest, high);
     fputs("</svg>\n", page->to);
     key_begin(page);

@@ -19,9 +19,10 @@ struct svg_series {
     const char *name;
     const double *x, *y; /* [n] */
     size_t n;
-    int colour;  /* 0 to 6 */
-    bool faint;  /* behind a smoothed line of the same values */
-    bool sparse; /* points with marks, joined over the values that are missing between them */
+    int colour;               /* 0 to 6 */
+    const char *const *names; /* [n] of points that no line joins, the most important first; NULL: a line */
+    bool faint;               /* behind a smoothed line of the same values */
+    bool sparse;              /* points with marks, joined over the values that are missing between them */
 };
 
 struct svg_chart {
@@ -29,9 +30,12 @@ struct svg_chart {
     const char *x_name, *y_name;
     const struct svg_series *series;
     int n_series;
-    bool from_zero; /* the vertical axis begins at 0 */
+    bool from_zero;    /* the vertical axis begins at 0 */
+    bool log_x, log_y; /* logarithmic axes; a point at or below 0 has no place on them */
+    bool x_in_bytes;   /* the horizontal axis counts in KiB and MiB; it is logarithmic */
+    int high;          /* units of the drawing; 0: as high as the other charts */
 };
-/** Write a chart of lines. Nothing is written if there is no finite point. */
+/** Write a chart of lines and points. Nothing is written if there is no finite point. */
 void svg_lines(struct report_page *page, const struct svg_chart *chart);
 
 /** A row of bars. */
