@@ -16,7 +16,13 @@
 #key, YOKEI_JSON_I64, offsetof(struct compare_counts, key), sizeof(int64_t), true, 0, 9.2e18, \
     }
 static const struct yokei_json_field COUNT_FIELDS[] = {
-    COUNT(launches), COUNT(instructions), COUNT(bytes_loaded), COUNT(bytes_stored), { 0 }
+    COUNT(launches),
+    COUNT(instructions),
+    COUNT(bytes_loaded),
+    COUNT(bytes_stored),
+    { "least_bytes", YOKEI_JSON_F64, offsetof(struct compare_counts, least_bytes), sizeof(double), false, 0,
+      1e300 },
+    { 0 },
 };
 static const struct yokei_json_schema COUNT_SCHEMA = { COUNT_FIELDS, sizeof(struct compare_counts), true,
                                                        YOKE_EDATA };
@@ -30,6 +36,9 @@ static const struct yokei_json_field ROW_FIELDS[] = {
     { "reason", YOKEI_JSON_STRING, ROW(reason) },
     { "seconds", YOKEI_JSON_F64, ROW(seconds), false, 1e-12, 1e9 },
     { "limit_seconds", YOKEI_JSON_F64, ROW(limit), false, 0, 1e9 },
+    { "flop_per_s", YOKEI_JSON_F64, ROW(flop_per_s), false, 0, 1e300 },
+    { "bytes_per_s", YOKEI_JSON_F64, ROW(bytes_per_s), false, 0, 1e300 },
+    { "limited_by", YOKEI_JSON_TEXT, ROW(limited_by) },
     { "checked", YOKEI_JSON_STRING, ROW(checked) },
     { "error_over_bound", YOKEI_JSON_F64, ROW(error), false, 0, 1e300 },
     { "predicted", YOKEI_JSON_OBJECT, ROW(counts), .schema = &COUNT_SCHEMA, .sized = true },
@@ -37,12 +46,20 @@ static const struct yokei_json_field ROW_FIELDS[] = {
 };
 static const struct yokei_json_schema ROW_SCHEMA = { ROW_FIELDS, sizeof(struct compare_kernel), true,
                                                      YOKE_EDATA };
+#define PEAK(type)                                                                                    \
+    {                                                                                                 \
+#type, YOKEI_JSON_F64, offsetof(struct compare_peaks, type), sizeof(double), false, 0, 1e300, \
+    }
+static const struct yokei_json_field PEAK_FIELDS[] = { PEAK(f32), PEAK(f16), PEAK(bf16), PEAK(f64), { 0 } };
+static const struct yokei_json_schema PEAK_SCHEMA = { PEAK_FIELDS, sizeof(struct compare_peaks), true,
+                                                      YOKE_EDATA };
 #define FILE_(member) offsetof(struct compare_file, member), sizeof(((struct compare_file *)0)->member)
 static const struct yokei_json_field FILE_FIELDS[] = {
     { "schema", YOKEI_JSON_I64, FILE_(schema), true, 1, 1 },
     { "version", YOKEI_JSON_TEXT, FILE_(version), true },
     { "device", YOKEI_JSON_TEXT, FILE_(device), true },
     { "emulated", YOKEI_JSON_BOOL, FILE_(emulated) },
+    { "peak_flop_per_s", YOKEI_JSON_OBJECT, FILE_(peaks), .schema = &PEAK_SCHEMA },
     { "rows", YOKEI_JSON_ARRAY, FILE_(rows), true, 0, 1e6, .schema = &ROW_SCHEMA,
       .count_offset = offsetof(struct compare_file, n_rows) },
     { 0 },

@@ -10,23 +10,32 @@
 struct compare_counts {
     size_t size; /* 0: the row has no counts */
     int64_t launches, instructions, bytes_loaded, bytes_stored;
+    double least_bytes; /* that any kernel must move; 0: not known */
 };
 
-/** A row of a file, as far as the comparison reads it. */
+/** A row of a file, as far as comparisons and reports read it. */
 struct compare_kernel {
     char op[48], dtype[8], size[160], dims[160], variant[64];
-    char *reason;          /* why there is no speed, or NULL */
-    double seconds, limit; /* 0: none */
-    char *checked;         /* how the results were checked; NULL: not */
-    double error;          /* the largest error of the results, relative to its bound, if they were checked */
+    char *reason;                   /* why there is no speed, or NULL */
+    double seconds, limit;          /* 0: none */
+    double flop_per_s, bytes_per_s; /* 0: none */
+    char limited_by[16];            /* memory or arithmetic; "": not known */
+    char *checked;                  /* how the results were checked; NULL: not */
+    double error; /* the largest error of the results, relative to its bound, if they were checked */
     struct compare_counts counts;
 };
 
-/** One of the two files. */
+/** The measured limits of arithmetic by type, in operations per second. 0: not measured. */
+struct compare_peaks {
+    double f32, f16, bf16, f64;
+};
+
+/** A file of yoke bench kernels. */
 struct compare_file {
     int64_t schema;
     char version[64], device[64];
     bool emulated;
+    struct compare_peaks peaks;
     struct compare_kernel *rows;
     int64_t n_rows;
 };

@@ -1,254 +1,294 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of one or two files of yoke bench kernels: a row for each operation, a column for each device. */
-#include "cli/compare/kernels.h"
-
+/*
+ * The kernels of devices: a row for each operation and type, a column for each device, with the share that the
+ * operation reaches of the device's own limit. A second table has the same by size.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/report.h"
-#include "cli/report/svg.h"
+#include "cli/report/devices.h"
 #include "core/base/base.h"
 
 /* LONGEST: the end of the axis in percent. Operations whose data fit a cache exceed the limit of memory. */
-enum { MOST_DEVICES = 2, MOST_BARS = 200, LONGEST = 200 };
-
-struct devices {
-    char *const *paths;
-    struct compare_file files[MOST_DEVICES];
-    int n;
-};
-
-/* The share of the device's own limit in percent; NaN: not known. An emulated device has no times. */
-static double share_of(const struct compare_file *file, const struct compare_kernel *k)
-{
-    return !file->emulated && k && k->seconds > 0 && k->limit > 0 ? 100 * k->limit / k->seconds : NAN;
-}
-
-static void name_of(const struct compare_kernel *k, char *out, size_t bytes)
-{
-    yokei_text(out, bytes, "%s %s (%s: %s)", k->op, k->dtype, k->size, k->dims);
-}
-
-/* Whether no file before has this row. */
-static bool is_first(const struct devices *d, int file, const struct compare_kernel *k)
-{
-    for (int f = 0; f < file; f++)
-        if (compare_file_row(&d->files[f], k)) return false;
-    return compare_file_row(&d->files[file], k) == k;
-}
-
-/* Call `put` with each operation, and its row in each file (NULL: none). */
-static void each_row(const struct devices *d,
-                     void (*put)(void *context, const struct compare_kernel *const rows[MOST_DEVICES]),
-                     void *context)
-{
-    for (int f = 0; f < d->n; f++)
-        for (int64_t i = 0; i < d->files[f].n_rows; i++) {
-            const struct compare_kernel *k = &d->files[f].rows[i], *rows[MOST_DEVICES] = { NULL };
-            if (!is_first(d, f, k)) continue;
-            for (int g = 0; g < d->n; g++) rows[g] = compare_file_row(&d->files[g], k);
-            put(context, rows);
-        }
-}
+enum { MOST_BARS = 24, MOST_PARTS = 7, LONGEST = 200 };
 
 /* ---- the result ---- */
 
-static void put_device(struct report_page *page, const struct compare_file *file)
+static void put_result(struct report_page *page, const struct devices *d, const struct device_ops *ops, int c)
 {
-    const struct compare_kernel *least = NULL;
-    double *shares = calloc((size_t)file->n_rows, sizeof *shares);
-    char name[300];
-    for (int64_t i = 0; i < file->n_rows && shares; i++) {
-        shares[i] = share_of(file, &file->rows[i]);
-        if (isfinite(shares[i]) && (!least || shares[i] < share_of(file, least))) least = &file->rows[i];
+    const struct device_column *column = &d->columns[c];
+    const struct device_op *least = NULL;
+    double *shares = calloc((size_t)ops->n + 1, sizeof *shares);
+    int n_wrong = 0;
+    const char *wrong = NULL;
+    size_t n = 0;
+    for (int64_t i = 0; i < ops->n && shares; i++) {
+        const struct device_work *w = &ops->ops[i].on[c];
+        const double share = device_share(column, w);
+        if (w->n_wrong && !n_wrong) wrong = ops->ops[i].op;
+        n_wrong += w->n_wrong;
+        if (!isfinite(share)) continue;
+        shares[n++] = share;
+        if (!least || share < device_share(column, &least->on[c])) least = &ops->ops[i];
     }
-    if (file->emulated)
-        report_item(page, "%s is emulated. Its work is counted, and its times are no times.", file->device);
-    else if (least) {
-        name_of(least, name, sizeof name);
+    if (n_wrong)
+        report_item(page, "%s computes wrong results in %d rows of its kernels, first in %s.", column->label,
+                    n_wrong, wrong);
+    if (column->emulated)
+        report_item(page, "%s is emulated. Its work is counted, and its times are no times.", column->label);
+    else if (least)
         report_item(
             page,
-            "%s reaches half of the rows with %.4g %% of its own limit or more. The least is %.4g %%: %s.",
-            file->device, report_median(shares, (size_t)file->n_rows), share_of(file, least), name);
-    } else
-        report_item(page, "%s has no row with a speed and a limit.", file->device);
+            "%s reaches %.4g %% of its own limit or more in half of the operations and types. The least "
+            "is %.4g %%: %s %s.",
+            column->label, report_median(shares, n), device_share(column, &least->on[c]), least->op,
+            least->dtype);
+    else
+        report_item(page, "%s has no row with a speed and a limit.", column->label);
     free(shares);
 }
 
-/* ---- the table ---- */
-
-struct put_rows {
-    struct report_page *page;
-    const struct devices *devices;
-};
-
-/* Whether the results were checked and found right. Otherwise the file may have no error of them. */
-static bool is_right(const struct compare_kernel *k)
+void device_kernels_result(struct report_page *page, const struct devices *d)
 {
-    return k && k->checked && k->checked[0] && !(k->reason && k->reason[0]);
-}
-
-static void put_device_cells(struct report_page *page, const struct compare_file *file,
-                             const struct compare_kernel *k)
-{
-    const double share = share_of(file, k);
-    char text[200];
-    if (!k)
-        report_cell(page, "not in this file");
-    else if (isfinite(share))
-        report_number(page, share, "%.3g");
-    else if (k->counts.size) {
-        yokei_text(text, sizeof text, "counted: %" PRId64 " instructions, %" PRId64 " bytes",
-                   k->counts.instructions, k->counts.bytes_loaded + k->counts.bytes_stored);
-        report_cell(page, text);
-    } else
-        report_cell(page, k->reason && k->reason[0] ? k->reason : "-");
-    report_number(page, k && !file->emulated && k->seconds > 0 ? 1e6 * k->seconds : NAN, "%.5g");
-    report_number(page, is_right(k) ? k->error : NAN, "%.3g");
-    report_cell(page, k ? k->variant : "");
-}
-
-static void put_row(void *context, const struct compare_kernel *const rows[MOST_DEVICES])
-{
-    const struct put_rows *p = context;
-    char name[300];
-    name_of(rows[0] ? rows[0] : rows[1], name, sizeof name);
-    report_row_begin(p->page);
-    report_cell(p->page, name);
-    for (int f = 0; f < p->devices->n; f++) put_device_cells(p->page, &p->devices->files[f], rows[f]);
-    report_row_end(p->page);
-}
-
-static void put_table(struct report_page *page, const struct devices *d)
-{
-    char text[4 * MOST_DEVICES][160];
-    const char *heads[1 + 4 * MOST_DEVICES] = { "operation" };
-    for (int f = 0; f < d->n; f++) {
-        yokei_text(text[4 * f], sizeof text[0], "%s: %% of its limit", d->files[f].device);
-        yokei_text(text[4 * f + 1], sizeof text[0], "%s: us", d->files[f].device);
-        yokei_text(text[4 * f + 2], sizeof text[0], "%s: error / bound", d->files[f].device);
-        yokei_text(text[4 * f + 3], sizeof text[0], "%s: variant", d->files[f].device);
-        for (int i = 0; i < 4; i++) heads[1 + 4 * f + i] = text[4 * f + i];
-    }
-    report_table_begin(page, heads, 1 + 4 * d->n);
-    each_row(d, put_row, &(struct put_rows){ page, d });
-    report_table_end(page);
+    struct device_ops ops;
+    if (device_ops_read(d, false, &ops)) return;
+    for (int c = 0; c < d->n_columns; c++)
+        if (d->columns[c].kernels) put_result(page, d, &ops, c);
+    device_ops_free(&ops);
 }
 
 /* ---- the chart ---- */
 
 struct chart {
-    const struct devices *devices;
     struct svg_bar bars[MOST_BARS];
-    double shares[MOST_BARS][MOST_DEVICES];
+    double shares[MOST_BARS][MOST_PARTS];
     char labels[MOST_BARS][80];
-    int n, n_left_out;
-    double least, most;
-    char least_name[160];
 };
 
-static void add_bar(void *context, const struct compare_kernel *const rows[MOST_DEVICES])
+/* The columns with times, at most MOST_PARTS. Returns their number. */
+static int timed_columns(const struct devices *d, int *columns_out)
 {
-    struct chart *c = context;
-    const struct compare_kernel *k = rows[0] ? rows[0] : rows[1];
-    double shares[MOST_DEVICES] = { NAN, NAN };
-    bool any = false;
-    for (int f = 0; f < c->devices->n; f++) {
-        shares[f] = share_of(&c->devices->files[f], rows[f]);
-        any = any || isfinite(shares[f]);
-        c->most = fmax(c->most, shares[f]);
-        if (!(shares[f] < c->least)) continue;
-        c->least = shares[f];
-        yokei_text(c->least_name, sizeof c->least_name, "%s %s on %s", k->op, k->dtype,
-                   c->devices->files[f].device);
-    }
-    if (!any) return;
-    if (c->n == MOST_BARS) {
-        c->n_left_out++;
-        return;
-    }
-    memcpy(c->shares[c->n], shares, sizeof shares);
-    yokei_text(c->labels[c->n], sizeof c->labels[0], "%s %s %s", k->op, k->dtype, k->size);
-    c->bars[c->n] = (struct svg_bar){ c->labels[c->n], c->shares[c->n], NAN };
-    c->n++;
+    int n = 0;
+    for (int c = 0; c < d->n_columns && n < MOST_PARTS; c++)
+        if (d->columns[c].kernels && !d->columns[c].emulated) columns_out[n++] = c;
+    return n;
 }
 
-static void put_chart(struct report_page *page, const struct devices *d)
+static void put_bars(struct report_page *page, const struct devices *d, const struct device_ranked *ranked,
+                     int64_t n_ranked, const int *columns, int n_columns)
 {
+    const char *names[MOST_PARTS];
+    char title[300];
     struct chart *c = calloc(1, sizeof *c);
-    const char *const names[MOST_DEVICES] = { d->files[0].device, d->files[1].device };
-    char title[256];
+    const int n = (int)YOKE_MIN(n_ranked, MOST_BARS);
+    double most = 0;
+    int worst = 0;
     if (!c) return;
-    c->devices = d;
-    c->least = INFINITY;
-    each_row(d, add_bar, c);
-    if (c->n_left_out)
-        report_paragraph(page, "The chart has the first %d operations. The table also has the other %d.",
-                         c->n, c->n_left_out);
-    yokei_text(title, sizeof title, "%s has the lowest share of its device's own limit: %.3g %%.",
-               c->least_name, c->least);
-    if (c->n)
-        svg_bars(page, &(struct svg_bars){ .title = title,
-                                           .unit = "% of the device's own limit",
-                                           .names = names,
-                                           .n_parts = d->n,
-                                           .bars = c->bars,
-                                           .n_bars = c->n,
-                                           .beside = true,
-                                           .most = fmin(fmax(c->most, 100), LONGEST) });
-    if (c->most > LONGEST)
+    for (int p = 0; p < n_columns; p++) {
+        names[p] = d->columns[columns[p]].label;
+        if (device_share(&d->columns[columns[p]], &ranked[0].op->on[columns[p]]) == ranked[0].value)
+            worst = p;
+    }
+    for (int b = 0; b < n; b++) {
+        yokei_text(c->labels[b], sizeof c->labels[b], "%s %s", ranked[b].op->op, ranked[b].op->dtype);
+        for (int p = 0; p < n_columns; p++) {
+            c->shares[b][p] = device_share(&d->columns[columns[p]], &ranked[b].op->on[columns[p]]);
+            most = fmax(most, c->shares[b][p]);
+        }
+        c->bars[b] = (struct svg_bar){ c->labels[b], c->shares[b], 100 };
+    }
+    yokei_text(title, sizeof title, "%s on %s has the lowest share of its device's own limit: %.3g %%.",
+               c->labels[0], names[worst], ranked[0].value);
+    svg_bars(page, &(struct svg_bars){ .title = title,
+                                       .unit = "% of the device's own limit",
+                                       .names = names,
+                                       .n_parts = n_columns,
+                                       .bars = c->bars,
+                                       .n_bars = n,
+                                       .beside = true,
+                                       .most = fmin(fmax(most, 100), LONGEST) });
+    if (n_ranked > n)
+        report_paragraph(page,
+                         "The chart has the %d operations with the lowest shares. The table has all %" PRId64
+                         ".",
+                         n, n_ranked);
+    if (most > LONGEST)
         report_paragraph(
             page, "A bar that reaches the end of the axis stands for %d %% or more. The table has the value.",
             LONGEST);
     free(c);
 }
 
-/* ---- the page ---- */
-
-static void put_page(struct report_page *page, const struct devices *d)
+static void put_chart(struct report_page *page, const struct devices *d, const struct device_ops *ops)
 {
-    char title[300];
-    yokei_text(title, sizeof title, "Kernels of %s%s%s", d->files[0].device, d->n > 1 ? " and " : "",
-               d->n > 1 ? d->files[1].device : "");
-    report_begin(page, title);
-    report_heading(page, "Result");
-    report_list_begin(page);
-    for (int f = 0; f < d->n; f++) put_device(page, &d->files[f]);
-    report_list_end(page);
-    report_heading(page, "Files");
-    static const char *const heads[] = { "file", "device", "emulated", "yoke", "rows" };
-    report_table_begin(page, heads, (int)YOKE_COUNT(heads));
-    for (int f = 0; f < d->n; f++) {
+    int columns[MOST_PARTS];
+    const int n_columns = timed_columns(d, columns);
+    struct device_ranked *ranked = calloc((size_t)ops->n, sizeof *ranked);
+    int64_t n = 0;
+    for (int64_t i = 0; i < ops->n && ranked; i++) {
+        double least = NAN;
+        for (int p = 0; p < n_columns; p++)
+            least = fmin(least, device_share(&d->columns[columns[p]], &ops->ops[i].on[columns[p]]));
+        if (isfinite(least)) ranked[n++] = (struct device_ranked){ &ops->ops[i], least };
+    }
+    if (n) {
+        qsort(ranked, (size_t)n, sizeof *ranked, device_by_value);
+        put_bars(page, d, ranked, n, columns, n_columns);
+    }
+    free(ranked);
+}
+
+/* ---- a row for each operation and type, a column for each device ---- */
+
+/* A number inside a cell. The HTML also has all of its digits. */
+static void put_value(struct report_page *page, double value, const char *format)
+{
+    char text[64];
+    snprintf(text, sizeof text, format, value);
+    if (page->markdown)
+        fputs(text, page->to);
+    else
+        fprintf(page->to, "<data value=\"%.17g\">%s</data>", value, text);
+}
+
+static void put_cell(struct report_page *page, const struct device_column *column,
+                     const struct device_work *w)
+{
+    const double share = device_share(column, w);
+    const bool counted = column->emulated && w->instructions > 0;
+    if (!w->row || w->n_wrong || (!isfinite(share) && !counted)) {
+        report_cell(page, !w->row ? "not in this file" : w->reason ? w->reason : "-");
+        return;
+    }
+    fputs(page->markdown ? " " : "<td class=\"n\">", page->to);
+    if (!counted) {
+        put_value(page, share, "%.3g");
+        fputs(" %", page->to);
+        if (w->row->limited_by[0]) {
+            fputs(" of ", page->to);
+            report_put(page, w->row->limited_by);
+        }
+        if (isfinite(w->error)) {
+            fputs(", error ", page->to);
+            put_value(page, w->error, "%.3g");
+        }
+    } else if (w->least_bytes > 0) {
+        put_value(page, w->instructions / w->least_bytes, "%.3g");
+        fputs(" instructions/byte, ", page->to);
+        put_value(page, w->bytes / w->least_bytes, "%.3g");
+        fputs(" times the least bytes", page->to);
+    } else {
+        put_value(page, w->instructions, "%.6g");
+        fputs(" instructions, ", page->to);
+        put_value(page, w->bytes, "%.6g");
+        fputs(" bytes", page->to);
+    }
+    fputs(page->markdown ? " |" : "</td>", page->to);
+}
+
+static void put_left_out(struct report_page *page, int64_t n)
+{
+    if (n > DEVICE_MOST_ROWS)
+        report_paragraph(page, "%" PRId64 " more rows are not shown.", n - DEVICE_MOST_ROWS);
+}
+
+static void put_table(struct report_page *page, const struct devices *d, const struct device_ops *ops)
+{
+    const char *heads[1 + DEVICE_MOST_FILES] = { "operation and type" };
+    int n = 1;
+    for (int c = 0; c < d->n_columns; c++)
+        if (d->columns[c].kernels) heads[n++] = d->columns[c].label;
+    report_table_begin(page, heads, n);
+    for (int64_t i = 0; i < YOKE_MIN(ops->n, DEVICE_MOST_ROWS); i++) {
+        char name[80];
+        yokei_text(name, sizeof name, "%s %s", ops->ops[i].op, ops->ops[i].dtype);
         report_row_begin(page);
-        report_cell(page, d->paths[f]);
-        report_cell(page, d->files[f].device);
-        report_cell(page, d->files[f].emulated ? "yes" : "no");
-        report_cell(page, d->files[f].version);
-        report_number(page, (double)d->files[f].n_rows, "%.0f");
+        report_cell(page, name);
+        for (int c = 0; c < d->n_columns; c++)
+            if (d->columns[c].kernels) put_cell(page, &d->columns[c], &ops->ops[i].on[c]);
         report_row_end(page);
     }
     report_table_end(page);
-    report_heading(page, "Operations");
-    put_chart(page, d);
-    put_table(page, d);
-    report_end(page);
+    put_left_out(page, ops->n);
 }
 
-yoke_status report_of_kernels(struct report_page *page, char *const paths[], int n_paths)
+yoke_status device_kernels(struct report_page *page, const struct devices *d)
 {
-    struct devices d = { .paths = paths };
-    yoke_status status = YOKE_OK;
-    for (int i = 0; i < n_paths && !status; i++) {
-        status = compare_file_read(paths[i], &d.files[i]);
-        if (!status) d.n++;
+    struct device_ops ops;
+    YOKE_TRY(device_ops_read(d, false, &ops));
+    if (ops.n) {
+        report_heading(page, "Kernels");
+        put_chart(page, d, &ops);
+        report_paragraph(
+            page, "A cell has the share that the operation reaches of the device's own measured limit, and "
+                  "the largest error relative to its bound. The share is the sum of the limits of all "
+                  "sizes, divided by the sum of their times. The limit is that of memory or of "
+                  "arithmetic, whichever holds for the size that moves the most bytes.");
+        put_table(page, d, &ops);
     }
-    if (status)
-        status = yoke_fail_context(status,
-                                   "yoke report needs run directories, or files that yoke bench kernels "
-                                   "-o FILE.json has written");
-    if (!status) put_page(page, &d);
-    for (int i = 0; i < d.n; i++) compare_file_free(&d.files[i]);
-    return status;
+    device_ops_free(&ops);
+    return YOKE_OK;
+}
+
+/* ---- by size ---- */
+
+static void put_size_cells(struct report_page *page, const struct device_column *column,
+                           const struct compare_kernel *k)
+{
+    const double share = device_row_share(column, k);
+    char text[200];
+    if (!k)
+        report_cell(page, "not in this file");
+    else if (isfinite(share))
+        report_number(page, share, "%.3g");
+    else if (k->counts.size) {
+        yokei_text(text, sizeof text, "counted: %" PRId64 " instructions, %.0f bytes", k->counts.instructions,
+                   (double)k->counts.bytes_loaded + (double)k->counts.bytes_stored);
+        report_cell(page, text);
+    } else
+        report_cell(page, k->reason && k->reason[0] ? k->reason : "-");
+    report_number(page, k && !column->emulated && k->seconds > 0 ? 1e6 * k->seconds : NAN, "%.5g");
+    report_number(page, device_row_is_right(k) ? k->error : NAN, "%.3g");
+    report_cell(page, k ? k->variant : "");
+}
+
+static void put_size_heads(struct report_page *page, const struct devices *d)
+{
+    static const char *const columns[] = { "% of its limit", "us", "error / bound", "variant" };
+    enum { EACH = (int)YOKE_COUNT(columns) };
+    static char text[EACH * DEVICE_MOST_FILES][DEVICE_NAME + 32];
+    const char *heads[1 + EACH * DEVICE_MOST_FILES] = { "operation" };
+    int n = 0;
+    for (int c = 0; c < d->n_columns; c++)
+        for (int i = 0; i < EACH && d->columns[c].kernels; i++, n++) {
+            yokei_text(text[n], sizeof text[n], "%s: %s", d->columns[c].label, columns[i]);
+            heads[1 + n] = text[n];
+        }
+    report_table_begin(page, heads, 1 + n);
+}
+
+yoke_status device_sizes(struct report_page *page, const struct devices *d)
+{
+    struct device_ops ops;
+    YOKE_TRY(device_ops_read(d, true, &ops));
+    if (ops.n) {
+        report_heading(page, "Kernels by size");
+        put_size_heads(page, d);
+        for (int64_t i = 0; i < YOKE_MIN(ops.n, DEVICE_MOST_ROWS); i++) {
+            const struct compare_kernel *k = ops.ops[i].first;
+            char name[500];
+            yokei_text(name, sizeof name, "%s %s (%s: %s)", k->op, k->dtype, k->size, k->dims);
+            report_row_begin(page);
+            report_cell(page, name);
+            for (int c = 0; c < d->n_columns; c++)
+                if (d->columns[c].kernels) put_size_cells(page, &d->columns[c], ops.ops[i].on[c].row);
+            report_row_end(page);
+        }
+        report_table_end(page);
+        put_left_out(page, ops.n);
+    }
+    device_ops_free(&ops);
+    return YOKE_OK;
 }

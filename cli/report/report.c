@@ -18,33 +18,42 @@ static yoke_status report_to(void *context, FILE *to)
     case REPORT_RUN: return report_of_run(&page, paths[0], paths[1]);
     case REPORT_PLAN: return report_of_plan(&page, paths[0]);
     case REPORT_TIMELINE: return report_of_timeline(&page, paths[0]);
-    default: return report_of_kernels(&page, c->words, c->n_words);
+    default: return report_of_devices(&page, c->words, c->n_words);
     }
 }
 
-/* Whether a page is made of these two paths. */
-static bool go_together(const char *first, const char *second)
+/* How many of the paths are files of devices, which may be mixed. */
+static int count_device_files(const struct cli_context *c)
 {
-    const enum report_kind a = report_kind_of(first), b = report_kind_of(second);
-    if (a == REPORT_RUN) return b == REPORT_RUN || b == REPORT_TIMELINE;
-    return a == REPORT_OTHER && b == REPORT_OTHER;
+    int n = 0;
+    for (int i = 0; i < c->n_words; i++) n += report_kind_of(c->words[i]) == REPORT_OTHER;
+    return n;
+}
+
+/* Whether one page is made of a path of this kind and of one of that. */
+static bool go_together(enum report_kind a, enum report_kind b)
+{
+    return a == REPORT_RUN && (b == REPORT_RUN || b == REPORT_TIMELINE);
 }
 
 yoke_status cli_report(const struct cli_context *context)
 {
-    const int n = context->n_words;
+    const int n = context->n_words, n_device_files = count_device_files(context);
+    char *const *paths = context->words;
     struct cli_context copy = *context;
-    if (n != 1 && n != 2)
+    if (n < 1 || n > REPORT_MOST_FILES || (n_device_files < n && n > 2))
         return yoke_fail(YOKE_EINVAL,
-                         "yoke report: give one or two run directories, a plan, a timeline, or one or two "
-                         "files of yoke bench kernels --json");
-    for (int i = 0; i < n; i++)
-        if (!yokei_is_there(context->words[i]))
-            return yoke_fail(YOKE_EDATA, "%s: there is no such file or run directory", context->words[i]);
-    if (n == 2 && !go_together(context->words[0], context->words[1]))
+                         "yoke report: give one or two run directories, a plan, a timeline, or files of yoke "
+                         "bench kernels, yoke verify, yoke bench collectives or yoke compare, at most %d",
+                         REPORT_MOST_FILES);
+    /* The page of several files of devices names a missing one. */
+    for (int i = 0; i < n && (n == 1 || n_device_files < n); i++)
+        if (!yokei_is_there(paths[i]))
+            return yoke_fail(YOKE_EDATA, "%s: there is no such file or run directory", paths[i]);
+    if (n == 2 && n_device_files < n && !go_together(report_kind_of(paths[0]), report_kind_of(paths[1])))
         return yoke_fail(YOKE_EINVAL,
                          "yoke report: %s and %s are of different kinds; give two run directories, a run "
                          "directory and its timeline, or two files",
-                         context->words[0], context->words[1]);
+                         paths[0], paths[1]);
     return cli_write_results(cli_text(context->options, "output"), report_to, &copy);
 }

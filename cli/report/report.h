@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** yoke report: one page about a run, two runs, or the kernels of one or two devices. */
+/** yoke report: one page about a run, two runs, or devices. */
 #ifndef CLI_REPORT_REPORT_H
 #define CLI_REPORT_REPORT_H
 
@@ -36,7 +36,9 @@ yoke_status report_of_run(struct report_page *page, const char *folder, const ch
 yoke_status report_of_plan(struct report_page *page, const char *path);
 yoke_status report_of_timeline(struct report_page *page, const char *path);
 yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
-yoke_status report_of_kernels(struct report_page *page, char *const paths[], int n_paths);
+enum { REPORT_MOST_FILES = 64 };
+/** Files of yoke bench kernels, verify, bench collectives and compare, in any mix; at most REPORT_MOST_FILES. */
+yoke_status report_of_devices(struct report_page *page, char *const paths[], int n_paths);
 
 /* ---- rows.c ---- */
 /** A visitor of rows. The context is a struct report_run. */
