@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <yoke/base.h>
 #include "cli/options/options.h"
+#include "cli/options/progress.h"
 #include "cli/options/verbs.h"
 
 /** The arguments of a verb. */
@@ -79,15 +80,15 @@ void cli_pass_terminals_to_ranks(void);
  * file.
  */
 void cli_order_streams(void);
-/**
- * Print one line of progress that replaces the last one, cut to the terminal's width. Does nothing unless
- * stderr is on a terminal. "" clears the line. If the line stays unchanged for more than two seconds, the
- * seconds are shown behind it.
- */
-void cli_progress(const char *format, ...) YOKE_PRINTF(1, 2);
-void cli_progress_end(void);
-/** Print a line on stderr, whether or not stderr is a terminal. Ends a line of progress first. */
+/** The columns of the terminal that stderr is on. They are read anew, because a window may change. */
+int cli_columns(void);
+/** --quiet: no notes, and no line of progress. Before the call, the variable YOKE_QUIET counts. */
+void cli_set_quiet(bool on);
+bool cli_is_quiet(void);
+/** Print a line on stderr, whether or not stderr is a terminal, unless --quiet is set. */
 void cli_note(const char *format, ...) YOKE_PRINTF(1, 2);
+/** The same for a line that was asked for, such as that of an option of its own: --quiet does not count. */
+void cli_say(const char *format, ...) YOKE_PRINTF(1, 2);
 /** Print "yoke: warning: …" on stderr. */
 void cli_warn(const char *format, ...) YOKE_PRINTF(1, 2);
 /** Print "yoke: error: …" on stderr. */

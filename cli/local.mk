@@ -2,10 +2,11 @@
 bin_PROGRAMS += yoke
 yoke_SOURCES = cli/cli.h cli/main.c cli/libraries/libraries.c cli/libraries/libraries.h cli/launch/job.h
 yoke_SOURCES += \
-	cli/options/config.c cli/options/help.c cli/options/json_values.h cli/options/line.c cli/options/manual.c \
+	cli/options/config.c cli/options/estimate.c cli/options/help.c cli/options/json_values.h cli/options/line.c cli/options/manual.c \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
-	cli/options/resolve.c cli/options/results.c cli/options/train_rows.h cli/options/values.c cli/options/variable_rows.h \
+	cli/options/progress.c cli/options/progress.h cli/options/progress_draw.c cli/options/progress_said.h \
+	cli/options/resolve.c cli/options/results.c cli/options/terminal.c cli/options/train_rows.h cli/options/values.c cli/options/variable_rows.h \
 	cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
@@ -120,7 +121,8 @@ option_sources = cli/options/config.c cli/options/line.c cli/options/names.c cli
 	cli/options/resolve.c cli/options/values.c cli/options/verbs.c
 
 EXTRA_PROGRAMS += tests/unit/cli_options
-tests_unit_cli_options_SOURCES = tests/unit/cli_options.c $(option_sources) cli/options/printable.c cli/options/output.c
+tests_unit_cli_options_SOURCES = tests/unit/cli_options.c $(option_sources) cli/options/estimate.c cli/options/output.c \
+	cli/options/printable.c cli/options/progress.c cli/options/progress_draw.c cli/options/terminal.c
 tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"

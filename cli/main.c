@@ -32,7 +32,7 @@ static void log_line(void *context, yoke_log_level level, const char *text)
     if (level <= YOKE_LOG_WARN)
         cli_warn("%s", text);
     else
-        cli_note("yoke: %s", text);
+        cli_say("yoke: %s", text); /* YOKE_LOG asked for it */
 }
 
 /* The verb that argv[1] (and argv[2]) name. *words_out is the number of words in its name. */
@@ -250,6 +250,17 @@ static yoke_status call_verb(const struct cli_verb *verb, const struct cli_conte
     return functions[verb - cli_verb_table](context);
 }
 
+/* What a person sees beside results and errors. The processes that yoke run starts read the variable. */
+static void set_seen(const struct cli_verb *verb, const struct cli_options *options, int rank)
+{
+    if (cli_option_find(verb->bit, "quiet")) {
+        const bool quiet = cli_flag(options, "quiet");
+        cli_set_quiet(quiet);
+        if (quiet && verb->bit == CLI_RUN) setenv("YOKE_QUIET", "yes", 1);
+    }
+    cli_progress_watch(rank);
+}
+
 static int run_single(const struct cli_verb *verb, struct cli_line *line)
 {
     struct cli_options *options = NULL;
@@ -257,6 +268,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
         .size = 1, .n_words = line->n_words, .words = line->words, .run_dir = getenv("YOKE_RUN_DIR")
     };
     yoke_status status = cli_options_of_line(line, &options);
+    if (!status) set_seen(verb, options, 0);
     if (!status) status = set_emulation(verb, options);
     if (!status) status = choose_auto_device(verb, &context, options);
     if (!status) {
@@ -275,6 +287,7 @@ static int run_as_rank(const struct cli_verb *verb, struct cli_line *line)
     struct cli_context context = { 0 };
     bool reported;
     yoke_status status = cli_job_start(line, &context, &options, &reported);
+    if (!status) set_seen(verb, options, context.rank);
     if (!status) status = set_emulation(verb, options);
     if (!status) status = choose_auto_device(verb, &context, options);
     if (!status) {

@@ -26,6 +26,9 @@ struct run {
     bool is_past;                  /* the line options.after has been passed */
     uint64_t unforced[YOKE_N_OPS]; /* the variants that the device would choose for the cases in f32 */
     struct conform_summary summary;
+    /* for options.share: lines of the whole sweep, those before the present op and type, and its own */
+    int n_lines_all, n_lines_before, n_lines_here;
+    int n_lines; /* that were begun for the present op and type */
 };
 
 static bool op_named(const char *name)
@@ -188,6 +191,14 @@ static void run_case(struct run *run, struct conform_line *line, yoke_status *st
     note(line, t, &f);
 }
 
+/* Say how far the sweep is. `share` of the present line is done. */
+static void say_share(const struct run *run, double share)
+{
+    const double here = YOKE_MIN(run->n_lines - 1 + share, (double)run->n_lines_here);
+    if (run->options.share && run->n_lines_all)
+        run->options.share(run->context, (run->n_lines_before + here) / run->n_lines_all);
+}
+
 /* Run all cases of one op, type and variant. If the op cannot run, its line fails, and the sweep goes on. */
 static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *variant,
                             enum conform_verdict *verdict_out)
@@ -201,10 +212,12 @@ static yoke_status run_line(struct run *run, enum yoke_op_id op, const char *var
                                  .seed = t->seed };
     const int only = run->options.only_case, most = t->row->n_cases + RANDOM_CASES_FULL;
     const int end = only ? YOKE_MIN(only, most) : run->options.full ? most : t->row->n_cases + RANDOM_CASES;
+    run->n_lines++;
     if (is_behind_us(run, &line, verdict_out)) return YOKE_OK;
     /* Stop at the first failure, because it is the one to look at. */
     for (t->index = only ? only - 1 : 0; t->index < end && line.verdict != CONFORM_FAIL; t->index++) {
         yoke_status status;
+        say_share(run, only ? 0 : (double)t->index / end);
         run_case(run, &line, &status);
         if (status == YOKE_ENOMEM) return status;
     }
@@ -368,11 +381,27 @@ static yoke_status run_variants(struct run *run, enum yoke_op_id op)
                                                                       : YOKE_OK;
 }
 
-static yoke_status run_all(struct run *run)
+/*
+ * About how many lines an op has in the run's type, those that are left out not counted. Only the share of
+ * the sweep that is done depends on it.
+ */
+static int count_lines(const struct run *run, enum yoke_op_id op)
+{
+    const yoke_device *device = run->trial.device.device;
+    const bool is_short = compiles_at_run_time(device) && !run->options.full;
+    int n = 0;
+    if (run->options.variant || (is_short && run->trial.dtype != YOKE_F32 && !run->options.dtype)) return 1;
+    while (yoke_variant_name(device, yokei_op_names[op], n)) n++;
+    return YOKE_MAX(n, 1) + (n && run->options.full);
+}
+
+/* Go through all ops and types of the sweep, and only count their lines, or run them. */
+static yoke_status run_all(struct run *run, bool only_count)
 {
     struct trial *t = &run->trial;
     const uint32_t storage = yoke_device_info(t->device.device)->storage;
     static const yoke_dtype dtypes[] = { YOKE_F32, YOKE_F16, YOKE_BF16, YOKE_F64 };
+    run->n_lines_before = 0;
     for (int place = 0; place < YOKE_N_OPS; place++) {
         const enum yoke_op_id op = conform_op_at(place);
         if (!conform_selected(&run->options, op)) continue;
@@ -383,7 +412,10 @@ static yoke_status run_all(struct run *run)
             if (t->dtype == YOKE_F64 && !(storage & 1u << YOKE_F64))
                 continue; /* only the reference backend has f64 */
             if (!has_dtype(&run->options, t->dtype)) continue;
-            YOKE_TRY(run_variants(run, op));
+            run->n_lines = 0;
+            run->n_lines_here = count_lines(run, op);
+            if (!only_count) YOKE_TRY(run_variants(run, op));
+            run->n_lines_before += run->n_lines_here;
         }
     }
     return YOKE_OK;
@@ -434,7 +466,9 @@ yoke_status conform_run(yoke_device *device, const struct conform_options *optio
     YOKE_TRY(yoke_device_open("reference", NULL, &t->oracle.device));
     YOKE_TRY_GOTO(yoke_stream_create(t->oracle.device, &t->oracle.stream), close_device);
     YOKE_TRY_GOTO(yoke_stream_create(device, &t->device.stream), destroy_oracle);
-    status = run_all(&run);
+    run_all(&run, true);
+    run.n_lines_all = run.n_lines_before;
+    status = run_all(&run, false);
     yoke_stream_destroy(t->device.stream);
     if (!status && run.options.variant && run.summary.n_pass + run.summary.n_fail + run.summary.n_skip == 0
         && !run.options.after)

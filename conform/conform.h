@@ -52,6 +52,8 @@ struct conform_options {
      * hashes of the case. A line then passes if no op returned an error.
      */
     conform_bits_callback bits;
+    /* Called before each case with the share of the sweep that is done, from 0 to 1; may be NULL. */
+    void (*share)(void *context, double share);
     yoke_device *gradient_device; /* the device for conform_gradients; NULL: the reference device */
 };
 /* clang-format off */

@@ -178,14 +178,20 @@ static yoke_status check_pairs(yoke_device *device, const struct conform_options
 {
     yoke_stream *stream;
     yoke_status status = YOKE_OK;
+    size_t n = 0, done = 0;
+    for (int i = 0; i < YOKE_N_OPS; i++)
+        if (!options || conform_selected(options, (enum yoke_op_id)i))
+            n += conform_row_of((enum yoke_op_id)i)->gradients.n;
     YOKE_TRY(yoke_stream_create(device, &stream));
     for (int i = 0; i < YOKE_N_OPS; i++) {
         const enum yoke_op_id op = (enum yoke_op_id)i;
         const struct gradient_pairs pairs = conform_row_of(op)->gradients;
         if (options && !conform_selected(options, op)) continue;
-        for (size_t p = 0; p < pairs.n && !status; p++)
+        for (size_t p = 0; p < pairs.n && !status; p++) {
+            if (options && options->share) options->share(context, (double)done++ / (double)n);
             status = check_pair(stream, op, &pairs.list[p], options && options->seed ? options->seed : 1,
                                 callback, context, summary);
+        }
     }
     yoke_stream_destroy(stream);
     return status;

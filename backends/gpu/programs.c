@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backends/gpu/launch.h"
+#include "core/base/busy.h"
 
 struct kernel {
     struct kernel *next;
@@ -228,7 +229,9 @@ static yoke_status build_entry(yoke_device *device, struct entry *entry, const c
         status = missing(device, &entry->program, op, n_refused, &refused);
     } else if (!status && !entry->handle) {
         uint64_t start = yokei_now_ns();
+        yokei_busy_begin("compiling %s for %s (kept for the next start)", source.name, device->info.spec);
         status = driver->build(device, &source, &entry->handle);
+        yokei_busy_end();
         if (status == YOKE_OK) {
             count_program(device, 1, 0);
             if (!gpu->late_binaries) save(device, entry, UINT64_MAX);
@@ -332,6 +335,21 @@ static yoke_status prepare(yoke_stream *stream, struct entry *entry, const char 
     return check_grid(stream, grid);
 }
 
+/* Launch a kernel. PoCL compiles it at its first launch, unless the program came from the cache with it. */
+static yoke_status launch(yoke_stream *stream, const struct entry *entry, const struct kernel *kernel,
+                          uint64_t bit, const struct yokei_gpu_grid *grid, const struct yokei_gpu_arg *args,
+                          int n_args)
+{
+    const struct yokei_gpu_device *gpu = yokei_gpu(stream->device);
+    const bool compiles = gpu->late_binaries && !((entry->launched | entry->cached) & bit);
+    if (compiles)
+        yokei_busy_begin("compiling %s for %s (kept for the next start)", kernel->name,
+                         stream->device->info.spec);
+    const yoke_status status = gpu->driver->launch(stream, kernel->handle, grid, args, n_args);
+    if (compiles) yokei_busy_end();
+    return status;
+}
+
 yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program *program, const char *kernel,
                              int64_t x, int64_t y, int64_t z, const struct yokei_gpu_arg *args, int n_args)
 {
@@ -350,8 +368,9 @@ yoke_status yokei_gpu_launch(yoke_stream *stream, const struct yokei_gpu_program
     struct kernel *found = NULL;
     pthread_mutex_lock(&entry->lock);
     yoke_status status = prepare(stream, entry, kernel, &grid, &found);
-    if (!status && !held) status = driver->launch(stream, found->handle, &grid, args, n_args);
-    if (!status) entry->launched |= bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
+    const uint64_t bit = status ? 0 : bit_of(found, YOKE_MAX(YOKE_MAX(x * grid.group, y), z) > UINT16_MAX);
+    if (!status && !held) status = launch(stream, entry, found, bit, &grid, args, n_args);
+    if (!status) entry->launched |= bit;
     pthread_mutex_unlock(&entry->lock);
     if (status || !held || stream->is_dry) return status;
     /* Without the lock, because this call may block until another thread has submitted commands. */

@@ -22,6 +22,7 @@ enum { MOST_LIST = 16 };
 struct bench {
     int rank, size, repeats;
     double budget;                                              /* seconds for each line and side */
+    int n_lines, n_done;                                        /* of the table */
     bool one_host, rivals, shared, native, explains, places[2]; /* places: measure out of place, in place */
     const char *spec, *beside;
     enum bench_kind kinds[MOST_LIST];
@@ -270,18 +271,22 @@ static yoke_status all_bytes(struct bench *b, struct bench_case c, struct bench_
         bench_case_size(&row.c, bytes);
         if (bytes > b->least && row.c.bytes == before) continue; /* rounded to the same size, or a barrier */
         before = row.c.bytes;
-        if (b->rank == 0)
-            cli_progress("%s, %s, %zu bytes ...", bench_facts[c.kind].name, yoke_dtype_name(c.dtype),
-                         row.c.bytes);
+        if (!table) {
+            b->n_lines++;
+            continue;
+        }
+        cli_progress_now("%s %s, %zu bytes", bench_facts[c.kind].name, yoke_dtype_name(c.dtype), row.c.bytes);
+        cli_progress_at(b->n_done++, b->n_lines);
         YOKE_TRY(explain_row(b, &row));
         YOKE_TRY(measure_line(b, &row));
-        if (b->rank == 0) cli_progress("%s", "");
+        cli_progress_pause();
         if (b->rank == 0) bench_table_row(table, &row);
         *n_wrong += row.verdict.n_wrong;
     }
     return YOKE_OK;
 }
 
+/* Measure all lines. Without a table, only count them. */
 static yoke_status all_lines(struct bench *b, struct bench_table *table, uint64_t *n_wrong)
 {
     for (int k = 0; k < b->n_kinds; k++) {
@@ -404,7 +409,7 @@ static yoke_status explain_choice(const struct bench *b)
             "The sides are measured in turn, after calls that warm up the caches. Rates are in GB/s. %%limit is "
             "the share of the %.4g MB/s that the link of a host carried in each direction, in MPI's messages",
             b->size, b->link_rate * 1e-6);
-    if (b->explains) cli_note("cost model %s; shares of the sums %s", choice.costs, choice.shares);
+    if (b->explains) cli_say("cost model %s; shares of the sums %s", choice.costs, choice.shares);
     const char *sums = strstr(choice.why, " sum slices ");
     if (sums) cli_note("the ranks divide the work of long sums %s: %s", choice.shares, sums + 1);
     return YOKE_OK;
@@ -424,7 +429,10 @@ static yoke_status run_lines(struct bench *b, const struct cli_options *o)
     if (!status) status = allocate_bench(b);
     yokei_guard_begin("yoke bench: MPI's own collectives");
     if (!status && !b->one_host) status = bench_links(MPI_COMM_WORLD, b->control, b->host_of, &b->link_rate);
+    all_lines(b, NULL, NULL);
+    cli_progress_begin("bench collectives on %d ranks", b->size);
     if (!status) status = all_lines(b, &table, &n_wrong);
+    cli_progress_end();
     yokei_guard_end();
     drop_bench(b);
     bench_table_end(&table, b->size, !status && b->rank == 0);

@@ -272,21 +272,23 @@ static yoke_status all_products(const struct cli_context *context, struct gemm_s
                                 int threads, yoke_device *device, struct table *table, bool *wrong_out)
 {
     const struct cli_options *o = context->options;
-    for (int d = 0; d < cli_list_count(o, "dtype"); d++) {
+    const int n_sizes = cli_list_count(o, "size"), n_types = cli_list_count(o, "dtype");
+    for (int d = 0; d < n_types; d++) {
         char text[64];
         struct gemm_problem p = { 0 };
         yoke_dtype_parse(cli_list_item(o, "dtype", d, text, sizeof text), &p.dtype);
         double limit = 0;
-        cli_progress("%s: the peak ...", text);
+        cli_progress_now("the peak of the device in %s", text);
+        cli_progress_at(d * n_sizes, n_types * n_sizes);
         const yoke_status measured = yoke_gemm_peak(device, p.dtype, &limit, NULL);
-        cli_progress("%s", "");
         if (measured && measured != YOKE_EUNSUPPORTED) return measured;
-        for (int i = 0; i < cli_list_count(o, "size"); i++) {
+        for (int i = 0; i < n_sizes; i++) {
             struct row rows[MAX_SIDES] = { 0 };
             YOKE_TRY(parse_size(cli_list_item(o, "size", i, text, sizeof text), &p));
             YOKE_TRY(count_work(device, &p));
             yoke_status status = fill_problem(&p);
-            cli_progress("%s %s ...", yoke_dtype_name(p.dtype), text);
+            cli_progress_now("%s %s", yoke_dtype_name(p.dtype), text);
+            cli_progress_at(d * n_sizes + i, n_types * n_sizes);
             for (int s = 0; s < n_sides; s++)
                 rows[s] = (struct row){ .side = sides[s].name,
                                         .dtype = p.dtype,
@@ -298,7 +300,7 @@ static yoke_status all_products(const struct cli_context *context, struct gemm_s
             if (!status) measure_sides(sides, n_sides, &p, (int)cli_int(o, "repeats"), rows);
             drop_problem(&p);
             if (status) return status;
-            cli_progress("%s", "");
+            cli_progress_pause();
             for (int s = 0; s < n_sides; s++) print_row(table, &rows[s]);
             if (rows[0].ratio > 1) *wrong_out = true;
         }
@@ -325,7 +327,9 @@ static yoke_status compare_sides(const struct cli_context *context, yoke_device 
         sides[n_sides++] = cli_side_openblas;
     }
     YOKE_TRY(yoke_stream_create(device, &ours.stream));
+    cli_progress_begin("bench gemm on %s", info->spec);
     yoke_status status = all_products(context, sides, n_sides, threads, device, table, wrong_out);
+    cli_progress_end();
     if (!status && strcmp(table->format, "json"))
         cli_note("%s: %s, %d threads. Medians of %d measurements, with the sides in turn%s%s", info->spec,
                  info->name, threads, (int)cli_int(context->options, "repeats"),

@@ -22,7 +22,7 @@ struct bench {
     struct bench_peaks peaks;
     struct bench_kernel_table table;
     bool predicts; /* the device is emulated: its work is counted, and nothing is timed */
-    int n_rows, n_wrong;
+    int n_rows, n_all, n_wrong;
 };
 
 static yoke_status run_op(void *context, int n)
@@ -134,8 +134,8 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
     struct conform_problem *problem;
     bool in;
     double asked, edge;
-    cli_progress("bench %s: %s %s %s ...", b->table.device, yokei_op_names[op], yoke_dtype_name(dtype),
-                 size->name);
+    cli_progress_now("%s %s %s", yokei_op_names[op], yoke_dtype_name(dtype), size->name);
+    cli_progress_at(b->n_rows, b->n_all);
     YOKE_TRY(conform_problem_open(b->device, b->stream, op, dtype, size->dim, &problem));
     yoke_status status = admit_problem(b, problem, &row, &in);
     if (!status && in && b->predicts)
@@ -145,7 +145,7 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
     if (!status && in) row.variant = yokei_variant_used(b->device, op, &asked, &edge);
     if (!status && in) yokei_algorithm_used(b->device, op, row.algorithm, sizeof row.algorithm);
     conform_problem_close(problem);
-    cli_progress("%s", "");
+    if (b->table.to == stdout) cli_progress_pause();
     if (status)
         return yoke_fail_context(status, "%s %s %s", yokei_op_names[op], yoke_dtype_name(dtype), size->name);
     if (b->predicts)
@@ -156,7 +156,8 @@ static yoke_status bench_row(struct bench *b, enum yoke_op_id op, yoke_dtype dty
     return YOKE_OK;
 }
 
-static yoke_status all_rows(struct bench *b)
+/* Measure all rows, or, with `only_count`, count them. */
+static yoke_status all_rows(struct bench *b, bool only_count)
 {
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++) {
@@ -165,7 +166,9 @@ static yoke_status all_rows(struct bench *b)
             /* an emulated device would take hours for the sizes of real models */
             const int n = kernels_sizes(b->context->options, (enum yoke_op_id)op, b->predicts ? "tiny" : "",
                                         "tiny", sizes);
-            for (int i = 0; i < n; i++) YOKE_TRY(bench_row(b, (enum yoke_op_id)op, (yoke_dtype)d, &sizes[i]));
+            if (only_count) b->n_all += n;
+            for (int i = 0; i < n && !only_count; i++)
+                YOKE_TRY(bench_row(b, (enum yoke_op_id)op, (yoke_dtype)d, &sizes[i]));
         }
     return YOKE_OK;
 }
@@ -174,7 +177,7 @@ static yoke_status predict_device(struct bench *b)
 {
     YOKE_TRY(yoke_stream_create(b->device, &b->stream));
     bench_kernel_table_begin(&b->table);
-    const yoke_status status = all_rows(b);
+    const yoke_status status = all_rows(b, false);
     bench_predict_end(&b->table, yoke_device_info(b->device)->name, !status);
     yoke_stream_destroy(b->stream);
     return status;
@@ -184,14 +187,14 @@ static yoke_status bench_device(struct bench *b, int threads)
 {
     yoke_status status;
     YOKE_TRY(yoke_stream_create(b->device, &b->stream));
-    cli_progress("bench %s: limits ...", b->table.device);
+    cli_progress_now("the limits of the device");
     bool types[YOKE_N_DTYPES];
     memcpy(types, b->selection.dtype, sizeof types);
     types[YOKE_F32] = true;
     YOKE_TRY_GOTO(bench_peaks_open(b->device, b->stream, threads, types, &b->peaks), destroy_stream);
-    cli_progress("%s", "");
+    cli_progress_pause();
     bench_kernel_table_begin(&b->table);
-    status = all_rows(b);
+    status = all_rows(b, false);
     bench_kernel_table_end(&b->table, &b->peaks, !status);
     bench_peaks_close(&b->peaks);
 destroy_stream:
@@ -228,7 +231,10 @@ static yoke_status bench_to(void *with, FILE *to)
     struct yokei_counts counts;
     const struct yoke_device_extras *extras = b.device->backend->device->extras;
     b.predicts = extras && extras->counts && extras->counts(b.device, &counts);
+    cli_progress_begin("bench kernels on %s", b.table.device);
+    all_rows(&b, true);
     const yoke_status status = b.predicts ? predict_device(&b) : bench_device(&b, threads);
+    cli_progress_end();
     yoke_device_close(b.device);
     if (status) return status;
     if (b.n_wrong)

@@ -214,6 +214,9 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
     bool json = cli_flag(context->options, "json"), measure = !cli_flag(context->options, "no-speed");
     int n_libraries = cli_libraries(libraries, MAX_LIBRARIES);
     json_t *devices = json_array(), *absent = json_object();
+    int n_measured = 0, n_devices = 0;
+    for (int b = 0; b < n_reports; b++) n_devices += reports[b].n_devices;
+    cli_progress_begin("measuring the devices");
     if (!json) {
         printf("yoke %s\n\n", yoke_version());
         print_machine();
@@ -224,9 +227,10 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
             const struct yoke_device_info *d = &reports[b].devices[i];
             struct cli_speed speed;
             if (measure) {
-                cli_progress("measuring %s (kernels are compiled on the first start) ...", d->spec);
+                cli_progress_now("%s (kernels are compiled on the first start)", d->spec);
+                cli_progress_at(n_measured++, n_devices);
                 cli_measure_device(d->spec, &speed);
-                cli_progress("%s", "");
+                cli_progress_pause();
             }
             if (json)
                 json_array_append_new(devices, device_json(d, measure ? &speed : NULL));
@@ -237,6 +241,7 @@ static yoke_status facts(const struct cli_context *context, const struct yoke_ba
         if (!reports[b].n_devices)
             json_object_set_new(absent, reports[b].name, json_string(reports[b].reason));
     }
+    cli_progress_end();
     if (json)
         return print_info(json_pack("{s:i, s:s, s:o, s:o, s:o, s:o}", "schema", 1, "version", yoke_version(),
                                     "machine", machine_json(), "devices", devices, "absent", absent,

@@ -11,6 +11,7 @@
 
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
+#include "cli/options/progress.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
 
@@ -61,14 +62,17 @@ static void measure_speed(const void *argument, void *result)
     struct cli_speed *out = result;
     yoke_device *device;
     yoke_stream *stream;
+    cli_progress_now("%s, copies", spec);
     if (yoke_device_open(spec, NULL, &device) || yoke_stream_create(device, &stream)
         || measure_copies(device, stream, out)) {
         yokei_text(out->error, sizeof out->error, "%s", yoke_last_error());
         return;
     }
-    for (int t = 0; t < CLI_N_SPEED_TYPES; t++)
+    for (int t = 0; t < CLI_N_SPEED_TYPES; t++) {
+        cli_progress_now("%s, products in %s", spec, yoke_dtype_name(cli_speed_types[t]));
         if (yoke_gemm_peak(device, cli_speed_types[t], &out->gemm[t], &out->gemm_size[t]))
             yokei_text(out->reason[t], sizeof out->reason[t], "%s", yoke_last_error());
+    }
 }
 
 void cli_measure_device(const char *spec, struct cli_speed *out)

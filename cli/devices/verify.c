@@ -18,7 +18,6 @@ struct printer {
     FILE *to;
     bool json;
     json_t *lines;
-    int n;
     struct bits bits; /* of this device, with --bits or --against */
 };
 
@@ -41,12 +40,11 @@ static void print_case(void *context, const struct conform_line *line)
                        line->n_cases);
         else
             conform_text(line, text, sizeof text);
-        cli_progress("%s", ""); /* clears the line of progress */
+        if (p->to == stdout) cli_progress_pause();
         fprintf(p->to, "%s\n", text);
         fflush(p->to);
+        cli_progress_resume();
     }
-    cli_progress("verify %s: %d lines, last %s %s", p->verify->spec, ++p->n, line->op,
-                 yoke_dtype_name(line->dtype));
 }
 
 /* Print a text. All lines behind the first one are indented. */
@@ -190,8 +188,9 @@ static yoke_status verify_to(void *with, FILE *to)
     struct printer printer = { .to = to, .json = cli_flag(context->options, "json"), .lines = json_array() };
     struct verify v = request(context, &printer);
     printer.verify = &v;
+    cli_progress_begin("verify %s", v.spec);
     yoke_status status = verify_sweep(&v);
-    cli_progress("%s", "");
+    cli_progress_end();
     if (!status) status = judge_sweep(&v);
     char error[4096];
     yokei_text(error, sizeof error, "%s", status ? yoke_last_error() : "");

@@ -72,11 +72,20 @@ static void send_line(int to, enum kind kind, const struct conform_line *line)
 
 static void on_case(void *context, const struct conform_line *line)
 {
+    cli_progress_now("%s %s%s%s", line->op, yoke_dtype_name(line->dtype), line->variant[0] ? " " : "",
+                     line->variant);
     send_line(*(int *)context, CASE, line);
 }
 static void on_line(void *context, const struct conform_line *line)
 {
     send_line(*(int *)context, LINE, line);
+}
+
+/* The parent draws. */
+static void on_share(void *context, double share)
+{
+    (void)context;
+    cli_progress_share(share);
 }
 
 static void on_bits(void *context, const struct conform_bits *bits)
@@ -93,6 +102,7 @@ static yoke_status verify_in_child(const struct verify *v, int to, struct confor
     struct conform_options options = v->options;
     yoke_device *device;
     options.before_case = on_case;
+    options.share = on_share;
     if (v->bits) options.bits = on_bits;
     YOKE_TRY(yoke_device_open(v->spec, NULL, &device));
     struct verify_device opened = { .is_open = true, .info = *yoke_device_info(device) };

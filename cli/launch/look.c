@@ -174,19 +174,15 @@ static bool measure_all(const struct work *work, const char *const *specs, int n
 
 static bool measure_alone(void *context, const char *spec, double *speed_out, char *why, size_t bytes)
 {
-    cli_progress("measuring %s (kernels are compiled on the first start) ...", spec);
-    const bool good = measure_all(context, &spec, 1, speed_out, why, bytes);
-    cli_progress("%s", "");
-    return good;
+    cli_progress_now("measuring %s (kernels are compiled on the first start)", spec);
+    return measure_all(context, &spec, 1, speed_out, why, bytes);
 }
 
 static bool measure_together(void *context, const char *const specs[2], double speeds_out[2], char *why,
                              size_t bytes)
 {
-    cli_progress("measuring %s and %s together ...", specs[0], specs[1]);
-    const bool good = measure_all(context, specs, 2, speeds_out, why, bytes);
-    cli_progress("%s", "");
-    return good;
+    cli_progress_now("measuring %s and %s together", specs[0], specs[1]);
+    return measure_all(context, specs, 2, speeds_out, why, bytes);
 }
 
 /* ---- the job ---- */
@@ -235,6 +231,7 @@ static yoke_status look(const struct cli_context *context, struct cli_auto_devic
     if (!status && !strchr(context->words[0], '/')) status = cli_verb_of_words(context, &verb, &n_words);
     if (!status) status = cli_look_options(context, verb, &o);
     if (!status) status = work_of(o, &work);
+    cli_progress_begin("choosing the devices");
     if (!status) status = yoke_discover(reports, CLI_AUTO_REPORTS, &n_reports);
     if (!status) {
         const struct cli_auto_job job = { not_divided(verb, o), cli_int(o, "batch") };
@@ -242,6 +239,7 @@ static yoke_status look(const struct cli_context *context, struct cli_auto_devic
         *n_out = cli_auto_choose(reports, n_reports, &job, &measure, devices);
         if (!cli_auto_count(devices, *n_out)) status = cli_auto_nothing(reports, n_reports, devices, *n_out);
     }
+    cli_progress_end();
     cli_options_free(o);
     free(reports);
     return status;

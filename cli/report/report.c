@@ -55,5 +55,9 @@ yoke_status cli_report(const struct cli_context *context)
                          "yoke report: %s and %s are of different kinds; give two run directories, a run "
                          "directory and its timeline, or two files",
                          paths[0], paths[1]);
-    return cli_write_results(cli_text(context->options, "output"), report_to, &copy);
+    const char *path = cli_text(context->options, "output");
+    if (path || !cli_out_on_terminal()) cli_progress_begin("report on %s", paths[0]);
+    const yoke_status status = cli_write_results(path, report_to, &copy);
+    cli_progress_end();
+    return status;
 }

@@ -132,8 +132,10 @@ yoke_status cli_ckpt_verify(const struct cli_context *context)
     int64_t bytes = 0;
     YOKE_TRY(need_words(context, "verify", "one checkpoint, or a folder of them", 1));
     YOKE_TRY(yokei_checkpoint_locate(context->words[0], folder, sizeof folder));
-    YOKE_TRY(yokei_checkpoint_open(folder, 0, &c));
-    yoke_status status = YOKE_OK;
+    cli_progress_begin("ckpt verify");
+    yoke_status status = yokei_checkpoint_open(folder, 0, &c);
+    cli_progress_end();
+    if (status) return status;
     for (int64_t i = 0; i < c->manifest.n_files; i++) bytes += c->manifest.files[i].bytes;
     if (cli_flag(context->options, "json"))
         status = print_root(json_pack("{s:i, s:o, s:I, s:I, s:I}", "schema", 1, "checkpoint",
@@ -151,8 +153,11 @@ yoke_status cli_ckpt_convert(const struct cli_context *context)
     yoke_dtype dtype;
     YOKE_TRY(need_words(context, "convert", "a checkpoint and the folder to make", 2));
     YOKE_TRY(yoke_dtype_parse(cli_text(context->options, "dtype"), &dtype));
-    YOKE_TRY(yokei_model_convert(context->words[0], context->words[1], dtype,
-                                 cli_flag(context->options, "single-file")));
+    cli_progress_begin("ckpt convert");
+    const yoke_status status = yokei_model_convert(context->words[0], context->words[1], dtype,
+                                                   cli_flag(context->options, "single-file"));
+    cli_progress_end();
+    if (status) return status;
     cli_note("%s: written as %s", context->words[1], yoke_dtype_name(dtype));
     return YOKE_OK;
 }

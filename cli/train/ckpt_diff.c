@@ -189,6 +189,7 @@ yoke_status cli_ckpt_diff(const struct cli_context *context)
         char p[4096], q[4096];
         c->first = -1;
         c->tensors = json_array();
+        cli_progress_begin("ckpt diff");
         if (is_folder_of_checkpoints(a) && is_folder_of_checkpoints(b)) {
             status = find_parting(c, a, b);
         } else {
@@ -197,6 +198,7 @@ yoke_status cli_ckpt_diff(const struct cli_context *context)
             if (!status) status = compare_pair(c, p, q, &part);
         }
         if (!status) status = compare_checkpoints(c);
+        cli_progress_end();
         if (!status && cli_flag(context->options, "json"))
             status = differences_json(c);
         else if (!status)

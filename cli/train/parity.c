@@ -18,10 +18,11 @@
 
 enum { LONGEST_LIST = 1 << 20 };
 
-static void show_parity_progress(void *context, const char *text)
+static void show_parity_progress(void *context, int n_done, int n, const char *text)
 {
-    const struct cli_context *c = context;
-    if (c->rank == 0) cli_progress("%s", text);
+    (void)context;
+    cli_progress_now("%s", text);
+    cli_progress_at(n_done, n);
 }
 
 /* Read the file's text, and check that its layouts are valid. */
@@ -230,7 +231,7 @@ static yoke_status parity(const struct cli_context *context, struct yokei_parity
     YOKE_TRY(set_up_parity(context, c));
     YOKE_TRY(choose_layouts(context, c, &list));
     c->progress = show_parity_progress;
-    c->context = (void *)(uintptr_t)context;
+    cli_progress_begin("parity on %d rank%s", context->size, context->size > 1 ? "s" : "");
     yoke_status status = yokei_parity_run(c, &list, &results, &n);
     cli_progress_end();
     if (!status && context->rank == 0 && cli_flag(context->options, "json"))

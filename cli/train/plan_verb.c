@@ -197,11 +197,15 @@ static yoke_status plan_run(const struct cli_context *context, struct yokei_trai
     /* as for yoke run */
     ranks.size = cli_is_set(o, "ranks") ? (int)cli_int(o, "ranks")
                                         : YOKE_MAX(1, cli_list_count(o, "devices"));
+    cli_progress_begin("plan for %d rank%s", ranks.size, ranks.size > 1 ? "s" : "");
     YOKE_TRY(read_forecast_costs(cli_text(o, "costs"), &costs));
     YOKE_TRY(cli_plan_from_options(&ranks, t));
     t->memory_limit = cli_bytes(o, "memory-limit");
+    cli_progress_now("opening the devices");
     YOKE_TRY(open_devices(o, ranks.size, devices));
+    cli_progress_now("simulating a step");
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
+    cli_progress_end();
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json"))
         YOKE_TRY(forecast_json(t, f));

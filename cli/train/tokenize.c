@@ -111,9 +111,11 @@ static yoke_status convert(const struct cli_options *o, struct yokei_bpe *bpe, c
     if (cli_flag(o, "decode")) {
         status = text ? parse_ids(path, text, bytes, &ids) : read_tokens(path, &ids);
         if (!status) status = yokei_bpe_decode(bpe, ids.id, ids.n, &back, &n);
+        cli_progress_end();
         if (!status) status = put_tokens_text(cli_text(o, "output"), back, n);
     } else {
         status = yokei_bpe_encode(bpe, text, bytes, cli_flag(o, "template") ? YOKEI_BPE_TEMPLATE : 0, &ids);
+        cli_progress_end();
         if (status)
             status = yoke_fail_context(status, "%s", path);
         else
@@ -143,7 +145,10 @@ yoke_status cli_tokenize(const struct cli_context *context)
         return yoke_fail(YOKE_EINVAL,
                          "tokenize: --tokens %s are tokens already: add --decode to make text of them",
                          tokens);
+    cli_progress_begin("tokenize %s", path ? path : tokens);
+    cli_progress_now("reading the tokenizer");
     YOKE_TRY(yokei_bpe_open(cli_text(o, "tokenizer"), &bpe));
+    cli_progress_now("%s", cli_flag(o, "decode") ? "making text of tokens" : "reading the text");
     yoke_status status = YOKE_OK;
     if (path && strcmp(path, "-") == 0)
         status = read_stdin(&typed, &bytes);

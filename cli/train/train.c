@@ -28,10 +28,10 @@ static void show_training_progress(void *context, const struct yokei_training_pr
         at = strlen(ranks);
     }
     int64_t left = isfinite(p->seconds_left) ? (int64_t)(p->seconds_left + 0.5) : 0;
-    if (cli_on_terminal())
-        cli_progress("step %lld  loss %.3f  %.1fk tokens/s  [%s]  %lld:%02lld left", (long long)p->step,
-                     p->loss, p->tokens_per_second * 1e-3, ranks, (long long)(left / 60),
-                     (long long)(left % 60));
+    if (cli_progress_is_watched())
+        cli_progress_now("step %lld  loss %.3f  %.1fk tokens/s  [%s]  %lld:%02lld left", (long long)p->step,
+                         p->loss, p->tokens_per_second * 1e-3, ranks, (long long)(left / 60),
+                         (long long)(left % 60));
     else if (p->step == 1)
         cli_note("step 1  loss %.3f  %.1fk tokens/s  [%s]", p->loss, p->tokens_per_second * 1e-3, ranks);
 }
@@ -39,7 +39,7 @@ static void show_training_progress(void *context, const struct yokei_training_pr
 static void show_busy(void *context, const char *text)
 {
     (void)context;
-    cli_progress("%s", text);
+    cli_progress_now("%s", text);
 }
 
 static void show_note(void *context, const char *text)
@@ -440,6 +440,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(open_communicators(context, t));
     YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
     YOKE_TRY(cli_run_record(context, t));
+    cli_progress_begin("%s", "");
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();

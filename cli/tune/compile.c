@@ -13,8 +13,8 @@
 
 static void show_family(const struct yokei_ahead *ahead, const char *family)
 {
-    cli_progress("compile %s: %d of %d programs, now %s", ahead->spec, ahead->n_compiled + ahead->n_there,
-                 ahead->n_programs, family);
+    cli_progress_now("%s", family);
+    cli_progress_at(ahead->n_compiled + ahead->n_there, ahead->n_programs);
 }
 
 /** Read "12.4" as 12040. */
@@ -37,8 +37,9 @@ static yoke_status parse_driver(const char *text, int *version_out)
 static yoke_status compile_for(struct yokei_ahead *ahead)
 {
     const uint64_t start = yokei_now_ns();
+    cli_progress_begin("compile %s", ahead->spec);
     const yoke_status status = yokei_ahead_compile(ahead);
-    cli_progress("%s", "");
+    cli_progress_end();
     if (status) return status;
     if (!ahead->n_programs)
         return yoke_fail(YOKE_EINVAL,

@@ -196,9 +196,19 @@ static yoke_status measure_size(struct tune_matrix *m, int s, yoke_device *devic
     return status;
 }
 
+/* About the shares of the first look and of conformance in the time. They depend on the device. */
+static const double LOOK = 0.2, CONFORM = 0.3;
+
+static void show(const struct tune_matrix *m, const struct tune_share *share, double done, const char *what,
+                 const char *name)
+{
+    cli_progress_now("%s %s, %s: %s", yokei_op_names[m->op], yoke_dtype_name(m->dtype), what, name);
+    cli_progress_at(share->done + done * share->here, share->all);
+}
+
 yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
                          const struct conform_size *sizes, int n_sizes, double seconds,
-                         struct tune_matrix *out)
+                         const struct tune_share *share, struct tune_matrix *out)
 {
     *out = (struct tune_matrix){ .op = op, .dtype = dtype, .sizes = sizes, .n_sizes = n_sizes };
     const char *name;
@@ -207,13 +217,23 @@ yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_
         out->variants[out->n_variants++] = name;
     for (int s = 0; s < n_sizes; s++) out->chosen[s] = YOKEI_BY_RULE;
     if (out->n_variants < 2) return YOKE_OK;
-    for (int s = 0; s < n_sizes; s++) YOKE_TRY(look_at_size(out, s, device, stream));
-    for (int v = 0; v < out->n_variants; v++) YOKE_TRY(hold_to_reference(out, v, device));
+    for (int s = 0; s < n_sizes; s++) {
+        show(out, share, 0 + LOOK * s / n_sizes, "a first look", sizes[s].name);
+        YOKE_TRY(look_at_size(out, s, device, stream));
+    }
+    for (int v = 0; v < out->n_variants; v++) {
+        show(out, share, LOOK + CONFORM * v / out->n_variants, "conformance", out->variants[v]);
+        YOKE_TRY(hold_to_reference(out, v, device));
+    }
     /*
      * Measure twice, in newly allocated memory, because the place of the memory may matter more than the
      * variant. The lower factor counts.
      */
     for (int pass = 0; pass < 2; pass++)
-        for (int s = 0; s < n_sizes; s++) YOKE_TRY(measure_size(out, s, device, stream, seconds / 2));
+        for (int s = 0; s < n_sizes; s++) {
+            show(out, share, LOOK + CONFORM + (1 - LOOK - CONFORM) * (pass * n_sizes + s) / (2 * n_sizes),
+                 "in turn", sizes[s].name);
+            YOKE_TRY(measure_size(out, s, device, stream, seconds / 2));
+        }
     return YOKE_OK;
 }

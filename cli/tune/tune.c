@@ -27,6 +27,7 @@ struct tuner {
     int n_choices, n_refused, n_measured;
     double seconds; /* seconds for each size of an operation and type */
     int threads;
+    struct tune_share share; /* how far the run is */
 };
 
 /*
@@ -83,16 +84,16 @@ static yoke_status tune_pair(struct tuner *t, enum yoke_op_id op, yoke_dtype dty
     struct conform_size sizes[CONFORM_MAX_SIZES];
     const int n = kernels_sizes(t->context->options, op, "", "", sizes);
     size_t bytes;
-    cli_progress("tune %s: %s %s ...", yoke_device_info(t->device)->spec, yokei_op_names[op],
-                 yoke_dtype_name(dtype));
-    YOKE_TRY(tune_measure(t->device, t->stream, op, dtype, sizes, n, t->seconds, &m));
+    t->share.here = n;
+    YOKE_TRY(tune_measure(t->device, t->stream, op, dtype, sizes, n, t->seconds, &t->share, &m));
+    t->share.done += n;
     tune_choose(&m);
     FILE *to = open_memstream(&t->lines[op][dtype], &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "tune: no memory");
     t->n_choices += tune_write(&m, to);
     fclose(to);
     t->n_measured++;
-    cli_progress("%s", "");
+    cli_progress_pause();
     collect_entries(t, &m);
     print_refused(t, &m);
     if (!cli_flag(t->context->options, "json")) {
@@ -118,6 +119,8 @@ static yoke_status tune_all(struct tuner *t)
                          n_pairs ? "none of the operations with several variants has one of these sizes"
                                  : "each operation that was asked for has one variant");
     t->seconds = cli_real(t->context->options, "budget-seconds") / n_cells;
+    t->share.all = n_cells;
+    cli_progress_begin("tune %s", yoke_device_info(t->device)->spec);
     for (int op = 0; op < YOKE_N_OPS; op++)
         for (int d = 0; d < YOKE_N_DTYPES; d++)
             if (is_wanted(t, (enum yoke_op_id)op, (yoke_dtype)d))
@@ -248,6 +251,7 @@ static yoke_status tune_device(struct tuner *t)
     free(unused);
     YOKE_TRY(yoke_stream_create(t->device, &t->stream));
     status = tune_all(t);
+    cli_progress_end();
     yoke_stream_destroy(t->stream);
     return status ? status : finish_tuning(t, path);
 }

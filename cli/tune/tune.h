@@ -65,6 +65,11 @@ struct tune_matrix {
     int chosen[CONFORM_MAX_SIZES]; /* the chosen variant for each size; -1: the built-in rule */
 };
 
+/** How far a whole run is: sizes that are done, those of the present operation and type, and all of them. */
+struct tune_share {
+    int done, here, all;
+};
+
 /**
  * Measure all variants of an operation on a device that was opened without a tuning file. First each variant
  * is measured briefly. Then the variants that may win are tested for conformance. Then the variants are
@@ -74,7 +79,7 @@ struct tune_matrix {
  */
 yoke_status tune_measure(yoke_device *device, yoke_stream *stream, enum yoke_op_id op, yoke_dtype dtype,
                          const struct conform_size *sizes, int n_sizes, double seconds,
-                         struct tune_matrix *out);
+                         const struct tune_share *share, struct tune_matrix *out);
 
 /** Set matrix->chosen and the verdicts. docs/TUNING.md has the rules. */
 void tune_choose(struct tune_matrix *matrix);

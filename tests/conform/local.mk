@@ -39,7 +39,7 @@ tests_unit_attention_long_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_attention_long_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS) -lm
 YOKE_TESTS += "OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 tests/unit/attention_long"
 EXTRA_PROGRAMS += tests/conform/report
-tests_conform_report_SOURCES = tests/conform/report.c cli/devices/verify_child.c cli/devices/verify_json.c cli/devices/speed.c cli/devices/child.c
+tests_conform_report_SOURCES = tests/conform/report.c cli/devices/verify_child.c cli/devices/verify_json.c cli/devices/speed.c cli/devices/child.c cli/options/progress.c
 tests_conform_report_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(JANSSON_CFLAGS) $(YAML_CFLAGS)
 tests_conform_report_LDADD = libconform.la $(LIBYOKE) $(CMOCKA_LIBS) $(JANSSON_LIBS) $(YAML_LIBS) -lm
 YOKE_TESTS += tests/conform/report

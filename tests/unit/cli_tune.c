@@ -63,7 +63,8 @@ static void a_wrong_variant_is_refused(void **state)
     assert_ok(yoke_stream_create(device, &stream));
     /* A busy machine may hide the sleep now and then. The wrong variant is refused each time. */
     for (int trial = 0; trial < 20; trial++) {
-        assert_ok(tune_measure(device, stream, YOKE_OP_gelu_forward, YOKE_F32, sizes, 2, 0.1, &m));
+        assert_ok(tune_measure(device, stream, YOKE_OP_gelu_forward, YOKE_F32, sizes, 2, 0.1,
+                               &(struct tune_share){ 0, 2, 2 }, &m));
         tune_choose(&m);
         assert_true(m.chosen[0] != WRONG && m.chosen[1] != WRONG);
         if (m.chosen[0] == PROMPT && m.chosen[1] == PROMPT) break;

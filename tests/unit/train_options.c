@@ -99,6 +99,7 @@ static const struct row {
     { "config", FREE, .why = "its keys are options, which have rows of their own" },
     { "help", FREE, .other = "no", .why = "nothing is run" },
     { "help-all", FREE, .other = "no", .why = "nothing is run" },
+    { "quiet", FREE, .other = "yes", .why = "output" },
     { "verbose", FREE, .other = "yes", .why = "output" },
     { "json", FREE, .other = "yes", .why = "output" },
 };

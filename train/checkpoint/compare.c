@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/checkpoint/checkpoint.h"
 
 /* Whether the manifest has a tensor of that name. */
@@ -60,7 +61,9 @@ yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const str
     float *pieces = malloc(2 * YOKEI_PIECE * sizeof *pieces);
     if (!pieces) return yoke_fail(YOKE_ENOMEM, "comparing checkpoints: no host memory");
     yoke_status status = YOKE_OK;
+    yokei_busy_begin("comparing the tensors");
     for (int64_t i = 0; i < m->n_tensors + o->n_tensors && !status; i++) {
+        yokei_busy_at((double)i, (double)(m->n_tensors + o->n_tensors));
         const char *name = i < m->n_tensors ? m->tensors[i].name : o->tensors[i - m->n_tensors].name;
         struct yokei_tensor_difference d = { .problem = NULL };
         if (i >= m->n_tensors && is_in(m, name)) continue;
@@ -73,6 +76,7 @@ yoke_status yokei_checkpoint_compare(const struct yokei_checkpoint *a, const str
             status = compare_tensor(x, y, pieces, &d);
         if (!status) visit(context, &d);
     }
+    yokei_busy_end();
     free(pieces);
     return status;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
 
@@ -81,10 +82,15 @@ const struct yokei_tensor *yokei_checkpoint_tensor(const struct yokei_checkpoint
  */
 static void check_tensors(const struct yokei_checkpoint *c, unsigned flags, struct yokei_problems *bad)
 {
+    double done = 0, total = 0;
+    for (size_t f = 0; f < c->n_files; f++)
+        for (size_t i = 0; i < c->files[f].n_tensors; i++) total += (double)c->files[f].tensors[i].bytes;
     for (int64_t i = 0; i < c->manifest.n_tensors; i++) {
         const struct yokei_saved_tensor *saved = &c->manifest.tensors[i];
         const struct yokei_tensor *t = find(c, saved->name);
         if (!t || strcmp(file_name(t), saved->file)) continue; /* it is missing: check_model reports it */
+        yokei_busy_at(done, total);
+        done += (double)t->bytes;
         if (!(flags & YOKEI_SAFETENSORS_NO_HASH) && !hash_is(yokei_hash(t->data, t->bytes, 0), saved->xxh3))
             yokei_problem(bad, "tensor %s in %s is damaged: its checksum is not %s", saved->name, saved->file,
                           saved->xxh3);
@@ -188,7 +194,9 @@ yoke_status yokei_checkpoint_open(const char *folder, unsigned flags,
     for (int64_t i = 0; !status && i < c->manifest.n_files; i++)
         status = check_file(c, &c->manifest.files[i], bad);
     if (!status) {
+        yokei_busy_begin("checking %s", folder);
         check_tensors(c, flags, bad);
+        yokei_busy_end();
         status = check_model(c, bad);
     }
     if (!status) status = yokei_problems_end(bad, folder);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/shards.h"
 #include "train/exchange/companions.h"
@@ -26,6 +27,7 @@ struct source {
     const struct yokei_tensor **tensors; /* in the order of yokei_model_tensor */
     int *shard;                          /* [n] the shard of each tensor, counted from 1 */
     int n_shards;
+    double n_written, n_all; /* elements */
 };
 
 static void close_source(struct source *s)
@@ -88,7 +90,7 @@ static yoke_status open_source(const char *path, bool single_file, struct source
     return YOKE_OK;
 }
 
-static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dtype,
+static yoke_status write_tensor(struct source *s, int64_t i, yoke_dtype dtype,
                                 struct yokei_safetensors_writer *writer, void *piece)
 {
     struct yokei_weight want;
@@ -98,12 +100,12 @@ static yoke_status write_tensor(const struct source *s, int64_t i, yoke_dtype dt
         const int64_t n = YOKE_MIN(count - first, (int64_t)YOKEI_PIECE);
         YOKE_TRY(yokei_tensor_piece(s->tensors[i], first, n, dtype, piece));
         YOKE_TRY(yokei_safetensors_write(writer, piece, (size_t)n * yoke_dtype_bytes(dtype)));
+        yokei_busy_at(s->n_written += (double)n, s->n_all);
     }
     return YOKE_OK;
 }
 
-static yoke_status write_shard(const struct source *s, int shard, const char *path, yoke_dtype dtype,
-                               void *piece)
+static yoke_status write_shard(struct source *s, int shard, const char *path, yoke_dtype dtype, void *piece)
 {
     static const struct yokei_metadata metadata = { "format", "pt" };
     struct yokei_tensor *tensors = calloc((size_t)s->n, sizeof *tensors);
@@ -152,11 +154,14 @@ static yoke_status write_index(const struct source *s, const char *folder, yoke_
     return status;
 }
 
-static yoke_status write_folder(const struct source *s, const char *folder, yoke_dtype dtype)
+static yoke_status write_folder(struct source *s, const char *folder, yoke_dtype dtype)
 {
     char path[4300];
     void *piece = malloc(YOKEI_PIECE * yoke_dtype_bytes(dtype));
     yoke_status status = piece ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s: no host memory", folder);
+    for (int64_t i = 0; i < s->n; i++)
+        s->n_all += (double)s->tensors[i]->bytes / (double)yoke_dtype_bytes(s->tensors[i]->dtype);
+    yokei_busy_begin("writing %s", folder);
     for (int shard = 1; shard <= s->n_shards && !status; shard++) {
         if (s->n_shards == 1)
             yokei_text(path, sizeof path, "%s/model.safetensors", folder);
@@ -164,6 +169,7 @@ static yoke_status write_folder(const struct source *s, const char *folder, yoke
             yokei_text(path, sizeof path, "%s/model-%05d-of-%05d.safetensors", folder, shard, s->n_shards);
         status = write_shard(s, shard, path, dtype, piece);
     }
+    yokei_busy_end();
     free(piece);
     if (!status && s->n_shards > 1) status = write_index(s, folder, dtype);
     if (!status) status = yokei_companions_write(&s->companions, s->model, dtype, folder);

@@ -90,7 +90,8 @@ struct yokei_parity_config {
     bool precisions[YOKE_N_DTYPES]; /* precisions for layouts that name none */
     yoke_device *device;            /* the device of this rank */
     yoke_comm *comm, *control;      /* all ranks, as in a trainer's configuration; NULL: one rank */
-    void (*progress)(void *context, const char *text); /* called on every rank; may be NULL */
+    /* called on every rank before a layout, with the number of layouts that are done; may be NULL */
+    void (*progress)(void *context, int n_done, int n, const char *text);
     void *context;
 };
 /**

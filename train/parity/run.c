@@ -352,12 +352,13 @@ static yoke_status run_all(struct yokei_parity *p, const struct yokei_parity_lis
         wanted[YOKE_F32] = wanted[YOKE_F32] || !jobs[i].done;
         p->steps = YOKE_MAX(p->steps, list->item[jobs[i].r.layout].steps);
     }
+    if (p->config.progress) p->config.progress(p->config.context, n_done, n, "the reference");
     if (!status) status = yokei_parity_reference(p, wanted);
     while (!status && (n_wave = next_wave(p, list, jobs, n, taken, wave, &own)) > 0) {
         char text[YOKEI_PARITY_TEXT + 96];
-        yokei_text(text, sizeof text, "layout %d of %d: %s in %s", n_done + 1, n,
-                   list->item[jobs[wave[0]].r.layout].text, yoke_dtype_name(jobs[wave[0]].r.precision));
-        if (p->config.progress) p->config.progress(p->config.context, text);
+        yokei_text(text, sizeof text, "%s in %s", list->item[jobs[wave[0]].r.layout].text,
+                   yoke_dtype_name(jobs[wave[0]].r.precision));
+        if (p->config.progress) p->config.progress(p->config.context, n_done, n, text);
         status = run_wave(p, list, jobs, wave, n_wave, own);
         n_done += n_wave;
     }

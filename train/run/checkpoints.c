@@ -47,6 +47,7 @@ static yoke_status restore(struct yokei_run_state *s, const struct yokei_checkpo
     YOKE_TRY(yokei_ranks_agree(&s->config, hash, NULL,
                                "resume from different checkpoints: give all hosts the same folder"));
     yokei_ranks_busy(&s->config, "reading a checkpoint");
+    yokei_run_busy(s, "reading a checkpoint");
     YOKE_TRY(yokei_checkpoint_load(c, s->trainer));
     yokei_trainer_restore(s->trainer, m->step, m->optimizer_step, m->loss_scale, m->good_steps,
                           (int)m->skipped_steps);
@@ -62,6 +63,7 @@ yoke_status yokei_run_restore(struct yokei_run_state *s)
 {
     struct yokei_checkpoint *c = NULL;
     yokei_ranks_busy(&s->config, "checking a checkpoint");
+    yokei_run_busy(s, "checking a checkpoint");
     YOKE_TRY(yokei_ranks_all_well(&s->config, yokei_checkpoint_open(s->t->resume, 0, &c)));
     yoke_status status = restore(s, c);
     yokei_checkpoint_close(c);
@@ -98,6 +100,7 @@ static yoke_status save(struct yokei_run_state *s, int64_t step, double clock)
     yokei_text(m.yoke, sizeof m.yoke, "%s", yoke_version());
     YOKE_TRY(yokei_dealing_create(s->trainer, &dealing));
     yokei_ranks_busy(&s->config, "writing a checkpoint");
+    yokei_run_busy(s, "writing a checkpoint");
     struct yokei_save what = { .dir = t->save,
                                .keep = t->keep,
                                .rank = s->rank,

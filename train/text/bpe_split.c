@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/text/bpe_inside.h"
 
 /* The state while a text is split. */
 struct cutter {
     struct yokei_bpe *bpe;
     const unsigned char *text;
+    size_t bytes;
     struct yokei_ids *ids;
     /* the next piece comes after bytes that are not valid UTF-8 and continues the text, so no space is put in
      * front of it */
@@ -258,7 +260,10 @@ static yoke_status cut_by_step(struct cutter *c, int index, const unsigned char 
 {
     struct yokei_bpe *bpe = c->bpe;
     if (n == 0) return YOKE_OK;
-    if (index == bpe->n_steps) return yokei_bpe_word(bpe, piece, n, offset, c->ids);
+    if (index == bpe->n_steps) {
+        yokei_busy_at((double)offset, (double)c->bytes);
+        return yokei_bpe_word(bpe, piece, n, offset, c->ids);
+    }
     const struct yokei_bpe_step *step = &bpe->step[index];
     if (step->prefix && piece[0] != ' ' && !c->goes_on) return with_space(c, index, piece, n, offset);
     if (!step->pattern.code) return cut_by_step(c, index + 1, piece, n, offset);
@@ -296,10 +301,10 @@ static yoke_status normalized(struct cutter *c, const unsigned char *piece, size
     return cut_added(c, &c->bpe->normalized, piece, n, words);
 }
 
-yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags,
-                             struct yokei_ids *ids)
+static yoke_status encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags,
+                          struct yokei_ids *ids)
 {
-    struct cutter c = { .bpe = bpe, .text = text, .ids = ids };
+    struct cutter c = { .bpe = bpe, .text = text, .bytes = bytes, .ids = ids };
     for (size_t i = 0; i < bpe->n_prefix && flags & YOKEI_BPE_TEMPLATE; i++)
         YOKE_TRY(yokei_ids_add(ids, bpe->prefix[i]));
     for (size_t at = 0; at < bytes;) {
@@ -315,4 +320,13 @@ yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t byt
     for (size_t i = 0; i < bpe->n_suffix && flags & YOKEI_BPE_TEMPLATE; i++)
         YOKE_TRY(yokei_ids_add(ids, bpe->suffix[i]));
     return YOKE_OK;
+}
+
+yoke_status yokei_bpe_encode(struct yokei_bpe *bpe, const void *text, size_t bytes, unsigned flags,
+                             struct yokei_ids *ids)
+{
+    yokei_busy_begin("encoding the text");
+    const yoke_status status = encode(bpe, text, bytes, flags, ids);
+    yokei_busy_end();
+    return status;
 }
