@@ -64,6 +64,27 @@ static const struct yokei_json_field ROW_FIELDS[] = {
 static const struct yokei_json_schema ROW_SCHEMA = { ROW_FIELDS, sizeof(struct yokei_metrics_row), false,
                                                      YOKE_EDATA };
 
+static yoke_status no_row(const char *path, size_t offset)
+{
+    return yoke_fail(
+        YOKE_EDATA,
+        "%s: the line at byte offset %zu is no row of metrics; move the file away or name another", path,
+        offset);
+}
+
+/* Parse a line without its newline. The caller calls json_decref(). */
+static yoke_status parse_line(const char *path, size_t offset, const char *text, size_t bytes,
+                              json_t **row_out)
+{
+    json_t *row = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_integer(json_object_get(row, "step"))) {
+        *row_out = row;
+        return YOKE_OK;
+    }
+    if (row) json_decref(row);
+    return no_row(path, offset);
+}
+
 /*
  * Parse the line at *begin, and move *begin behind it. The caller calls json_decref(). NULL without an error:
  * no whole line is left. Only the last line may be damaged, and only if it has no newline.
@@ -74,16 +95,8 @@ static yoke_status next_row(const char *path, const struct yokei_map *map, size_
     if (*begin >= map->bytes) return YOKE_OK;
     const char *text = (const char *)map->data + *begin, *newline = memchr(text, '\n', map->bytes - *begin);
     if (!newline) return YOKE_OK;
-    json_t *row = json_loadb(text, (size_t)(newline - text), JSON_REJECT_DUPLICATES, NULL);
-    if (!json_is_integer(json_object_get(row, "step"))) {
-        if (row) json_decref(row);
-        return yoke_fail(
-            YOKE_EDATA,
-            "%s: the line at byte offset %zu is no row of metrics; move the file away or name another", path,
-            *begin);
-    }
+    YOKE_TRY(parse_line(path, *begin, text, (size_t)(newline - text), row_out));
     *begin += (size_t)(newline - text) + 1;
-    *row_out = row;
     return YOKE_OK;
 }
 
@@ -188,30 +201,23 @@ static void read_values(const json_t *object, const struct yokei_json_field *fie
     }
 }
 
-/* What is read of a file, and the memory for the ranks of a row. */
-struct reading {
-    const char *path;
-    int64_t last_step;
-    struct yokei_metrics_rank *ranks;
-    int64_t capacity;
-};
-
-static yoke_status read_row(struct reading *r, const json_t *object, struct yokei_metrics_row *row)
+static yoke_status read_row(const char *path, struct yokei_metrics_reader *r, const json_t *object,
+                            struct yokei_metrics_row *row)
 {
     const json_t *ranks = json_object_get(object, "ranks");
     const int64_t n = (int64_t)json_array_size(ranks);
     *row = (struct yokei_metrics_row){ .step = 0 };
     read_values(object, ROW_FIELDS, row);
     if (row->step <= r->last_step)
-        return yoke_fail(YOKE_EDATA, "%s: the row of step %lld follows the row of step %lld", r->path,
+        return yoke_fail(YOKE_EDATA, "%s: the row of step %lld follows the row of step %lld", path,
                          (long long)row->step, (long long)r->last_step);
-    r->last_step = row->step;
     if (n > r->capacity) {
         struct yokei_metrics_rank *list = realloc(r->ranks, (size_t)n * sizeof *list);
-        if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", r->path);
+        if (!list) return yoke_fail(YOKE_ENOMEM, "%s: no memory for its rows", path);
         r->ranks = list;
         r->capacity = n;
     }
+    r->last_step = row->step;
     for (int64_t i = 0; i < n; i++) {
         r->ranks[i] = (struct yokei_metrics_rank){ .share = 0 };
         read_values(json_array_get(ranks, (size_t)i), RANK_FIELDS, &r->ranks[i]);
@@ -221,25 +227,76 @@ static yoke_status read_row(struct reading *r, const json_t *object, struct yoke
     return YOKE_OK;
 }
 
+yoke_status yokei_metrics_line(const char *path, size_t offset, const char *text, size_t bytes,
+                               struct yokei_metrics_reader *reader, struct yokei_metrics_row *row_out)
+{
+    json_t *object;
+    YOKE_TRY(parse_line(path, offset, text, bytes, &object));
+    const yoke_status status = read_row(path, reader, object, row_out);
+    json_decref(object);
+    return status;
+}
+
+/* A file that is read piece by piece. It is not mapped, because a resumed run may make it shorter. */
+struct pieces {
+    const char *path;
+    int fd;
+    char *data; /* [capacity]; the bytes from begin to end are not yet used */
+    size_t capacity, begin, end;
+    size_t offset, bytes; /* of data[begin] in the file; of the file when it was opened */
+};
+
+/* Read more bytes behind those that are not yet used. *more_out is false at the end of the file. */
+static yoke_status read_piece(struct pieces *p, bool *more_out)
+{
+    enum { PIECE = 1 << 20 };
+    if (p->begin) memmove(p->data, p->data + p->begin, p->end - p->begin);
+    p->end -= p->begin, p->begin = 0;
+    if (p->end > YOKEI_METRICS_LONGEST) return no_row(p->path, p->offset);
+    if (p->capacity - p->end < PIECE) {
+        char *data = realloc(p->data, p->capacity + PIECE);
+        if (!data) return yoke_fail(YOKE_ENOMEM, "%s: no memory to read it", p->path);
+        p->data = data;
+        p->capacity += PIECE;
+    }
+    const size_t left = p->bytes > p->offset + p->end ? p->bytes - p->offset - p->end : 0;
+    const ssize_t n = left ? read(p->fd, p->data + p->end, YOKE_MIN(left, (size_t)PIECE)) : 0;
+    if (n < 0 && errno != EINTR)
+        return yoke_fail(yokei_input_status(errno, YOKE_EDATA), "%s: cannot be read: %s", p->path,
+                         yokei_why(errno));
+    p->end += n > 0 ? (size_t)n : 0;
+    *more_out = n != 0;
+    return YOKE_OK;
+}
+
+static yoke_status each_line(struct pieces *p, struct yokei_metrics_reader *reader,
+                             yokei_metrics_visit *visit, void *context)
+{
+    for (bool more = true; more;) {
+        YOKE_TRY(read_piece(p, &more));
+        for (char *newline; (newline = memchr(p->data + p->begin, '\n', p->end - p->begin));) {
+            struct yokei_metrics_row row;
+            const char *text = p->data + p->begin;
+            YOKE_TRY(yokei_metrics_line(p->path, p->offset, text, (size_t)(newline - text), reader, &row));
+            YOKE_TRY(visit(context, &row));
+            p->offset += (size_t)(newline - text) + 1;
+            p->begin += (size_t)(newline - text) + 1;
+        }
+    }
+    return YOKE_OK;
+}
+
 yoke_status yokei_metrics_each(const char *path, yokei_metrics_visit *visit, void *context, bool *cut_out)
 {
-    struct yokei_map map;
-    struct reading reading = { .path = path, .last_step = INT64_MIN };
-    size_t begin = 0;
-    yoke_status status = YOKE_OK;
+    struct pieces pieces = { .path = path };
+    struct yokei_metrics_reader reader = YOKEI_METRICS_READER_INIT;
     *cut_out = false;
-    YOKE_TRY(yokei_map_open(path, YOKE_EDATA, &map));
-    for (json_t *object; !status;) {
-        struct yokei_metrics_row row;
-        status = next_row(path, &map, &begin, &object);
-        if (status || !object) break;
-        status = read_row(&reading, object, &row);
-        json_decref(object);
-        if (!status) status = visit(context, &row);
-    }
-    *cut_out = !status && begin < map.bytes;
-    yokei_map_close(&map);
-    free(reading.ranks);
+    YOKE_TRY(yokei_file_open(path, YOKE_EDATA, &pieces.fd, &pieces.bytes));
+    const yoke_status status = each_line(&pieces, &reader, visit, context);
+    *cut_out = !status && pieces.begin < pieces.end;
+    close(pieces.fd);
+    free(pieces.data);
+    free(reader.ranks);
     return status;
 }
 

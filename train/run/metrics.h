@@ -59,6 +59,26 @@ yoke_status yokei_metrics_write(struct yokei_metrics *metrics, const struct yoke
 /** NULL is allowed. YOKE_EIO if the last bytes could not be written. */
 yoke_status yokei_metrics_close(struct yokei_metrics *metrics);
 
+/** The longest line that is read. A row of 10,000 ranks has about 4 MB. */
+#define YOKEI_METRICS_LONGEST ((size_t)16 << 20)
+/** What a reader of single lines remembers. The caller frees `ranks` with free(). */
+struct yokei_metrics_reader {
+    int64_t last_step;
+    struct yokei_metrics_rank *ranks; /* [capacity] of the last row */
+    int64_t capacity;
+};
+#define YOKEI_METRICS_READER_INIT \
+    {                             \
+        .last_step = INT64_MIN    \
+    }
+/**
+ * Read the row in a line without its newline. Path and offset are for messages. The row's ranks are valid
+ * until the next call. Errors: YOKE_EDATA (the line is no row, or its step is not above reader->last_step);
+ * YOKE_ENOMEM. After an error the reader is unchanged.
+ */
+yoke_status yokei_metrics_line(const char *path, size_t offset, const char *text, size_t bytes,
+                               struct yokei_metrics_reader *reader, struct yokei_metrics_row *row_out);
+
 /** The rows of a file of metrics, by ascending step. The caller frees `rows` with free(). */
 struct yokei_metrics_rows {
     struct yokei_metrics_row *rows; /* without the rows of the ranks */
