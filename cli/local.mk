@@ -20,9 +20,9 @@ yoke_SOURCES += \
 	cli/bench/triad.h
 yoke_SOURCES += \
 	cli/tune/choose.c cli/tune/compile.c cli/tune/measure.c cli/tune/tune.c cli/tune/tune.h
-yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
+yoke_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS) $(MICROHTTPD_CFLAGS)
 if WITH_MPI
-yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1
+yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=1 $(MICROHTTPD_DEFINE)
 yoke_SOURCES += \
 	cli/bench/collectives.c cli/bench/collectives.h cli/bench/collectives_data.c cli/bench/collectives_limit.c \
 	cli/bench/collectives_mpi.c cli/bench/collectives_sides.c cli/bench/collectives_table.c
@@ -38,6 +38,9 @@ yoke_SOURCES += \
 	cli/report/faults.c cli/report/faults.h cli/report/lanes.c cli/report/lanes.h cli/report/plan.c cli/report/planned.c cli/report/planned.h \
 	cli/report/record.c cli/report/record.h cli/report/timeline.c cli/report/timeline.h cli/report/zoom.c
 yoke_SOURCES += \
+	cli/watch/ending.c cli/watch/follow.c cli/watch/history.c cli/watch/http.c cli/watch/lines.c cli/watch/screen.c \
+	cli/watch/serve.c cli/watch/view.c cli/watch/watch.c cli/watch/watch.h
+yoke_SOURCES += \
 	cli/launch/agent.c cli/launch/agent.h cli/launch/auto.c cli/launch/auto.h cli/launch/cores.c cli/launch/cores.h cli/launch/look.c cli/launch/look.h cli/launch/look_hosts.c cli/launch/look_plan.c cli/launch/end_ranks.c cli/launch/end_ranks.h cli/launch/hello.c cli/launch/hold.c cli/launch/hold.h \
 	cli/launch/hydra.c cli/launch/job.c cli/launch/job_dir.c cli/launch/job_dir.h cli/launch/launch.h cli/launch/lost_file.c \
 	cli/launch/pmi.c cli/launch/pmi.h cli/launch/pmi_relay.c cli/launch/pmi_relay.h cli/launch/rank.c cli/launch/run.c cli/launch/shared_memory.c \
@@ -49,7 +52,7 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
-yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS)
+yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
 yoke_SOURCES += cli/no_mpi.c
@@ -79,7 +82,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/rank.txt cli/options/manual/report.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
-	cli/options/manual/verify.txt cli/options/manual/yoke.txt
+	cli/options/manual/verify.txt cli/options/manual/watch.txt cli/options/manual/yoke.txt
 EXTRA_DIST += $(MANUAL_TEXTS)
 CLEANFILES += cli/options/manual_texts.c
 cli/options/manual_texts.c: $(MANUAL_TEXTS) $(top_srcdir)/backends/gpu/embed.sed
@@ -103,7 +106,7 @@ cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
 YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
-YOKE_MAN_PAGES += cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1
+YOKE_MAN_PAGES += cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke
@@ -163,7 +166,7 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_ve
 	cli/options/results.c $(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
-YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke"
+YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke" "$(top_srcdir)/tests/unit/watch_view ./yoke" "$(top_srcdir)/tests/unit/watch_serve ./yoke"
 
 EXTRA_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c

@@ -61,6 +61,7 @@ enum cli_verb_bit {
     CLI_COMPILE = 1 << 27,
     CLI_COMPARE = 1 << 28,
     CLI_REPORT = 1 << 21,
+    CLI_WATCH = 1 << 29,
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK, /* verbs that help texts do not list */
     /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
     CLI_LIBRARY = 1 << 30,

@@ -34,6 +34,8 @@
       .summary = "Compare the speeds of two devices, or two training runs")                                 \
     V("report", CLI_REPORT, cli_report, .arguments = "PATH [PATH]",                                         \
       .summary = "Write a page about runs, or about the kernels of devices")                                \
+    V("watch", CLI_WATCH, cli_watch, .arguments = "RUN",                                                    \
+      .summary = "Show a training run while it trains, or serve its page")                                  \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \
       .summary = "Train a language model on any mix of devices")                                            \
     V("plan", CLI_PLAN, cli_plan,                                                                           \
