@@ -24,9 +24,14 @@ libyoke_train_la_SOURCES += \
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
 	train/run/audits.c train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
-	train/run/forecast.h train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics.c \
+	train/run/forecast.h train/run/dashboard_settings.c train/run/dashboards.c train/run/dashboards.h \
+	train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics_file.c train/run/metrics.c \
 	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
 	train/run/learning_rate.c train/run/report.c train/run/step_parts.c train/run/step_parts.h train/run/products.c train/run/sample.c train/run/sample.h train/run/peaks_and_timeline.c
+# event files and metrics that other programs show: docs/DASHBOARDS.md
+libyoke_train_la_SOURCES += \
+	train/dashboards/exposition.c train/dashboards/exposition.h train/dashboards/gradients.c \
+	train/dashboards/gradients.h train/dashboards/tfevents.c train/dashboards/tfevents.h
 # when the instructions of some steps ran, on all ranks
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h

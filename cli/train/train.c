@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/launch/hold.h"
+#include "cli/train/dashboards.h"
 #include "cli/train/plan_source.h"
 #include "cli/train/run_record.h"
 #include "core/base/base.h"
@@ -99,6 +100,7 @@ static yoke_status agree_on_run_dir(const struct cli_context *context, struct yo
     const struct yoke_trainer_config ranks = { .comm = t->comm, .control = t->control };
     yoke_status status = context->rank == 0 ? choose_run_dir(context, dir, bytes) : YOKE_OK;
     if (!status) status = hold_folders(context, t, dir);
+    if (!status && context->rank == 0) status = cli_check_dashboards(context->options, dir);
     YOKE_TRY(yokei_ranks_all_well(&ranks, status));
     if (t->control) YOKE_TRY(yoke_broadcast(dir, dir, bytes, YOKE_U8, 0, t->control, NULL));
     t->run_dir = dir;
@@ -274,6 +276,9 @@ static yoke_status what_is_seen(const struct cli_context *context, struct yokei_
                                            : YOKE_OVERLAP_AUTO;
     t->timeline = cli_text(o, "trace");
     t->timeline_steps = cli_int(o, "trace-steps");
+    t->tensorboard = cli_text(o, "tensorboard");
+    t->tensorboard_histograms = cli_int(o, "tensorboard-histograms");
+    t->metrics_file = cli_text(o, "metrics-file");
     if (!strcmp(peak, "off") || (!strcmp(peak, "auto") && cli_text(o, "plan"))) return YOKE_OK;
     t->peak = YOKEI_PEAK_MEASURED;
     if (!strcmp(peak, "auto")) return YOKE_OK;
@@ -294,6 +299,7 @@ static yoke_status nothing_without_effect(const struct cli_options *o)
     } needed[] = { { "save-every", "save", "--save DIR" },
                    { "save-every-seconds", "save", "--save DIR" },
                    { "keep", "save", "--save DIR" },
+                   { "tensorboard-histograms", "tensorboard", "--tensorboard DIR" },
                    { "trace-steps", "trace", "--trace FILE" } };
     for (size_t i = 0; i < YOKE_COUNT(needed); i++)
         if (cli_is_set(o, needed[i].option) && !cli_text(o, needed[i].needs))

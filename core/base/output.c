@@ -23,6 +23,7 @@ struct yokei_output {
     int fd;     /* the descriptor that the caller writes to: the temporary file, or a file without a name */
     int target; /* the descriptor that the data is copied to at the commit; -1: the file is renamed */
     bool exists;
+    bool is_short_lived;      /* nothing is synchronised */
     struct stat before;       /* the status of the existing file */
     char path[PATH_MAX];      /* as the user named it, for messages */
     char real[PATH_MAX];      /* the path after following all links */
@@ -277,7 +278,7 @@ static yoke_status commit_copy(struct yokei_output *o)
 static yoke_status commit_rename(struct yokei_output *o)
 {
     char folder[PATH_MAX];
-    if (yokei_disk_sync(o->fd)) return failed(o, errno);
+    if (!o->is_short_lived && yokei_disk_sync(o->fd)) return failed(o, errno);
     if (yokei_disk_rename(o->temporary, o->real)) {
         if (!o->exists || !is_refused(errno)) return failed(o, errno);
         /*
@@ -289,6 +290,7 @@ static yoke_status commit_rename(struct yokei_output *o)
         return o->target < 0 ? failed(o, errno) : commit_copy(o);
     }
     o->temporary[0] = 0;
+    if (o->is_short_lived) return YOKE_OK;
     split(o->real, folder);
     (void)yokei_disk_sync_folder(folder); /* the file itself is already safe */
     return YOKE_OK;
@@ -304,12 +306,23 @@ yoke_status yokei_output_commit(struct yokei_output *o)
     return status;
 }
 
-yoke_status yokei_file_write(const char *path, const void *data, size_t bytes)
+static yoke_status write_whole(const char *path, const void *data, size_t bytes, bool is_short_lived)
 {
     struct yokei_output *o;
     YOKE_TRY(yokei_output_open(path, &o));
+    o->is_short_lived = is_short_lived;
     if (yokei_disk_write(o->fd, data, bytes)) return yokei_output_commit(o);
     const yoke_status status = failed(o, errno);
     yokei_output_abandon(o);
     return status;
+}
+
+yoke_status yokei_file_write(const char *path, const void *data, size_t bytes)
+{
+    return write_whole(path, data, bytes, false);
+}
+
+yoke_status yokei_file_publish(const char *path, const void *data, size_t bytes)
+{
+    return write_whole(path, data, bytes, true);
 }

@@ -139,7 +139,8 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_find_companions(s));
     YOKE_TRY(yokei_run_note_products(s));
     YOKE_TRY(write_plan(s));
-    return open_metrics(s);
+    YOKE_TRY(open_metrics(s));
+    return yokei_run_begin_dashboards(s);
 }
 
 /*
@@ -217,7 +218,9 @@ static yoke_status report(struct yokei_run_state *s, const struct yoke_step_resu
 static yoke_status save_step(struct yokei_run_state *s, int64_t n, double clock, bool must)
 {
     const uint64_t begun = yokei_now_ns();
+    yokei_run_flush_dashboards(s);
     YOKE_TRY(yokei_run_save(s, n, clock, must));
+    yokei_run_show_save(s, n);
     yokei_trainer_note(s->trainer, 0, yokei_seconds_since(begun));
     return YOKE_OK;
 }
@@ -240,6 +243,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     if (n == s->first_step + 1 && t->dump_gradients && (s->rank == 0 || yokei_run_is_spread(s)))
         YOKE_TRY(
             yokei_weights_dump(s->trainer, YOKE_TENSOR_GRADIENT, s->rank == 0 ? t->dump_gradients : NULL));
+    YOKE_TRY(yokei_run_count_gradients(s, n, step.overflow));
     double clock = step.ranks[0].clock;
     int64_t permille = yokei_rate_permille(p, t->replay, n, clock);
     double rate = yokei_rate(p, n, permille);
@@ -255,6 +259,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     result->tokens += p->batch * p->sequence;
     result->loss = step.loss;
     if (n == s->first_step + 1) result->first_loss = step.loss;
+    if (t->evaluate_every > 0 && n % t->evaluate_every == 0) yokei_run_flush_dashboards(s);
     if (t->evaluate_every > 0 && n % t->evaluate_every == 0)
         YOKE_TRY(yokei_run_validate(s, &s->validation_loss, &result->validation_tokens));
     const yoke_status audited = yokei_run_audit(s, n);
@@ -289,6 +294,7 @@ static yoke_status run_prepared(struct yokei_run_state *s, struct yokei_training
     YOKE_TRY(yoke_trainer_memory(s->trainer, &result->memory));
     YOKE_TRY(run_steps(s, result));
     YOKE_TRY(yokei_tokens_unchanged(s->tokens, s->tokens_hash));
+    yokei_run_flush_dashboards(s);
     yokei_run_busy(s, "measuring the validation loss");
     result->bytes = yokei_tokens_are_bytes(s->tokens);
     YOKE_TRY(yokei_run_validate(s, &result->validation_loss, &result->validation_tokens));
@@ -329,6 +335,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     result.chose_shares = s.chose_shares;
     if (s.trainer) yokei_trainer_revoke(s.trainer, status);
     note_where_to_go_on(&s, status);
+    yokei_run_end_dashboards(&s, &result, status);
     yokei_audit_free(s.audit);
     yoke_trainer_destroy(s.trainer);
     status = yokei_run_meet(&s, status);

@@ -62,7 +62,10 @@ struct yokei_training {
     enum yoke_overlap overlap; /* as struct yoke_trainer_config has it */
     const char *timeline;      /* file for a timeline of some steps; NULL: none */
     int64_t timeline_steps;
-    const char *run_dir; /* folder for plan.json and metrics.jsonl; NULL: they are not written */
+    const char *tensorboard;        /* folder for event files; NULL: none */
+    int64_t tensorboard_histograms; /* steps between histograms of gradients; 0: none */
+    const char *metrics_file;       /* file with metrics for Prometheus; NULL: none */
+    const char *run_dir;            /* folder for plan.json and metrics.jsonl; NULL: they are not written */
     const char *prompt;
     int64_t sample_tokens; /* 0: no sample */
     double temperature;
@@ -152,8 +155,9 @@ struct yokei_run_state {
     int64_t *stage_blocks, *tensor_shares; /* from the plan; NULL: equal */
     int64_t *zero_shares;                  /* from the plan; NULL: equal, or by free memory */
     struct yokei_metrics *metrics;
-    struct yokei_metrics_rank *ranks; /* devices and speeds of the ranks, for metrics and progress */
-    int32_t *inputs, *targets;        /* inputs and targets of this rank's share of a step */
+    struct yokei_dashboards *dashboards; /* NULL: none */
+    struct yokei_metrics_rank *ranks;    /* devices and speeds of the ranks, for metrics and progress */
+    int32_t *inputs, *targets;           /* inputs and targets of this rank's share of a step */
     uint64_t begun_ns;
     int64_t tokens_seen;
     int64_t first_step;        /* steps that were done before this process started */
@@ -349,6 +353,27 @@ yoke_status yokei_run_timeline(struct yokei_run_state *s, bool is_end);
 yoke_status yokei_run_set_products(const struct yokei_run_state *s);
 /** Put the algorithms of all ranks into the plan. A step has run. Collective. */
 yoke_status yokei_run_note_products(struct yokei_run_state *s);
+
+/* dashboards.c */
+/**
+ * Open the files for dashboards on rank 0, and prepare histograms on all ranks. Call it when the first step
+ * is known. Errors: YOKE_EIO, YOKE_ENOMEM. Later problems with the files only cause a warning.
+ */
+yoke_status yokei_run_begin_dashboards(struct yokei_run_state *s);
+/**
+ * Write histograms of the gradients if they are due at this step. Call it between the backward pass and the
+ * optimizer. Collective. Errors: those of devices and of comm.h.
+ */
+yoke_status yokei_run_count_gradients(struct yokei_run_state *s, int64_t step, bool overflow);
+/** Show a row of metrics. */
+void yokei_run_show_row(struct yokei_run_state *s, const struct yokei_metrics_row *row);
+/** Show the checkpoint of `step` if it was saved. */
+void yokei_run_show_save(struct yokei_run_state *s, int64_t step);
+/** Write the rows that wait in memory. Call it before something that may take long. */
+void yokei_run_flush_dashboards(struct yokei_run_state *s);
+/** Show how the run ended, and close the files. The thread's last error stays. */
+void yokei_run_end_dashboards(struct yokei_run_state *s, const struct yokei_training_result *result,
+                              yoke_status status);
 
 /* report.c */
 /** Write each rank's memory into the plan, and show it to the user as a table. */

@@ -120,6 +120,7 @@ yoke_status yokei_run_report(struct yokei_run_state *s, const struct yoke_step_r
     s->audited = (struct yokei_audit_result){ NAN, NAN };
     fill_row(s, step, longest, &row);
     if (s->metrics) YOKE_TRY(yokei_metrics_write(s->metrics, &row));
+    yokei_run_show_row(s, &row);
     struct yokei_training_progress progress = { .step = step->step,
                                                 .tokens = s->tokens_seen,
                                                 .loss = step->loss,

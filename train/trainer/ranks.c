@@ -110,6 +110,14 @@ yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const flo
     return yoke_reduce(mine, out, (size_t)n, YOKE_I32, YOKE_SUM, root, config->control, NULL);
 }
 
+yoke_status yokei_ranks_count(const struct yoke_trainer_config *config, const int64_t *mine, int64_t n,
+                              int64_t *sum)
+{
+    if (config->comm) return yoke_reduce(mine, sum, (size_t)n, YOKE_I64, YOKE_SUM, 0, config->control, NULL);
+    memcpy(sum, mine, (size_t)n * sizeof *mine);
+    return YOKE_OK;
+}
+
 yoke_status yokei_zero_sum(yoke_trainer *t, int parameter, yoke_comm *comm, yoke_stream *stream)
 {
     size_t offset;

@@ -317,6 +317,10 @@ yoke_status yokei_ranks_revoke(const struct yoke_trainer_config *config, yoke_st
 yoke_status yokei_ranks_join(const struct yoke_trainer_config *config, const float *mine, int64_t n, int root,
                              float *out);
 
+/** Sum n counts over all ranks into `sum` of rank 0 (host memory). Collective. */
+yoke_status yokei_ranks_count(const struct yoke_trainer_config *config, const int64_t *mine, int64_t n,
+                              int64_t *sum);
+
 /**
  * Sum what this rank holds of a parameter's gradient after REDUCE (the whole, or its slice) over `comm`. The
  * ranks of `comm` hold the same elements.
