@@ -308,6 +308,11 @@ tests_ranks_timeline_check_LDADD = $(JANSSON_LIBS) -lm
 YOKE_TESTS += tests/unit/train_timeline 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/timeline_command' \
 	'$(top_srcdir)/tests/ranks/run 2 tests/ranks/beside' '$(top_srcdir)/tests/ranks/run 3 tests/ranks/beside'
 EXTRA_DIST += tests/ranks/timeline_command
+# Files for TensorBoard and Prometheus. The parts that take long, or check times, run in soak.
+YOKE_TESTS += '$(top_srcdir)/tests/ranks/dashboards_command ./yoke' \
+	'soak $(top_srcdir)/tests/ranks/dashboards_command ./yoke layouts readers' \
+	'quiet $(top_srcdir)/tests/ranks/dashboards_command ./yoke damage'
+EXTRA_DIST += tests/ranks/dashboards_command
 
 # Text to tokens, tokens to a model, the model to text.
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/sample_command' 'long OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/model_command'

@@ -54,7 +54,6 @@ static yoke_status check_folder(const struct cli_options *o, const char *folder)
 {
     struct stat is;
     YOKE_TRY(check_others(o, "tensorboard"));
-    if (!*folder) return yoke_fail(YOKE_EINVAL, "--tensorboard: the name of the folder is empty");
     if (!stat(folder, &is) && !S_ISDIR(is.st_mode))
         return yoke_fail(YOKE_EINVAL, "--tensorboard %s: is %s; give a folder, which may be new", folder,
                          yokei_file_kind(is.st_mode));
