@@ -10,22 +10,35 @@
  * Order of placing: by first use. Of buffers with the same first use, the one that lives longest comes first,
  * and so lies lowest.
  */
-static int by_life(const void *a, const void *b)
+static bool comes_before(const struct yokei_buffer *x, const struct yokei_buffer *y)
 {
-    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a,
-                              *y = *(const struct yokei_buffer *const *)b;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    if (x->last != y->last) return x->last > y->last ? -1 : 1;
-    return x < y ? -1 : x > y;
+    if (x->first != y->first) return x->first < y->first;
+    if (x->last != y->last) return x->last > y->last;
+    return x < y;
 }
 
-/* A buffer comes after those that end before it. */
-static int by_end(const void *a, const void *b)
+/* Buffers are created in the order of their first use, so each one moves only past those of the same use. */
+static void sort_by_life(struct yokei_buffer **list, int n)
 {
-    const struct yokei_buffer *x = *(const struct yokei_buffer *const *)a,
-                              *y = *(const struct yokei_buffer *const *)b;
-    if (x->last != y->last) return x->last < y->last ? -1 : 1;
-    return x < y ? -1 : x > y;
+    for (int i = 1; i < n; i++) {
+        struct yokei_buffer *b = list[i];
+        int k = i;
+        for (; k > 0 && comes_before(b, list[k - 1]); k--) list[k] = list[k - 1];
+        list[k] = b;
+    }
+}
+
+/*
+ * Sort by last use, in a time that grows with the number of buffers and of uses. count [last + 2] is memory
+ * for the number of buffers that end at each use.
+ */
+static void sort_by_end(struct yokei_buffer *const *from, int n, int last, int *count,
+                        struct yokei_buffer **to)
+{
+    memset(count, 0, ((size_t)last + 2) * sizeof *count);
+    for (int i = 0; i < n; i++) count[from[i]->last + 1]++;
+    for (int use = 0; use <= last; use++) count[use + 1] += count[use];
+    for (int i = 0; i < n; i++) to[count[from[i]->last]++] = from[i];
 }
 
 static size_t room_of(const struct yokei_buffer *b, size_t red_zone)
@@ -33,21 +46,30 @@ static size_t room_of(const struct yokei_buffer *b, size_t red_zone)
     return yoke_align(b->bytes) + red_zone;
 }
 
+static int last_use(const struct yokei_buffer *buffers, int n)
+{
+    int last = 0;
+    for (int i = 0; i < n; i++) last = YOKE_MAX(last, buffers[i].last);
+    return last;
+}
+
 /*
  * Place all buffers that are received, or all that are not, from offset `base` on. *end_out is the end of
- * their memory. begins [n] and ends [n] are memory for two lists.
+ * their memory. begins [n], ends [n] and count are memory for lists.
  */
 static yoke_status place(struct yokei_buffer *buffers, int n, bool received, size_t base, size_t red_zone,
-                         struct yokei_buffer **begins, struct yokei_buffer **ends, size_t *end_out)
+                         struct yokei_buffer **begins, struct yokei_buffer **ends, int *count,
+                         size_t *end_out)
 {
     struct yokei_gaps gaps;
     int n_placed = 0, n_ended = 0;
-    YOKE_TRY(yokei_gaps_create(n, &gaps));
     *end_out = base;
     for (int i = 0; i < n; i++)
-        if (buffers[i].is_received == received) begins[n_placed] = ends[n_placed] = &buffers[i], n_placed++;
-    qsort(begins, (size_t)n_placed, sizeof *begins, by_life);
-    qsort(ends, (size_t)n_placed, sizeof *ends, by_end);
+        if (buffers[i].is_received == received) begins[n_placed++] = &buffers[i];
+    if (!n_placed) return YOKE_OK;
+    YOKE_TRY(yokei_gaps_create(n_placed, &gaps));
+    sort_by_end(begins, n_placed, last_use(buffers, n), count, ends);
+    sort_by_life(begins, n_placed);
     for (int i = 0; i < n_placed; i++) {
         struct yokei_buffer *b = begins[i];
         for (; ends[n_ended]->last < b->first; n_ended++)
@@ -68,14 +90,16 @@ yoke_status yokei_place_buffers(struct yokei_buffer *buffers, int n, size_t red_
 {
     struct yokei_buffer **begins = malloc(((size_t)n + 1) * sizeof *begins),
                         **ends = malloc(((size_t)n + 1) * sizeof *ends);
+    int *count = malloc(((size_t)last_use(buffers, n) + 2) * sizeof *count);
     size_t end = 0;
-    yoke_status status = begins && ends
+    yoke_status status = begins && ends && count
                              ? YOKE_OK
                              : yoke_fail(YOKE_ENOMEM, "planning memory: no host memory for %d buffers", n);
-    if (!status) status = place(buffers, n, false, 0, red_zone, begins, ends, &end);
-    if (!status) status = place(buffers, n, true, end, red_zone, begins, ends, bytes_out);
+    if (!status) status = place(buffers, n, false, 0, red_zone, begins, ends, count, &end);
+    if (!status) status = place(buffers, n, true, end, red_zone, begins, ends, count, bytes_out);
     free(begins);
     free(ends);
+    free(count);
     return status;
 }
 

@@ -15,7 +15,9 @@ struct live {
 struct lowering {
     const struct yokei_job *job;
     struct yokei_program *p;
-    struct live *live; /* [micro-batch][layer] */
+    /* [micro-batch][n_known] the layers of this rank's chunks, and the layers before and behind them */
+    struct live *live;
+    int n_known, *known; /* known [n_layers]: a layer's index among these; -1: it is none of them */
     const struct yokei_actions *actions;
     int at;                 /* index of the current action */
     bool refills;           /* an R is delayed: the B after it refills the stash, segment by segment */
@@ -113,7 +115,7 @@ static size_t boundary_bytes(struct lowering *w, int micro_batch, int layer)
 
 static struct live *live_of(struct lowering *w, int micro_batch, int layer)
 {
-    return &w->live[(size_t)micro_batch * (size_t)w->job->n_layers + (size_t)layer];
+    return &w->live[(size_t)micro_batch * (size_t)w->n_known + (size_t)w->known[layer]];
 }
 
 static const struct yokei_chunk *chunk_of(const struct lowering *w, int chunk)
@@ -332,13 +334,32 @@ static void lower_action(struct lowering *w)
     }
 }
 
+/*
+ * List the layers whose buffers this rank has: those of its chunks, and the neighbours that send to it or
+ * receive from it.
+ */
+static yoke_status list_known(struct lowering *w)
+{
+    const int n_layers = w->job->n_layers, n_chunks = YOKE_MAX(w->job->n_chunks, 1);
+    w->known = malloc(((size_t)n_layers + 1) * sizeof *w->known);
+    if (!w->known) return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d layers", n_layers);
+    for (int l = 0; l < n_layers; l++) w->known[l] = NONE;
+    for (int c = 0; c < n_chunks; c++) {
+        const struct yokei_chunk *chunk = chunk_of(w, c);
+        for (int l = YOKE_MAX(chunk->first - 1, 0); l < YOKE_MIN(chunk->end + 1, n_layers); l++)
+            if (w->known[l] == NONE) w->known[l] = w->n_known++;
+    }
+    return YOKE_OK;
+}
+
 static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum yoke_mode mode,
                          struct yokei_program *p)
 {
     *p = (struct yokei_program){ .mode = mode, .dtype = job->state->dtype, .T = job->T, .output = NONE };
     *w = (struct lowering){ .job = job, .p = p, .all = { 0, job->n_layers } };
     p->n_micro_batches = yokei_n_micro_batches(job->n_sequences, job->micro_batch);
-    size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)job->n_layers;
+    YOKE_TRY(list_known(w));
+    size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)w->n_known;
     p->micro_batch = calloc(n + 1, sizeof *p->micro_batch);
     w->live = malloc((cells + 1) * sizeof *w->live);
     if (!p->micro_batch || !w->live)
@@ -352,157 +373,23 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
     return YOKE_OK;
 }
 
-/* Whether both have a buffer there, or both have none. */
-static bool both_or_none(int a, int b) { return (a == NONE) == (b == NONE); }
-
-/* Whether two calls of the same kind and layer issue the same ops: they differ in addresses only. */
-static bool issue_alike(const struct yokei_program *p, const struct yokei_instruction *a,
-                        const struct yokei_instruction *b)
-{
-    bool alike = p->micro_batch[a->micro_batch].B == p->micro_batch[b->micro_batch].B && a->fresh == b->fresh
-                 && both_or_none(a->x, b->x) && both_or_none(a->y, b->y) && both_or_none(a->dy, b->dy)
-                 && both_or_none(a->dx, b->dx) && both_or_none(a->workspace, b->workspace);
-    for (int k = 0; k < YOKE_N_STASHES; k++) alike = alike && both_or_none(a->stash[k], b->stash[k]);
-    return alike;
-}
-
-/*
- * The calls of layers that have listed their ops. The calls of one layer and one kind form a list. A list is
- * short, because only two things make calls of a kind differ: a micro-batch may be smaller than the others,
- * and the first W may overwrite gradients.
- */
-struct asked {
-    int *head; /* [n_layers][N_CALLS] the newest instruction of the list; -1: none */
-    int *next; /* [n] the instruction that comes after this one in its list; -1: none */
-};
-enum { N_CALLS = YOKEI_BACKWARD_WEIGHT - YOKEI_FORWARD + 1 };
-
-static int *list_of(const struct asked *asked, const struct yokei_instruction *i)
-{
-    return &asked->head[i->layer * N_CALLS + (int)(i->kind - YOKEI_FORWARD)];
-}
-
-/* Ask an instruction which ops it would issue, unless an instruction like it has been asked. */
-static yoke_status plan_instruction(const struct yokei_machine *machine, struct yokei_program *p, int n,
-                                    struct asked *asked)
-{
-    struct yokei_instruction *i = &p->instruction[n];
-    i->first_op = p->planner.n_ops;
-    if (i->layer == NONE) {
-        YOKE_TRY(yokei_run(machine, n, n + 1));
-    } else {
-        int like = *list_of(asked, i);
-        while (like >= 0 && !issue_alike(p, i, &p->instruction[like])) like = asked->next[like];
-        if (like >= 0) {
-            i->n_ops = p->instruction[like].n_ops;
-            return yokei_observer_repeat(&p->planner, p->instruction[like].first_op, i->n_ops);
-        }
-        YOKE_TRY(yokei_run(machine, n, n + 1));
-        asked->next[n] = *list_of(asked, i);
-        *list_of(asked, i) = n;
-    }
-    i->n_ops = p->planner.n_ops - i->first_op;
-    return YOKE_OK;
-}
-
-/* Find out which ops each instruction issues and what they cost, and whether the device offers them. */
-static yoke_status plan_ops(const struct yokei_job *job, struct yokei_program *p)
-{
-    const size_t lists = (size_t)job->n_layers * N_CALLS, n = (size_t)p->n + 1;
-    struct asked asked = { malloc((lists + 1) * sizeof *asked.head), malloc(n * sizeof *asked.next) };
-    /* Nothing reads at this address. But an optional operand must already look as present as it will be. */
-    struct yokei_machine machine = {
-        .job = job, .program = p, .observer = &p->planner, .base = (void *)(uintptr_t)4096
-    };
-    machine.pass = (struct yoke_pass){
-        .size = sizeof machine.pass, .mode = p->mode, .normaliser = 1, .loss_scale = 1
-    };
-    machine.adamw = (struct yokei_adamw){ 0, 0.9, 0.95, 1e-8, 0, 1, 1 };
-    yoke_status status = asked.head && asked.next
-                             ? YOKE_OK
-                             : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d instructions",
-                                         p->n);
-    for (size_t k = 0; k < lists && !status; k++) asked.head[k] = NONE;
-    for (int i = 0; i < p->n && !status; i++) status = plan_instruction(&machine, p, i, &asked);
-    free(asked.head);
-    free(asked.next);
-    return status;
-}
-
-/*
- * The first W of a gradient overwrites it, if the layer can do so. Then the gradient need not be set to 0 and
- * read again. `begun` notes each gradient that has had a W, so only the first W in the list counts.
- */
-static void note_fresh(const struct yokei_job *job, struct yokei_program *p, bool *begun, bool *written)
-{
-    struct yoke_parameter parameter;
-    for (int n = 0; n < p->n; n++) {
-        struct yokei_instruction *i = &p->instruction[n];
-        const yoke_layer *layer = i->kind == YOKEI_BACKWARD_WEIGHT ? job->layers[i->layer] : NULL;
-        for (int k = 0; layer && k < job->parameters->n_of_layer[i->layer]; k++) {
-            const int index = job->parameters->of_layer[i->layer][k];
-            const bool first = !begun[index];
-            begun[index] = true;
-            if (!first || !layer->type->parameter(layer, &job->place, k, &parameter) || !parameter.overwrites)
-                continue;
-            i->fresh |= UINT32_C(1) << k;
-            written[index] = true;
-        }
-    }
-}
-
-/* Note a piece that must be set to 0. It continues the last one if it lies directly behind it. */
-static void note_piece(struct yokei_program *p, size_t begin, size_t end)
-{
-    struct yokei_piece *last = p->n_zeroed ? &p->zeroed[p->n_zeroed - 1] : NULL;
-    if (end <= begin) return;
-    if (last && last->offset + last->bytes == begin)
-        last->bytes += end - begin;
-    else
-        p->zeroed[p->n_zeroed++] = (struct yokei_piece){ begin, end - begin };
-}
-
-/*
- * Note the memory that must be set to 0: everything between gradients that are overwritten, padding included.
- * Between two buckets there may be a red zone, which nobody may touch.
- */
-static yoke_status note_zeroed(const struct yokei_job *job, struct yokei_program *p)
-{
-    const struct yokei_state *s = job->state;
-    const size_t wide = yoke_dtype_bytes(s->wide);
-    bool *begun = calloc((size_t)s->n + 1, sizeof *begun),
-         *written = calloc((size_t)s->n + 1, sizeof *written);
-    p->zeroed = malloc(((size_t)s->n + (size_t)s->n_buckets + 1) * sizeof *p->zeroed);
-    yoke_status status = begun && written && p->zeroed
-                             ? YOKE_OK
-                             : yoke_fail(YOKE_ENOMEM, "step program: no host memory for %d gradients", s->n);
-    if (!status) note_fresh(job, p, begun, written);
-    for (int b = 0; b < s->n_buckets && !status; b++) {
-        size_t at = s->bucket[b].gradient;
-        for (int k = s->bucket[b].first; k < s->bucket[b].end; k++) {
-            const struct yokei_slot *slot = &s->slot[s->order[k]];
-            if (!written[s->order[k]]) continue;
-            note_piece(p, at, slot->gradient);
-            at = slot->gradient + (size_t)slot->n * wide;
-        }
-        note_piece(p, at, s->bucket[b].gradient + (size_t)s->bucket[b].n * wide);
-    }
-    free(begun);
-    free(written);
-    return status;
-}
-
 static yoke_status finish(struct lowering *w, yoke_status status)
 {
     if (!status) status = w->status;
-    if (!status && w->p->mode == YOKE_TRAIN) status = note_zeroed(w->job, w->p);
+    if (!status && w->p->mode == YOKE_TRAIN) status = yokei_note_zeroed(w->job, w->p);
     if (!status)
         status = yokei_place_buffers(w->p->buffer, w->p->n_buffers, yokei_red_zone(w->job->device),
                                      &w->p->bytes);
-    if (!status) status = yokei_order_streams(w->p);
-    if (!status) status = plan_ops(w->job, w->p);
+    if (!status && !w->p->is_counted) status = yokei_order_streams(w->p);
+    if (!status) status = yokei_list_ops(w->job, w->p);
     if (status) yokei_program_free(w->p);
     return status;
+}
+
+static void free_scratch(struct lowering *w)
+{
+    free(w->live);
+    free(w->known);
 }
 
 static yoke_status lower_actions(struct lowering *w, const struct yokei_job *job,
@@ -512,7 +399,7 @@ static yoke_status lower_actions(struct lowering *w, const struct yokei_job *job
     w->actions = actions;
     if (!status) emit(w, YOKEI_ZERO);
     for (; !status && !w->status && w->at < actions->n; w->at++) lower_action(w);
-    free(w->live);
+    free_scratch(w);
     return status;
 }
 
@@ -535,10 +422,23 @@ yoke_status yokei_program_train_bytes(const struct yokei_job *job, const struct 
     return status;
 }
 
-yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out)
+yoke_status yokei_program_count_train(const struct yokei_job *job, const struct yokei_actions *actions,
+                                      struct yokei_program *program_out)
+{
+    struct lowering w;
+    struct yokei_actions passes = *actions;
+    passes.n = 0;
+    while (passes.n < actions->n && yokei_action_has_micro_batch(actions->action[passes.n].kind)) passes.n++;
+    yoke_status status = lower_actions(&w, job, &passes, program_out);
+    program_out->is_counted = true;
+    return finish(&w, status);
+}
+
+static yoke_status evaluate(const struct yokei_job *job, bool is_counted, struct yokei_program *program_out)
 {
     struct lowering w;
     yoke_status status = begin(&w, job, YOKE_EVALUATE, program_out);
+    program_out->is_counted = is_counted;
     const int n_chunks = YOKE_MAX(job->n_chunks, 1);
     for (int m = 0; !status && !w.status && m < program_out->n_micro_batches; m++)
         for (int c = 0; c < n_chunks; c++) {
@@ -551,8 +451,18 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
     program_out->agree = program_out->n;
     if (!status && !w.status && program_out->n)
         program_out->output = program_out->instruction[program_out->n - 1].y;
-    free(w.live);
+    free_scratch(&w);
     return finish(&w, status);
+}
+
+yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out)
+{
+    return evaluate(job, false, program_out);
+}
+
+yoke_status yokei_program_count_evaluate(const struct yokei_job *job, struct yokei_program *program_out)
+{
+    return evaluate(job, true, program_out);
 }
 
 void yokei_program_free(struct yokei_program *p)

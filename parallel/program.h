@@ -138,6 +138,8 @@ struct yokei_program {
     int output;            /* evaluation: the buffer with the last layer's output; -1: this rank has none */
     int agree;             /* index of AGREE; n if there is none */
     size_t bytes;          /* memory that all buffers need together, once they are placed */
+    bool is_counted;       /* the program cannot run: see yokei_program_count_train */
+    int64_t n_issued;      /* the number of ops that all instructions issue together */
     yoke_observer planner; /* the ops of all instructions, and the scratch memory that they need */
 };
 
@@ -179,9 +181,36 @@ yoke_status yokei_program_train(const struct yokei_job *job, const struct yokei_
 /** The member `bytes` that the program of a training step has. It costs less than the whole program. */
 yoke_status yokei_program_train_bytes(const struct yokei_job *job, const struct yokei_actions *actions,
                                       size_t *bytes_out);
+/**
+ * Make a program whose memory and ops are only counted, which is faster. It has the passes and messages of
+ * `actions`, up to the first action that is no pass and no message. No instruction waits for events. The ops
+ * of calls that issue the same ops stand in the planner's list once. Without the instructions that follow
+ * (REDUCE to STEP), the program does not depend on the buckets of the state.
+ */
+yoke_status yokei_program_count_train(const struct yokei_job *job, const struct yokei_actions *actions,
+                                      struct yokei_program *program_out);
 /** Make a program of forward passes only, for each micro-batch of the share. */
 yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
+/** The same, but the program is only counted. */
+yoke_status yokei_program_count_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
+/**
+ * Count the ops that a training step issues once: those of ZERO, of NORMS, and of the STEP of each bucket, in
+ * this order of instructions.
+ */
+yoke_status yokei_program_once(const struct yokei_job *job, struct yokei_program *program_out);
 void yokei_program_free(struct yokei_program *program);
+
+/* ---- list_ops.c ---- */
+/**
+ * Find out which ops each instruction issues, what they cost, and whether the device offers them. The
+ * member is_counted decides whether each instruction has a list of its own.
+ */
+yoke_status yokei_list_ops(const struct yokei_job *job, struct yokei_program *program);
+/**
+ * Mark each W that overwrites a gradient, and list the memory that must be set to 0. A counted program gets
+ * only the marks.
+ */
+yoke_status yokei_note_zeroed(const struct yokei_job *job, struct yokei_program *program);
 
 /* ---- place_buffers.c ---- */
 /**

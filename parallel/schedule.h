@@ -140,6 +140,22 @@ void yokei_schedule_free(struct yokei_schedule *schedule);
  * stages.
  */
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out);
+/** The errors of yokei_schedule_pipeline, without the schedule. */
+yoke_status yokei_schedule_check_shape(const struct yokei_pipeline *shape);
+/** Generate the line of one stage. It is the only line of *schedule_out. The same errors. */
+yoke_status yokei_schedule_line(const struct yokei_pipeline *shape, int stage,
+                                struct yokei_schedule *schedule_out);
+/**
+ * Everything that decides the passes and messages of a generated line. Two lines with equal orders are equal
+ * up to their first action that is neither.
+ */
+struct yokei_schedule_order {
+    int n_micro_batches, n_chunks, warm_up, lag;
+    bool sends_early, is_first, is_last, recomputes;
+    int group; /* with chunks: the number of stages; 0: there are no chunks */
+};
+void yokei_schedule_order(const struct yokei_pipeline *shape, int stage,
+                          struct yokei_schedule_order *order_out);
 /**
  * Read a schedule from text. `source` is the text's name for messages. YOKE_ECONFIG names the line and the
  * word.

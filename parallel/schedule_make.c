@@ -168,7 +168,7 @@ static yoke_status add_line(const struct yokei_pipeline *shape, int stage, struc
     return l.status;
 }
 
-static yoke_status check_shape(const struct yokei_pipeline *shape)
+yoke_status yokei_schedule_check_shape(const struct yokei_pipeline *shape)
 {
     const char *name = yokei_pipeline_names[shape->kind],
                *chunked = yokei_pipeline_names[yokei_pipeline_default(2)],
@@ -195,10 +195,41 @@ static yoke_status check_shape(const struct yokei_pipeline *shape)
     return YOKE_OK;
 }
 
+yoke_status yokei_schedule_line(const struct yokei_pipeline *shape, int stage,
+                                struct yokei_schedule *schedule_out)
+{
+    struct yokei_schedule schedule = { 0, NULL };
+    yoke_status status = yokei_schedule_check_shape(shape);
+    if (!status) status = add_line(shape, stage, &schedule);
+    if (status)
+        yokei_schedule_free(&schedule);
+    else
+        *schedule_out = schedule;
+    return status;
+}
+
+void yokei_schedule_order(const struct yokei_pipeline *shape, int stage, struct yokei_schedule_order *out)
+{
+    const int n_chunks = YOKE_MAX(shape->n_chunks, 1);
+    struct line l = {
+        .shape = shape, .stage = stage, .n_chunks = n_chunks, .n = shape->n_micro_batches * n_chunks
+    };
+    find_delays(&l);
+    *out = (struct yokei_schedule_order){ .n_micro_batches = shape->n_micro_batches,
+                                          .n_chunks = n_chunks,
+                                          .warm_up = l.warm_up,
+                                          .lag = l.lag,
+                                          .sends_early = facts[shape->kind].sends_early,
+                                          .is_first = stage == 0,
+                                          .is_last = stage == shape->n_stages - 1,
+                                          .recomputes = shape->recompute && shape->recompute[stage],
+                                          .group = n_chunks > 1 ? shape->n_stages : 0 };
+}
+
 yoke_status yokei_schedule_pipeline(const struct yokei_pipeline *shape, struct yokei_schedule *schedule_out)
 {
     struct yokei_schedule schedule = { 0, NULL };
-    yoke_status status = check_shape(shape);
+    yoke_status status = yokei_schedule_check_shape(shape);
     for (int s = 0; !status && s < shape->n_stages; s++) status = add_line(shape, s, &schedule);
     if (status)
         yokei_schedule_free(&schedule);

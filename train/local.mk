@@ -17,7 +17,7 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += train/plan/run_plan.c train/plan/run_plan.h
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
-	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan_rank.c train/trainer/plan_place.c train/trainer/plan_run.c train/trainer/key.h train/trainer/key.c train/trainer/planned.h train/trainer/planned.c train/trainer/segment.c train/trainer/plan_schedule.c \
+	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan_rank.c train/trainer/plan_place.c train/trainer/plan_run.c train/trainer/key.h train/trainer/key.c train/trainer/planned.h train/trainer/planned.c train/trainer/counted.h train/trainer/counted.c train/trainer/segment.c train/trainer/plan_schedule.c \
 	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/rounding.c train/trainer/step.c \
 	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c

@@ -88,6 +88,10 @@ static struct yoke_trainer_config draw_config(int *n_ranks_out, int64_t tensor_s
     c.zero = draw(3) == 0;
     c.recompute = recompute[draw(3)];
     c.pipeline_kind = c.pipeline > 1 ? kinds[draw(3)] : NULL;
+    if (c.pipeline == 2 && draw(3) == 0) { /* an even number of micro-batches for each replica */
+        c.pipeline_kind = "interleaved", c.chunks = 2;
+        c.batch = 2 * c.data * c.micro_batch * (1 + draw(3));
+    }
     c.bucket_bytes = 16384;
     for (int t = 0; t < 8; t++) tensor_shares[t] = 2 + draw(2);
     if (draw(4) == 0) c.tensor_shares = tensor_shares;

@@ -30,6 +30,7 @@ void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
     yokei_program_free(&p->train);
     yokei_program_free(&p->evaluate);
     yokei_program_free(&p->logits);
+    yokei_counted_once_free(&p->once);
     yokei_state_free(&p->state);
     yokei_parameters_free(&p->parameters);
     yokei_parameters_free(&p->logical);

@@ -170,13 +170,9 @@ static yoke_status compare_ranks(const struct yoke_trainer_config *c, struct yok
     return status;
 }
 
-static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
-                         struct yokei_trainer_plan *p)
+static void set_jobs(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
+                     struct yokei_trainer_plan *p)
 {
-    yoke_status status = YOKE_OK;
-    struct yokei_schedule schedule = { 0, NULL };
-    int own = 0;
-    YOKE_TRY_GOTO(yokei_trainer_schedule(c, p, &schedule, &own), free_schedule);
     p->train_job = (struct yokei_job){ .layers = (const yoke_layer *const *)model->layer,
                                        .n_layers = model->n_layers,
                                        .n_chunks = p->mesh.chunks,
@@ -192,6 +188,25 @@ static yoke_status lower(const yoke_model *model, yoke_device *device, const str
     p->evaluate_job = p->logits_job = p->train_job;
     p->evaluate_job.n_sequences = p->micro_batch;
     p->logits_job.n_sequences = p->logits_job.micro_batch = 1;
+}
+
+static yoke_status count(const struct yoke_trainer_config *c, struct yokei_trainer_plan *p)
+{
+    struct yokei_pipeline shape;
+    struct yokei_schedule_order order;
+    YOKE_TRY(yokei_trainer_order(c, p, &shape, &order));
+    return yokei_count_programs(p->count_tree, c, &order, &shape, p, &p->counts);
+}
+
+static yoke_status lower(const yoke_model *model, yoke_device *device, const struct yoke_trainer_config *c,
+                         struct yokei_trainer_plan *p)
+{
+    yoke_status status = YOKE_OK;
+    struct yokei_schedule schedule = { 0, NULL };
+    int own = 0;
+    set_jobs(model, device, c, p);
+    if (p->count_tree && !c->schedule) return count(c, p);
+    YOKE_TRY_GOTO(yokei_trainer_schedule(c, p, &schedule, &own), free_schedule);
     YOKE_TRY_GOTO(yokei_choose_segment(c, &schedule.rank[own], p), free_schedule);
     YOKE_TRY_GOTO(yokei_program_train(&p->train_job, &schedule.rank[own], &p->train), free_schedule);
     YOKE_TRY_GOTO(yokei_program_evaluate(&p->evaluate_job, &p->evaluate), free_schedule);
@@ -201,46 +216,67 @@ free_schedule:
     return status;
 }
 
-static size_t of_program(const struct yokei_program *p)
+/* The sizes of a program that was made. The capacities of its lists are those that lowering has given them. */
+static yoke_status size_of(const struct yokei_program *p, struct yokei_counted_program *out)
 {
-    return (size_t)p->capacity * sizeof *p->instruction + (size_t)p->buffer_capacity * sizeof *p->buffer
-           + (size_t)p->planner.capacity * sizeof *p->planner.ops
-           + (size_t)p->n_micro_batches * sizeof *p->micro_batch + (size_t)p->n_zeroed * sizeof *p->zeroed;
+    *out = (struct yokei_counted_program){ .bytes = p->bytes,
+                                           .scratch_bytes = p->planner.scratch_bytes,
+                                           .n_instructions = p->n,
+                                           .n_buffers = p->n_buffers,
+                                           .n_issued = p->planner.n_ops,
+                                           .n_micro_batches = p->n_micro_batches,
+                                           .n_zeroed = p->n_zeroed };
+    return yokei_program_parts(p, &out->parts);
+}
+
+/* The sizes of all programs, from counts or from the programs themselves. */
+static yoke_status sizes_of(struct yokei_trainer_plan *p, struct yokei_counted_program sizes[YOKEI_N_COUNTED])
+{
+    if (p->counts) {
+        memcpy(sizes, p->counts->program, sizeof p->counts->program);
+        return yokei_count_once(p, &sizes[YOKEI_COUNTED_TRAIN], &p->once);
+    }
+    YOKE_TRY(size_of(&p->train, &sizes[YOKEI_COUNTED_TRAIN]));
+    YOKE_TRY(size_of(&p->evaluate, &sizes[YOKEI_COUNTED_EVALUATE]));
+    return size_of(&p->logits, &sizes[YOKEI_COUNTED_LOGITS]);
 }
 
 /* The host memory that the trainer allocates for itself, and that a caller needs for one batch. */
-static size_t host_bytes(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p)
+static size_t host_bytes(const struct yoke_trainer_config *config, const struct yokei_trainer_plan *p,
+                         const struct yokei_counted_program sizes[YOKEI_N_COUNTED])
 {
     const size_t n_tokens = (size_t)(YOKE_MAX(p->shares[p->mesh.d], p->micro_batch) * config->sequence),
                  wide = yoke_dtype_bytes(p->state.wide);
     const size_t losses = n_tokens * wide, norms = ((size_t)p->state.n_norms * 2 + 1) * wide,
                  batch = 2 * n_tokens * sizeof(int32_t);
+    size_t lists = 0;
+    for (int i = 0; i < YOKEI_N_COUNTED; i++) lists += yokei_counted_host(&sizes[i]);
     return losses + norms + batch
            + (size_t)p->n_ranks * (sizeof(struct yoke_rank_report) + sizeof(struct yokei_memory_rank))
-           + of_program(&p->train) + of_program(&p->evaluate) + of_program(&p->logits);
+           + lists;
 }
 
 static yoke_status add_up(const struct yoke_trainer_config *c, const yoke_device *device,
                           struct yokei_trainer_plan *p)
 {
-    const struct yokei_program *all[] = { &p->train, &p->evaluate, &p->logits }, *most = all[0];
-    struct yokei_program_parts parts;
-    for (size_t i = 0; i < YOKE_COUNT(all); i++) {
-        if (all[i]->bytes > most->bytes) most = all[i];
-        p->scratch_bytes = YOKE_MAX(p->scratch_bytes, all[i]->planner.scratch_bytes);
+    struct yokei_counted_program sizes[YOKEI_N_COUNTED], *most = sizes;
+    YOKE_TRY(sizes_of(p, sizes));
+    for (int i = 0; i < YOKEI_N_COUNTED; i++) {
+        if (sizes[i].bytes > most->bytes) most = &sizes[i];
+        p->scratch_bytes = YOKE_MAX(p->scratch_bytes, sizes[i].scratch_bytes);
     }
-    YOKE_TRY(yokei_program_parts(most, &parts));
+    const struct yokei_program_parts *parts = &most->parts;
     p->arena_bytes = p->state.bytes + most->bytes;
     p->report = p->state.report;
     p->report.activations = most->bytes;
     p->report.scratch = p->scratch_bytes;
     p->report.total = p->arena_bytes + p->scratch_bytes;
-    p->report.stash = parts.of[YOKEI_BUFFER_STASH];
-    p->report.boundaries = parts.of[YOKEI_BUFFER_BOUNDARY];
-    p->report.layer_workspace = parts.of[YOKEI_BUFFER_WORKSPACE];
-    p->report.received = parts.received;
-    p->report.unused = parts.unused;
-    p->report.host = host_bytes(c, p);
+    p->report.stash = parts->of[YOKEI_BUFFER_STASH];
+    p->report.boundaries = parts->of[YOKEI_BUFFER_BOUNDARY];
+    p->report.layer_workspace = parts->of[YOKEI_BUFFER_WORKSPACE];
+    p->report.received = parts->received;
+    p->report.unused = parts->unused;
+    p->report.host = host_bytes(c, p, sizes);
     return yokei_groups_footprint(c, p, !yoke_device_info(device)->host_visible, &p->report.staging_shared,
                                   &p->report.staging);
 }

@@ -36,15 +36,34 @@ static bool is_like_earlier(const struct yokei_pipeline *shape, const struct yok
     return false;
 }
 
+static struct yokei_pipeline shape_of(const struct yokei_trainer_plan *p)
+{
+    return (struct yokei_pipeline){ .n_stages = p->mesh.pipeline,
+                                    .n_chunks = p->mesh.chunks,
+                                    .n_buckets = p->n_buckets,
+                                    .recompute = p->stage_recomputes,
+                                    .tied = p->has_tied };
+}
+
+yoke_status yokei_trainer_order(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
+                                struct yokei_pipeline *shape, struct yokei_schedule_order *order_out)
+{
+    *shape = shape_of(p);
+    YOKE_TRY(yokei_pipeline_named(c->pipeline_kind, p->mesh.chunks, &shape->kind));
+    for (int d = 0; d < p->mesh.data; d++) {
+        shape->n_micro_batches = p->n_micro_batches[d];
+        YOKE_TRY(yokei_schedule_check_shape(shape));
+    }
+    shape->n_micro_batches = p->n_micro_batches[p->mesh.d];
+    yokei_schedule_order(shape, p->mesh.s, order_out);
+    return YOKE_OK;
+}
+
 yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *p,
                                    struct yokei_schedule *out, int *own_out)
 {
     const struct yokei_mesh *m = &p->mesh;
-    struct yokei_pipeline shape = { .n_stages = m->pipeline,
-                                    .n_chunks = m->chunks,
-                                    .n_buckets = p->n_buckets,
-                                    .recompute = p->stage_recomputes,
-                                    .tied = p->has_tied };
+    struct yokei_pipeline shape = shape_of(p);
     struct yokei_schedule users = { 0, NULL };
     YOKE_TRY(yokei_pipeline_named(c->pipeline_kind, m->chunks, &shape.kind));
     if (c->schedule) YOKE_TRY(yokei_schedule_parse(c->schedule, "schedule", &users));

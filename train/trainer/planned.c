@@ -34,7 +34,13 @@ void yokei_planned_of(const struct yokei_trainer_plan *p, struct yokei_planned *
                                    .divided = p->state.divided_bytes,
                                    .undivided = p->state.undivided_bytes };
     for (int i = 0; i < p->parameters.n; i++) out->n_elements += yokei_local_count(&p->parameters.item[i]);
-    count_work(&p->train, out);
+    if (p->counts) {
+        out->n_micro_batches = (int)p->counts->program[YOKEI_COUNTED_TRAIN].n_micro_batches;
+        out->flops = p->counts->flops;
+        out->recomputed = p->counts->recomputed;
+    } else {
+        count_work(&p->train, out);
+    }
 }
 
 /*
@@ -110,6 +116,7 @@ void yokei_planned_free(struct yokei_planned_ranks *ranks)
 {
     tdestroy(ranks->known, free_known);
     yokei_segments_free(&ranks->segments);
+    yokei_counted_free(&ranks->counts);
     ranks->known = NULL;
     ranks->n_planned = 0;
 }
@@ -157,6 +164,7 @@ yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_mod
     if (status) yokei_trainer_plan_free(at);
     if (!status && !find(ranks, &key, out)) {
         at->segments = &ranks->segments;
+        at->count_tree = &ranks->counts;
         status = yokei_trainer_plan_placed(model, device, &c, at);
         if (!status) {
             ranks->n_planned++;

@@ -27,8 +27,8 @@ void yokei_planned_of(const struct yokei_trainer_plan *plan, struct yokei_planne
 
 /** The distinct ranks that were planned. All fields 0: none yet. */
 struct yokei_planned_ranks {
-    void *known, *segments; /* trees of <search.h>: plans, and segment lengths */
-    int n_planned;          /* the number of distinct ranks */
+    void *known, *segments, *counts; /* trees of <search.h>: plans, segment lengths, and counts (counted.h) */
+    int n_planned;                   /* the number of distinct ranks */
 };
 void yokei_planned_free(struct yokei_planned_ranks *ranks);
 /**

@@ -13,6 +13,7 @@
 #include "parallel/mesh.h"
 #include "parallel/program.h"
 #include "train/models/model.h"
+#include "train/trainer/counted.h"
 
 /**
  * A tie is a pair of ranks of a replica that hold overlapping rows of a tied parameter. `first` is the place
@@ -70,8 +71,15 @@ struct yokei_trainer_plan {
     struct yokei_program train, evaluate, logits;
     size_t scratch_bytes, arena_bytes;
     struct yoke_memory_report report;
-    void *
-        *segments; /* a tree of the segment lengths that other plans chose (segment.c); NULL: there is none */
+    /* a tree of the segment lengths that other plans chose (segment.c); NULL: there is none */
+    void **segments;
+    /*
+     * A tree of counts (counted.h). If it is set and the schedule is a generated one, the plan has counts in
+     * place of programs, so it cannot run. NULL: the plan has programs.
+     */
+    void **count_tree;
+    const struct yokei_counted *counts; /* the tree owns them */
+    struct yokei_counted_once once;
 };
 
 /** The loss scale. It is dynamic in fp16 and fixed in the other precisions. */
@@ -397,6 +405,12 @@ yoke_status yokei_tied_sum(struct yoke_trainer *trainer, yoke_stream *stream);
  */
 yoke_status yokei_trainer_schedule(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
                                    struct yokei_schedule *schedule_out, int *own_out);
+/**
+ * The shape of the pipeline of this rank's replica, and the order of this rank's line, for a generated
+ * schedule. The errors are those of yokei_trainer_schedule.
+ */
+yoke_status yokei_trainer_order(const struct yoke_trainer_config *c, const struct yokei_trainer_plan *plan,
+                                struct yokei_pipeline *shape_out, struct yokei_schedule_order *order_out);
 
 /* ---- segment.c ---- */
 /**
