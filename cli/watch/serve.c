@@ -159,7 +159,7 @@ static char *make_page(const char *folder, size_t *bytes_out)
     FILE *to = open_memstream(&text, bytes_out);
     if (!to) return NULL;
     struct report_page page = { .to = to };
-    const yoke_status status = report_of_run(&page, folder);
+    const yoke_status status = report_of_run(&page, folder, NULL);
     yokei_text(why, sizeof why, "%s", status ? yoke_last_error() : "");
     fflush(to);
     if (status && !*bytes_out) {
