@@ -432,6 +432,10 @@ int main(int argc, char **argv)
         cli_help_all(stderr);
         return yoke_status_exit_code(YOKE_EINVAL);
     }
+    if (!strcmp(argv[1], "help") && argc > 2) { /* yoke help VERB is yoke VERB --help */
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = "--help";
+    }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         cli_help_all(stdout);
         return ended(stdout_was_written(), false);
