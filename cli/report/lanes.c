@@ -11,7 +11,7 @@
 
 /* Units of the drawing, as in svg.c. */
 enum { WIDE = 480, LEFT = 64, RIGHT = 12, INSIDE = WIDE - LEFT - RIGHT, ROW = 22, BAR = 18, HEADING = 20 };
-enum { AXIS = 38, TICKS = 5, LETTER = 7 };
+enum { AXIS = 38, TICKS = 4, LETTER = 7 };
 
 /* ---- boxes ---- */
 

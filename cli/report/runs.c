@@ -138,6 +138,12 @@ static void put_gates(struct report_page *page, const struct compare_curves *c)
 
 /* ---- curves ---- */
 
+/* The step where the losses part is marked in each chart. NULL: they do not part. */
+static const char *mark_name(const struct compare_curves *c)
+{
+    return c->parted.step ? "the losses part: first difference above its gate" : NULL;
+}
+
 static void put_pair(struct report_page *page, const struct two_runs *t, const char *title, const char *unit,
                      double *const columns[2], bool sparse, bool from_zero)
 {
@@ -145,7 +151,14 @@ static void put_pair(struct report_page *page, const struct two_runs *t, const c
     for (int i = 0; i < 2; i++)
         lines[i] = (struct svg_series){ sides[i],    t->runs[i].step, columns[i], t->curves.runs[i].metrics.n,
                                         .colour = i, .sparse = sparse };
-    svg_lines(page, &(struct svg_chart){ title, "step", unit, lines, 2, from_zero });
+    svg_lines(page, &(struct svg_chart){ .title = title,
+                                         .x_name = "step",
+                                         .y_name = unit,
+                                         .series = lines,
+                                         .n_series = 2,
+                                         .from_zero = from_zero,
+                                         .mark_name = mark_name(&t->curves),
+                                         .mark = (double)t->curves.parted.step });
 }
 
 /* The relative difference of the losses in the steps that both runs have. */
@@ -175,7 +188,15 @@ static void put_relative(struct report_page *page, const struct two_runs *t)
         yokei_text(title, sizeof title, "The losses have the same bits in all %" PRId64 " common steps.",
                    c->n_common);
     const struct svg_series line = { "relative difference of the losses", x, y, n, .colour = 3 };
-    if (n) svg_lines(page, &(struct svg_chart){ title, "step", "difference / old loss", &line, 1, true });
+    if (n)
+        svg_lines(page, &(struct svg_chart){ .title = title,
+                                             .x_name = "step",
+                                             .y_name = "difference / old loss",
+                                             .series = &line,
+                                             .n_series = 1,
+                                             .from_zero = true,
+                                             .mark_name = mark_name(c),
+                                             .mark = (double)c->parted.step });
     free(x);
 }
 

@@ -148,6 +148,21 @@ static void key_of_line(struct report_page *page, const struct svg_chart *chart,
     fputs("</li>\n", page->to);
 }
 
+static bool has_mark(const struct svg_chart *chart, const struct svg_axes *a)
+{
+    return chart->mark_name && chart->mark >= a->x0 && chart->mark <= a->x1;
+}
+
+static void key_of_mark(struct report_page *page, const struct svg_chart *chart)
+{
+    fputs(
+        "<li><svg viewBox=\"0 0 32 16\" aria-hidden=\"true\"><path class=\"limit\" stroke-dasharray=\"3 2\" "
+        "d=\"M16 0v16\"/></svg>",
+        page->to);
+    report_put(page, chart->mark_name);
+    fputs("</li>\n", page->to);
+}
+
 void svg_lines(struct report_page *page, const struct svg_chart *chart)
 {
     struct svg_axes a;
@@ -158,14 +173,24 @@ void svg_lines(struct report_page *page, const struct svg_chart *chart)
     }
     figure_begin(page, chart->title, a.high);
     for (int s = 0; s < chart->n_series; s++) describe_line(page, chart, &chart->series[s]);
+    if (has_mark(chart, &a)) {
+        char text[64];
+        report_put(page, chart->mark_name);
+        yokei_text(text, sizeof text, ": %s %.9g.", chart->x_name, chart->mark);
+        report_put(page, text);
+    }
     fputs("</desc>\n", page->to);
     svg_axes_draw(page, chart, &a);
     for (int s = 0; s < chart->n_series; s++)
         if (!chart->series[s].names) draw_line(page, chart, &chart->series[s], &a);
     svg_points(page, chart, &a);
+    if (has_mark(chart, &a))
+        fprintf(page->to, "<path class=\"limit\" stroke-dasharray=\"3 2\" d=\"M%.2f %dV%d\"/>\n",
+                svg_at_x(&a, chart->mark), SVG_TOP, a.high - SVG_BOTTOM);
     fputs("</svg>\n", page->to);
     key_begin(page);
     for (int s = 0; s < chart->n_series; s++) key_of_line(page, chart, &chart->series[s]);
+    if (has_mark(chart, &a)) key_of_mark(page, chart);
     fputs("</ul>\n</figure>\n", page->to);
 }
 

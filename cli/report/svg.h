@@ -30,10 +30,12 @@ struct svg_chart {
     const char *x_name, *y_name;
     const struct svg_series *series;
     int n_series;
-    bool from_zero;    /* the vertical axis begins at 0 */
-    bool log_x, log_y; /* logarithmic axes; a point at or below 0 has no place on them */
-    bool x_in_bytes;   /* the horizontal axis counts in KiB and MiB; it is logarithmic */
-    int high;          /* units of the drawing; 0: as high as the other charts */
+    bool from_zero;        /* the vertical axis begins at 0 */
+    bool log_x, log_y;     /* logarithmic axes; a point at or below 0 has no place on them */
+    bool x_in_bytes;       /* the horizontal axis counts in KiB and MiB; it is logarithmic */
+    int high;              /* units of the drawing; 0: as high as the other charts */
+    const char *mark_name; /* what is marked on the horizontal axis; NULL: nothing */
+    double mark;
 };
 /** Write a chart of lines and points. Nothing is written if there is no finite point. */
 void svg_lines(struct report_page *page, const struct svg_chart *chart);

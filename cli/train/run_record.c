@@ -165,8 +165,8 @@ static json_t *environment_json(void)
             && !is_in(name, of_run))
             json_object_set_new(out, name, cli_json_text(value));
     }
-    static const char *const prefixes[] = { "OMP_",   "POCL_", "DNNL_", "ONEDNN_", "UCX_",
-                                            "MPICH_", "CUDA_", "HIP_",  "HSA_",    NULL };
+    static const char *const prefixes[] = { "OMP_",  "POCL_", "DNNL_", "ONEDNN_", "MPICH_",
+                                            "CUDA_", "HIP_",  "HSA_",  NULL };
     for (char **e = environ; *e; e++)
         for (const char *const *p = prefixes; *p; p++) {
             const size_t length = strcspn(*e, "=");
