@@ -7,6 +7,7 @@
 #include "cli/report/planned.h"
 #include "cli/report/record.h"
 #include "cli/report/report.h"
+#include "cli/train/plan_source.h"
 #include "core/base/base.h"
 
 static void say_layout(struct report_page *page, const struct yokei_plan *p)
@@ -18,8 +19,8 @@ static void say_layout(struct report_page *page, const struct yokei_plan *p)
         yokei_text(left_out, sizeof left_out, "; %" PRId64 " of %" PRId64 " ranks get no work",
                    p->n_ranks - n_used, p->n_ranks);
     report_item(page,
-                "The step is divided among %" PRId64 " ranks: %" PRId64 " replicas of %" PRId64
-                " pipeline stages, with %s%.0" PRId64 " ranks for the tensors of a stage%s.",
+                "The step is divided among %" PRId64 " ranks: dp %" PRId64 " (replicas), pp %" PRId64
+                " (pipeline stages), tp %s%.0" PRId64 " (ranks for the tensors of a stage)%s.",
                 n_used, YOKE_MAX(p->data, 1), YOKE_MAX(p->pipeline, 1), p->stage_tensor,
                 p->stage_tensor[0] ? 0 : YOKE_MAX(p->tensor, 1), left_out);
     if (p->steps)
@@ -49,11 +50,12 @@ static void say_memory(struct report_page *page, const struct compare_run *run)
         report_item(page, "Each rank needs less memory than its limit.");
 }
 
-static void put_page(struct report_page *page, const struct report_run *r, const char *path)
+static void put_page(struct report_page *page, const struct report_run *r, const char *path, const char *why)
 {
     const struct yokei_plan *p = &r->run->plan;
     const struct report_record none = { NULL, "" };
     char title[4300];
+    int n = 0;
     yokei_text(title, sizeof title, "Plan %s", path);
     report_begin(page, title);
     report_heading(page, "Result");
@@ -64,8 +66,8 @@ static void put_page(struct report_page *page, const struct report_run *r, const
     if (p->measured_step_seconds > 0)
         report_item(page, "A step took %.5g s in the run of this plan.", p->measured_step_seconds);
     say_memory(page, r->run);
+    if (why[0]) report_item(page, "The run does not fit into memory: %s", why);
     report_list_end(page);
-    int n = 0;
     if (!p->n_memory) report_missing_item(page, &n, "the plan has no memory of the ranks");
     if (!(p->predicted_step_seconds > 0))
         report_missing_item(page, &n,
@@ -79,17 +81,31 @@ static void put_page(struct report_page *page, const struct report_run *r, const
     report_end(page);
 }
 
+static void show_plan(struct report_page *page, struct compare_run *run, const char *path, const char *why)
+{
+    const struct report_run r = { .run = run, .last_seconds = NAN };
+    run->has_plan = true;
+    for (int64_t i = 0; i < run->plan.n_memory; i++) run->memory += (double)run->plan.memory[i].total;
+    put_page(page, &r, path, why);
+    compare_run_free(run);
+}
+
 yoke_status report_of_plan(struct report_page *page, const char *path)
 {
     struct compare_run run = { .folder = path, .plan = YOKEI_PLAN_INIT };
-    struct report_run r = { .run = &run, .last_seconds = NAN };
     const yoke_status status = yokei_plan_read(path, &run.plan);
     if (status)
         return yoke_fail(status == YOKE_ECONFIG ? YOKE_EDATA : status, "%s; there is no plan to show",
                          yoke_last_error());
-    run.has_plan = true;
-    for (int64_t i = 0; i < run.plan.n_memory; i++) run.memory += (double)run.plan.memory[i].total;
-    put_page(page, &r, path);
-    compare_run_free(&run);
+    show_plan(page, &run, path, "");
+    return YOKE_OK;
+}
+
+yoke_status report_of_config(struct report_page *page, const char *path)
+{
+    struct compare_run run = { .folder = path };
+    char why[4096];
+    YOKE_TRY(cli_plan_of_config(path, &run.plan, why, sizeof why));
+    show_plan(page, &run, path, why);
     return YOKE_OK;
 }

@@ -196,14 +196,23 @@ static void put_as_started(struct report_page *page, const struct report_run *r,
 void report_start_section(struct report_page *page, const struct yokei_plan *plan, const char *path)
 {
     const struct report_record none = { NULL, "" };
+    const bool is_config = report_kind_of(path) == REPORT_CONFIG;
     struct command c;
-    report_heading(page, "The command that starts the run");
+    report_heading(page, is_config ? "The commands that start the run" : "The command that starts the run");
+    if (is_config && begin(&c)) {
+        static const char *const words[] = { "yoke", "plan", "--config" };
+        for (size_t i = 0; i < YOKE_COUNT(words); i++) add_word(&c, words[i]);
+        add_word(&c, path);
+        add_word(&c, "-o");
+        add_word(&c, "plan.json");
+        show(page, &c);
+    }
     if (!begin(&c)) return;
     add_start(&c, plan, &none);
     add_word(&c, "--text");
     add_word(&c, "FILE");
     add_word(&c, "--plan");
-    add_word(&c, path);
+    add_word(&c, is_config ? "plan.json" : path);
     show(page, &c);
     if (strcmp(plan->data_hash, YOKEI_ANY_DATA) != 0)
         report_paragraph(page, "FILE is the text whose tokens have the hash %s.", plan->data_hash);
@@ -341,10 +350,11 @@ static void put_plan_ranks(struct report_page *page, const struct yokei_plan *p)
 }
 
 /* The columns of the table of machines: V(key, head). */
-#define MACHINE_COLUMNS(V)                                                                                 \
-    V("host", "host")                                                                                      \
-    V("device", "device")                                                                                  \
-    V("name", "name") V("driver", "driver") V("features", "instruction sets and features") V("cpu", "CPU") \
+#define MACHINE_COLUMNS(V)                                                               \
+    V("host", "host")                                                                    \
+    V("device", "device")                                                                \
+    V("name", "name")                                                                    \
+    V("driver", "driver") V("features", "instruction sets and features") V("cpu", "CPU") \
         V("system", "system") V("kernel", "kernel")
 #define KEY(key, head) key,
 #define HEAD(key, head) head,

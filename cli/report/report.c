@@ -17,6 +17,7 @@ static yoke_status report_to(void *context, FILE *to)
     switch (kind) {
     case REPORT_RUN: return report_of_run(&page, paths[0], paths[1]);
     case REPORT_PLAN: return report_of_plan(&page, paths[0]);
+    case REPORT_CONFIG: return report_of_config(&page, paths[0]);
     case REPORT_TIMELINE: return report_of_timeline(&page, paths[0]);
     default: return report_of_devices(&page, c->words, c->n_words);
     }

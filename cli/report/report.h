@@ -34,6 +34,8 @@ enum report_kind report_kind_of(const char *path);
 /** `timeline` is a file of yoke train --trace. NULL: the one that the run directory names or has. */
 yoke_status report_of_run(struct report_page *page, const char *folder, const char *timeline);
 yoke_status report_of_plan(struct report_page *page, const char *path);
+/** A configuration file that yoke plan takes. */
+yoke_status report_of_config(struct report_page *page, const char *path);
 yoke_status report_of_timeline(struct report_page *page, const char *path);
 yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
 enum { REPORT_MOST_FILES = 64 };

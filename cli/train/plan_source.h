@@ -25,6 +25,11 @@ yoke_status cli_plan_from_file(const struct cli_context *context, const char *pa
  */
 yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const char *path, char *folder,
                                      size_t bytes, struct yokei_training *t);
+/**
+ * The plan that yoke plan makes of a configuration file, with the memory of its ranks. `why_out` gets the
+ * reason why the run does not fit into memory; "": it fits. The caller frees the plan with yokei_plan_free().
+ */
+yoke_status cli_plan_of_config(const char *path, struct yokei_plan *plan_out, char *why_out, size_t bytes);
 /** A rank's memory by part, in bytes. Returns a new object. */
 json_t *cli_memory_json(const struct yoke_memory_report *report);
 

@@ -188,8 +188,16 @@ static void show_forecast(const struct yokei_training *t, const struct yokei_for
 
 /* ---- the verb ---- */
 
-static yoke_status plan_run(const struct cli_context *context, struct yokei_training *t,
-                            struct devices *devices, struct yokei_forecast *f)
+/* The limit that the user gave holds for each rank. The free memory of a device changes all the time. */
+static void note_limit(struct yokei_training *t)
+{
+    for (int64_t r = 0; r < t->plan.n_ranks && t->memory_limit; r++)
+        t->plan.ranks[r].memory_limit = (int64_t)YOKE_MIN(t->memory_limit, (uint64_t)1e15);
+}
+
+/* Plan the run that the options describe. Nothing is printed. */
+static yoke_status plan_options(const struct cli_context *context, struct yokei_training *t,
+                                struct devices *devices, struct yokei_forecast *f)
 {
     const struct cli_options *o = context->options;
     struct yokei_forecast_costs costs;
@@ -206,6 +214,15 @@ static yoke_status plan_run(const struct cli_context *context, struct yokei_trai
     cli_progress_now("simulating a step");
     YOKE_TRY(yokei_forecast(t, ranks.size, devices->of, devices->n, &costs, f));
     cli_progress_end();
+    note_limit(t);
+    return YOKE_OK;
+}
+
+static yoke_status plan_run(const struct cli_context *context, struct yokei_training *t,
+                            struct devices *devices, struct yokei_forecast *f)
+{
+    const struct cli_options *o = context->options;
+    YOKE_TRY(plan_options(context, t, devices, f));
     if (cli_text(o, "output")) YOKE_TRY(yokei_plan_write(cli_text(o, "output"), &t->plan));
     if (cli_flag(o, "json"))
         YOKE_TRY(forecast_json(t, f));
@@ -214,21 +231,54 @@ static yoke_status plan_run(const struct cli_context *context, struct yokei_trai
     return f->fits ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "%s", f->why);
 }
 
-yoke_status cli_plan(const struct cli_context *context)
+/* Close the devices. An error of before stays the error. */
+static yoke_status close_devices(const struct devices *devices, yoke_status status)
 {
-    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
-    struct devices devices = { 0 };
-    struct yokei_forecast f = { 0 };
-    yoke_status status = plan_run(context, &t, &devices, &f);
     char text[4096];
     yokei_text(text, sizeof text, "%s", status ? yoke_last_error() : "");
-    for (int i = 0; i < devices.n_opened; i++) {
-        const yoke_status closed = yoke_device_close(devices.opened[i]);
+    for (int i = 0; i < devices->n_opened; i++) {
+        const yoke_status closed = yoke_device_close(devices->opened[i]);
         if (closed && !status)
             status = closed;
         else if (status)
             yoke_fail(status, "%s", text);
     }
+    return status;
+}
+
+yoke_status cli_plan_of_config(const char *path, struct yokei_plan *plan_out, char *why_out, size_t bytes)
+{
+    char verb[] = "yoke plan", option[] = "--config", *file = strdup(path),
+         *argv[] = { verb, option, file, NULL };
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
+    struct devices devices = { 0 };
+    struct yokei_forecast f = { 0 };
+    struct cli_context context = { .size = 1 };
+    struct cli_options *options = NULL;
+    yoke_status status = file ? cli_options_resolve(CLI_PLAN, 3, argv, &options, &context.n_words,
+                                                    &context.words)
+                              : yoke_fail(YOKE_ENOMEM, "%s: no memory for its name", path);
+    context.options = options;
+    if (!status) status = plan_options(&context, &t, &devices, &f);
+    status = close_devices(&devices, status);
+    yokei_text(why_out, bytes, "%s", !status && !f.fits ? f.why : "");
+    yokei_forecast_free(&f);
+    if (status)
+        yokei_plan_free(&t.plan);
+    else
+        *plan_out = t.plan;
+    cli_options_free(options);
+    free(context.words);
+    free(file);
+    return status;
+}
+
+yoke_status cli_plan(const struct cli_context *context)
+{
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
+    struct devices devices = { 0 };
+    struct yokei_forecast f = { 0 };
+    const yoke_status status = close_devices(&devices, plan_run(context, &t, &devices, &f));
     yokei_forecast_free(&f);
     yokei_plan_free(&t.plan);
     return status;
