@@ -196,10 +196,15 @@ static void put_left_out(struct report_page *page, int64_t n)
 
 static void put_table(struct report_page *page, const struct devices *d, const struct device_ops *ops)
 {
+    static char text[DEVICE_MOST_FILES][DEVICE_NAME + 16];
     const char *heads[1 + DEVICE_MOST_FILES] = { "operation and type" };
     int n = 1;
-    for (int c = 0; c < d->n_columns; c++)
-        if (d->columns[c].kernels) heads[n++] = d->columns[c].label;
+    for (int c = 0; c < d->n_columns; c++) {
+        if (!d->columns[c].kernels) continue;
+        yokei_text(text[c], sizeof text[c], "%s%s", d->columns[c].label,
+                   d->columns[c].emulated ? ", counted" : "");
+        heads[n++] = text[c];
+    }
     report_table_begin(page, heads, n);
     for (int64_t i = 0; i < YOKE_MIN(ops->n, DEVICE_MOST_ROWS); i++) {
         char name[80];

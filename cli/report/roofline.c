@@ -96,7 +96,7 @@ static bool find_points(struct roofline *r, const struct device_ops *ops)
     for (int64_t i = 0; i < r->n; i++) {
         const struct compare_kernel *k = row_of(r, i);
         struct points *p = &r->points[type_of(k->dtype)];
-        p->x[p->n] = intensity(k), p->y[p->n] = k->flop_per_s, p->names[p->n++] = k->op;
+        p->x[p->n] = intensity(k), p->y[p->n] = 1e-9 * k->flop_per_s, p->names[p->n++] = k->op;
         r->x0 = fmin(r->x0, intensity(k) / 1.5), r->x1 = fmax(r->x1, intensity(k) * 1.5);
     }
     return true;
@@ -117,6 +117,7 @@ static size_t roof(const struct roofline *r, double rate, double peak, double *x
 {
     size_t n = 0;
     const double ridge = peak / rate;
+    rate *= 1e-9, peak *= 1e-9; /* the axis counts in GFLOP/s */
     x[n] = r->x0, y[n++] = fmin(rate * r->x0, peak);
     if (ridge > r->x0 && ridge < r->x1) x[n] = ridge, y[n++] = peak;
     x[n] = r->x1, y[n++] = fmin(rate * r->x1, peak);
@@ -127,20 +128,23 @@ static size_t roof(const struct roofline *r, double rate, double peak, double *x
 static void find_title(const struct roofline *r, char *title, size_t bytes)
 {
     static const char *const limits[] = { "memory", "arithmetic" };
-    size_t used = 0;
+    int n = 0;
     yokei_text(title, bytes, "On %s", r->column->label);
     for (size_t l = 0; l < YOKE_COUNT(limits); l++)
         for (int64_t i = 0; i < r->n; i++) {
             const struct compare_kernel *k = row_of(r, i);
             if (strcmp(k->limited_by, limits[l])) continue;
             const size_t at = strlen(title);
-            yokei_text(title + at, bytes - at,
-                       "%s %s %s runs at %.3g %% of the limit of %s, the lowest share", used++ ? "; " : ",",
-                       k->op, k->dtype, device_row_share(r->column, k), limits[l]);
+            yokei_text(title + at, bytes - at, "%s %s %s %s %.3g %% of the limit of %s", n ? ", and" : ",",
+                       k->op, k->dtype, n ? "at" : "runs at", device_row_share(r->column, k), limits[l]);
+            n++;
             break;
         }
     const size_t at = strlen(title);
-    yokei_text(title + at, bytes - at, "%s", used ? "." : " no operation has a limit.");
+    yokei_text(title + at, bytes - at, "%s",
+               !n         ? " the file does not say which limit holds."
+               : r->n > n ? "; all other operations are nearer to their limits."
+                          : ".");
 }
 
 static void put_chart(struct report_page *page, struct roofline *r)
@@ -170,7 +174,7 @@ static void put_chart(struct report_page *page, struct roofline *r)
     find_title(r, title, sizeof title);
     svg_lines(page, &(struct svg_chart){ .title = title,
                                          .x_name = "FLOP/byte",
-                                         .y_name = "FLOP/s",
+                                         .y_name = "GFLOP/s",
                                          .series = series,
                                          .n_series = n,
                                          .log_x = true,

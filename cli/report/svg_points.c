@@ -13,6 +13,13 @@ enum { MARK = 4, LETTER = 7, LINE = 14, MOST_NAMES = 64, LONGEST_NAME = 28 };
 struct box {
     double x0, y0, x1, y1;
 };
+/* A point in the drawing. */
+struct mark {
+    double x, y;
+    const char *name;
+    const struct svg_series *of;
+    size_t index;
+};
 
 void svg_mark(struct report_page *page, int colour, double x, double y)
 {
@@ -40,23 +47,39 @@ static bool meet(const struct box *a, const struct box *b)
     return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
 }
 
-/* Find room for a name beside its point. False: there is none. */
-static bool find_room(const struct svg_axes *a, double x, double y, double width, const struct box *taken,
-                      int n_taken, struct box *out)
+/* The number of marks that a name in this box would cover, but for its own. */
+static int covered(const struct box *box, const struct mark *marks, size_t n, const struct mark *own)
 {
+    int count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += &marks[i] != own && marks[i].x > box->x0 - MARK && marks[i].x < box->x1 + MARK
+                 && marks[i].y > box->y0 && marks[i].y < box->y1;
+    return count;
+}
+
+/* Find room for a name beside its mark, where it covers no other name and at most one mark. False: there is none. */
+static bool find_room(const struct svg_axes *a, const struct mark *own, const struct mark *marks,
+                      size_t n_marks, const struct box *taken, int n_taken, struct box *out)
+{
+    const double x = own->x, y = own->y, width = (double)strlen(own->name) * LETTER;
     const double tries[][2] = { { x + MARK + 3, y - LINE / 2.0 },
                                 { x - MARK - 3 - width, y - LINE / 2.0 },
                                 { x - width / 2, y - MARK - 2 - LINE },
-                                { x - width / 2, y + MARK + 2 } };
+                                { x - width / 2, y + MARK + 2 },
+                                { x + 2, y - MARK - LINE },
+                                { x + 2, y + MARK },
+                                { x - 2 - width, y - MARK - LINE },
+                                { x - 2 - width, y + MARK } };
+    int least = 2;
     for (size_t t = 0; t < YOKE_COUNT(tries); t++) {
         const struct box box = { tries[t][0], tries[t][1], tries[t][0] + width, tries[t][1] + LINE };
         bool free = box.x0 >= SVG_LEFT && box.x1 <= SVG_WIDE && box.y0 >= SVG_TOP
                     && box.y1 <= a->high - SVG_BOTTOM;
         for (int i = 0; i < n_taken && free; i++) free = !meet(&box, &taken[i]);
-        *out = box;
-        if (free) return true;
+        const int count = free ? covered(&box, marks, n_marks, own) : least;
+        if (count < least) least = count, *out = box;
     }
-    return false;
+    return least < 2;
 }
 
 static void draw_name(struct report_page *page, const struct box *box, const char *name)
@@ -69,38 +92,59 @@ static void draw_name(struct report_page *page, const struct box *box, const cha
     fputs("</text>\n", page->to);
 }
 
-void svg_points(struct report_page *page, const struct svg_chart *chart, const struct svg_axes *a)
+/* The marks of all series that have names: the first of each series, then the second ones, and so on. */
+static size_t collect(const struct svg_chart *chart, const struct svg_axes *a, struct mark *marks)
 {
-    struct box taken[MOST_NAMES];
-    int n_taken = 0;
-    for (int s = 0; s < chart->n_series; s++) {
-        const struct svg_series *points = &chart->series[s];
-        for (size_t i = 0; points->names && i < points->n; i++) {
-            if (!svg_has(a, points->x[i], points->y[i])) continue;
-            char text[128];
-            yokei_text(text, sizeof text, ": %s %.9g, %s %.9g", chart->x_name, points->x[i], chart->y_name,
-                       points->y[i]);
-            svg_mark(page, points->colour, svg_at_x(a, points->x[i]), svg_at_y(a, points->y[i]));
-            fputs("><title>", page->to);
-            report_put(page, points->names[i]);
-            report_put(page, text);
-            fputs("</title></path>\n", page->to);
-        }
-    }
-    /* The first name of each series, then the second ones, so that each series has names. */
+    size_t n = 0;
     bool more = true;
-    for (size_t i = 0; more && n_taken < MOST_NAMES; i++) {
+    for (size_t i = 0; more; i++) {
         more = false;
-        for (int s = 0; s < chart->n_series && n_taken < MOST_NAMES; s++) {
+        for (int s = 0; s < chart->n_series; s++) {
             const struct svg_series *points = &chart->series[s];
             if (!points->names || i >= points->n) continue;
             more = true;
-            const size_t letters = strlen(points->names[i]);
-            if (letters > LONGEST_NAME || !svg_has(a, points->x[i], points->y[i])) continue;
-            if (!find_room(a, svg_at_x(a, points->x[i]), svg_at_y(a, points->y[i]), (double)letters * LETTER,
-                           taken, n_taken, &taken[n_taken]))
-                continue;
-            draw_name(page, &taken[n_taken++], points->names[i]);
+            if (svg_has(a, points->x[i], points->y[i]))
+                marks[n++] = (struct mark){ svg_at_x(a, points->x[i]), svg_at_y(a, points->y[i]),
+                                            points->names[i], points, i };
         }
     }
+    return n;
+}
+
+static void draw_mark(struct report_page *page, const struct svg_chart *chart, const struct mark *m)
+{
+    char text[128];
+    yokei_text(text, sizeof text, " %s: %s %.9g, %s %.9g", m->of->name, chart->x_name, m->of->x[m->index],
+               chart->y_name, m->of->y[m->index]);
+    svg_mark(page, m->of->colour, m->x, m->y);
+    fputs("><title>", page->to);
+    report_put(page, m->name);
+    report_put(page, text);
+    fputs("</title></path>\n", page->to);
+}
+
+static bool is_named(const struct mark *marks, const size_t *named, int n, const char *name)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(marks[named[i]].name, name)) return true;
+    return false;
+}
+
+void svg_points(struct report_page *page, const struct svg_chart *chart, const struct svg_axes *a)
+{
+    struct box taken[MOST_NAMES];
+    size_t named[MOST_NAMES], n = 0;
+    int n_taken = 0;
+    for (int s = 0; s < chart->n_series; s++) n += chart->series[s].names ? chart->series[s].n : 0;
+    struct mark *marks = calloc(n + 1, sizeof *marks);
+    if (!marks) return;
+    n = collect(chart, a, marks);
+    for (size_t i = 0; i < n; i++) draw_mark(page, chart, &marks[i]);
+    for (size_t i = 0; i < n && n_taken < MOST_NAMES; i++) {
+        if (strlen(marks[i].name) > LONGEST_NAME || is_named(marks, named, n_taken, marks[i].name)) continue;
+        if (!find_room(a, &marks[i], marks, n, taken, n_taken, &taken[n_taken])) continue;
+        named[n_taken] = i;
+        draw_name(page, &taken[n_taken++], marks[i].name);
+    }
+    free(marks);
 }
