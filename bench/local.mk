@@ -4,6 +4,9 @@ bench_opencl_gemm_SOURCES = bench/opencl_gemm.c
 bench_opencl_gemm_LDADD = $(LIBYOKE) -lm
 EXTRA_DIST += bench/README.md bench/train_torch.py bench/results
 if WITH_MPI
+noinst_PROGRAMS += bench/dashboards
+bench_dashboards_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
+bench_dashboards_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) -lm
 noinst_PROGRAMS += bench/train
 bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.

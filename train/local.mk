@@ -311,7 +311,7 @@ EXTRA_DIST += tests/ranks/timeline_command
 # Files for TensorBoard and Prometheus. The parts that take long, or check times, run in soak.
 YOKE_TESTS += '$(top_srcdir)/tests/ranks/dashboards_command ./yoke' \
 	'soak $(top_srcdir)/tests/ranks/dashboards_command ./yoke layouts readers' \
-	'quiet $(top_srcdir)/tests/ranks/dashboards_command ./yoke damage'
+	'soak quiet $(top_srcdir)/tests/ranks/dashboards_command ./yoke damage'
 EXTRA_DIST += tests/ranks/dashboards_command
 
 # Text to tokens, tokens to a model, the model to text.
