@@ -146,16 +146,13 @@ static json_t *repeat_json(const struct cli_options *options)
     return words;
 }
 
-/* The variables that the libraries read. Those that yoke run sets for its ranks are left out. */
+/* The variables that the libraries read, without those that yoke run sets for its ranks, or that tests read. */
 static json_t *environment_json(void)
 {
-    static const char *const of_run[] = { "YOKE_RUN_DIR",
-                                          "YOKE_EXPECT_SIZE",
-                                          "YOKE_SUPERVISOR",
-                                          "YOKE_LEFT_OUT",
-                                          "YOKE_TERMINAL",
-                                          "YOKE_TERMINAL_OUT",
-                                          NULL };
+    static const char *const of_run[] = {
+        "YOKE_RUN_DIR",      "YOKE_EXPECT_SIZE", "YOKE_SUPERVISOR", "YOKE_LEFT_OUT", "YOKE_TERMINAL",
+        "YOKE_TERMINAL_OUT", "YOKE_SOAK",        "YOKE_TEST_ONLY",  "YOKE_SEED",     NULL
+    };
     json_t *out = json_object();
     char name[64];
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
