@@ -53,7 +53,6 @@ static void put_result(struct report_page *page, const struct device_file *file)
            *shares = calloc(json_array_size(rows) + 1, sizeof *shares);
     size_t i, n = 0, n_shares = 0;
     int n_faster = 0, n_wrong = 0;
-    char ratio[REPORT_REAL], share[REPORT_REAL];
     json_array_foreach(rows, i, row)
     {
         if (!is_whole(row) || !ratios || !shares) continue;
@@ -63,17 +62,18 @@ static void put_result(struct report_page *page, const struct device_file *file)
         if (isfinite(of_limit)) shares[n_shares++] = of_limit;
     }
     if (n_wrong)
-        report_item(page, "Collectives of %.0f ranks (%s): %d rows have WRONG elements.", ranks, file->path,
+        report_item(page, "Collectives of %.0f ranks (%s): rows with WRONG elements: %d.", ranks, file->path,
                     n_wrong);
     if (n)
-        report_item(page,
-                    "Collectives of %.0f ranks (%s): %d of %zu calls are faster than MPI's; the median is %s "
-                    "times as fast.",
-                    ranks, file->path, n_faster, n, report_real(report_median(ratios, n), ratio));
+        report_item(
+            page,
+            "Collectives of %.0f ranks (%s): %d of %zu calls are faster than MPI's; the median is %.4g "
+            "times as fast.",
+            ranks, file->path, n_faster, n, report_median(ratios, n));
     if (n_shares)
         report_item(page,
-                    "Collectives of %.0f ranks (%s): half of the calls reach %s %% of the limit or more.",
-                    ranks, file->path, report_real(report_median(shares, n_shares), share));
+                    "Collectives of %.0f ranks (%s): half of the calls reach %.4g %% of the limit or more.",
+                    ranks, file->path, report_median(shares, n_shares));
     if (!n && !n_shares && !n_wrong)
         report_item(page, "Collectives of %.0f ranks (%s): %zu rows, without MPI and without a limit.", ranks,
                     file->path, i);
@@ -181,7 +181,7 @@ static void put_lines(struct report_page *page, const struct device_file *file, 
     }
     find_title(row, sorted, n, title, sizeof title);
     svg_lines(page, &(struct svg_chart){ .title = title,
-                                         .x_name = "bytes",
+                                         .x_name = "size",
                                          .y_name = "us",
                                          .series = series,
                                          .n_series = n_series,

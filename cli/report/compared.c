@@ -8,7 +8,7 @@
 #include "cli/report/devices.h"
 #include "core/base/base.h"
 
-enum { MOST_BARS = 24 };
+enum { MOST_BARS = 16 };
 
 static bool is_kernels(const struct device_file *file)
 {
@@ -50,29 +50,31 @@ static void put_kernels_result(struct report_page *page, const struct device_fil
     const double held = device_number(root, "held"), below = device_number(root, "below"),
                  threshold = device_number(root, "threshold");
     const char *advice = device_text(root, "look_first");
+    char count[2][REPORT_REAL];
     report_item(page, "%s compares %.80s (new) with %.80s (old): %zu operations.%s%.600s%s", file->path,
                 device_text(new, "device"), device_text(old, "device"), file->n_rows,
                 advice[0] ? " Look first at " : "", advice, advice[0] ? "." : "");
     if (isfinite(threshold))
-        report_item(page, "%s: %.15g of %.15g ratios are below the threshold %.6g.", file->path, below, held,
-                    threshold);
+        report_item(page, "%s: %s of %s ratios are below the threshold %.6g.", file->path,
+                    device_count(below, count[0]), device_count(held, count[1]), threshold);
 }
 
 static void put_runs_result(struct report_page *page, const struct device_file *file)
 {
     const json_t *root = file->root, *parted = json_object_get(root, "parted");
     const double speed = device_number(root, "tokens_per_second_ratio");
-    char number[3][REPORT_REAL];
+    char number[4][REPORT_REAL];
     report_item(page, "%s compares the runs %.200s (old) and %.200s (new).", file->path,
                 device_text(side_of(root, 0), "folder"), device_text(side_of(root, 1), "folder"));
     if (json_is_object(parted))
-        report_item(page, "%s: the losses part at step %.15g: %s and %s, %s apart.", file->path,
-                    device_number(parted, "step"), report_real(device_number(parted, "old"), number[0]),
+        report_item(page, "%s: the losses part at step %s: %s and %s, %s apart.", file->path,
+                    device_count(device_number(parted, "step"), number[3]),
+                    report_real(device_number(parted, "old"), number[0]),
                     report_real(device_number(parted, "new"), number[1]),
                     report_real(device_number(parted, "relative"), number[2]));
     else if (json_is_true(json_object_get(root, "agree")))
-        report_item(page, "%s: the losses of %.15g steps are within the gates.", file->path,
-                    device_number(root, "steps_held"));
+        report_item(page, "%s: the losses of %s steps are within the gates.", file->path,
+                    device_count(device_number(root, "steps_held"), number[0]));
     else
         report_item(page, "%s: the losses are held to no gate.", file->path);
     if (isfinite(speed))

@@ -144,10 +144,31 @@ static void find_column(struct devices *d, struct device_file *file)
 
 /* ---- the page ---- */
 
+/* The title of a page without a device: what the files are about. */
+static void title_of_files(const struct devices *d, char *title, size_t bytes)
+{
+    const struct device_file *one = NULL;
+    int n_collectives = 0, n_compared = 0;
+    for (int f = 0; f < d->n_files; f++) {
+        n_compared += d->files[f].kind == DEVICE_COMPARISON;
+        if (d->files[f].kind != DEVICE_COLLECTIVES) continue;
+        one = &d->files[f];
+        n_collectives++;
+    }
+    if (n_collectives == 1 && !n_compared)
+        yokei_text(title, bytes, "Collectives of %.0f ranks", device_number(one->root, "ranks"));
+    else
+        yokei_text(title, bytes, "%s",
+                   !n_collectives ? "Comparison"
+                   : n_compared   ? "Collectives and comparisons"
+                                  : "Collectives");
+}
+
 static void put_title(struct report_page *page, const struct devices *d)
 {
     enum { MOST = 5 };
-    char title[DEVICE_NAME * (MOST + 1)] = "Collectives and comparisons";
+    char title[(DEVICE_NAME + 16) * (MOST + 1)];
+    if (!d->n_columns) title_of_files(d, title, sizeof title);
     for (int c = 0; c < d->n_columns && c < MOST; c++) {
         const size_t used = c ? strlen(title) : 0;
         yokei_text(title + used, sizeof title - used, "%s%s",

@@ -12,7 +12,7 @@
 #include "core/base/base.h"
 
 /* LONGEST: the end of the axis in percent. Operations whose data fit a cache exceed the limit of memory. */
-enum { MOST_BARS = 24, MOST_PARTS = 7, LONGEST = 200 };
+enum { MOST_BARS = 16, MOST_PARTS = 7, LONGEST = 200 };
 
 /* ---- the result ---- */
 

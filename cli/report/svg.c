@@ -216,11 +216,13 @@ static void describe_bars(struct report_page *page, const struct svg_bars *chart
 {
     for (int b = 0; b < chart->n_bars; b++) {
         char text[256];
+        bool any = false;
         report_put(page, chart->bars[b].label);
         for (int p = 0; p < chart->n_parts; p++) {
             if (!is_drawn(chart->bars[b].parts[p])) continue;
-            yokei_text(text, sizeof text, "%s %.80s %.9g", p ? "," : ":", chart->names[p],
+            yokei_text(text, sizeof text, "%s %.80s %.9g", any ? "," : ":", chart->names[p],
                        chart->bars[b].parts[p]);
+            any = true;
             report_put(page, text);
         }
         if (is_drawn(chart->bars[b].limit)) {

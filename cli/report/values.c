@@ -61,6 +61,12 @@ void device_keys_free(char **keys, size_t n)
     free(keys);
 }
 
+const char *device_count(double count, char out[REPORT_REAL])
+{
+    yokei_text(out, REPORT_REAL, isfinite(count) ? "%.15g" : "unknown", count);
+    return out;
+}
+
 const char *device_bytes(double bytes, char out[REPORT_REAL])
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };

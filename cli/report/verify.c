@@ -8,7 +8,7 @@
 #include "cli/report/devices.h"
 #include "core/base/base.h"
 
-enum { MOST_BARS = 24, MOST_PARTS = 7, EACH = 5, LONGEST = 2 };
+enum { MOST_BARS = 12, MOST_PARTS = 7, EACH = 5, LONGEST = 2 };
 
 /* What a device's lines say of one operation in one type. A line has one variant. */
 struct verified {
@@ -230,8 +230,9 @@ static void put_bars(struct report_page *page, const struct devices *d, const st
         bars[b] = (struct svg_bar){ labels[b], ratios[b], 1 };
     }
     yokei_text(title, sizeof title,
-               ranked[0].ratio > 1 ? "%s on %s exceeds its error bound %.3g times."
-                                   : "%s on %s comes nearest to its error bound: %.3g of it.",
+               ranked[0].ratio > 1
+                   ? "%s on %s exceeds its error bound %.4g times."
+                   : "No error exceeds its bound. The nearest one is %s on %s, with %.4g of it.",
                labels[0], worst, ranked[0].ratio);
     svg_bars(page, &(struct svg_bars){ .title = title,
                                        .unit = "largest error / bound",

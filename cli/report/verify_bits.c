@@ -29,6 +29,17 @@ static void compare_line(const struct bits_line *line, const struct bits *other,
     if (!out->n_differ++) out->first = line;
 }
 
+/* Whether a line of the first file has a case in another file. */
+static bool has_common_case(const struct devices *d, int first)
+{
+    const struct bits *bits = &d->columns[first].bits->bits;
+    struct compared found = { .n = 0 };
+    for (int c = first + 1; c < d->n_columns && !found.n; c++)
+        for (int i = 0; i < bits->n && !found.n && d->columns[c].bits; i++)
+            compare_line(&bits->lines[i], &d->columns[c].bits->bits, &found);
+    return found.n > 0;
+}
+
 static void put_other(struct report_page *page, const struct device_column *first,
                       const struct device_column *other)
 {
@@ -106,7 +117,7 @@ yoke_status device_bits(struct report_page *page, const struct devices *d)
         yokei_text(text[n + 2], sizeof text[n], "bits of %s", b);
         for (int i = 0; i < EACH; i++, n++) heads[1 + n] = text[n];
     }
-    if (!n) return YOKE_OK;
+    if (!n || !has_common_case(d, first)) return YOKE_OK;
     report_heading(page, "Bits");
     report_paragraph(page,
                      "Cases of the same variant with the same inputs are compared. docs/NUMERICS.md says "
