@@ -25,8 +25,11 @@ static bool is_of_this_job(const struct watch_follower *f, const struct cli_trac
     char path[4200];
     struct stat rows;
     yokei_text(path, sizeof path, "%s/metrics.jsonl", f->folder);
+    uint64_t last = t->end;
+    for (int r = 0; r < t->n; r++)
+        if (t->files[r]) last = YOKE_MAX(last, atomic_load(&t->files[r]->agent_ns) + t->to_wall[r]);
     if (stat(path, &rows)) return true;
-    return (double)t->end * 1e-9 > (double)rows.st_mtim.tv_sec - OLD_RECORDS;
+    return (double)last * 1e-9 > (double)rows.st_mtim.tv_sec - OLD_RECORDS;
 }
 
 /* What the fates of the ranks say together. *stopped_out: a rank that is stopped by a signal; -1: none. */
@@ -191,7 +194,8 @@ void watch_conclude(struct watch_follower *f, struct watch_ending *e)
     } else if (f->behind) {
         yokei_text(text, sizeof text, "reading the steps so far: %.0f %%", 100 * f->share_read);
         set(e, WATCH_RUNNING, false, text);
-    } else if (!is_locked && (f->is_impatient || !f->has_grown || watch_quiet_seconds(f) >= 3))
+    } else if (!is_locked && !f->damaged_ns
+               && (f->is_impatient || !f->has_grown || watch_quiet_seconds(f) >= 1))
         conclude_ended(f, e);
     else if (is_quiet)
         conclude_quiet(f, e);

@@ -18,7 +18,7 @@ enum { PIECE = 4 << 20 };
  * Seconds until bytes that are no row are taken for damage. On a network file system, the end of a file that
  * another host writes may be zeros for a moment.
  */
-static const double SETTLED = 3;
+static const double SETTLED = 2;
 
 void watch_follow_begin(struct watch_follower *f, const char *folder, bool is_impatient)
 {

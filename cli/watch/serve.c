@@ -23,7 +23,7 @@
 #include "core/base/base.h"
 
 /* FRESH: seconds in which a page is not made again. SHARE: the part of the time that making pages may take. */
-static const double FRESH = 3, SHARE = 0.05;
+static const double FRESH = 2, SHARE = 0.05;
 
 /* ---- the address ---- */
 

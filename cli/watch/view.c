@@ -119,8 +119,8 @@ static void put_extremes(struct watch_view *view, const struct watch_history *h)
         least = fmin(least, h->buckets[i].least), largest = fmax(largest, h->buckets[i].largest);
     }
     char text[200];
-    yokei_text(text, sizeof text, "largest loss %.6g, least %.6g, %" PRId64 " steps", largest, least,
-               h->n_rows);
+    yokei_text(text, sizeof text, "largest loss %.6g, least %.6g, %" PRId64 " step%s", largest, least,
+               h->n_rows, h->n_rows == 1 ? "" : "s");
     if (isfinite(least)) watch_put_flow(view, WATCH_PLAIN, text);
 }
 

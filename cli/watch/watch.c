@@ -9,13 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
 
-/* LOOK: seconds between two looks. LINE: seconds of a run for which a log gets one line. */
-static const double LOOK = 0.5, LINE = 10;
+/* OFTEN, RARELY: seconds between two looks. LINE: seconds of a run for which a log gets one line. */
+static const double OFTEN = 0.25, RARELY = 2, LINE = 10;
+
+/* Seconds until the next look: a quarter of a step. */
+static double pause_of(const struct watch_follower *f)
+{
+    const double step = watch_step_seconds(&f->history);
+    return isfinite(step) ? fmin(RARELY, fmax(OFTEN, step / 4)) : OFTEN;
+}
 
 /* ---- what the terminal can show ---- */
 
@@ -119,7 +125,7 @@ static yoke_status show_live(struct watch_follower *f)
     while (!status && !signal_number && !gone && !e.is_over) {
         status = watch_follow(f);
         if (!status) status = draw(f, &e, &gone);
-        if (!status && !e.is_over) signal_number = watch_screen_wait(f->behind ? 0 : LOOK);
+        if (!status && !e.is_over) signal_number = watch_screen_wait(f->behind ? 0 : pause_of(f));
     }
     watch_screen_leave();
     if (signal_number) end_by(signal_number);
@@ -203,7 +209,7 @@ static yoke_status show_log(struct watch_follower *f)
             log_state(f, &e, &log);
         }
         if (ferror(stdout)) return YOKE_OK; /* the end of the command reports it */
-        if (!f->behind && !e.is_over) nanosleep(&(struct timespec){ .tv_nsec = (long)(LOOK * 1e9) }, NULL);
+        if (!f->behind && !e.is_over) usleep((useconds_t)(1e6 * pause_of(f)));
     }
     return end_of(f, &e);
 }
