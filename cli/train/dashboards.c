@@ -66,7 +66,7 @@ static yoke_status check_folder(const struct cli_options *o, const char *folder)
 
 static yoke_status check_file(const struct cli_options *o, const char *file, const char *run_dir)
 {
-    static const char *const names[] = { "metrics.jsonl", "plan.json" };
+    static const char *const names[] = { "metrics.jsonl", "plan.json", "run.json" };
     struct stat is;
     struct yokei_output *output;
     char path[PATH_MAX];

@@ -63,9 +63,10 @@ static yoke_status allocate(struct yokei_run_state *s)
     if (d) {
         d->parts = calloc(n, sizeof *d->parts);
         d->totals = calloc(n, sizeof *d->totals);
+        d->divided = calloc(n, sizeof *d->divided);
         d->rank = calloc(n, sizeof *d->rank);
     }
-    if (!d || !d->parts || !d->totals || !d->rank)
+    if (!d || !d->parts || !d->totals || !d->divided || !d->rank)
         return yoke_fail(YOKE_ENOMEM, "train: no host memory for dashboards");
     for (int r = 0; r < s->n_ranks; r++) yokei_text(d->rank[r], sizeof d->rank[r], "%d", r);
     d->before = s->seconds_before;
@@ -139,14 +140,12 @@ yoke_status yokei_run_count_gradients(struct yokei_run_state *s, int64_t step, b
 
 static void divide_row(struct yokei_dashboards *d, const struct yokei_metrics_row *row, bool has_pipeline)
 {
-    for (int64_t r = 0; r < row->n_ranks; r++) {
-        double parts[YOKEI_N_STEP_PARTS];
-        if (!yokei_step_divide(row->seconds - d->before, row, r, has_pipeline, parts)) continue;
+    const bool is_divided = yokei_step_divide_row(row->seconds - d->before, row, has_pipeline, d->divided);
+    for (int64_t r = 0; r < row->n_ranks && is_divided; r++)
         for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) {
-            d->parts[r][p] += parts[p];
-            d->totals[r][p] += parts[p];
+            d->parts[r][p] += d->divided[r][p];
+            d->totals[r][p] += d->divided[r][p];
         }
-    }
     d->before = row->seconds;
     d->n_parts++;
 }
@@ -265,6 +264,7 @@ void yokei_run_end_dashboards(struct yokei_run_state *s, const struct yokei_trai
     yokei_exposition_free(&d->text);
     free(d->parts);
     free(d->totals);
+    free(d->divided);
     free(d->rank);
     free(d);
     s->dashboards = NULL;

@@ -17,12 +17,13 @@ struct yokei_dashboards {
     bool warned_events, warned_metrics;  /* a warning about the files is printed once */
     bool described, described_gradients; /* the file has the descriptions of the tags */
     uint64_t flushed_ns, parts_ns, published_ns;
-    double started;                       /* seconds since 1970 */
-    double before;                        /* seconds of the row before */
-    double (*parts)[YOKEI_N_STEP_PARTS];  /* [n_ranks] seconds of the rows since the last event with parts */
-    int64_t n_parts;                      /* these rows */
-    double (*totals)[YOKEI_N_STEP_PARTS]; /* [n_ranks] seconds of all rows of this process */
-    char (*rank)[12];                     /* [n_ranks] the number of each rank */
+    double started;                        /* seconds since 1970 */
+    double before;                         /* seconds of the row before */
+    double (*parts)[YOKEI_N_STEP_PARTS];   /* [n_ranks] seconds of the rows since the last event with parts */
+    int64_t n_parts;                       /* these rows */
+    double (*totals)[YOKEI_N_STEP_PARTS];  /* [n_ranks] seconds of all rows of this process */
+    double (*divided)[YOKEI_N_STEP_PARTS]; /* [n_ranks] seconds of the newest row */
+    char (*rank)[12];                      /* [n_ranks] the number of each rank */
     /* for the metrics file: the newest row without its ranks, and what earlier rows had */
     struct yokei_metrics_row row;
     double row_time;        /* seconds since 1970; 0: there is no row */
