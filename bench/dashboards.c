@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processor time that the files for TensorBoard and Prometheus cost: bench/dashboards [FOLDER]. It writes
- * rows of made-up runs with the functions of yoke train. A step costs its row. Once a second at most, parts of
- * the ranks, a flush and the metrics file come in addition.
+ * rows of made-up runs with the functions of yoke train. A step costs its row. Once a second at most, parts
+ * of the ranks, a flush and the metrics file come in addition.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the option table: the options of yoke train. options.c includes this file in its table. */
+/* Rows of the option table: the options of yoke train. options.c includes this file. */
 /* clang-format off */
     { "text", CLI_TRAIN, CLI_TEXT, .group = CLI_DATA, .metavar = "FILE",
       .help = "Train on this text. A token is a byte, or a token of --tokenizer. Give either --text or "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the option table: the variables that the libraries read. options.c includes this file in its table. */
+/* Rows of the option table: the variables that the libraries read. options.c includes this file. */
 /* clang-format off */
     { "cache-dir", CLI_LIBRARY, CLI_TEXT, .metavar = "DIR[:DIR...]",
       .help = "Folder for compiled device programs. More folders behind colons are only read, such as those "

@@ -11,7 +11,7 @@
 
 #include "core/base/base.h"
 
-/* The path of a file or folder that need not exist, without links and dots. False: its folder does not exist. */
+/* The path of a file that need not exist, without links and dots. False: its folder does not exist. */
 static bool find_place(const char *path, char out[PATH_MAX])
 {
     char folder[PATH_MAX];

@@ -205,8 +205,8 @@ void yokei_output_abandon(struct yokei_output *output);
 /** Write a whole output file in one call. */
 yoke_status yokei_file_write(const char *path, const void *data, size_t bytes);
 /**
- * The same for a file that is soon written again. Another process sees the old or the new text, and no part of
- * it. But nothing is synchronised, so the text may be lost if the machine fails.
+ * The same for a file that is soon written again. Another process sees the old or the new text, and no part
+ * of it. But nothing is synchronised, so the text may be lost if the machine fails.
  */
 yoke_status yokei_file_publish(const char *path, const void *data, size_t bytes);
 /**

@@ -36,8 +36,8 @@ void yokei_exposition_family(struct yokei_exposition *exposition, const char *na
 void yokei_exposition_sample(struct yokei_exposition *exposition, const struct yokei_label *labels,
                              int n_labels, double value);
 /**
- * Write the text to a file, which has the old text until it has the new one. The buffer is then empty. Errors:
- * YOKE_EIO, YOKE_ENOMEM.
+ * Write the text to a file, which has the old text until it has the new one. The buffer is then empty.
+ * Errors: YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_exposition_publish(struct yokei_exposition *exposition, const char *path);
 void yokei_exposition_free(struct yokei_exposition *exposition);

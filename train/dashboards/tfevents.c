@@ -325,7 +325,7 @@ void yokei_events_histogram(struct yokei_events *e, const char *tag, const char 
 
 /* ---- the file ---- */
 
-/* The newest time in the names of the folder's event files; 0: there are none, or the folder cannot be read. */
+/* The newest time in the names of the folder's event files; 0: none, or the folder cannot be read. */
 static long long newest_of(const char *folder, bool *any_out)
 {
     DIR *list = opendir(folder);

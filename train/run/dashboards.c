@@ -85,10 +85,10 @@ static yoke_status open_events(struct yokei_run_state *s)
     char *settings = NULL;
     YOKE_TRY(yokei_events_open(s->t->tensorboard, &d->events, &older));
     if (older && !s->t->resume)
-        yokei_run_note(s,
-                       "%s has events of an earlier run. TensorBoard shows the files of a folder as one run, "
-                       "and hides steps of the earlier run. Give each run a folder of its own",
-                       s->t->tensorboard);
+        yoke_log(YOKE_LOG_WARN,
+                 "%s has events of an earlier run. TensorBoard shows the files of a folder as one run, and "
+                 "hides steps of the earlier run. Give each run a folder of its own",
+                 s->t->tensorboard);
     YOKE_TRY(yokei_dashboards_settings(s, &settings));
     yokei_events_start(d->events, d->started, s->first_step ? s->first_step + 1 : 0);
     yokei_events_begin(d->events, d->started, s->first_step);
