@@ -66,7 +66,9 @@ void cli_forget_outer_job(void);
  * stderr.
  */
 bool cli_on_terminal(void);
-/** The same for stdout. */
+/** Whether the terminal knows no control sequences (TERM=dumb). */
+bool cli_terminal_is_dumb(void);
+/** Whether a person watches stdout. */
 bool cli_out_on_terminal(void);
 /** The columns of the terminal that stdout is. 80 if stdout is not a terminal. */
 int cli_out_columns(void);

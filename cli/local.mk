@@ -130,6 +130,12 @@ tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
 
+EXTRA_PROGRAMS += tests/unit/cli_estimate
+tests_unit_cli_estimate_SOURCES = tests/unit/cli_estimate.c cli/options/estimate.c
+tests_unit_cli_estimate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_estimate_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
+YOKE_TESTS += "tests/unit/cli_estimate" "$(top_srcdir)/tests/unit/progress ./yoke"
+
 if WITH_MPI
 EXTRA_PROGRAMS += tests/unit/bench_collectives
 tests_unit_bench_collectives_SOURCES = tests/unit/bench_collectives.c cli/bench/collectives_data.c cli/bench/collectives_table.c

@@ -268,7 +268,7 @@ static int run_single(const struct cli_verb *verb, struct cli_line *line)
         .size = 1, .n_words = line->n_words, .words = line->words, .run_dir = getenv("YOKE_RUN_DIR")
     };
     yoke_status status = cli_options_of_line(line, &options);
-    if (!status) set_seen(verb, options, 0);
+    if (!status) set_seen(verb, options, getenv("PMI_RANK") ? atoi(getenv("PMI_RANK")) : 0);
     if (!status) status = set_emulation(verb, options);
     if (!status) status = choose_auto_device(verb, &context, options);
     if (!status) {

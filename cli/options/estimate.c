@@ -9,7 +9,11 @@
 #include "cli/options/progress.h"
 #include "core/base/base.h"
 
-static const double LEAST_SECONDS = 1; /* before this time there is no estimate */
+/* Before this time and this number of looks that found more there is no estimate. */
+static const double LEAST_SECONDS = 1;
+enum { LEAST_STEPS = 2 };
+/* A part that takes more than this many times as long as those before it says that they were unlike it. */
+static const double MOST_TIMES = 6;
 
 void cli_estimate_begin(struct cli_estimate *e, double now)
 {
@@ -20,14 +24,12 @@ void cli_estimate_look(struct cli_estimate *e, double now, double done)
 {
     if (!(done >= 0) || !isfinite(done)) return;
     if (done < e->done) cli_estimate_begin(e, now); /* another work, or the same once more */
-    if (done > e->done) {
-        e->step = done - e->done;
-        e->at = now;
-        e->done = done;
-    }
-    const bool twice_done = done > 0 && done >= 2 * e->next_done,
-               twice_as_long = now - e->begun >= 2 * (e->next_at - e->begun);
-    if (!twice_done && !twice_as_long) return;
+    if (!(done > e->done)) return;
+    e->step = done - e->done;
+    e->at = now;
+    e->done = done;
+    e->n_steps++;
+    if (done < 2 * e->next_done && now - e->begun < 2 * (e->next_at - e->begun)) return;
     e->from_at = e->next_at, e->from_done = e->next_done;
     e->next_at = now, e->next_done = done;
 }
@@ -35,11 +37,13 @@ void cli_estimate_look(struct cli_estimate *e, double now, double done)
 double cli_estimate_left(const struct cli_estimate *e, double now, double total)
 {
     const double done = e->done - e->from_done, left = total - e->done, since = now - e->at;
-    if (!(total > 0) || !isfinite(total) || !(done > 0) || now - e->begun < LEAST_SECONDS) return -1;
+    if (!(total > 0) || !isfinite(total) || !(done > 0)) return -1;
+    if (now - e->begun < LEAST_SECONDS || e->n_steps < LEAST_STEPS) return -1;
     if (!(left > 0)) return 0;
-    const double behind = fmax(left - e->step, 0); /* what is left behind the present part */
-    const double mean = (e->at - e->from_at) / done,
-                 slower = (now - e->from_at) / (done + e->step); /* if the present part ended now */
+    const double mean = (e->at - e->from_at) / done;
+    if (since > MOST_TIMES * mean * e->step + 1) return -1; /* the present part is unlike those before it */
+    const double behind = fmax(left - e->step, 0),          /* what is left behind the present part */
+        slower = (now - e->from_at) / (done + e->step);     /* if the present part ended now */
     const double seconds = fmax(left * mean - since, behind * fmax(mean, slower));
     return isfinite(seconds) ? seconds : -1;
 }

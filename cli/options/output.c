@@ -35,8 +35,8 @@ void cli_order_streams(void)
  */
 static void put_line(const char *before, const char *text)
 {
-    const char *term = getenv("TERM");
-    const bool can_clear = cli_on_terminal() && !(term && !strcmp(term, "dumb"));
+    const bool others = cli_progress_is_parents() || getenv("YOKE_TERMINAL"); /* other ranks, and yoke run */
+    const bool can_clear = others && cli_on_terminal() && !cli_terminal_is_dumb();
     char *safe = cli_printable(text), *line = NULL;
     if (asprintf(&line, "%s%s%s\n", can_clear ? "\033[K" : "", before,
                  safe ? safe : "no memory for a message")

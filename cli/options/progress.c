@@ -28,6 +28,8 @@ void cli_said_unlock(struct cli_said *s) { pthread_mutex_unlock(&s->lock); }
 
 bool cli_progress_is_watched(void) { return said != NULL; }
 
+bool cli_progress_is_parents(void) { return said && !is_watcher; }
+
 void cli_progress_now(const char *format, ...)
 {
     char text[sizeof said->now];

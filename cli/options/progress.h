@@ -57,6 +57,8 @@ void cli_progress_resume(void);
 /** End the work, and clear the line. Does nothing if no work was begun. */
 void cli_progress_end(void);
 
+/** Whether this is a child process of the one that draws, so that a line of the parent may stand. */
+bool cli_progress_is_parents(void);
 /** For output.c: let no line be drawn, and clear the one that stands, until cli_progress_unlock(). */
 void cli_progress_lock(void);
 void cli_progress_unlock(void);
@@ -66,6 +68,7 @@ struct cli_estimate {
     double begun;
     double at, done;           /* the newest look that found more done than before */
     double step;               /* how much more it found */
+    int n_steps;               /* the number of such looks */
     double from_at, from_done; /* the window, the later half of the work or time: speeds are taken from it */
     double next_at, next_done; /* where the next window begins */
 };

@@ -25,6 +25,7 @@ static const uint64_t TICK = 100 * MS, AGAIN = 1000 * MS, SILENT = 2000 * MS, BR
 static struct cli_said *said; /* NULL: nobody watches */
 static uint64_t delay_ns, verb_ns;
 static pid_t watcher; /* this process */
+static bool is_rank;  /* of a job */
 
 /* The lock of everything below, which only the process that draws uses. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -158,13 +159,13 @@ static void clear(void)
 
 /*
  * Whether this process may draw. A job that a shell has put into the background would draw over what its user
- * types. A process that is not the first one of its group may have been started by a program that makes
- * groups, such as timeout or an agent of yoke run. It draws, unless it was stopped before.
+ * types. Ranks have process groups of their own. A process that is not the first one of its group may have
+ * been started by a program that makes groups, such as timeout. It draws, unless it was stopped before.
  */
 static bool is_in_foreground(void)
 {
     const pid_t group = getpgrp(), front = tcgetpgrp(STDERR_FILENO);
-    return front < 0 || front == group || (group != getpid() && !atomic_load(&was_stopped));
+    return front < 0 || front == group || is_rank || (group != getpid() && !atomic_load(&was_stopped));
 }
 
 /* Before the process ends or stops by a signal, clear the line. Then let the signal have its usual effect. */
@@ -252,9 +253,10 @@ static bool has_something(void)
 static void *tick(void *unused)
 {
     (void)unused;
+    const uint64_t idle = YOKE_MAX(delay_ns / 4, TICK / 5);
     pthread_mutex_lock(&lock);
     for (;;) {
-        const uint64_t next = yokei_now_ns() + (has_something() || shown[0] ? TICK : SILENT / 4);
+        const uint64_t next = yokei_now_ns() + (has_something() || shown[0] ? TICK : idle);
         const struct timespec then = { .tv_sec = (time_t)(next / (1000 * MS)),
                                        .tv_nsec = (long)(next % (1000 * MS)) };
         pthread_cond_timedwait(&change, &lock, &then);
@@ -296,11 +298,12 @@ static void clear_once(void)
 
 void cli_progress_watch(int rank)
 {
-    const char *term = getenv("TERM"), *after = getenv("YOKE_PROGRESS_AFTER_MS");
-    if (said || rank || cli_is_quiet() || !cli_on_terminal() || (term && !strcmp(term, "dumb"))) return;
+    const char *after = getenv("YOKE_PROGRESS_AFTER_MS");
+    if (said || rank || cli_is_quiet() || !cli_on_terminal() || cli_terminal_is_dumb()) return;
     delay_ns = after && *after ? strtoull(after, NULL, 10) * MS : SILENT;
     verb_ns = yokei_now_ns();
     watcher = getpid();
+    is_rank = getenv("PMI_RANK") != NULL;
     said = cli_said_open(cli_out_on_terminal(), clear_once);
     if (said) start_thread();
 }

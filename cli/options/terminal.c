@@ -20,6 +20,12 @@ static const char *above(const char *name)
 
 bool cli_on_terminal(void) { return isatty(STDERR_FILENO) || above("YOKE_TERMINAL"); }
 
+bool cli_terminal_is_dumb(void)
+{
+    const char *term = getenv("TERM");
+    return term && !strcmp(term, "dumb");
+}
+
 bool cli_out_on_terminal(void) { return isatty(STDOUT_FILENO) || above("YOKE_TERMINAL_OUT"); }
 
 void cli_pass_terminals_to_ranks(void)

@@ -40,7 +40,7 @@ static void show_training_progress(void *context, const struct yokei_training_pr
 static void show_busy(void *context, const char *text)
 {
     (void)context;
-    cli_progress_now("%s", text);
+    cli_progress_now("%s", *text ? text : "preparing the run");
 }
 
 static void show_note(void *context, const char *text)
@@ -447,6 +447,7 @@ static yoke_status train(const struct cli_context *context, struct yokei_trainin
     YOKE_TRY(agree_on_run_dir(context, t, run_dir, sizeof run_dir));
     YOKE_TRY(cli_run_record(context, t));
     cli_progress_begin("%s", "");
+    show_busy(NULL, "");
     YOKE_TRY(yokei_training_run(t, &result));
     yoke_status status = YOKE_OK;
     cli_progress_end();
