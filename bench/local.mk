@@ -8,6 +8,9 @@ noinst_PROGRAMS += bench/dashboards
 bench_dashboards_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS) $(JANSSON_CFLAGS)
 bench_dashboards_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) -lm
 noinst_PROGRAMS += bench/train
+noinst_PROGRAMS += bench/predict
+bench_predict_SOURCES = bench/predict.c
+bench_predict_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc.c
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'

@@ -54,27 +54,6 @@ static int join(struct yokei_gaps *g, int below, int above)
     return top;
 }
 
-/* Remove the lowest or the highest piece of a tree that is not empty, and return its node. */
-static int pull(struct yokei_gaps *g, int *tree, bool highest)
-{
-    const int n = *tree;
-    int *next = highest ? &g->gap[n].right : &g->gap[n].left;
-    if (*next == NONE) {
-        *tree = highest ? g->gap[n].left : g->gap[n].right;
-        return n;
-    }
-    const int found = pull(g, next, highest);
-    refresh(g, n);
-    return found;
-}
-
-static int end_of(const struct yokei_gaps *g, int tree, bool highest)
-{
-    int n = tree;
-    for (int next = n; next != NONE; next = highest ? g->gap[n].right : g->gap[n].left) n = next;
-    return n;
-}
-
 static void drop(struct yokei_gaps *g, int n)
 {
     g->gap[n].right = g->unused;
@@ -104,49 +83,81 @@ void yokei_gaps_free(struct yokei_gaps *g)
     g->gap = NULL;
 }
 
-/* Take the bytes from the lowest piece of a subtree that has as many. */
-static size_t take_from(struct yokei_gaps *g, int n, size_t bytes)
+/* Take the bytes from the lowest piece of a subtree that has as many. A piece that is used up is removed. */
+static size_t take_from(struct yokei_gaps *g, int *tree, size_t bytes)
 {
+    const int n = *tree;
     struct yokei_gap *x = &g->gap[n];
     size_t address = x->begin;
-    if (most_of(g, x->left) >= bytes)
-        address = take_from(g, x->left, bytes);
-    else if (x->bytes >= bytes)
+    if (most_of(g, x->left) >= bytes) {
+        address = take_from(g, &x->left, bytes);
+    } else if (x->bytes > bytes) {
         x->begin += bytes, x->bytes -= bytes;
-    else
-        address = take_from(g, x->right, bytes);
+    } else if (x->bytes == bytes) {
+        *tree = join(g, x->left, x->right);
+        drop(g, n);
+        return address;
+    } else {
+        address = take_from(g, &x->right, bytes);
+    }
     refresh(g, n);
     return address;
 }
 
-size_t yokei_gaps_take(struct yokei_gaps *g, size_t bytes)
+size_t yokei_gaps_take(struct yokei_gaps *g, size_t bytes) { return take_from(g, &g->root, bytes); }
+
+/* The pieces directly below and directly above an address that no piece has; -1: there is none. */
+static void neighbours(const struct yokei_gaps *g, size_t address, int *below, int *above)
 {
-    int below, above;
-    const size_t address = take_from(g, g->root, bytes);
-    /* a piece that was used up begins at the end of what was taken */
-    split(g, g->root, address + bytes, &below, &above);
-    const int first = end_of(g, above, false);
-    if (first != NONE && !g->gap[first].bytes) drop(g, pull(g, &above, false));
-    g->root = join(g, below, above);
-    return address;
+    *below = *above = NONE;
+    for (int n = g->root; n != NONE;) {
+        const bool is_below = g->gap[n].begin < address;
+        *(is_below ? below : above) = n;
+        n = is_below ? g->gap[n].right : g->gap[n].left;
+    }
+}
+
+/* Refresh the nodes on the way to the piece that begins at `address`. */
+static void refresh_way(struct yokei_gaps *g, int n, size_t address)
+{
+    const size_t begin = g->gap[n].begin;
+    if (address != begin) refresh_way(g, address < begin ? g->gap[n].left : g->gap[n].right, address);
+    refresh(g, n);
+}
+
+/* Remove the piece that begins at `address`. */
+static void remove_at(struct yokei_gaps *g, int *tree, size_t address)
+{
+    const int n = *tree;
+    if (g->gap[n].begin == address) {
+        *tree = join(g, g->gap[n].left, g->gap[n].right);
+        drop(g, n);
+        return;
+    }
+    remove_at(g, address < g->gap[n].begin ? &g->gap[n].left : &g->gap[n].right, address);
+    refresh(g, n);
 }
 
 void yokei_gaps_give(struct yokei_gaps *g, size_t address, size_t bytes)
 {
-    int below, above, n;
-    size_t begin = address, end = address + bytes;
-    split(g, g->root, address, &below, &above);
-    const int before = end_of(g, below, true), after = end_of(g, above, false);
-    if (before != NONE && g->gap[before].begin + g->gap[before].bytes == address) {
-        begin = g->gap[before].begin;
-        drop(g, pull(g, &below, true));
+    int below, above;
+    neighbours(g, address, &below, &above);
+    const bool joins_below = below != NONE && g->gap[below].begin + g->gap[below].bytes == address,
+               joins_above = above != NONE && g->gap[above].begin == address + bytes;
+    if (joins_below) {
+        const size_t more = bytes + (joins_above ? g->gap[above].bytes : 0);
+        if (joins_above) remove_at(g, &g->root, g->gap[above].begin);
+        g->gap[below].bytes += more;
+        refresh_way(g, g->root, g->gap[below].begin);
+    } else if (joins_above) { /* it keeps its place among the others */
+        g->gap[above].begin = address;
+        g->gap[above].bytes += bytes;
+        refresh_way(g, g->root, address);
+    } else {
+        const int n = g->unused;
+        g->unused = g->gap[n].right;
+        g->gap[n] = (struct yokei_gap){ address, bytes, bytes, g->gap[n].priority, NONE, NONE };
+        split(g, g->root, address, &below, &above);
+        g->root = join(g, join(g, below, n), above);
     }
-    if (after != NONE && g->gap[after].begin == end) {
-        end = g->gap[after].begin + g->gap[after].bytes;
-        drop(g, pull(g, &above, false));
-    }
-    n = g->unused;
-    g->unused = g->gap[n].right;
-    g->gap[n] = (struct yokei_gap){ begin, end - begin, end - begin, g->gap[n].priority, NONE, NONE };
-    g->root = join(g, join(g, below, n), above);
 }

@@ -12,11 +12,18 @@ struct live {
     int y, dy, stash[YOKE_N_STASHES]; /* dy: gradient of this layer's output */
 };
 
+/* The bytes of a layer's parts, and of this rank's part of its output. */
+struct sizes {
+    unsigned known; /* bit i: part i is known; bit YOKE_N_PARTS: the output is */
+    size_t part[YOKE_N_PARTS], output;
+};
+
 struct lowering {
     const struct yokei_job *job;
     struct yokei_program *p;
     /* [micro-batch][n_known] the layers of this rank's chunks, and the layers before and behind them */
     struct live *live;
+    struct sizes *sizes; /* [n_known][2] of all micro-batches but the last one, and of the last one */
     int n_known, *known; /* known [n_layers]: a layer's index among these; -1: it is none of them */
     const struct yokei_actions *actions;
     int at;                 /* index of the current action */
@@ -95,22 +102,39 @@ static struct yoke_shape shape_of(const struct lowering *w, int micro_batch)
     };
 }
 
+/*
+ * The sizes of a layer for a micro-batch. All micro-batches are equal except for the last one, so a layer is
+ * asked twice.
+ */
+static struct sizes *sizes_of(struct lowering *w, int layer, int micro_batch)
+{
+    return &w->sizes[2 * w->known[layer] + (micro_batch + 1 == w->p->n_micro_batches)];
+}
+
 static size_t part_bytes(struct lowering *w, int layer, int micro_batch, enum yoke_part part)
 {
-    struct yoke_shape shape = shape_of(w, micro_batch);
-    size_t bytes = 0;
-    yoke_status status = yoke_layer_bytes(w->job->layers[layer], &shape, part, &bytes);
-    if (status) w->status = status;
-    return bytes;
+    struct sizes *z = sizes_of(w, layer, micro_batch);
+    if (!(z->known & 1U << part)) {
+        const struct yoke_shape shape = shape_of(w, micro_batch);
+        const yoke_status status = yoke_layer_bytes(w->job->layers[layer], &shape, part, &z->part[part]);
+        if (status) w->status = status;
+        z->known |= 1U << part;
+    }
+    return z->part[part];
 }
 
 /* The size of this rank's part of a layer's output, which is the input of the next layer. */
 static size_t boundary_bytes(struct lowering *w, int micro_batch, int layer)
 {
-    const struct yoke_shape shape = shape_of(w, micro_batch);
-    int64_t rows, columns;
-    yoke_layer_output(w->job->layers[layer], &shape, &rows, &columns);
-    return (size_t)(rows * columns) * yoke_dtype_bytes(shape.dtype);
+    struct sizes *z = sizes_of(w, layer, micro_batch);
+    if (!(z->known & 1U << YOKE_N_PARTS)) {
+        const struct yoke_shape shape = shape_of(w, micro_batch);
+        int64_t rows, columns;
+        yoke_layer_output(w->job->layers[layer], &shape, &rows, &columns);
+        z->output = (size_t)(rows * columns) * yoke_dtype_bytes(shape.dtype);
+        z->known |= 1U << YOKE_N_PARTS;
+    }
+    return z->output;
 }
 
 static struct live *live_of(struct lowering *w, int micro_batch, int layer)
@@ -362,7 +386,8 @@ static yoke_status begin(struct lowering *w, const struct yokei_job *job, enum y
     size_t n = (size_t)p->n_micro_batches, cells = n * (size_t)w->n_known;
     p->micro_batch = calloc(n + 1, sizeof *p->micro_batch);
     w->live = malloc((cells + 1) * sizeof *w->live);
-    if (!p->micro_batch || !w->live)
+    w->sizes = calloc(2 * (size_t)w->n_known + 1, sizeof *w->sizes);
+    if (!p->micro_batch || !w->live || !w->sizes)
         return yoke_fail(YOKE_ENOMEM, "step program: no host memory for %zu micro-batches", n);
     for (size_t i = 0; i < cells; i++) w->live[i] = (struct live){ NONE, NONE, { NONE, NONE, NONE } };
     for (int m = 0; m < p->n_micro_batches; m++) {
@@ -390,6 +415,7 @@ static void free_scratch(struct lowering *w)
 {
     free(w->live);
     free(w->known);
+    free(w->sizes);
 }
 
 static yoke_status lower_actions(struct lowering *w, const struct yokei_job *job,

@@ -36,7 +36,7 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # a cluster, the prediction of a step on it, and the search for the fastest layout
-libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h
+libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \

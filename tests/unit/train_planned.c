@@ -164,6 +164,66 @@ static void alike_ranks(void **state)
     for (int i = 0; i < 2; i++) assert_ok(yoke_model_destroy(models[i]));
 }
 
+/* ---- places ---- */
+
+/* The order in which buffers are placed. */
+static bool is_placed_before(const struct yokei_buffer *a, const struct yokei_buffer *b)
+{
+    if (a->first != b->first) return a->first < b->first;
+    return a->last != b->last ? a->last > b->last : a < b;
+}
+
+static bool overlap(const struct yokei_buffer *a, const struct yokei_buffer *b, size_t at)
+{
+    const bool live = a->first <= b->last && b->first <= a->last;
+    return live && at < b->offset + yoke_align(b->bytes) && b->offset < at + yoke_align(a->bytes);
+}
+
+/* The lowest address that no live buffer uses: 0, or the end of another buffer. */
+static size_t lowest(const struct yokei_buffer *list, int n, const struct yokei_buffer *b, size_t base)
+{
+    size_t best = SIZE_MAX;
+    for (int c = -1; c < n; c++) {
+        const bool known = c >= 0 && list[c].is_received == b->is_received && is_placed_before(&list[c], b);
+        const size_t at = c < 0 ? base : list[c].offset + yoke_align(list[c].bytes);
+        bool is_free = c < 0 || known;
+        for (int k = 0; k < n && is_free && at < best; k++)
+            is_free = !(list[k].is_received == b->is_received && is_placed_before(&list[k], b)
+                        && overlap(b, &list[k], at));
+        if (is_free && at < best) best = at;
+    }
+    return best;
+}
+
+/* Each buffer lies at the lowest address that was free when it was placed. */
+static void lowest_places(void **state)
+{
+    (void)state;
+    enum { MOST = 120 };
+    for (int trial = 0; trial < 200; trial++) {
+        struct yokei_buffer list[MOST] = { 0 };
+        const int n = 1 + draw(MOST - 1);
+        size_t bytes, base = 0;
+        for (int i = 0; i < n; i++) {
+            list[i].bytes = 1 + (size_t)draw(draw(3) ? 200 : 5000);
+            list[i].first = i ? list[i - 1].first + draw(2) : 0;
+            list[i].last = list[i].first + draw(draw(2) ? 4 : 40);
+            list[i].is_received = draw(6) == 0;
+        }
+        assert_ok(yokei_place_buffers(list, n, 0, &bytes));
+        for (int received = 0; received < 2; received++) {
+            size_t end = base;
+            for (int i = 0; i < n; i++) {
+                if (list[i].is_received != received) continue;
+                assert_int_equal(list[i].offset, lowest(list, n, &list[i], base));
+                end = YOKE_MAX(end, list[i].offset + yoke_align(list[i].bytes));
+            }
+            base = end;
+        }
+        assert_int_equal(bytes, base);
+    }
+}
+
 /* ---- waits ---- */
 
 static bool shares_memory(const struct yokei_buffer *a, const struct yokei_buffer *b)
@@ -272,7 +332,8 @@ static void waits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(waits), cmocka_unit_test(alike_ranks) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(waits), cmocka_unit_test(alike_ranks),
+                                        cmocka_unit_test(lowest_places) };
     const char *seed = getenv("YOKE_SEED");
     const uint64_t used = seed ? strtoull(seed, NULL, 10) : 20261125;
     draws.key = yokei_philox_named(used, "layouts");

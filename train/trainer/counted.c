@@ -217,6 +217,21 @@ static int64_t elements_of(const struct yokei_trainer_plan *p, const bool *tied)
     return n;
 }
 
+/* The bytes of masters and moments by which the replica with the largest slices exceeds this rank's replica. */
+static size_t more_elsewhere(const struct yokei_trainer_plan *p)
+{
+    const struct yokei_state *s = &p->state;
+    size_t own = 0, most = 0;
+    for (int d = 0; d < p->mesh.data && s->is_divided; d++) {
+        size_t bytes = 0;
+        for (int b = 0; b < s->n_buckets; b++)
+            bytes += s->bucket[b].counts[d] * yoke_dtype_bytes(s->wide) * (2 + s->bucket[b].has_copy);
+        most = YOKE_MAX(most, bytes);
+        if (d == p->mesh.d) own = bytes;
+    }
+    return most - own;
+}
+
 /* Take over the list of ops of the instructions ZERO, NORMS and STEP. */
 static yoke_status take_once(const struct yokei_trainer_plan *p, struct yokei_program *program,
                              struct yokei_counted_once *out)
@@ -229,6 +244,7 @@ static yoke_status take_once(const struct yokei_trainer_plan *p, struct yokei_pr
                                         .n_buckets = s->n_buckets,
                                         .is_divided = s->is_divided,
                                         .has_tied = p->has_tied,
+                                        .more_elsewhere = more_elsewhere(p),
                                         .n_tied = elements_of(p, p->tied),
                                         .n_replicated = elements_of(p, NULL) };
     program->planner.ops = NULL;

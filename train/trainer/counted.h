@@ -60,6 +60,8 @@ struct yokei_counted_once {
     struct yokei_counted_bucket *bucket;
     bool is_divided; /* STEP is followed by all-gathers of the weights */
     bool has_tied;   /* the step sums the gradients of parameters of the first and the last stage */
+    /* with divided steps: the bytes by which the largest slices of a replica exceed those of this rank */
+    size_t more_elsewhere;
     int64_t n_tied, n_replicated; /* elements of these, and of parameters that all tensor ranks hold */
 };
 

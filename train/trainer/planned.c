@@ -36,6 +36,7 @@ void yokei_planned_of(const struct yokei_trainer_plan *p, struct yokei_planned *
     for (int i = 0; i < p->parameters.n; i++) out->n_elements += yokei_local_count(&p->parameters.item[i]);
     if (p->counts) {
         out->n_micro_batches = (int)p->counts->program[YOKEI_COUNTED_TRAIN].n_micro_batches;
+        out->counts = p->counts;
         out->flops = p->counts->flops;
         out->recomputed = p->counts->recomputed;
     } else {
@@ -98,6 +99,7 @@ static yoke_status put_layers(struct yokei_key *k, const yoke_model *model,
 struct known {
     struct yokei_key key;
     struct yokei_planned planned;
+    struct yokei_counted_once once; /* empty if the plan had programs */
 };
 
 static int compare(const void *a, const void *b)
@@ -109,6 +111,7 @@ static void free_known(void *at)
 {
     struct known *known = at;
     yokei_key_free(&known->key);
+    yokei_counted_once_free(&known->once);
     free(known);
 }
 
@@ -126,18 +129,23 @@ static yoke_status no_memory(int rank)
     return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to plan rank %d", rank);
 }
 
-/* Keep the numbers of a rank under a key. The tree takes the key. */
+/*
+ * Keep the numbers of a rank under a key. The tree takes the key, and the rank's other counts if there are
+ * any.
+ */
 static yoke_status keep(struct yokei_planned_ranks *ranks, struct yokei_key *key, int rank,
-                        const struct yokei_planned *planned)
+                        struct yokei_counted_once *once, struct yokei_planned *planned)
 {
     struct known *known = malloc(sizeof *known);
     if (!known) return no_memory(rank);
-    *known = (struct known){ *key, *planned };
+    if (once && planned->counts) planned->once = &known->once;
+    *known = (struct known){ *key, *planned, once ? *once : (struct yokei_counted_once){ 0 } };
     if (!tsearch(known, &ranks->known, compare)) {
         free(known);
         return no_memory(rank);
     }
     *key = (struct yokei_key){ NULL, 0, 0, false };
+    if (once) *once = (struct yokei_counted_once){ 0 };
     return YOKE_OK;
 }
 
@@ -169,7 +177,7 @@ yoke_status yokei_planned_rank(struct yokei_planned_ranks *ranks, const yoke_mod
         if (!status) {
             ranks->n_planned++;
             yokei_planned_of(at, out);
-            status = keep(ranks, &key, rank, out);
+            status = keep(ranks, &key, rank, &at->once, out);
             if (status) yokei_trainer_plan_free(at);
         }
     }
@@ -195,7 +203,7 @@ yoke_status yokei_planned_numbers(struct yokei_planned_ranks *ranks, const yoke_
         status = yokei_planned_rank(ranks, model, device, &c, rank, n_ranks, &at, out);
         if (!status) {
             yokei_trainer_plan_free(&at);
-            status = keep(ranks, &key, rank, out);
+            status = keep(ranks, &key, rank, NULL, out);
         }
     }
     yokei_key_free(&key);

@@ -21,6 +21,9 @@ struct yokei_planned {
      */
     double flops;
     double recomputed; /* the part of `flops` that is recomputation */
+    /* The ops of its step; NULL: the plan has programs. They live until yokei_planned_free. */
+    const struct yokei_counted *counts;
+    const struct yokei_counted_once *once;
 };
 /** The numbers of a plan that exists. */
 void yokei_planned_of(const struct yokei_trainer_plan *plan, struct yokei_planned *out);
