@@ -12,5 +12,8 @@ YOKE_TESTS += 'OMP_NUM_THREADS=1 examples/own_layer host'
 endif
 EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/training/layerwise.yaml examples/training/pipeline.yaml \
 	examples/training/interleaved.yaml examples/training/tensor.yaml examples/training/hybrid.yaml examples/training/mixed.yaml examples/training/zero.yaml
+# Clusters for the planner: tests/unit/cluster_file reads all of them.
+EXTRA_DIST += examples/clusters/a100-256.yaml examples/clusters/mixed-32.yaml examples/clusters/mixed-1024.yaml \
+	examples/clusters/workstations.yaml
 # In C++: compiled against what was installed, by tests/install.
 EXTRA_DIST += examples/sum.cpp
