@@ -36,7 +36,7 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # a cluster, the prediction of a step on it, and the search for the fastest layout
-cluster train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
+files, arithmetic goals train/search/goal.c train/search/goal.h cluster train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
@@ -73,7 +73,7 @@ include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
-	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds
+	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 EXTRA_PROGRAMS += tests/unit/train_allocations
@@ -94,6 +94,8 @@ tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_s
 tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm
+tests_unit_goal_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_goal_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_speeds_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_cluster_speeds_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_file_CFLAGS = $(TRAIN_TEST_CFLAGS)

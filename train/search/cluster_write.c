@@ -17,20 +17,24 @@ static void put(FILE *to, const char *before, enum yokei_quantity quantity, doub
     fprintf(to, "%s%s", before, text);
 }
 
-static void put_speed(FILE *to, const char *class, const struct yokei_speed *s)
+static void put_speed(FILE *to, int class, const struct yokei_speed *s)
 {
-    fprintf(to, "        %s: { rate: ", class);
-    if (!s->n_points) fputs("unlimited", to);
+    fprintf(to, "        %s: { ", yokei_op_class_names[class]);
+    if (s->n_points)
+        fputs("rate: ", to);
+    else if (class == YOKEI_CLASS_ATTENTION)
+        fputs("rate: unlimited", to);
     const bool one = s->n_points == 1 && s->point[0].work == 0;
     for (int i = 0; i < s->n_points; i++) {
         if (!one) put(to, i ? ", " : "{ ", YOKEI_WORK, s->point[i].work);
         put(to, one ? "" : ": ", YOKEI_RATE, s->point[i].rate);
     }
     if (s->n_points && !one) fputs(" }", to);
+    if (s->n_points || class == YOKEI_CLASS_ATTENTION) fputs(", ", to);
     if (s->bytes_per_second > 0)
-        put(to, ", bandwidth: ", YOKEI_BANDWIDTH, s->bytes_per_second);
+        put(to, "bandwidth: ", YOKEI_BANDWIDTH, s->bytes_per_second);
     else
-        fputs(", bandwidth: unlimited", to);
+        fputs("bandwidth: unlimited", to);
     put(to, ", latency: ", YOKEI_SECONDS, s->seconds);
     fputs(" }\n", to);
 }
@@ -52,8 +56,7 @@ static void put_device(FILE *to, const struct yokei_device_kind *k)
     for (int t = 0; t < YOKEI_N_SPEED_TYPES; t++) {
         if (!k->speed[t][YOKEI_CLASS_GEMM].n_points) continue;
         fprintf(to, "      %s:\n", types[t]);
-        for (int class = 0; class < YOKEI_N_CLASSES; class ++)
-            put_speed(to, yokei_op_class_names[class], &k->speed[t][class]);
+        for (int class = 0; class < YOKEI_N_CLASSES; class ++) put_speed(to, class, &k->speed[t][class]);
     }
 }
 
