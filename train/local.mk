@@ -36,7 +36,10 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # a cluster, the prediction of a step on it, and the search for the fastest layout
-files, arithmetic goals train/search/goal.c train/search/goal.h cluster train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
+libyoke_train_la_SOURCES += train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
+# the file of a cluster, and the arithmetic of goals
+libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c \
+	train/search/goal.c train/search/goal.h train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
