@@ -172,7 +172,7 @@ tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_ve
 	cli/options/results.c $(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm
-"$(top_srcdir)/tests/unit/report_devices YOKE_TESTS += "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke" "$(top_srcdir)/tests/unit/report_runs ./yoke" "$(top_srcdir)/tests/unit/watch_view ./yoke" "$(top_srcdir)/tests/unit/watch_serve ./yoke"
+YOKE_TESTS += "$(top_srcdir)/tests/unit/report_devices ./yoke" "tests/unit/cli_schedule" "$(top_srcdir)/tests/unit/drawings ./yoke" "$(top_srcdir)/tests/unit/report_pages ./yoke" "$(top_srcdir)/tests/unit/report_runs ./yoke" "$(top_srcdir)/tests/unit/watch_view ./yoke" "$(top_srcdir)/tests/unit/watch_serve ./yoke"
 
 EXTRA_PROGRAMS += tests/unit/cli_pmi tests/unit/cli_pmi_relay tests/unit/cli_shared_memory tests/unit/cli_end_ranks
 tests_unit_cli_pmi_SOURCES = tests/unit/cli_pmi.c cli/launch/pmi.h cli/launch/pmi.c

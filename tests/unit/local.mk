@@ -1,5 +1,5 @@
 # tests/unit: what needs neither MPI nor another process. One program per module.
-tests/unit/report_devices tests/unit/report_html.py EXTRA_DIST += tests/unit/test.h tests/unit/folder.h tests/unit/config_write.h tests/unit/data_test.h tests/unit/host_isa.h tests/unit/layer_models.h tests/unit/plan_text.h tests/unit/safetensors_save.h tests/unit/gpu_test.h tests/unit/drawings tests/unit/report_pages tests/unit/report_runs tests/unit/watch_serve tests/unit/watch_view
+EXTRA_DIST += tests/unit/report_devices tests/unit/report_html.py tests/unit/test.h tests/unit/folder.h tests/unit/config_write.h tests/unit/data_test.h tests/unit/host_isa.h tests/unit/layer_models.h tests/unit/plan_text.h tests/unit/safetensors_save.h tests/unit/gpu_test.h tests/unit/drawings tests/unit/report_pages tests/unit/report_runs tests/unit/watch_serve tests/unit/watch_view
 unit_programs = tests/unit/dtype tests/unit/philox tests/unit/exact tests/unit/file tests/unit/base tests/unit/device tests/unit/give_back tests/unit/forks tests/unit/checks tests/unit/op_costs tests/unit/dropout
 EXTRA_PROGRAMS += $(unit_programs)
 YOKE_TESTS += $(unit_programs)
