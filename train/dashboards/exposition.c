@@ -53,8 +53,7 @@ void yokei_exposition_family(struct yokei_exposition *x, const char *name, bool 
     put_all(x, "# HELP ", name, suffix, help, "\n", NULL);
 }
 
-/* The length of the UTF-8 character at `text`; 0: its bytes are not UTF-8. The text ends with a 0 byte. */
-static size_t character(const char *text)
+size_t yokei_character_bytes(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
     const size_t n = c[0] < 0x80   ? 1
@@ -75,7 +74,7 @@ static size_t character(const char *text)
 static void put_label_value(struct yokei_exposition *x, const char *value)
 {
     for (size_t n; *value; value += n) {
-        n = character(value);
+        n = yokei_character_bytes(value);
         if (!n) {
             put_all(x, "\xef\xbf\xbd", NULL);
             n = 1;

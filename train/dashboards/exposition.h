@@ -24,6 +24,8 @@ struct yokei_label {
     const char *name, *value;
 };
 
+/** The bytes of the UTF-8 character at `text`, which ends with a 0 byte; 0: the bytes are not UTF-8. */
+size_t yokei_character_bytes(const char *text);
 /** Whether a path names a file for node_exporter, which reads files with the suffix .prom. */
 bool yokei_exposition_is_prometheus(const char *path);
 /**

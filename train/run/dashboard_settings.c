@@ -10,17 +10,21 @@
 #include "train/run/dashboards.h"
 #include "train/trainer/memory.h"
 
-/* A text in a cell of a table. It has no Markdown and no HTML of its own. */
+/* A text in a cell of a table. It has no Markdown and no HTML of its own, and it is UTF-8. */
 static void put_text(FILE *to, const char *text)
 {
-    for (; *text; text++) {
-        if (*text == '<' || *text == '>' || *text == '&')
+    for (size_t n; *text; text += n) {
+        n = yokei_character_bytes(text);
+        if (!n) {
+            fputs("\xef\xbf\xbd", to);
+            n = 1;
+        } else if (*text == '<' || *text == '>' || *text == '&')
             fputs(*text == '<' ? "&lt;" : *text == '>' ? "&gt;" : "&amp;", to);
-        else if ((unsigned char)*text < ' ')
+        else if (n == 1 && *text < ' ')
             fputc(' ', to);
         else {
             if (strchr("|\\`*_[]", *text)) fputc('\\', to);
-            fputc(*text, to);
+            fwrite(text, 1, n, to);
         }
     }
 }
