@@ -295,10 +295,15 @@ void yokei_histogram_add(struct yokei_histogram *h, const float *values, int64_t
     h->squares += squares;
 }
 
-/* An empty bucket is left out if the next one is empty too. The next one then begins where it began. */
+/*
+ * An empty bucket is left out if the next one is empty too. The next one then begins where it began. No empty
+ * bucket comes first, because readers let the first bucket begin at the least value.
+ */
 static bool is_shown(const struct yokei_histogram *h, int bucket)
 {
-    return h->count[bucket] > 0 || (bucket + 1 < YOKEI_HISTOGRAM_BUCKETS && h->count[bucket + 1] > 0);
+    if (h->count[bucket] > 0) return true;
+    return bucket + 1 < YOKEI_HISTOGRAM_BUCKETS && h->count[bucket + 1] > 0
+           && yokei_histogram_limit(bucket) > h->min;
 }
 
 void yokei_events_histogram(struct yokei_events *e, const char *tag, const char *about,

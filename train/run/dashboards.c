@@ -98,10 +98,9 @@ static yoke_status open_events(struct yokei_run_state *s)
     return yokei_events_flush(d->events);
 }
 
-yoke_status yokei_run_begin_dashboards(struct yokei_run_state *s)
+static yoke_status begin(struct yokei_run_state *s)
 {
     const struct yokei_training *t = s->t;
-    if (!t->tensorboard && !t->metrics_file) return YOKE_OK;
     YOKE_TRY(allocate(s));
     if (t->tensorboard && t->tensorboard_histograms > 0)
         YOKE_TRY(yokei_gradients_create(s->trainer, &s->dashboards->gradients));
@@ -113,6 +112,12 @@ yoke_status yokei_run_begin_dashboards(struct yokei_run_state *s)
     YOKE_TRY(yokei_dashboards_publish(s));
     s->dashboards->published_ns = yokei_now_ns();
     return YOKE_OK;
+}
+
+yoke_status yokei_run_begin_dashboards(struct yokei_run_state *s)
+{
+    if (!s->t->tensorboard && !s->t->metrics_file) return YOKE_OK;
+    return yokei_ranks_all_well(&s->config, begin(s));
 }
 
 /* ---- histograms ---- */

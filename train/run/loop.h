@@ -357,7 +357,8 @@ yoke_status yokei_run_note_products(struct yokei_run_state *s);
 /* dashboards.c */
 /**
  * Open the files for dashboards on rank 0, and prepare histograms on all ranks. Call it when the first step
- * is known. Errors: YOKE_EIO, YOKE_ENOMEM. Later problems with the files only cause a warning.
+ * is known. Collective. YOKE_EIO, YOKE_ENOMEM, on all ranks alike. Later problems with the files only cause a
+ * warning.
  */
 yoke_status yokei_run_begin_dashboards(struct yokei_run_state *s);
 /**
