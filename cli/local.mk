@@ -61,10 +61,10 @@ endif
 
 # The commit of the source tree, if it is a clone and git is there. Each make looks, and the file changes only with
 # the commit.
-BUILT_SOURCES += cli/commit.h
-CLEANFILES += cli/commit.h
-cli/commit.h: cli-look-for-commit
-	@$(MKDIR_P) cli && top=`cd $(top_srcdir) && pwd -P` && commit= && \
+BUILT_SOURCES += cli/train/commit.h
+CLEANFILES += cli/train/commit.h
+cli/train/commit.h: cli-look-for-commit
+	@$(MKDIR_P) cli/train && top=`cd $(top_srcdir) && pwd -P` && commit= && \
 	if test "`git -C $$top rev-parse --show-toplevel 2>/dev/null`" = "$$top"; then \
 	  commit=`git --no-optional-locks -C $$top describe --always --abbrev=12 --match=- --dirty=+ 2>/dev/null`; fi; \
 	echo "#define CLI_COMMIT \"$$commit\"" > $@.new && \

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** How a run ended, from the flight records in its run directory: who died first, and who waited for whom. */
+/**
+ * How a run ended, from the flight records in its run directory: who died first, and who waited for whom.
+ */
 #ifndef CLI_REPORT_FAULTS_H
 #define CLI_REPORT_FAULTS_H
 
@@ -14,7 +16,10 @@ struct report_faults {
     int n_unreadable;  /* how many records could not be read */
 };
 
-/** Read the flight records of a folder. YOKE_ENOMEM. The caller calls report_faults_free() also after an error. */
+/**
+ * Read the flight records of a folder. YOKE_ENOMEM. The caller calls report_faults_free() also after an
+ * error.
+ */
 yoke_status report_faults_read(const char *folder, struct report_faults *faults_out);
 void report_faults_free(struct report_faults *faults);
 /** One line without faults, else a chart and tables. Nothing is written if there are no records. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Charts of lanes: a row for each rank or stage, and boxes for what it did from when to when. Timelines,
- * pipeline schedules and the last operations of a run are charts of lanes. The kinds of boxes differ in colour
- * and also in their place in the height of the row. Each box has a text that browsers show under the pointer.
+ * pipeline schedules and the last operations of a run are charts of lanes. The kinds of boxes differ in
+ * colour and also in their place in the height of the row. Each box has a text that browsers show under the
+ * pointer.
  */
 #ifndef CLI_REPORT_LANES_H
 #define CLI_REPORT_LANES_H
@@ -56,13 +57,16 @@ struct lanes {
 enum { LANES_MOST_BOXES = 6000 };
 /**
  * Write a chart of lanes with at most LANES_MOST_BOXES boxes. If there are more, the boxes of a track that
- * begin in the same part of the axis become one box, which has the kind that takes most of the time. Returns
- * the number of boxes that were merged with others; 0: none. Nothing is written if `end` is not positive.
+ * begin in the same part of the axis become one box, which has the kind that takes most of the time.
+ * Returns the number of boxes that were merged with others; 0: none. Nothing is written if `end` is not
+ * positive.
  */
 int64_t lanes_chart(struct report_page *page, const struct lanes *chart);
 
 /* ---- zoom.c ---- */
-/** The policy for the head of the page, which forbids everything but the page's own script, and the script. */
+/**
+ * The policy for the head of the page, which forbids everything but the page's own script, and the script.
+ */
 extern const char zoom_policy[];
 extern const char zoom_script[];
 

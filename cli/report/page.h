@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * A page that is written from top to bottom, as HTML or as Markdown. Every text is escaped here, so a name
- * from a file cannot become markup. The HTML is also well-formed XML. It refers to nothing outside the file. Its
- * policy (Content-Security-Policy) lets browsers run no script but the page's own.
+ * from a file cannot become markup. The HTML is also well-formed XML. It refers to nothing outside the
+ * file. Its policy (Content-Security-Policy) lets browsers run no script but the page's own.
  */
 #ifndef CLI_REPORT_PAGE_H
 #define CLI_REPORT_PAGE_H

@@ -65,7 +65,10 @@ static void find_recomputing(const struct yokei_plan *plan, int n_stages, bool *
     }
 }
 
-/* The lines of replica d, generated or the user's own. A user's schedule may have lines for one replica only. */
+/*
+ * The lines of replica d, generated or the user's own. A user's schedule may have lines for one replica
+ * only.
+ */
 static yoke_status lines_of_replica(const struct yokei_plan *plan, const struct yokei_pipeline *shape, int d,
                                     int n_replicas, struct yokei_schedule *out)
 {
@@ -161,10 +164,10 @@ static yoke_status make_costs(const struct yokei_plan *plan, struct planned *p)
 }
 
 /*
- * Simulate the step of a plan, of all replicas or of replica 0 alone. The passes F, B, W and R of a rank are
- * taken as equally long. Their sum is the time that the rank computes in a step. If the plan does not have
- * this time for all ranks, a pass of a micro-batch through a stage takes 1. Why there is no simulation is noted
- * in p->problem. The caller calls planned_free().
+ * Simulate the step of a plan, of all replicas or of replica 0 alone. The passes F, B, W and R of a rank
+ * are taken as equally long. Their sum is the time that the rank computes in a step. If the plan does not
+ * have this time for all ranks, a pass of a micro-batch through a stage takes 1. Why there is no simulation
+ * is noted in p->problem. The caller calls planned_free().
  */
 static void planned_make(const struct yokei_plan *plan, bool all_replicas, struct planned *p)
 {

@@ -354,8 +354,9 @@ static void put_plan_ranks(struct report_page *page, const struct yokei_plan *p)
     V("host", "host")                                                                    \
     V("device", "device")                                                                \
     V("name", "name")                                                                    \
-    V("driver", "driver") V("features", "instruction sets and features") V("cpu", "CPU") \
-        V("system", "system") V("kernel", "kernel")
+    V("driver", "driver")                                                                \
+    V("features", "instruction sets and features") V("cpu", "CPU") V("system", "system") \
+        V("kernel", "kernel")
 #define KEY(key, head) key,
 #define HEAD(key, head) head,
 static const char *const machine_keys[] = { MACHINE_COLUMNS(KEY) };

@@ -12,14 +12,18 @@ struct report_record {
     char problem[700]; /* why the file was not read; "": no problem */
 };
 
-/** Read folder/run.json. Why it is not shown is noted in the problem. The caller calls report_record_free(). */
+/**
+ * Read folder/run.json. Why it is not shown is noted in the problem. The caller calls report_record_free().
+ */
 void report_record_read(const char *folder, struct report_record *record_out);
 void report_record_free(struct report_record *record);
 /** A text of the record, or of its object `object`. NULL: there is none. */
 const char *report_record_text(const struct report_record *record, const char *object, const char *key);
 /** The first rank of the job whose device is emulated. -1: none, or unknown. */
 int report_record_emulated(const struct report_record *record);
-/** The file of the timeline that the run wrote, or the file of its name in the run directory. False: none. */
+/**
+ * The file of the timeline that the run wrote, or the file of its name in the run directory. False: none.
+ */
 bool report_record_timeline(const struct report_record *record, const char *folder, char *out, size_t bytes);
 
 /** The commands that repeat the run. */

@@ -39,7 +39,10 @@ yoke_status report_of_config(struct report_page *page, const char *path);
 yoke_status report_of_timeline(struct report_page *page, const char *path);
 yoke_status report_of_two_runs(struct report_page *page, const char *const folders[2]);
 enum { REPORT_MOST_FILES = 64 };
-/** Files of yoke bench kernels, verify, bench collectives and compare, in any mix; at most REPORT_MOST_FILES. */
+/**
+ * Files of yoke bench kernels, verify, bench collectives and compare, in any mix; at most
+ * REPORT_MOST_FILES.
+ */
 yoke_status report_of_devices(struct report_page *page, char *const paths[], int n_paths);
 
 /* ---- rows.c ---- */
@@ -55,8 +58,8 @@ enum { REPORT_REAL = 32 };
 const char *report_real(double value, char out[REPORT_REAL]);
 enum { REPORT_MOST_RANKS = 64 };
 /**
- * Choose at most `most` of n ranks for a page: half of them have the least keys, and half of them the largest.
- * chosen_out gets the ranks in ascending order. Returns their number.
+ * Choose at most `most` of n ranks for a page: half of them have the least keys, and half of them the
+ * largest. chosen_out gets the ranks in ascending order. Returns their number.
  */
 int report_choose(const double *keys, int64_t n, int most, int64_t *chosen_out);
 /** Say which ranks were chosen, if some were left out. `what` is such as "that compute". */

@@ -5,7 +5,10 @@
 
 #include "cli/report/lanes.h"
 
-/** The kinds of boxes of steps, which timelines and schedules share: K(id, name, colour, top, height, track). */
+/**
+ * The kinds of boxes of steps, which timelines and schedules share: K(id, name, colour, top, height,
+ * track).
+ */
 #define REPORT_WORK_KINDS(K)                            \
     K(F, "F, forward", 0, 0, 70, 0)                     \
     K(B, "B, gradient of the input", 2, 20, 50, 0)      \
@@ -39,9 +42,9 @@ struct report_timeline {
 };
 
 /**
- * Read a file. Why a file is not shown is noted in timeline_out->problem, with status YOKE_OK. The shown step
- * is the one that took the time nearest to the median. YOKE_ENOMEM. The caller calls report_timeline_free()
- * also after an error.
+ * Read a file. Why a file is not shown is noted in timeline_out->problem, with status YOKE_OK. The shown
+ * step is the one that took the time nearest to the median. YOKE_ENOMEM. The caller calls
+ * report_timeline_free() also after an error.
  */
 yoke_status report_timeline_read(const char *path, struct report_timeline *timeline_out);
 void report_timeline_free(struct report_timeline *timeline);
@@ -49,7 +52,10 @@ void report_timeline_free(struct report_timeline *timeline);
 void report_timeline_damage(struct report_page *page, const struct report_timeline *timeline);
 /** The section: a chart and a table. Nothing is written if the file was not read. */
 void report_timeline_section(struct report_page *page, struct report_timeline *timeline);
-/** The rank that computes least of its step, and the share of the step in which it computes nothing. -1: none. */
+/**
+ * The rank that computes least of its step, and the share of the step in which it computes nothing. -1:
+ * none.
+ */
 int report_timeline_idlest(const struct report_timeline *timeline, int which, double *share_out);
 
 #endif

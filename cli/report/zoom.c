@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The script that zooms charts of lanes. The page is complete without it. The text has no "<" and no "&", so
- * that it is the same text in HTML and in XML. The policy has the text's SHA-256, so a browser runs this script
- * and no other; tests/unit/report_pages checks that the two fit. The style sheet and the style attributes of
- * the page are allowed. They can load nothing, because the policy allows no source.
+ * The script that zooms charts of lanes. The page is complete without it. The text has no "<" and no "&",
+ * so that it is the same text in HTML and in XML. The policy has the text's SHA-256, so a browser runs this
+ * script and no other; tests/unit/report_pages checks that the two fit. The style sheet and the style
+ * attributes of the page are allowed. They can load nothing, because the policy allows no source.
  */
 #include "cli/report/lanes.h"
 
@@ -70,7 +70,8 @@ const char zoom_script[] = "\n"
 "  });\n"
 "  const bar = document.createElement('div');\n"
 "  bar.className = 'zoom';\n"
-"  for (const [text, name, key] of [['+', 'Zoom in', '+'], ['\\u2212', 'Zoom out', '-'], ['\\u2190', 'Earlier', 'ArrowLeft'],\n"
+"  for (const [text, name, key] of [['+', 'Zoom in', '+'], ['\\u2212', 'Zoom out', '-'], "
+"['\\u2190', 'Earlier', 'ArrowLeft'],\n"
 "                                   ['\\u2192', 'Later', 'ArrowRight'], ['Reset', 'Show the whole axis', '0']]) {\n"
 "    const button = document.createElement('button');\n"
 "    button.type = 'button';\n"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 #include <yoke/comm.h>
 
-#include "cli/commit.h"
+#include "cli/train/commit.h"
 #include "cli/options/json_values.h"
 #include "cli/train/plan_fixed.h"
 #include "core/base/base.h"
@@ -146,7 +146,7 @@ static json_t *repeat_json(const struct cli_options *options)
     return words;
 }
 
-/* The variables that the libraries read, without those that yoke run sets for its ranks, or that tests read. */
+/* The variables that the libraries read, without those that yoke run sets, and those of tests. */
 static json_t *environment_json(void)
 {
     static const char *const of_run[] = {
