@@ -350,13 +350,17 @@ static void put_plan_ranks(struct report_page *page, const struct yokei_plan *p)
 }
 
 /* The columns of the table of machines: V(key, head). */
-#define MACHINE_COLUMNS(V)                                                               \
-    V("host", "host")                                                                    \
-    V("device", "device")                                                                \
-    V("name", "name")                                                                    \
-    V("driver", "driver")                                                                \
-    V("features", "instruction sets and features") V("cpu", "CPU") V("system", "system") \
-        V("kernel", "kernel")
+/* clang-format off */
+#define MACHINE_COLUMNS(V) \
+    V("host", "host") \
+    V("device", "device") \
+    V("name", "name") \
+    V("driver", "driver") \
+    V("features", "instruction sets and features") \
+    V("cpu", "CPU") \
+    V("system", "system") \
+    V("kernel", "kernel")
+/* clang-format on */
 #define KEY(key, head) key,
 #define HEAD(key, head) head,
 static const char *const machine_keys[] = { MACHINE_COLUMNS(KEY) };
