@@ -292,13 +292,18 @@ static void put_events(struct report_page *page, const struct cli_trace *t, cons
     free(last);
 }
 
-void report_faults_section(struct report_page *page, const struct report_faults *f)
+void report_faults_section(struct report_page *page, const struct report_faults *f, int64_t n_ranks)
 {
     const struct cli_trace *t = &f->trace;
     char text[4700];
     int64_t chosen[MOST_LANES];
-    if (!f->are_there) return;
+    if (!f->are_there && n_ranks < 2) return;
     report_heading(page, "Faults");
+    if (!f->are_there) {
+        report_paragraph(page,
+                         "There is no flight record to read, so it is not known whether a rank failed.");
+        return;
+    }
     report_faults_text(f, text, sizeof text);
     report_paragraph(page, "By the flight records, %s.", text);
     if (!f->failed) return;

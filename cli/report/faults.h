@@ -22,8 +22,11 @@ struct report_faults {
  */
 yoke_status report_faults_read(const char *folder, struct report_faults *faults_out);
 void report_faults_free(struct report_faults *faults);
-/** One line without faults, else a chart and tables. Nothing is written if there are no records. */
-void report_faults_section(struct report_page *page, const struct report_faults *faults);
+/**
+ * One line without faults, else a chart and tables. Without records, one line about a job of n_ranks > 1
+ * ranks; nothing is written for one rank.
+ */
+void report_faults_section(struct report_page *page, const struct report_faults *faults, int64_t n_ranks);
 /** What became of the run, in one sentence. */
 void report_faults_text(const struct report_faults *faults, char *out, size_t bytes);
 

@@ -43,6 +43,11 @@ static const json_t *rank_of(const struct report_record *record, int64_t rank)
     return json_array_get(json_object_get(record->root, "ranks"), (size_t)rank);
 }
 
+const char *report_record_of_rank(const struct report_record *record, int64_t rank, const char *key)
+{
+    return json_string_value(json_object_get(rank_of(record, rank), key));
+}
+
 int report_record_emulated(const struct report_record *record)
 {
     const json_t *rank, *ranks = json_object_get(record->root, "ranks");

@@ -19,6 +19,8 @@ void report_record_read(const char *folder, struct report_record *record_out);
 void report_record_free(struct report_record *record);
 /** A text of the record, or of its object `object`. NULL: there is none. */
 const char *report_record_text(const struct report_record *record, const char *object, const char *key);
+/** A text about a rank of the job. NULL: there is none. */
+const char *report_record_of_rank(const struct report_record *record, int64_t rank, const char *key);
 /** The first rank of the job whose device is emulated. -1: none, or unknown. */
 int report_record_emulated(const struct report_record *record);
 /**

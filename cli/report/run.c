@@ -200,6 +200,10 @@ static void put_result(struct report_page *page, const struct inputs *in)
                     ", of which there is a timeline, rank %d computed nothing for %.3g %% of "
                     "the time.",
                     in->timeline.step, idlest, 100 * share);
+    const int emulated = report_record_emulated(&in->record);
+    if (emulated >= 0)
+        report_item(page, "The device of rank %d of the job is emulated, so the times are no times.",
+                    emulated);
     if (run->has_plan && run->memory > 0)
         report_item(page, "All ranks together need %.5g MiB of memory, and one rank at most %.5g MiB.",
                     run->memory / 0x1p20, run->largest_memory / 0x1p20);
@@ -218,7 +222,7 @@ static void put_page(struct report_page *page, struct inputs *in)
     report_begin(page, title);
     put_result(page, in);
     put_missing(page, in);
-    report_faults_section(page, &in->faults);
+    report_faults_section(page, &in->faults, r->run->has_plan ? r->run->plan.n_ranks : 0);
     report_repeat_section(page, r, &in->record);
     report_environment_section(page, r, &in->record);
     put_curves(page, r, &in->record);

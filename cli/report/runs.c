@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/report/record.h"
 #include "cli/report/report.h"
 #include "cli/report/svg.h"
 #include "core/base/base.h"
@@ -86,6 +87,33 @@ static void put_row(struct report_page *page, const char *name, const char *form
     report_row_end(page);
 }
 
+/* What run.json says of both runs. A run without it has blanks. */
+static void put_records(struct report_page *page, const struct compare_run *const runs[2])
+{
+    static const struct {
+        const char *name, *key, *rank_key;
+    } rows[] = { { "yoke of the run", "version", NULL },
+                 { "its commit (+: with changes)", "commit", NULL },
+                 { "started", "started", NULL },
+                 { "MPI", "mpi", NULL },
+                 { "CPU of rank 0 of the job", NULL, "cpu" },
+                 { "device of rank 0 of the job", NULL, "name" } };
+    struct report_record records[2];
+    for (int i = 0; i < 2; i++) report_record_read(runs[i]->folder, &records[i]);
+    for (size_t k = 0; k < YOKE_COUNT(rows) && (records[0].root || records[1].root); k++) {
+        report_row_begin(page);
+        report_cell(page, rows[k].name);
+        for (int i = 0; i < 2; i++) {
+            const char *text = rows[k].key ? report_record_text(&records[i], NULL, rows[k].key)
+                                           : report_record_of_rank(&records[i], 0, rows[k].rank_key);
+            report_cell(page, text ? text : "");
+        }
+        report_cell(page, "");
+        report_row_end(page);
+    }
+    for (int i = 0; i < 2; i++) report_record_free(&records[i]);
+}
+
 static void put_summary(struct report_page *page, const struct compare_run *a, const struct compare_run *b)
 {
     static const char *const heads[] = { "", "old", "new", "new / old" };
@@ -96,6 +124,7 @@ static void put_summary(struct report_page *page, const struct compare_run *a, c
     report_cell(page, b->folder);
     report_cell(page, "");
     report_row_end(page);
+    put_records(page, (const struct compare_run *const[2]){ a, b });
     put_row(page, "rows", "%.0f", (double)a->metrics.n, (double)b->metrics.n);
     put_row(page, "tokens/s (median)", "%.6g", a->tokens_per_second, b->tokens_per_second);
     put_row(page, "last loss", "%.6g", a->loss, b->loss);

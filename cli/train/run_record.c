@@ -126,12 +126,12 @@ static json_t *options_json(const struct cli_options *options)
  */
 static json_t *repeat_json(const struct cli_options *options)
 {
-    static const char *const others[] = { "plan",       "resume",      "run-dir", "save",
-                                          "save-every", "keep",        "export",  "trace",
-                                          "dump-grads", "trace-steps", "json",    "verbose",
-                                          "device",     "sample",      "prompt",  "temperature",
-                                          "top-k",      "config",      "quiet",   "save-every-seconds",
-                                          NULL };
+    static const char *const others[] = {
+        "plan",   "resume",      "run-dir",     "save",    "save-every", "keep",   "export",
+        "trace",  "dump-grads",  "trace-steps", "json",    "verbose",    "device", "sample",
+        "prompt", "temperature", "top-k",       "emulate", "config",     "quiet",  "save-every-seconds",
+        NULL
+    };
     json_t *words = json_array();
     char name[64];
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
