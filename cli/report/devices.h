@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The page about devices: files of yoke bench kernels, yoke verify, yoke bench collectives and yoke compare, in
- * any mix. Files of one device stand in one column. The sections are:
+ * The page about devices: files of yoke bench kernels, yoke verify, yoke bench collectives and yoke compare,
+ * in any mix. Files of one device stand in one column. The sections are:
  * - kernels.c: the share of each device's own limit, by operation and by size
  * - roofline.c: the rates beside the measured limits
  * - verify.c: passed and failed operations; verify_bits.c: equal and different bits
@@ -58,8 +58,8 @@ const char *device_text(const json_t *object, const char *key);
 /** A number; NaN if there is none. */
 double device_number(const json_t *object, const char *key);
 /**
- * Number equal keys alike, from 0, in the order in which they first appear. group_out: [n]. Returns the number
- * of groups, or -1 if there is no memory. A NULL key means that there was no memory for it.
+ * Number equal keys alike, from 0, in the order in which they first appear. group_out: [n]. Returns the
+ * number of groups, or -1 if there is no memory. A NULL key means that there was no memory for it.
  */
 int64_t device_group(char *const keys[], size_t n, int64_t *group_out);
 void device_keys_free(char **keys, size_t n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels of devices: a row for each operation and type, a column for each device, with the share that the
- * operation reaches of the device's own limit. A second table has the same by size.
+ * The kernels of devices: a row for each operation and type, a column for each device, with the share that
+ * the operation reaches of the device's own limit. A second table has the same by size.
  */
 #include <inttypes.h>
 #include <math.h>

@@ -200,7 +200,7 @@ static void put_rows(struct report_page *page, const struct roofline *r)
     }
 }
 
-/* Read the roofline of column c. False: there is no memory, or it has no point. The caller frees the points. */
+/* Read the roofline of column c. False: it has no point. The caller frees the points in any case. */
 static bool read_roofline(const struct devices *d, const struct device_ops *ops, int c, struct roofline *r)
 {
     *r = (struct roofline){ .column = &d->columns[c], .index = c };

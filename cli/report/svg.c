@@ -23,8 +23,8 @@ static void keep(size_t *kept, size_t *n, size_t index)
 }
 
 /*
- * Choose the points that are drawn of a line: the first, the least, the largest and the last of each column of
- * the drawing, in their order. Writes at most 4 * COLUMNS indices to kept_out. Returns their number.
+ * Choose the points that are drawn of a line: the first, the least, the largest and the last of each column
+ * of the drawing, in their order. Writes at most 4 * COLUMNS indices to kept_out. Returns their number.
  */
 static size_t decimate(const struct svg_series *line, const struct svg_axes *a, size_t *kept_out)
 {

@@ -57,7 +57,7 @@ static int covered(const struct box *box, const struct mark *marks, size_t n, co
     return count;
 }
 
-/* Find room for a name beside its mark, where it covers no other name and at most one mark. False: there is none. */
+/* Find room for a name beside its mark, where it covers no other name and at most one mark. */
 static bool find_room(const struct svg_axes *a, const struct mark *own, const struct mark *marks,
                       size_t n_marks, const struct box *taken, int n_taken, struct box *out)
 {

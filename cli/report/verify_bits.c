@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of yoke verify --bits: whether devices compute the same bits. The first file is the one compared with. */
+/* Files of yoke verify --bits: whether other devices compute the same bits as the first one. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
