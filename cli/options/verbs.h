@@ -32,8 +32,8 @@
       .summary = "Measure all-reduce by size")                                                              \
     V("compare", CLI_COMPARE, cli_compare, .arguments = "OLD NEW",                                          \
       .summary = "Compare the speeds of two devices, or two training runs")                                 \
-    V("report", CLI_REPORT, cli_report, .arguments = "PATH [PATH]",                                         \
-      .summary = "Write a page about runs, or about the kernels of devices")                                \
+    V("report", CLI_REPORT, cli_report, .arguments = "PATH...",                                             \
+      .summary = "Write a page about runs, or about devices")                                               \
     V("watch", CLI_WATCH, cli_watch, .arguments = "RUN",                                                    \
       .summary = "Show a training run while it trains, or serve its page")                                  \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \
