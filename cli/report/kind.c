@@ -24,6 +24,16 @@ static bool has_end(const char *path, const char *end)
     return n > m && !strcmp(path + n - m, end);
 }
 
+/* Whether a text has this word as a key. A result of yoke compare has the key of a plan as a value. */
+static bool has_key(const char *text, const char *word)
+{
+    for (const char *at = text; (at = strstr(at, word)); at++) {
+        const char *behind = at + strlen(word);
+        if (behind[strspn(behind, " \t\r\n")] == ':') return true;
+    }
+    return false;
+}
+
 enum report_kind report_kind_of(const char *path)
 {
     enum { LOOK = 65536 };
@@ -39,7 +49,7 @@ enum report_kind report_kind_of(const char *path)
         close(fd);
         text[got > 0 ? got : 0] = '\0';
         for (size_t i = 0; i < YOKE_COUNT(words) && kind == REPORT_OTHER; i++)
-            if (strstr(text, words[i].word)) kind = words[i].kind;
+            if (has_key(text, words[i].word)) kind = words[i].kind;
     }
     free(text);
     return kind;
