@@ -22,7 +22,7 @@
 #include "cli/watch/watch.h"
 #include "core/base/base.h"
 
-/* FRESH: seconds in which a page is not made again. SHARE: the part of the time that making pages may take. */
+/* FRESH: seconds in which a page is not made again. SHARE: the part of the time in which pages are made. */
 static const double FRESH = 2, SHARE = 0.05;
 
 /* ---- the address ---- */
