@@ -116,9 +116,12 @@ static yoke_status make_room(struct watch_history *h, int64_t n)
                          WATCH_MOST_RANKS);
     if (n > h->capacity) {
         struct watch_rank *ranks = realloc(h->ranks, (size_t)n * sizeof *ranks);
-        if (!ranks) return yoke_fail(YOKE_ENOMEM, "yoke watch: no memory for %" PRId64 " ranks", n);
+        if (ranks) h->ranks = ranks;
+        void *divided = realloc(h->divided, (size_t)n * sizeof *h->divided);
+        if (divided) h->divided = divided;
+        if (!ranks || !divided)
+            return yoke_fail(YOKE_ENOMEM, "yoke watch: no memory for %" PRId64 " ranks", n);
         memset(ranks + h->capacity, 0, (size_t)(n - h->capacity) * sizeof *ranks);
-        h->ranks = ranks;
         h->capacity = n;
     }
     h->n_ranks = n;
@@ -133,13 +136,12 @@ static void add_times(struct watch_history *h, const struct yokei_metrics_row *r
                                          : NAN,
                  seconds = row->seconds - before;
     if (h->blocks[0].n == WATCH_BLOCK) begin_block(h);
+    const bool is_divided = yokei_step_divide_row(seconds, row, h->has_pipeline, h->divided);
     for (int64_t r = 0; r < row->n_ranks; r++) {
         struct watch_rank *rank = &h->ranks[r];
-        double parts[YOKEI_N_STEP_PARTS];
         yokei_text(rank->device, sizeof rank->device, "%s", row->ranks[r].device);
         rank->tokens_per_second = row->ranks[r].tokens_per_second;
-        if (!yokei_step_divide(seconds, row, r, h->has_pipeline, parts)) continue;
-        for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) rank->parts[0][p] += parts[p];
+        for (int p = 0; p < YOKEI_N_STEP_PARTS && is_divided; p++) rank->parts[0][p] += h->divided[r][p];
     }
     if (!isfinite(seconds) || seconds <= 0) return;
     h->blocks[0].seconds += seconds;
@@ -182,14 +184,18 @@ void watch_history_begin(struct watch_history *h)
     *h = (struct watch_history){ .validation_loss = NAN, .bucket_rows = 1 };
 }
 
+void watch_history_free(struct watch_history *h)
+{
+    free(h->ranks);
+    free(h->divided);
+}
+
 void watch_history_forget(struct watch_history *h)
 {
     struct watch_history fresh = { .validation_loss = NAN, .bucket_rows = 1 };
     memcpy(fresh.events, h->events, sizeof fresh.events);
     fresh.n_events = h->n_events;
     fresh.has_pipeline = h->has_pipeline;
-    free(h->ranks);
+    watch_history_free(h);
     *h = fresh;
 }
-
-void watch_history_free(struct watch_history *h) { free(h->ranks); }

@@ -48,8 +48,9 @@ struct watch_history {
     int64_t validation_step;
     struct watch_bucket buckets[WATCH_BUCKETS];
     int n_buckets;
-    int64_t bucket_rows;      /* rows of a whole bucket */
-    struct watch_rank *ranks; /* [n_ranks] of the last row; [capacity] */
+    int64_t bucket_rows;                   /* rows of a whole bucket */
+    double (*divided)[YOKEI_N_STEP_PARTS]; /* [capacity] of the present row */
+    struct watch_rank *ranks;              /* [n_ranks] of the last row; [capacity] */
     int64_t n_ranks, capacity;
     struct {
         int64_t n; /* rows with a time */
