@@ -37,8 +37,6 @@ static void add_events(struct watch_history *h, const struct yokei_metrics_row *
     if (row->skipped) watch_event_add(h, "step %lld: skipped, because gradients overflowed", step);
     if (!isfinite(row->loss) && !row->skipped)
         watch_event_add(h, "step %lld: the loss is no finite number", step);
-    if (isfinite(row->validation_loss))
-        watch_event_add(h, "step %lld: the validation loss is %.6g", step, row->validation_loss);
     if (isfinite(row->audit))
         watch_event_add(h, "step %lld: an audit found the replicas apart by %.3g of the gate", step,
                         row->audit);

@@ -9,7 +9,7 @@
 #include "cli/watch/watch.h"
 #include "core/base/base.h"
 
-enum { REAL = 32, UNLIMITED = 1 << 20, TALLEST_CURVE = 6, CURVE_SHARE = 8 };
+enum { REAL = 32, UNLIMITED = 1 << 20, TALLEST_CURVE = 6, CURVE_SHARE = 8, TALL = 30 };
 
 /* ---- words ---- */
 
@@ -235,25 +235,38 @@ static void put_memory(struct watch_view *view, const struct watch_follower *f, 
 
 static void put_events(struct watch_view *view, const struct watch_history *h, int64_t room)
 {
-    const int64_t n = YOKE_MIN(YOKE_MIN(h->n_events, (int64_t)WATCH_EVENTS), room);
+    const int64_t most = YOKE_MIN(h->n_events, (int64_t)WATCH_EVENTS), n = YOKE_MIN(most, room);
     for (int64_t i = h->n_events - n; i < h->n_events; i++)
         watch_put(view, WATCH_PLAIN, "%s", h->events[i % WATCH_EVENTS].text);
 }
 
+static int64_t room_in(const struct watch_view *view)
+{
+    return (view->rows ? view->rows : UNLIMITED) - view->n;
+}
+
+/* An empty line between two parts, where the window is tall. */
+static void put_gap(struct watch_view *view)
+{
+    if (!view->rows || view->rows >= TALL) watch_put(view, WATCH_PLAIN, "%s", "");
+}
+
 /*
  * The room that is left is divided: three events, the table of the times, the table of the memory, more
- * events.
+ * events. If there is too little for both tables, each of them has a half.
  */
 static void put_tables(struct watch_view *view, const struct watch_follower *f)
 {
     const struct watch_history *h = &f->history;
-    const int64_t events = YOKE_MIN(h->n_events, (int64_t)3);
-    int64_t room = (view->rows ? view->rows : UNLIMITED) - view->n - events;
-    put_ranks(view, h,
-              f->has_plan && room < h->n_ranks + f->plan.n_memory + 2 ? YOKE_MAX((room + 1) / 2, 3) : room);
-    room = (view->rows ? view->rows : UNLIMITED) - view->n - events;
-    put_memory(view, f, room);
-    put_events(view, h, (view->rows ? view->rows : UNLIMITED) - view->n);
+    const int64_t events = YOKE_MIN(h->n_events, (int64_t)3) + (view->rows && view->rows < TALL ? 0 : 3),
+                  n_memory = f->has_plan ? f->plan.n_memory : 0, room = room_in(view) - events,
+                  half = YOKE_MAX((room + 1) / 2, (int64_t)3);
+    put_gap(view);
+    put_ranks(view, h, n_memory && room < h->n_ranks + n_memory + 2 ? half : room);
+    if (n_memory) put_gap(view);
+    put_memory(view, f, room_in(view) - events);
+    if (h->n_events) put_gap(view);
+    put_events(view, h, room_in(view));
 }
 
 yoke_status watch_view_make(struct watch_view *view, const struct watch_follower *f,
