@@ -168,7 +168,7 @@ tests_unit_train_options_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YA
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/train_options'
 
 EXTRA_PROGRAMS += tests/unit/cli_schedule
-tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
+tests_unit_cli_schedule_SOURCES = tests/unit/cli_schedule.c cli/options/progress.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule_text.c cli/show/schedule_moment.c cli/show/schedule_draw.c \
 	cli/options/results.c $(option_sources)
 tests_unit_cli_schedule_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_cli_schedule_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) -lm

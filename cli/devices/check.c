@@ -20,6 +20,7 @@
 
 #include "cli/devices/child.h"
 #include "cli/devices/info.h"
+#include "cli/options/progress.h"
 #include "core/base/base.h"
 
 /* Whether the command was built with MPI. If not, no_mpi.c replaces the functions that need MPI. */
@@ -406,6 +407,45 @@ static void check_variables(struct list *list)
         add_check(list, "variables", CLI_PASS, "none that gets in the way");
 }
 
+static void check_cuda(struct list *list)
+{
+    check_vendor(list, "cuda", "NVIDIA", "/dev/nvidiactl", "nvidia-smi");
+}
+static void check_hip(struct list *list) { check_vendor(list, "hip", "AMD", "/dev/kfd", "rocminfo"); }
+
+static void check_launcher_or_none(struct list *list)
+{
+    if (HAS_MPI)
+        check_launcher(list);
+    else
+        add_check(list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
+}
+
+static void check_ranks_if_any(struct list *list)
+{
+    if (HAS_MPI) check_ranks(list);
+}
+
+/* What is checked, in this order. The ranks come last, because another finding may explain their failure. */
+static const struct {
+    const char *what;
+    void (*check)(struct list *list);
+} all_checks[] = {
+    { "the launcher of ranks", check_launcher_or_none },
+    { "shared memory", check_shared_memory },
+    { "limits", check_limits },
+    { "cores", check_cores },
+    { "the binding to cores", check_binding },
+    { "OpenCL", check_opencl },
+    { "CUDA", check_cuda },
+    { "HIP", check_hip },
+    { "permissions", check_permissions },
+    { "devices", check_devices },
+    { "the folder of compiled kernels", check_cache },
+    { "variables", check_variables },
+    { "ranks that start and meet", check_ranks_if_any },
+};
+
 int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, struct cli_check *out,
                       int capacity)
 {
@@ -415,21 +455,12 @@ int cli_check_machine(const struct yoke_backend_report *reports, int n_reports, 
             "apt-get install libhwloc15, and see that /sys is mounted");
         list.topology.n_cores = list.topology.n_processing_units = 1;
     }
-    if (HAS_MPI)
-        check_launcher(&list);
-    else
-        add_check(&list, "ranks", CLI_PASS, "none: this yoke was built without MPI");
-    check_shared_memory(&list);
-    check_limits(&list);
-    check_cores(&list);
-    check_binding(&list);
-    check_opencl(&list);
-    check_vendor(&list, "cuda", "NVIDIA", "/dev/nvidiactl", "nvidia-smi");
-    check_vendor(&list, "hip", "AMD", "/dev/kfd", "rocminfo");
-    check_permissions(&list);
-    check_devices(&list);
-    check_cache(&list);
-    check_variables(&list);
-    if (HAS_MPI) check_ranks(&list); /* last, because the other findings may explain its failure better */
+    cli_progress_begin("check of this machine");
+    for (size_t i = 0; i < YOKE_COUNT(all_checks); i++) {
+        cli_progress_now("%s", all_checks[i].what);
+        cli_progress_at((double)i, YOKE_COUNT(all_checks));
+        all_checks[i].check(&list);
+    }
+    cli_progress_end();
     return list.n;
 }

@@ -4,19 +4,24 @@
  * drawn here. If nobody watches, nothing is stored.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/options/progress_said.h"
 #include "core/base/base.h"
 #include "core/base/busy.h"
 
-static struct cli_said *said; /* NULL: nobody watches */
-static bool is_watcher;       /* this process draws, and is no child of the one that does */
-static bool is_in_the_way;    /* results on stdout go to the same terminal */
+static struct cli_said *said;  /* NULL: nobody watches, or this is not rank 0 */
+static struct cli_said *heard; /* where long works of the libraries are said; the same, or that of rank 0 */
+static int own_rank;
+static bool is_watcher;    /* this process draws, and is no child of the one that does */
+static bool is_in_the_way; /* results on stdout go to the same terminal */
 static void (*clear_line)(void);
 
 void cli_said_lock(struct cli_said *s)
@@ -57,31 +62,37 @@ void cli_progress_share(double share) { cli_progress_at(share, -1); }
 
 static void begin_busy(const char *text)
 {
-    cli_said_lock(said);
-    if (said->busy_process != getpid()) said->n_busy = 0, said->busy_process = getpid();
-    if (!said->n_busy++) {
-        yokei_text(said->busy, sizeof said->busy, "%s", text);
-        said->busy_ns = yokei_now_ns();
-        said->busy_number++;
-        atomic_store(&said->busy_share, -1);
+    cli_said_lock(heard);
+    if (heard->busy_process != getpid()) heard->n_busy = 0, heard->busy_process = getpid();
+    if (!heard->n_busy++) {
+        if (own_rank)
+            yokei_text(heard->busy, sizeof heard->busy, "rank %d: %s", own_rank, text);
+        else
+            yokei_text(heard->busy, sizeof heard->busy, "%s", text);
+        heard->busy_rank = own_rank;
+        heard->busy_ns = yokei_now_ns();
+        heard->busy_number++;
+        atomic_store(&heard->busy_share, -1);
     }
-    cli_said_unlock(said);
+    cli_said_unlock(heard);
 }
 
 static void share_busy(double share)
 {
-    atomic_store_explicit(&said->busy_share, share, memory_order_relaxed);
+    atomic_store_explicit(&heard->busy_share, share, memory_order_relaxed);
 }
 
 /* If nothing else is shown, the line must be gone when results are printed. */
 static void end_busy(void)
 {
-    cli_said_lock(said);
-    if (said->n_busy && said->busy_process == getpid()) said->n_busy--;
-    const bool is_last = !said->n_busy && !atomic_load(&said->is_begun);
-    cli_said_unlock(said);
+    cli_said_lock(heard);
+    if (heard->n_busy && heard->busy_process == getpid()) heard->n_busy--;
+    const bool is_last = !heard->n_busy && !atomic_load(&heard->is_begun);
+    cli_said_unlock(heard);
     if (is_last && is_watcher) clear_line();
 }
+
+static const struct yokei_busy callbacks = { begin_busy, share_busy, end_busy };
 
 void cli_progress_begin(const char *format, ...)
 {
@@ -123,26 +134,79 @@ void cli_progress_resume(void)
     if (said && is_watcher) atomic_store_explicit(&said->is_paused, false, memory_order_relaxed);
 }
 
-/* ---- opening ---- */
+/* ---- the memory ---- */
+
+static const char variable[] = "YOKE_PROGRESS";
+
+static void init(struct cli_said *s)
+{
+    pthread_mutexattr_t shared;
+    pthread_mutexattr_init(&shared);
+    pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&s->lock, &shared);
+    pthread_mutexattr_destroy(&shared);
+}
+
+static struct cli_said *map(int fd)
+{
+    void *memory = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0),
+                        fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Nothing is inherited, so a program of the user that is a rank has no descriptor of this memory. */
+void cli_progress_share_with_ranks(void)
+{
+    char text[96];
+    const int fd = memfd_create("yoke-progress", MFD_CLOEXEC);
+    struct cli_said *s = fd >= 0 && !ftruncate(fd, sizeof *s) ? map(fd) : NULL;
+    unsetenv(variable);
+    if (!s) {
+        if (fd >= 0) close(fd);
+        return;
+    }
+    init(s);
+    s->key = yokei_now_ns() ^ (uint64_t)getpid() << 40;
+    yokei_text(text, sizeof text, "/proc/%d/fd/%d:%llx", (int)getpid(), fd, (unsigned long long)s->key);
+    setenv(variable, text, 1);
+}
+
+/* The memory of the job. NULL: there is none, or this is another host, where the name is no such file. */
+static struct cli_said *map_of_job(void)
+{
+    const char *text = getenv(variable), *colon = text ? strrchr(text, ':') : NULL;
+    char path[64];
+    struct stat is;
+    struct cli_said *s = NULL;
+    if (!colon || strncmp(text, "/proc/", 6) || (size_t)(colon - text) >= sizeof path) return NULL;
+    yokei_text(path, sizeof path, "%.*s", (int)(colon - text), text);
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return NULL;
+    if (!fstat(fd, &is) && S_ISREG(is.st_mode) && (size_t)is.st_size == sizeof *s) s = map(fd);
+    close(fd);
+    if (s && s->key == strtoull(colon + 1, NULL, 16)) return s;
+    if (s) munmap(s, sizeof *s);
+    return NULL;
+}
 
 static void in_child(void) { is_watcher = false; }
 
 struct cli_said *cli_said_open(bool in_the_way, void (*clear)(void))
 {
-    static const struct yokei_busy callbacks = { begin_busy, share_busy, end_busy };
-    pthread_mutexattr_t shared;
-    void *memory = mmap(NULL, sizeof *said, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
-    pthread_mutexattr_init(&shared);
-    pthread_mutexattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&shared, PTHREAD_MUTEX_ROBUST);
-    said = memory;
-    pthread_mutex_init(&said->lock, &shared);
-    pthread_mutexattr_destroy(&shared);
+    if (!(said = map_of_job()) && (said = map(-1))) init(said);
+    if (!said) return NULL;
+    heard = said;
     is_watcher = true;
     is_in_the_way = in_the_way;
     clear_line = clear;
     pthread_atfork(NULL, NULL, in_child);
     yokei_busy_set(&callbacks);
     return said;
+}
+
+void cli_said_join(int rank)
+{
+    own_rank = rank;
+    if ((heard = map_of_job())) yokei_busy_set(&callbacks);
 }

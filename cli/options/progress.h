@@ -57,6 +57,8 @@ void cli_progress_resume(void);
 /** End the work, and clear the line. Does nothing if no work was begun. */
 void cli_progress_end(void);
 
+/** Called by yoke run: let the ranks on this host share what the line of rank 0 says. */
+void cli_progress_share_with_ranks(void);
 /** Whether this is a child process of the one that draws, so that a line of the parent may stand. */
 bool cli_progress_is_parents(void);
 /** For output.c: let no line be drawn, and clear the one that stands, until cli_progress_unlock(). */

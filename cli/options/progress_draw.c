@@ -42,7 +42,7 @@ static atomic_bool is_drawn, is_writing, is_held, was_stopped;
 
 /* A copy of everything that the line shows. */
 struct view {
-    bool is_begun, is_busy;
+    bool is_begun, is_busy; /* a work of another rank counts while rank 0 has a work of its own */
     unsigned number, busy_number;
     double done, total, busy_share;
     uint64_t begun_ns, now_ns, busy_ns;
@@ -54,7 +54,8 @@ static void take_view(struct view *v)
     cli_said_lock(said);
     /* a child process that was killed in the middle of a compilation does not say that it has ended */
     if (said->n_busy && said->busy_process != watcher && kill(said->busy_process, 0)) said->n_busy = 0;
-    v->is_begun = atomic_load(&said->is_begun), v->is_busy = said->n_busy;
+    v->is_begun = atomic_load(&said->is_begun);
+    v->is_busy = said->n_busy && (v->is_begun || !said->busy_rank);
     v->number = said->number, v->busy_number = said->busy_number;
     v->done = atomic_load(&said->done), v->total = atomic_load(&said->total);
     v->busy_share = v->is_busy ? atomic_load(&said->busy_share) : -1;
@@ -299,7 +300,11 @@ static void clear_once(void)
 void cli_progress_watch(int rank)
 {
     const char *after = getenv("YOKE_PROGRESS_AFTER_MS");
-    if (said || rank || cli_is_quiet() || !cli_on_terminal() || cli_terminal_is_dumb()) return;
+    if (said || cli_is_quiet() || !cli_on_terminal() || cli_terminal_is_dumb()) return;
+    if (rank) {
+        cli_said_join(rank);
+        return;
+    }
     delay_ns = after && *after ? strtoull(after, NULL, 10) * MS : SILENT;
     verb_ns = yokei_now_ns();
     watcher = getpid();

@@ -33,6 +33,7 @@ void cli_pass_terminals_to_ranks(void)
     const char *name = isatty(STDERR_FILENO) ? ttyname(STDERR_FILENO) : NULL;
     setenv("YOKE_TERMINAL", !cli_on_terminal() ? "no" : name ? name : "yes", 1);
     setenv("YOKE_TERMINAL_OUT", cli_out_on_terminal() ? "yes" : "no", 1);
+    if (cli_on_terminal() && !cli_is_quiet() && !cli_terminal_is_dumb()) cli_progress_share_with_ranks();
 }
 
 /* The number of columns is read before each line, because a window may change its size. */

@@ -101,4 +101,5 @@
     { "supervisor", CLI_LIBRARY, CLI_INT, .help = "Set by yoke run: its process number and its host" },
     { "left-out", CLI_LIBRARY, CLI_TEXT, .help = "Set by yoke run: what --devices auto has left out" },
     { "terminal", CLI_LIBRARY, CLI_TEXT, .help = "Set by yoke run: the terminal that its stderr is, or no" },
+    { "progress", CLI_LIBRARY, CLI_TEXT, .help = "Set by yoke run: the memory from which rank 0 draws its line" },
     { "terminal-out", CLI_LIBRARY, CLI_FLAG, .help = "Set by yoke run: whether its stdout is a terminal" },

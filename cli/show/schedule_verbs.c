@@ -282,7 +282,9 @@ static yoke_status show_schedule(const struct cli_options *o, struct cli_schedul
         return yoke_fail(YOKE_EINVAL, "yoke schedule show: --when and --at exclude each other");
     YOKE_TRY(path ? read_schedule(o, path, s) : make_schedule(o, s));
     YOKE_TRY(read_stage_costs(o, s));
+    cli_progress_begin("simulating the schedule");
     YOKE_TRY(yokei_simulate(&s->schedule, &s->costs, &s->simulated));
+    cli_progress_end();
     s->width = (int)cli_int(o, "width");
     s->has_moment = when || cli_is_set(o, "at");
     s->moment = cli_real(o, "at");

@@ -138,6 +138,8 @@ static yoke_status draw_sample(struct sampler *s)
         return yoke_fail(YOKE_EINVAL, "sample: give the model's folder with --init DIR");
     s->text = cli_text(o, "prompt") && *cli_text(o, "prompt") ? cli_text(o, "prompt") : "\n";
     s->prints = first && !cli_flag(o, "json");
+    cli_progress_begin("sample from %s", cli_text(o, "init"));
+    cli_progress_now("loading the model");
     YOKE_TRY(yokei_model_folder_open(cli_text(o, "init"), cli_text(o, "tokenizer"), &s->folder));
     YOKE_TRY(yokei_sample_encode(s->folder.bpe, s->text, strlen(s->text), YOKEI_BPE_TEMPLATE, &s->prompt));
     s->how = (struct yokei_sampling){ .n = cli_int(o, "max-tokens"),
@@ -154,12 +156,17 @@ static yoke_status draw_sample(struct sampler *s)
         return yoke_fail(YOKE_ENOMEM, "sample: no host memory for %lld tokens", (long long)s->how.n);
     YOKE_TRY(open_sampler(s));
     YOKE_TRY(create_trainer(s));
+    if (s->prints)
+        cli_progress_end(); /* the text appears as it is made */
+    else
+        cli_progress_now("making the text");
     if (s->prints) YOKE_TRY(write_bytes(s, s->text, strlen(s->text), false));
     const uint64_t begun = yokei_now_ns();
     const yoke_status status = yokei_sample_draw(s->trainer, &s->how, &s->prompt, s->drawn, &s->n);
     s->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
     if (s->prints) YOKE_TRY(write_bytes(s, "\n", 1, true));
     YOKE_TRY(status);
+    cli_progress_end();
     if (first && !s->prints) YOKE_TRY(sample_json(s));
     if (first)
         cli_note("%lld tokens%s in %.2f s (%.1f tokens/s, %zu tokens of prompt)", (long long)s->n,

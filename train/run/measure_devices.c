@@ -165,9 +165,11 @@ static yoke_status time_steps(const struct yokei_run_state *s, struct probe *p,
     const struct yoke_trainer_config c = yokei_run_trainer_config(s);
     struct yoke_step_result result;
     /* The first step compiles kernels. Its learning rate is zero. */
+    yokei_run_busy(s, "measuring each device: the first step, which compiles kernels");
     yoke_status status = yoke_trainer_backward(p->trainer, p->inputs, p->targets, 0, &result);
     if (!status) status = yoke_trainer_apply(p->trainer, 0, &result);
     YOKE_TRY(yokei_ranks_all_well(&c, status));
+    yokei_run_busy(s, "measuring each device: timed steps");
     const uint64_t begun = yokei_now_ns();
     double seconds = 0;
     while (p->n < MOST_SAMPLES && seconds < (p->n < LEAST_SAMPLES ? MOST_SECONDS : MEASURE_SECONDS)) {
