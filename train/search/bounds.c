@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds of time and memory. The proofs are in bounds.h. */
+#include "train/search/bounds.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "parallel/parameters.h"
+#include "train/models/model.h"
+
+static const double TOLERANCE = 1e-5;
+
+/* ---- cuts ---- */
+
+double yokei_cut_value(const struct yokei_cut_problem *p, const int16_t *blocks)
+{
+    double filled = 0, value = 0, sum = 0;
+    for (int s = 0; s < p->stages; s++) {
+        const struct yokei_cut_stage *k = &p->stage[s];
+        const double time = k->time + blocks[s] * k->time_block;
+        const double end = fmax(k->end + blocks[s] * k->end_block, p->adds ? -INFINITY : filled);
+        value = fmax(value, end + p->m * time);
+        sum += time;
+        filled += k->fill + blocks[s] * k->fill_block;
+    }
+    return p->adds ? fmax(p->m * sum, value) : value;
+}
+
+/*
+ * Whether all blocks can be dealt so that no stage is above `limit`. least [stages + 1][n_blocks + 1]: the
+ * least sum of fills. For a sum of times, the sum is what must stay within the limit.
+ */
+static bool deal(const struct yokei_cut_problem *p, double limit, double *least, int16_t *from)
+{
+    const int n = p->n_blocks;
+    for (int i = 0; i <= n; i++) least[i] = i ? INFINITY : 0;
+    for (int s = 0; s < p->stages; s++) {
+        const struct yokei_cut_stage *k = &p->stage[s];
+        const double *before = least + (size_t)s * (size_t)(n + 1);
+        double *now = least + (size_t)(s + 1) * (size_t)(n + 1);
+        int16_t *took = from + (size_t)s * (size_t)(n + 1);
+        for (int i = 0; i <= n; i++) now[i] = INFINITY;
+        for (int i = 0; i <= n; i++) {
+            if (isinf(before[i])) continue;
+            for (int more = p->least; more <= k->most && i + more <= n; more++) {
+                const double time = p->m * (k->time + more * k->time_block);
+                const double fill = before[i] + (p->adds ? time : k->fill + more * k->fill_block);
+                const double end = fmax(p->adds ? -INFINITY : before[i], k->end + more * k->end_block);
+                if ((p->adds ? fill : before[i] + time) > limit) break;
+                if (end + time <= limit && fill < now[i + more])
+                    now[i + more] = fill, took[i + more] = (int16_t)more;
+            }
+        }
+    }
+    return !isinf(least[(size_t)p->stages * (size_t)(n + 1) + (size_t)n]);
+}
+
+static void trace(const struct yokei_cut_problem *p, const int16_t *from, int16_t *blocks)
+{
+    int left = p->n_blocks;
+    for (int s = p->stages - 1; s >= 0; s--) {
+        blocks[s] = from[(size_t)s * (size_t)(p->n_blocks + 1) + (size_t)left];
+        left -= blocks[s];
+    }
+}
+
+bool yokei_cut_best(const struct yokei_cut_problem *p, int16_t *blocks, double *bound_out)
+{
+    const size_t cells = (size_t)(p->stages + 1) * (size_t)(p->n_blocks + 1);
+    double *least = malloc(cells * sizeof *least);
+    int16_t *from = calloc(cells, sizeof *from);
+    double low = 0, high = INFINITY;
+    bool any = least && from && deal(p, INFINITY, least, from);
+    if (any) {
+        trace(p, from, blocks);
+        high = yokei_cut_value(p, blocks);
+    }
+    while (any && high - low > TOLERANCE * high) {
+        const double middle = low + (high - low) / 2;
+        if (deal(p, middle, least, from)) {
+            trace(p, from, blocks);
+            high = fmin(middle, yokei_cut_value(p, blocks));
+        } else {
+            low = middle;
+        }
+    }
+    *bound_out = any ? low : INFINITY;
+    free(least);
+    free(from);
+    return any;
+}
+
+/* ---- sizes of a model ---- */
+
+/* Whether an earlier layer has a parameter of this name: layers share tied parameters. */
+static bool is_shared(const yoke_model *model, int layer, const char *name)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    struct yoke_parameter p;
+    for (int l = 0; l < layer; l++)
+        for (int i = 0; i < YOKE_MAX_PARAMETERS && model->layer[l]->type->parameter
+                        && model->layer[l]->type->parameter(model->layer[l], &whole, i, &p);
+             i++)
+            if (!strcmp(p.name, name)) return true;
+    return false;
+}
+
+void yokei_model_sizes(const yoke_model *model, struct yokei_model_sizes *out)
+{
+    const struct yoke_place whole = { .size = sizeof whole, .tensor_size = 1 };
+    const int per_block = YOKE_MAX(model->per_block, 1), last = model->n_layers - model->after;
+    *out = (struct yokei_model_sizes){ .n_blocks = (last - model->before) / per_block };
+    for (int l = 0; l < model->n_layers; l++) {
+        const int part = l < model->before ? 0 : l < last ? 1 : 2;
+        const yoke_layer *layer = model->layer[l];
+        struct yoke_parameter p;
+        if (part == 1 && l >= model->before + per_block) continue;
+        for (int i = 0; i < YOKE_MAX_PARAMETERS && layer->type->parameter
+                        && layer->type->parameter(layer, &whole, i, &p);
+             i++)
+            if (part == 1 || !is_shared(model, l, p.name))
+                (p.matrix ? out->matrices : out->vectors)[part] += (double)yokei_logical_count(&p);
+    }
+}
+
+double yokei_bytes_of_element(yoke_dtype precision, bool is_matrix, int zero, int data)
+{
+    const double kept = zero ? 1.0 / data : 1, copy = is_matrix && precision != YOKE_F32 ? 2 : 0;
+    return copy > 0 ? copy + 4 * kept + 4 + 8 * kept : 4 + 4 + 8 * kept;
+}
+
+static bool is_kept(const yoke_layer *layer, int recompute)
+{
+    return recompute == 0 || (recompute == 1 && strcmp(layer->type->name, "attention") != 0);
+}
+
+yoke_status yokei_stash_of_block(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                                 double *bytes_out)
+{
+    const struct yoke_place place = { .size = sizeof place,
+                                      .tensor_size = l->tensor,
+                                      .sequence_parallel = l->sequence_parallel && l->tensor > 1 };
+    const struct yoke_shape shape = {
+        sizeof shape, c->precision, l->micro_batch, c->sequence, YOKE_TRAIN, &place, 0
+    };
+    *bytes_out = 0;
+    for (int i = c->model->before; i < c->model->before + c->model->per_block; i++) {
+        const enum yoke_part parts[] = { YOKE_F_TO_B, YOKE_F_TO_W };
+        YOKE_TRY(yoke_layer_check(c->model->layer[i], &place));
+        for (size_t k = 0; k < YOKE_COUNT(parts) && is_kept(c->model->layer[i], l->recompute); k++) {
+            size_t bytes;
+            YOKE_TRY(yoke_layer_bytes(c->model->layer[i], &shape, parts[k], &bytes));
+            *bytes_out += (double)bytes;
+        }
+    }
+    return YOKE_OK;
+}
+
+/* ---- the bounds of a layout ---- */
+
+static double all(const struct yokei_layer_seconds *x) { return x->F + x->B + x->W + x->R; }
+/* The part that must come before, or after, all work of the stages behind it. R may come at any time. */
+static double chain(const struct yokei_layer_seconds *x, bool sends_early)
+{
+    return sends_early ? x->F : x->F + x->B + x->W;
+}
+
+static double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
+
+/* The micro-batches whose stashes of a stage are in memory at the end of its warm-up, as parts of all chunks. */
+static double held(const struct yokei_layout *l, int s, int m)
+{
+    const struct yokei_pipeline shape = {
+        .kind = l->schedule, .n_stages = l->pipeline, .n_chunks = l->chunks, .n_micro_batches = m
+    };
+    struct yokei_schedule_order order;
+    yokei_schedule_order(&shape, s, &order);
+    return (double)YOKE_MIN(order.warm_up + 1, m * l->chunks) / l->chunks;
+}
+
+/*
+ * The fastest or slowest kind, and the least memory, among the replicas of a stage. If kinds are mixed, the
+ * replica with the least memory may have only one unit of the batch.
+ */
+static yoke_status stage_of(yokei_predictor *p, const struct yokei_predict_config *c,
+                            const struct yokei_layout *l, const struct yokei_slot_place *slots, int s,
+                            bool slowest, struct yokei_unit *unit, double *have, bool *mixed)
+{
+    int last = -1;
+    *unit = (struct yokei_unit){ .block.F = 0 };
+    *have = INFINITY;
+    *mixed = false;
+    for (int d = 0; d < l->data; d++) {
+        const int kind = slots[yokei_layout_slot(l, s, d)].kind;
+        struct yokei_unit u;
+        if (kind == last) continue;
+        *mixed = last >= 0;
+        last = kind;
+        YOKE_TRY(
+            yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch, kind, &u));
+        *have = fmin(*have, (double)c->cluster->kind[kind].memory);
+        struct yokei_layer_seconds *best[] = { &unit->before, &unit->block, &unit->after };
+        const struct yokei_layer_seconds *now[] = { &u.before, &u.block, &u.after };
+        for (int i = 0; i < 3; i++) { /* kinds may be fastest in different passes */
+            const struct yokei_layer_seconds b = *best[i], n = *now[i];
+            if (d == 0)
+                *best[i] = n;
+            else if (slowest)
+                *best[i] = all(&n) > all(&b) ? n : b;
+            else
+                *best[i] = (struct yokei_layer_seconds){ fmin(b.F, n.F), fmin(b.B, n.B), fmin(b.W, n.W),
+                                                         fmin(b.R, n.R) };
+        }
+    }
+    return YOKE_OK;
+}
+
+/* The least seconds for each byte of a stage's gradients, by the bound (3). */
+static double seconds_of_byte(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                              const struct yokei_slot_place *slots, int s)
+{
+    double slowest = INFINITY;
+    int n_hosts = 1;
+    for (int d = 1; d < l->data; d++) {
+        const struct yokei_slot_place *a = &slots[yokei_layout_slot(l, s, d - 1)],
+                                      *b = &slots[yokei_layout_slot(l, s, d)];
+        if (a->host == b->host) continue;
+        n_hosts++;
+        slowest = fmin(slowest, yokei_path_between(c->cluster, a, l->tensor, b, l->tensor).bytes_per_second);
+    }
+    return 2 * (1 - 1.0 / n_hosts) / slowest / (l->zero ? 2 : 1);
+}
+
+yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_config *c,
+                             const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                             const struct yokei_slot_place *slots, bool slowest,
+                             struct yokei_cut_problem *out)
+{
+    const int64_t unit_batch = l->micro_batch * (l->chunks > 1 ? l->pipeline : 1),
+                  units = c->batch / unit_batch;
+    const int m = (int)((units + l->data - 1) / l->data * (unit_batch / l->micro_batch));
+    const bool sends_early = l->schedule == YOKEI_PIPELINE_ZB_H1;
+    double stash;
+    YOKE_TRY(yokei_stash_of_block(c, l, &stash));
+    const double matrix = yokei_bytes_of_element(c->precision, true, l->zero, l->data) / l->tensor,
+                 vector = yokei_bytes_of_element(c->precision, false, l->zero, l->data) / l->tensor;
+    *out = (struct yokei_cut_problem){ .stages = l->pipeline,
+                                       .n_blocks = sizes->n_blocks,
+                                       .least = l->chunks,
+                                       .m = m,
+                                       .adds = l->schedule == YOKEI_PIPELINE_NAIVE && l->pipeline > 1 };
+    for (int s = 0; s < l->pipeline; s++) {
+        struct yokei_unit u;
+        double have;
+        bool mixed;
+        YOKE_TRY(stage_of(p, c, l, slots, s, slowest, &u, &have, &mixed));
+        struct yokei_cut_stage *k = &out->stage[s];
+        const bool first = s == 0, last = s == l->pipeline - 1;
+        const double block = all(&u.block);
+        k->time = (first ? all(&u.before) : 0) + (last ? all(&u.after) : 0);
+        k->time_block = block;
+        k->fill = first ? chain(&u.before, sends_early) : 0;
+        k->fill_block = chain(&u.block, sends_early) / l->chunks;
+        const double per_element = 4 / (double)l->tensor * seconds_of_byte(c, l, slots, s);
+        k->end = -back(&u.before) * first - back(&u.after) * last;
+        k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element - back(&u.block);
+        for (int part = 0; part < 3; part += 2)
+            if (part ? last : first) have -= matrix * sizes->matrices[part] + vector * sizes->vectors[part];
+        const double per_block = matrix * sizes->matrices[1] + vector * sizes->vectors[1]
+                                 + held(l, s, mixed ? (int)(unit_batch / l->micro_batch) : m) * stash;
+        k->most = have < 0 ? -1 : (int)fmin(floor(have / per_block), sizes->n_blocks);
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_bound_work(yokei_predictor *p, const struct yokei_predict_config *c,
+                             const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                             const int *slots_of_kind, double *seconds_out)
+{
+    double pace = 0;
+    for (int i = 0; i < l->n_kinds; i++) {
+        struct yokei_unit u;
+        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
+                                    l->kind[i], &u));
+        pace += slots_of_kind[i] / all(&u.block);
+    }
+    *seconds_out = (double)c->batch / (double)l->micro_batch * sizes->n_blocks / pace;
+    return YOKE_OK;
+}
+
+yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                                  const struct yokei_model_sizes *sizes, const int *slots_of_kind,
+                                  double *seconds_out)
+{
+    /* The least traffic of AdamW: it reads and writes a moment of each element that a rank keeps. */
+    enum { LEAST_BYTES = 16 };
+    const int type = c->precision == YOKE_F32   ? YOKEI_SPEED_F32
+                     : c->precision == YOKE_F16 ? YOKEI_SPEED_F16
+                                                : YOKEI_SPEED_BF16;
+    double fastest = 0;
+    for (int i = 0; i < l->n_kinds; i++) {
+        const double rate = c->cluster->kind[l->kind[i]].speed[type][YOKEI_CLASS_OPTIMIZER].bytes_per_second;
+        if (slots_of_kind[i]) fastest = fmax(fastest, rate > 0 ? rate : INFINITY);
+    }
+    const double blocks = ceil((double)sizes->n_blocks / l->pipeline)
+                          * (sizes->matrices[1] + sizes->vectors[1]);
+    *seconds_out = LEAST_BYTES * blocks / l->tensor / (l->zero ? l->data : 1) / fastest;
+    return YOKE_OK;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Bounds by which the search discards layouts without predicting them. A bound is never above the number that
+ * yokei_predict would give. The proofs:
+ *
+ * Time. Let M be the number of micro-batches of a step, and m the largest number that a replica has, so that
+ * m >= M / data. T_s is the time of stage s for a micro-batch (F, B, W and R), and F_s that of F.
+ * (1) Work. A kind k of devices has n_k of the layout's slots and takes t_k for a block of a micro-batch. In a
+ *     step of X seconds its slots pass at most n_k X / t_k blocks. All M micro-batches pass all blocks, so
+ *     X >= M blocks / sum_k (n_k / t_k).
+ * (2) Fill and drain. Stage s begins its first F after the first F of all stages before it, and then it
+ *     works for m T_s seconds in any order. If each stage does W before it sends the gradient, the stages
+ *     before it end their last W after that: stage s - 1 after its B and W, and so on. With
+ *     C_j = F_j + B_j + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With v
+ *     chunks C_j is that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of
+ *     the blocks. naive: one micro-batch at a time, so X >= m sum_j T_j.
+ * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They carry
+ *     S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to the
+ *     others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the stage
+ *     share the host's links. So X >= m T_s - (B_s + W_s + R_s) + the time of these bytes.
+ * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top.
+ * Messages, latencies and all other sums count as 0, and every stage as if it ran on the fastest kind of its replicas.
+ *
+ * Memory. The parameters of a stage are at least its parameters / tensor on some rank of each of its tensor
+ * groups. At the end of the warm-up a stage holds the stashes of as many micro-batches as its line has F before
+ * the first B. These arrays are in memory at the same time, and more comes on top.
+ */
+#ifndef TRAIN_SEARCH_BOUNDS_H
+#define TRAIN_SEARCH_BOUNDS_H
+
+#include "train/search/predict.h"
+
+/**
+ * The cuts of a number of blocks into stages. The value of a cut is the maximum over the stages s of
+ *     sum_{j < s} (fill_j + n_j fill_block_j) + m (time_s + n_s time_block_s)  and
+ *     m (time_s + n_s time_block_s) + end_s + n_s end_block_s
+ * for n_j blocks on stage j.
+ */
+struct yokei_cut_problem {
+    int stages, n_blocks;
+    int least; /* of blocks on each stage */
+    double m;
+    bool adds; /* naive: the value is m times the sum of all stages' times */
+    struct yokei_cut_stage {
+        double fill, fill_block, time, time_block, end, end_block;
+        int most; /* of blocks, by memory */
+    } stage[YOKEI_MOST_CUTS];
+};
+double yokei_cut_value(const struct yokei_cut_problem *problem, const int16_t *blocks);
+/**
+ * The best cut, and a lower bound of the value of every cut that is at most 1e-5 below the best one's. False:
+ * no cut has all stages within `most`. Costs: a table of stages x blocks for each of some 20 values, which is
+ * O(stages blocks^2) each. For a value X, the table has for each number of blocks on the first stages the
+ * least sum of their fills, with which all these stages stay within X. A smaller sum is never worse.
+ */
+bool yokei_cut_best(const struct yokei_cut_problem *problem, int16_t *blocks_out, double *bound_out);
+
+/** The numbers of a model on which bounds of memory build. */
+struct yokei_model_sizes {
+    int n_blocks;
+    double matrices[3],
+        vectors[3]; /* elements of the layers before the blocks, of a block, and behind them */
+};
+void yokei_model_sizes(const yoke_model *model, struct yokei_model_sizes *sizes_out);
+/** The least bytes of a parameter element's weight, gradient and moments on a rank. */
+double yokei_bytes_of_element(yoke_dtype precision, bool is_matrix, int zero, int data);
+/** The least bytes that F of a block leaves until B on a rank; 0 if the whole block is computed again. */
+yoke_status yokei_stash_of_block(const struct yokei_predict_config *config, const struct yokei_layout *layout,
+                                 double *bytes_out);
+/**
+ * Make the problem of the cuts of a layout. Its value is the larger one of the bounds (2) and (3). `slots` are those of the layout. With
+ * `slowest` every stage counts as its slowest kind, which is no bound, but gives a good first cut.
+ */
+yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_predict_config *config,
+                             const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
+                             const struct yokei_slot_place *slots, bool slowest,
+                             struct yokei_cut_problem *problem_out);
+/** The bounds (1) and (4). */
+yoke_status yokei_bound_work(yokei_predictor *predictor, const struct yokei_predict_config *config,
+                             const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
+                             const int *slots_of_kind, double *seconds_out);
+yoke_status yokei_bound_optimizer(const struct yokei_predict_config *config,
+                                  const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
+                                  const int *slots_of_kind, double *seconds_out);
+
+#endif

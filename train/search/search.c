@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Branch and bound over meshes and settings. See search.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "core/base/times.h"
+#include "train/models/model.h"
+#include "train/search/search_inside.h"
+
+enum { DEFAULT_BEST = 10, DEFAULT_CUTS = 16 };
+static const uint64_t SHOW_NS = 200 * 1000 * 1000;
+
+static void show(struct yokei_searching *s, bool at_once)
+{
+    struct yokei_search_result *r = s->result;
+    const uint64_t now = yokei_now_ns();
+    r->counts.n_left = s->n_nodes;
+    r->counts.best_seconds = r->n_best ? r->best[0].prediction.step_seconds : INFINITY;
+    r->counts.bound_seconds = fmin(fmin(s->n_nodes ? s->node[0].bound : INFINITY, s->left_bound),
+                                   yokei_search_threshold(s));
+    if (!s->config->progress || (!at_once && now - s->shown_ns < SHOW_NS)) return;
+    s->shown_ns = now;
+    if (!s->config->progress(s->config->context, &r->counts)) s->is_stopped = true;
+}
+
+static yoke_status work_off(struct yokei_searching *s)
+{
+    while (s->n_nodes && !s->is_stopped) {
+        show(s, false);
+        if (s->is_stopped || s->node[0].bound >= yokei_search_threshold(s)) break;
+        const struct yokei_node n = yokei_search_pop(s);
+        YOKE_TRY(n.is_setting ? yokei_search_predict(s, &n) : yokei_search_divide(s, &n));
+    }
+    return YOKE_OK;
+}
+
+/* If nothing fits and nothing was predicted, predict the layout that lacks least by the bounds. */
+static yoke_status find_nearest(struct yokei_searching *s)
+{
+    struct yokei_search_result *r = s->result;
+    if (r->n_best || r->is_near || !s->nearest.data) return YOKE_OK;
+    r->nearest.layout = s->nearest;
+    const yoke_status status = yokei_predict(s->predictor, &s->nearest, &r->nearest.prediction);
+    r->is_near = !status;
+    return status == YOKE_ENOMEM ? status : YOKE_OK;
+}
+
+static void conclude(struct yokei_searching *s)
+{
+    struct yokei_search_result *r = s->result;
+    r->is_complete = !s->is_stopped;
+    r->is_proved = r->is_complete && !s->cuts_are_left;
+    for (int64_t i = 0; i < s->n_nodes; i++) r->region[s->node[i].region].n_slow++;
+    show(s, true);
+    r->bound_seconds = r->counts.bound_seconds;
+}
+
+static int by_bound(const void *a, const void *b)
+{
+    const struct yokei_region *x = a, *y = b;
+    const double first = fmin(x->best_seconds, x->bound + 1e30 * isinf(x->best_seconds)),
+                 second = fmin(y->best_seconds, y->bound + 1e30 * isinf(y->best_seconds));
+    return (first > second) - (first < second);
+}
+
+static yoke_status check(const struct yokei_search_config *c)
+{
+    const yoke_model *model = c->predict.model;
+    YOKE_TRY(yokei_cluster_check(c->predict.cluster));
+    if (!model->per_block)
+        return yoke_fail(YOKE_ECONFIG,
+                         "search: the model does not say where its blocks begin, so it cannot be cut");
+    if (c->predict.batch < 1 || c->predict.sequence < 1)
+        return yoke_fail(YOKE_ECONFIG,
+                         "search: batch %lld of sequences of %lld tokens: both must be at least 1",
+                         (long long)c->predict.batch, (long long)c->predict.sequence);
+    if (c->largest_bubble < 0 || c->largest_bubble > 1)
+        return yoke_fail(YOKE_ECONFIG, "search: the largest bubble is %g; it must lie in [0, 1]",
+                         c->largest_bubble);
+    return YOKE_OK;
+}
+
+yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_search_result *out)
+{
+    struct yokei_searching s = { .config = config,
+                                 .result = out,
+                                 .n_best = config->n_best ? config->n_best : DEFAULT_BEST,
+                                 .most_cuts = config->most_cuts ? config->most_cuts : DEFAULT_CUTS,
+                                 .left_bound = INFINITY,
+                                 .nearest_ratio = INFINITY };
+    *out = (struct yokei_search_result){ 0 };
+    YOKE_TRY(check(config));
+    yokei_model_sizes(config->predict.model, &s.sizes);
+    out->best = calloc((size_t)s.n_best, sizeof *out->best);
+    yoke_status status = out->best ? YOKE_OK
+                                   : yoke_fail(YOKE_ENOMEM, "search: no host memory for its result");
+    if (!status) status = yokei_predictor_create(&config->predict, &s.predictor);
+    if (!status) status = yokei_search_list(&s);
+    if (!status) status = work_off(&s);
+    if (!status) status = find_nearest(&s);
+    if (!status) {
+        conclude(&s);
+        qsort(out->region, (size_t)out->n_regions, sizeof *out->region, by_bound);
+    }
+    yokei_predictor_destroy(s.predictor);
+    free(s.order);
+    free(s.node);
+    if (status) yokei_search_result_free(out);
+    return status;
+}
+
+void yokei_search_result_free(struct yokei_search_result *r)
+{
+    for (int i = 0; i < r->n_best; i++) yokei_prediction_free(&r->best[i].prediction);
+    yokei_prediction_free(&r->nearest.prediction);
+    free(r->best);
+    free(r->region);
+    *r = (struct yokei_search_result){ 0 };
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The search for the fastest layouts of a training run on a cluster.
+ *
+ * The space. A layout has
+ *   - an ordered list of kinds of devices, of which the last one is needed for the layout's slots;
+ *   - places by stage or by replica;
+ *   - tensor ranks: 1, or a divisor of the number of devices in a list of hosts;
+ *   - replicas and stages: any numbers for which there are enough slots and blocks;
+ *   - the micro-batch: a power of 2 of which the batch is a multiple;
+ *   - one of the kinds of schedules, interleaved with 2 or 4 chunks;
+ *   - recomputation (none, attention or full, in all stages), ZeRO (0 or 1) and sequence parallelism;
+ *   - the blocks of each stage.
+ * The replicas' shares follow from yokei_layout_shares. All layouts with the same values but for the blocks
+ * are one *setting*, and the result has at most one layout of each setting.
+ *
+ * The search is branch and bound in the order of the bounds (bounds.h). A mesh (kinds, places, replicas,
+ * stages, tensor ranks, sequence parallelism and micro-batch) has a bound from the work alone. When it is the
+ * lowest of all, it is divided into its settings, whose bounds come from the best cut into stages. When a setting
+ * is the lowest of all, its best cut is predicted, and other cuts whose bounds are below the best step so far
+ * of the setting and of the result's last place. When no bound is below the result's last place, no layout of the
+ * space that was not predicted is better, so the result is proved.
+ *
+ * Costs. With K kinds, D devices, T widths of tensor groups and B micro-batches there are
+ * O(K! T B D log D) meshes, each bounded in O(K). A setting costs O(stages blocks^2) for its bound. A
+ * prediction costs what yokei_predict says. All meshes are in memory, with 48 bytes each.
+ */
+#ifndef TRAIN_SEARCH_SEARCH_H
+#define TRAIN_SEARCH_SEARCH_H
+
+#include "train/search/predict.h"
+
+struct yokei_search_progress {
+    int64_t n_meshes, n_left; /* meshes of the space; meshes and settings whose bounds are not decided */
+    int64_t n_settings, n_predicted;
+    double best_seconds;  /* INFINITY: none yet */
+    double bound_seconds; /* no layout that is left is faster */
+};
+
+struct yokei_search_config {
+    struct yokei_predict_config predict;
+    int n_best;            /* layouts in the result; 0: 10 */
+    int most_tensor;       /* 0: no limit but the cluster's */
+    int most_cuts;         /* predictions of cuts of one setting; 0: 16 */
+    double largest_bubble; /* idle fraction; 0: no limit */
+    void *context;
+    /*
+     * Called a few times in a second. If it returns false, the search ends with the best layouts so far. May
+     * be NULL.
+     */
+    bool (*progress)(void *context, const struct yokei_search_progress *progress);
+};
+
+struct yokei_ranked {
+    struct yokei_layout layout;
+    struct yokei_prediction prediction;
+    double bound; /* of the setting */
+};
+
+/** What became of the settings and meshes with one number of stages and of tensor ranks. */
+struct yokei_region {
+    int pipeline, tensor;
+    int64_t n_meshes;
+    int64_t n_settings;  /* settings of meshes that were divided */
+    int64_t n_slow;      /* meshes and settings that the bound of time discards */
+    int64_t n_memory;    /* settings that the bound of memory discards */
+    int64_t n_refused;   /* settings that the trainer refuses, or whose batch cannot be dealt */
+    int64_t n_predicted; /* predictions */
+    int64_t n_too_large; /* predictions that do not fit */
+    int64_t n_idle;      /* predictions whose bubble is above the limit */
+    double bound;        /* the lowest bound of time of its meshes */
+    double best_seconds; /* INFINITY: no layout of it is allowed */
+};
+
+struct yokei_search_result {
+    int n_best;
+    struct yokei_ranked *best; /* the fastest first */
+    bool is_complete;          /* the search was not interrupted */
+    bool is_proved;            /* no layout of the space is faster than the last of `best` and is not in it */
+    double bound_seconds;      /* no layout that was not predicted is faster */
+    struct yokei_search_progress counts;
+    int n_regions;
+    struct yokei_region *region;
+    /* if n_best is 0: the layout that lacks least memory; is_near says whether there is one */
+    bool is_near;
+    struct yokei_ranked nearest;
+};
+
+/**
+ * Search. YOKE_ECONFIG: the cluster is wrong, or the model can be cut in no way. YOKE_ENOMEM. That no layout fits is
+ * no error. Free the result with yokei_search_result_free.
+ */
+yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_search_result *result_out);
+void yokei_search_result_free(struct yokei_search_result *result);
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The settings of a mesh: their bounds, and the prediction of their cuts. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/base/base.h"
+#include "train/search/search_inside.h"
+
+static const double CLOSE = 1.05;
+
+/* ---- bounds ---- */
+
+/* The need of an equal cut over the memory, by the bounds, to find the layout that lacks least. */
+static double ratio_of(const struct yokei_cut_problem *p)
+{
+    double ratio = 0;
+    for (int s = 0; s < p->stages; s++) {
+        const double blocks = p->n_blocks / p->stages + (s < p->n_blocks % p->stages);
+        ratio = fmax(ratio, p->stage[s].most < 0 ? INFINITY : blocks / fmax(p->stage[s].most, 0.5));
+    }
+    return ratio;
+}
+
+static void cut_equally(const struct yokei_searching *s, struct yokei_layout *l)
+{
+    const int n = l->pipeline * l->chunks;
+    for (int i = 0; i < n; i++) l->blocks[i] = (int16_t)(s->sizes.n_blocks / n + (i < s->sizes.n_blocks % n));
+}
+
+/* Deal the blocks of each stage to its chunks; the first chunks get one more where they do not divide. */
+static void cut_chunks(struct yokei_layout *l, const int16_t *stages)
+{
+    for (int c = 0; c < l->chunks; c++)
+        for (int s = 0; s < l->pipeline; s++)
+            l->blocks[c * l->pipeline + s] = (int16_t)(stages[s] / l->chunks + (c < stages[s] % l->chunks));
+}
+
+static bool can_deal(const struct yokei_searching *s, const struct yokei_layout *l)
+{
+    const int64_t unit = l->micro_batch * (l->chunks > 1 ? l->pipeline : 1);
+    return s->config->predict.batch % unit == 0 && s->config->predict.batch / unit >= l->data
+           && l->pipeline * l->chunks <= YOKE_MIN(s->sizes.n_blocks, YOKEI_MOST_CUTS);
+}
+
+static yoke_status places_of(const struct yokei_searching *s, const struct yokei_layout *l,
+                             struct yokei_places *out)
+{
+    return yokei_places_create(s->config->predict.cluster, l->tensor, l->kind, l->n_kinds, out);
+}
+
+static void count_slots(const struct yokei_layout *l, const struct yokei_places *p, int *used)
+{
+    for (int i = 0; i < l->n_kinds; i++) used[i] = 0;
+    for (int k = 0; k < l->data * l->pipeline; k++)
+        for (int i = 0; i < l->n_kinds; i++) used[i] += p->slot[k].kind == l->kind[i];
+}
+
+/* Bound one setting, and push it if the bounds do not discard it. */
+static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
+                                const struct yokei_places *places)
+{
+    const struct yokei_predict_config *c = &s->config->predict;
+    struct yokei_region *region = &s->result->region[n->region];
+    struct yokei_layout l = yokei_node_layout(s, n);
+    struct yokei_cut_problem problem;
+    int16_t blocks[YOKEI_MOST_CUTS];
+    int used[YOKEI_MOST_KINDS];
+    double work, cut, optimizer;
+    region->n_settings++;
+    s->result->counts.n_settings++;
+    if (!can_deal(s, &l)) {
+        region->n_refused++;
+        return YOKE_OK;
+    }
+    count_slots(&l, places, used);
+    yoke_status status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
+    if (!status) status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
+    if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer);
+    if (status == YOKE_ENOMEM) return status;
+    if (status) {
+        region->n_refused++;
+        return YOKE_OK;
+    }
+    if (!yokei_cut_best(&problem, blocks, &cut)) {
+        const double ratio = ratio_of(&problem);
+        region->n_memory++;
+        if (ratio < s->nearest_ratio || isinf(s->nearest_ratio)) {
+            cut_equally(s, &l);
+            s->nearest_ratio = ratio;
+            s->nearest = l;
+        }
+        return YOKE_OK;
+    }
+    n->bound = fmax(n->bound, fmax(work, cut) + optimizer);
+    if (n->bound < yokei_search_threshold(s)) return yokei_search_push(s, n);
+    region->n_slow++;
+    return YOKE_OK;
+}
+
+yoke_status yokei_search_divide(struct yokei_searching *s, const struct yokei_node *mesh)
+{
+    static const struct {
+        enum yokei_pipeline_kind kind;
+        int chunks;
+    } schedules[] = { { YOKEI_PIPELINE_1F1B, 1 },        { YOKEI_PIPELINE_ZB_H1, 1 },
+                      { YOKEI_PIPELINE_INTERLEAVED, 2 }, { YOKEI_PIPELINE_INTERLEAVED, 4 },
+                      { YOKEI_PIPELINE_GPIPE, 1 },       { YOKEI_PIPELINE_NAIVE, 1 } };
+    const struct yokei_layout l = yokei_node_layout(s, mesh);
+    struct yokei_places places;
+    YOKE_TRY(places_of(s, &l, &places));
+    yoke_status status = YOKE_OK;
+    for (size_t k = 0; k < (mesh->pipeline > 1 ? YOKE_COUNT(schedules) : 1); k++)
+        for (int recompute = 0; recompute <= 2; recompute++)
+            for (int zero = 0; zero <= (mesh->data > 1) && !status; zero++) {
+                struct yokei_node n = *mesh;
+                n.is_setting = true;
+                n.schedule = (int8_t)schedules[k].kind;
+                n.chunks = (int8_t)schedules[k].chunks;
+                n.recompute = (int8_t)recompute;
+                n.zero = (int8_t)zero;
+                status = push_setting(s, &n, &places);
+            }
+    yokei_places_free(&places);
+    return status;
+}
+
+/* ---- predictions ---- */
+
+static void free_ranked(struct yokei_ranked *r) { yokei_prediction_free(&r->prediction); }
+
+/* Insert a layout into the result. It takes the prediction. */
+static void insert(struct yokei_searching *s, struct yokei_ranked *x)
+{
+    struct yokei_search_result *r = s->result;
+    int at = r->n_best;
+    if (r->n_best == s->n_best) {
+        if (x->prediction.step_seconds >= r->best[at - 1].prediction.step_seconds) {
+            free_ranked(x);
+            return;
+        }
+        free_ranked(&r->best[--at]);
+    } else {
+        r->n_best++;
+    }
+    for (; at > 0 && r->best[at - 1].prediction.step_seconds > x->prediction.step_seconds; at--)
+        r->best[at] = r->best[at - 1];
+    r->best[at] = *x;
+}
+
+/* A setting whose cuts are being tried. */
+struct setting {
+    struct yokei_searching *s;
+    const struct yokei_node *node;
+    struct yokei_region *region;
+    struct yokei_layout layout;
+    const struct yokei_cut_problem *problem;
+    double optimizer;
+    int n_tried;
+    int16_t first[YOKEI_MOST_CUTS], now[YOKEI_MOST_CUTS];
+    struct yokei_ranked best; /* its step is INFINITY if there is none */
+};
+
+static void keep_nearest(struct setting *x, struct yokei_prediction *p)
+{
+    struct yokei_search_result *r = x->s->result;
+    if (r->is_near && r->nearest.prediction.margin >= p->margin) return;
+    free_ranked(&r->nearest);
+    r->nearest = (struct yokei_ranked){ x->layout, *p, x->node->bound };
+    r->is_near = true;
+    *p = (struct yokei_prediction){ 0 };
+}
+
+static yoke_status try_cut(struct setting *x, const int16_t *stages)
+{
+    struct yokei_prediction p;
+    const double limit = x->s->config->largest_bubble;
+    cut_chunks(&x->layout, stages);
+    x->n_tried++;
+    const yoke_status status = yokei_predict(x->s->predictor, &x->layout, &p);
+    if (status == YOKE_ENOMEM) return status;
+    if (status) {
+        x->region->n_refused++;
+        return YOKE_OK;
+    }
+    x->region->n_predicted++;
+    x->s->result->counts.n_predicted++;
+    if (!p.fits) {
+        x->region->n_too_large++;
+        keep_nearest(x, &p);
+    } else if (limit > 0 && p.bubble > limit) {
+        x->region->n_idle++;
+    } else if (p.step_seconds < x->best.prediction.step_seconds) {
+        x->region->best_seconds = fmin(x->region->best_seconds, p.step_seconds);
+        free_ranked(&x->best);
+        x->best = (struct yokei_ranked){ x->layout, p, x->node->bound };
+        return YOKE_OK;
+    }
+    yokei_prediction_free(&p);
+    return YOKE_OK;
+}
+
+/*
+ * Try all cuts that begin with `now` up to stage s, and whose bound is below the best step so far. `filled` is
+ * the sum of the fills before stage s, and `left` the number of blocks for the stages from s on.
+ */
+static yoke_status try_others(struct setting *x, int s, int left, double filled)
+{
+    const struct yokei_cut_problem *p = x->problem;
+    const struct yokei_cut_stage *k = &p->stage[s];
+    const int behind = p->stages - 1 - s;
+    for (int n = p->least; n <= left - behind * p->least && n <= k->most; n++) {
+        const double limit = fmin(x->best.prediction.step_seconds, yokei_search_threshold(x->s))
+                             - x->optimizer;
+        const double time = p->m * (k->time + n * k->time_block), fill = k->fill + n * k->fill_block;
+        if (x->s->is_stopped) return YOKE_OK;
+        if (filled + time >= limit) break;
+        if (time + k->end + n * k->end_block >= limit) continue;
+        x->now[s] = (int16_t)n;
+        if (behind) {
+            YOKE_TRY(try_others(x, s + 1, left - n, filled + (p->adds ? time : fill)));
+            continue;
+        }
+        if (n != left || !memcmp(x->now, x->first, (size_t)p->stages * sizeof *x->now)) continue;
+        if (x->n_tried >= x->s->most_cuts) {
+            x->s->cuts_are_left = true;
+            x->s->left_bound = fmin(x->s->left_bound, x->node->bound);
+            return YOKE_OK;
+        }
+        YOKE_TRY(try_cut(x, x->now));
+    }
+    return YOKE_OK;
+}
+
+/* Whether the best cut of the setting so far could be in the result with a little change. */
+static bool is_close(const struct setting *x)
+{
+    return x->best.prediction.step_seconds < CLOSE * yokei_search_threshold(x->s);
+}
+
+/*
+ * Move single blocks between stages as long as a step gets faster. This finds better cuts sooner than
+ * try_others, which then proves that there is none, or finds it.
+ */
+static yoke_status move_blocks(struct setting *x)
+{
+    const struct yokei_cut_problem *p = x->problem;
+    bool better = p->stages > 1 && is_close(x);
+    int16_t from[YOKEI_MOST_CUTS], best[YOKEI_MOST_CUTS];
+    memcpy(best, x->first, sizeof best);
+    while (better) {
+        better = false;
+        memcpy(from, best, sizeof from);
+        for (int a = 0; a < p->stages && !better; a++)
+            for (int step = 1; step < p->stages && !better; step++) {
+                const int b = (a + step) % p->stages;
+                const double before = x->best.prediction.step_seconds;
+                if (from[a] <= p->least || from[b] >= p->stage[b].most || x->n_tried >= x->s->most_cuts)
+                    continue;
+                memcpy(best, from, sizeof best);
+                best[a]--, best[b]++;
+                if (yokei_cut_value(p, best) + x->optimizer >= before) continue;
+                YOKE_TRY(try_cut(x, best));
+                better = x->best.prediction.step_seconds < before;
+            }
+    }
+    return YOKE_OK;
+}
+
+yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_node *node)
+{
+    const struct yokei_predict_config *c = &s->config->predict;
+    struct setting x = { .s = s,
+                         .node = node,
+                         .region = &s->result->region[node->region],
+                         .layout = yokei_node_layout(s, node),
+                         .best.prediction.step_seconds = INFINITY };
+    struct yokei_cut_problem problem, slowest;
+    struct yokei_places places;
+    int used[YOKEI_MOST_KINDS];
+    double bound;
+    YOKE_TRY(places_of(s, &x.layout, &places));
+    count_slots(&x.layout, &places, used);
+    yoke_status status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, false,
+                                          &problem);
+    if (!status)
+        status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, true, &slowest);
+    if (!status) status = yokei_bound_optimizer(c, &x.layout, &s->sizes, used, &x.optimizer);
+    yokei_places_free(&places);
+    YOKE_TRY(status);
+    x.problem = &problem;
+    if (yokei_cut_best(&slowest, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
+    YOKE_TRY(move_blocks(&x));
+    YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
+    if (x.best.layout.data) insert(s, &x.best);
+    return YOKE_OK;
+}
