@@ -76,7 +76,7 @@ include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
 train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
-	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal
+	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal tests/unit/published_tables
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
 EXTRA_PROGRAMS += tests/unit/train_allocations
@@ -97,6 +97,8 @@ tests_unit_planted_cuda_SOURCES = tests/unit/planted_cuda.c tests/unit/planted_s
 tests_unit_planted_cuda_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 TRAIN_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 TRAIN_TEST_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) $(CMOCKA_LIBS) -lm
+tests_unit_published_tables_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_published_tables_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_goal_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_goal_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_cluster_speeds_CFLAGS = $(TRAIN_TEST_CFLAGS)
