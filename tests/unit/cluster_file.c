@@ -261,10 +261,11 @@ static void hostile_files(void **state)
     refuse_text(text, n, "more than 16384 values");
     refuse_text("", 0, "the file is empty");
     refuse_text("# nothing\n", 10, "the file is empty");
-    refuse_text("\xff\xfe\xfd", 3, "x.yaml");
+    refuse_text("\xff\xfe\xfd", 3, "x.yaml:1:");
+    refuse_text("a: 1\nb: \xe4\n", 10, "x.yaml:2:4: not readable as YAML");
     refuse_text("\x7f"
                 "ELF\2\1\1\0\0",
-                9, "x.yaml");
+                9, "x.yaml:1:");
     free(text);
 
     assert_fails(YOKE_ECONFIG, "none.yaml", yokei_cluster_read(in_folder("none.yaml"), &other));

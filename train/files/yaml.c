@@ -13,6 +13,8 @@ enum { MOST_BYTES = 1 << 20, DEEPEST = 12, MOST_NODES = 1 << 14, MOST_KEYS = 1 <
 
 struct reader {
     struct yokei_yaml *yaml;
+    const char *text; /* the whole file */
+    size_t bytes;
     yaml_parser_t parser;
     int room;            /* nodes that are allocated */
     int parent[DEEPEST]; /* the open mappings and lists */
@@ -61,9 +63,14 @@ static yoke_status parser_failed(const struct reader *r)
 {
     const yaml_parser_t *p = &r->parser;
     if (p->error == YAML_MEMORY_ERROR) return yoke_fail(YOKE_ENOMEM, "no memory to read %s", r->yaml->path);
-    if (p->error == YAML_READER_ERROR)
-        return yoke_fail(YOKE_ECONFIG, "%s: not readable as YAML at byte %zu: %s", r->yaml->path,
-                         p->problem_offset, p->problem);
+    if (p->error == YAML_READER_ERROR) { /* bytes that are no text; libyaml gives their offset alone */
+        yaml_mark_t mark = { 0 };
+        for (size_t i = 0; i < YOKE_MIN(p->problem_offset, r->bytes); i++) {
+            mark.column++;
+            if (r->text[i] == '\n') mark.line++, mark.column = 0;
+        }
+        return fail_at(r, mark, "not readable as YAML: %s", p->problem);
+    }
     char begun[64] = "";
     if (p->context && p->context_mark.line < p->problem_mark.line)
         yokei_text(begun, sizeof begun, ", which begins in line %zu", p->context_mark.line + 1);
@@ -197,7 +204,7 @@ static yoke_status take_event(struct reader *r, const yaml_event_t *event, int *
 yoke_status yokei_yaml_parse(const char *path, const char *text, size_t bytes, struct yokei_yaml *yaml_out)
 {
     struct yokei_yaml yaml = { .path = path };
-    struct reader r = { .yaml = &yaml };
+    struct reader r = { .yaml = &yaml, .text = text, .bytes = bytes };
     yaml_event_t event;
     yoke_status status = YOKE_OK;
     int n_documents = 0;
