@@ -44,7 +44,7 @@ static void intervals(void **state)
                 && isinf(yokei_interval_young(9, INFINITY)) && isinf(yokei_time_between_failures(0, 9)));
 }
 
-/* The derivative of the goodput is 0 where (1 - x) e^(x + s) = 1, with x and s in units of `between`. */
+/* The derivative of the effective time is 0 where (1 - x) e^(x + s) = 1; x and s in units of `between`. */
 static double best_interval(double save)
 {
     double low = 0, high = 1;
@@ -59,8 +59,8 @@ static double best_interval(double save)
 }
 
 /*
- * Daly's interval of higher order loses at most 1 part in 1,000 of the best goodput. It is never farther
- * from the best interval than the one of first order. Where checkpoints are short, all three are the same.
+ * Daly's interval of higher order loses at most 1 part in 1,000 of the best effective time. It is never
+ * farther from the best interval than the one of first order. Where checkpoints are short, all three are the same.
  */
 static void near_the_best(void **state)
 {
@@ -68,10 +68,10 @@ static void near_the_best(void **state)
     for (double save = 1e-6; save < 1; save *= 1.5) {
         const double best = best_interval(save), daly = yokei_interval_daly(save, 1),
                      first = yokei_interval_daly_first(save, 1);
-        const double most = yokei_goodput(best, save, 0.1, 1);
+        const double most = yokei_effective_time(best, save, 0.1, 1);
         for (double x = 0.5; x < 1.9; x += 0.1) /* the best is the best */
-            assert_true(yokei_goodput(best * x, save, 0.1, 1) <= most * (1 + 1e-12));
-        assert_true(yokei_goodput(daly, save, 0.1, 1) >= 0.999 * most);
+            assert_true(yokei_effective_time(best * x, save, 0.1, 1) <= most * (1 + 1e-12));
+        assert_true(yokei_effective_time(daly, save, 0.1, 1) >= 0.999 * most);
         assert_true(fabs(daly - best) <= fabs(first - best) + 1e-12);
         if (save < 1e-5) assert_true(fabs(yokei_interval_young(save, 1) / best - 1) < 2e-3);
     }
@@ -83,8 +83,7 @@ static double draw_exponential(uint64_t *n)
 }
 
 /* Run intervals one after the other with failures at random times, and measure the share that trained. */
-static double simulated_goodput(double interval, double save, double restart, int n_intervals,
-                                uint64_t *draws)
+static double simulated_share(double interval, double save, double restart, int n_intervals, uint64_t *draws)
 {
     double now = 0, failure = draw_exponential(draws);
     for (int i = 0; i < n_intervals; i++)
@@ -105,12 +104,13 @@ static void simulated(void **state)
     static const double cases[][3] = { { 0.3, 0.05, 0.02 }, { 0.05, 0.01, 0.1 }, { 1.2, 0.3, 0.5 } };
     uint64_t draws = 0;
     for (size_t i = 0; i < YOKE_COUNT(cases); i++) {
-        const double *c = cases[i], expected = yokei_goodput(c[0], c[1], c[2], 1),
-                     found = simulated_goodput(c[0], c[1], c[2], 200000, &draws);
-        print_message("goodput %.4f, simulated %.4f\n", expected, found);
+        const double *c = cases[i], expected = yokei_effective_time(c[0], c[1], c[2], 1),
+                     found = simulated_share(c[0], c[1], c[2], 200000, &draws);
+        print_message("effective time %.4f, simulated %.4f\n", expected, found);
         assert_true(fabs(found / expected - 1) < 0.01); /* about 4 standard deviations of the mean */
     }
-    assert_true(yokei_goodput(90, 10, 5, INFINITY) == 0.9 && yokei_goodput(INFINITY, 10, 5, INFINITY) == 1);
+    assert_true(yokei_effective_time(90, 10, 5, INFINITY) == 0.9
+                && yokei_effective_time(INFINITY, 10, 5, INFINITY) == 1);
 }
 
 /*
@@ -211,8 +211,8 @@ static void goals(void **state)
     yokei_goal_compute(&c, &g);
     assert_int_equal(g.checkpoint_steps, 340); /* 56.7 minutes */
     assert_true(g.interval == 3400 && g.steps == 250000 && g.tokens == 1e12);
-    assert_true(g.goodput == yokei_goodput(3400, 300, 600, 6 * HOUR));
-    assert_true(fabs(g.hours - 250000 * 10.0 / HOUR / g.goodput) < 1e-9);
+    assert_true(g.effective_time == yokei_effective_time(3400, 300, 600, 6 * HOUR));
+    assert_true(fabs(g.hours - 250000 * 10.0 / HOUR / g.effective_time) < 1e-9);
     assert_true(g.price == 50 * g.hours && fabs(g.failures - g.hours / 6) < 1e-9);
     /* In so many hours the same tokens are trained, and in a little less a step fewer. */
     c.tokens = 0, c.hours = g.hours * (1 + 1e-12);
@@ -224,11 +224,11 @@ static void goals(void **state)
     /* Without failures there is one checkpoint, at the end. A long step is the interval. */
     c.between = INFINITY, c.tokens = 1, c.hours = 0;
     yokei_goal_compute(&c, &g);
-    assert_true(g.steps == 1 && g.goodput == 1 && g.checkpoint_steps == 0 && g.failures == 0
+    assert_true(g.steps == 1 && g.effective_time == 1 && g.checkpoint_steps == 0 && g.failures == 0
                 && isinf(g.interval) && g.hours == 10.0 / HOUR);
     c.between = HOUR, c.step_seconds = 2 * HOUR;
     yokei_goal_compute(&c, &g);
-    assert_true(g.checkpoint_steps == 1 && g.interval == 2 * HOUR && g.goodput < 0.3);
+    assert_true(g.checkpoint_steps == 1 && g.interval == 2 * HOUR && g.effective_time < 0.3);
 }
 
 int main(void)

@@ -34,14 +34,15 @@ double yokei_interval_daly_first(double save, double between);
 double yokei_interval_daly(double save, double between);
 
 /**
- * The expected share of the time that trains (goodput), if failures are a Poisson process. The rest is spent
- * on checkpoints, on restarts, and on steps that were lost and are repeated. `restart` is the time from a
- * failure until the run goes on from its checkpoint; failures may come during it too.
+ * The effective training time: the expected share of the time that trains, if failures are a Poisson
+ * process. (Some papers call it goodput, which is the rate of a link here.) The rest is spent on checkpoints,
+ * on restarts, and on steps that were lost and are repeated. `restart` is the time from a failure until the
+ * run goes on from its checkpoint; failures may come during it too.
  *     interval / (between e^(restart / between) (e^((interval + save) / between) - 1))
  * Source: the cost function of Daly 2006. It is exact if failures may also come during a checkpoint or a
  * restart (Bougeret et al. 2011, "Checkpointing strategies for parallel jobs", SC11).
  */
-double yokei_goodput(double interval, double save, double restart, double between);
+double yokei_effective_time(double interval, double save, double restart, double between);
 
 /** Model FLOPs utilisation (MFU): FLOPs of the model in a step, of those that the devices could do. */
 double yokei_utilisation(double model_flops, double step_seconds, double peak_flops_of_all);
@@ -59,7 +60,7 @@ struct yokei_goal_config {
 struct yokei_goal {
     int64_t checkpoint_steps; /* steps between two checkpoints, by Daly's formula; 0: only one at the end */
     double interval;          /* seconds of these steps; INFINITY: only one checkpoint, at the end */
-    double goodput;           /* at this interval */
+    double effective_time;    /* at this interval */
     double failures;          /* that are expected in these hours */
     double steps, tokens, hours, price;
 };
