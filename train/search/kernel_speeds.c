@@ -2,15 +2,19 @@
 /*
  * Speeds of a device from the rows of `yoke bench kernels`.
  *
- * A row has the time t of one op with f FLOPs and b bytes. The classes OTHER and OPTIMIZER are limited by
- * memory, so their time is s + b / w. s and w have the least sum of squared relative errors over the rows of
- * the class. In the classes GEMM and ATTENTION the rows that arithmetic limits, as the benchmark says, give
- * the rates f / (t - s). s is that of the class OTHER, and at most half of t. Rows of about the same
- * work (a factor of 2) are put together, and then all neighbours whose rates do not ascend. s and w of the
- * class OTHER hold for these two classes too.
+ * A row has the time t of one op with f FLOPs and b bytes. Memory limits the classes OTHER and OPTIMIZER,
+ * so their time is s + b / w. 1 / w is the median of the slopes between all pairs of rows of which one
+ * moves twice as many bytes (Theil 1950, Sen 1968), and s is the median of t - b / w of the half with fewer
+ * bytes. Both are medians because some rows of a busy machine take many times as long, and because ops of a
+ * class are not equally fast.
  *
- * AdamW is measured in f32 alone, because its masters are f32 in every precision. So the class OPTIMIZER has
- * the rows of f32 in every precision.
+ * In the classes GEMM and ATTENTION the rows that arithmetic limits, as the benchmark says, give the rates
+ * f / (t - s). s is that of the class OTHER, and at most half of t. Rows of about the same work (a factor
+ * of 2) form a group with the median of their rates. Neighbours whose rates do not ascend become one group.
+ * s and w of the class OTHER hold for these two classes too.
+ *
+ * AdamW is measured in f32 alone, because its masters are f32 in every precision. So the class OPTIMIZER
+ * has the rows of f32 in every precision.
  */
 #include <math.h>
 #include <stddef.h>
@@ -18,9 +22,11 @@
 #include <string.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 #include "train/files/json.h"
 #include "train/search/cluster_file.h"
 
+enum { MOST_ROWS = 4000 };
 struct row {
     char op[48], dtype[8], limited_by[16];
     double seconds;                  /* 0: the row has no time */
@@ -62,7 +68,7 @@ static const struct yokei_json_field file_fields[] = {
     { "schema", YOKEI_JSON_I64, FILE_(schema), true, 1, 1 },
     { "emulated", YOKEI_JSON_BOOL, FILE_(emulated) },
     { "peak_flop_per_s", YOKEI_JSON_OBJECT, FILE_(peaks), .schema = &peak_schema },
-    { "rows", YOKEI_JSON_ARRAY, FILE_(rows), true, 0, 1e5, .schema = &row_schema,
+    { "rows", YOKEI_JSON_ARRAY, FILE_(rows), true, 0, MOST_ROWS, .schema = &row_schema,
       .count_offset = offsetof(struct file, n_rows) },
     { 0 },
 };
@@ -73,97 +79,117 @@ static bool is_of(const struct row *row, int class, int type)
     return row->seconds > 0 && yokei_op_class_of(row->op) == class && !strcmp(row->dtype, types[type]);
 }
 
-/* Set bandwidth and latency of a class from its rows. Returns the number of rows. */
-static int fit_traffic(const struct file *file, int class, int type, struct yokei_speed *s)
-{
-    double xx = 0, xy = 0, yy = 0, x = 0, y = 0;
-    int n = 0;
-    for (int64_t i = 0; i < file->n_rows; i++) {
-        const struct row *row = &file->rows[i];
-        if (!is_of(row, class, type) || row->bytes_per_s <= 0) continue;
-        /* the relative error of the row is latency * a + seconds_per_byte * b - 1 */
-        const double a = 1 / row->seconds, b = row->bytes_per_s;
-        xx += a * a, xy += a * b, yy += b * b, x += a, y += b, n++;
-    }
-    if (!n) return 0;
-    const double determinant = xx * yy - xy * xy;
-    double latency = 0, seconds_per_byte = y / yy;
-    if (n > 1 && determinant > 1e-9 * xx * yy) {
-        const double l = (x * yy - y * xy) / determinant, per_byte = (y * xx - x * xy) / determinant;
-        if (l >= 0 && per_byte > 0) latency = l, seconds_per_byte = per_byte;
-    }
-    s->seconds = latency;
-    s->bytes_per_second = 1 / seconds_per_byte;
-    return n;
-}
-
-/* Ops of about the same work: the least work of one, and the sums of all. */
-struct group {
-    double work, flops, seconds;
+/* Ops of a class, by their bytes or their FLOPs, in ascending order. */
+struct points {
+    int n;
+    struct {
+        double work, seconds;
+    } * point;
+    double *scratch; /* room for a number of each pair of points */
 };
 
-static int by_work(const void *a, const void *b)
+static void points_free(struct points *p)
 {
-    const double x = ((const struct group *)a)->work, y = ((const struct group *)b)->work;
-    return (x > y) - (x < y);
+    free(p->point);
+    free(p->scratch);
 }
 
-static double rate_of(const struct group *g) { return g->flops / g->seconds; }
+static int by_work(const void *a, const void *b) { return yokei_by_value(a, b); } /* `work` comes first */
+
+enum which { BYTES, ARITHMETIC, FLOPS }; /* ARITHMETIC: FLOPs of the rows that arithmetic limits */
+
+static yoke_status points_of(const struct file *file, int class, int type, enum which which,
+                             struct points *out)
+{
+    int n = 0;
+    for (int64_t i = 0; i < file->n_rows; i++) n += is_of(&file->rows[i], class, type);
+    *out = (struct points){ .point = calloc((size_t)n + 1, sizeof *out->point),
+                            .scratch = calloc((size_t)n * (size_t)n / 2 + 1, sizeof *out->scratch) };
+    if (!out->point || !out->scratch) {
+        points_free(out);
+        return yoke_fail(YOKE_ENOMEM, "no memory for the speeds of a device");
+    }
+    for (int64_t i = 0; i < file->n_rows; i++) {
+        const struct row *row = &file->rows[i];
+        const double work = (which == BYTES ? row->bytes_per_s : row->flops_per_s) * row->seconds;
+        if (!is_of(row, class, type) || work < 1) continue;
+        if (which == ARITHMETIC && strcmp(row->limited_by, "arithmetic") != 0) continue;
+        out->point[out->n].work = work, out->point[out->n++].seconds = row->seconds;
+    }
+    qsort(out->point, (size_t)out->n, sizeof *out->point, by_work);
+    return YOKE_OK;
+}
+
+/* Set bandwidth and latency of a class from its points. */
+static void fit_line(const struct points *p, struct yokei_speed *s)
+{
+    int n = 0, half = (p->n + 1) / 2;
+    double per_byte, latency = 0;
+    for (int i = 0; i < p->n; i++)
+        for (int j = 0; j < i; j++)
+            if (p->point[i].work >= 2 * p->point[j].work)
+                p->scratch[n++] = (p->point[i].seconds - p->point[j].seconds)
+                                  / (p->point[i].work - p->point[j].work);
+    per_byte = yokei_median(p->scratch, n);
+    if (per_byte > 0) {
+        for (int i = 0; i < half; i++) p->scratch[i] = p->point[i].seconds - p->point[i].work * per_byte;
+        latency = fmax(yokei_median(p->scratch, half), 0);
+    } else { /* all sizes are about the same, or the larger ones are not slower */
+        for (int i = 0; i < p->n; i++) p->scratch[i] = p->point[i].seconds / p->point[i].work;
+        per_byte = yokei_median(p->scratch, p->n);
+    }
+    s->seconds = latency;
+    s->bytes_per_second = 1 / per_byte;
+}
+
+/* Points [begin, end) of about the same work. */
+struct group {
+    int begin, end;
+    double rate;
+};
+
+static void set_rate(const struct points *p, double latency, struct group *g)
+{
+    for (int i = g->begin; i < g->end; i++)
+        p->scratch[i - g->begin] = p->point[i].work
+                                   / fmax(p->point[i].seconds - latency, p->point[i].seconds / 2);
+    g->rate = yokei_median(p->scratch, g->end - g->begin);
+}
 
 /* Add group i + 1 to group i. */
-static void join(struct group *group, int *n, int i)
+static void join(const struct points *p, double latency, struct group *group, int *n, int i)
 {
-    group[i].flops += group[i + 1].flops;
-    group[i].seconds += group[i + 1].seconds;
+    group[i].end = group[i + 1].end;
     memmove(&group[i + 1], &group[i + 2], (size_t)(*n - i - 2) * sizeof *group);
     --*n;
+    set_rate(p, latency, &group[i]);
 }
 
-static void join_groups(struct group *group, int *n)
+/* Set the rates of a class from its points. s->seconds is known. */
+static void fit_rates(const struct points *p, struct yokei_speed *s)
 {
-    for (int i = 0; i + 1 < *n;)
-        if (group[i + 1].work <= 2 * group[i].work)
-            join(group, n, i);
-        else
-            i++;
-    for (int i = 0; i + 1 < *n;)
-        if (rate_of(&group[i + 1]) < rate_of(&group[i])) {
-            join(group, n, i);
+    struct group group[128]; /* each has twice the work of the one before, and a row at most 1e27 FLOPs */
+    int n = 0;
+    for (int i = 0; i < p->n; i++) {
+        if (!n || p->point[i].work > 2 * p->point[group[n - 1].begin].work) group[n++].begin = i;
+        group[n - 1].end = i + 1;
+    }
+    for (int i = 0; i < n; i++) set_rate(p, s->seconds, &group[i]);
+    for (int i = 0; i + 1 < n;)
+        if (group[i + 1].rate < group[i].rate) {
+            join(p, s->seconds, group, &n, i);
             if (i) i--;
         } else
             i++;
-    while (*n > YOKEI_MOST_POINTS) { /* the two neighbours whose rates differ least */
+    while (n > YOKEI_MOST_POINTS) { /* join the two neighbours whose rates differ least */
         int least = 0;
-        for (int i = 1; i + 1 < *n; i++)
-            if (rate_of(&group[i + 1]) / rate_of(&group[i])
-                < rate_of(&group[least + 1]) / rate_of(&group[least]))
-                least = i;
-        join(group, n, least);
+        for (int i = 1; i + 1 < n; i++)
+            if (group[i + 1].rate / group[i].rate < group[least + 1].rate / group[least].rate) least = i;
+        join(p, s->seconds, group, &n, least);
     }
-}
-
-/* Set the rates of a class from its rows. s->seconds is known. *n_rows_out is the number of rows. */
-static yoke_status fit_rates(const struct file *file, int class, int type, struct yokei_speed *s,
-                             int *n_rows_out)
-{
-    struct group *group = calloc((size_t)file->n_rows + 1, sizeof *group);
-    int n = 0;
-    if (!group) return yoke_fail(YOKE_ENOMEM, "no memory for the speeds of a device");
-    for (int only = 1; only >= 0 && !n; only--) /* rows that arithmetic limits; if there is none, all rows */
-        for (int64_t i = 0; i < file->n_rows; i++) {
-            const struct row *row = &file->rows[i];
-            const double flops = row->flops_per_s * row->seconds;
-            if (!is_of(row, class, type) || flops <= 0) continue;
-            if (only && strcmp(row->limited_by, "arithmetic") != 0) continue;
-            group[n++] = (struct group){ flops, flops, fmax(row->seconds - s->seconds, row->seconds / 2) };
-        }
-    *n_rows_out = n;
-    qsort(group, (size_t)n, sizeof *group, by_work);
-    join_groups(group, &n);
     s->n_points = n;
-    for (int i = 0; i < n; i++) s->point[i].work = group[i].work, s->point[i].rate = rate_of(&group[i]);
-    free(group);
-    return YOKE_OK;
+    for (int i = 0; i < n; i++)
+        s->point[i].work = p->point[group[i].begin].work, s->point[i].rate = group[i].rate;
 }
 
 static yoke_status lacks(const char *path, int class, int type)
@@ -175,19 +201,32 @@ static yoke_status lacks(const char *path, int class, int type)
         path, yokei_op_class_names[class], types[type]);
 }
 
+/* Fit the line of a class, if `computes` is not set, or its rates. YOKE_ECONFIG: there is no row. */
+static yoke_status fit_class(const char *path, const struct file *file, int class, int type, bool computes,
+                             struct yokei_speed *s)
+{
+    struct points points;
+    YOKE_TRY(points_of(file, class, type, computes ? ARITHMETIC : BYTES, &points));
+    if (!points.n && computes) {
+        points_free(&points);
+        YOKE_TRY(points_of(file, class, type, FLOPS, &points));
+    }
+    if (points.n) (computes ? fit_rates : fit_line)(&points, s);
+    points_free(&points);
+    return points.n ? YOKE_OK : lacks(path, class, type);
+}
+
 static yoke_status fit_type(const char *path, const struct file *file, int type, struct yokei_speed *speed)
 {
     static const int computing[] = { YOKEI_CLASS_GEMM, YOKEI_CLASS_ATTENTION };
-    struct yokei_speed *other = &speed[YOKEI_CLASS_OTHER];
-    int n;
-    if (!fit_traffic(file, YOKEI_CLASS_OTHER, type, other)) return lacks(path, YOKEI_CLASS_OTHER, type);
-    if (!fit_traffic(file, YOKEI_CLASS_OPTIMIZER, YOKEI_SPEED_F32, &speed[YOKEI_CLASS_OPTIMIZER]))
-        return lacks(path, YOKEI_CLASS_OPTIMIZER, YOKEI_SPEED_F32);
+    const struct yokei_speed *other = &speed[YOKEI_CLASS_OTHER];
+    YOKE_TRY(fit_class(path, file, YOKEI_CLASS_OTHER, type, false, &speed[YOKEI_CLASS_OTHER]));
+    YOKE_TRY(
+        fit_class(path, file, YOKEI_CLASS_OPTIMIZER, YOKEI_SPEED_F32, false, &speed[YOKEI_CLASS_OPTIMIZER]));
     for (size_t i = 0; i < YOKE_COUNT(computing); i++) {
         struct yokei_speed *s = &speed[computing[i]];
         s->seconds = other->seconds, s->bytes_per_second = other->bytes_per_second;
-        YOKE_TRY(fit_rates(file, computing[i], type, s, &n));
-        if (!n) return lacks(path, computing[i], type);
+        YOKE_TRY(fit_class(path, file, computing[i], type, true, s));
     }
     return YOKE_OK;
 }
