@@ -60,7 +60,7 @@ static double best_interval(double save)
 
 /*
  * Daly's interval of higher order loses at most 1 part in 1,000 of the best effective time. It is never
- * farther from the best interval than the one of first order. Where checkpoints are short, all three are the same.
+ * farther from the best interval than the one of first order. With short checkpoints all three are the same.
  */
 static void near_the_best(void **state)
 {
