@@ -309,6 +309,12 @@ static void divide(const struct yokei_metrics_rank ranks[2], bool has_pipeline, 
         sum += parts[p];
     }
     assert_true(fabs(sum - 1) < 1e-12);
+    double all[2][YOKEI_N_STEP_PARTS], first[YOKEI_N_STEP_PARTS];
+    assert_true(yokei_step_divide(1, &row, 0, has_pipeline, first));
+    assert_true(yokei_step_divide_row(1, &row, has_pipeline, all));
+    assert_memory_equal(all[0], first, sizeof first);
+    assert_memory_equal(all[1], parts, sizeof all[1]);
+    assert_false(yokei_step_divide_row(0, &row, has_pipeline, all));
     assert_false(yokei_step_divide(NAN, &row, 1, has_pipeline, parts + YOKEI_N_STEP_PARTS));
     assert_false(yokei_step_divide(-1, &row, 1, has_pipeline, parts + YOKEI_N_STEP_PARTS));
     assert_false(yokei_step_divide(1, &row, 2, has_pipeline, parts + YOKEI_N_STEP_PARTS));
