@@ -10,8 +10,8 @@
 #include "core/base/base.h"
 
 /* Units of the drawing, as in svg.c. */
-enum { WIDE = 480, LEFT = 64, RIGHT = 12, INSIDE = WIDE - LEFT - RIGHT, ROW = 22, BAR = 18, HEADING = 20 };
-enum { AXIS = 38, TICKS = 4, LETTER = 7 };
+enum { WIDE = 480, LEFT = 64, RIGHT = 12, INSIDE = WIDE - LEFT - RIGHT, HEADING = 20 };
+enum { AXIS = 38, TICKS = 4, LETTER = 9 };
 
 /* ---- boxes ---- */
 
@@ -113,19 +113,24 @@ static int64_t merge(struct lane *lane, const struct lanes *chart, int columns)
 
 /* ---- drawing ---- */
 
+/* The height of the boxes of a row, and of a row. Boxes with texts are higher. */
+static int bar_of(const struct lanes *chart) { return chart->is_labelled ? 36 : 18; }
+static int row_of(const struct lanes *chart) { return bar_of(chart) + 4; }
+
 static double at(const struct lanes *chart, double x) { return fmin(fmax(x / chart->end, 0), 1) * INSIDE; }
 
 static void draw_box(struct report_page *page, const struct lanes *chart, const struct lane_box *b)
 {
     const struct lane_kind *kind = &chart->kinds[b->kind];
-    const double x = at(chart, b->begin), width = at(chart, b->end) - x;
+    const double x = at(chart, b->begin), width = at(chart, b->end) - x, bar = bar_of(chart) / 100.0,
+                 top = kind->top * bar, height = kind->height * bar;
     fprintf(page->to, "<rect class=\"k%d\" x=\"%.6g\" y=\"%.4g\" width=\"%.5g\" height=\"%.4g\"><title>",
-            kind->colour, x, kind->top * BAR / 100.0, fmax(width, 0.05), kind->height * BAR / 100.0);
+            kind->colour, x, top, fmax(width, 0.05), height);
     report_put(page, b->text);
     fprintf(page->to, ": %.6g-%.6g</title></rect>\n", b->begin, b->end);
     if (!chart->is_labelled || b->n > 1 || width < LETTER * (double)strlen(b->text) + 2) return;
-    fprintf(page->to, "<text class=\"in\" x=\"%.6g\" y=\"%d\" text-anchor=\"middle\">", x + width / 2,
-            BAR - 5);
+    fprintf(page->to, "<text class=\"in\" x=\"%.6g\" y=\"%.4g\" text-anchor=\"middle\">", x + width / 2,
+            top + height / 2 + 4.5);
     report_put(page, b->text);
     fputs("</text>\n", page->to);
 }
@@ -134,7 +139,7 @@ static int top_of(const struct lanes *chart, int lane)
 {
     int y = 0;
     for (int i = 0; i <= lane && i < chart->n; i++)
-        y += (chart->lanes[i].heading[0] ? HEADING : 0) + (i < lane ? ROW : 0);
+        y += (chart->lanes[i].heading[0] ? HEADING : 0) + (i < lane ? row_of(chart) : 0);
     return y;
 }
 
@@ -148,9 +153,10 @@ static void draw_labels(struct report_page *page, const struct lanes *chart)
             report_put(page, lane->heading);
             fputs("</text>\n", page->to);
         }
-        fprintf(page->to, "<text class=\"soft\" x=\"0\" y=\"%d\">", y + BAR - 5);
+        fprintf(page->to, "<text class=\"soft\" x=\"0\" y=\"%d\">", y + bar_of(chart) / 2 + 4);
         report_put(page, lane->label);
-        fprintf(page->to, "</text><path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, y + ROW - 2, WIDE - RIGHT);
+        fprintf(page->to, "</text><path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, y + row_of(chart) - 2,
+                WIDE - RIGHT);
     }
 }
 
@@ -183,7 +189,8 @@ static void draw_lanes(struct report_page *page, const struct lanes *chart, int 
         fprintf(page->to, "<g transform=\"translate(0 %d)\">\n", top_of(chart, i));
         for (size_t b = 0; b < lane->n; b++) draw_box(page, chart, &lane->boxes[b]);
         if (isfinite(lane->mark))
-            fprintf(page->to, "<path class=\"limit\" d=\"M%.6g 0v%d\"/>\n", at(chart, lane->mark), BAR);
+            fprintf(page->to, "<path class=\"limit\" d=\"M%.6g 0v%d\"/>\n", at(chart, lane->mark),
+                    bar_of(chart));
         fputs("</g>\n", page->to);
     }
     fputs("</g></g>\n", page->to);
@@ -229,7 +236,7 @@ int64_t lanes_chart(struct report_page *page, const struct lanes *chart)
         sort(&chart->lanes[i]);
         n_gone += merge(&chart->lanes[i], chart, YOKE_MAX(LANES_MOST_BOXES / chart->n / 2 - 1, 8));
     }
-    const int high = top_of(chart, chart->n - 1) + ROW;
+    const int high = top_of(chart, chart->n - 1) + row_of(chart);
     svg_begin(page, chart->title, high + AXIS, chart->is_labelled ? NULL : "lanes", chart->end);
     report_put(page, chart->description);
     fputs("</desc>\n", page->to);

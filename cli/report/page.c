@@ -52,10 +52,10 @@ static const char STYLE[] =
     ".k0{fill:var(--c0)}.k1{fill:var(--c1)}.k2{fill:var(--c2)}.k3{fill:var(--c3)}.k4{fill:var(--c4)}"
     ".k5{fill:var(--c5)}.k6{fill:var(--c6)}\n"
     ".view rect,.view path{vector-effect:non-scaling-stroke}"
-    "svg text.in{fill:var(--ground);font-size:11px;pointer-events:none}\n"
+    "svg text.in{fill:var(--ground);font-size:12px;pointer-events:none}\n"
     "svg.lanes{cursor:grab;touch-action:pan-y}.zoom button{font:inherit;margin:.2rem .4rem .2rem 0;"
     "padding:.1rem .7rem;color:var(--text);background:var(--code);border:1px solid var(--line)}\n"
-    "@media print{.zoom{display:none}}\n";
+    "@media (max-width:30rem){svg text.in{font-size:14px}}@media print{.zoom{display:none}}\n";
 
 void report_begin(struct report_page *page, const char *title)
 {

@@ -229,9 +229,7 @@ static yoke_status fill_lane(const struct planned *p, int line, struct lane *lan
 static void say_times(struct report_page *page, const struct planned *p)
 {
     static const char *const from[] = {
-        [PLANNED_NO_TIMES] =
-            "The plan has no times of the ranks. So each pass of a micro-batch through a stage "
-            "takes 1.",
+        [PLANNED_NO_TIMES] = "The plan has no times of the ranks, so each pass of a micro-batch takes 1.",
         [PLANNED_PREDICTED] = "The times are those that were predicted for each rank before the run.",
         [PLANNED_MEASURED] = "The times are those that each rank needed for its passes in the run.",
     };
