@@ -2,6 +2,7 @@
 #include "cli/report/svg_axes.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/base/base.h"
 
@@ -97,7 +98,7 @@ static void bytes_text(double value, char *out, size_t bytes)
     yokei_text(out, bytes, "%.6g %s", value, units[unit]);
 }
 
-enum { MOST_TICKS = 3 * SVG_TICKS };
+enum { MOST_TICKS = 3 * SVG_TICKS, LETTER = 8 }; /* LETTER: units of a letter, on a phone */
 struct tick {
     double value;
     char text[32];
@@ -161,12 +162,14 @@ void svg_axes_draw(struct report_page *page, const struct svg_chart *chart, cons
                 SVG_LEFT, svg_at_y(a, ticks[i].value), right, SVG_LEFT - 6, svg_at_y(a, ticks[i].value) + 4,
                 ticks[i].text);
     n = (chart->x_in_bytes ? byte_ticks : a->log_x ? log_ticks : linear_ticks)(a->x0, a->x1, ticks);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        const double x = svg_at_x(a, ticks[i].value);
+        const bool at_edge = x + LETTER * (double)strlen(ticks[i].text) / 2 > SVG_WIDE;
         fprintf(page->to,
                 "<path class=\"axis\" d=\"M%.1f %dv5\"/><text class=\"soft\" x=\"%.1f\" y=\"%d\" "
-                "text-anchor=\"middle\">%s</text>\n",
-                svg_at_x(a, ticks[i].value), bottom, fmin(svg_at_x(a, ticks[i].value), right - 8),
-                bottom + 18, ticks[i].text);
+                "text-anchor=\"%s\">%s</text>\n",
+                x, bottom, at_edge ? SVG_WIDE : x, bottom + 18, at_edge ? "end" : "middle", ticks[i].text);
+    }
     fprintf(page->to, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n<text x=\"4\" y=\"14\">", SVG_LEFT, SVG_TOP,
             bottom, right);
     report_put(page, chart->y_name);

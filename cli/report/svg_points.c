@@ -8,7 +8,7 @@
 #include "core/base/base.h"
 
 /* LETTER and LINE: the room of a letter and of a line, at the size of text on a phone. */
-enum { MARK = 4, LETTER = 7, LINE = 14, MOST_NAMES = 64, LONGEST_NAME = 28 };
+enum { MARK = 4, LETTER = 8, LINE = 18, MOST_NAMES = 64, LONGEST_NAME = 28 };
 
 struct box {
     double x0, y0, x1, y1;
@@ -47,39 +47,39 @@ static bool meet(const struct box *a, const struct box *b)
     return a->x0 < b->x1 && b->x0 < a->x1 && a->y0 < b->y1 && b->y0 < a->y1;
 }
 
-/* The number of marks that a name in this box would cover, but for its own. */
-static int covered(const struct box *box, const struct mark *marks, size_t n, const struct mark *own)
+/* Whether a name in this box would cover a mark. Names beside a mark leave room for the mark itself. */
+static bool covers(const struct box *box, const struct mark *marks, size_t n)
 {
-    int count = 0;
     for (size_t i = 0; i < n; i++)
-        count += &marks[i] != own && marks[i].x > box->x0 - MARK && marks[i].x < box->x1 + MARK
-                 && marks[i].y > box->y0 && marks[i].y < box->y1;
-    return count;
+        if (marks[i].x > box->x0 - MARK && marks[i].x < box->x1 + MARK && marks[i].y > box->y0 - MARK + 2
+            && marks[i].y < box->y1 + MARK - 2)
+            return true;
+    return false;
 }
 
-/* Find room for a name beside its mark, where it covers no other name and at most one mark. */
+/* Find room for a name beside its mark, where it covers no other name and no mark. */
 static bool find_room(const struct svg_axes *a, const struct mark *own, const struct mark *marks,
                       size_t n_marks, const struct box *taken, int n_taken, struct box *out)
 {
-    const double x = own->x, y = own->y, width = (double)strlen(own->name) * LETTER;
-    const double tries[][2] = { { x + MARK + 3, y - LINE / 2.0 },
-                                { x - MARK - 3 - width, y - LINE / 2.0 },
-                                { x - width / 2, y - MARK - 2 - LINE },
-                                { x - width / 2, y + MARK + 2 },
-                                { x + 2, y - MARK - LINE },
-                                { x + 2, y + MARK },
-                                { x - 2 - width, y - MARK - LINE },
-                                { x - 2 - width, y + MARK } };
-    int least = 2;
+    const double x = own->x, y = own->y, width = (double)strlen(own->name) * LETTER + 6;
+    const double side = y - LINE / 2.0, above = y - MARK - LINE, below = y + MARK;
+    const double tries[][2] = { { x + MARK + 1, side },
+                                { x - MARK - 1 - width, side },
+                                { x - width / 2, above },
+                                { x - width / 2, below },
+                                { x, above },
+                                { x, below },
+                                { x - width, above },
+                                { x - width, below } };
     for (size_t t = 0; t < YOKE_COUNT(tries); t++) {
         const struct box box = { tries[t][0], tries[t][1], tries[t][0] + width, tries[t][1] + LINE };
-        bool free = box.x0 >= SVG_LEFT && box.x1 <= SVG_WIDE && box.y0 >= SVG_TOP
-                    && box.y1 <= a->high - SVG_BOTTOM;
-        for (int i = 0; i < n_taken && free; i++) free = !meet(&box, &taken[i]);
-        const int count = free ? covered(&box, marks, n_marks, own) : least;
-        if (count < least) least = count, *out = box;
+        bool is_free = box.x0 >= SVG_LEFT && box.x1 <= SVG_WIDE && box.y0 >= SVG_TOP
+                       && box.y1 <= a->high - SVG_BOTTOM && !covers(&box, marks, n_marks);
+        for (int i = 0; i < n_taken && is_free; i++) is_free = !meet(&box, &taken[i]);
+        *out = box;
+        if (is_free) return true;
     }
-    return least < 2;
+    return false;
 }
 
 static void draw_name(struct report_page *page, const struct box *box, const char *name)
@@ -87,7 +87,7 @@ static void draw_name(struct report_page *page, const struct box *box, const cha
     fprintf(page->to,
             "<text style=\"paint-order:stroke;stroke:var(--ground);stroke-width:3px\" x=\"%.1f\" y=\"%.1f\" "
             "text-anchor=\"middle\">",
-            (box->x0 + box->x1) / 2, box->y1 - 3);
+            (box->x0 + box->x1) / 2, box->y1 - 5);
     report_put(page, name);
     fputs("</text>\n", page->to);
 }
