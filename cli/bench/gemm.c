@@ -268,6 +268,19 @@ static void drop_problem(struct gemm_problem *p)
     free(p->c);
 }
 
+/* The multiplications of the first n products that are to be measured. They say how far the verb is. */
+static double work_of_sizes(const struct cli_options *o, int n)
+{
+    double work = 0;
+    char text[64];
+    for (int i = 0; i < n; i++) {
+        struct gemm_problem p = { 0 };
+        if (!parse_size(cli_list_item(o, "size", i, text, sizeof text), &p))
+            work += (double)p.M * (double)p.N * (double)p.K;
+    }
+    return work;
+}
+
 static yoke_status all_products(const struct cli_context *context, struct gemm_side *sides, int n_sides,
                                 int threads, yoke_device *device, struct table *table, bool *wrong_out)
 {
@@ -279,7 +292,7 @@ static yoke_status all_products(const struct cli_context *context, struct gemm_s
         yoke_dtype_parse(cli_list_item(o, "dtype", d, text, sizeof text), &p.dtype);
         double limit = 0;
         cli_progress_now("the peak of the device in %s", text);
-        cli_progress_at(d * n_sizes, n_types * n_sizes);
+        cli_progress_share((double)d / n_types);
         const yoke_status measured = yoke_gemm_peak(device, p.dtype, &limit, NULL);
         if (measured && measured != YOKE_EUNSUPPORTED) return measured;
         for (int i = 0; i < n_sizes; i++) {
@@ -288,7 +301,7 @@ static yoke_status all_products(const struct cli_context *context, struct gemm_s
             YOKE_TRY(count_work(device, &p));
             yoke_status status = fill_problem(&p);
             cli_progress_now("%s %s", yoke_dtype_name(p.dtype), text);
-            cli_progress_at(d * n_sizes + i, n_types * n_sizes);
+            cli_progress_share((d + work_of_sizes(o, i) / work_of_sizes(o, n_sizes)) / n_types);
             for (int s = 0; s < n_sides; s++)
                 rows[s] = (struct row){ .side = sides[s].name,
                                         .dtype = p.dtype,

@@ -45,7 +45,8 @@ double cli_estimate_left(const struct cli_estimate *e, double now, double total)
     const double behind = fmax(left - e->step, 0),          /* what is left behind the present part */
         slower = (now - e->from_at) / (done + e->step);     /* if the present part ended now */
     const double seconds = fmax(left * mean - since, behind * fmax(mean, slower));
-    return isfinite(seconds) ? seconds : -1;
+    const double overdue = since - mean * e->step; /* of the present part */
+    return isfinite(seconds) && overdue <= seconds + 1 ? seconds : -1;
 }
 
 void cli_time_left_text(double seconds, char *out, size_t bytes)

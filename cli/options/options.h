@@ -15,6 +15,7 @@
  * - Write the manual page's text in cli/options/manual, and name the file in cli/local.mk.
  * - Write a file with that function in the subfolder of cli/ that fits, and name the file in cli/local.mk.
  * - Add a line to cli/no_mpi.c if the verb needs MPI.
+ * - If the verb may take more than two seconds, let it say how far it is: cli/options/progress.h.
  *
  * The function reads its options with cli_text(), cli_int(), cli_real(), cli_bytes() and cli_flag(). These
  * functions never fail, because types and ranges were checked before.

@@ -81,11 +81,12 @@ static void append(char *text, size_t bytes, const char *more)
 }
 
 /* How far the work is, and how long it still takes. `total` -1: `done` is a share. 0: nobody knows. */
-static void append_how_far(double done, double total, unsigned number, uint64_t now, char *text, size_t bytes)
+static void append_how_far(double done, double total, unsigned number, uint64_t begun, uint64_t now,
+                           char *text, size_t bytes)
 {
     char more[80], left[48];
     const double seconds = (double)now * 1e-9, all = total < 0 ? 1 : total;
-    if (number != estimate_of) cli_estimate_begin(&estimate, seconds), estimate_of = number;
+    if (number != estimate_of) cli_estimate_begin(&estimate, (double)begun * 1e-9), estimate_of = number;
     if (!(all > 0)) return;
     cli_estimate_look(&estimate, seconds, done);
     cli_time_left_text(cli_estimate_left(&estimate, seconds, all), left, sizeof left);
@@ -107,11 +108,11 @@ static void write_text(const struct view *v, uint64_t now, char *text, size_t by
     const bool has_total = v->is_begun && v->total != 0;
     text[0] = '\0';
     if (v->is_begun) append(text, bytes, v->what);
-    if (has_total) append_how_far(v->done, v->total, 2 * v->number, now, text, bytes);
+    if (has_total) append_how_far(v->done, v->total, 2 * v->number, v->begun_ns, now, text, bytes);
     if (*part) append(text, bytes, !*text ? "" : has_total ? ", now " : ": ");
     append(text, bytes, part);
     if (!has_total && v->busy_share >= 0)
-        append_how_far(v->busy_share, -1, 2 * v->busy_number + 1, now, text, bytes);
+        append_how_far(v->busy_share, -1, 2 * v->busy_number + 1, v->busy_ns, now, text, bytes);
     else if (*text && now >= since + SILENT) {
         char silent[32];
         yokei_text(silent, sizeof silent, " (%.0f s)", (double)(now - since) * 1e-9);
@@ -227,8 +228,8 @@ static void show(uint64_t now)
     if (atomic_load(&is_held)) return;
     text[0] = '\0';
     take_view(&v);
-    if (is_due(&v, now)) write_text(&v, now, text, sizeof text);
-    if (!*text || !is_in_foreground()) {
+    write_text(&v, now, text, sizeof text); /* in any case, because the estimate looks at the work then */
+    if (!*text || !is_due(&v, now) || !is_in_foreground()) {
         clear();
         return;
     }

@@ -105,6 +105,10 @@ static void what_is_absurd_has_no_estimate(void **state)
     assert_true(cli_estimate_left(&e, 72, 10) > 0);
     assert_true(cli_estimate_left(&e, 72, 0) < 0 && cli_estimate_left(&e, 72, NAN) < 0);
     assert_true(cli_estimate_left(&e, 72, INFINITY) < 0 && cli_estimate_left(&e, 72, -4) < 0);
+    cli_estimate_look(&e, 512, 9);
+    assert_true(cli_estimate_left(&e, 520, 10) > 0);
+    assert_true(cli_estimate_left(&e, 1200, 10)
+                < 0); /* the last part is overdue, and nobody knows for how long */
     assert_true(cli_estimate_left(&e, 72, 1) == 0);   /* more is done than there is */
     assert_true(cli_estimate_left(&e, 9000, 10) < 0); /* the present part never ends */
     cli_estimate_look(&e, 100, 1);                    /* it goes back: the work began anew */
