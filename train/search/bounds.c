@@ -90,6 +90,11 @@ bool yokei_cut_best(const struct yokei_cut_problem *p, int16_t *blocks, double *
     return any;
 }
 
+double yokei_bound_equal(int n, int p, double m, double time, double fill)
+{
+    return fill > 0 ? n * fill / (1 - pow(1 - fill / (m * time), p)) : n * m * time / p;
+}
+
 /* ---- sizes of a model ---- */
 
 /* Whether an earlier layer has a parameter of this name: layers share tied parameters. */
@@ -305,5 +310,55 @@ yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const st
     const double blocks = ceil((double)sizes->n_blocks / l->pipeline)
                           * (sizes->matrices[1] + sizes->vectors[1]);
     *seconds_out = LEAST_BYTES * blocks / l->tensor / (l->zero ? l->data : 1) / fastest;
+    return YOKE_OK;
+}
+
+/* The least seconds for each byte of the gradients of a stage, wherever its replicas lie. */
+static double least_seconds_of_byte(const struct yokei_predict_config *c, const struct yokei_layout *l)
+{
+    const struct yokei_cluster *k = c->cluster;
+    double fastest = 0;
+    int most = 1; /* the most slots of a host */
+    for (int h = 0; h < k->n_hosts; h++) {
+        int slots = 0;
+        for (int i = 0; i < k->host[h].n_lists; i++) slots += k->host[h].devices[i].n / l->tensor;
+        most = YOKE_MAX(most, slots);
+        for (int g = 0; g < k->n_hosts; g++) {
+            if (k->between[h][g] < 0 || k->between[h][g] >= k->n_links) continue;
+            const double share = fmin(1, (double)k->host[h].n_links / l->tensor);
+            fastest = fmax(fastest, k->link[k->between[h][g]].bytes_per_second * share);
+        }
+    }
+    const int n_hosts = (l->data + most - 1) / most;
+    return n_hosts > 1 ? (1 - 1.0 / n_hosts) / fastest : 0; /* slices alone, as with ZeRO-1 */
+}
+
+yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_config *c,
+                             const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                             const int *slots_of_kind, double *seconds_out)
+{
+    enum { MOST_CHUNKS = 4 };
+    struct yokei_layout divided = *l;
+    struct yokei_layer_seconds block = { INFINITY, INFINITY, INFINITY, 0 };
+    double work, optimizer;
+    divided.zero = l->data > 1;
+    YOKE_TRY(yokei_bound_work(p, c, l, sizes, slots_of_kind, &work));
+    YOKE_TRY(yokei_bound_optimizer(c, &divided, sizes, slots_of_kind, &optimizer));
+    for (int i = 0; i < l->n_kinds; i++) {
+        struct yokei_unit u;
+        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
+                                    l->kind[i], &u));
+        if (!slots_of_kind[i]) continue;
+        block = (struct yokei_layer_seconds){ fmin(block.F, u.block.F), fmin(block.B, u.block.B),
+                                              fmin(block.W, u.block.W), 0 };
+    }
+    const double m = ceil((double)c->batch / (double)l->micro_batch / l->data), time = all(&block),
+                 blocks = ceil((double)sizes->n_blocks / l->pipeline),
+                 fill = fmin(block.F, chain(&block, false) / MOST_CHUNKS), byte = least_seconds_of_byte(c, l),
+                 sums = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * byte;
+    const double filled = yokei_bound_equal(sizes->n_blocks, l->pipeline, m, time, fill);
+    *seconds_out = fmax(fmax(work, m * blocks * time),
+                        fmax(filled, blocks * (m * time + sums - back(&block))))
+                   + optimizer;
     return YOKE_OK;
 }

@@ -55,6 +55,15 @@ double yokei_cut_value(const struct yokei_cut_problem *problem, const int16_t *b
  */
 bool yokei_cut_best(const struct yokei_cut_problem *problem, int16_t *blocks_out, double *bound_out);
 
+/**
+ * A lower bound of the values of all cuts of n blocks into p stages, if a block costs `time` on every stage and
+ * fills `fill` before the later stages. With c_s blocks on stage s, all stages stay within X only if
+ * c_s <= (X - fill sum_{j < s} c_j) / (m time). More blocks on an earlier stage leave room for fewer blocks on the
+ * later ones, but not for fewer together, because fill <= m time. So the largest sum of blocks within X has
+ * equality everywhere, which makes it X / fill (1 - (1 - fill / (m time))^p). It must be at least n.
+ */
+double yokei_bound_equal(int n, int p, double m, double time, double fill);
+
 /** The numbers of a model on which bounds of memory build. */
 struct yokei_model_sizes {
     int n_blocks;
@@ -75,6 +84,14 @@ yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_pred
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const struct yokei_slot_place *slots, bool slowest,
                              struct yokei_cut_problem *problem_out);
+/**
+ * A bound of all settings of a mesh: (1), (4), and (2) and (3) with the fastest kind, with the schedule and the
+ * recomputation that have the lowest bounds, and with as few hosts for the replicas of a stage as there can be.
+ * It costs O(kinds). `slots_of_kind` are the slots of the layout's kinds that it uses.
+ */
+yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_predict_config *config,
+                             const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
+                             const int *slots_of_kind, double *seconds_out);
 /** The bounds (1) and (4). */
 yoke_status yokei_bound_work(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,

@@ -8,7 +8,7 @@
 #include "train/models/model.h"
 #include "train/search/search_inside.h"
 
-enum { DEFAULT_BEST = 10, DEFAULT_CUTS = 16 };
+enum { DEFAULT_BEST = 10, DEFAULT_CUTS = 16, DIVES = 60, TYPICAL_BATCH = 4 };
 static const uint64_t SHOW_NS = 200 * 1000 * 1000;
 
 static void show(struct yokei_searching *s, bool at_once)
@@ -22,6 +22,53 @@ static void show(struct yokei_searching *s, bool at_once)
     if (!s->config->progress || (!at_once && now - s->shown_ns < SHOW_NS)) return;
     s->shown_ns = now;
     if (!s->config->progress(s->config->context, &r->counts)) s->is_stopped = true;
+}
+
+/*
+ * Whether a mesh is one of those that the dive divides: it uses the slots of its kinds as far as they can be
+ * used, and its numbers of stages and micro-batches are powers of 2.
+ */
+static bool is_typical(const struct yokei_searching *s, const struct yokei_node *n)
+{
+    const struct yokei_order *o = &s->order[n->order];
+    const struct yokei_predict_config *c = &s->config->predict;
+    int n_slots = 0;
+    for (int i = 0; i < o->n_kinds; i++) n_slots += yokei_slots_of(c->cluster, n->tensor, o->kind[i]);
+    const int most = (int)YOKE_MIN(n_slots / n->pipeline, c->batch / n->micro_batch);
+    return (n->pipeline & (n->pipeline - 1)) == 0 && n->micro_batch <= TYPICAL_BATCH && n->data == most;
+}
+
+/*
+ * Predict some promising settings first. Their steps let the bounds discard most of the others as soon as
+ * they are made.
+ */
+static yoke_status dive(struct yokei_searching *s)
+{
+    struct yokei_node *all = s->node;
+    const int64_t n = s->n_nodes, capacity = s->capacity;
+    yoke_status status = YOKE_OK;
+    s->node = NULL;
+    s->n_nodes = s->capacity = 0;
+    s->is_diving = true;
+    for (int64_t i = 0; i < n && !status; i++)
+        if (is_typical(s, &all[i])) status = yokei_search_divide(s, &all[i]);
+    for (int k = 0; k < DIVES && s->n_nodes && !status && !s->is_stopped; k++) {
+        if (s->node[0].bound >= yokei_search_threshold(s)) break;
+        const struct yokei_node next = yokei_search_pop(s);
+        status = yokei_search_predict(s, &next);
+        show(s, false);
+    }
+    free(s->node);
+    s->node = all;
+    s->n_nodes = n;
+    s->capacity = capacity;
+    s->is_diving = false;
+    for (int i = 0; i < s->result->n_regions; i++) { /* the search counts these settings again */
+        s->result->region[i].n_settings = s->result->region[i].n_slow = s->result->region[i].n_memory = 0;
+        s->result->region[i].n_refused = 0;
+    }
+    s->result->counts.n_settings = 0;
+    return status;
 }
 
 static yoke_status work_off(struct yokei_searching *s)
@@ -97,6 +144,7 @@ yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_
                                    : yoke_fail(YOKE_ENOMEM, "search: no host memory for its result");
     if (!status) status = yokei_predictor_create(&config->predict, &s.predictor);
     if (!status) status = yokei_search_list(&s);
+    if (!status) status = dive(&s);
     if (!status) status = work_off(&s);
     if (!status) status = find_nearest(&s);
     if (!status) {

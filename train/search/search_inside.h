@@ -32,6 +32,7 @@ struct yokei_searching {
     int64_t n_nodes, capacity;
     struct yokei_node *node;
     bool is_stopped, cuts_are_left;
+    bool is_diving;    /* settings are predicted with their first cut only */
     double left_bound; /* the lowest bound of a setting some of whose cuts were not tried */
     uint64_t shown_ns;
     double nearest_ratio; /* need / have of the nearest layout so far, by the bounds of memory */

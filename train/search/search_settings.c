@@ -55,6 +55,20 @@ static void count_slots(const struct yokei_layout *l, const struct yokei_places 
         for (int i = 0; i < l->n_kinds; i++) used[i] += p->slot[k].kind == l->kind[i];
 }
 
+/* A bound of all cuts without a table, from the least times of any stage. */
+static double quick_bound(const struct yokei_cut_problem *p)
+{
+    double time = INFINITY, fill = INFINITY, end = INFINITY;
+    for (int s = 0; s < p->stages; s++) {
+        time = fmin(time, p->stage[s].time_block);
+        fill = fmin(fill, p->stage[s].fill_block);
+        end = fmin(end, p->stage[s].end_block + p->stage[s].end / p->n_blocks);
+    }
+    const double blocks = ceil((double)p->n_blocks / p->stages);
+    if (p->adds) return p->m * p->n_blocks * time;
+    return fmax(yokei_bound_equal(p->n_blocks, p->stages, p->m, time, fill), blocks * (p->m * time + end));
+}
+
 /* Bound one setting, and push it if the bounds do not discard it. */
 static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
                                 const struct yokei_places *places)
@@ -79,6 +93,10 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     if (status == YOKE_ENOMEM) return status;
     if (status) {
         region->n_refused++;
+        return YOKE_OK;
+    }
+    if (fmax(work, quick_bound(&problem)) + optimizer >= yokei_search_threshold(s)) {
+        region->n_slow++;
         return YOKE_OK;
     }
     if (!yokei_cut_best(&problem, blocks, &cut)) {
@@ -128,10 +146,32 @@ yoke_status yokei_search_divide(struct yokei_searching *s, const struct yokei_no
 
 static void free_ranked(struct yokei_ranked *r) { yokei_prediction_free(&r->prediction); }
 
-/* Insert a layout into the result. It takes the prediction. */
+/* Whether two layouts have the same setting. */
+static bool is_same_setting(const struct yokei_layout *a, const struct yokei_layout *b)
+{
+    bool same = a->data == b->data && a->pipeline == b->pipeline && a->tensor == b->tensor
+                && a->chunks == b->chunks && a->schedule == b->schedule && a->recompute == b->recompute
+                && a->zero == b->zero && a->sequence_parallel == b->sequence_parallel
+                && a->micro_batch == b->micro_batch && a->n_kinds == b->n_kinds
+                && a->by_replica == b->by_replica;
+    for (int i = 0; i < a->n_kinds && same; i++) same = a->kind[i] == b->kind[i];
+    return same;
+}
+
+/* Insert a layout into the result. It takes the prediction. The dive may have found the setting before. */
 static void insert(struct yokei_searching *s, struct yokei_ranked *x)
 {
     struct yokei_search_result *r = s->result;
+    for (int i = 0; i < r->n_best; i++) {
+        if (!is_same_setting(&r->best[i].layout, &x->layout)) continue;
+        if (x->prediction.step_seconds >= r->best[i].prediction.step_seconds) {
+            free_ranked(x);
+            return;
+        }
+        free_ranked(&r->best[i]);
+        memmove(&r->best[i], &r->best[i + 1], (size_t)(--r->n_best - i) * sizeof *r->best);
+        break;
+    }
     int at = r->n_best;
     if (r->n_best == s->n_best) {
         if (x->prediction.step_seconds >= r->best[at - 1].prediction.step_seconds) {
@@ -289,8 +329,10 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
     YOKE_TRY(status);
     x.problem = &problem;
     if (yokei_cut_best(&slowest, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
-    YOKE_TRY(move_blocks(&x));
-    YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
+    if (!s->is_diving) {
+        YOKE_TRY(move_blocks(&x));
+        YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
+    }
     if (x.best.layout.data) insert(s, &x.best);
     return YOKE_OK;
 }

@@ -124,24 +124,11 @@ static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n, co
     const struct yokei_predict_config *c = &s->config->predict;
     int used[YOKEI_MOST_KINDS], index;
     const struct yokei_layout l = yokei_node_layout(s, n);
-    double work, optimizer, fastest = INFINITY;
     use_slots(o, slots_of, n->data * n->pipeline, used);
     if (!used[o->n_kinds - 1]) return YOKE_OK; /* a shorter order has this mesh */
-    const yoke_status status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
+    const yoke_status status = yokei_bound_mesh(s->predictor, c, &l, &s->sizes, used, &n->bound);
     if (status == YOKE_ENOMEM) return status;
     if (status) return YOKE_OK; /* the model has no such parts: for instance fewer heads than tensor ranks */
-    for (int i = 0; i < o->n_kinds; i++) {
-        struct yokei_unit u;
-        YOKE_TRY(yokei_predict_unit(s->predictor, l.tensor, l.sequence_parallel, 0, l.micro_batch, o->kind[i],
-                                    &u));
-        fastest = fmin(fastest, u.block.F + u.block.B + u.block.W);
-    }
-    struct yokei_layout divided = l;
-    divided.zero = l.data > 1;
-    YOKE_TRY(yokei_bound_optimizer(c, &divided, &s->sizes, used, &optimizer));
-    const double m = ceil((double)c->batch / (double)l.micro_batch / l.data),
-                 blocks = ceil((double)s->sizes.n_blocks / l.pipeline);
-    n->bound = fmax(work, m * blocks * fastest) + optimizer;
     struct yokei_region *region = region_of(s, n->pipeline, n->tensor, &index);
     if (!region) return yoke_fail(YOKE_ENOMEM, "search: no host memory for its regions");
     n->region = (int16_t)index;
