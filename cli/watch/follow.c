@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "cli/watch/watch.h"
 #include "core/base/base.h"
+#include "train/files/json.h"
 
 /* PIECE: bytes of rows that one look reads at most, unless a line is longer. */
 enum { PIECE = 4 << 20 };
@@ -82,7 +84,22 @@ static void look_at_folder(struct watch_follower *f)
     read_holder(f);
 }
 
-/* ---- plan.json ---- */
+/* ---- plan.json and run.json ---- */
+
+/* Whether run.json says that a device is emulated. Its times are then no times. */
+static void read_record(struct watch_follower *f)
+{
+    char path[4200];
+    json_t *root = NULL;
+    size_t i;
+    const json_t *rank;
+    path_in(f, "run.json", path, sizeof path);
+    f->is_emulated = false;
+    if (yokei_json_load(path, YOKE_EDATA, &root)) return;
+    json_array_foreach(json_object_get(root, "ranks"), i, rank)
+        f->is_emulated = f->is_emulated || json_is_true(json_object_get(rank, "emulated"));
+    json_decref(root);
+}
 
 static void read_plan(struct watch_follower *f)
 {
@@ -107,6 +124,7 @@ static void read_plan(struct watch_follower *f)
         f->plan = plan;
         f->has_plan = true;
         f->history.has_pipeline = plan.pipeline > 1;
+        read_record(f);
     }
     f->plan_was.device = now.st_dev, f->plan_was.inode = now.st_ino, f->plan_was.bytes = now.st_size;
     f->plan_was.changed = now.st_mtim;

@@ -75,6 +75,7 @@ void watch_log_line(const struct watch_follower *f, char *out, size_t bytes)
         add(out, bytes, ", validation loss %.6g at step %" PRId64, h->validation_loss, h->validation_step);
     add(out, bytes, ", %s tokens/s", real(h->last.tokens_per_second, "%.5g", a));
     if (isfinite(h->last.mfu)) add(out, bytes, ", mfu %.3g %%", 100 * h->last.mfu);
+    if (f->is_emulated) add(out, bytes, " (emulated, so no times)");
 }
 
 /* ---- the top ---- */
@@ -124,7 +125,7 @@ static void put_extremes(struct watch_view *view, const struct watch_history *h)
     if (isfinite(least)) watch_put_flow(view, WATCH_PLAIN, text);
 }
 
-static void put_speed(struct watch_view *view, const struct watch_history *h)
+static void put_speed(struct watch_view *view, const struct watch_history *h, bool is_emulated)
 {
     char text[400], a[REAL], b[REAL], c[REAL], d[REAL];
     yokei_text(text, sizeof text, "%s tokens/s, mfu %s%s, %s s a step, learning rate %s, skipped %" PRId64,
@@ -132,6 +133,7 @@ static void put_speed(struct watch_view *view, const struct watch_history *h)
                isfinite(h->last.mfu) ? " %" : "", real(watch_step_seconds(h), "%.3g", c),
                real(h->last.learning_rate, "%.4g", d), h->n_skipped);
     watch_put_flow(view, WATCH_PLAIN, text);
+    if (is_emulated) watch_put_flow(view, WATCH_PLAIN, "devices are emulated, so these times are no times");
 }
 
 /* ---- ranks ---- */
@@ -280,7 +282,7 @@ yoke_status watch_view_make(struct watch_view *view, const struct watch_follower
         put_losses(view, h);
         watch_put_curve(view, h, curve);
         put_extremes(view, h);
-        put_speed(view, h);
+        put_speed(view, h, f->is_emulated);
         put_tables(view, f);
     } else
         put_events(view, h, UNLIMITED);

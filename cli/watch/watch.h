@@ -82,6 +82,7 @@ struct watch_follower {
     /* plan.json */
     bool has_plan;
     struct yokei_plan plan;
+    bool is_emulated; /* a device is emulated, by run.json */
     struct {
         dev_t device;
         ino_t inode;

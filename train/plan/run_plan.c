@@ -396,12 +396,23 @@ static struct yokei_plan defaults(void)
     return plan;
 }
 
+/* The file is not mapped, because a run on another host may replace it meanwhile. */
+static yoke_status read_file(const char *path, struct yokei_plan *plan)
+{
+    enum { MOST = 64 << 20 };
+    void *text;
+    size_t bytes;
+    YOKE_TRY(yokei_file_read_as(path, YOKE_ECONFIG, MOST, &text, &bytes));
+    const yoke_status status = yokei_json_parse(path, text, bytes, &yokei_plan_schema, plan);
+    free(text);
+    return status;
+}
+
 yoke_status yokei_plan_read(const char *path, struct yokei_plan *plan_out)
 {
     struct yokei_plan plan = defaults();
     char why[1024];
-    const yoke_status status = check_read(yokei_json_read(path, &yokei_plan_schema, &plan), &plan, path,
-                                          plan_out);
+    const yoke_status status = check_read(read_file(path, &plan), &plan, path, plan_out);
     if (status != YOKE_ECONFIG || !yokei_is_there(path)) return status;
     yokei_text(why, sizeof why, "%s", yoke_last_error());
     return yoke_fail(
