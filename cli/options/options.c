@@ -78,8 +78,9 @@ const struct cli_option cli_option_table[] = {
       .help = "text: for people. json: for programs. chrome: for ui.perfetto.dev or chrome://tracing" },
     { "once", CLI_WATCH, CLI_FLAG, .help = "Show the run once, and end" },
     { "serve", CLI_WATCH, CLI_TEXT, .metavar = "[ADDRESS:]PORT",
-      .help = "Serve the page of yoke report about the run by HTTP, and print its URL. The page renews itself. "
-              "Port 0 chooses a free port. Default of ADDRESS: 127.0.0.1, which only this host can reach" },
+      .help =
+          "Serve the page of yoke report about the run by HTTP, and print its URL. The page renews itself. "
+          "Port 0 chooses a free port. Default of ADDRESS: 127.0.0.1, which only this host can reach" },
     { "output",
       CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
           | CLI_SCHEDULE_SHOW,
