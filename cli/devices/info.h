@@ -36,6 +36,9 @@ struct cli_choices {
 };
 void cli_choices_of(const char *spec, struct cli_choices *out);
 
+/** The name of the operating system: PRETTY_NAME of /etc/os-release; "": there is none. In verify_json.c. */
+void cli_system_name(char *out, size_t bytes);
+
 /** Versions of the libraries that Yoke uses, in words. A library that was not found is listed too. */
 struct cli_library {
     char name[24];

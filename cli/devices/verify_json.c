@@ -82,8 +82,7 @@ static json_t *build_info(void)
                      "libraries", list);
 }
 
-/* PRETTY_NAME of /etc/os-release. */
-static void system_name(char *out, size_t bytes)
+void cli_system_name(char *out, size_t bytes)
 {
     char line[256];
     FILE *f = fopen("/etc/os-release", "re");
@@ -99,7 +98,7 @@ static json_t *host(void)
     struct yokei_topology t;
     struct utsname u;
     char name[128], kernel[512] = "";
-    system_name(name, sizeof name);
+    cli_system_name(name, sizeof name);
     if (!uname(&u))
         yokei_text(kernel, sizeof kernel, "%s %s %s %s", u.sysname, u.release, u.version, u.machine);
     json_t *out = json_pack("{s:o, s:o}", "os", text_or_null(name), "kernel", text_or_null(kernel));

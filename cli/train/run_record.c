@@ -13,6 +13,7 @@
 #include <yoke/comm.h>
 
 #include "cli/train/commit.h"
+#include "cli/devices/info.h"
 #include "cli/options/json_values.h"
 #include "cli/train/plan_fixed.h"
 #include "core/base/base.h"
@@ -30,18 +31,6 @@ struct place {
 
 /* ---- one rank ---- */
 
-/* PRETTY_NAME of /etc/os-release. */
-static void system_name(char *out, size_t bytes)
-{
-    char line[256];
-    FILE *f = fopen("/etc/os-release", "re");
-    out[0] = 0;
-    while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "PRETTY_NAME=\"", 13))
-            yokei_text(out, bytes, "%.*s", (int)strcspn(line + 13, "\"\n"), line + 13);
-    if (f) fclose(f);
-}
-
 static void find_place(const struct yokei_training *t, struct place *out)
 {
     const struct yoke_device_info *d = yoke_device_info(t->device);
@@ -52,7 +41,7 @@ static void find_place(const struct yokei_training *t, struct place *out)
     yokei_text(out->name, sizeof out->name, "%s", d->name);
     yokei_text(out->driver, sizeof out->driver, "%s", d->driver);
     yokei_text(out->features, sizeof out->features, "%s", d->features);
-    system_name(out->system, sizeof out->system);
+    cli_system_name(out->system, sizeof out->system);
     if (!uname(&u)) {
         yokei_text(out->host, sizeof out->host, "%.63s", u.nodename);
         yokei_text(out->kernel, sizeof out->kernel, "%.60s %.60s %.30s", u.sysname, u.release, u.machine);
