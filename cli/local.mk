@@ -31,7 +31,7 @@ yoke_SOURCES += \
 	cli/compare/results.c cli/compare/runs.c cli/compare/runs.h cli/compare/runs_text.c
 yoke_SOURCES += \
 	cli/report/collectives.c cli/report/compared.c cli/report/devices.c cli/report/devices.h cli/report/ops.c \
-	cli/report/roofline.c cli/report/values.c cli/report/verify.c cli/report/verify_bits.c \
+	cli/report/products.c cli/report/roofline.c cli/report/values.c cli/report/verify.c cli/report/verify_bits.c \
 	cli/report/kernels.c cli/report/kind.c cli/report/page.c cli/report/page.h cli/report/report.c cli/report/report.h cli/report/rows.c \
 	cli/report/run.c cli/report/runs.c cli/report/sections.c cli/report/svg.c cli/report/svg.h \
 	cli/report/svg_axes.c cli/report/svg_axes.h cli/report/svg_points.c \

@@ -32,6 +32,7 @@ static enum device_file_kind kind_of(const json_t *root)
         && json_is_object(json_object_get(root, "new")))
         return DEVICE_COMPARISON;
     if (json_is_array(rows) && json_is_integer(json_object_get(root, "ranks"))) return DEVICE_COLLECTIVES;
+    if (json_is_string(json_object_get(json_array_get(rows, 0), "library"))) return DEVICE_PRODUCTS;
     if (rows && json_object_get(root, "device")) return DEVICE_KERNELS;
     return DEVICE_UNREADABLE;
 }
@@ -53,8 +54,8 @@ static yoke_status read_file(struct device_file *file)
     if (kind == DEVICE_UNREADABLE)
         return yoke_fail(
             YOKE_EDATA,
-            "%s: it is no run directory, and no JSON file of yoke bench kernels, yoke verify, yoke "
-            "bench collectives or yoke compare",
+            "%s: it is no run directory, and no JSON file of yoke bench kernels, bench gemm, bench "
+            "collectives, verify or compare",
             file->path);
     if (kind == DEVICE_KERNELS) {
         json_decref(file->root);
@@ -71,6 +72,7 @@ static yoke_status read_file(struct device_file *file)
     file->kind = kind;
     if (kind == DEVICE_VERIFY) device_verify_check(file);
     if (kind == DEVICE_COLLECTIVES) device_collectives_check(file);
+    if (kind == DEVICE_PRODUCTS) device_products_check(file);
     if (kind == DEVICE_COMPARISON) device_compared_check(file);
     return YOKE_OK;
 }
@@ -144,24 +146,22 @@ static void find_column(struct devices *d, struct device_file *file)
 
 /* ---- the page ---- */
 
-/* The title of a page without a device: what the files are about. */
+/* The title of a page without a column: what the files are about. */
 static void title_of_files(const struct devices *d, char *title, size_t bytes)
 {
-    const struct device_file *one = NULL;
-    int n_collectives = 0, n_compared = 0;
-    for (int f = 0; f < d->n_files; f++) {
-        n_compared += d->files[f].kind == DEVICE_COMPARISON;
-        if (d->files[f].kind != DEVICE_COLLECTIVES) continue;
-        one = &d->files[f];
-        n_collectives++;
+    static const struct {
+        enum device_file_kind kind;
+        const char *words;
+    } kinds[] = { { DEVICE_PRODUCTS, "Matrix products" },
+                  { DEVICE_COLLECTIVES, "Collectives" },
+                  { DEVICE_COMPARISON, "Comparisons" } };
+    title[0] = '\0';
+    for (size_t k = 0; k < YOKE_COUNT(kinds); k++) {
+        bool has = false;
+        for (int f = 0; f < d->n_files; f++) has = has || d->files[f].kind == kinds[k].kind;
+        const size_t used = strlen(title);
+        if (has) yokei_text(title + used, bytes - used, "%s%s", used ? "; " : "", kinds[k].words);
     }
-    if (n_collectives == 1 && !n_compared)
-        yokei_text(title, bytes, "Collectives of %.0f ranks", device_number(one->root, "ranks"));
-    else
-        yokei_text(title, bytes, "%s",
-                   !n_collectives ? "Comparison"
-                   : n_compared   ? "Collectives and comparisons"
-                                  : "Collectives");
 }
 
 static void put_title(struct report_page *page, const struct devices *d)
@@ -205,7 +205,8 @@ static void put_files(struct report_page *page, const struct devices *d)
     static const char *const writers[] = {
         [DEVICE_KERNELS] = "yoke bench kernels", [DEVICE_VERIFY] = "yoke verify",
         [DEVICE_BITS] = "yoke verify --bits",    [DEVICE_COLLECTIVES] = "yoke bench collectives",
-        [DEVICE_COMPARISON] = "yoke compare",    [DEVICE_UNREADABLE] = "not read"
+        [DEVICE_PRODUCTS] = "yoke bench gemm",   [DEVICE_COMPARISON] = "yoke compare",
+        [DEVICE_UNREADABLE] = "not read"
     };
     report_heading(page, "Files");
     report_table_begin(page, heads, (int)YOKE_COUNT(heads));
@@ -215,7 +216,9 @@ static void put_files(struct report_page *page, const struct devices *d)
         report_row_begin(page);
         report_cell(page, file->path);
         report_cell(page, writers[file->kind]);
-        report_cell(page, column ? column->label : "-");
+        report_cell(page, column                          ? column->label
+                          : file->kind == DEVICE_PRODUCTS ? device_text(file->root, "device")
+                                                          : "-");
         report_cell(page, !column ? "-" : column->emulated ? "yes" : "no");
         report_cell(page, file->version ? file->version : "-");
         report_number(page, file->kind == DEVICE_UNREADABLE ? NAN : (double)file->n_rows, "%.0f");
@@ -232,6 +235,7 @@ static yoke_status put_page(struct report_page *page, const struct devices *d)
     device_verify_result(page, d);
     device_bits_result(page, d);
     device_kernels_result(page, d);
+    device_products_result(page, d);
     device_collectives_result(page, d);
     device_compared_result(page, d);
     report_list_end(page);
@@ -242,6 +246,7 @@ static yoke_status put_page(struct report_page *page, const struct devices *d)
     YOKE_TRY(device_sizes(page, d));
     YOKE_TRY(device_verify(page, d));
     YOKE_TRY(device_bits(page, d));
+    YOKE_TRY(device_products(page, d));
     YOKE_TRY(device_collectives(page, d));
     YOKE_TRY(device_compared(page, d));
     report_end(page);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The page about devices: files of yoke bench kernels, yoke verify, yoke bench collectives and yoke compare,
- * in any mix. Files of one device stand in one column. The sections are:
+ * The page about devices: files of yoke bench kernels, bench gemm, verify, bench collectives and compare, in
+ * any mix. Files of one device stand in one column. The sections are:
  * - kernels.c: the share of each device's own limit, by operation and by size
  * - roofline.c: the rates beside the measured limits
  * - verify.c: passed and failed operations; verify_bits.c: equal and different bits
+ * - products.c: matrix products beside other libraries
  * - collectives.c: times by size
  * - compared.c: results of yoke compare
  */
@@ -20,6 +21,7 @@ enum device_file_kind {
     DEVICE_VERIFY,
     DEVICE_BITS,
     DEVICE_COLLECTIVES,
+    DEVICE_PRODUCTS,
     DEVICE_COMPARISON,
     DEVICE_UNREADABLE,
 };
@@ -30,7 +32,7 @@ struct device_file {
     char problem[1200];          /* why it was not read, or not wholly; "": no problem */
     struct compare_file kernels; /* KERNELS */
     struct bits bits;            /* BITS, sorted */
-    json_t *root;                /* VERIFY, COLLECTIVES, COMPARISON */
+    json_t *root;                /* VERIFY, COLLECTIVES, PRODUCTS, COMPARISON */
     const char *version;         /* of Yoke; NULL: the file does not say it */
     size_t n_rows;
     int column; /* of its device; -1: none */
@@ -112,12 +114,14 @@ int device_by_value(const void *a, const void *b);
 /** Say in file->problem which rows are damaged and are left out. */
 void device_verify_check(struct device_file *file);
 void device_collectives_check(struct device_file *file);
+void device_products_check(struct device_file *file);
 void device_compared_check(struct device_file *file);
 
 /** One or more items of the result. */
 void device_kernels_result(struct report_page *page, const struct devices *devices);
 void device_verify_result(struct report_page *page, const struct devices *devices);
 void device_bits_result(struct report_page *page, const struct devices *devices);
+void device_products_result(struct report_page *page, const struct devices *devices);
 void device_collectives_result(struct report_page *page, const struct devices *devices);
 void device_compared_result(struct report_page *page, const struct devices *devices);
 /** The sections. They write nothing if the files have none of it. YOKE_ENOMEM. */
@@ -126,6 +130,7 @@ yoke_status device_rooflines(struct report_page *page, const struct devices *dev
 yoke_status device_sizes(struct report_page *page, const struct devices *devices);
 yoke_status device_verify(struct report_page *page, const struct devices *devices);
 yoke_status device_bits(struct report_page *page, const struct devices *devices);
+yoke_status device_products(struct report_page *page, const struct devices *devices);
 yoke_status device_collectives(struct report_page *page, const struct devices *devices);
 yoke_status device_compared(struct report_page *page, const struct devices *devices);
 

@@ -45,7 +45,7 @@ yoke_status cli_report(const struct cli_context *context)
     if (n < 1 || n > REPORT_MOST_FILES || (n_device_files < n && n > 2))
         return yoke_fail(YOKE_EINVAL,
                          "yoke report: give one or two run directories, a plan, a timeline, or files of yoke "
-                         "bench kernels, yoke verify, yoke bench collectives or yoke compare, at most %d",
+                         "bench kernels, bench gemm, bench collectives, verify or compare, at most %d",
                          REPORT_MOST_FILES);
     /* The page of several files of devices names a missing one. */
     for (int i = 0; i < n && (n == 1 || n_device_files < n); i++)
