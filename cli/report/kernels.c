@@ -11,8 +11,11 @@
 #include "cli/report/devices.h"
 #include "core/base/base.h"
 
-/* LONGEST: the end of the axis in percent. Operations whose data fit a cache exceed the limit of memory. */
-enum { MOST_BARS = 16, MOST_PARTS = 7, LONGEST = 200 };
+/*
+ * In percent: LONGEST: the end of the axis. ABOVE: a share that shows a limit that was measured too low.
+ * Operations whose data fit a cache exceed the limit of memory.
+ */
+enum { MOST_BARS = 16, MOST_PARTS = 7, LONGEST = 200, ABOVE = 150 };
 
 /* ---- the result ---- */
 
@@ -21,7 +24,7 @@ static void put_result(struct report_page *page, const struct devices *d, const 
     const struct device_column *column = &d->columns[c];
     const struct device_op *least = NULL;
     double *shares = calloc((size_t)ops->n + 1, sizeof *shares);
-    int n_wrong = 0;
+    int n_wrong = 0, n_above = 0;
     const char *wrong = NULL;
     size_t n = 0;
     for (int64_t i = 0; i < ops->n && shares; i++) {
@@ -31,6 +34,7 @@ static void put_result(struct report_page *page, const struct devices *d, const 
         n_wrong += w->n_wrong;
         if (!isfinite(share)) continue;
         shares[n++] = share;
+        n_above += share > ABOVE;
         if (!least || share < device_share(column, &least->on[c])) least = &ops->ops[i];
     }
     if (n_wrong)
@@ -47,6 +51,12 @@ static void put_result(struct report_page *page, const struct devices *d, const 
             least->dtype);
     else
         report_item(page, "%s has no row with a speed and a limit.", column->label);
+    if (n_above)
+        report_item(
+            page,
+            "%s exceeds its own limit by half or more in %d of %zu operations and types. Their limit was "
+            "measured too low, as on a busy machine or for very small data.",
+            column->label, n_above, n);
     free(shares);
 }
 
