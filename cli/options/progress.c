@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 static struct cli_said *said;  /* NULL: nobody watches, or this is not rank 0 */
 static struct cli_said *heard; /* where long works of the libraries are said; the same, or that of rank 0 */
 static int own_rank;
+static pid_t busy_self;    /* this process, as its last long work has noted it */
 static bool is_watcher;    /* this process draws, and is no child of the one that does */
 static bool is_in_the_way; /* results on stdout go to the same terminal */
 static void (*clear_line)(void);
@@ -60,11 +62,19 @@ void cli_progress_at(double done, double total)
 
 void cli_progress_share(double share) { cli_progress_at(share, -1); }
 
+/* What another rank does is said unless something else is. */
+static bool others_are_busy(void)
+{
+    return own_rank && heard->n_busy && heard->busy_process != busy_self && !kill(heard->busy_process, 0);
+}
+
 static void begin_busy(const char *text)
 {
     cli_said_lock(heard);
-    if (heard->busy_process != getpid()) heard->n_busy = 0, heard->busy_process = getpid();
-    if (!heard->n_busy++) {
+    busy_self = getpid();
+    const bool is_heard = !others_are_busy();
+    if (is_heard && heard->busy_process != busy_self) heard->n_busy = 0, heard->busy_process = busy_self;
+    if (is_heard && !heard->n_busy++) {
         if (own_rank)
             yokei_text(heard->busy, sizeof heard->busy, "rank %d: %s", own_rank, text);
         else
@@ -79,14 +89,15 @@ static void begin_busy(const char *text)
 
 static void share_busy(double share)
 {
-    atomic_store_explicit(&heard->busy_share, share, memory_order_relaxed);
+    if (heard->busy_process == busy_self)
+        atomic_store_explicit(&heard->busy_share, share, memory_order_relaxed);
 }
 
 /* If nothing else is shown, the line must be gone when results are printed. */
 static void end_busy(void)
 {
     cli_said_lock(heard);
-    if (heard->n_busy && heard->busy_process == getpid()) heard->n_busy--;
+    if (heard->n_busy && heard->busy_process == busy_self) heard->n_busy--;
     const bool is_last = !heard->n_busy && !atomic_load(&heard->is_begun);
     cli_said_unlock(heard);
     if (is_last && is_watcher) clear_line();

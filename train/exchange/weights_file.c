@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/exchange/weights_file.h"
 #include "train/trainer/trainer.h"
@@ -39,6 +40,7 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
     }
     const struct yokei_tensor **found = calloc((size_t)n, sizeof(const struct yokei_tensor *));
     if (!found) return yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);
+    yokei_busy_begin("loading %s", path);
     yoke_status status = yokei_safetensors_open(path, 0, &file);
     if (!status)
         status = yokei_model_find(file, model, found); /* all tensors must exist before the first is loaded */
@@ -46,7 +48,9 @@ static yoke_status load_all(yoke_trainer *trainer, struct yokei_model model, con
         struct yokei_weight wanted;
         status = yokei_model_tensor(model, i, &wanted);
         if (!status) status = load_one(trainer, wanted.name, found[i], hash);
+        yokei_busy_at((double)i + 1, (double)n);
     }
+    yokei_busy_end();
     yokei_safetensors_close(file);
     free(found);
     return status;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "core/base/busy.h"
 #include "train/trainer/trainer.h"
 
 /* Find the elements that this rank keeps, and the offset of the first of them. */
@@ -145,13 +146,18 @@ yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
     enum { PIECE = 64 << 10 }; /* elements; a whole embedding would take host memory that was not planned */
     float *values = malloc(PIECE * sizeof *values);
     if (!values) return yoke_fail(YOKE_ENOMEM, "yoke_trainer_draw: no host memory");
+    yokei_busy_begin("drawing the weights");
     yoke_status status = clear(t);
+    double done = 0, all = 0;
+    for (int i = 0; i < s->n; i++) all += (double)s->slot[i].n;
     for (int i = 0; i < s->n; i++)
         for (int64_t first = 0; first < s->slot[i].n && !status; first += PIECE) {
             const int64_t n = YOKE_MIN((int64_t)PIECE, s->slot[i].n - first);
             yokei_parameter_draw_piece(&t->plan.parameters.item[i], seed, first, n, values);
             status = yokei_trainer_set_piece(t, YOKE_TENSOR_WEIGHT, i, first, n, values);
+            yokei_busy_at(done += (double)n, all);
         }
+    yokei_busy_end();
     free(values);
     YOKE_TRY(status);
     t->config.seed = seed;
