@@ -130,6 +130,12 @@ tests_unit_cli_options_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAML_CFLAGS)
 tests_unit_cli_options_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) $(YAML_LIBS)
 YOKE_TESTS += "tests/unit/cli_options"
 
+EXTRA_PROGRAMS += tests/unit/cli_progress
+tests_unit_cli_progress_SOURCES = tests/unit/cli_progress.c cli/options/progress.c
+tests_unit_cli_progress_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_unit_cli_progress_LDADD = $(LIBYOKE) $(CMOCKA_LIBS)
+YOKE_TESTS += "tests/unit/cli_progress"
+
 EXTRA_PROGRAMS += tests/unit/cli_estimate
 tests_unit_cli_estimate_SOURCES = tests/unit/cli_estimate.c cli/options/estimate.c
 tests_unit_cli_estimate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)

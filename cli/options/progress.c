@@ -218,6 +218,9 @@ struct cli_said *cli_said_open(bool in_the_way, void (*clear)(void))
 
 void cli_said_join(int rank)
 {
+    struct cli_said *of_job = map_of_job();
+    if (!of_job) return;
+    heard = of_job;
     own_rank = rank;
-    if ((heard = map_of_job())) yokei_busy_set(&callbacks);
+    yokei_busy_set(&callbacks);
 }
