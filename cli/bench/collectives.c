@@ -430,7 +430,9 @@ static yoke_status run_lines(struct bench *b, const struct cli_options *o)
     yokei_guard_begin("yoke bench: MPI's own collectives");
     if (!status && !b->one_host) status = bench_links(MPI_COMM_WORLD, b->control, b->host_of, &b->link_rate);
     all_lines(b, NULL, NULL);
-    cli_progress_begin("bench collectives on %d rank%s", b->size, b->size > 1 ? "s" : "");
+    cli_progress_begin("bench %s on %d rank%s",
+                       cli_options_verb(o) == CLI_BENCH_ALLREDUCE ? "allreduce" : "collectives", b->size,
+                       b->size > 1 ? "s" : "");
     if (!status) status = all_lines(b, &table, &n_wrong);
     cli_progress_end();
     yokei_guard_end();

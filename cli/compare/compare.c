@@ -58,5 +58,9 @@ yoke_status cli_compare(const struct cli_context *context)
                          "yoke compare: --bits needs two files, OLD and NEW, with a comma between them");
     for (int i = 0; i < n_bits; i++)
         asked.request.bits[i] = cli_list_item(o, "bits", i, bits[i], sizeof bits[i]);
-    return cli_write_results(cli_text(o, "output"), compare_to, &asked);
+    const char *path = cli_text(o, "output");
+    if (path || !cli_out_on_terminal()) cli_progress_begin("compare %s", context->words[0]);
+    const yoke_status status = cli_write_results(path, compare_to, &asked);
+    cli_progress_end();
+    return status;
 }

@@ -25,7 +25,7 @@ static const uint64_t TICK = 100 * MS, AGAIN = 1000 * MS, SILENT = 2000 * MS, BR
 static struct cli_said *said; /* NULL: nobody watches */
 static uint64_t delay_ns, verb_ns;
 static pid_t watcher; /* this process */
-static bool is_rank;  /* of a job */
+static pid_t command; /* what a shell has started: this process, or yoke run */
 
 /* The lock of everything below, which only the process that draws uses. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -161,13 +161,14 @@ static void clear(void)
 
 /*
  * Whether this process may draw. A job that a shell has put into the background would draw over what its user
- * types. Ranks have process groups of their own. A process that is not the first one of its group may have
- * been started by a program that makes groups, such as timeout. It draws, unless it was stopped before.
+ * types. Ranks have process groups of their own, so yoke run's group counts. A command that is not the first
+ * process of its group may have been started by a program that makes groups, such as timeout. It draws, unless
+ * it was stopped before.
  */
 static bool is_in_foreground(void)
 {
-    const pid_t group = getpgrp(), front = tcgetpgrp(STDERR_FILENO);
-    return front < 0 || front == group || is_rank || (group != getpid() && !atomic_load(&was_stopped));
+    const pid_t group = getpgid(command), front = tcgetpgrp(STDERR_FILENO);
+    return group < 0 || front < 0 || front == group || (group != command && !atomic_load(&was_stopped));
 }
 
 /* Before the process ends or stops by a signal, clear the line. Then let the signal have its usual effect. */
@@ -300,7 +301,7 @@ static void clear_once(void)
 
 void cli_progress_watch(int rank)
 {
-    const char *after = getenv("YOKE_PROGRESS_AFTER_MS");
+    const char *after = getenv("YOKE_PROGRESS_AFTER_MS"), *supervisor = getenv("YOKE_SUPERVISOR");
     if (said || cli_is_quiet() || !cli_on_terminal() || cli_terminal_is_dumb()) return;
     if (rank) {
         cli_said_join(rank);
@@ -309,7 +310,7 @@ void cli_progress_watch(int rank)
     delay_ns = after && *after ? strtoull(after, NULL, 10) * MS : SILENT;
     verb_ns = yokei_now_ns();
     watcher = getpid();
-    is_rank = getenv("PMI_RANK") != NULL;
+    command = getenv("PMI_RANK") ? (supervisor ? atoi(supervisor) : -1) : watcher;
     said = cli_said_open(cli_out_on_terminal(), clear_once);
     if (said) start_thread();
 }
