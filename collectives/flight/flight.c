@@ -17,6 +17,7 @@
 
 #include "collectives/flight/flight.h"
 #include "core/base/base.h"
+#include "core/base/map_shared.h"
 
 static const char *const kind_names[YOKEI_N_KINDS] = {
     "all_reduce", "reduce_scatter", "all_gather", "broadcast",  "send",   "recv",    "barrier",
@@ -73,15 +74,9 @@ static void note_mapping(const struct yokei_flight_file *file, const char *path,
 /* Give the file behind `fd` its size, and map it. `name` is for error texts. */
 static yoke_status map_for_writing(int fd, const char *name, int rank, struct yokei_flight_file **file_out)
 {
-    /* A full disk is an error here, not a fault at the first write. */
-    int error = yokei_file_reserve(fd, sizeof(struct yokei_flight_file));
-    if (error)
-        return yoke_fail(YOKE_EIO, "flight record %s: no room for %zu bytes: %s", name,
-                         sizeof(struct yokei_flight_file), strerror(error));
-    struct yokei_flight_file *file = mmap(NULL, sizeof *file, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (file == MAP_FAILED)
-        return yoke_fail(YOKE_EIO, "flight record %s: cannot be mapped: %s", name, strerror(errno));
-    note_mapping(file, name, fd);
+    void *memory;
+    YOKE_TRY(yokei_map_shared(fd, sizeof(struct yokei_flight_file), "flight record", name, &memory));
+    struct yokei_flight_file *file = memory;
     if (atomic_load(&file->magic) != YOKEI_FLIGHT_MAGIC) {
         file->bytes = sizeof *file;
         file->n_entries = YOKEI_FLIGHT_ENTRIES;
@@ -102,7 +97,7 @@ yoke_status yokei_flight_create(const char *folder, int rank, bool fresh, struct
     char path[4096];
     flight_path(folder, rank, path);
     if (fresh) unlink(path);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (fresh ? O_EXCL : 0), 0600);
+    int fd = yokei_open_shared(path, O_CREAT | (fresh ? O_EXCL : 0));
     if (fd < 0) return yoke_fail(YOKE_EIO, "flight record %s: cannot be created: %s", path, strerror(errno));
     const yoke_status status = map_for_writing(fd, path, rank, file_out);
     close(fd);
@@ -262,11 +257,7 @@ void yokei_flight_publish(struct yokei_flight_file *file)
     msync(file, offsetof(struct yokei_flight_file, entries), MS_SYNC);
 }
 
-void yokei_flight_close(const struct yokei_flight_file *file)
-{
-    if (file) yokei_mapped_remove(file);
-    if (file) munmap((void *)(uintptr_t)file, sizeof *file);
-}
+void yokei_flight_close(const struct yokei_flight_file *file) { yokei_unmap_shared(file, sizeof *file); }
 
 void yokei_flight_set_agent(struct yokei_flight_file *file, enum yokei_agent_state state, int pid, int signal,
                             int exit_code)

@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "core/base/map_shared.h"
 
 /*
  * A mapped file. A signal handler walks the list while other threads change it. So entries are never freed,
@@ -87,4 +94,28 @@ bool yokei_mapped_at(const void *address, struct yokei_lost_file *out)
         return true;
     }
     return false;
+}
+
+int yokei_open_shared(const char *path, int flags)
+{
+    return open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+}
+
+yoke_status yokei_map_shared(int fd, size_t bytes, const char *what, const char *path, void **memory_out)
+{
+    const int error = yokei_file_reserve(fd, bytes);
+    if (error)
+        return yoke_fail(YOKE_EIO, "%s %s: no room for %zu bytes: %s", what, path, bytes, strerror(error));
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return yoke_fail(YOKE_EIO, "%s %s: cannot be mapped: %s", what, path, strerror(errno));
+    (void)yokei_mapped_add(memory, bytes, path, fd);
+    *memory_out = memory;
+    return YOKE_OK;
+}
+
+void yokei_unmap_shared(const void *memory, size_t bytes)
+{
+    if (memory) yokei_mapped_remove(memory);
+    if (memory) munmap((void *)(uintptr_t)memory, bytes);
 }
