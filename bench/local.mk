@@ -15,6 +15,10 @@ bench_train_SOURCES = bench/rival.h bench/train.h bench/train.c bench/train_llmc
 # Its rival is a script that is not built: found from any build folder.
 bench_train_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCES='"$(abs_top_srcdir)"'
 bench_train_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
+noinst_PROGRAMS += bench/blackbox
+bench_blackbox_SOURCES = bench/blackbox.c
+bench_blackbox_CFLAGS = $(AM_CFLAGS) $(MPICH_CFLAGS)
+bench_blackbox_LDADD = $(LIBYOKE_TRAIN) $(LIBYOKE) -lm
 endif
 noinst_PROGRAMS += bench/attention
 bench_attention_SOURCES = bench/rival.h bench/attention.c tests/conform/attention_sample.h tests/conform/attention_sample.c

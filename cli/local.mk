@@ -47,7 +47,7 @@ yoke_SOURCES += \
 	cli/launch/shared_memory.h cli/launch/spawn.c cli/launch/supervise.c cli/launch/supervise.h \
 	cli/launch/verb_words.c cli/launch/verdict.c cli/launch/verdict.h cli/launch/watch.c cli/launch/watch.h
 yoke_SOURCES += \
-	cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
+	cli/show/blackbox.c cli/show/blackbox.h cli/show/blackbox_json.c cli/show/blackbox_text.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c cli/show/trace_words.c
 yoke_SOURCES += \
 	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_source.c \
@@ -74,7 +74,7 @@ cli-look-for-commit:
 
 # The prose of the manual pages, embedded in the command and in the program that writes the pages.
 MANUAL_TEXTS = \
-	cli/options/manual/bench-allreduce.txt cli/options/manual/bench-collectives.txt \
+	cli/options/manual/bench-allreduce.txt cli/options/manual/blackbox.txt cli/options/manual/bench-collectives.txt \
 	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
 	cli/options/manual/ckpt-verify.txt cli/options/manual/compare.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
@@ -106,7 +106,7 @@ cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
 YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
-YOKE_MAN_PAGES += cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
+YOKE_MAN_PAGES += cli/man/yoke-blackbox.1 cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke

@@ -76,9 +76,10 @@ static yoke_status run_layer(const struct yokei_machine *k, const struct yokei_i
     call.dx = at_buffer(k, i->dx);
     for (int part = 0; part < YOKE_N_STASHES; part++) call.stash[part] = at_buffer(k, i->stash[part]);
     call.workspace = at_buffer(k, i->workspace);
-    return i->kind == YOKEI_FORWARD          ? layer->type->forward(layer, &call)
-           : i->kind == YOKEI_BACKWARD_INPUT ? layer->type->backward_input(layer, &call)
-                                             : layer->type->backward_weight(layer, &call);
+    if (i->kind == YOKEI_BACKWARD_INPUT) return layer->type->backward_input(layer, &call);
+    if (i->kind == YOKEI_BACKWARD_WEIGHT) return layer->type->backward_weight(layer, &call);
+    YOKE_TRY(layer->type->forward(layer, &call));
+    return k->after && call.y && !i->recomputes ? k->after(k->context, i, &call) : YOKE_OK;
 }
 
 /*

@@ -272,6 +272,12 @@ struct yokei_machine {
     yoke_status (*message)(void *context, enum yokei_instruction_kind kind, void *data, int64_t n_rows,
                            int64_t columns, yoke_stream *stream, yoke_event *done);
     /*
+     * Called after each F that is no recomputation and has an output, with the call of the layer. It may wait
+     * for the stream. NULL: nothing is called.
+     */
+    yoke_status (*after)(void *context, const struct yokei_instruction *instruction,
+                         const struct yoke_layer_call *call);
+    /*
      * A message signals its event itself, because the streams run each op within the call that issues it.
      */
     bool messages_signal;

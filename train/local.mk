@@ -17,13 +17,13 @@ libyoke_train_la_SOURCES += \
 libyoke_train_la_SOURCES += train/plan/run_plan.c train/plan/run_plan.h
 # the public object: a plan, ranks, a step, what replicas divide, memory
 libyoke_train_la_SOURCES += \
-	train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan_rank.c train/trainer/plan_place.c train/trainer/plan_run.c train/trainer/key.h train/trainer/key.c train/trainer/planned.h train/trainer/planned.c train/trainer/counted.h train/trainer/counted.c train/trainer/segment.c train/trainer/plan_schedule.c \
+	train/trainer/facts.c train/trainer/facts.h train/trainer/loss_scale.c train/trainer/memory.c train/trainer/memory.h train/trainer/plan_rank.c train/trainer/plan_place.c train/trainer/plan_run.c train/trainer/key.h train/trainer/key.c train/trainer/planned.h train/trainer/planned.c train/trainer/counted.h train/trainer/counted.c train/trainer/segment.c train/trainer/plan_schedule.c \
 	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/rounding.c train/trainer/step.c \
-	train/trainer/tied.c train/trainer/timing.c train/trainer/trainer.c train/trainer/trainer.h \
+	train/trainer/tied.c train/trainer/timing.c train/trainer/trace_back.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
-	train/run/audits.c train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
+	train/run/audits.c train/run/black_box.c train/run/black_box.h train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \
 	train/run/forecast.h train/run/dashboard_settings.c train/run/dashboards.c train/run/dashboards.h \
 	train/run/loop.c train/run/loop.h train/run/measure_devices.c train/run/metrics_file.c train/run/metrics.c \
 	train/run/metrics.h train/run/optimizer_shards.c train/run/place_ranks.c \
@@ -40,6 +40,8 @@ libyoke_train_la_SOURCES += train/search/bounds.c train/search/bounds.h train/se
 # the file of a cluster, and the arithmetic of goals
 libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c \
 	train/search/goal.c train/search/goal.h train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h
+# the black box of a run
+libyoke_train_la_SOURCES += train/blackbox/box.h train/blackbox/merge.c train/blackbox/read.c train/blackbox/ring.c train/blackbox/rule.c
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
@@ -85,6 +87,10 @@ YOKE_TESTS += 'OMP_NUM_THREADS=3 tests/unit/train_allocations'
 checkpoint_unit_programs = tests/unit/checkpoint tests/unit/train_resume tests/unit/plan_edits
 EXTRA_PROGRAMS += $(checkpoint_unit_programs)
 YOKE_TESTS += 'TMPDIR=/dev/shm tests/unit/checkpoint' 'TMPDIR=/dev/shm tests/unit/train_resume' 'TMPDIR=/dev/shm tests/unit/plan_edits'
+EXTRA_PROGRAMS += tests/unit/train_blackbox
+tests_unit_train_blackbox_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_train_blackbox_LDADD = $(TRAIN_TEST_LDADD)
+YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm tests/unit/train_blackbox'
 EXTRA_PROGRAMS += tests/unit/rounding_trial
 YOKE_TESTS += 'POCL_MAX_PTHREAD_COUNT=1 tests/unit/rounding_trial opencl:0' 'YOKE_EMULATE=cuda:9.0 tests/unit/rounding_trial cuda:0' 'soak YOKE_EMULATE=hip:gfx90a tests/unit/rounding_trial hip:0'
 tests_unit_rounding_trial_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -305,6 +311,16 @@ tests_ranks_audit_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += 'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/audit' \
 	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/audit' \
 	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 6 tests/ranks/audit'
+# The black boxes of several ranks, of healthy runs and of planted errors.
+EXTRA_PROGRAMS += tests/ranks/blackbox
+tests_ranks_blackbox_SOURCES = tests/ranks/ranks.h tests/ranks/blackbox.c
+tests_ranks_blackbox_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_blackbox_LDADD = $(TRAIN_RANKS_LDADD)
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/blackbox' \
+	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/blackbox_command' \
+	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/blackbox' \
+	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/blackbox'
+EXTRA_DIST += tests/ranks/blackbox_command
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h

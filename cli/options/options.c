@@ -12,9 +12,9 @@
 #define KERNELS (CLI_TUNE | CLI_BENCH_KERNELS)
 #define EMULATED \
     (CLI_RUN | CLI_INFO | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_TRAIN | CLI_TUNE | CLI_PLAN | CLI_COMPILE)
-#define RESULTS                                                                                             \
-    (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS | CLI_CKPT_SHOW \
-     | CLI_CKPT_VERIFY | CLI_CKPT_DIFF | CLI_COMPARE)
+#define RESULTS                                                                                            \
+    (CLI_TUNE | CLI_INFO | CLI_VERIFY | CLI_TRACE | CLI_BLACKBOX | CLI_SCHEDULE_SHOW | BENCH | CLI_CKPT_LS \
+     | CLI_CKPT_SHOW | CLI_CKPT_VERIFY | CLI_CKPT_DIFF | CLI_COMPARE)
 #define DTYPES "f32|bf16|f16"
 
 const struct cli_option cli_option_table[] = {
@@ -82,12 +82,17 @@ const struct cli_option cli_option_table[] = {
           "Serve the page of yoke report about the run by HTTP, and print its URL. The page renews itself. "
           "Port 0 chooses a free port. Default of ADDRESS: 127.0.0.1, which only this host can reach" },
     { "output",
-      CLI_TRACE | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
+      CLI_TRACE | CLI_BLACKBOX | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
           | CLI_SCHEDULE_SHOW,
       CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .help = "Write the results to this file, as a whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
       .help = "Show this many of the last operations of each rank, in text and JSON" },
+    { "last", CLI_BLACKBOX, CLI_INT, .value = "10", .least = 0, .most = 1e9,
+      .help = "Show this many of the last steps. In JSON, all steps are the default" },
+    { "step", CLI_BLACKBOX, CLI_INT, .metavar = "N", .least = 1, .most = 1e18,
+      .help = "Show this step, layer by layer. Default: the step in which the run left its path, else the "
+              "last step that was sampled" },
 
     /* ---- schedule: cli/show/schedule.c ---- */
     { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = YOKEI_PIPELINE_CHOICES,

@@ -41,7 +41,7 @@ enum cli_verb_bit {
     CLI_BENCH_ALLREDUCE = 1 << 5,
     CLI_TRAIN = 1 << 6,
     CLI_MANUAL = 1 << 7,
-    CLI_BENCH_TRAIN = 1 << 8,
+    CLI_BLACKBOX = 1 << 8,
     CLI_HELLO = 1 << 9,
     CLI_BENCH_COLLECTIVES = 1 << 10,
     CLI_TRACE = 1 << 11,

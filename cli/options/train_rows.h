@@ -147,6 +147,11 @@
           "have equal bits, and the gradients of one common micro-batch must agree within the gate of the "
           "precision. The rank that differs is named, and the run ends. Needs several replicas. No bit "
           "of the run changes" },
+    { "black-box", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .rare = true, .value = "100",
+      .metavar = "off|STEPS",
+      .help = "Each rank keeps its latest steps in a file of the run directory, which yoke blackbox reads "
+              "after the run has failed. Every STEPS steps outputs of layers and changes of weights are "
+              "sampled. No bit of the run changes. off: no such file" },
     { "validation-share", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_DATA, .rare = true, .value = "0.05",
       .least = 1e-6, .most = 0.5,
       .help = "Part of the tokens, at the end of the file, that is kept for validation" },

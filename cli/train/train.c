@@ -308,6 +308,22 @@ static yoke_status nothing_without_effect(const struct cli_options *o)
     return YOKE_OK;
 }
 
+/* The steps between the samples of the black box; 0: off. */
+static yoke_status read_black_box(const struct cli_options *o, struct yokei_training *t)
+{
+    const char *text = cli_text(o, "black-box");
+    char *end = NULL;
+    if (!strcmp(text, "off")) return YOKE_OK;
+    errno = 0;
+    const long long every = strtoll(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || every < 1 || every > 1000000000)
+        return yoke_fail(YOKE_EINVAL,
+                         "--black-box %s: give off, or the steps between two samples, from 1 to 1000000000",
+                         text);
+    t->black_box_every = every;
+    return YOKE_OK;
+}
+
 /* A validation evaluates whole sequences. So the user's number of tokens must be enough for one. */
 static yoke_status check_validation(const struct cli_options *o, const struct yokei_training *t)
 {
@@ -332,6 +348,7 @@ static yoke_status files_and_sample(const struct cli_context *context, struct yo
     t->validation_tokens = cli_int(o, "validation-tokens");
     t->evaluate_every = cli_int(o, "evaluate-every");
     t->audit_every = cli_int(o, "audit");
+    YOKE_TRY(read_black_box(o, t));
     t->memory_limit = cli_bytes(o, "memory-limit");
     t->init = cli_text(o, "init");
     t->export_to = cli_text(o, "export");

@@ -81,6 +81,7 @@ static const struct row {
     { "validation-tokens", FREE, .other = "64", .why = "it only evaluates, on held-out text" },
     { "evaluate-every", FREE, .other = "2", .why = "it only evaluates" },
     { "audit", FREE, .other = "2", .why = "it only compares the ranks" },
+    { "black-box", FREE, .other = "off", .why = "it only records" },
     { "save", FREE, .other = "elsewhere", .why = "a place for files" },
     { "save-every", FREE, .other = "2", .why = "it only says when to save" },
     { "save-every-seconds", FREE, .other = "5s", .why = "it only says when to save" },

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "train/run/black_box.h"
 #include "train/run/loop.h"
 #include "train/trainer/trainer.h"
 
@@ -140,7 +141,8 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     YOKE_TRY(yokei_run_note_products(s));
     YOKE_TRY(write_plan(s));
     YOKE_TRY(open_metrics(s));
-    return yokei_run_begin_dashboards(s);
+    YOKE_TRY(yokei_run_begin_dashboards(s));
+    return yokei_run_box_begin(s);
 }
 
 /*
@@ -207,6 +209,7 @@ static yoke_status report(struct yokei_run_state *s, const struct yoke_step_resu
 {
     struct yokei_error text;
     yokei_error_save(&text);
+    yokei_run_box_note(s, step, rate, audited);
     const yoke_status status = yokei_run_report(s, step, rate,
                                                 s->seconds_before + yokei_seconds_since(s->begun_ns));
     if (!audited) return status;
@@ -236,6 +239,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     const uint64_t begun = yokei_now_ns();
     YOKE_TRY(read_batch(s));
     yokei_trainer_note(s->trainer, yokei_seconds_since(begun), 0);
+    yokei_run_box_step(s, n);
     if (t->stop && *t->stop) yoke_trainer_ask_to_stop(s->trainer);
     if (s->collector) yokei_collector_before(s->collector, n);
     YOKE_TRY(yoke_trainer_backward(s->trainer, s->inputs, s->targets,
@@ -249,6 +253,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     double rate = yokei_rate(p, n, permille);
     YOKE_TRY(note_progress(s, n, permille));
     YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
+    YOKE_TRY(yokei_run_box_applied(s, &step));
     if (s->collector) YOKE_TRY(yokei_collector_behind(s->collector, n));
     count_step(s, &step, n == s->first_step + 2);
     *over_out = is_over(p, t->replay, n, permille);
@@ -333,6 +338,7 @@ yoke_status yokei_training_run(struct yokei_training *t, struct yokei_training_r
     yokei_collector_free(s.collector);
     result.leads = s.rank == 0;
     result.chose_shares = s.chose_shares;
+    yokei_run_box_end(&s, status);
     if (s.trainer) yokei_trainer_revoke(s.trainer, status);
     note_where_to_go_on(&s, status);
     yokei_run_end_dashboards(&s, &result, status);

@@ -44,6 +44,7 @@ struct yokei_training {
     int64_t micro_batch;               /* 0: the default that yoke_trainer_config (yoke/train.h) states */
     uint64_t memory_limit;             /* bytes; 0: the free memory of the device */
     int64_t audit_every;               /* steps between audits; 0: none */
+    int64_t black_box_every;           /* steps between samples of the black box; 0: no black box */
     const char *init, *dump_gradients; /* NULL: not wanted */
     /* the config.json (or its folder) from which the model was made; NULL: a model by name, or the plan's
      * model */
@@ -168,6 +169,7 @@ struct yokei_run_state {
     double validation_loss;    /* the newest validation loss; NaN: none since the last row of metrics */
     struct yokei_audit *audit; /* NULL: no audits */
     struct yokei_audit_result audited; /* NaN: no audit since the last row of metrics */
+    struct yokei_run_box *box;         /* black_box.h; NULL: no black box */
     /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
     double *peaks, *flops;
     struct yokei_collector *collector; /* NULL: no timeline */

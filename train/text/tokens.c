@@ -324,11 +324,14 @@ yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t
     return YOKE_OK;
 }
 
+static int64_t samples_in(int64_t n_train, int64_t T)
+{
+    return T < 1 || n_train < T + 1 ? 0 : YOKE_MAX((int64_t)1, (n_train - 1) / T - 1);
+}
+
 int64_t yokei_tokens_n_samples(const struct yokei_tokens *tokens, int64_t T)
 {
-    int64_t n_train = tokens->n - tokens->n_validation;
-    if (T < 1 || n_train < T + 1) return 0;
-    return YOKE_MAX((int64_t)1, (n_train - 1) / T - 1);
+    return samples_in(tokens->n - tokens->n_validation, T);
 }
 
 /*
@@ -375,19 +378,33 @@ static yoke_status read_pair(const struct yokei_tokens *tokens, enum yokei_token
     return YOKE_OK;
 }
 
+int64_t yokei_tokens_first(int64_t n_train, uint64_t seed, int64_t global_sample, int64_t T)
+{
+    const int64_t n = samples_in(n_train, T);
+    if (n < 1 || global_sample < 0) return -1;
+    uint64_t epoch = (uint64_t)(global_sample / n);
+    struct yokei_philox_key key = yokei_philox_named(seed, "sample order");
+    int64_t room = YOKE_MIN(n_train - 1 - n * T, T - 1);
+    int64_t phase = (int64_t)(order_word(key, 0, epoch, 0) % (uint64_t)(room + 1));
+    int64_t window = (int64_t)permute(key, epoch, (uint64_t)(global_sample % n), (uint64_t)n);
+    return phase + window * T;
+}
+
+void yokei_tokens_place(const struct yokei_tokens *tokens, int64_t *first_byte_out, int64_t *token_bytes_out)
+{
+    const bool is_file = !tokens->owned;
+    *first_byte_out = is_file ? (int64_t)(tokens->first - (const unsigned char *)tokens->map.data) : 0;
+    *token_bytes_out = is_file ? tokens->token_bytes : 0;
+}
+
 yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed, int64_t global_sample,
                                 int64_t T, int32_t *inputs_out, int32_t *targets_out)
 {
     if (global_sample < 0)
         return yoke_fail(YOKE_EINVAL, "sample number %lld must not be negative", (long long)global_sample);
     YOKE_TRY(check_training_length(tokens, T));
-    int64_t n = yokei_tokens_n_samples(tokens, T), n_train = tokens->n - tokens->n_validation;
-    uint64_t epoch = (uint64_t)(global_sample / n);
-    struct yokei_philox_key key = yokei_philox_named(seed, "sample order");
-    int64_t room = YOKE_MIN(n_train - 1 - n * T, T - 1);
-    int64_t phase = (int64_t)(order_word(key, 0, epoch, 0) % (uint64_t)(room + 1));
-    int64_t window = (int64_t)permute(key, epoch, (uint64_t)(global_sample % n), (uint64_t)n);
-    return read_pair(tokens, YOKEI_TOKENS_TRAIN, phase + window * T, T, inputs_out, targets_out);
+    const int64_t first = yokei_tokens_first(tokens->n - tokens->n_validation, seed, global_sample, T);
+    return read_pair(tokens, YOKEI_TOKENS_TRAIN, first, T, inputs_out, targets_out);
 }
 
 int64_t yokei_tokens_n_windows(const struct yokei_tokens *tokens, int64_t T)

@@ -107,6 +107,16 @@ yoke_status yokei_tokens_check_length(const struct yokei_tokens *tokens, int64_t
 yoke_status yokei_tokens_sample(const struct yokei_tokens *tokens, uint64_t seed, int64_t global_sample,
                                 int64_t T, int32_t *inputs_out, int32_t *targets_out);
 /**
+ * The token of the training part at which a sample begins, without the file. n_train is the number of tokens
+ * of that part. -1: the sample is negative, or the part is too short for T.
+ */
+int64_t yokei_tokens_first(int64_t n_train, uint64_t seed, int64_t global_sample, int64_t T);
+/**
+ * Where the tokens lie in their file: the offset of the first token, and the bytes of a token. Both are 0 if
+ * a tokenizer made the tokens.
+ */
+void yokei_tokens_place(const struct yokei_tokens *tokens, int64_t *first_byte_out, int64_t *token_bytes_out);
+/**
  * N of yokei_tokens_sample: training windows of T tokens in one epoch; 0 if the part is shorter than T + 1.
  */
 int64_t yokei_tokens_n_samples(const struct yokei_tokens *tokens, int64_t T);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <yoke/comm.h>
 #include "core/base/base.h"
-#include "train/trainer/trainer.h"
+#include "train/trainer/facts.h"
 
 /* The numbers that a rank sends at the agreement. */
 enum {
@@ -99,10 +99,15 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
     for (int64_t i = 0; i < n && has_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
     for (int i = 0; i < s->n; i++) {
         const int64_t first = (int64_t)((s->slot[i].norms - s->norms) / (2 * wide));
+        double sum = 0, n_bad = 0;
         for (int64_t k = first; k < first + s->slot[i].n_norms; k++) {
-            if (t->plan.counted[i]) yokei_exact_add(&squares, yokei_load(s->wide, t->host_norms, 2 * k));
-            overflow = overflow || yokei_load(s->wide, t->host_norms, 2 * k + 1) != 0;
+            const double square = yokei_load(s->wide, t->host_norms, 2 * k);
+            if (t->plan.counted[i]) yokei_exact_add(&squares, square);
+            sum += square;
+            n_bad += yokei_load(s->wide, t->host_norms, 2 * k + 1);
         }
+        overflow = overflow || n_bad != 0;
+        if (t->facts) yokei_facts_gradient(t, i, sum, n_bad);
     }
     yokei_exact_carry(&squares);
     *loss_sum_out = loss;
@@ -192,11 +197,8 @@ void yokei_step_set_up(struct yoke_trainer *t, const struct yokei_job *job,
                                   .seed = t->config.seed };
 }
 
-/*
- * The index after the last call of a layer and the last message. Compute time is measured up to there,
- * because all that follows waits for these instructions anyway.
- */
-static int end_of_compute(const struct yokei_program *p)
+/* Compute time is measured up to there, because all that follows waits for these instructions anyway. */
+int yokei_step_end_of_compute(const struct yokei_program *p)
 {
     int n = p->agree;
     while (n > 0
@@ -250,6 +252,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->machine.agree = agree;
     t->machine.reduces_signal = t->overlaps && t->machine.reduce;
     t->machine.record = &t->record;
+    t->machine.after = t->facts && t->facts->samples ? yokei_facts_output : NULL;
     yokei_record_clear(&t->record);
     t->gradient_scale = t->loss_scale.scale;
     t->result = (struct yoke_step_result){ .size = sizeof t->result,
@@ -257,7 +260,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
                                            .loss_scale = t->loss_scale.scale,
                                            .n_ranks = t->plan.n_ranks,
                                            .ranks = t->reports };
-    int middle = end_of_compute(p);
+    int middle = yokei_step_end_of_compute(p);
     YOKE_TRY(yokei_step_load(t, tokens, targets, n));
     YOKE_TRY(yokei_annotate_clear(t->stream[YOKEI_COMPUTE], t->base, &t->plan.state,
                                   YOKEI_CLEAR_GRADIENTS | YOKEI_CLEAR_NORMS));
@@ -293,8 +296,11 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
                                                  t->config.beta2,        t->config.eps,
                                                  t->config.weight_decay, coefficient / t->gradient_scale,
                                                  t->optimizer_step };
+        const bool samples = t->facts && t->facts->samples;
+        if (samples) YOKE_TRY(yokei_facts_before_update(t));
         YOKE_TRY(yokei_run(&t->machine, t->plan.train.agree + 1, t->plan.train.n));
         YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
+        if (samples) YOKE_TRY(yokei_facts_after_update(t));
         if (t->plan.state.is_divided) YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMMUNICATION]));
         if (t->plan.state.is_divided) YOKE_TRY(yokei_groups_error(&t->groups, &t->config));
     }

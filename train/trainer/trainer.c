@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "train/trainer/facts.h"
 #include "train/trainer/memory.h"
 
 static yoke_status allocate(struct yoke_trainer *t)
@@ -64,6 +65,7 @@ static void destroy(yoke_trainer *t)
     free(t->host_losses);
     free(t->host_norms);
     free(t->sums_in_order);
+    yokei_facts_free(t);
     yokei_record_free(&t->record);
     yokei_trainer_plan_free(&t->plan);
     t->model->n_trainers--;

@@ -111,6 +111,7 @@ struct yokei_groups {
 };
 
 struct yokei_memory_rank; /* memory.h */
+struct yokei_facts;       /* facts.h */
 
 enum { YOKEI_REPORT = 11 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
@@ -158,7 +159,8 @@ struct yoke_trainer {
     double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
     /* when the end of the last pass was observed, and when the gradients' norms arrived */
     uint64_t passed_ns, fetched_ns;
-    double slow; /* YOKE_SLOW, a test aid; 1: no slowdown */
+    double slow;               /* YOKE_SLOW, a test aid; 1: no slowdown */
+    struct yokei_facts *facts; /* facts.h; NULL: none are collected */
 };
 
 /* ---- step.c: the parts of a pass that audits share ---- */
@@ -173,6 +175,8 @@ yoke_status yokei_step_load(struct yoke_trainer *trainer, const int32_t *tokens,
  * message. This memory must not be written, and the events must not be reused.
  */
 yoke_status yokei_step_drain(struct yoke_trainer *trainer);
+/** The index of the training program's instruction after the last call of a layer and the last message. */
+int yokei_step_end_of_compute(const struct yokei_program *program);
 
 /* ---- timing.c ---- */
 /** Prepare the time measurement. Call it after the groups are created. */
