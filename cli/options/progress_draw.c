@@ -160,10 +160,10 @@ static void clear(void)
 }
 
 /*
- * Whether this process may draw. A job that a shell has put into the background would draw over what its user
- * types. Ranks have process groups of their own, so yoke run's group counts. A command that is not the first
- * process of its group may have been started by a program that makes groups, such as timeout. It draws, unless
- * it was stopped before.
+ * Whether this process may draw. A job that a shell has put into the background would draw over what its
+ * user types. Ranks have process groups of their own, so yoke run's group counts. A command that is not the
+ * first process of its group may have been started by a program that makes groups, such as timeout. It draws,
+ * unless it was stopped before.
  */
 static bool is_in_foreground(void)
 {
