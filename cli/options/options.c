@@ -26,7 +26,7 @@ const struct cli_option cli_option_table[] = {
     { "help-all", CLI_EVERY, CLI_FLAG, .no_key = true,
       .help = "Show all options and the text of the manual page" },
     { "quiet", CLI_EVERY & ~(CLI_RANK | CLI_LOOK), CLI_FLAG, 'q',
-      .help = "Print no notes and no line of progress, only results, warnings and errors" },
+      .help = "Print only results, warnings and errors" },
     { "verbose", CLI_TRAIN, CLI_FLAG, 'v', .group = CLI_SEEN,
       .help = "Before the start, print the memory and the processing units of every rank" },
 
