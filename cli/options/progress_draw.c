@@ -256,10 +256,10 @@ static bool has_something(void)
 static void *tick(void *unused)
 {
     (void)unused;
-    const uint64_t idle = YOKE_MAX(delay_ns / 4, TICK / 5);
+    const uint64_t often = delay_ns ? TICK : TICK / 20, idle = YOKE_MAX(delay_ns / 4, often); /* 0: a test */
     pthread_mutex_lock(&lock);
     for (;;) {
-        const uint64_t next = yokei_now_ns() + (has_something() || shown[0] ? TICK : idle);
+        const uint64_t next = yokei_now_ns() + (has_something() || shown[0] ? often : idle);
         const struct timespec then = { .tv_sec = (time_t)(next / (1000 * MS)),
                                        .tv_nsec = (long)(next % (1000 * MS)) };
         pthread_cond_timedwait(&change, &lock, &then);

@@ -85,7 +85,8 @@
     { "emulate-hip", CLI_LIBRARY, CLI_TEXT, .metavar = "X.Y",
       .help = "Emulated HIP: the version of HIP. Default: 6.2" },
     { "progress-after-ms", CLI_LIBRARY, CLI_INT,
-      .help = "For tests: milliseconds of work after which a line of progress appears. Default: 2000" },
+      .help = "For tests: milliseconds of work after which a line of progress appears. 0: at once, "
+              "and often. Default: 2000" },
     { "soak", CLI_LIBRARY, CLI_FLAG, .help = "For tests: run the long tests" },
     { "seed", CLI_LIBRARY, CLI_INT, .help = "For tests: seed of what the tests draw at random" },
     { "test-only", CLI_LIBRARY, CLI_TEXT, .help = "For tests: run only commands that contain this word" },
