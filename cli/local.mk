@@ -50,7 +50,7 @@ yoke_SOURCES += \
 	cli/show/blackbox.c cli/show/blackbox.h cli/show/blackbox_json.c cli/show/blackbox_text.c cli/show/schedule_verbs.c cli/show/schedule_label.c cli/show/schedule.h cli/show/schedule_draw.c cli/show/schedule_moment.c \
 	cli/show/schedule_text.c cli/show/trace.c cli/show/trace.h cli/show/trace_json.c cli/show/trace_text.c cli/show/trace_words.c
 yoke_SOURCES += \
-	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_source.c \
+	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_search.c cli/train/plan_search.h cli/train/plan_search_show.c cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS)
 else

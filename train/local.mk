@@ -77,7 +77,7 @@ libyoke_train_la_DEPENDENCIES = train/libyoke-train.map
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/plan_search tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal tests/unit/published_tables
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -129,6 +129,8 @@ tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_memory_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_memory_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_plan_search_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_plan_search_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_planned_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_planned_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_balance_CFLAGS = $(TRAIN_TEST_CFLAGS)

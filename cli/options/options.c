@@ -297,6 +297,15 @@ const struct cli_option cli_option_table[] = {
               "device of --emulate" },
     { "output", CLI_PLAN, CLI_TEXT, 'o', .group = CLI_FILES, .no_key = true, .metavar = "FILE",
       .help = "Write a plan.json for yoke train --plan to this file, even if the run does not fit" },
+    { "search", CLI_PLAN, CLI_FLAG, .group = CLI_LAYOUT, .no_key = true,
+      .help = "Search for the ten fastest layouts on the devices of --cluster" },
+    { "cluster", CLI_PLAN, CLI_TEXT, .group = CLI_LAYOUT, .no_key = true, .metavar = "FILE",
+      .help = "Cluster file with the devices, the hosts and the links for --search" },
+    { "largest-bubble", CLI_PLAN, CLI_REAL, .group = CLI_LAYOUT, .rare = true, .no_key = true, .value = "0",
+      .metavar = "SHARE", .least = 0, .most = 1,
+      .help =
+          "Let --search discard layouts whose stages are idle for more than this share of the time. 0: no "
+          "limit" },
 
     /* ---- parity: cli/train/parity.c ---- */
     { "layouts", CLI_PARITY, CLI_TEXT, .value = "quick", .metavar = "quick|all|FILE",

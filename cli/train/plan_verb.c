@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/train/plan_search.h"
 #include "cli/train/plan_source.h"
 #include "core/base/base.h"
 #include "train/run/forecast.h"
@@ -275,6 +276,9 @@ yoke_status cli_plan_of_config(const char *path, struct yokei_plan *plan_out, ch
 
 yoke_status cli_plan(const struct cli_context *context)
 {
+    if (cli_flag(context->options, "search")) return cli_plan_search(context);
+    if (cli_text(context->options, "cluster"))
+        return yoke_fail(YOKE_EINVAL, "yoke plan: --cluster is for --search: add it, or leave --cluster out");
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct devices devices = { 0 };
     struct yokei_forecast f = { 0 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/base.h"
+#include "parallel/balance.h"
 #include "parallel/parameters.h"
 #include "train/models/model.h"
 
@@ -14,21 +15,19 @@ static const double TOLERANCE = 1e-5;
 
 double yokei_cut_value(const struct yokei_cut_problem *p, const int16_t *blocks)
 {
-    double filled = 0, value = 0, sum = 0;
+    double filled = 0, value = p->floor;
     for (int s = 0; s < p->stages; s++) {
         const struct yokei_cut_stage *k = &p->stage[s];
-        const double time = k->time + blocks[s] * k->time_block;
-        const double end = fmax(k->end + blocks[s] * k->end_block, p->adds ? -INFINITY : filled);
-        value = fmax(value, end + p->m * time);
-        sum += time;
+        const double end = fmax(k->end + blocks[s] * k->end_block, p->adds ? 0 : filled);
+        value = fmax(value, end + p->m * (k->time + blocks[s] * k->time_block));
         filled += k->fill + blocks[s] * k->fill_block;
     }
-    return p->adds ? fmax(p->m * sum, value) : value;
+    return p->adds ? fmax(p->m * filled, value) : value;
 }
 
 /*
- * Whether all blocks can be dealt so that no stage is above `limit`. least [stages + 1][n_blocks + 1]: the
- * least sum of fills. For a sum of times, the sum is what must stay within the limit.
+ * Whether all blocks can be dealt so that the value is at most `limit`. least [stages + 1][n_blocks + 1]: the
+ * least sum of fills.
  */
 static bool deal(const struct yokei_cut_problem *p, double limit, double *least, int16_t *from)
 {
@@ -43,10 +42,10 @@ static bool deal(const struct yokei_cut_problem *p, double limit, double *least,
         for (int i = 0; i <= n; i++) {
             if (isinf(before[i])) continue;
             for (int more = p->least; more <= k->most && i + more <= n; more++) {
-                const double time = p->m * (k->time + more * k->time_block);
-                const double fill = before[i] + (p->adds ? time : k->fill + more * k->fill_block);
-                const double end = fmax(p->adds ? -INFINITY : before[i], k->end + more * k->end_block);
-                if ((p->adds ? fill : before[i] + time) > limit) break;
+                const double time = p->m * (k->time + more * k->time_block),
+                             fill = before[i] + k->fill + more * k->fill_block;
+                const double begin = p->adds ? 0 : before[i], end = k->end + more * k->end_block;
+                if (begin + time > limit || (p->adds && p->m * fill > limit)) break;
                 if (end + time <= limit && fill < now[i + more])
                     now[i + more] = fill, took[i + more] = (int16_t)more;
             }
@@ -69,7 +68,7 @@ bool yokei_cut_best(const struct yokei_cut_problem *p, int16_t *blocks, double *
     const size_t cells = (size_t)(p->stages + 1) * (size_t)(p->n_blocks + 1);
     double *least = malloc(cells * sizeof *least);
     int16_t *from = calloc(cells, sizeof *from);
-    double low = 0, high = INFINITY;
+    double low = p->floor, high = INFINITY;
     bool any = least && from && deal(p, INFINITY, least, from);
     if (any) {
         trace(p, from, blocks);
@@ -236,6 +235,26 @@ static double seconds_of_byte(const struct yokei_predict_config *c, const struct
     return 2 * (1 - 1.0 / n_hosts) / slowest / (l->zero ? 2 : 1);
 }
 
+/* The least time of a message from stage s to the next one, and of its bytes alone. */
+static double hop_seconds(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                          const struct yokei_slot_place *slots, int s, double *bytes_seconds)
+{
+    const yoke_model *model = c->model;
+    const double bytes = (double)(l->micro_batch * c->sequence)
+                         * (double)model->layer[model->before + model->per_block - 1]->out
+                         * (double)yoke_dtype_bytes(c->precision) / (l->sequence_parallel ? l->tensor : 1);
+    double least = INFINITY;
+    *bytes_seconds = INFINITY;
+    for (int d = 0; d < l->data; d++) {
+        const struct yokei_path path = yokei_path_between(
+            c->cluster, &slots[yokei_layout_slot(l, s, d)], l->tensor,
+            &slots[yokei_layout_slot(l, (s + 1) % l->pipeline, d)], l->tensor);
+        *bytes_seconds = fmin(*bytes_seconds, bytes / path.bytes_per_second);
+        least = fmin(least, path.seconds + bytes / path.bytes_per_second);
+    }
+    return least;
+}
+
 yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_config *c,
                              const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
                              const struct yokei_slot_place *slots, bool slowest,
@@ -266,6 +285,14 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
         k->time_block = block;
         k->fill = first ? chain(&u.before, sends_early) : 0;
         k->fill_block = chain(&u.block, sends_early) / l->chunks;
+        if (!last || l->chunks > 1) {
+            double bytes_seconds;
+            const double hop = hop_seconds(c, l, slots, s, &bytes_seconds);
+            k->fill += (sends_early ? 1 : 2) * hop;
+            /* with chunks the last stage sends one chunk less */
+            const double n_messages = m * (double)(l->chunks - last);
+            out->floor = fmax(out->floor, n_messages * bytes_seconds);
+        }
         const double per_element = 4 / (double)l->tensor * seconds_of_byte(c, l, slots, s);
         k->end = -back(&u.before) * first - back(&u.after) * last;
         k->end_block = (sizes->matrices[1] + sizes->vectors[1]) * per_element - back(&u.block);
@@ -360,5 +387,88 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
     *seconds_out = fmax(fmax(work, m * blocks * time),
                         fmax(filled, blocks * (m * time + sums - back(&block))))
                    + optimizer;
+    return YOKE_OK;
+}
+
+/* ---- replicas on different kinds ---- */
+
+/* Replicas whose stages lie on the same kinds. */
+struct alike {
+    int first, n;
+    double slowest;    /* the least possible time of the slowest stage */
+    double time, fill; /* of a block on the fastest stage, and what it fills there */
+};
+
+static bool same_kinds(const struct yokei_layout *l, const struct yokei_slot_place *slots, int a, int b)
+{
+    for (int s = 0; s < l->pipeline; s++)
+        if (slots[yokei_layout_slot(l, s, a)].kind != slots[yokei_layout_slot(l, s, b)].kind) return false;
+    return true;
+}
+
+static yoke_status measure_alike(yokei_predictor *p, const struct yokei_layout *l,
+                                 const struct yokei_model_sizes *sizes, const struct yokei_slot_place *slots,
+                                 struct alike *x)
+{
+    const bool sends_early = l->schedule == YOKEI_PIPELINE_ZB_H1;
+    double base[YOKEI_MOST_CUTS], cost[YOKEI_MOST_CUTS];
+    int64_t units[YOKEI_MOST_CUTS];
+    x->time = x->fill = INFINITY;
+    for (int s = 0; s < l->pipeline; s++) {
+        struct yokei_unit u;
+        YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
+                                    slots[yokei_layout_slot(l, s, x->first)].kind, &u));
+        base[s] = (s == 0 ? all(&u.before) : 0) + (s == l->pipeline - 1 ? all(&u.after) : 0);
+        cost[s] = all(&u.block);
+        x->time = fmin(x->time, cost[s]);
+        x->fill = fmin(x->fill, chain(&u.block, sends_early) / l->chunks);
+    }
+    x->slowest = yokei_balance_deal(sizes->n_blocks, l->pipeline, base, cost, l->chunks, units);
+    return YOKE_OK;
+}
+
+/* The most micro-batches that a replica can take within X seconds. */
+static int64_t most_within(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                           const struct alike *x, double X, int64_t all_of_them)
+{
+    int64_t low = 0, high = YOKE_MIN(all_of_them, (int64_t)(X / x->slowest));
+    while (low < high) {
+        const int64_t m = low + (high - low + 1) / 2;
+        if (yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)m, x->time, x->fill) <= X)
+            low = m;
+        else
+            high = m - 1;
+    }
+    return low;
+}
+
+yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_config *c,
+                               const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                               const struct yokei_slot_place *slots, double *seconds_out)
+{
+    enum { MOST = 16 };
+    struct alike list[MOST];
+    const int64_t M = c->batch / l->micro_batch;
+    int n = 0;
+    double low = 0, high = 0;
+    *seconds_out = 0;
+    for (int d = 0; d < l->data; d++) {
+        int k = n - 1;
+        while (k >= 0 && !same_kinds(l, slots, list[k].first, d)) k--;
+        if (k < 0 && n == MOST) return YOKE_OK; /* no bound */
+        if (k < 0) {
+            list[k = n++] = (struct alike){ .first = d };
+            YOKE_TRY(measure_alike(p, l, sizes, slots, &list[k]));
+            high = fmax(high, 2 * (double)(M + l->pipeline) * list[k].slowest * l->pipeline);
+        }
+        list[k].n++;
+    }
+    for (int turn = 0; turn < 30; turn++) {
+        const double middle = low + (high - low) / 2;
+        int64_t sum = 0;
+        for (int k = 0; k < n; k++) sum += list[k].n * most_within(l, sizes, &list[k], middle, M);
+        *(sum >= M ? &high : &low) = middle;
+    }
+    *seconds_out = low;
     return YOKE_OK;
 }

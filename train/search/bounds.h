@@ -13,13 +13,16 @@
  *     before it end their last W after that: stage s - 1 after its B and W, and so on. With
  *     C_j = F_j + B_j + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With v
  *     chunks C_j is that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of
- *     the blocks. naive: one micro-batch at a time, so X >= m sum_j T_j.
+ *     the blocks. naive: one micro-batch at a time, so X >= m sum_j (F_j + B_j + W_j).
  * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They carry
  *     S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to the
  *     others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the stage
  *     share the host's links. So X >= m T_s - (B_s + W_s + R_s) + the time of these bytes.
  * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top.
- * Messages, latencies and all other sums count as 0, and every stage as if it ran on the fastest kind of its replicas.
+ * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after W,
+ *     the gradients go back over them after its last W. So these times come on top of the sum of (2). A hop
+ *     carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
+ * All other sums and latencies count as 0, and every stage as if it ran on the fastest kind of its replicas.
  *
  * Memory. The parameters of a stage are at least its parameters / tensor on some rank of each of its tensor
  * groups. At the end of the warm-up a stage holds the stashes of as many micro-batches as its line has F before
@@ -38,9 +41,9 @@
  */
 struct yokei_cut_problem {
     int stages, n_blocks;
-    int least; /* of blocks on each stage */
-    double m;
-    bool adds; /* naive: the value is m times the sum of all stages' times */
+    int least;       /* of blocks on each stage */
+    double m, floor; /* floor: no value is below it */
+    bool adds;       /* naive: all micro-batches fill the stages, one after the other */
     struct yokei_cut_stage {
         double fill, fill_block, time, time_block, end, end_block;
         int most; /* of blocks, by memory */
@@ -92,6 +95,15 @@ yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_pred
 yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const int *slots_of_kind, double *seconds_out);
+/**
+ * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the larger of
+ * k times the best slowest stage of its own kinds, and of yokei_bound_equal with its fastest stage. The step
+ * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the largest k
+ * with V(k) <= X must be M or more. X is found by bisection, from below.
+ */
+yoke_status yokei_bound_shares(yokei_predictor *predictor, const struct yokei_predict_config *config,
+                               const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
+                               const struct yokei_slot_place *slots, double *seconds_out);
 /** The bounds (1) and (4). */
 yoke_status yokei_bound_work(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,

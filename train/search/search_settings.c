@@ -65,8 +65,10 @@ static double quick_bound(const struct yokei_cut_problem *p)
         end = fmin(end, p->stage[s].end_block + p->stage[s].end / p->n_blocks);
     }
     const double blocks = ceil((double)p->n_blocks / p->stages);
-    if (p->adds) return p->m * p->n_blocks * time;
-    return fmax(yokei_bound_equal(p->n_blocks, p->stages, p->m, time, fill), blocks * (p->m * time + end));
+    if (p->adds) return fmax(p->floor, p->m * p->n_blocks * fill);
+    const double bound = fmax(yokei_bound_equal(p->n_blocks, p->stages, p->m, time, fill),
+                              blocks * (p->m * time + end));
+    return fmax(p->floor, bound);
 }
 
 /* Bound one setting, and push it if the bounds do not discard it. */
@@ -90,6 +92,11 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     yoke_status status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
     if (!status) status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
     if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer);
+    if (!status && l.n_kinds > 1 && l.schedule != YOKEI_PIPELINE_NAIVE) {
+        double shares;
+        status = yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &shares);
+        work = fmax(work, shares);
+    }
     if (status == YOKE_ENOMEM) return status;
     if (status) {
         region->n_refused++;
@@ -253,11 +260,11 @@ static yoke_status try_others(struct setting *x, int s, int left, double filled)
                              - x->optimizer;
         const double time = p->m * (k->time + n * k->time_block), fill = k->fill + n * k->fill_block;
         if (x->s->is_stopped) return YOKE_OK;
-        if (filled + time >= limit) break;
+        if ((p->adds ? fmax(time, p->m * (filled + fill)) : filled + time) >= limit) break;
         if (time + k->end + n * k->end_block >= limit) continue;
         x->now[s] = (int16_t)n;
         if (behind) {
-            YOKE_TRY(try_others(x, s + 1, left - n, filled + (p->adds ? time : fill)));
+            YOKE_TRY(try_others(x, s + 1, left - n, filled + fill));
             continue;
         }
         if (n != left || !memcmp(x->now, x->first, (size_t)p->stages * sizeof *x->now)) continue;
@@ -274,7 +281,7 @@ static yoke_status try_others(struct setting *x, int s, int left, double filled)
 /* Whether the best cut of the setting so far could be in the result with a little change. */
 static bool is_close(const struct setting *x)
 {
-    return x->best.prediction.step_seconds < CLOSE * yokei_search_threshold(x->s);
+    return x->s->config->most_cuts || x->best.prediction.step_seconds < CLOSE * yokei_search_threshold(x->s);
 }
 
 /*
@@ -329,9 +336,12 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
     YOKE_TRY(status);
     x.problem = &problem;
     if (yokei_cut_best(&slowest, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
-    if (!s->is_diving) {
+    if (!s->is_diving && is_close(&x)) {
         YOKE_TRY(move_blocks(&x));
         YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
+    } else if (!s->is_diving && problem.stages > 1) {
+        s->cuts_are_left = true;
+        s->left_bound = fmin(s->left_bound, node->bound);
     }
     if (x.best.layout.data) insert(s, &x.best);
     return YOKE_OK;

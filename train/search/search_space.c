@@ -117,6 +117,20 @@ static void use_slots(const struct yokei_order *o, const int *slots_of, int n, i
     }
 }
 
+/*
+ * Whether another order of the kinds has the same replicas in another sequence. This is so if all slots are
+ * used and no replica lies on two kinds. The ascending order stands for all of these.
+ */
+static bool is_another_order(const struct yokei_order *o, const int *slots_of, const int *used, int pipeline)
+{
+    bool ascends = true, divides = true;
+    for (int i = 0; i < o->n_kinds; i++) {
+        divides = divides && used[i] == slots_of[i] && used[i] % pipeline == 0;
+        ascends = ascends && (!i || o->kind[i] > o->kind[i - 1]);
+    }
+    return divides && !ascends;
+}
+
 /* Bound and push the meshes with these replicas, stages, widths and micro-batch. */
 static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n, const int *slots_of)
 {
@@ -133,6 +147,7 @@ static yoke_status push_mesh(struct yokei_searching *s, struct yokei_node *n, co
     if (!region) return yoke_fail(YOKE_ENOMEM, "search: no host memory for its regions");
     n->region = (int16_t)index;
     for (n->by_replica = 0; n->by_replica <= (n->data > 1 && n->pipeline > 1); n->by_replica++) {
+        if (n->by_replica && is_another_order(o, slots_of, used, n->pipeline)) continue;
         s->result->counts.n_meshes++;
         region->n_meshes++;
         region->bound = fmin(region->bound, n->bound);

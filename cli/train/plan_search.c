@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke plan --search: the search, and the plan.json of its first layout. */
+#include "cli/train/plan_search.h"
+
+#include <malloc.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/options/progress.h"
+#include "cli/train/plan_source.h"
+#include "core/base/base.h"
+#include "core/base/times.h"
+#include "train/search/cluster_file.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+static bool show_progress(void *context, const struct yokei_search_progress *p)
+{
+    (void)context;
+    if (isinf(p->best_seconds))
+        cli_progress_now("%lld layouts predicted, no step yet, %lld left", (long long)p->n_predicted,
+                         (long long)p->n_left);
+    else
+        cli_progress_now("%lld layouts predicted, best step %.4g s, no layout is below %.4g s",
+                         (long long)p->n_predicted, p->best_seconds, p->bound_seconds);
+    return !interrupted;
+}
+
+/* ---- options ---- */
+
+/* The search chooses these, so an option that fixes one of them would be ignored. */
+static yoke_status check_options(const struct cli_options *o)
+{
+    static const char *const chosen[] = {
+        "ranks",         "devices",           "dp",     "pp",          "tp",         "shares",
+        "schedule",      "schedule-file",     "chunks", "layers",      "costs",      "recompute",
+        "tensor-shares", "sequence-parallel", "zero",   "zero-shares", "micro-batch"
+    };
+    if (!cli_text(o, "cluster"))
+        return yoke_fail(YOKE_EINVAL,
+                         "yoke plan: --search needs --cluster FILE, which describes the devices and "
+                         "the links between them; docs/PLANNING.md has the format");
+    for (size_t i = 0; i < YOKE_COUNT(chosen); i++)
+        if (cli_is_set(o, chosen[i]) && strcmp(cli_origin(o, chosen[i]), "default") != 0)
+            return yoke_fail(YOKE_EINVAL, "yoke plan: --search chooses --%s: leave it out (%s)", chosen[i],
+                             cli_origin(o, chosen[i]));
+    return YOKE_OK;
+}
+
+static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluster *c)
+{
+    const uint64_t limit = cli_bytes(o, "memory-limit");
+    YOKE_TRY(yokei_cluster_read(cli_text(o, "cluster"), c));
+    for (int k = 0; k < c->n_kinds && limit; k++) c->kind[k].memory = YOKE_MIN(c->kind[k].memory, limit);
+    return YOKE_OK;
+}
+
+/* ---- plan.json ---- */
+
+/* Device number `first + t` of a list: "cuda:3". The device of a kind is that of number 0. */
+static void name_device(const char *device, int index, char *out, size_t bytes)
+{
+    const char *colon = strrchr(device, ':');
+    if (!colon)
+        yokei_text(out, bytes, "%s", device);
+    else
+        yokei_text(out, bytes, "%.*s:%d", (int)(colon - device), device, atoi(colon + 1) + index);
+}
+
+static yoke_status list_ranks(const struct cli_searched *x, const struct yokei_ranked *best,
+                              struct yokei_plan *p)
+{
+    const struct yokei_layout *l = &best->layout;
+    struct yokei_places places;
+    YOKE_TRY(yokei_places_create(x->cluster, l->tensor, l->kind, l->n_kinds, &places));
+    p->n_ranks = best->prediction.n_ranks;
+    p->ranks = calloc((size_t)p->n_ranks, sizeof *p->ranks);
+    yoke_status status = p->ranks ? YOKE_OK
+                                  : yoke_fail(YOKE_ENOMEM, "plan: no host memory for %lld ranks",
+                                              (long long)p->n_ranks);
+    for (int r = 0; r < p->n_ranks && !status; r++) {
+        const int t = r % l->tensor, d = r / l->tensor % l->data, s = r / l->tensor / l->data;
+        const struct yokei_slot_place *slot = &places.slot[yokei_layout_slot(l, s, d)];
+        const char *device = x->cluster->kind[slot->kind].device;
+        struct yokei_plan_rank *rank = &p->ranks[r];
+        if (!device[0])
+            status = yoke_fail(
+                YOKE_ECONFIG,
+                "plan: %s has no local-device for %s, so no plan.json can name the devices of the ranks: "
+                "add it, or leave -o out",
+                x->cluster->name, x->cluster->kind[slot->kind].name);
+        rank->job_rank = -1;
+        rank->samples = best->prediction.shares[d];
+        rank->share = (double)rank->samples / (double)p->batch;
+        rank->micro_batch = l->micro_batch;
+        name_device(device, slot->first + t, rank->device, sizeof rank->device);
+    }
+    yokei_places_free(&places);
+    return status;
+}
+
+static yoke_status write_plan(const struct cli_searched *x, const char *path, struct yokei_plan *p)
+{
+    const struct yokei_ranked *best = &x->result->best[0];
+    const struct yokei_layout *l = &best->layout;
+    size_t used = 0;
+    p->data = l->data, p->pipeline = l->pipeline, p->tensor = l->tensor, p->chunks = l->chunks;
+    p->zero = l->zero, p->sequence_parallel = l->sequence_parallel;
+    p->predicted_step_seconds = best->prediction.step_seconds;
+    p->schedule[0] = p->layers[0] = p->recompute[0] = 0;
+    if (l->pipeline > 1) yokei_text(p->schedule, sizeof p->schedule, "%s", yokei_pipeline_names[l->schedule]);
+    if (l->recompute)
+        yokei_text(p->recompute, sizeof p->recompute, "%s", yokei_recompute_words[l->recompute]);
+    for (int i = 0; i < l->pipeline * l->chunks && l->pipeline > 1; i++) {
+        yokei_text(p->layers + used, sizeof p->layers - used, "%s%d", i ? "," : "", l->blocks[i]);
+        used = strlen(p->layers);
+    }
+    if (used + 1 == sizeof p->layers)
+        return yoke_fail(YOKE_ECONFIG, "plan: %d stages are too many for a plan.json",
+                         l->pipeline * l->chunks);
+    YOKE_TRY(list_ranks(x, best, p));
+    return yokei_plan_write(path, p);
+}
+
+/* ---- the verb ---- */
+
+static yoke_status nothing_fits(const struct cli_searched *x)
+{
+    const struct yokei_search_result *r = x->result;
+    char text[256];
+    if (!r->is_complete)
+        return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
+    if (!r->is_near)
+        return yoke_fail(YOKE_ECONFIG, "yoke plan: no layout of the model can be run on this cluster");
+    const struct yokei_prediction *p = &r->nearest.prediction;
+    const struct yokei_rank_memory *worst = &p->memory[0];
+    for (int i = 1; i < p->n_memory; i++)
+        if ((double)p->memory[i].report.total / (double)p->memory[i].have
+            > (double)worst->report.total / (double)worst->have)
+            worst = &p->memory[i];
+    cli_layout_text(x->cluster, &r->nearest.layout, text, sizeof text);
+    return yoke_fail(
+        YOKE_ENOMEM,
+        "yoke plan: no layout fits. The nearest is %s: a rank of stage %d needs %.3g GiB on %s, which has "
+        "%.3g GiB: use devices with more memory or more devices, or a lower --sequence",
+        text, worst->stage, (double)worst->report.total / 1073741824.0, x->cluster->kind[worst->kind].name,
+        (double)worst->have / 1073741824.0);
+}
+
+static yoke_status search(const struct cli_options *o, struct yokei_training *t,
+                          struct yokei_search_config *config, struct cli_searched *x,
+                          struct yokei_search_result *result)
+{
+    struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART }, before;
+    const uint64_t begun = yokei_now_ns();
+    /* Programs come and go by the thousand. Memory that stays is faster than memory that is given back. */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    sigaction(SIGINT, &action, &before);
+    cli_progress_begin("search");
+    const yoke_status status = yokei_search(config, result);
+    cli_progress_end();
+    sigaction(SIGINT, &before, NULL);
+    YOKE_TRY(status);
+    x->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
+    if (!result->is_complete) cli_note("interrupted: these are the best layouts so far");
+    if (!result->n_best) return nothing_fits(x);
+    if (cli_flag(o, "json"))
+        YOKE_TRY(cli_search_json(x));
+    else
+        cli_search_show(x);
+    return cli_text(o, "output") ? write_plan(x, cli_text(o, "output"), &t->plan) : YOKE_OK;
+}
+
+static yoke_status run(const struct cli_context *context, struct yokei_training *t,
+                       struct yokei_cluster *cluster, struct yokei_search_config *config,
+                       struct yokei_search_result *result, yoke_model **model)
+{
+    const struct cli_options *o = context->options;
+    struct cli_context alone = *context;
+    struct cli_searched x = { t, cluster, result, 0 };
+    alone.size = 1;
+    YOKE_TRY(check_options(o));
+    YOKE_TRY(cli_plan_from_options(&alone, t));
+    YOKE_TRY(read_cluster(o, cluster));
+    YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), model));
+    YOKE_TRY(yoke_device_open("host", NULL, &config->predict.device));
+    config->predict.model = *model;
+    config->predict.cluster = cluster;
+    YOKE_TRY(yoke_dtype_parse(t->plan.precision, &config->predict.precision));
+    config->predict.batch = t->plan.batch;
+    config->predict.sequence = t->plan.sequence;
+    config->predict.bucket_bytes = (size_t)t->plan.bucket_bytes;
+    config->predict.model_flops = (double)t->plan.batch * (double)t->plan.sequence
+                                  * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
+    config->largest_bubble = cli_real(o, "largest-bubble");
+    config->progress = show_progress;
+    return search(o, t, config, &x, result);
+}
+
+yoke_status cli_plan_search(const struct cli_context *context)
+{
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
+    struct yokei_search_config config = { .n_best = 0 };
+    struct yokei_search_result result = { 0 };
+    yoke_model *model = NULL;
+    struct yokei_cluster *cluster = calloc(1, sizeof *cluster);
+    if (!cluster) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for a cluster");
+    yoke_status status = run(context, &t, cluster, &config, &result, &model);
+    char text[4096];
+    yokei_text(text, sizeof text, "%s", status ? yoke_last_error() : "");
+    yokei_search_result_free(&result);
+    yoke_model_destroy(model);
+    if (config.predict.device) {
+        const yoke_status closed = yoke_device_close(config.predict.device);
+        if (!status) status = closed;
+    }
+    yokei_plan_free(&t.plan);
+    free(cluster);
+    return status && text[0] ? yoke_fail(status, "%s", text) : status;
+}

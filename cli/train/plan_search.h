@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** yoke plan --search: find the fastest layouts on a cluster. */
+#ifndef CLI_TRAIN_PLAN_SEARCH_H
+#define CLI_TRAIN_PLAN_SEARCH_H
+
+#include "cli/cli.h"
+#include "train/run/loop.h"
+#include "train/search/search.h"
+
+/** The input of a search, for its output. */
+struct cli_searched {
+    const struct yokei_training *training;
+    const struct yokei_cluster *cluster;
+    const struct yokei_search_result *result;
+    double seconds; /* that the search took */
+};
+
+/** The whole of yoke plan --search. Errors: 10 for wrong options or files, YOKE_ENOMEM if nothing fits. */
+yoke_status cli_plan_search(const struct cli_context *context);
+
+/* ---- plan_search_show.c ---- */
+void cli_search_show(const struct cli_searched *searched);
+yoke_status cli_search_json(const struct cli_searched *searched);
+/** The layout as text: "dp 8 x pp 8 x tp 1, zb-h1, micro-batch 1, zero 1". */
+void cli_layout_text(const struct yokei_cluster *cluster, const struct yokei_layout *layout, char *out,
+                     size_t bytes);
+
+#endif

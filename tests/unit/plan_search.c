@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The search for layouts. On small random clusters, brute force over the whole space must find the same fastest
+ * step, and no bound may be above a prediction. YOKE_SOAK=1 tries 500 clusters.
+ */
+#include "tests/unit/test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/train.h>
+
+#include "core/base/base.h"
+#include "train/models/model.h"
+#include "train/search/bounds.h"
+#include "train/search/search.h"
+
+static yoke_device *host;
+static struct {
+    struct yokei_philox_key key;
+    uint64_t n; /* numbers that were drawn */
+} draws;
+
+/* A number in [0, n), and one in [1, most], evenly on a logarithmic scale. */
+static int draw(int n) { return (int)(yokei_uniform(draws.key, draws.n++) * n); }
+static double draw_factor(double most) { return pow(most, yokei_uniform(draws.key, draws.n++)); }
+
+/* ---- random clusters ---- */
+
+static void draw_kind(struct yokei_device_kind *k, int index, double memory)
+{
+    yokei_text(k->name, sizeof k->name, "kind%d", index);
+    k->memory = (uint64_t)(memory * draw_factor(8));
+    for (int type = 0; type < YOKEI_N_SPEED_TYPES; type++)
+        for (int class = 0; class < YOKEI_N_CLASSES; class ++) {
+            struct yokei_speed *s = &k->speed[type][class];
+            s->n_points = class <= YOKEI_CLASS_ATTENTION ? 1 + draw(2) : 0;
+            s->point[0].rate = 1e9 * draw_factor(20);
+            s->point[1].work = 1e5;
+            s->point[1].rate = 2 * s->point[0].rate;
+            s->bytes_per_second = 1e9 * draw_factor(10);
+            s->seconds = draw(2) ? 1e-6 : 0;
+        }
+}
+
+static void draw_cluster(struct yokei_cluster *c, double memory)
+{
+    *c = (struct yokei_cluster){ .name = "drawn", .n_kinds = 1 + draw(2), .n_links = 2 };
+    for (int k = 0; k < c->n_kinds; k++) draw_kind(&c->kind[k], k, memory);
+    for (int l = 0; l < 2; l++)
+        c->link[l] = (struct yokei_link){ "link", 1e8 * draw_factor(100), draw(2) ? 1e-6 : 0 };
+    c->n_hosts = c->n_kinds;
+    for (int h = 0; h < c->n_hosts; h++) {
+        c->host[h] = (struct yokei_cluster_host){
+            .name = "host", .n = 1 + draw(2), .n_lists = 1, .inner = -1, .n_links = 1 + draw(2)
+        };
+        c->host[h].devices[0] = (struct yokei_host_devices){ h, 1 + draw(2), 0 };
+        for (int g = 0; g < c->n_hosts; g++) c->between[h][g] = 1;
+    }
+}
+
+/* ---- brute force ---- */
+
+struct brute {
+    yokei_predictor *predictor;
+    const struct yokei_predict_config *config;
+    struct yokei_model_sizes sizes;
+    double best;
+    long n;
+};
+
+/* No bound may be above the step of this layout. */
+static void check_bounds(struct brute *b, const struct yokei_layout *l, const int16_t *stages,
+                         const struct yokei_prediction *p)
+{
+    struct yokei_places places;
+    struct yokei_cut_problem problem;
+    int used[YOKEI_MOST_KINDS] = { 0 };
+    double work, optimizer, shares, mesh;
+    assert_ok(yokei_places_create(b->config->cluster, l->tensor, l->kind, l->n_kinds, &places));
+    for (int i = 0; i < l->data * l->pipeline; i++)
+        for (int k = 0; k < l->n_kinds; k++) used[k] += places.slot[i].kind == l->kind[k];
+    assert_ok(yokei_bound_cuts(b->predictor, b->config, l, &b->sizes, places.slot, false, &problem));
+    assert_ok(yokei_bound_work(b->predictor, b->config, l, &b->sizes, used, &work));
+    assert_ok(yokei_bound_optimizer(b->config, l, &b->sizes, used, &optimizer));
+    assert_ok(yokei_bound_shares(b->predictor, b->config, l, &b->sizes, places.slot, &shares));
+    struct yokei_layout plain = *l;
+    plain.recompute = 0, plain.zero = 0, plain.chunks = 1, plain.schedule = YOKEI_PIPELINE_1F1B;
+    assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, used, &mesh));
+    yokei_places_free(&places);
+    const double most = p->step_seconds * (1 + 1e-9);
+    const double cut = yokei_cut_value(&problem, stages) + optimizer;
+    if (l->schedule == YOKEI_PIPELINE_NAIVE) shares = 0;
+    if (cut > most || work + optimizer > most || shares + optimizer > most || mesh > most)
+        fail_msg(
+            "dp %d pp %d tp %d chunks %d %s recompute %d zero %d by replica %d micro-batch %d: the bounds cut %.9g, "
+            "work %.9g, shares %.9g, mesh %.9g are above the step %.9g",
+            l->data, l->pipeline, l->tensor, l->chunks, yokei_pipeline_names[l->schedule], l->recompute,
+            l->zero, l->by_replica, (int)l->micro_batch, cut, work + optimizer, shares + optimizer, mesh,
+            p->step_seconds);
+    for (int s = 0; s < l->pipeline && p->fits; s++)
+        if (stages[s] > problem.stage[s].most)
+            fail_msg("stage %d: %d blocks fit, but the bound of memory allows %d", s, stages[s],
+                     problem.stage[s].most);
+}
+
+static void try_layout(struct brute *b, struct yokei_layout *l, const int16_t *stages)
+{
+    struct yokei_prediction p;
+    for (int c = 0; c < l->chunks; c++)
+        for (int s = 0; s < l->pipeline; s++)
+            l->blocks[c * l->pipeline + s] = (int16_t)(stages[s] / l->chunks + (c < stages[s] % l->chunks));
+    if (yokei_predict(b->predictor, l, &p)) return;
+    b->n++;
+    check_bounds(b, l, stages, &p);
+    if (p.fits) b->best = fmin(b->best, p.step_seconds);
+    yokei_prediction_free(&p);
+}
+
+static void try_cuts(struct brute *b, struct yokei_layout *l, int s, int left, int16_t *stages)
+{
+    if (s == l->pipeline - 1) {
+        stages[s] = (int16_t)left;
+        if (left >= l->chunks) try_layout(b, l, stages);
+        return;
+    }
+    for (int n = l->chunks; n < left; n++) {
+        stages[s] = (int16_t)n;
+        try_cuts(b, l, s + 1, left - n, stages);
+    }
+}
+
+/* All schedules, recomputations, ZeRO and sequence parallelism of a mesh. */
+static void try_settings(struct brute *b, struct yokei_layout l)
+{
+    static const int chunks[YOKEI_N_PIPELINES][2] = { [YOKEI_PIPELINE_INTERLEAVED] = { 2, 4 } };
+    int16_t stages[YOKEI_MOST_CUTS];
+    for (int kind = 0; kind < YOKEI_N_PIPELINES; kind++)
+        for (int c = 0; c < 2; c++)
+            for (int more = 0; more < 3 * 2 * 2 * 2; more++) {
+                l.schedule = (enum yokei_pipeline_kind)kind;
+                l.chunks = chunks[kind][c] ? chunks[kind][c] : 1;
+                l.recompute = more % 3;
+                l.zero = more / 3 % 2;
+                l.sequence_parallel = more / 6 % 2;
+                l.by_replica = more / 12;
+                if ((l.chunks == 1 && c) || (l.pipeline == 1 && kind != YOKEI_PIPELINE_1F1B)) continue;
+                if ((l.data == 1 && l.zero) || (l.tensor == 1 && l.sequence_parallel)) continue;
+                if (l.chunks * l.pipeline > b->sizes.n_blocks) continue;
+                try_cuts(b, &l, 0, b->sizes.n_blocks, stages);
+            }
+}
+
+static void try_meshes(struct brute *b, struct yokei_layout l)
+{
+    const struct yokei_cluster *c = b->config->cluster;
+    for (l.tensor = 1; l.tensor <= 2; l.tensor++) {
+        bool divides = false;
+        int n_slots = 0;
+        for (int h = 0; h < c->n_hosts; h++) divides = divides || c->host[h].devices[0].n % l.tensor == 0;
+        for (int k = 0; k < l.n_kinds; k++) n_slots += yokei_slots_of(c, l.tensor, l.kind[k]);
+        for (l.pipeline = 1; divides && l.pipeline <= n_slots; l.pipeline++)
+            for (l.data = 1; l.data * l.pipeline <= n_slots; l.data++)
+                for (l.micro_batch = 1; l.micro_batch <= b->config->batch; l.micro_batch *= 2)
+                    try_settings(b, l);
+    }
+}
+
+static void try_orders(struct brute *b, struct yokei_layout *l)
+{
+    for (int k = 0; k < b->config->cluster->n_kinds; k++) {
+        bool used = false;
+        for (int i = 0; i < l->n_kinds; i++) used = used || l->kind[i] == k;
+        if (used) continue;
+        l->kind[l->n_kinds++] = k;
+        try_meshes(b, *l);
+        try_orders(b, l);
+        l->n_kinds--;
+    }
+}
+
+/* ---- the comparison ---- */
+
+static void compare(const yoke_model *model, struct yokei_cluster *c, double memory, long *n, int *n_fit)
+{
+    draw_cluster(c, memory);
+    struct yokei_search_config config = { .predict = { .model = model,
+                                                       .cluster = c,
+                                                       .device = host,
+                                                       .precision = draw(2) ? YOKE_F32 : YOKE_BF16,
+                                                       .batch = 1 << draw(4),
+                                                       .sequence = 8,
+                                                       .bucket_bytes = draw(2) ? 4096 : 0 },
+                                          .n_best = 1,
+                                          .most_cuts = 1000000 };
+    struct brute b = { .config = &config.predict, .best = INFINITY };
+    struct yokei_search_result r;
+    assert_ok(yokei_predictor_create(&config.predict, &b.predictor));
+    yokei_model_sizes(model, &b.sizes);
+    try_orders(&b, &(struct yokei_layout){ 0 });
+    assert_ok(yokei_search(&config, &r));
+    assert_true(r.is_complete && r.is_proved);
+    *n += b.n;
+    if (isinf(b.best)) {
+        assert_int_equal(r.n_best, 0);
+    } else {
+        ++*n_fit;
+        assert_int_equal(r.n_best, 1);
+        if (fabs(r.best[0].prediction.step_seconds / b.best - 1) > 1e-12)
+            fail_msg("the search finds %.9g s, brute force %.9g s", r.best[0].prediction.step_seconds,
+                     b.best);
+    }
+    yokei_search_result_free(&r);
+    yokei_predictor_destroy(b.predictor);
+}
+
+static void brute_force(void **state)
+{
+    (void)state;
+    const char *soak = getenv("YOKE_SOAK");
+    const int n_trials = soak && soak[0] == '1' ? 500 : 12;
+    const struct yoke_gpt2_config gpt2 = { sizeof gpt2, 4, 4, 32, 16, 61, 1e-5, 0.02 };
+    const struct yoke_llama_config llama = { .size = sizeof llama,
+                                             .num_hidden_layers = 3,
+                                             .num_attention_heads = 4,
+                                             .num_key_value_heads = 2,
+                                             .hidden_size = 32,
+                                             .intermediate_size = 48,
+                                             .max_position_embeddings = 16,
+                                             .vocab_size = 40,
+                                             .rms_norm_eps = 1e-5,
+                                             .rope_theta = 10000,
+                                             .initializer_range = 0.02 };
+    struct yokei_cluster *c = malloc(sizeof *c);
+    yoke_model *models[2];
+    long n = 0;
+    int n_fit = 0;
+    assert_non_null(c);
+    assert_ok(yoke_model_gpt2(&gpt2, &models[0]));
+    assert_ok(yoke_model_llama(&llama, &models[1]));
+    for (int trial = 0; trial < n_trials; trial++)
+        compare(models[trial % 2], c, trial % 3 ? 1 << 20 : 8 << 20, &n, &n_fit);
+    printf("%d clusters, %d of them with memory enough, %ld layouts\n", n_trials, n_fit, n);
+    assert_true(n_fit > n_trials / 3 && n > 100 * n_trials);
+    for (int i = 0; i < 2; i++) assert_ok(yoke_model_destroy(models[i]));
+    free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(brute_force) };
+    const char *seed = getenv("YOKE_SEED");
+    const uint64_t used = seed ? strtoull(seed, NULL, 10) : 20261126;
+    draws.key = yokei_philox_named(used, "clusters");
+    printf("seed %llu\n", (unsigned long long)used);
+    if (yoke_device_open("host", NULL, &host)) return 1;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return yoke_device_close(host) ? 1 : failed;
+}
