@@ -66,6 +66,7 @@ struct brute {
     const struct yokei_predict_config *config;
     struct yokei_model_sizes sizes;
     double best;
+    struct yokei_layout layout; /* of the best step */
     long n;
 };
 
@@ -104,16 +105,33 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
                      problem.stage[s].most);
 }
 
+/*
+ * Whether the layout is outside of the space, because its replicas are those of another order of kinds in
+ * another sequence. Slices of ZeRO-1 are rounded, so the sequence changes steps a little.
+ */
+static bool is_outside(const struct brute *b, const struct yokei_layout *l)
+{
+    int n_slots = 0;
+    bool whole = true, descends = false;
+    for (int k = 0; k < l->n_kinds; k++) {
+        const int slots = yokei_slots_of(b->config->cluster, l->tensor, l->kind[k]);
+        n_slots += slots;
+        whole = whole && slots % l->pipeline == 0;
+        descends = descends || (k && l->kind[k] < l->kind[k - 1]);
+    }
+    return l->by_replica && whole && descends && n_slots == l->data * l->pipeline;
+}
+
 static void try_layout(struct brute *b, struct yokei_layout *l, const int16_t *stages)
 {
     struct yokei_prediction p;
     for (int c = 0; c < l->chunks; c++)
         for (int s = 0; s < l->pipeline; s++)
             l->blocks[c * l->pipeline + s] = (int16_t)(stages[s] / l->chunks + (c < stages[s] % l->chunks));
-    if (yokei_predict(b->predictor, l, &p)) return;
+    if (is_outside(b, l) || yokei_predict(b->predictor, l, &p)) return;
     b->n++;
     check_bounds(b, l, stages, &p);
-    if (p.fits) b->best = fmin(b->best, p.step_seconds);
+    if (p.fits && p.step_seconds < b->best) b->best = p.step_seconds, b->layout = *l;
     yokei_prediction_free(&p);
 }
 
@@ -207,8 +225,12 @@ static void compare(const yoke_model *model, struct yokei_cluster *c, double mem
         ++*n_fit;
         assert_int_equal(r.n_best, 1);
         if (fabs(r.best[0].prediction.step_seconds / b.best - 1) > 1e-12)
-            fail_msg("the search finds %.9g s, brute force %.9g s", r.best[0].prediction.step_seconds,
-                     b.best);
+            fail_msg(
+                "the search finds %.9g s, brute force %.9g s: dp %d pp %d tp %d chunks %d %s recompute %d zero %d "
+                "by replica %d, kinds %d (%d first), micro-batch %d",
+                r.best[0].prediction.step_seconds, b.best, b.layout.data, b.layout.pipeline, b.layout.tensor,
+                b.layout.chunks, yokei_pipeline_names[b.layout.schedule], b.layout.recompute, b.layout.zero,
+                b.layout.by_replica, b.layout.n_kinds, b.layout.kind[0], (int)b.layout.micro_batch);
     }
     yokei_search_result_free(&r);
     yokei_predictor_destroy(b.predictor);

@@ -397,6 +397,8 @@ struct alike {
     int first, n;
     double slowest;    /* the least possible time of the slowest stage */
     double time, fill; /* of a block on the fastest stage, and what it fills there */
+    /* of each stage: the time of a block, and what the sums of its gradients add after the last passes */
+    double block[YOKEI_MOST_CUTS], end[YOKEI_MOST_CUTS];
 };
 
 static bool same_kinds(const struct yokei_layout *l, const struct yokei_slot_place *slots, int a, int b)
@@ -406,9 +408,9 @@ static bool same_kinds(const struct yokei_layout *l, const struct yokei_slot_pla
     return true;
 }
 
-static yoke_status measure_alike(yokei_predictor *p, const struct yokei_layout *l,
-                                 const struct yokei_model_sizes *sizes, const struct yokei_slot_place *slots,
-                                 struct alike *x)
+static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_config *c,
+                                 const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                                 const struct yokei_slot_place *slots, struct alike *x)
 {
     const bool sends_early = l->schedule == YOKEI_PIPELINE_ZB_H1;
     double base[YOKEI_MOST_CUTS], cost[YOKEI_MOST_CUTS];
@@ -419,12 +421,23 @@ static yoke_status measure_alike(yokei_predictor *p, const struct yokei_layout *
         YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
                                     slots[yokei_layout_slot(l, s, x->first)].kind, &u));
         base[s] = (s == 0 ? all(&u.before) : 0) + (s == l->pipeline - 1 ? all(&u.after) : 0);
-        cost[s] = all(&u.block);
+        cost[s] = x->block[s] = all(&u.block);
+        x->end[s] = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * seconds_of_byte(c, l, slots, s)
+                    - back(&u.block);
         x->time = fmin(x->time, cost[s]);
         x->fill = fmin(x->fill, chain(&u.block, sends_early) / l->chunks);
     }
     x->slowest = yokei_balance_deal(sizes->n_blocks, l->pipeline, base, cost, l->chunks, units);
     return YOKE_OK;
+}
+
+/* Whether stages with m micro-batches and their sums can hold all blocks within X seconds. */
+static bool can_sum(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                    const struct alike *x, double X, double m)
+{
+    double blocks = 0;
+    for (int s = 0; s < l->pipeline; s++) blocks += floor(X / (m * x->block[s] + x->end[s]) * (1 + 1e-12));
+    return blocks >= sizes->n_blocks;
 }
 
 /* The most micro-batches that a replica can take within X seconds. */
@@ -434,12 +447,23 @@ static int64_t most_within(const struct yokei_layout *l, const struct yokei_mode
     int64_t low = 0, high = YOKE_MIN(all_of_them, (int64_t)(X / x->slowest));
     while (low < high) {
         const int64_t m = low + (high - low + 1) / 2;
-        if (yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)m, x->time, x->fill) <= X)
+        if (yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)m, x->time, x->fill) <= X
+            && can_sum(l, sizes, x, X, (double)m))
             low = m;
         else
             high = m - 1;
     }
     return low;
+}
+
+/* A time within which one replica can take all micro-batches. */
+static double most_time(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                        const struct alike *x, int64_t M)
+{
+    double most = x->slowest * (double)M;
+    for (int s = 0; s < l->pipeline; s++)
+        most = fmax(most, sizes->n_blocks * ((double)M * x->block[s] + fmax(x->end[s], 0)));
+    return most + yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)M, x->time, x->fill);
 }
 
 yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_config *c,
@@ -457,9 +481,10 @@ yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_co
         while (k >= 0 && !same_kinds(l, slots, list[k].first, d)) k--;
         if (k < 0 && n == MOST) return YOKE_OK; /* no bound */
         if (k < 0) {
-            list[k = n++] = (struct alike){ .first = d };
-            YOKE_TRY(measure_alike(p, l, sizes, slots, &list[k]));
-            high = fmax(high, 2 * (double)(M + l->pipeline) * list[k].slowest * l->pipeline);
+            k = n++;
+            list[k].first = d, list[k].n = 0;
+            YOKE_TRY(measure_alike(p, c, l, sizes, slots, &list[k]));
+            high = fmax(high, most_time(l, sizes, &list[k], M));
         }
         list[k].n++;
     }

@@ -97,7 +97,8 @@ yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_pred
                              const int *slots_of_kind, double *seconds_out);
 /**
  * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the larger of
- * k times the best slowest stage of its own kinds, and of yokei_bound_equal with its fastest stage. The step
+ * k times the best slowest stage of its own kinds, of yokei_bound_equal with its fastest stage, and of the
+ * bound (3) for the best cut into its stages. The step
  * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the largest k
  * with V(k) <= X must be M or more. X is found by bisection, from below.
  */

@@ -49,24 +49,25 @@ yoke_status yokei_count_sharers(struct yokei_predicting *w)
     const struct yokei_layout *l = w->l;
     const size_t n = (size_t)w->places.n_hosts;
     int *seen = calloc(n, sizeof *seen); /* the stage that counted a host last, plus 1 */
+    int *received = calloc(n, sizeof *received);
     w->hop_sharers = calloc(n, sizeof *w->hop_sharers);
     w->sum_sharers = calloc(n, sizeof *w->sum_sharers);
-    if (!seen || !w->hop_sharers || !w->sum_sharers) {
-        free(seen);
-        return yoke_fail(YOKE_ENOMEM, "planning: no host memory for %zu hosts", n);
-    }
-    for (int s = 0; s < l->pipeline; s++) {
+    const bool enough = seen && received && w->hop_sharers && w->sum_sharers;
+    for (int s = 0; enough && s < l->pipeline; s++) {
         const bool spans = spans_hosts(w, s);
         for (int d = 0; d < l->data; d++) {
-            const int host = slot_of(w, s, d)->host, next = (s + 1) % l->pipeline;
-            if ((s + 1 < l->pipeline || l->chunks > 1) && slot_of(w, next, d)->host != host)
-                w->hop_sharers[host] += l->tensor;
+            const int host = slot_of(w, s, d)->host, next = slot_of(w, (s + 1) % l->pipeline, d)->host;
+            if ((s + 1 < l->pipeline || l->chunks > 1) && next != host)
+                w->hop_sharers[host] += l->tensor, received[next] += l->tensor;
             if (spans && seen[host] != s + 1) w->sum_sharers[host] += l->tensor;
             seen[host] = s + 1;
         }
     }
+    /* a link carries both directions at once */
+    for (size_t i = 0; enough && i < n; i++) w->hop_sharers[i] = YOKE_MAX(w->hop_sharers[i], received[i]);
     free(seen);
-    return YOKE_OK;
+    free(received);
+    return enough ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "planning: no host memory for %zu hosts", n);
 }
 
 static struct yokei_path hop_path(const struct yokei_predicting *w, int s, int d)

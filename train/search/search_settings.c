@@ -62,7 +62,8 @@ static double quick_bound(const struct yokei_cut_problem *p)
     for (int s = 0; s < p->stages; s++) {
         time = fmin(time, p->stage[s].time_block);
         fill = fmin(fill, p->stage[s].fill_block);
-        end = fmin(end, p->stage[s].end_block + p->stage[s].end / p->n_blocks);
+        /* the other layers of a stage add m time + end, which is 0 or more */
+        end = fmin(end, p->stage[s].end_block);
     }
     const double blocks = ceil((double)p->n_blocks / p->stages);
     if (p->adds) return fmax(p->floor, p->m * p->n_blocks * fill);
