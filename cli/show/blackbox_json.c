@@ -32,6 +32,14 @@ static json_t *hash_text(uint64_t hash)
     return json_string(text);
 }
 
+/* As plan.json has it, because many JSON readers keep numbers in doubles. */
+static json_t *seed_text(uint64_t seed)
+{
+    char text[24];
+    yokei_text(text, sizeof text, "%llu", (unsigned long long)seed);
+    return json_string(text);
+}
+
 static json_t *mesh_of(const struct yokei_box_head *h)
 {
     return json_pack("{s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "replica", h->replica, "replicas", h->n_replicas,
@@ -78,7 +86,7 @@ static yoke_status put_rank(const struct yokei_boxes *b, int r, FILE *to)
                           h->pid, "mesh", mesh_of(h), "device", device_of(h), "data", data_of(h), "precision",
                           h->precision, "yoke", text_or_null(h->version_of_yoke));
     if (!o) return yoke_fail(YOKE_ENOMEM, "yoke blackbox: no host memory");
-    json_object_set_new(o, "seed", json_integer((json_int_t)h->seed));
+    json_object_set_new(o, "seed", seed_text(h->seed));
     json_object_set_new(o, "sample_every", whole(h->sample_every));
     json_object_set_new(o, "started", cli_json_real(h->started));
     json_object_set_new(o, "start", whole(h->attempt));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/show/blackbox.h"
+#include "collectives/flight/flight.h"
 #include "core/base/base.h"
 
 static const struct {
@@ -32,6 +33,18 @@ bool cli_blackbox_repeats(const struct yokei_boxes *b, int rank, const struct yo
     return false;
 }
 
+/* How a rank is that has not written its end, by its flight record if there is one. */
+static void put_running(const struct yokei_boxes *b, const struct yokei_box *box, FILE *to)
+{
+    int signal = 0, code = 0;
+    const bool ended = yokei_flight_ended_badly(b->folder, box->head.job_rank, &signal, &code);
+    if (ended && signal)
+        fprintf(to, "killed by signal %d", signal);
+    else
+        fprintf(to, ended ? "ended with code %d" : "running, or killed", code);
+    fprintf(to, " in step %lld", (long long)box->begun_step);
+}
+
 static void put_rank(const struct yokei_boxes *b, int r, FILE *to)
 {
     const struct yokei_box *box = b->box[r];
@@ -44,11 +57,11 @@ static void put_rank(const struct yokei_boxes *b, int r, FILE *to)
             h->job_rank, h->host, h->pid, h->device, h->precision, h->replica, h->n_replicas, h->stage,
             h->n_stages);
     if (h->n_places > 1) fprintf(to, ", tensor rank %d of %d", h->place, h->n_places);
-    fprintf(to, "\n    %s", yokei_box_end_names[box->status.end]);
+    fprintf(to, "\n    ");
     if (box->status.end == YOKEI_BOX_RUNS)
-        fprintf(to, ", or killed, in step %lld", (long long)box->begun_step);
+        put_running(b, box, to);
     else
-        fprintf(to, " in step %lld", (long long)box->status.end_step);
+        fprintf(to, "%s in step %lld", yokei_box_end_names[box->status.end], (long long)box->status.end_step);
     if (box->n) fprintf(to, "; %lld records", (long long)box->n);
     if (h->attempt > 1) fprintf(to, "; start %u, behind step %lld", h->attempt, (long long)h->first_step);
     if (box->n_torn) fprintf(to, "; %d torn", box->n_torn);

@@ -145,7 +145,7 @@ static void test_killed(void **state)
     yokei_box_free(box);
 }
 
-/* A resumed run goes on in the file. Another layout begins a new one, and the old one is kept. */
+/* A resumed run goes on in the file. Another layout or device begins a new one, and the old one is kept. */
 static void test_goes_on(void **state)
 {
     (void)state;
@@ -161,13 +161,25 @@ static void test_goes_on(void **state)
     assert_int_equal(yokei_box_record(box, 10)->step, 6);
     assert_int_equal(yokei_box_record(box, 10)->attempt, 2);
     yokei_box_free(box);
-    yokei_box_close(create(0, 2, true), YOKEI_BOX_DONE, YOKE_OK, NULL);
-    box = read_box(0);
-    assert_int_equal(box->n, 0);
-    yokei_box_free(box);
-    assert_ok(yokei_box_read(in_folder("blackbox-00000.before.bin"), &box));
-    assert_int_equal(box->n, 13);
-    yokei_box_free(box);
+    struct yokei_box_head other = head_of(0, 1);
+    struct yokei_boxes *before = NULL;
+    snprintf(other.device, sizeof other.device, "opencl:0");
+    for (int i = 0; i < 2; i++) {
+        if (i == 0)
+            assert_ok(yokei_box_create(test_folder, &other, layers, tensors, true, &w));
+        else
+            w = create(0, 2, true);
+        append(w, 1, 1);
+        yokei_box_close(w, YOKEI_BOX_DONE, YOKE_OK, NULL);
+        box = read_box(0);
+        assert_int_equal(box->n, 1);
+        assert_int_equal(box->head.attempt, 1);
+        yokei_box_free(box);
+        assert_ok(yokei_boxes_read_before(test_folder, &before));
+        assert_int_equal(before->n_steps, i == 0 ? 13 : 1);
+        assert_string_equal(before->box[0]->head.device, i == 0 ? "host" : "opencl:0");
+        yokei_boxes_free(before);
+    }
     yokei_box_close(create(0, 2, false), YOKEI_BOX_DONE, YOKE_OK, NULL);
     assert_int_equal(access(in_folder("blackbox-00000.before.bin"), F_OK), -1);
 }

@@ -15,7 +15,6 @@
 #ifndef TRAIN_BLACKBOX_BOX_H
 #define TRAIN_BLACKBOX_BOX_H
 
-#include <stdatomic.h>
 #include <yoke/base.h>
 
 #define YOKEI_BOX_MAGIC 0x786f626b6f79ull /* "yokbox" */
@@ -237,9 +236,9 @@ void yokei_box_name(int rank, char *name_out, size_t bytes);
 /**
  * Create the file of head->rank in `folder`, with the layers and tensors of the rank. The caller has filled
  * the head from `rank` on; this function fills the fields before it, `attempt` and the rule. With `goes_on`,
- * if the file is there and is of the same rank, model and layout, it stays: its records remain, and its head
- * is written anew. Otherwise a file that is there is renamed to blackbox-RANK.before.bin. The whole file is
- * reserved. YOKE_EIO, YOKE_ENOMEM.
+ * if the file is there and has the same model, layout, device, choices and data, it stays: its records remain,
+ * and its head is written anew. Otherwise a file that is there is renamed to blackbox-RANK.before.bin. The
+ * whole file is reserved. YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_box_create(const char *folder, const struct yokei_box_head *head,
                              const struct yokei_box_layer *layers, const struct yokei_box_tensor *tensors,
@@ -332,6 +331,11 @@ struct yokei_boxes {
  * only this file is read. YOKE_ENOMEM.
  */
 yoke_status yokei_boxes_read(const char *folder, struct yokei_boxes **boxes_out);
+/**
+ * The same for the files blackbox-RANK.before.bin, which a start with another layout, device or data has put
+ * aside.
+ */
+yoke_status yokei_boxes_read_before(const char *folder, struct yokei_boxes **boxes_out);
 void yokei_boxes_free(struct yokei_boxes *boxes);
 
 /** One layer of the model in one step, over all ranks. */

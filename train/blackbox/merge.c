@@ -12,8 +12,14 @@
 
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "black box: no host memory"); }
 
+/* The name of a rank's file; `suffix` is "" or ".before". */
+static void file_name(int rank, const char *suffix, char *name, size_t bytes)
+{
+    yokei_text(name, bytes, "blackbox-%05d%s.bin", rank, suffix);
+}
+
 /* The highest rank that has a file; -1: none has. */
-static yoke_status highest_rank(const char *folder, int *highest_out)
+static yoke_status highest_rank(const char *folder, const char *suffix, int *highest_out)
 {
     DIR *dir = opendir(folder);
     if (!dir)
@@ -21,11 +27,11 @@ static yoke_status highest_rank(const char *folder, int *highest_out)
                          "%s: %s; give the run directory of a training", folder, yokei_why(errno));
     *highest_out = -1;
     for (struct dirent *e; (e = readdir(dir));) {
-        char name[32];
+        char name[40];
         int rank = -1;
-        if (sscanf(e->d_name, "blackbox-%5d.bin", &rank) != 1 || rank < 0 || rank >= YOKEI_BOX_MOST_RANKS)
+        if (sscanf(e->d_name, "blackbox-%5d", &rank) != 1 || rank < 0 || rank >= YOKEI_BOX_MOST_RANKS)
             continue;
-        yokei_box_name(rank, name, sizeof name);
+        file_name(rank, suffix, name, sizeof name);
         if (!strcmp(name, e->d_name)) *highest_out = YOKE_MAX(*highest_out, rank);
     }
     closedir(dir);
@@ -33,7 +39,7 @@ static yoke_status highest_rank(const char *folder, int *highest_out)
 }
 
 /* The files, and the number of ranks by the files that can be read. */
-static yoke_status read_files(struct yokei_boxes *b, int n_files)
+static yoke_status read_files(struct yokei_boxes *b, const char *suffix, int n_files)
 {
     char first[512] = "";
     int most = n_files, n_read = 0;
@@ -42,8 +48,8 @@ static yoke_status read_files(struct yokei_boxes *b, int n_files)
     b->problem = calloc((size_t)n_files, sizeof *b->problem);
     if (!b->box || !b->problem) return no_memory();
     for (int r = 0; r < n_files; r++) {
-        char name[32], path[1100];
-        yokei_box_name(r, name, sizeof name);
+        char name[40], path[1100];
+        file_name(r, suffix, name, sizeof name);
         yokei_text(path, sizeof path, "%s/%s", b->folder, name);
         if (yokei_box_read(path, &b->box[r]))
             yokei_text(b->problem[r], sizeof b->problem[r], "%s", yoke_last_error());
@@ -173,33 +179,43 @@ static yoke_status read_one(const char *path, struct yokei_boxes *b)
     return join_steps(b);
 }
 
-static yoke_status read_all(const char *folder, struct yokei_boxes *b)
+static yoke_status read_all(const char *folder, const char *suffix, struct yokei_boxes *b)
 {
     int highest = -1;
     yokei_text(b->folder, sizeof b->folder, "%s", folder);
     if (yokei_is_there(folder) && !yokei_is_folder(folder)) return read_one(folder, b);
-    YOKE_TRY(highest_rank(folder, &highest));
+    YOKE_TRY(highest_rank(folder, suffix, &highest));
     if (highest < 0)
         return yoke_fail(
             YOKE_EDATA,
             "%s: no black box here; yoke train writes one into its run directory, unless it runs "
             "with --black-box off",
             folder);
-    YOKE_TRY(read_files(b, highest + 1));
+    YOKE_TRY(read_files(b, suffix, highest + 1));
     YOKE_TRY(name_layers(b));
     return join_steps(b);
 }
 
-yoke_status yokei_boxes_read(const char *folder, struct yokei_boxes **boxes_out)
+static yoke_status read_with(const char *folder, const char *suffix, struct yokei_boxes **boxes_out)
 {
     struct yokei_boxes *b = calloc(1, sizeof *b);
     if (!b) return no_memory();
-    const yoke_status status = read_all(folder, b);
+    const yoke_status status = read_all(folder, suffix, b);
     if (status)
         yokei_boxes_free(b);
     else
         *boxes_out = b;
     return status;
+}
+
+yoke_status yokei_boxes_read(const char *folder, struct yokei_boxes **boxes_out)
+{
+    return read_with(folder, "", boxes_out);
+}
+
+yoke_status yokei_boxes_read_before(const char *folder, struct yokei_boxes **boxes_out)
+{
+    return read_with(folder, ".before", boxes_out);
 }
 
 void yokei_boxes_free(struct yokei_boxes *b)

@@ -2,6 +2,7 @@
 /* The side of the rank that trains: it creates its file, and writes records, events and the end. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,21 +145,31 @@ static yoke_status open_file(struct yokei_box_writer *w, int flags)
     return status;
 }
 
+/* Whether both heads are of one rank, place, device, data and set of choices. */
+static bool is_same_run(const struct yokei_box_head *a, const struct yokei_box_head *b)
+{
+    return a->rank == b->rank && a->n_ranks == b->n_ranks && a->replica == b->replica && a->stage == b->stage
+           && a->place == b->place && a->n_replicas == b->n_replicas && a->n_stages == b->n_stages
+           && a->n_places == b->n_places && a->zero == b->zero && a->batch == b->batch
+           && a->sequence == b->sequence && a->micro_batch == b->micro_batch && a->seed == b->seed
+           && a->data_hash == b->data_hash && a->n_training_tokens == b->n_training_tokens
+           && !strcmp(a->precision, b->precision) && !strcmp(a->device, b->device)
+           && !strcmp(a->device_name, b->device_name) && !strcmp(a->driver, b->driver)
+           && !strcmp(a->features, b->features) && !strcmp(a->choices, b->choices);
+}
+
 /* Whether the records of the old file fit the new head and its tables. */
 static bool is_alike(const struct yokei_box *old, const struct yokei_box_head *h,
                      const struct yokei_box_layer *layers, const struct yokei_box_tensor *tensors)
 {
     const struct yokei_box_head *o = &old->head;
-    return o->file_bytes == h->file_bytes && o->record_bytes == h->record_bytes
+    return !old->is_cut && o->file_bytes == h->file_bytes && o->record_bytes == h->record_bytes
            && o->n_records == h->n_records && o->n_layers == h->n_layers && o->n_tensors == h->n_tensors
-           && o->rank == h->rank && o->n_ranks == h->n_ranks && o->replica == h->replica
-           && o->stage == h->stage && o->place == h->place && o->n_replicas == h->n_replicas
-           && o->n_stages == h->n_stages && o->n_places == h->n_places && !old->is_cut
-           && !memcmp(old->layers, layers, h->n_layers * sizeof *layers)
+           && is_same_run(o, h) && !memcmp(old->layers, layers, h->n_layers * sizeof *layers)
            && !memcmp(old->tensors, tensors, h->n_tensors * sizeof *tensors);
 }
 
-/* Go on in the file that is there. False: it is missing, damaged, or of another layout. */
+/* Go on in the file that is there. False: it is missing, damaged, or of another kind of run. */
 static bool go_on(struct yokei_box_writer *w, const struct yokei_box_layer *layers,
                   const struct yokei_box_tensor *tensors)
 {

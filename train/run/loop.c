@@ -253,8 +253,8 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     double rate = yokei_rate(p, n, permille);
     YOKE_TRY(note_progress(s, n, permille));
     YOKE_TRY(yoke_trainer_apply(s->trainer, rate, &step));
-    YOKE_TRY(yokei_run_box_applied(s, &step));
     if (s->collector) YOKE_TRY(yokei_collector_behind(s->collector, n));
+    YOKE_TRY(yokei_run_box_applied(s, &step));
     count_step(s, &step, n == s->first_step + 2);
     *over_out = is_over(p, t->replay, n, permille);
     for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
