@@ -178,6 +178,8 @@ static yoke_status put_step(const struct cli_blackbox *b, int64_t i, struct yoke
     json_object_set_new(o, "audit_ratio", cli_json_real(t.audit_ratio));
     json_object_set_new(o, "whole", json_boolean(t.is_whole));
     json_object_set_new(o, "not_finite", whole((int64_t)t.n_bad));
+    json_object_set_new(o, "worst_sample", index_or_null(t.worst_sample));
+    json_object_set_new(o, "worst_loss", cli_json_real(t.worst_loss));
     json_object_set_new(o, "bad_tensor", text_or_null(t.bad_tensor));
     json_object_set_new(o, "bad_rank", index_or_null(t.bad_rank));
     json_object_set_new(o, "own_bad_tensor", text_or_null(t.own_bad_tensor));

@@ -128,6 +128,9 @@ static void put_layers(const struct cli_blackbox *b, FILE *to)
                 t.own_bad_rank);
     else if (t.bad_tensor)
         fprintf(to, "first summed gradient that is not finite: %s on rank %d\n", t.bad_tensor, t.bad_rank);
+    if (t.worst_sample >= 0)
+        fprintf(to, "sample with the largest loss: %lld, %.6g per token\n", (long long)t.worst_sample,
+                t.worst_loss);
     free(layers);
 }
 

@@ -55,7 +55,9 @@ static void append(struct yokei_box_writer *w, int64_t step, double squares)
                                         .bad_tensor = -1,
                                         .own_bad_tensor = -1,
                                         .bad_layer = -1,
-                                        .audit_ratio = NAN };
+                                        .audit_ratio = NAN,
+                                        .worst_sample = step % 3 ? -1 : 4 * step + 1,
+                                        .worst_loss = squares };
     struct yokei_box_values v[LAYERS];
     for (int l = 0; l < LAYERS; l++)
         v[l] = (struct yokei_box_values){ squares + l, 0, 0.25, 1, (float)step, 0 };
@@ -319,6 +321,9 @@ static void test_merge(void **state)
     assert_true(total.is_whole && total.step == 4 && total.loss == 0.25);
     assert_true(layer[1].gradient_norm == 3.0); /* 2 + 3 + 4 */
     assert_true(layer[1].update_ratio == 0.5 && layer[1].largest == 4);
+    assert_true(total.worst_sample == -1 && isnan(total.worst_loss));
+    yokei_boxes_step(boxes, 2, &total, layer);
+    assert_true(total.worst_sample == 13 && total.worst_loss == 3);
     yokei_boxes_step(boxes, 4, &total, layer);
     assert_true(!total.is_whole && total.n_ranks == 2);
     yokei_boxes_free(boxes);
@@ -511,6 +516,8 @@ static void test_training(void **state)
         assert_int_equal(layer[1].largest > 0, sampled);
         assert_int_equal(layer[1].update_ratio > 0 && layer[1].update_ratio < 1, sampled);
         assert_int_equal(total.first_sample, 4 * i);
+        assert_true(total.worst_sample >= 4 * i && total.worst_sample < 4 * i + 4);
+        assert_true(total.worst_loss >= total.loss && total.worst_loss < 1.5 * total.loss);
     }
     free(layer);
     assert_int_equal(boxes->box[0]->status.end, YOKEI_BOX_DONE);

@@ -175,6 +175,10 @@ struct yokei_box_record {
     /* the first layer (index in the model) whose output was not finite, and its micro-batch; -1: none was */
     int32_t bad_layer, bad_micro_batch;
     double audit_ratio; /* NaN: no audit, or its gradients overflowed */
+    /* the sample of this rank with the largest loss, by its number in the run, and its loss per token; -1,
+     * NaN: this rank computes no loss */
+    int64_t worst_sample;
+    double worst_loss;
 };
 
 /** What a record has of one layer of the rank. */
@@ -188,7 +192,7 @@ struct yokei_box_values {
     float largest;        /* the largest finite output of the layer in absolute value; NaN: not sampled */
     uint32_t outputs_bad; /* outputs that are not finite, at most UINT32_MAX */
 };
-_Static_assert(sizeof(struct yokei_box_record) == 160, "the format of a record");
+_Static_assert(sizeof(struct yokei_box_record) == 176, "the format of a record");
 _Static_assert(sizeof(struct yokei_box_values) == 40, "the format of a layer's values");
 
 /* ---- rule.c ---- */
@@ -356,6 +360,8 @@ struct yokei_boxes_total {
     bool is_whole;           /* all ranks have one, so the sums over ranks are whole */
     double time, seconds, loss, gradient_norm, learning_rate, loss_scale, audit_ratio;
     int64_t first_sample;
+    int64_t worst_sample; /* the sample with the largest loss, and its loss per token; -1, NaN: unknown */
+    double worst_loss;
     uint64_t n_bad;
     /*
      * The first tensor with an element that is not finite, in the order of the backward pass, and a rank

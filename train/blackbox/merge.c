@@ -300,6 +300,17 @@ static void find_bad(const struct yokei_boxes *b, int r, const struct yokei_box_
     }
 }
 
+/* A loss that is not a number is worse than any other one. */
+static void find_worst(const struct yokei_box_record *record, struct yokei_boxes_total *out)
+{
+    if (record->worst_sample < 0) return;
+    if (out->worst_sample >= 0 && !(record->worst_loss > out->worst_loss)
+        && !(isnan(record->worst_loss) && !isnan(out->worst_loss)))
+        return;
+    out->worst_sample = record->worst_sample;
+    out->worst_loss = record->worst_loss;
+}
+
 void yokei_boxes_step(const struct yokei_boxes *b, int64_t i, struct yokei_boxes_total *out,
                       struct yokei_boxes_layer *layers_out)
 {
@@ -310,6 +321,8 @@ void yokei_boxes_step(const struct yokei_boxes *b, int64_t i, struct yokei_boxes
                                        .bad_rank = -1,
                                        .own_bad_rank = -1,
                                        .bad_layer_rank = -1,
+                                       .worst_sample = -1,
+                                       .worst_loss = NAN,
                                        .bad_micro_batch = -1,
                                        .time = NAN,
                                        .seconds = NAN,
@@ -333,6 +346,7 @@ void yokei_boxes_step(const struct yokei_boxes *b, int64_t i, struct yokei_boxes
         }
         out->flags |= record->flags;
         out->n_bad += (uint64_t)record->n_bad;
+        find_worst(record, out);
         find_bad(b, r, record, &highest, &own_highest, &lowest, out);
     }
     out->is_whole = out->n_ranks == b->n;

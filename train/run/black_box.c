@@ -180,8 +180,11 @@ static struct yokei_box_record record_of(const struct yokei_run_state *s, const 
                                   .own_bad = f->own_bad,
                                   .bad_layer = f->bad_layer,
                                   .bad_micro_batch = f->bad_micro_batch,
-                                  .audit_ratio = NAN };
+                                  .audit_ratio = NAN,
+                                  .worst_sample = -1,
+                                  .worst_loss = f->worst_loss };
     yoke_trainer_range(s->trainer, &r.own_first, &r.own_count);
+    if (f->worst_sequence >= 0) r.worst_sample = r.first_sample + r.own_first + f->worst_sequence;
     r.flags = (step->overflow ? YOKEI_BOX_OVERFLOW : 0u) | (f->samples ? YOKEI_BOX_SAMPLED : 0u)
               | (f->is_traced ? YOKEI_BOX_TRACED : 0u);
     return r;

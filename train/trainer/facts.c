@@ -95,6 +95,19 @@ void yokei_facts_begin(yoke_trainer *t, bool samples)
     f->n_bad = f->own_bad = 0;
     f->bad_tensor = f->own_bad_tensor = f->bad_layer = f->bad_micro_batch = -1;
     f->is_traced = false;
+    f->worst_sequence = -1;
+    f->worst_loss = NAN;
+}
+
+/* ---- losses ---- */
+
+void yokei_facts_loss(yoke_trainer *t, int64_t sequence, double sum, int64_t tokens)
+{
+    struct yokei_facts *f = t->facts;
+    const double loss = sum / (double)tokens;
+    if (f->worst_sequence >= 0 && !(loss > f->worst_loss) && !(isnan(loss) && !isnan(f->worst_loss))) return;
+    f->worst_sequence = sequence;
+    f->worst_loss = loss;
 }
 
 /* ---- gradients ---- */

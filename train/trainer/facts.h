@@ -33,7 +33,11 @@ struct yokei_facts {
     /* ---- the current step ---- */
     bool samples;                    /* outputs and updates are sampled */
     struct yokei_layer_facts *layer; /* [layers of the model] */
-    int64_t n_bad;                   /* the sum of the layers */
+    /* the sequence of this rank's share with the largest loss, or the first one that is not a number, and its
+     * loss per token; -1, NaN: this rank computes no loss */
+    int64_t worst_sequence;
+    double worst_loss;
+    int64_t n_bad;  /* the sum of the layers */
     int bad_tensor; /* the first parameter with such an element, in the order of the backward pass; -1 */
     /* the first layer with an output that is not finite, and its micro-batch; -1: none was found */
     int bad_layer, bad_micro_batch;
@@ -58,6 +62,8 @@ void yokei_facts_begin(yoke_trainer *trainer, bool samples);
 void yokei_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *largest, int64_t *n_bad);
 
 /* ---- for step.c ---- */
+/** The sum of the losses of a sequence, which has `tokens` tokens. */
+void yokei_facts_loss(yoke_trainer *trainer, int64_t sequence, double sum, int64_t tokens);
 /** Add the pairs of the norms of a parameter. */
 void yokei_facts_gradient(yoke_trainer *trainer, int parameter, double squares, double n_bad);
 /** For struct yokei_machine: search the output of a layer. */

@@ -77,6 +77,18 @@ static yoke_status replicated(void *context, yoke_stream *stream)
     return status ? status : ended;
 }
 
+/* Find the sequence with the largest loss. The losses of all sequences have arrived. */
+static void note_losses(struct yoke_trainer *t)
+{
+    const int64_t T = t->config.sequence;
+    for (int64_t sequence = 0; sequence < own_share(t); sequence++) {
+        double sum = 0;
+        for (int64_t i = 0; i < T; i++)
+            sum += yokei_load(t->plan.state.wide, t->host_losses, sequence * T + i);
+        yokei_facts_loss(t, sequence, sum, T);
+    }
+}
+
 /*
  * Copy losses and norms from the device. The squares of the gradients are added without rounding, and each
  * element of the model counts once.
@@ -97,6 +109,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
     struct yokei_exact squares = { { 0 }, false };
     bool overflow = false;
     for (int64_t i = 0; i < n && has_losses(t); i++) loss += yokei_load(s->wide, t->host_losses, i);
+    if (t->facts && has_losses(t)) note_losses(t);
     for (int i = 0; i < s->n; i++) {
         const int64_t first = (int64_t)((s->slot[i].norms - s->norms) / (2 * wide));
         double sum = 0, n_bad = 0;
