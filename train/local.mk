@@ -21,6 +21,8 @@ libyoke_train_la_SOURCES += \
 	train/trainer/ranks.c train/trainer/remedy.c train/trainer/replicas.c train/trainer/rounding.c train/trainer/step.c \
 	train/trainer/tied.c train/trainer/timing.c train/trainer/trace_back.c train/trainer/trainer.c train/trainer/trainer.h \
 	train/trainer/weights.c
+# what the operating system says of a rank's time
+libyoke_train_la_SOURCES += train/trainer/usage.c train/trainer/usage.h
 # what the command does with a trainer: data, places, shares, steps, checkpoints, validation and a sample
 libyoke_train_la_SOURCES += \
 	train/run/audits.c train/run/black_box.c train/run/black_box.h train/run/cuts.c train/run/divide_work.c train/run/division.c train/run/division.h train/run/division_text.c train/run/trainer_config.c train/run/checkpoints.c train/run/encode_text.c train/run/evaluate.c train/run/forecast.c \

@@ -232,6 +232,7 @@ static yoke_status build_entry(yoke_device *device, struct entry *entry, const c
         yokei_busy_begin("compiling %s for %s (kept for the next start)", source.name, device->info.spec);
         status = driver->build(device, &source, &entry->handle);
         yokei_busy_end();
+        yokei_compiled_add(yokei_seconds_since(start));
         if (status == YOKE_OK) {
             count_program(device, 1, 0);
             if (!gpu->late_binaries) save(device, entry, UINT64_MAX);
@@ -342,11 +343,15 @@ static yoke_status launch(yoke_stream *stream, const struct entry *entry, const 
 {
     const struct yokei_gpu_device *gpu = yokei_gpu(stream->device);
     const bool compiles = gpu->late_binaries && !((entry->launched | entry->cached) & bit);
+    const uint64_t start = compiles ? yokei_now_ns() : 0;
     if (compiles)
         yokei_busy_begin("compiling %s for %s (kept for the next start)", kernel->name,
                          stream->device->info.spec);
     const yoke_status status = gpu->driver->launch(stream, kernel->handle, grid, args, n_args);
-    if (compiles) yokei_busy_end();
+    if (compiles) {
+        yokei_busy_end();
+        yokei_compiled_add(yokei_seconds_since(start));
+    }
     return status;
 }
 

@@ -4,11 +4,24 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "core/base/base.h"
 
 static _Atomic(const struct yokei_busy *) callbacks;
+
+static _Atomic uint64_t compiled_ns;
+
+double yokei_compiled_seconds(void)
+{
+    return (double)atomic_load_explicit(&compiled_ns, memory_order_relaxed) * 1e-9;
+}
+
+void yokei_compiled_add(double seconds)
+{
+    atomic_fetch_add_explicit(&compiled_ns, (uint64_t)(seconds * 1e9), memory_order_relaxed);
+}
 
 void yokei_busy_set(const struct yokei_busy *with) { atomic_store(&callbacks, with); }
 

@@ -26,4 +26,8 @@ void yokei_busy_begin(const char *format, ...) YOKE_PRINTF(1, 2);
 void yokei_busy_at(double done, double total);
 void yokei_busy_end(void);
 
+/** Seconds that this process has spent compiling programs for devices, and more of them. */
+double yokei_compiled_seconds(void);
+void yokei_compiled_add(double seconds);
+
 #endif

@@ -300,6 +300,12 @@ struct yoke_rank_report {
     /* seconds that the rank read data for this step, and saved checkpoints before this step (train/run); 0 if
      * the caller reported none */
     double data_seconds, checkpoint_seconds;
+    /* what the operating system says of the time since the agreement of the step before; NaN: unknown */
+    double processor_seconds; /* of all threads of the rank's process */
+    double queued_seconds;    /* in which the rank's thread was ready, and no core was free for it */
+    double preemptions;       /* how often a thread had to leave its core for another process */
+    double major_faults;      /* pages that had to be read from a disk */
+    double compile_seconds;   /* in which the process compiled programs for its device */
 };
 /** The result of a step. It is the same on all ranks except for `seconds`. */
 struct yoke_step_result {

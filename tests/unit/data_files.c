@@ -268,6 +268,9 @@ static yoke_status look_at_ranks(void *context, const struct yokei_metrics_row *
     assert_string_equal(row->ranks[1].device, "opencl:0");
     assert_true(row->ranks[0].busy_seconds == 0.19 && row->ranks[0].data_seconds == 0.01);
     assert_true(row->ranks[0].checkpoint_seconds == 0.125 && isnan(row->ranks[1].mfu));
+    assert_true(row->ranks[0].processor_seconds == 0.21 && row->ranks[0].queued_seconds == 0.03);
+    assert_true(row->ranks[0].preemptions == 7 && row->ranks[0].major_faults == 2);
+    assert_true(row->ranks[0].compile_seconds == 0.25 && isnan(row->ranks[1].queued_seconds));
     assert_true(row->step == *n + 1 && isnan(row->validation_loss));
     ++*n;
     return *n == 3 ? yoke_fail(YOKE_EINVAL, "enough") : YOKE_OK;
@@ -276,8 +279,10 @@ static yoke_status look_at_ranks(void *context, const struct yokei_metrics_row *
 static void the_ranks_of_a_row_are_read(void **state)
 {
     (void)state;
-    struct yokei_metrics_rank ranks[2] = { { "host", 1, 256, 0.2, 0.05, 0.5, 0.1, 0.02, 0.19, 0.01, 0.125 },
-                                           { "opencl:0", 1, 256, 0.2, 0.05, NAN, 0.1, 0.02, 0.19, 0, 0 } };
+    struct yokei_metrics_rank ranks[2] = {
+        { "host", 1, 256, 0.2, 0.05, 0.5, 0.1, 0.02, 0.19, 0.01, 0.125, 0.21, 0.03, 7, 2, 0.25 },
+        { "opencl:0", 1, 256, 0.2, 0.05, NAN, 0.1, 0.02, 0.19, 0, 0, 0.01, NAN, 0, 0, 0 }
+    };
     struct yokei_metrics *metrics;
     const char *path = in_folder("ranks.jsonl");
     bool cut;

@@ -37,6 +37,11 @@ static const struct yokei_json_field RANK_FIELDS[] = {
     { "busy_seconds", YOKEI_JSON_F64, RANK(busy_seconds) },
     { "data_seconds", YOKEI_JSON_F64, RANK(data_seconds) },
     { "checkpoint_seconds", YOKEI_JSON_F64, RANK(checkpoint_seconds) },
+    { "processor_seconds", YOKEI_JSON_F64, RANK(processor_seconds) },
+    { "queued_seconds", YOKEI_JSON_F64, RANK(queued_seconds) },
+    { "preemptions", YOKEI_JSON_F64, RANK(preemptions) },
+    { "major_faults", YOKEI_JSON_F64, RANK(major_faults) },
+    { "compile_seconds", YOKEI_JSON_F64, RANK(compile_seconds) },
     { 0 },
 };
 static const struct yokei_json_schema RANK_SCHEMA = { RANK_FIELDS, sizeof(struct yokei_metrics_rank), false,

@@ -23,6 +23,8 @@ struct yokei_metrics_rank {
     double busy_seconds; /* seconds of the passes, without the time in which the rank computed nothing */
     double data_seconds; /* seconds in which the rank read this step's data */
     double checkpoint_seconds; /* seconds in which the rank saved after the step before this one */
+    /* what the operating system says; struct yoke_rank_report explains these values */
+    double processor_seconds, queued_seconds, preemptions, major_faults, compile_seconds;
 };
 struct yokei_metrics_row {
     int64_t step;           /* from 1 */

@@ -75,6 +75,11 @@ static void fill_ranks(struct yokei_run_state *s, const struct yoke_step_result 
         m->busy_seconds = report->busy_seconds;
         m->data_seconds = report->data_seconds;
         m->checkpoint_seconds = report->checkpoint_seconds;
+        m->processor_seconds = report->processor_seconds;
+        m->queued_seconds = report->queued_seconds;
+        m->preemptions = report->preemptions;
+        m->major_faults = report->major_faults;
+        m->compile_seconds = report->compile_seconds;
     }
 }
 

@@ -23,6 +23,11 @@ enum {
     REPORT_EXPOSED,
     REPORT_DATA,
     REPORT_CHECKPOINT,
+    REPORT_PROCESSOR,
+    REPORT_QUEUED,
+    REPORT_PREEMPTIONS,
+    REPORT_FAULTS,
+    REPORT_COMPILE,
     REPORT_SQUARES,
     N_REPORT = REPORT_SQUARES + YOKEI_EXACT_LIMBS
 };
@@ -151,6 +156,11 @@ static yoke_status agree(void *context)
     mine[REPORT_EXPOSED] = times.exposed;
     mine[REPORT_DATA] = t->data_seconds, mine[REPORT_CHECKPOINT] = t->checkpoint_seconds;
     t->data_seconds = t->checkpoint_seconds = 0;
+    struct yokei_usage_values used;
+    yokei_usage_take(&t->usage, &used);
+    mine[REPORT_PROCESSOR] = used.processor_seconds, mine[REPORT_QUEUED] = used.queued_seconds;
+    mine[REPORT_PREEMPTIONS] = used.preemptions, mine[REPORT_FAULTS] = used.major_faults;
+    mine[REPORT_COMPILE] = used.compile_seconds;
     const int n = t->plan.n_ranks;
     double *const all = t->gathered;
     const yoke_status status = yokei_ranks_gather(&t->config, mine, N_REPORT, all);
@@ -158,12 +168,14 @@ static yoke_status agree(void *context)
     bool any = false;
     for (int r = 0; r < n && !status; r++) {
         const double *report = all + r * N_REPORT;
-        t->reports[r] = (struct yoke_rank_report){ report[REPORT_LOSS],      report[REPORT_COMPUTE],
-                                                   report[REPORT_CLOCK],     report[REPORT_OVERFLOW] != 0,
-                                                   report[REPORT_STOP] != 0, report[REPORT_SPAN],
-                                                   report[REPORT_BUSY],      report[REPORT_USEFUL],
-                                                   report[REPORT_EXPOSED],   report[REPORT_DATA],
-                                                   report[REPORT_CHECKPOINT] };
+        t->reports[r] = (struct yoke_rank_report){ report[REPORT_LOSS],       report[REPORT_COMPUTE],
+                                                   report[REPORT_CLOCK],      report[REPORT_OVERFLOW] != 0,
+                                                   report[REPORT_STOP] != 0,  report[REPORT_SPAN],
+                                                   report[REPORT_BUSY],       report[REPORT_USEFUL],
+                                                   report[REPORT_EXPOSED],    report[REPORT_DATA],
+                                                   report[REPORT_CHECKPOINT], report[REPORT_PROCESSOR],
+                                                   report[REPORT_QUEUED],     report[REPORT_PREEMPTIONS],
+                                                   report[REPORT_FAULTS],     report[REPORT_COMPILE] };
         loss += report[REPORT_LOSS];
         any = any || report[REPORT_OVERFLOW] != 0;
     }

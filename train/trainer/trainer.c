@@ -33,6 +33,7 @@ static yoke_status allocate(struct yoke_trainer *t)
 /* Prepare the steps. No call here synchronises with another rank. */
 static yoke_status begin(struct yoke_trainer *t)
 {
+    yokei_usage_begin(&t->usage);
     YOKE_TRY(yokei_timing_create(t));
     YOKE_TRY(yokei_zero_begin(t));
     t->config.stage_blocks = t->config.tensor_shares = t->config.zero_shares = NULL;
@@ -67,6 +68,7 @@ static void destroy(yoke_trainer *t)
     free(t->sums_in_order);
     yokei_facts_free(t);
     yokei_record_free(&t->record);
+    yokei_usage_end(&t->usage);
     yokei_trainer_plan_free(&t->plan);
     t->model->n_trainers--;
     free(t);

@@ -14,6 +14,7 @@
 #include "parallel/program.h"
 #include "train/models/model.h"
 #include "train/trainer/counted.h"
+#include "train/trainer/usage.h"
 
 /**
  * A tie is a pair of ranks of a replica that hold overlapping rows of a tied parameter. `first` is the place
@@ -113,7 +114,7 @@ struct yokei_groups {
 struct yokei_memory_rank; /* memory.h */
 struct yokei_facts;       /* facts.h */
 
-enum { YOKEI_REPORT = 11 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
+enum { YOKEI_REPORT = 16 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
 struct yoke_trainer {
     /* defaults are filled in; shares and schedule are not used after creation */
@@ -138,6 +139,7 @@ struct yoke_trainer {
     uint64_t begun_ns;
     double clock;
     double data_seconds, checkpoint_seconds; /* noted since the last step */
+    struct yokei_usage usage;
     struct yoke_step_result result;
     struct yoke_rank_report *reports;
     double *gathered;               /* [ranks][YOKEI_REPORT] the numbers of all ranks at an agreement */
