@@ -44,6 +44,9 @@ libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_rea
 	train/search/goal.c train/search/goal.h train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h
 # the black box of a run
 libyoke_train_la_SOURCES += train/blackbox/box.h train/blackbox/merge.c train/blackbox/read.c train/blackbox/ring.c train/blackbox/rule.c
+# why a step takes as long as it does
+libyoke_train_la_SOURCES += train/diagnose/causes.c train/diagnose/diagnose.h train/diagnose/limit.c train/diagnose/model.c train/diagnose/model.h
+libyoke_train_la_SOURCES += train/diagnose/network.c train/diagnose/ranks.c train/diagnose/remedies.h train/diagnose/rows.c
 # tokens and tokenizers, and the yardstick for text
 libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
@@ -325,6 +328,12 @@ YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/bla
 	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/blackbox' \
 	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/blackbox'
 EXTRA_DIST += tests/ranks/blackbox_command
+# Causes of slow steps, planted into simulated runs.
+EXTRA_PROGRAMS += tests/unit/diagnose
+tests_unit_diagnose_SOURCES = tests/unit/diagnose.c tests/unit/diagnose_jobs.c tests/unit/diagnose_jobs.h
+tests_unit_diagnose_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_diagnose_LDADD = $(TRAIN_TEST_LDADD)
+YOKE_TESTS += tests/unit/diagnose
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h
