@@ -37,6 +37,8 @@ yoke_SOURCES += \
 	cli/report/svg_axes.c cli/report/svg_axes.h cli/report/svg_points.c \
 	cli/report/faults.c cli/report/faults.h cli/report/lanes.c cli/report/lanes.h cli/report/plan.c cli/report/planned.c cli/report/planned.h \
 	cli/report/record.c cli/report/record.h cli/report/timeline.c cli/report/timeline.h cli/report/zoom.c
+yoke_SOURCES += cli/diagnose/apply.c cli/diagnose/diagnose.c cli/diagnose/diagnose.h cli/diagnose/events.c cli/diagnose/events.h
+yoke_SOURCES += cli/diagnose/foreign.c cli/diagnose/json.c cli/diagnose/read.c cli/diagnose/text.c cli/diagnose/timeline.c
 yoke_SOURCES += \
 	cli/watch/ending.c cli/watch/follow.c cli/watch/history.c cli/watch/http.c cli/watch/lines.c cli/watch/screen.c \
 	cli/watch/serve.c cli/watch/view.c cli/watch/watch.c cli/watch/watch.h
@@ -83,6 +85,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
 	cli/options/manual/verify.txt cli/options/manual/watch.txt cli/options/manual/yoke.txt
+MANUAL_TEXTS += cli/options/manual/diagnose.txt
 EXTRA_DIST += $(MANUAL_TEXTS)
 CLEANFILES += cli/options/manual_texts.c
 cli/options/manual_texts.c: $(MANUAL_TEXTS) $(top_srcdir)/backends/gpu/embed.sed
@@ -107,6 +110,7 @@ YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/y
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
 YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
 YOKE_MAN_PAGES += cli/man/yoke-blackbox.1 cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
+YOKE_MAN_PAGES += cli/man/yoke-diagnose.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)
 completiondir = $(datadir)/bash-completion/completions
 nodist_completion_DATA = cli/completion/yoke

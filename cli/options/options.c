@@ -76,6 +76,14 @@ const struct cli_option cli_option_table[] = {
       .help = "html: one page with charts, in one file. md: its tables as Markdown" },
     { "format", CLI_TRACE, CLI_CHOICE, .value = "text", .choices = "text|json|chrome",
       .help = "text: for people. json: for programs. chrome: for ui.perfetto.dev or chrome://tracing" },
+    { "timeline", CLI_DIAGNOSE, CLI_FLAG, .no_key = true,
+      .help =
+          "The words are files of timelines of a job that need not be Yoke's: Chrome traces, as PyTorch's "
+          "profiler writes them, one for all ranks or one for each" },
+    { "format", CLI_DIAGNOSE, CLI_CHOICE, .value = "text", .choices = "text|md",
+      .help = "text: for a terminal. md: Markdown, for a pull request" },
+    { "apply", CLI_DIAGNOSE, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help = "Write the changes to this file of options, for yoke train -c FILE" },
     { "once", CLI_WATCH, CLI_FLAG, .help = "Show the run once, and end" },
     { "serve", CLI_WATCH, CLI_TEXT, .metavar = "[ADDRESS:]PORT",
       .help =
@@ -83,7 +91,7 @@ const struct cli_option cli_option_table[] = {
           "Port 0 chooses a free port. Default of ADDRESS: 127.0.0.1, which only this host can reach" },
     { "output",
       CLI_TRACE | CLI_BLACKBOX | CLI_TOKENIZE | CLI_VERIFY | CLI_BENCH_KERNELS | CLI_COMPARE | CLI_REPORT
-          | CLI_SCHEDULE_SHOW,
+          | CLI_SCHEDULE_SHOW | CLI_DIAGNOSE,
       CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
       .help = "Write the results to this file, as a whole or not at all, instead of to stdout" },
     { "last", CLI_TRACE, CLI_INT, .value = "5", .least = 0, .most = 1024,
@@ -265,8 +273,8 @@ const struct cli_option cli_option_table[] = {
               "process" },
     { "format", BENCH, CLI_CHOICE, .value = "md", .choices = "md|json|csv",
       .help = "Format of the results: a Markdown table, JSON or CSV. A file FILE.json gets JSON" },
-    { "json", RESULTS | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE, CLI_FLAG,
-      .group = CLI_SEEN, .help = "Print the results as JSON" },
+    { "json", RESULTS | CLI_DIAGNOSE | CLI_TRAIN | CLI_PLAN | CLI_PARITY | CLI_SAMPLE | CLI_TOKENIZE,
+      CLI_FLAG, .group = CLI_SEEN, .help = "Print the results as JSON" },
 
 /* ---- train: cli/train/train.c ---- */
 #include "cli/options/train_rows.h"

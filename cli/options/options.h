@@ -66,7 +66,8 @@ enum cli_verb_bit {
     CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK, /* verbs that help texts do not list */
     /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
     CLI_LIBRARY = 1 << 30,
-    CLI_EVERY = CLI_LIBRARY - 1,
+    CLI_DIAGNOSE = -0x7fffffff - 1, /* the highest bit */
+    CLI_EVERY = ~CLI_LIBRARY,
 };
 
 enum cli_type {

@@ -34,6 +34,8 @@
       .summary = "Compare the speeds of two devices, or two training runs")                                 \
     V("report", CLI_REPORT, cli_report, .arguments = "PATH...",                                             \
       .summary = "Write a page about runs, or about devices")                                               \
+    V("diagnose", CLI_DIAGNOSE, cli_diagnose, .arguments = "RUN [RUN_BEFORE] | --timeline FILE...",         \
+      .summary = "Say why the steps of a run take so long, and what to do")                                 \
     V("watch", CLI_WATCH, cli_watch, .arguments = "RUN",                                                    \
       .summary = "Show a training run while it trains, or serve its page")                                  \
     V("train", CLI_TRAIN, cli_train, .ranks = true,                                                         \

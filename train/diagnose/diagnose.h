@@ -63,6 +63,7 @@ struct yokei_facts {
     const int64_t *shares;        /* [data] sequences of each replica; NULL: unknown */
     double bucket_bytes;          /* 0: unknown */
     bool has_own_schedule;
+    bool no_stage_peers; /* the work of different stages is not known in one unit */
     bool cannot_overlap; /* the cores that compute must also do the sums */
     /*
      * What a timeline says: the costs of the actions (train/timeline/costs.c), the actions, and the bytes of

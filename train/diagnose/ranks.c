@@ -23,7 +23,7 @@ static bool are_alike(const struct yokei_facts_rank *a, const struct yokei_facts
 static double rate_of_peers(const struct yokei_facts *f, const double *clean, int r, double *room,
                             bool *any_stage_out)
 {
-    for (int wide = 0; wide <= 1; wide++) {
+    for (int wide = 0; wide <= !f->no_stage_peers; wide++) {
         int n = 0;
         for (int q = 0; q < f->n_ranks; q++) {
             if (wide && (!isfinite(f->rank[q].work) || !isfinite(f->rank[r].work))) continue;
