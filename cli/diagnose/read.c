@@ -113,7 +113,7 @@ static void use_record(struct diagnose_run *run)
         const char *host = json_string_value(json_object_get(place, "host"));
         struct yokei_facts_rank *to = &f->rank[r];
         yokei_text(to->host, sizeof to->host, "%s", host ? host : "");
-        to->cores = (int)json_integer_value(json_object_get(place, "hardware_threads"));
+        to->cores = (int)json_integer_value(json_object_get(place, "host_processors"));
         one_host = one_host && !strcmp(to->host, f->rank[0].host);
         all_host = all_host && !strcmp(to->device, "host");
     }

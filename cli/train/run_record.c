@@ -26,7 +26,7 @@ extern char **environ;
 /* What each rank tells about itself. The structs are sent as bytes. */
 struct place {
     char host[64], spec[32], name[128], driver[160], features[256], cpu[128], system[160], kernel[160];
-    int32_t cores, hardware_threads, emulated;
+    int32_t cores, hardware_threads, host_processors, emulated;
 };
 
 /* ---- one rank ---- */
@@ -41,6 +41,7 @@ static void find_place(const struct yokei_training *t, struct place *out)
     yokei_text(out->name, sizeof out->name, "%s", d->name);
     yokei_text(out->driver, sizeof out->driver, "%s", d->driver);
     yokei_text(out->features, sizeof out->features, "%s", d->features);
+    out->host_processors = (int32_t)sysconf(_SC_NPROCESSORS_ONLN); /* whatever the rank may use of them */
     cli_system_name(out->system, sizeof out->system);
     if (!uname(&u)) {
         yokei_text(out->host, sizeof out->host, "%.63s", u.nodename);
@@ -54,12 +55,13 @@ static void find_place(const struct yokei_training *t, struct place *out)
 
 static json_t *place_json(int rank, const struct place *p)
 {
-    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:i, s:i, s:o, s:o}", "rank", rank, "host",
-                     cli_json_text(p->host), "device", cli_json_text(p->spec), "name", cli_json_text(p->name),
-                     "driver", cli_json_text(p->driver), "features", cli_json_text(p->features), "emulated",
-                     (int)p->emulated, "cpu", cli_json_text(p->cpu), "cores", (int)p->cores,
-                     "hardware_threads", (int)p->hardware_threads, "system", cli_json_text(p->system),
-                     "kernel", cli_json_text(p->kernel));
+    return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:i, s:i, s:i, s:o, s:o}", "rank", rank,
+                     "host", cli_json_text(p->host), "device", cli_json_text(p->spec), "name",
+                     cli_json_text(p->name), "driver", cli_json_text(p->driver), "features",
+                     cli_json_text(p->features), "emulated", (int)p->emulated, "cpu", cli_json_text(p->cpu),
+                     "cores", (int)p->cores, "hardware_threads", (int)p->hardware_threads, "host_processors",
+                     (int)p->host_processors, "system", cli_json_text(p->system), "kernel",
+                     cli_json_text(p->kernel));
 }
 
 /* ---- what was asked for ---- */

@@ -85,8 +85,8 @@ static void draw(struct job *j, struct truth *t)
     t->hop_bytes = t->rate * blocks * t->F * uniform(j, 0.01, 0.05);
     t->other = uniform(j, 0.001, 0.01) * m * backward;
     t->data_seconds = uniform(j, 0.0005, 0.008) * m * backward;
-    t->threads = whole(j, 1, 4), t->n_hosts = whole(j, 1, 2);
-    t->cores = t->threads * t->n_ranks + whole(j, 0, 4);
+    t->threads = whole(j, 1, 4), t->n_hosts = whole(j, 0, 1) ? t->n_ranks : 1;
+    t->cores = t->threads * (t->n_hosts == 1 ? t->n_ranks : 1) + whole(j, 0, 4);
     t->sigma = uniform(j, 0.01, 0.03), t->spikes = uniform(j, 0, 0.02);
 }
 
@@ -314,7 +314,7 @@ static void tell(struct job *j, const struct truth *t, const struct yokei_schedu
             r->d = line / t->pipeline, r->s = stage_of(t, line), r->t = k;
             r->work = (double)t->blocks[r->s] * t->m[r->d];
             r->threads = t->threads, r->cores = t->cores;
-            yokei_text(r->host, sizeof r->host, "a");
+            yokei_text(r->host, sizeof r->host, "host%d", t->n_hosts == 1 ? 0 : rank_of(t, line, k));
         }
     }
     f->blocks = blocks, f->shares = shares, f->sum_bytes = sums, f->hop_bytes = hops;
@@ -346,6 +346,7 @@ static bool plant(struct truth *t, enum yokei_cause_kind cause, double x, uint64
     switch (cause) {
     case YOKEI_CAUSE_SLOW_DEVICE: t->speed[rank] *= 1 + x; return true;
     case YOKEI_CAUSE_SLOW_LINK:
+        if (t->n_hosts == 1) return false;
         if (t->pipeline > 1 && (t->n_sums == 0 || r & 256)) {
             if ((t->pipeline - 1) * t->data < 2) return false;
             t->hop[line - (stage_of(t, line) == t->pipeline - 1)] *= 1 + 20 * x;
@@ -381,10 +382,12 @@ static bool plant(struct truth *t, enum yokei_cause_kind cause, double x, uint64
         t->latency *= 2;
         t->n_sums = (int)(t->n_sums * (2 + 20 * x));
         return t->n_sums <= MOST_BUCKETS;
-    case YOKEI_CAUSE_OVERSUBSCRIBED:
+    case YOKEI_CAUSE_OVERSUBSCRIBED: {
+        const int on_host = t->threads * (t->n_hosts == 1 ? t->n_ranks : 1);
         t->queued = x;
-        t->cores = YOKE_MAX(t->threads * t->n_ranks * 2 / 3, 1);
-        return t->threads * t->n_ranks > t->cores;
+        t->cores = YOKE_MAX(on_host * 2 / 3, 1);
+        return on_host > t->cores;
+    }
     case YOKEI_CAUSE_PAGING:
         t->slow_rank = rank;
         t->faults = 5 + (double)(r % 400);

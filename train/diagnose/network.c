@@ -133,7 +133,10 @@ static void describe_link(const struct yokei_step_model *s, const struct link *l
                               "more work per step)");
 }
 
-/* Links that are slower than their peers. `lonely`: those without a peer, at twice their rate. */
+/*
+ * Links that are slower than their peers. `lonely`: those without a peer, at twice their rate. Inside a host
+ * there is no link to mend.
+ */
 static yoke_status slow_links(struct yokei_step_model *s, struct yokei_cause *c, bool lonely, bool *applies)
 {
     const int most = yokei_step_model_lines(s) + s->facts->pipeline;
@@ -145,7 +148,9 @@ static yoke_status slow_links(struct yokei_step_model *s, struct yokei_cause *c,
     if (n) find_peers(links, n, room);
     for (int i = 0; i < n; i++) {
         const double wanted = lonely ? 2 * links[i].rate : links[i].peers;
-        if (lonely ? links[i].peers > 0 : !(wanted > 1.35 * links[i].rate)) continue;
+        if (lonely ? links[i].peers > 0 || !(links[i].crosses || !s->facts->rank[0].host[0])
+                   : !(wanted > 1.35 * links[i].rate))
+            continue;
         const double excess = links[i].seconds * (wanted / links[i].rate - 1);
         if (excess > worst) worst = excess, chosen = i;
         set_rate(s, &links[i], wanted);
