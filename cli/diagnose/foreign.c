@@ -106,6 +106,13 @@ static double number_of(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+/* The process of an event. It may be a name, such as "Spans", which no rank has. */
+static int64_t pid_of(const json_t *e)
+{
+    const json_t *pid = json_object_get(e, "pid");
+    return json_is_integer(pid) ? (int64_t)json_integer_value(pid) : -1;
+}
+
 static int rank_of(const json_t *args)
 {
     double rank = number_of(args, "rank");
@@ -140,7 +147,7 @@ static yoke_status name_process(struct job *j, const json_t *e)
     const long rank = strtol(at + 5, NULL, 10);
     if (rank >= MOST_RANKS) return YOKE_OK;
     YOKE_TRY(grow((void **)&j->processes, j->n_processes, &j->process_capacity, sizeof *j->processes));
-    j->processes[j->n_processes].pid = (int64_t)json_number_value(json_object_get(e, "pid"));
+    j->processes[j->n_processes].pid = pid_of(e);
     j->processes[j->n_processes].file = j->file;
     j->processes[j->n_processes++].rank = (int)rank;
     return YOKE_OK;
@@ -157,7 +164,7 @@ static yoke_status take_event(struct job *j, const json_t *e)
     const double begin = number_of(e, "ts") * 1e-6, length = number_of(e, "dur") * 1e-6,
                  step = number_of(args, "step");
     if (strcmp(phase, "X") != 0 || !isfinite(begin) || !(length >= 0) || length > 1e9) return YOKE_OK;
-    const int64_t pid = (int64_t)number_of(e, "pid");
+    const int64_t pid = pid_of(e);
     if (begins(name, "ProfilerStep#") && !(category && has(category, "gpu")))
         return add_window(j, strtoll(name + 13, NULL, 10), begin, begin + length, rank_of(args), pid);
     const enum class class = class_of(category ? category : "", name);
