@@ -31,6 +31,7 @@ class Chromium:
             [find(), "--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
              "--no-first-run", "--remote-debugging-pipe", "--force-color-profile=srgb", "--user-data-dir=" + self.home],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
+            env=dict(os.environ, HOME=self.home, XDG_CONFIG_HOME=self.home, XDG_CACHE_HOME=self.home),
             preexec_fn=descriptors)
         os.close(from_us)
         os.close(to_us)

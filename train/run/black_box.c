@@ -121,7 +121,7 @@ yoke_status yokei_run_box_begin(struct yokei_run_state *s)
     struct yokei_run_box *b = s->box = calloc(1, sizeof *b);
     if (!b) return yoke_fail(YOKE_ENOMEM, "black box: no host memory");
     yoke_status status = list(s, b, &layers, &tensors);
-    if (!status) status = yokei_facts_create(s->trainer);
+    if (!status) status = yokei_step_facts_create(s->trainer);
     if (!status) open_file(s, b, layers, tensors);
     free(layers);
     free(tensors);
@@ -134,7 +134,7 @@ void yokei_run_box_step(struct yokei_run_state *s, int64_t step)
 {
     if (!s->box) return;
     /* the first step of a start is sampled too, because what changes with a start shows there */
-    yokei_facts_begin(s->trainer, step % s->t->black_box_every == 0 || step == s->first_step + 1);
+    yokei_step_facts_begin(s->trainer, step % s->t->black_box_every == 0 || step == s->first_step + 1);
     s->box->first_sample = s->next_sample;
     if (s->box->writer) yokei_box_begin(s->box->writer, step);
 }
@@ -164,7 +164,7 @@ static void fill_values(const struct yokei_run_state *s, const struct yokei_run_
 static struct yokei_box_record record_of(const struct yokei_run_state *s, const struct yoke_step_result *step,
                                          double rate)
 {
-    const struct yokei_facts *f = s->trainer->facts;
+    const struct yokei_step_facts *f = s->trainer->facts;
     struct yokei_box_record r = { .step = step->step,
                                   .seconds = step->seconds,
                                   .loss = step->loss,
@@ -213,7 +213,7 @@ static bool judge(struct yokei_run_box *b, struct yokei_box_record *r)
 
 static void note_overflow(const struct yokei_run_state *s, const struct yokei_box_record *r)
 {
-    const struct yokei_facts *f = s->trainer->facts;
+    const struct yokei_step_facts *f = s->trainer->facts;
     const int tensor = f->own_bad_tensor >= 0 ? f->own_bad_tensor : f->bad_tensor;
     yokei_box_note(s->box->writer, YOKEI_BOX_EVENT_OVERFLOW, r->step, r->loss_scale,
                    (double)(f->is_traced ? f->own_bad : f->n_bad), 0,

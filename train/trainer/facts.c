@@ -21,14 +21,15 @@ static int64_t own_count(const struct yokei_slot *slot)
     return yokei_is_empty(slot->own) ? 0 : slot->own.end - slot->own.begin;
 }
 
-static void add_piece(struct yokei_facts *f, int parameter, size_t offset, int64_t n, size_t *at, size_t wide)
+static void add_piece(struct yokei_step_facts *f, int parameter, size_t offset, int64_t n, size_t *at,
+                      size_t wide)
 {
-    f->piece[f->n_pieces++] = (struct yokei_facts_piece){ parameter, offset, *at, n };
+    f->piece[f->n_pieces++] = (struct yokei_step_facts_piece){ parameter, offset, *at, n };
     *at += (size_t)n * wide;
 }
 
 /* Choose the samples of a parameter that this rank counts. Its masters, or its weights, have this type. */
-static void choose(const struct yoke_trainer *t, struct yokei_facts *f, int i, size_t *at)
+static void choose(const struct yoke_trainer *t, struct yokei_step_facts *f, int i, size_t *at)
 {
     const struct yokei_slot *slot = &t->plan.state.slot[i];
     const size_t wide = yoke_dtype_bytes(t->plan.state.wide);
@@ -45,10 +46,10 @@ static void choose(const struct yoke_trainer *t, struct yokei_facts *f, int i, s
     f->factor[i] = (double)n / (RUNS * RUN);
 }
 
-yoke_status yokei_facts_create(yoke_trainer *t)
+yoke_status yokei_step_facts_create(yoke_trainer *t)
 {
     const struct yokei_state *s = &t->plan.state;
-    struct yokei_facts *f = calloc(1, sizeof *f);
+    struct yokei_step_facts *f = calloc(1, sizeof *f);
     size_t bytes = 0;
     t->facts = f;
     if (f) {
@@ -63,17 +64,17 @@ yoke_status yokei_facts_create(yoke_trainer *t)
         f->after = malloc(bytes + 1);
     }
     if (!f || !f->layer || !f->piece || !f->factor || !f->outputs || !f->before || !f->after) {
-        yokei_facts_free(t);
+        yokei_step_facts_free(t);
         return yoke_fail(YOKE_ENOMEM, "facts of a step: no host memory");
     }
-    yokei_facts_begin(t, false);
+    yokei_step_facts_begin(t, false);
     return YOKE_OK;
 }
 
-void yokei_facts_free(yoke_trainer *t)
+void yokei_step_facts_free(yoke_trainer *t)
 {
     if (!t || !t->facts) return;
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     free(f->layer);
     free(f->piece);
     free(f->factor);
@@ -84,9 +85,9 @@ void yokei_facts_free(yoke_trainer *t)
     t->facts = NULL;
 }
 
-void yokei_facts_begin(yoke_trainer *t, bool samples)
+void yokei_step_facts_begin(yoke_trainer *t, bool samples)
 {
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     for (int l = 0; l < t->model->n_layers; l++)
         f->layer[l] = (struct yokei_layer_facts){ .update_squares = NAN,
                                                   .weight_squares = NAN,
@@ -101,9 +102,9 @@ void yokei_facts_begin(yoke_trainer *t, bool samples)
 
 /* ---- losses ---- */
 
-void yokei_facts_loss(yoke_trainer *t, int64_t sequence, double sum, int64_t tokens)
+void yokei_step_facts_loss(yoke_trainer *t, int64_t sequence, double sum, int64_t tokens)
 {
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     const double loss = sum / (double)tokens;
     if (f->worst_sequence >= 0 && !(loss > f->worst_loss) && !(isnan(loss) && !isnan(f->worst_loss))) return;
     f->worst_sequence = sequence;
@@ -112,9 +113,9 @@ void yokei_facts_loss(yoke_trainer *t, int64_t sequence, double sum, int64_t tok
 
 /* ---- gradients ---- */
 
-void yokei_facts_gradient(yoke_trainer *t, int parameter, double squares, double n_bad)
+void yokei_step_facts_gradient(yoke_trainer *t, int parameter, double squares, double n_bad)
 {
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     const int *layer_of = t->plan.parameters.first_layer, layer = layer_of[parameter];
     if (t->plan.counted[parameter]) f->layer[layer].squares += squares;
     if (!(n_bad > 0)) return;
@@ -143,7 +144,7 @@ void yokei_facts_gradient(yoke_trainer *t, int parameter, double squares, double
         memcpy(number, &most, sizeof most);                                \
     } while (0)
 
-void yokei_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *largest, int64_t *n_bad)
+void yokei_step_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *largest, int64_t *n_bad)
 {
     char number[sizeof(double)] = { 0 };
     int64_t bad = 0;
@@ -157,11 +158,11 @@ void yokei_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *la
     *n_bad += bad;
 }
 
-yoke_status yokei_facts_output(void *context, const struct yokei_instruction *i,
-                               const struct yoke_layer_call *call)
+yoke_status yokei_step_facts_output(void *context, const struct yokei_instruction *i,
+                                    const struct yoke_layer_call *call)
 {
     yoke_trainer *t = context;
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     struct yokei_layer_facts *l = &f->layer[i->layer];
     const yoke_dtype dtype = call->shape->dtype;
     const int64_t bad_before = l->outputs_bad;
@@ -171,7 +172,7 @@ yoke_status yokei_facts_output(void *context, const struct yokei_instruction *i,
     const void *seen = yoke_host_ptr(t->device, call->y);
     if (seen) {
         YOKE_TRY(yoke_stream_sync(call->stream));
-        yokei_facts_scan(dtype, seen, n, &l->largest, &l->outputs_bad);
+        yokei_step_facts_scan(dtype, seen, n, &l->largest, &l->outputs_bad);
     }
     for (int64_t at = 0; at < n && !seen; at += OUTPUTS) {
         const int64_t some = YOKE_MIN(n - at, (int64_t)OUTPUTS);
@@ -179,7 +180,7 @@ yoke_status yokei_facts_output(void *context, const struct yokei_instruction *i,
         YOKE_TRY(yoke_copy_to_host(call->stream, f->outputs, (const char *)call->y + (size_t)at * bytes,
                                    (size_t)some * bytes));
         YOKE_TRY(yoke_stream_sync(call->stream));
-        yokei_facts_scan(dtype, f->outputs, some, &l->largest, &l->outputs_bad);
+        yokei_step_facts_scan(dtype, f->outputs, some, &l->largest, &l->outputs_bad);
     }
     if (l->outputs_bad > bad_before && (f->bad_layer < 0 || i->layer < f->bad_layer)) {
         f->bad_layer = i->layer;
@@ -192,7 +193,7 @@ yoke_status yokei_facts_output(void *context, const struct yokei_instruction *i,
 
 static yoke_status copy_samples(const struct yoke_trainer *t, void *to)
 {
-    const struct yokei_facts *f = t->facts;
+    const struct yokei_step_facts *f = t->facts;
     const size_t wide = yoke_dtype_bytes(t->plan.state.wide);
     yoke_stream *stream = t->stream[YOKEI_COMPUTE];
     for (int k = 0; k < f->n_pieces; k++)
@@ -201,15 +202,15 @@ static yoke_status copy_samples(const struct yoke_trainer *t, void *to)
     return yoke_stream_sync(stream);
 }
 
-yoke_status yokei_facts_before_update(yoke_trainer *t) { return copy_samples(t, t->facts->before); }
+yoke_status yokei_step_facts_before_update(yoke_trainer *t) { return copy_samples(t, t->facts->before); }
 
-yoke_status yokei_facts_after_update(yoke_trainer *t)
+yoke_status yokei_step_facts_after_update(yoke_trainer *t)
 {
     const yoke_dtype wide = t->plan.state.wide;
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     YOKE_TRY(copy_samples(t, f->after));
     for (int k = 0; k < f->n_pieces; k++) {
-        const struct yokei_facts_piece *p = &f->piece[k];
+        const struct yokei_step_facts_piece *p = &f->piece[k];
         struct yokei_layer_facts *l = &f->layer[t->plan.parameters.first_layer[p->parameter]];
         double changes = 0, weights = 0;
         for (int64_t i = 0; i < p->n; i++) {

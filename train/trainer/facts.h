@@ -23,13 +23,13 @@ struct yokei_layer_facts {
 };
 
 /** A run of elements of a parameter that is sampled. */
-struct yokei_facts_piece {
+struct yokei_step_facts_piece {
     int parameter;
     size_t offset, at; /* offsets in bytes: on the device from the trainer's base, and in the copies */
     int64_t n;
 };
 
-struct yokei_facts {
+struct yokei_step_facts {
     /* ---- the current step ---- */
     bool samples;                    /* outputs and updates are sampled */
     struct yokei_layer_facts *layer; /* [layers of the model] */
@@ -46,32 +46,32 @@ struct yokei_facts {
     int64_t own_bad;
     int own_bad_tensor;
     /* ---- memory ---- */
-    struct yokei_facts_piece *piece; /* [n_pieces] */
+    struct yokei_step_facts_piece *piece; /* [n_pieces] */
     int n_pieces;
     double *factor; /* [parameters] elements of this rank's slice / elements that are sampled */
     void *before, *after, *outputs;
 };
 
 /** Collect facts from the next step on. YOKE_ENOMEM. */
-yoke_status yokei_facts_create(yoke_trainer *trainer);
+yoke_status yokei_step_facts_create(yoke_trainer *trainer);
 /** NULL, and a trainer without facts, are allowed. */
-void yokei_facts_free(yoke_trainer *trainer);
+void yokei_step_facts_free(yoke_trainer *trainer);
 /** Forget the last step. The next step is sampled or not. */
-void yokei_facts_begin(yoke_trainer *trainer, bool samples);
+void yokei_step_facts_begin(yoke_trainer *trainer, bool samples);
 /** Whether a number of this type is not finite, and the largest finite one, of n numbers in host memory. */
-void yokei_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *largest, int64_t *n_bad);
+void yokei_step_facts_scan(yoke_dtype dtype, const void *values, int64_t n, float *largest, int64_t *n_bad);
 
 /* ---- for step.c ---- */
 /** The sum of the losses of a sequence, which has `tokens` tokens. */
-void yokei_facts_loss(yoke_trainer *trainer, int64_t sequence, double sum, int64_t tokens);
+void yokei_step_facts_loss(yoke_trainer *trainer, int64_t sequence, double sum, int64_t tokens);
 /** Add the pairs of the norms of a parameter. */
-void yokei_facts_gradient(yoke_trainer *trainer, int parameter, double squares, double n_bad);
+void yokei_step_facts_gradient(yoke_trainer *trainer, int parameter, double squares, double n_bad);
 /** For struct yokei_machine: search the output of a layer. */
-yoke_status yokei_facts_output(void *trainer, const struct yokei_instruction *instruction,
-                               const struct yoke_layer_call *call);
+yoke_status yokei_step_facts_output(void *trainer, const struct yokei_instruction *instruction,
+                                    const struct yoke_layer_call *call);
 /** Copy the samples of the weights before AdamW, and compare them after it. Both wait for the device. */
-yoke_status yokei_facts_before_update(yoke_trainer *trainer);
-yoke_status yokei_facts_after_update(yoke_trainer *trainer);
+yoke_status yokei_step_facts_before_update(yoke_trainer *trainer);
+yoke_status yokei_step_facts_after_update(yoke_trainer *trainer);
 
 /* ---- trace_back.c ---- */
 /**

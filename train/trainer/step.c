@@ -90,7 +90,7 @@ static void note_losses(struct yoke_trainer *t)
         double sum = 0;
         for (int64_t i = 0; i < T; i++)
             sum += yokei_load(t->plan.state.wide, t->host_losses, sequence * T + i);
-        yokei_facts_loss(t, sequence, sum, T);
+        yokei_step_facts_loss(t, sequence, sum, T);
     }
 }
 
@@ -125,7 +125,7 @@ static yoke_status fetch(struct yoke_trainer *t, double *loss_sum_out, struct yo
             n_bad += yokei_load(s->wide, t->host_norms, 2 * k + 1);
         }
         overflow = overflow || n_bad != 0;
-        if (t->facts) yokei_facts_gradient(t, i, sum, n_bad);
+        if (t->facts) yokei_step_facts_gradient(t, i, sum, n_bad);
     }
     yokei_exact_carry(&squares);
     *loss_sum_out = loss;
@@ -277,7 +277,7 @@ yoke_status yoke_trainer_backward(yoke_trainer *t, const int32_t *tokens, const 
     t->machine.agree = agree;
     t->machine.reduces_signal = t->overlaps && t->machine.reduce;
     t->machine.record = &t->record;
-    t->machine.after = t->facts && t->facts->samples ? yokei_facts_output : NULL;
+    t->machine.after = t->facts && t->facts->samples ? yokei_step_facts_output : NULL;
     yokei_record_clear(&t->record);
     t->gradient_scale = t->loss_scale.scale;
     t->result = (struct yoke_step_result){ .size = sizeof t->result,
@@ -322,10 +322,10 @@ yoke_status yoke_trainer_apply(yoke_trainer *t, double learning_rate, struct yok
                                                  t->config.weight_decay, coefficient / t->gradient_scale,
                                                  t->optimizer_step };
         const bool samples = t->facts && t->facts->samples;
-        if (samples) YOKE_TRY(yokei_facts_before_update(t));
+        if (samples) YOKE_TRY(yokei_step_facts_before_update(t));
         YOKE_TRY(yokei_run(&t->machine, t->plan.train.agree + 1, t->plan.train.n));
         YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMPUTE]));
-        if (samples) YOKE_TRY(yokei_facts_after_update(t));
+        if (samples) YOKE_TRY(yokei_step_facts_after_update(t));
         if (t->plan.state.is_divided) YOKE_TRY(yoke_stream_sync(t->stream[YOKEI_COMMUNICATION]));
         if (t->plan.state.is_divided) YOKE_TRY(yokei_groups_error(&t->groups, &t->config));
     }

@@ -18,14 +18,14 @@ static yoke_status count_bad(yoke_trainer *t, int parameter, int64_t *n_bad)
         YOKE_TRY(yoke_copy_to_host(stream, t->facts->outputs,
                                    yoke_at(t->base, slot->gradient + (size_t)at * wide), (size_t)n * wide));
         YOKE_TRY(yoke_stream_sync(stream));
-        yokei_facts_scan(s->wide, t->facts->outputs, n, &largest, n_bad);
+        yokei_step_facts_scan(s->wide, t->facts->outputs, n, &largest, n_bad);
     }
     return YOKE_OK;
 }
 
 static yoke_status search_gradients(yoke_trainer *t)
 {
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     const int *layer_of = t->plan.parameters.first_layer;
     for (int i = 0; i < t->plan.state.n; i++) {
         int64_t n_bad = 0;
@@ -39,7 +39,7 @@ static yoke_status search_gradients(yoke_trainer *t)
 
 yoke_status yokei_trainer_trace_back(yoke_trainer *t, const int32_t *tokens, const int32_t *targets)
 {
-    struct yokei_facts *f = t->facts;
+    struct yokei_step_facts *f = t->facts;
     const struct yokei_program *p = &t->plan.train;
     const int64_t n = t->plan.shares[t->plan.mesh.d] * t->config.sequence;
     for (int l = 0; l < t->model->n_layers; l++) {
@@ -52,7 +52,7 @@ yoke_status yokei_trainer_trace_back(yoke_trainer *t, const int32_t *tokens, con
     t->ready = false;
     yokei_step_set_up(t, &t->plan.train_job, p);
     t->machine.pass.loss_scale = (float)t->gradient_scale;
-    t->machine.after = yokei_facts_output;
+    t->machine.after = yokei_step_facts_output;
     YOKE_TRY(yokei_step_load(t, tokens, targets, n));
     YOKE_TRY(yokei_annotate_clear(t->stream[YOKEI_COMPUTE], t->base, &t->plan.state,
                                   YOKEI_CLEAR_GRADIENTS | YOKEI_CLEAR_NORMS));

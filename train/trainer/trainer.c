@@ -66,7 +66,7 @@ static void destroy(yoke_trainer *t)
     free(t->host_losses);
     free(t->host_norms);
     free(t->sums_in_order);
-    yokei_facts_free(t);
+    yokei_step_facts_free(t);
     yokei_record_free(&t->record);
     yokei_usage_end(&t->usage);
     yokei_trainer_plan_free(&t->plan);

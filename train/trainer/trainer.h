@@ -112,7 +112,7 @@ struct yokei_groups {
 };
 
 struct yokei_memory_rank; /* memory.h */
-struct yokei_facts;       /* facts.h */
+struct yokei_step_facts;  /* facts.h */
 
 enum { YOKEI_REPORT = 16 + YOKEI_EXACT_LIMBS }; /* doubles that a rank sends at an agreement */
 
@@ -161,8 +161,8 @@ struct yoke_trainer {
     double norms_seconds; /* seconds of the gradients' norms in the same step as `times` */
     /* when the end of the last pass was observed, and when the gradients' norms arrived */
     uint64_t passed_ns, fetched_ns;
-    double slow;               /* YOKE_SLOW, a test aid; 1: no slowdown */
-    struct yokei_facts *facts; /* facts.h; NULL: none are collected */
+    double slow;                    /* YOKE_SLOW, a test aid; 1: no slowdown */
+    struct yokei_step_facts *facts; /* facts.h; NULL: none are collected */
 };
 
 /* ---- step.c: the parts of a pass that audits share ---- */
