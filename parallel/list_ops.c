@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ops that the instructions of a program issue, and the gradients that need not be set to 0. Lowering calls
- * these functions when all instructions are known.
+ * The ops that the instructions of a program issue, and the gradients that need not be set to 0. Lowering
+ * calls these functions when all instructions are known.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +179,5 @@ yoke_status yokei_program_once(const struct yokei_job *job, struct yokei_program
     p->instruction[p->n++] = (struct yokei_instruction){ .kind = YOKEI_NORMS, .layer = NONE };
     for (int b = 0; b < n_buckets; b++)
         p->instruction[p->n++] = (struct yokei_instruction){ .kind = YOKEI_STEP, .layer = NONE, .bucket = b };
-    if (!status) status = yokei_list_ops(job, p);
-    if (status) yokei_program_free(p);
-    return status;
+    return status ? status : yokei_list_ops(job, p);
 }

@@ -195,7 +195,7 @@ yoke_status yokei_program_evaluate(const struct yokei_job *job, struct yokei_pro
 yoke_status yokei_program_count_evaluate(const struct yokei_job *job, struct yokei_program *program_out);
 /**
  * Count the ops that a training step issues once: those of ZERO, of NORMS, and of the STEP of each bucket, in
- * this order of instructions.
+ * this order of instructions. Free the program with yokei_program_free, also after an error.
  */
 yoke_status yokei_program_once(const struct yokei_job *job, struct yokei_program *program_out);
 void yokei_program_free(struct yokei_program *program);

@@ -63,6 +63,19 @@ static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluste
     return YOKE_OK;
 }
 
+/* A plan.json names devices. Say before the search if the cluster has none of this machine. */
+static yoke_status check_output(const struct cli_options *o, const struct yokei_cluster *c)
+{
+    bool any = !cli_text(o, "output");
+    for (int k = 0; k < c->n_kinds; k++) any = any || c->kind[k].device[0];
+    return any ? YOKE_OK
+               : yoke_fail(
+                   YOKE_ECONFIG,
+                   "%s: no kind of device has a local-device, so -o cannot name the devices of the ranks: add "
+                   "it, or leave -o out",
+                   cli_text(o, "cluster"));
+}
+
 /* ---- plan.json ---- */
 
 /* Device number `first + t` of a list: "cuda:3". The device of a kind is that of number 0. */
@@ -191,6 +204,7 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
     YOKE_TRY(check_options(o));
     YOKE_TRY(cli_plan_from_options(&alone, t));
     YOKE_TRY(read_cluster(o, cluster));
+    YOKE_TRY(check_output(o, cluster));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), model));
     YOKE_TRY(yoke_device_open("host", NULL, &config->predict.device));
     config->predict.model = *model;

@@ -11,6 +11,7 @@
 #include "core/base/base.h"
 #include "parallel/balance.h"
 #include "parallel/schedule.h"
+#include "train/trainer/memory.h"
 
 static bool is_given(const struct cli_options *o, const char *name)
 {
@@ -321,4 +322,12 @@ yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const ch
                 (long long)p->steps, (long long)step, folder, (long long)step);
     }
     return lay_out_anew(context, t);
+}
+
+json_t *cli_memory_json(const struct yoke_memory_report *report)
+{
+    json_t *parts = json_object();
+    for (const struct yokei_memory_part *p = yokei_memory_parts; p->name; p++)
+        json_object_set_new(parts, p->name, json_integer((json_int_t)yokei_memory_part_of(report, p)));
+    return parts;
 }

@@ -70,14 +70,6 @@ static yoke_status read_forecast_costs(const char *text, struct yokei_forecast_c
 
 /* ---- what is shown ---- */
 
-json_t *cli_memory_json(const struct yoke_memory_report *report)
-{
-    json_t *parts = json_object();
-    for (const struct yokei_memory_part *p = yokei_memory_parts; p->name; p++)
-        json_object_set_new(parts, p->name, json_integer((json_int_t)yokei_memory_part_of(report, p)));
-    return parts;
-}
-
 static double sum_over_ranks(const struct yokei_forecast *f, size_t offset)
 {
     double sum = 0;

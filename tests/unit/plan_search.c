@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for layouts. On small random clusters, brute force over the whole space must find the same fastest
- * step, and no bound may be above a prediction. YOKE_SOAK=1 tries 500 clusters.
+ * The search for layouts. On small random clusters, brute force over the whole space must find the same
+ * fastest step, and no bound may be above a prediction. YOKE_SOAK=1 tries 500 clusters.
  */
 #include "tests/unit/test.h"
 

@@ -171,7 +171,10 @@ static double chain(const struct yokei_layer_seconds *x, bool sends_early)
 
 static double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
 
-/* The micro-batches whose stashes of a stage are in memory at the end of its warm-up, as parts of all chunks. */
+/*
+ * The micro-batches whose stashes of a stage are in memory at the end of its warm-up. Those of one of v
+ * chunks count 1 / v each.
+ */
 static double held(const struct yokei_layout *l, int s, int m)
 {
     const struct yokei_pipeline shape = {

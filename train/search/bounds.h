@@ -5,28 +5,28 @@
  *
  * Time. Let M be the number of micro-batches of a step, and m the largest number that a replica has, so that
  * m >= M / data. T_s is the time of stage s for a micro-batch (F, B, W and R), and F_s that of F.
- * (1) Work. A kind k of devices has n_k of the layout's slots and takes t_k for a block of a micro-batch. In a
- *     step of X seconds its slots pass at most n_k X / t_k blocks. All M micro-batches pass all blocks, so
+ * (1) Work. A kind k of devices has n_k of the layout's slots and takes t_k for a block of a micro-batch. In
+ *     a step of X seconds its slots pass at most n_k X / t_k blocks. All M micro-batches pass all blocks, so
  *     X >= M blocks / sum_k (n_k / t_k).
  * (2) Fill and drain. Stage s begins its first F after the first F of all stages before it, and then it
  *     works for m T_s seconds in any order. If each stage does W before it sends the gradient, the stages
  *     before it end their last W after that: stage s - 1 after its B and W, and so on. With
- *     C_j = F_j + B_j + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With v
- *     chunks C_j is that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of
+ *     C_j = F_j + B_j + W_j, X >= sum_{j < s} C_j + m T_s. With a schedule that sends early, C_j = F_j. With
+ *     v chunks C_j is that of chunk 0, which comes first in F and last in B, and which has at least 1 / v of
  *     the blocks. naive: one micro-batch at a time, so X >= m sum_j (F_j + B_j + W_j).
- * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They carry
- *     S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to the
- *     others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the stage
- *     share the host's links. So X >= m T_s - (B_s + W_s + R_s) + the time of these bytes.
+ * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They
+ *     carry S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to
+ *     the others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the
+ *     stage share the host's links. So X >= m T_s - (B_s + W_s + R_s) + the time of these bytes.
  * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top.
- * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after W,
- *     the gradients go back over them after its last W. So these times come on top of the sum of (2). A hop
- *     carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
+ * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after
+ *     W, the gradients go back over them after its last W. So these times come on top of the sum of (2). A
+ *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
  * All other sums and latencies count as 0, and every stage as if it ran on the fastest kind of its replicas.
  *
  * Memory. The parameters of a stage are at least its parameters / tensor on some rank of each of its tensor
- * groups. At the end of the warm-up a stage holds the stashes of as many micro-batches as its line has F before
- * the first B. These arrays are in memory at the same time, and more comes on top.
+ * groups. At the end of the warm-up a stage holds the stashes of as many micro-batches as its line has F
+ * before the first B. These arrays are in memory at the same time, and more comes on top.
  */
 #ifndef TRAIN_SEARCH_BOUNDS_H
 #define TRAIN_SEARCH_BOUNDS_H
@@ -59,11 +59,11 @@ double yokei_cut_value(const struct yokei_cut_problem *problem, const int16_t *b
 bool yokei_cut_best(const struct yokei_cut_problem *problem, int16_t *blocks_out, double *bound_out);
 
 /**
- * A lower bound of the values of all cuts of n blocks into p stages, if a block costs `time` on every stage and
- * fills `fill` before the later stages. With c_s blocks on stage s, all stages stay within X only if
- * c_s <= (X - fill sum_{j < s} c_j) / (m time). More blocks on an earlier stage leave room for fewer blocks on the
- * later ones, but not for fewer together, because fill <= m time. So the largest sum of blocks within X has
- * equality everywhere, which makes it X / fill (1 - (1 - fill / (m time))^p). It must be at least n.
+ * A lower bound of the values of all cuts of n blocks into p stages, if a block costs `time` on every stage
+ * and fills `fill` before the later stages. With c_s blocks on stage s, all stages stay within X only if
+ * c_s <= (X - fill sum_{j < s} c_j) / (m time). More blocks on an earlier stage leave room for fewer blocks
+ * on the later ones, but not for fewer together, because fill <= m time. So the largest sum of blocks within
+ * X has equality everywhere, which makes it X / fill (1 - (1 - fill / (m time))^p). It must be at least n.
  */
 double yokei_bound_equal(int n, int p, double m, double time, double fill);
 
@@ -80,27 +80,28 @@ double yokei_bytes_of_element(yoke_dtype precision, bool is_matrix, int zero, in
 yoke_status yokei_stash_of_block(const struct yokei_predict_config *config, const struct yokei_layout *layout,
                                  double *bytes_out);
 /**
- * Make the problem of the cuts of a layout. Its value is the larger one of the bounds (2) and (3). `slots` are those of the layout. With
- * `slowest` every stage counts as its slowest kind, which is no bound, but gives a good first cut.
+ * Make the problem of the cuts of a layout. Its value is the larger one of the bounds (2) and (3). `slots`
+ * are those of the layout. With `slowest` every stage counts as its slowest kind, which is no bound, but
+ * gives a good first cut.
  */
 yoke_status yokei_bound_cuts(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const struct yokei_slot_place *slots, bool slowest,
                              struct yokei_cut_problem *problem_out);
 /**
- * A bound of all settings of a mesh: (1), (4), and (2) and (3) with the fastest kind, with the schedule and the
- * recomputation that have the lowest bounds, and with as few hosts for the replicas of a stage as there can be.
- * It costs O(kinds). `slots_of_kind` are the slots of the layout's kinds that it uses.
+ * A bound of all settings of a mesh: (1), (4), and (2) and (3) with the fastest kind, with the schedule and
+ * the recomputation that have the lowest bounds, and with as few hosts for the replicas of a stage as there
+ * can be. It costs O(kinds). `slots_of_kind` are the slots of the layout's kinds that it uses.
  */
 yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const int *slots_of_kind, double *seconds_out);
 /**
- * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the larger of
- * k times the best slowest stage of its own kinds, of yokei_bound_equal with its fastest stage, and of the
- * bound (3) for the best cut into its stages. The step
- * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the largest k
- * with V(k) <= X must be M or more. X is found by bisection, from below.
+ * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the
+ * larger of k times the best slowest stage of its own kinds, of yokei_bound_equal with its fastest stage, and
+ * of the bound (3) for the best cut into its stages. The step
+ * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the
+ * largest k with V(k) <= X must be M or more. X is found by bisection, from below.
  */
 yoke_status yokei_bound_shares(yokei_predictor *predictor, const struct yokei_predict_config *config,
                                const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,

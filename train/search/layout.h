@@ -84,9 +84,9 @@ struct yokei_sum_group {
     struct yokei_path inner, outer, slowest;
 };
 /**
- * Seconds of an all_reduce of n f32 elements. On several hosts with as many ranks each, it is yokei_modelled_time with
- * ranks that share the memory of their host, and otherwise yokei_ring_seconds. The errors are those of
- * yokei_modelled_time.
+ * Seconds of an all_reduce of n f32 elements. On several hosts with as many ranks each, it is
+ * yokei_modelled_time with ranks that share the memory of their host, and otherwise yokei_ring_seconds. The
+ * errors are those of yokei_modelled_time.
  */
 yoke_status yokei_sum_seconds(const struct yokei_sum_group *group, int64_t n, double *seconds_out);
 

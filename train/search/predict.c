@@ -328,6 +328,12 @@ static yoke_status simulate(struct yokei_predicting *w, const struct yokei_costs
     return status;
 }
 
+/* A difference of times that is 0 but for rounding. */
+static double without_noise(double seconds, double total)
+{
+    return fabs(seconds) < 1e-12 * total ? 0 : seconds;
+}
+
 /* Split the step by the line that computes longest. */
 static void split(const struct yokei_predicting *w, const struct yokei_costs *costs,
                   const struct yokei_simulated *x, struct yokei_prediction *out)
@@ -341,9 +347,9 @@ static void split(const struct yokei_predicting *w, const struct yokei_costs *co
     p->tensor = w->line_tensor[line];
     p->recomputation = w->line_again[line];
     p->arithmetic = t->busy - p->tensor - p->recomputation;
-    p->bubble = t->last - once->begin - t->busy;
+    p->bubble = without_noise(t->last - once->begin - t->busy, x->total);
     p->optimizer = once->begin + once->norms + once->step;
-    p->exposed_sums = x->total - t->last - once->norms - once->step;
+    p->exposed_sums = without_noise(x->total - t->last - once->norms - once->step, x->total);
     out->step_seconds = x->total;
     out->bubble = 0;
     for (int i = 0; i < x->n_stages; i++) out->bubble += x->stage[i].idle / x->n_stages;

@@ -92,8 +92,8 @@ yoke_status yokei_predict_unit(yokei_predictor *predictor, int tensor, bool sequ
 /**
  * Deal the batch to the replicas of a layout, in units of the micro-batch (with chunks, of as many
  * micro-batches as there are stages), so that the slowest replica ends as early as possible. seconds [data]:
- * the time of a micro-batch on the slowest stage of each replica. False: there are too few units, or the batch
- * is no multiple of a unit.
+ * the time of a micro-batch on the slowest stage of each replica. False: there are too few units, or the
+ * batch is no multiple of a unit.
  */
 bool yokei_layout_shares(const struct yokei_layout *layout, int64_t batch, const double *seconds,
                          int64_t *shares_out);

@@ -4,8 +4,8 @@
  *
  * The space. A layout has
  *   - an ordered list of kinds of devices, of which the last one is needed for the layout's slots;
- *   - places by stage or by replica. If the replicas would only come in another sequence, the order of the kinds
- *     is the ascending one;
+ *   - places by stage or by replica. If the replicas would only come in another sequence, the order of the
+ *     kinds is the ascending one;
  *   - tensor ranks: 1, or a divisor of the number of devices in a list of hosts;
  *   - replicas and stages: any numbers for which there are enough slots and blocks;
  *   - the micro-batch: a power of 2 of which the batch is a multiple;
@@ -17,11 +17,11 @@
  *
  * The search is branch and bound in the order of the bounds (bounds.h). A mesh (kinds, places, replicas,
  * stages, tensor ranks, sequence parallelism and micro-batch) has a bound from the work alone. When it is the
- * lowest of all, it is divided into its settings, whose bounds come from the best cut into stages. When a setting
- * is the lowest of all, its best cut under the bounds is predicted. If it is near the result, single blocks are moved
- * while this helps, and then all cuts are tried whose bounds are below the best step so far of the setting and
- * of the result's last place, up to most_cuts. When no bound is below the result's last place, no layout of the
- * space that was not predicted is better, so the result is proved.
+ * lowest of all, it is divided into its settings, whose bounds come from the best cut into stages. When a
+ * setting is the lowest of all, its best cut under the bounds is predicted. If it is near the result, single
+ * blocks are moved while this helps, and then all cuts are tried whose bounds are below the best step so far
+ * of the setting and of the result's last place, up to most_cuts. When no bound is below the result's last
+ * place, no layout of the space that was not predicted is better, so the result is proved.
  *
  * Costs. With K kinds, D devices, T widths of tensor groups and B micro-batches there are
  * O(K! T B D log D) meshes, each bounded in O(K). A setting costs O(stages blocks^2) for its bound. A
@@ -89,8 +89,8 @@ struct yokei_search_result {
 };
 
 /**
- * Search. YOKE_ECONFIG: the cluster is wrong, or the model can be cut in no way. YOKE_ENOMEM. That no layout fits is
- * no error. Free the result with yokei_search_result_free.
+ * Search. YOKE_ECONFIG: the cluster is wrong, or the model can be cut in no way. YOKE_ENOMEM. That no layout
+ * fits is no error. Free the result with yokei_search_result_free.
  */
 yoke_status yokei_search(const struct yokei_search_config *config, struct yokei_search_result *result_out);
 void yokei_search_result_free(struct yokei_search_result *result);

@@ -248,8 +248,8 @@ static yoke_status try_cut(struct setting *x, const int16_t *stages)
 }
 
 /*
- * Try all cuts that begin with `now` up to stage s, and whose bound is below the best step so far. `filled` is
- * the sum of the fills before stage s, and `left` the number of blocks for the stages from s on.
+ * Try all cuts that begin with `now` up to stage s, and whose bound is below the best step so far. `filled`
+ * is the sum of the fills before stage s, and `left` the number of blocks for the stages from s on.
  */
 static yoke_status try_others(struct setting *x, int s, int left, double filled)
 {
@@ -340,7 +340,8 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
     if (!s->is_diving && is_close(&x)) {
         YOKE_TRY(move_blocks(&x));
         YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
-    } else if (!s->is_diving && problem.stages > 1) {
+    } else if (!s->is_diving && problem.stages > 1 && problem.n_blocks > problem.stages * problem.least) {
+        /* there are other cuts */
         s->cuts_are_left = true;
         s->left_bound = fmin(s->left_bound, node->bound);
     }

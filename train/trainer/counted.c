@@ -110,7 +110,9 @@ static int chunk_of(const struct yokei_job *job, int layer)
     return k;
 }
 
-/* Collect the calls of a program. Calls that issue the same ops refer to the same place of the planner's list. */
+/*
+ * Collect the calls of a program. Calls that issue the same ops refer to the same place of the list of ops.
+ */
 static yoke_status collect_calls(const struct yokei_job *job, struct yokei_program *p,
                                  struct yokei_counted *out)
 {
@@ -217,7 +219,9 @@ static int64_t elements_of(const struct yokei_trainer_plan *p, const bool *tied)
     return n;
 }
 
-/* The bytes of masters and moments by which the replica with the largest slices exceeds this rank's replica. */
+/*
+ * The bytes of masters and moments by which the replica with the largest slices exceeds this rank's replica.
+ */
 static size_t more_elsewhere(const struct yokei_trainer_plan *p)
 {
     const struct yokei_state *s = &p->state;
@@ -268,21 +272,18 @@ yoke_status yokei_count_once(const struct yokei_trainer_plan *p, struct yokei_co
     struct yokei_program program;
     const int n_buckets = p->state.n_buckets, last = p->mesh.pipeline - 1;
     const bool ties = p->has_tied && last > 0 && (p->mesh.s == 0 || p->mesh.s == last);
-    YOKE_TRY(yokei_program_once(&p->train_job, &program));
+    yoke_status status = yokei_program_once(&p->train_job, &program);
+    if (status) {
+        yokei_program_free(&program);
+        return status;
+    }
     train->n_instructions += (p->mesh.data > 1 ? n_buckets : 0) + ties + (p->place.tensor_size > 1)
                              + 2 /* NORMS and AGREE */ + n_buckets * (1 + p->state.is_divided);
     train->n_issued += program.n_issued;
     train->n_zeroed += program.n_zeroed;
     train->scratch_bytes = YOKE_MAX(train->scratch_bytes, program.planner.scratch_bytes);
-    const yoke_status status = take_once(p, &program, once_out);
+    status = take_once(p, &program, once_out);
     yokei_program_free(&program);
     if (status) yokei_counted_once_free(once_out);
     return status;
-}
-
-void yokei_counted_once_free(struct yokei_counted_once *once)
-{
-    free(once->op);
-    free(once->bucket);
-    *once = (struct yokei_counted_once){ 0 };
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What is counted of a rank's programs for a plan that nothing runs: their memory, and the ops that they issue.
- * Ranks whose layers, shapes and order of passes are equal have equal counts, also in different layouts. So a
- * search over layouts makes few programs.
+ * What is counted of a rank's programs for a plan that nothing runs: their memory, and the ops that they
+ * issue. Ranks whose layers, shapes and order of passes are equal have equal counts, also in different
+ * layouts. So a search over layouts makes few programs.
  */
 #ifndef TRAIN_TRAINER_COUNTED_H
 #define TRAIN_TRAINER_COUNTED_H

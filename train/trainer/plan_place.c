@@ -25,6 +25,13 @@ struct yoke_place yokei_plan_place(const struct yoke_trainer_config *c, const st
                                 .sequence_parallel = c->sequence_parallel && width > 1 };
 }
 
+void yokei_counted_once_free(struct yokei_counted_once *once)
+{
+    free(once->op);
+    free(once->bucket);
+    *once = (struct yokei_counted_once){ 0 };
+}
+
 void yokei_trainer_plan_free(struct yokei_trainer_plan *p)
 {
     yokei_program_free(&p->train);

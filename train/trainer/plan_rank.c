@@ -216,7 +216,9 @@ free_schedule:
     return status;
 }
 
-/* The sizes of a program that was made. The capacities of its lists are those that lowering has given them. */
+/*
+ * The sizes of a program that was made. The capacities of its lists are those that lowering has given them.
+ */
 static yoke_status size_of(const struct yokei_program *p, struct yokei_counted_program *out)
 {
     *out = (struct yokei_counted_program){ .bytes = p->bytes,
