@@ -59,7 +59,7 @@
     V("trace", CLI_TRACE, cli_trace, .arguments = "DIR",                                                    \
       .summary = "Read the flight records of a run: which rank failed first")                               \
     V("blackbox", CLI_BLACKBOX, cli_blackbox, .arguments = "DIR",                                           \
-      .summary = "Read the black box of a training: its latest steps, layer by layer")                      \
+      .summary = "Read the latest steps of a training, layer by layer")                                     \
     V("parity", CLI_PARITY, cli_parity, .ranks = true,                                                      \
       .summary = "Compare parallel layouts with one rank on the host")                                      \
     V("schedule show", CLI_SCHEDULE_SHOW, cli_schedule_show,                                                \

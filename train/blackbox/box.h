@@ -240,9 +240,9 @@ void yokei_box_name(int rank, char *name_out, size_t bytes);
 /**
  * Create the file of head->rank in `folder`, with the layers and tensors of the rank. The caller has filled
  * the head from `rank` on; this function fills the fields before it, `attempt` and the rule. With `goes_on`,
- * if the file is there and has the same model, layout, device, choices and data, it stays: its records remain,
- * and its head is written anew. Otherwise a file that is there is renamed to blackbox-RANK.before.bin. The
- * whole file is reserved. YOKE_EIO, YOKE_ENOMEM.
+ * a file that has the same model, layout, device, choices and data stays. Its records remain, and its head is
+ * written anew. Otherwise a file that is there is renamed to blackbox-RANK.before.bin. The whole file is
+ * reserved. YOKE_EIO, YOKE_ENOMEM.
  */
 yoke_status yokei_box_create(const char *folder, const struct yokei_box_head *head,
                              const struct yokei_box_layer *layers, const struct yokei_box_tensor *tensors,

@@ -17,8 +17,8 @@ yoke_status yokei_run_box_begin(struct yokei_run_state *s);
 /** A step begins. The batch is read, and s->next_sample is its first sample. */
 void yokei_run_box_step(struct yokei_run_state *s, int64_t step);
 /**
- * The optimizer has stepped, or has not because of an overflow. In the latter case this function may repeat the passes of
- * the step to find where the overflow began. Collective. Errors: those of a step.
+ * The optimizer has stepped, or has not because of an overflow. After an overflow this function may repeat
+ * the passes of the step, to find where the overflow began. Collective. Errors: those of a step.
  */
 yoke_status yokei_run_box_applied(struct yokei_run_state *s, const struct yoke_step_result *step);
 /** Write the record of a step, and whether an audit after it failed. */

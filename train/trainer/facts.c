@@ -11,8 +11,12 @@
  * A slice with no more elements is sampled as a whole.
  */
 enum { RUNS = 8, RUN = 256 };
-/* Outputs that the host does not see are copied in pieces of this many elements. */
-enum { OUTPUTS = 1 << 18 };
+/*
+ * Outputs that the host does not see are copied in pieces of so many elements. A sampled step copies at most
+ * so many outputs of a layer, because a fast device would wait too long for more. A step that is traced back
+ * copies all of them.
+ */
+enum { OUTPUTS = 1 << 18, MOST_OUTPUTS = 1 << 20 };
 
 /* ---- creation ---- */
 
@@ -168,8 +172,10 @@ yoke_status yokei_step_facts_output(void *context, const struct yokei_instructio
     const int64_t bad_before = l->outputs_bad;
     int64_t rows, columns;
     yoke_layer_output(yoke_model_layer(t->model, i->layer), call->shape, &rows, &columns);
-    const int64_t n = rows * columns;
     const void *seen = yoke_host_ptr(t->device, call->y);
+    const int64_t all = rows * columns,
+                  n = seen || f->is_traced ? all : YOKE_MIN(all, MOST_OUTPUTS - l->n_outputs);
+    l->n_outputs += n;
     if (seen) {
         YOKE_TRY(yoke_stream_sync(call->stream));
         yokei_step_facts_scan(dtype, seen, n, &l->largest, &l->outputs_bad);

@@ -20,6 +20,7 @@ struct yokei_layer_facts {
     double update_squares, weight_squares;
     float largest;       /* the largest finite output in absolute value; NaN: not sampled */
     int64_t outputs_bad; /* outputs that are not finite */
+    int64_t n_outputs;   /* outputs that were searched */
 };
 
 /** A run of elements of a parameter that is sampled. */

@@ -44,7 +44,7 @@ yoke_status yokei_trainer_trace_back(yoke_trainer *t, const int32_t *tokens, con
     const int64_t n = t->plan.shares[t->plan.mesh.d] * t->config.sequence;
     for (int l = 0; l < t->model->n_layers; l++) {
         f->layer[l].largest = NAN;
-        f->layer[l].outputs_bad = 0;
+        f->layer[l].outputs_bad = f->layer[l].n_outputs = 0;
     }
     f->bad_layer = f->bad_micro_batch = f->own_bad_tensor = -1;
     f->own_bad = 0;
