@@ -326,6 +326,7 @@ tests_ranks_blackbox_LDADD = $(TRAIN_RANKS_LDADD)
 YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/blackbox' \
 	'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/blackbox_command' \
 	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 8 tests/ranks/blackbox' \
+	'soak OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/run 3 tests/ranks/blackbox' \
 	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 2 tests/ranks/blackbox'
 EXTRA_DIST += tests/ranks/blackbox_command
 # Causes of slow steps, planted into simulated runs.

@@ -20,13 +20,15 @@ struct layout {
     const char *name;
     int n_ranks, data, pipeline, tensor, zero;
     const char *precision, *device; /* of odd ranks */
+    const char *stages;             /* ranks of each stage, as plan.json has them; NULL: equal */
 };
 static const struct layout layouts[] = {
-    { "dp 2, pp 2", 4, 2, 2, 1, 0, "fp32", "host" },
-    { "dp 2, tp 2, ZeRO-1, bf16", 4, 2, 1, 2, 1, "bf16", "host" },
-    { "dp 2, pp 2, tp 2", 8, 2, 2, 2, 0, "fp32", "host" },
-    { "dp 4, tp 2, ZeRO-1", 8, 4, 1, 2, 1, "fp32", "host" },
-    { "dp 2 with an OpenCL device", 2, 2, 1, 1, 0, "fp32", "opencl:0" },
+    { "dp 2, pp 2", 4, 2, 2, 1, 0, "fp32", "host", NULL },
+    { "dp 2, tp 2, ZeRO-1, bf16", 4, 2, 1, 2, 1, "bf16", "host", NULL },
+    { "dp 2, pp 2, tp 2", 8, 2, 2, 2, 0, "fp32", "host", NULL },
+    { "dp 4, tp 2, ZeRO-1", 8, 4, 1, 2, 1, "fp32", "host", NULL },
+    { "stages of two ranks and one", 3, 1, 2, 2, 0, "fp32", "host", "2,1" },
+    { "dp 2 with an OpenCL device", 2, 2, 1, 1, 0, "fp32", "opencl:0", NULL },
 };
 
 /* ---- planted errors ---- */
@@ -115,6 +117,7 @@ static yoke_status run(const struct layout *l, yoke_device *device, yoke_comm *c
     t.plan.data = l->data;
     t.plan.pipeline = l->pipeline;
     t.plan.tensor = l->tensor;
+    if (l->stages) snprintf(t.plan.stage_tensor, sizeof t.plan.stage_tensor, "%s", l->stages);
     t.plan.chunks = 1;
     t.plan.zero = l->zero;
     t.plan.bucket_bytes = 1 << 16;
@@ -125,7 +128,7 @@ static yoke_status run(const struct layout *l, yoke_device *device, yoke_comm *c
     t.control = control;
     t.run_dir = folder;
     t.black_box_every = every;
-    norms = l->pipeline == 2 ? (ranks_rank < l->n_ranks / 2 ? 4 : 5) : 9;
+    norms = l->pipeline == 2 ? (ranks_rank < (l->n_ranks + 1) / 2 ? 4 : 5) : 9;
     n_forward = n_backward = 0;
     const yoke_status status = yokei_training_run(&t, result);
     yokei_plan_free(&t.plan);
