@@ -339,55 +339,79 @@ void job_free(struct job *j)
 
 /* ---- planting ---- */
 
+static bool plant_link(struct truth *t, double x, uint64_t r)
+{
+    const int line = (int)(r % (uint64_t)t->n_lines);
+    if (t->n_hosts == 1 || (!t->n_sums && t->pipeline == 1)) return false;
+    if (t->pipeline == 1 || (t->n_sums && !(r & 256))) {
+        t->sum_link[line % t->pipeline] *= 1 + 5 * x;
+        return true;
+    }
+    t->hop[line - (stage_of(t, line) == t->pipeline - 1)] *= 1 + 20 * x;
+    return (t->pipeline - 1) * t->data > 1;
+}
+
+/* Whole micro-batches move to one replica, or blocks to one stage. */
+static bool plant_shares(struct truth *t, double x, uint64_t r)
+{
+    const int rank = (int)(r % (uint64_t)t->n_ranks);
+    if (t->data > 1 && (r & 256 || t->pipeline == 1)) {
+        const int to = rank % t->data, from = (to + 1) % t->data, n = YOKE_MAX((int)(x * t->m[from]), 1);
+        if (t->m[from] - n < (t->pipeline > 1 ? t->pipeline : 1)) return false;
+        t->m[to] += n, t->m[from] -= n;
+        t->shares[to] = t->m[to] * t->micro_batch, t->shares[from] = t->m[from] * t->micro_batch;
+        return true;
+    }
+    if (t->pipeline < 2) return false;
+    const int to = rank % t->pipeline, from = (to + 1) % t->pipeline, n = YOKE_MAX((int)(x * 4), 1);
+    if (t->blocks[from] - n < 1) return false;
+    t->blocks[to] += n, t->blocks[from] -= n;
+    return true;
+}
+
+static bool plant_micro_batches(struct truth *t, double x)
+{
+    const int m = YOKE_MAX((int)(t->pipeline * (1.25 - 0.25 * x)), 1);
+    if (t->pipeline < 2 || t->m[0] != t->m[t->data - 1]) return false;
+    const double more = (double)t->m[0] / m;
+    t->F *= more, t->B *= more, t->W *= more, t->hop_bytes *= more;
+    t->micro_batch *= 8; /* the sequences of a smaller number of micro-batches */
+    for (int d = 0; d < t->data; d++) t->m[d] = m, t->shares[d] = m * t->micro_batch;
+    return true;
+}
+
+static bool plant_overlap(struct truth *t, double x, uint64_t r)
+{
+    if (!t->n_sums) return false;
+    t->sum_bytes *= 1 + x;
+    t->blocks_passes = r & 256;
+    t->late_buckets = !t->blocks_passes;
+    if (t->late_buckets) t->n_sums = 1;
+    return true;
+}
+
+static bool plant_threads(struct truth *t, double x)
+{
+    const int on_host = t->threads * (t->n_hosts == 1 ? t->n_ranks : 1);
+    t->queued = x;
+    t->cores = YOKE_MAX(on_host * 2 / 3, 1);
+    return on_host > t->cores;
+}
+
 /* Plant a cause of size x > 0. `r` is a number that stays while x grows. False: the mesh cannot have it. */
 static bool plant(struct truth *t, enum yokei_cause_kind cause, double x, uint64_t r, double step)
 {
-    const int rank = (int)(r % (uint64_t)t->n_ranks), line = (int)(r % (uint64_t)t->n_lines);
+    const int rank = (int)(r % (uint64_t)t->n_ranks);
     switch (cause) {
     case YOKEI_CAUSE_SLOW_DEVICE: t->speed[rank] *= 1 + x; return true;
-    case YOKEI_CAUSE_SLOW_LINK:
-        if (t->n_hosts == 1) return false;
-        if (t->pipeline > 1 && (t->n_sums == 0 || r & 256)) {
-            if ((t->pipeline - 1) * t->data < 2) return false;
-            t->hop[line - (stage_of(t, line) == t->pipeline - 1)] *= 1 + 20 * x;
-        } else if (t->n_sums) {
-            t->sum_link[line % t->pipeline] *= 1 + 5 * x;
-        }
-        return t->n_sums || t->pipeline > 1;
-    case YOKEI_CAUSE_SHARES:
-        if (t->data > 1 && (r & 256 || t->pipeline == 1)) { /* whole micro-batches move to one replica */
-            const int to = rank % t->data, from = (to + 1) % t->data, n = YOKE_MAX((int)(x * t->m[from]), 1);
-            if (t->m[from] - n < (t->pipeline > 1 ? t->pipeline : 1)) return false;
-            t->m[to] += n, t->m[from] -= n;
-            t->shares[to] = t->m[to] * t->micro_batch, t->shares[from] = t->m[from] * t->micro_batch;
-            return true;
-        }
-        if (t->pipeline < 2) return false;
-        const int to = rank % t->pipeline, from = (to + 1) % t->pipeline, n = YOKE_MAX((int)(x * 4), 1);
-        if (t->blocks[from] - n < 1) return false;
-        t->blocks[to] += n, t->blocks[from] -= n;
-        return true;
-    case YOKEI_CAUSE_MICRO_BATCHES: {
-        const int m = YOKE_MAX((int)(t->pipeline * (1.25 - 0.25 * x)), 1);
-        if (t->pipeline < 2 || t->m[0] != t->m[t->data - 1]) return false;
-        const double more = (double)t->m[0] / m;
-        for (int d = 0; d < t->data; d++) t->m[d] = m;
-        t->F *= more, t->B *= more, t->W *= more, t->hop_bytes *= more;
-        t->micro_batch *= 8; /* the sequences of a smaller number of micro-batches */
-        for (int d = 0; d < t->data; d++) t->shares[d] = m * t->micro_batch;
-        return true;
-    }
+    case YOKEI_CAUSE_SLOW_LINK: return plant_link(t, x, r);
+    case YOKEI_CAUSE_SHARES: return plant_shares(t, x, r);
+    case YOKEI_CAUSE_MICRO_BATCHES: return plant_micro_batches(t, x);
     case YOKEI_CAUSE_SMALL_BUCKETS:
-        if (!t->n_sums) return false;
         t->latency *= 2;
         t->n_sums = (int)(t->n_sums * (2 + 20 * x));
-        return t->n_sums <= MOST_BUCKETS;
-    case YOKEI_CAUSE_OVERSUBSCRIBED: {
-        const int on_host = t->threads * (t->n_hosts == 1 ? t->n_ranks : 1);
-        t->queued = x;
-        t->cores = YOKE_MAX(on_host * 2 / 3, 1);
-        return on_host > t->cores;
-    }
+        return t->n_sums > 0 && t->n_sums <= MOST_BUCKETS;
+    case YOKEI_CAUSE_OVERSUBSCRIBED: return plant_threads(t, x);
     case YOKEI_CAUSE_PAGING:
         t->slow_rank = rank;
         t->faults = 5 + (double)(r % 400);
@@ -406,14 +430,7 @@ static bool plant(struct truth *t, enum yokei_cause_kind cause, double x, uint64
         t->save_seconds = x * step * t->save_every;
         return true;
     case YOKEI_CAUSE_COMPILATION: t->compile_seconds = x * step; return true;
-    case YOKEI_CAUSE_OVERLAP:
-        if (!t->n_sums) return false;
-        t->sum_bytes *= 1 + x;
-        t->blocks_passes = r & 256;
-        t->late_buckets = !t->blocks_passes;
-        if (t->late_buckets) t->n_sums = 1;
-        return true;
-    default: return false;
+    default: return plant_overlap(t, x, r);
     }
 }
 
