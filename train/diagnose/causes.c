@@ -31,7 +31,7 @@ struct search {
 static bool is_better(const struct search *u, const struct yokei_remedy_row *row, double gain)
 {
     const double best = u->best.facts ? u->seconds - u->best_seconds : 0;
-    if (gain < fmax(u->threshold, row->least * u->facts->step)) return false;
+    if (gain < fmax(u->threshold, row->least * u->seconds)) return false;
     return gain > best * (u->best.facts && u->cause.kind == row->kind ? 1.1 : 1);
 }
 

@@ -23,7 +23,8 @@ typedef yoke_status yokei_remedy(const struct yokei_excess *excess, struct yokei
 struct yokei_remedy_row {
     enum yokei_cause_kind kind;
     double quality; /* how sure the evidence is, 0 to 1 */
-    double least;   /* the least gain that is named, in parts of the step; 0: the threshold alone */
+    double
+        least; /* the least gain that is named, in parts of the step that is left; 0: the threshold alone */
     yokei_remedy *remedy;
 };
 extern const struct yokei_remedy_row yokei_rank_remedies[], yokei_network_remedies[]; /* ended by NULL */
