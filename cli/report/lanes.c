@@ -11,7 +11,7 @@
 
 /* Units of the drawing, as in svg.c. */
 enum { WIDE = 480, LEFT = 64, RIGHT = 12, INSIDE = WIDE - LEFT - RIGHT, HEADING = 20 };
-enum { AXIS = 38, TICKS = 4, LETTER = 9 };
+enum { AXIS = 38, TICKS = 4, LETTER = 9, HIGHEST_WIDE = 270 };
 
 /* ---- boxes ---- */
 
@@ -224,10 +224,22 @@ static void put_key(struct report_page *page, const struct lanes *chart)
     fputs("</ul>\n", page->to);
 }
 
-int64_t lanes_chart(struct report_page *page, const struct lanes *chart)
+/* The end of an axis: the least one that is not before `end`, and whose ticks have at most two digits. */
+static double round_end(double end)
+{
+    static const double steps[] = { 1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10 };
+    const double power = pow(10, floor(log10(end / TICKS)));
+    for (size_t i = 0; i < YOKE_COUNT(steps) && power > 0; i++)
+        if (steps[i] * power * TICKS >= end) return steps[i] * power * TICKS;
+    return end;
+}
+
+int64_t lanes_chart(struct report_page *page, const struct lanes *given)
 {
     int64_t n_gone = 0;
-    if (!(chart->end > 0) || !isfinite(chart->end) || chart->n < 1) return 0;
+    if (!(given->end > 0) || !isfinite(given->end) || given->n < 1) return 0;
+    struct lanes rounded = *given, *const chart = &rounded;
+    if (isfinite(round_end(given->end))) rounded.end = round_end(given->end);
     if (page->markdown) {
         report_paragraph(page, "%s", chart->title);
         return 0;
@@ -237,7 +249,9 @@ int64_t lanes_chart(struct report_page *page, const struct lanes *chart)
         n_gone += merge(&chart->lanes[i], chart, YOKE_MAX(LANES_MOST_BOXES / chart->n / 2 - 1, 8));
     }
     const int high = top_of(chart, chart->n - 1) + row_of(chart);
-    svg_begin(page, chart->title, high + AXIS, chart->is_labelled ? NULL : "lanes", chart->end);
+    /* A chart of few lanes has the width of the page. One of many lanes would be too high then. */
+    svg_begin(page, chart->title, high + AXIS, high <= HIGHEST_WIDE, chart->is_labelled ? NULL : "lanes",
+              chart->end);
     report_put(page, chart->description);
     fputs("</desc>\n", page->to);
     draw_lanes(page, chart, high);

@@ -32,22 +32,24 @@ static const char STYLE[] =
     "padding:.7rem 1rem .7rem 2rem}h1+h2+ul li{margin:.15rem 0}\n"
     ".charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr))}\n"
     "figure{margin:0;max-width:42rem;padding:.7rem .8rem;border:1px solid var(--line);border-radius:.4rem}"
+    "figure.wide{max-width:none}"
     "figcaption{font-weight:600;line-height:1.35;margin-bottom:.3rem}svg{width:100%;height:auto;display:block}\n"
     "svg text{font:12px system-ui,sans-serif;fill:var(--text)}svg .soft{fill:var(--soft)}\n"
     "svg .axis{stroke:var(--line);fill:none}svg .curve{fill:none;stroke-width:1.6;stroke-linejoin:round}\n"
     "svg .faint{stroke-width:1;opacity:.45}svg rect{stroke:var(--ground);stroke-width:.6}"
     "svg .limit{stroke:var(--text);stroke-width:2;fill:none}\n"
-    "@media (max-width:30rem){svg text{font-size:15px}}\n"
+    "@media (max-width:30rem){svg text{font-size:15px}}@media (min-width:60rem){.wide svg text{font-size:7px}}\n"
     ".key{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;padding:0;margin:.2rem 0}\n"
     ".key svg{width:1.6em;height:.8em;display:inline-block;margin-right:.3em}\n"
     ".scroll{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse;font-variant-numeric:tabular-nums;"
     "font-size:.94rem}thead th{border-bottom:2px solid var(--line)}tbody tr:nth-child(even){background:var(--code)}\n"
     "th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:left;vertical-align:top;"
     "max-width:24rem;overflow-wrap:break-word}\n"
-    "td.n{text-align:right;white-space:nowrap}\n"
+    "td.n{text-align:right;white-space:nowrap}th.n{text-align:right}summary{cursor:pointer;margin:.6rem 0}\n"
     "pre{background:var(--code);padding:.6rem .8rem;border-radius:.3rem;white-space:pre-wrap}\n"
     "@media print{figure,tr{break-inside:avoid}h2{break-after:avoid}.scroll{overflow:visible}"
-    "body{font-size:10pt;padding:0}th,td{padding:.1rem .3rem}}\n"
+    "body{font-size:10pt;padding:0}th,td{padding:.1rem .3rem}"
+    "details:not([open])>summary::after{content:\" is left out. Open it before you print.\"}}\n"
     /* charts of lanes, and their zoom */
     ".k0{fill:var(--c0)}.k1{fill:var(--c1)}.k2{fill:var(--c2)}.k3{fill:var(--c3)}.k4{fill:var(--c4)}"
     ".k5{fill:var(--c5)}.k6{fill:var(--c6)}\n"
@@ -55,6 +57,7 @@ static const char STYLE[] =
     "svg text.in{fill:var(--ground);font-size:12px;pointer-events:none}\n"
     "svg.lanes{cursor:grab;touch-action:pan-y}.zoom button{font:inherit;margin:.2rem .4rem .2rem 0;"
     "padding:.1rem .7rem;color:var(--text);background:var(--code);border:1px solid var(--line)}\n"
+    "@media (min-width:60rem){.wide svg text.in{font-size:7px}}"
     "@media (max-width:30rem){svg text.in{font-size:14px}}@media print{.zoom{display:none}}\n";
 
 void report_begin(struct report_page *page, const char *title)
@@ -191,21 +194,77 @@ void report_command(struct report_page *page, const char *text)
 
 /* ---- tables ---- */
 
+/*
+ * The rows of a table are collected, because what stands before them depends on them: a long table is folded,
+ * and the head of a column of numbers stands at its right, as the numbers do.
+ */
 void report_table_begin(struct report_page *page, const char *const heads[], int n_heads)
 {
-    /* A region that scrolls takes the focus of the keyboard, so it needs a name. */
-    fputs(page->markdown ? "|" : "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table: ",
-          page->to);
-    for (int i = 0; i < n_heads && i < 4 && !page->markdown; i++)
-        between(page, i ? ", " : "", "", heads[i], "", "");
-    if (!page->markdown) fputs("\">\n<table>\n<thead><tr>", page->to);
-    for (int i = 0; i < n_heads; i++) between(page, "<th scope=\"col\">", " ", heads[i], "</th>", " |");
+    struct report_table *t = &page->table;
+    *t = (struct report_table){ .to = page->to };
+    t->heads = calloc((size_t)n_heads, sizeof *t->heads);
+    for (int i = 0; i < n_heads && t->heads; i++) t->heads[t->n_heads++] = strdup(heads[i]);
+    FILE *rows = open_memstream(&t->rows, &t->bytes);
+    if (rows) page->to = rows;
+}
+
+/* Whether each column of the first row has a number. The text is Yoke's own markup, in which "<" begins a tag. */
+static bool is_number(const char *rows, int column)
+{
+    const char *cell = rows ? strstr(rows, "<td") : NULL;
+    for (int i = 0; i < column && cell; i++) cell = strstr(cell + 1, "<td");
+    return cell && !strncmp(cell, "<td class=\"n\"", 13);
+}
+
+/* The name of a table. */
+static void put_first_heads(struct report_page *page, const struct report_table *t)
+{
+    for (int i = 0; i < t->n_heads && i < 4; i++)
+        between(page, i ? ", " : "", "", t->heads[i] ? t->heads[i] : "", "", "");
+}
+
+static void put_heads(struct report_page *page, const struct report_table *t)
+{
+    fputs(page->markdown ? "|" : "<table>\n<thead><tr>", page->to);
+    for (int i = 0; i < t->n_heads; i++)
+        between(page, is_number(t->rows, i) ? "<th scope=\"col\" class=\"n\">" : "<th scope=\"col\">", " ",
+                t->heads[i] ? t->heads[i] : "(no memory)", "</th>", " |");
     fputs(page->markdown ? "\n|" : "</tr></thead>\n<tbody>\n", page->to);
-    for (int i = 0; i < n_heads && page->markdown; i++) fputs("---|", page->to);
+    for (int i = 0; i < t->n_heads && page->markdown; i++) fputs("---|", page->to);
     if (page->markdown) fputc('\n', page->to);
 }
 
-void report_row_begin(struct report_page *page) { fputs(page->markdown ? "|" : "<tr>", page->to); }
+void report_table_end(struct report_page *page)
+{
+    struct report_table *t = &page->table;
+    const bool is_long = t->n_rows > REPORT_MOST_ROWS && !page->markdown;
+    if (page->to != t->to && fclose(page->to) != 0) t->bytes = 0;
+    page->to = t->to;
+    if (is_long) {
+        fprintf(page->to, "<details>\n<summary>A table of %d rows: ", t->n_rows);
+        put_first_heads(page, t);
+        fputs("</summary>\n", page->to);
+    }
+    /* A region that scrolls takes the focus of the keyboard, so it needs a name. */
+    if (!page->markdown)
+        fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"table: ", page->to);
+    if (!page->markdown) put_first_heads(page, t);
+    if (!page->markdown) fputs("\">\n", page->to);
+    put_heads(page, t);
+    fwrite(t->rows, 1, t->bytes, page->to);
+    fputs(page->markdown ? "\n" : "</tbody>\n</table>\n</div>\n", page->to);
+    if (is_long) fputs("</details>\n", page->to);
+    for (int i = 0; i < t->n_heads; i++) free(t->heads[i]);
+    free(t->heads);
+    free(t->rows);
+    *t = (struct report_table){ NULL };
+}
+
+void report_row_begin(struct report_page *page)
+{
+    page->table.n_rows++;
+    fputs(page->markdown ? "|" : "<tr>", page->to);
+}
 
 void report_cell(struct report_page *page, const char *text)
 {
@@ -227,11 +286,6 @@ void report_number(struct report_page *page, double value, const char *format)
 }
 
 void report_row_end(struct report_page *page) { fputs(page->markdown ? "\n" : "</tr>\n", page->to); }
-
-void report_table_end(struct report_page *page)
-{
-    fputs(page->markdown ? "\n" : "</tbody>\n</table>\n</div>\n", page->to);
-}
 
 void report_charts_begin(struct report_page *page)
 {

@@ -10,11 +10,23 @@
 #include <stdio.h>
 #include <yoke/base.h>
 
+/** A longer table is folded, and its summary says how many rows it has. Markdown has no such tables. */
+enum { REPORT_MOST_ROWS = 40 };
+
+/** The table that is being written. */
+struct report_table {
+    FILE *to; /* where the page goes on */
+    char **heads, *rows;
+    size_t bytes;
+    int n_heads, n_rows;
+};
+
 struct report_page {
     FILE *to;
     bool markdown;
     int n_charts; /* charts so far; the number makes their identifiers */
     bool zooms;   /* a chart can be zoomed, so the page needs its script */
+    struct report_table table;
 };
 
 void report_begin(struct report_page *page, const char *title);

@@ -343,7 +343,7 @@ static void put_plan_ranks(struct report_page *page, const struct yokei_plan *p)
         report_row_begin(page);
         put_ranks(page, i, end);
         report_cell(page, p->ranks[i].device);
-        report_number(page, (double)p->ranks[i].threads, "%.0f");
+        report_number(page, p->ranks[i].threads > 0 ? (double)p->ranks[i].threads : NAN, "%.0f");
         report_number(page, (double)p->ranks[i].samples, "%.0f");
         report_number(page, (double)p->ranks[i].micro_batch, "%.0f");
         report_row_end(page);

@@ -16,6 +16,7 @@ struct report_rank {
 /** A run, and what its rows say about its ranks. */
 struct report_run {
     struct compare_run *run;
+    const char *side;                    /* "old" or "new", on a page of two runs */
     struct report_rank *ranks;           /* [n_ranks] */
     double (*parts)[YOKEI_N_STEP_PARTS]; /* [n_ranks] of the newest row */
     int64_t n_ranks, n_divided;          /* n_divided: rows that were divided into parts */

@@ -107,7 +107,9 @@ double report_median(const double *values, size_t n)
 
 const char *report_real(double value, char out[REPORT_REAL])
 {
-    yokei_text(out, REPORT_REAL, isfinite(value) ? "%.6g" : "unknown", value);
+    /* 1234567 is easier to read than 1.23457e+06 */
+    const bool is_large = fabs(value) >= 1e6 && fabs(value) < 1e15;
+    yokei_text(out, REPORT_REAL, is_large ? "%.0f" : isfinite(value) ? "%.6g" : "unknown", value);
     return out;
 }
 

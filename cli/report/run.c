@@ -26,15 +26,20 @@ static void result_of_losses(struct report_page *page, const struct report_run *
 {
     const struct yokei_metrics_rows *m = &r->run->metrics;
     const struct yokei_metrics_row *first = &m->rows[0], *last = &m->rows[m->n - 1];
+    const int64_t skipped = count_skipped(r->run);
     int64_t best = -1;
     char a[REPORT_REAL], b[REPORT_REAL];
     for (size_t i = 0; i < m->n; i++)
         if (isfinite(r->validation[i]) && (best < 0 || r->validation[i] < r->validation[best]))
             best = (int64_t)i;
-    report_item(page, "The run took %" PRId64 " steps and %" PRId64 " tokens in %s s.", last->step,
-                last->tokens, report_real(last->seconds, a));
+    report_item(page, "The run took %" PRId64 " step%s and %" PRId64 " tokens in %s s.", last->step,
+                last->step == 1 ? "" : "s", last->tokens, report_real(last->seconds, a));
     char validation[256] = "no validation loss was measured";
-    if (best >= 0)
+    if (best >= 0 && m->rows[best].step == r->run->validation_step)
+        yokei_text(validation, sizeof validation,
+                   "the validation loss is %.6g at step %" PRId64 ", which is its least value",
+                   r->run->validation_loss, r->run->validation_step);
+    else if (best >= 0)
         yokei_text(validation, sizeof validation,
                    "the validation loss is %.6g at step %" PRId64
                    ", and its least value is %.6g at step %" PRId64,
@@ -42,13 +47,23 @@ static void result_of_losses(struct report_page *page, const struct report_run *
     report_item(page, "The loss went from %s (step %" PRId64 ") to %s (step %" PRId64 "); %s.",
                 report_real(first->loss, a), first->step, report_real(last->loss, b), last->step, validation);
     const double mfu = report_median(r->mfu, m->n);
-    char use[96] = "";
-    if (isfinite(mfu)) yokei_text(use, sizeof use, ", and an mfu of %.3g %% or more", 100 * mfu);
-    report_item(page, "Half of the steps reached %s tokens/s or more%s. %" PRId64 " steps were skipped.",
-                report_real(r->run->tokens_per_second, a), use, count_skipped(r->run));
+    char use[96] = "", skips[64] = "No step was skipped";
+    if (isfinite(mfu)) yokei_text(use, sizeof use, ", and %.3g %% of the devices' peak (mfu)", 100 * mfu);
+    if (skipped == 1) yokei_text(skips, sizeof skips, "1 step was skipped");
+    if (skipped > 1) yokei_text(skips, sizeof skips, "%" PRId64 " steps were skipped", skipped);
+    report_item(page, "Half of the steps reached %s tokens/s or more%s. %s.",
+                report_real(r->run->tokens_per_second, a), use, skips);
 }
 
 /* ---- curves ---- */
+
+/* Four digits, and no exponent for large values. */
+static const char *short_real(double value, char out[REPORT_REAL])
+{
+    const bool is_large = fabs(value) >= 1e4 && fabs(value) < 1e15;
+    yokei_text(out, REPORT_REAL, is_large ? "%.0f" : "%.4g", value);
+    return out;
+}
 
 static void put_losses(struct report_page *page, const struct report_run *r)
 {
@@ -67,20 +82,57 @@ static void put_losses(struct report_page *page, const struct report_run *r)
     svg_lines(page, &(struct svg_chart){ title, "step", "nats per token", lines, k, false });
 }
 
-/* One column. The title's numbers are its median, and its largest value with the step. */
-static void put_column(struct report_page *page, const struct report_run *r, const double *column, int colour,
-                       const char *name, const char *unit, bool from_zero)
+/*
+ * Whether a column has two different values. If not, a chart of it says nothing, and a sentence after the
+ * charts has the value.
+ */
+static bool has_a_curve(const double *column, size_t n)
+{
+    size_t first = n;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(column[i])) continue;
+        if (first == n) first = i;
+        if (column[i] != column[first]) return true;
+    }
+    return false;
+}
+
+/* What a chart shows of a column of the metrics. */
+struct column {
+    const double *values;
+    double factor; /* of the values in the title */
+    const char *name, *axis, *unit;
+    int colour;
+};
+
+static void put_column(struct report_page *page, const struct report_run *r, const struct column *c)
 {
     const size_t n = r->run->metrics.n;
-    char title[256];
+    char title[256], a[REPORT_REAL], b[REPORT_REAL];
     size_t most = n;
+    if (!has_a_curve(c->values, n)) return;
     for (size_t i = 0; i < n; i++)
-        if (isfinite(column[i]) && (most == n || column[i] > column[most])) most = i;
-    if (most == n) return;
-    yokei_text(title, sizeof title, "The %s has a median of %.6g; its largest value is %.6g at step %.9g.",
-               name, report_median(column, n), column[most], r->step[most]);
-    const struct svg_series line = { name, r->step, column, n, .colour = colour };
-    svg_lines(page, &(struct svg_chart){ title, "step", unit, &line, 1, from_zero });
+        if (isfinite(c->values[i]) && (most == n || c->values[i] > c->values[most])) most = i;
+    yokei_text(title, sizeof title, "The %s has a median of %s%s; its largest value is %s%s at step %.9g.",
+               c->name, short_real(c->factor * report_median(c->values, n), a), c->unit,
+               short_real(c->factor * c->values[most], b), c->unit, r->step[most]);
+    const struct svg_series line = { c->name, r->step, c->values, n, .colour = c->colour };
+    svg_lines(page, &(struct svg_chart){ title, "step", c->axis, &line, 1, true });
+}
+
+/* The value of a column that has no chart. */
+static void say_column(struct report_page *page, const struct report_run *r, const struct column *c)
+{
+    const size_t n = r->run->metrics.n;
+    const double value = report_median(c->values, n);
+    size_t n_values = 0;
+    char a[REPORT_REAL];
+    for (size_t i = 0; i < n; i++) n_values += isfinite(c->values[i]) != 0;
+    if (!n_values || has_a_curve(c->values, n)) return;
+    report_paragraph(page, "The %s is %s%s in %s.", c->name, short_real(c->factor * value, a), c->unit,
+                     n_values < n ? "the steps that have a value"
+                     : n > 1      ? "all steps"
+                                  : "the only step");
 }
 
 static void put_skipped(struct report_page *page, const struct report_run *r)
@@ -104,23 +156,32 @@ static void put_curves(struct report_page *page, const struct report_run *r,
                        const struct report_record *record)
 {
     if (!r->run->metrics.n) return;
+    const struct column learning[] = {
+        { r->rate, 1, "learning rate", "learning rate", "", 2 },
+        { r->norm, 1, "gradient norm", "norm", "", 3 },
+        { r->scale, 1, "loss scale", "factor", "", 4 },
+    }, speeds[] = {
+        { r->speed, 1, "speed", "tokens/s", " tokens/s", 0 },
+        { r->mfu, 100, "mfu", "share of the devices' peak", " %", 2 },
+    };
     report_heading(page, "Learning");
     report_charts_begin(page);
-    put_losses(page, r);
-    put_column(page, r, r->rate, 2, "learning rate", "learning rate", true);
-    put_column(page, r, r->norm, 3, "gradient norm", "norm", true);
-    put_column(page, r, r->scale, 4, "loss scale", "factor", true);
+    if (has_a_curve(r->loss, r->run->metrics.n)) put_losses(page, r);
+    for (size_t i = 0; i < YOKE_COUNT(learning); i++) put_column(page, r, &learning[i]);
     report_charts_end(page);
+    for (size_t i = 0; i < YOKE_COUNT(learning); i++) say_column(page, r, &learning[i]);
     put_skipped(page, r);
     report_heading(page, "Speed");
     report_charts_begin(page);
-    put_column(page, r, r->speed, 0, "speed", "tokens/s", true);
-    put_column(page, r, r->mfu, 2, "mfu", "share of the devices' peak", true);
+    for (size_t i = 0; i < YOKE_COUNT(speeds); i++) put_column(page, r, &speeds[i]);
     report_charts_end(page);
+    for (size_t i = 0; i < YOKE_COUNT(speeds); i++) say_column(page, r, &speeds[i]);
     const int emulated = report_record_emulated(record);
     if (emulated >= 0)
         report_paragraph(
-            page, "The device of rank %d of the job is emulated, so the times of this run are no times.",
+            page,
+            "The device of rank %d of the job is emulated, so the times of this run say nothing about a real "
+            "device.",
             emulated);
 }
 
@@ -189,6 +250,10 @@ static void put_result(struct report_page *page, const struct inputs *in)
     const int idlest = report_timeline_idlest(&in->timeline, 0, &share);
     report_heading(page, "Result");
     report_list_begin(page);
+    if (in->faults.are_there && in->faults.failed) {
+        report_faults_text(&in->faults, text, sizeof text);
+        report_item(page, "The run failed: %s.", text);
+    }
     if (run->metrics.n) {
         result_of_losses(page, &in->r);
         report_waiting_text(&in->r, text, sizeof text);
@@ -202,35 +267,38 @@ static void put_result(struct report_page *page, const struct inputs *in)
                     in->timeline.step, idlest, 100 * share);
     const int emulated = report_record_emulated(&in->record);
     if (emulated >= 0)
-        report_item(page, "The device of rank %d of the job is emulated, so the times are no times.",
-                    emulated);
+        report_item(
+            page,
+            "The device of rank %d of the job is emulated, so the times say nothing about a real device.",
+            emulated);
     if (run->has_plan && run->memory > 0)
         report_item(page, "All ranks together need %.5g MiB of memory, and one rank at most %.5g MiB.",
                     run->memory / 0x1p20, run->largest_memory / 0x1p20);
-    if (in->faults.are_there && in->faults.failed) {
-        report_faults_text(&in->faults, text, sizeof text);
-        report_item(page, "The run failed: %s.", text);
-    }
     report_list_end(page);
 }
 
 static void put_page(struct report_page *page, struct inputs *in)
 {
     const struct report_run *r = &in->r;
+    const int64_t n_ranks = r->run->has_plan ? r->run->plan.n_ranks : 0;
+    const bool is_damaged = judge(in) != YOKE_OK || r->run->metrics.cut;
     char title[4300];
     yokei_text(title, sizeof title, "Training run %s", r->run->folder);
     report_begin(page, title);
     put_result(page, in);
-    put_missing(page, in);
-    report_faults_section(page, &in->faults, r->run->has_plan ? r->run->plan.n_ranks : 0);
-    report_repeat_section(page, r, &in->record);
-    report_environment_section(page, r, &in->record);
+    /* A failure and damaged files come first. What was only not recorded comes last. */
+    if (is_damaged) put_missing(page, in);
+    if (in->faults.failed) report_faults_section(page, &in->faults, n_ranks);
     put_curves(page, r, &in->record);
     report_shares(page, r);
     report_timeline_damage(page, &in->timeline);
     report_timeline_section(page, &in->timeline);
     if (r->run->has_plan) report_schedule_section(page, &r->run->plan);
     report_memory(page, r);
+    if (!in->faults.failed) report_faults_section(page, &in->faults, n_ranks);
+    report_repeat_section(page, r, &in->record);
+    report_environment_section(page, r, &in->record);
+    if (!is_damaged) put_missing(page, in);
     report_end(page);
 }
 

@@ -31,7 +31,7 @@ static void parted_text(const struct compare_curves *c, char *out, size_t bytes)
         yokei_text(out, bytes, "The losses of %" PRId64 " steps are within the gates.",
                    c->n_early + c->n_later);
     else
-        yokei_text(out, bytes, "The losses are held to no gate.");
+        yokei_text(out, bytes, "The losses are held to no gate, so whether they fit together is not judged.");
 }
 
 static void put_differences(struct report_page *page, const struct compare_curves *c)
@@ -71,7 +71,7 @@ static void put_result(struct report_page *page, const struct two_runs *t)
     if (c->rates_part)
         report_item(page,
                     "The learning rates differ from step %" PRId64
-                    " on, so these losses are held to no gate.",
+                    " on, so the losses from there on are held to no gate.",
                     c->rates_part);
     put_differences(page, c);
     report_list_end(page);
@@ -240,8 +240,15 @@ static void put_curves(struct report_page *page, const struct two_runs *t)
                report_real(a->loss, x), report_real(b->loss, y));
     put_pair(page, t, title, "nats per token", (double *const[2]){ r[0].loss, r[1].loss }, false, false);
     put_relative(page, t);
-    yokei_text(title, sizeof title, "The last validation loss is %s in the old run and %s in the new run.",
-               report_real(a->validation_loss, x), report_real(b->validation_loss, y));
+    const bool both = isfinite(a->validation_loss) && isfinite(b->validation_loss);
+    if (both)
+        yokei_text(title, sizeof title,
+                   "The last validation loss is %s in the old run and %s in the new run.",
+                   report_real(a->validation_loss, x), report_real(b->validation_loss, y));
+    else
+        yokei_text(title, sizeof title, "Only the %s run has a validation loss. The last one is %s.",
+                   sides[isfinite(b->validation_loss)],
+                   report_real(isfinite(b->validation_loss) ? b->validation_loss : a->validation_loss, x));
     put_pair(page, t, title, "nats per token", (double *const[2]){ r[0].validation, r[1].validation }, true,
              false);
     yokei_text(title, sizeof title,
@@ -293,7 +300,7 @@ yoke_status report_of_two_runs(struct report_page *page, const char *const folde
     struct two_runs t = { .curves = { .request = &request } };
     for (int i = 0; i < 2; i++) {
         struct compare_run *run = &t.curves.runs[i];
-        t.runs[i] = (struct report_run){ .run = run, .last_seconds = NAN };
+        t.runs[i] = (struct report_run){ .run = run, .side = sides[i], .last_seconds = NAN };
         run->visit = report_add_row, run->visit_context = &t.runs[i];
     }
     yoke_status status = compare_curves_read(&t.curves);

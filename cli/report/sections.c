@@ -30,14 +30,15 @@ void report_waiting_text(const struct report_run *r, char *out, size_t bytes)
         }
     if (rank < 0 || r->lacks_parts) {
         yokei_text(out, bytes,
-                   "metrics.jsonl lacks times of the ranks, so their time is not wholly divided.");
+                   "metrics.jsonl lacks times of the ranks, so their time is not wholly divided into parts.");
         return;
     }
     yokei_text(out, bytes,
                "Rank %" PRId64
-               " (%s) computes %.1f %% of its time; its next largest part is %s with %.1f %%.",
+               " (%s) computes for %.1f %% of its time; its largest other part is \"%s\" with %.1f %%.",
                rank, r->ranks[rank].device, 100 * report_share(&r->ranks[rank], YOKEI_STEP_COMPUTE),
-               yokei_step_part_names[part], 100 * report_share(&r->ranks[rank], part));
+               part == YOKEI_STEP_OTHER ? "all else" : yokei_step_part_names[part],
+               100 * report_share(&r->ranks[rank], part));
 }
 
 static void shares_row(struct report_page *page, const char *rank, const char *device, const double *parts)
@@ -153,6 +154,30 @@ static void memory_table(struct report_page *page, const struct yokei_plan *plan
     report_table_end(page);
 }
 
+/* A limit far above the need has no mark, because it would make the bars too short to read. */
+static bool is_marked(const struct yokei_plan *plan, int64_t rank, int64_t largest)
+{
+    return limit_of(plan, rank) <= 4 * (double)plan->memory[largest].total;
+}
+
+/* Say what the marks are, and where the limits are that have no mark. */
+static void memory_limits(struct report_page *page, const struct yokei_plan *plan, const int64_t *chosen,
+                          int n, int64_t largest)
+{
+    int n_limits = 0, n_marked = 0;
+    for (int k = 0; k < n; k++) {
+        n_limits += !isnan(limit_of(plan, chosen[k]));
+        n_marked += is_marked(plan, chosen[k], largest);
+    }
+    if (n_limits)
+        report_paragraph(page, "%s: the memory that was given, or that was free at the start.%s",
+                         n_marked ? "A black or white mark is the limit of a rank"
+                                  : "The table below also has the limit of each rank",
+                         n_marked < n_limits ? " The chart does not show limits above four times the largest "
+                                               "need."
+                                             : "");
+}
+
 /* The drawing of the chosen ranks. */
 static void memory_bars(struct report_page *page, const struct yokei_plan *plan, const int64_t *chosen, int n,
                         int64_t largest)
@@ -169,10 +194,8 @@ static void memory_bars(struct report_page *page, const struct yokei_plan *plan,
         const int64_t i = chosen[k];
         label_of(i, device_of(plan, i), labels[k]);
         for (int p = 0; p < N_MEMORY; p++) parts[k][p] = memory_of(&plan->memory[i], p) / 0x1p20;
-        /* a limit far above the need would make the bars too short to read */
-        const double limit = limit_of(plan, i) / 0x1p20;
         bars[k] = (struct svg_bar){ labels[k], parts[k],
-                                    limit <= 4 * (double)plan->memory[largest].total / 0x1p20 ? limit : NAN };
+                                    is_marked(plan, i, largest) ? limit_of(plan, i) / 0x1p20 : NAN };
     }
     svg_bars(page, &(struct svg_bars){ .title = title,
                                        .unit = "MiB",
@@ -198,9 +221,7 @@ void report_memory(struct report_page *page, const struct report_run *r)
     report_heading(page, "Memory of each rank");
     report_chosen_text(page, n, plan->n_memory, "that need");
     memory_bars(page, plan, chosen, n, largest);
-    report_paragraph(
-        page, "A black or white mark is the limit of a rank: the memory that was given, or that was free at "
-              "the start. A limit above four times the largest need is only in the table.");
+    memory_limits(page, plan, chosen, n, largest);
     memory_table(page, plan, chosen, n);
 }
 
@@ -213,6 +234,14 @@ void report_missing_item(struct report_page *page, int *n, const char *text)
         report_list_begin(page);
     }
     report_item(page, "%s", text);
+}
+
+/* An item that names no file. On a page of two runs it says which run lacks it. */
+static void missing_of(struct report_page *page, const struct report_run *r, int *n, const char *what)
+{
+    char text[400];
+    yokei_text(text, sizeof text, "%s%s%s", r->side ? r->side : "", r->side ? " run: " : "", what);
+    report_missing_item(page, n, text);
 }
 
 void report_missing(struct report_page *page, const struct report_run *r, int *n)
@@ -229,17 +258,16 @@ void report_missing(struct report_page *page, const struct report_run *r, int *n
             run->folder);
         report_missing_item(page, n, text);
     }
-    if (run->has_plan && !run->plan.n_memory)
-        report_missing_item(page, n, "plan.json has no memory of the ranks");
+    if (run->has_plan && !run->plan.n_memory) missing_of(page, r, n, "plan.json has no memory of the ranks");
     if (run->metrics.n && r->lacks_parts)
-        report_missing_item(
-            page, n,
+        missing_of(
+            page, r, n,
             "rows of metrics.jsonl lack busy_seconds, data_seconds or checkpoint_seconds; the part \"other\" "
             "has this time");
     if (run->metrics.n && !r->n_divided)
-        report_missing_item(page, n, "metrics.jsonl has no times of ranks, so there is no time by part");
+        missing_of(page, r, n, "metrics.jsonl has no times of ranks, so there is no time by part");
     if (run->metrics.n && isnan(run->validation_loss))
-        report_missing_item(page, n, "no validation loss was measured during the run (--evaluate-every)");
+        missing_of(page, r, n, "no validation loss was measured during the run (--evaluate-every)");
     if (run->metrics.n && isnan(report_median(r->mfu, run->metrics.n)))
-        report_missing_item(page, n, "no peak of the devices was measured (--peak), so there is no mfu");
+        missing_of(page, r, n, "no peak of the devices was measured (--peak), so there is no mfu");
 }

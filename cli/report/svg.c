@@ -109,10 +109,11 @@ static void describe_line(struct report_page *page, const struct svg_chart *char
     report_put(page, text);
 }
 
-void svg_begin(struct report_page *page, const char *title, int high, const char *class_name, double end)
+void svg_begin(struct report_page *page, const char *title, int high, bool is_wide, const char *class_name,
+               double end)
 {
     const int id = ++page->n_charts;
-    fputs("<figure>\n<figcaption>", page->to);
+    fputs(is_wide ? "<figure class=\"wide\">\n<figcaption>" : "<figure>\n<figcaption>", page->to);
     report_put(page, title);
     fprintf(page->to, "</figcaption>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-labelledby=\"t%d d%d\"",
             SVG_WIDE, high, id, id);
@@ -124,7 +125,7 @@ void svg_begin(struct report_page *page, const char *title, int high, const char
 
 static void figure_begin(struct report_page *page, const char *title, int high)
 {
-    svg_begin(page, title, high, NULL, 0);
+    svg_begin(page, title, high, false, NULL, 0);
 }
 
 static void key_begin(struct report_page *page) { fputs("<ul class=\"key\">\n", page->to); }

@@ -59,9 +59,10 @@ void svg_bars(struct report_page *page, const struct svg_bars *chart);
 
 /* ---- for lanes.c ---- */
 /**
- * Write the beginning of a figure, up to the drawing's title. The description and "</desc>" follow. With
- * `class_name` the drawing can be zoomed, and its axis ends at `end`.
+ * Write the beginning of a figure, up to the drawing's title. The description and "</desc>" follow. A wide
+ * figure has the width of the page. With `class_name` the drawing can be zoomed, and its axis ends at `end`.
  */
-void svg_begin(struct report_page *page, const char *title, int high, const char *class_name, double end);
+void svg_begin(struct report_page *page, const char *title, int high, bool is_wide, const char *class_name,
+               double end);
 
 #endif

@@ -79,8 +79,8 @@ double svg_tick_step(double low, double high, int most)
 
 void svg_tick_text(double value, double step, char *out, size_t bytes)
 {
-    const double size = fmax(fabs(value), step);
     if (fabs(value) < step / 1e6) value = 0;
+    const double size = value ? fmax(fabs(value), step) : 0;
     if (size >= 1e4 && size < 1e6)
         yokei_text(out, bytes, "%.6gk", value / 1e3);
     else if (size >= 1e6 && size < 1e9)
