@@ -125,6 +125,11 @@ void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool
  * YOKE_EIO; YOKE_ENOMEM.
  */
 yoke_status cli_write_results(const char *path, yoke_status (*put)(void *context, FILE *to), void *context);
+/**
+ * Refuse an output that would replace an input, or a file of a run directory that is an input. `path` may be
+ * NULL. YOKE_EINVAL, YOKE_ENOMEM.
+ */
+yoke_status cli_check_output(const char *path, const char *const inputs[], int n_inputs);
 
 /* ---- manual.c ---- */
 /**

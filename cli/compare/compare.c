@@ -59,6 +59,8 @@ yoke_status cli_compare(const struct cli_context *context)
     for (int i = 0; i < n_bits; i++)
         asked.request.bits[i] = cli_list_item(o, "bits", i, bits[i], sizeof bits[i]);
     const char *path = cli_text(o, "output");
+    YOKE_TRY(cli_check_output(path, asked.request.paths, 2));
+    YOKE_TRY(cli_check_output(path, asked.request.bits, n_bits));
     if (path || !cli_out_on_terminal()) cli_progress_begin("compare %s", context->words[0]);
     const yoke_status status = cli_write_results(path, compare_to, &asked);
     cli_progress_end();

@@ -234,7 +234,7 @@ static void advise(struct compare_table *t)
                    p->side[1]->reason ? p->side[1]->reason : "without a reason");
     else if ((p = most(t, lost)))
         yokei_text(t->advice, sizeof t->advice,
-                   "%s: its share of the device's limit fell from %.3g %% to %.3g %%, which costs %.3g us a "
+                   "%s: its share of the device's limit fell from %.5g %% to %.3g %%, which costs %.4g us a "
                    "call, the most of all operations",
                    name_of(p->side[0], name, sizeof name), 100 * p->share[0], 100 * p->share[1],
                    p->lost * 1e6);

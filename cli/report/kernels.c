@@ -26,6 +26,7 @@ static void put_result(struct report_page *page, const struct devices *d, const 
     double *shares = calloc((size_t)ops->n + 1, sizeof *shares);
     int n_wrong = 0, n_above = 0;
     const char *wrong = NULL;
+    char text[2][REPORT_REAL];
     size_t n = 0;
     for (int64_t i = 0; i < ops->n && shares; i++) {
         const struct device_work *w = &ops->ops[i].on[c];
@@ -41,14 +42,15 @@ static void put_result(struct report_page *page, const struct devices *d, const 
         report_item(page, "%s computes wrong results in %d rows of its kernels, first in %s.", column->label,
                     n_wrong, wrong);
     if (column->emulated)
-        report_item(page, "%s is emulated. Its work is counted, and its times are no times.", column->label);
+        report_item(page, "%s is emulated. Its work is counted. Its times say nothing about a real device.",
+                    column->label);
     else if (least)
         report_item(
             page,
-            "%s reaches %.4g %% of its own limit or more in half of the operations and types. The least "
-            "is %.4g %%: %s %s.",
-            column->label, report_median(shares, n), device_share(column, &least->on[c]), least->op,
-            least->dtype);
+            "%s reaches %s %% of its own limit or more in half of the operations and types. The least "
+            "is %s %%: %s %s.",
+            column->label, report_short(report_median(shares, n), text[0]),
+            report_short(device_share(column, &least->on[c]), text[1]), least->op, least->dtype);
     else
         report_item(page, "%s has no row with a speed and a limit.", column->label);
     if (n_above)

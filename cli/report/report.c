@@ -57,6 +57,7 @@ yoke_status cli_report(const struct cli_context *context)
                          "directory and its timeline, or two files",
                          paths[0], paths[1]);
     const char *path = cli_text(context->options, "output");
+    YOKE_TRY(cli_check_output(path, (const char *const *)paths, n));
     if (path || !cli_out_on_terminal()) cli_progress_begin("report on %s", paths[0]);
     const yoke_status status = cli_write_results(path, report_to, &copy);
     cli_progress_end();

@@ -57,6 +57,8 @@ double report_median(const double *values, size_t n);
 enum { REPORT_REAL = 32 };
 /** A number for a sentence, with six digits; "unknown" for NaN and infinities. */
 const char *report_real(double value, char out[REPORT_REAL]);
+/** The same with four digits. A large number is rounded to an integer, and has no exponent. */
+const char *report_short(double value, char out[REPORT_REAL]);
 enum { REPORT_MOST_RANKS = 64 };
 /**
  * Choose at most `most` of n ranks for a page: half of them have the least keys, and half of them the

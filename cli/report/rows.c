@@ -113,6 +113,13 @@ const char *report_real(double value, char out[REPORT_REAL])
     return out;
 }
 
+const char *report_short(double value, char out[REPORT_REAL])
+{
+    const bool is_large = fabs(value) >= 1e4 && fabs(value) < 1e15;
+    yokei_text(out, REPORT_REAL, is_large ? "%.0f" : isfinite(value) ? "%.4g" : "unknown", value);
+    return out;
+}
+
 double report_share(const struct report_rank *rank, int part)
 {
     double sum = 0;

@@ -57,14 +57,6 @@ static void result_of_losses(struct report_page *page, const struct report_run *
 
 /* ---- curves ---- */
 
-/* Four digits, and no exponent for large values. */
-static const char *short_real(double value, char out[REPORT_REAL])
-{
-    const bool is_large = fabs(value) >= 1e4 && fabs(value) < 1e15;
-    yokei_text(out, REPORT_REAL, is_large ? "%.0f" : "%.4g", value);
-    return out;
-}
-
 static void put_losses(struct report_page *page, const struct report_run *r)
 {
     const size_t n = r->run->metrics.n;
@@ -114,8 +106,8 @@ static void put_column(struct report_page *page, const struct report_run *r, con
     for (size_t i = 0; i < n; i++)
         if (isfinite(c->values[i]) && (most == n || c->values[i] > c->values[most])) most = i;
     yokei_text(title, sizeof title, "The %s has a median of %s%s; its largest value is %s%s at step %.9g.",
-               c->name, short_real(c->factor * report_median(c->values, n), a), c->unit,
-               short_real(c->factor * c->values[most], b), c->unit, r->step[most]);
+               c->name, report_short(c->factor * report_median(c->values, n), a), c->unit,
+               report_short(c->factor * c->values[most], b), c->unit, r->step[most]);
     const struct svg_series line = { c->name, r->step, c->values, n, .colour = c->colour };
     svg_lines(page, &(struct svg_chart){ title, "step", c->axis, &line, 1, true });
 }
@@ -129,7 +121,7 @@ static void say_column(struct report_page *page, const struct report_run *r, con
     char a[REPORT_REAL];
     for (size_t i = 0; i < n; i++) n_values += isfinite(c->values[i]) != 0;
     if (!n_values || has_a_curve(c->values, n)) return;
-    report_paragraph(page, "The %s is %s%s in %s.", c->name, short_real(c->factor * value, a), c->unit,
+    report_paragraph(page, "The %s is %s%s in %s.", c->name, report_short(c->factor * value, a), c->unit,
                      n_values < n ? "the steps that have a value"
                      : n > 1      ? "all steps"
                                   : "the only step");
@@ -325,7 +317,8 @@ yoke_status report_of_run(struct report_page *page, const char *folder, const ch
     run.visit = report_add_row, run.visit_context = &in->r;
     yoke_status status = read_inputs(folder, timeline, in);
     if (!status && !run.has_plan && !run.metrics.n && !in->faults.are_there && !in->record.root)
-        status = yoke_fail(YOKE_EDATA, "%s; %s", run.metrics_problem, run.plan_problem);
+        status = yoke_fail(YOKE_EDATA, "%s: is no run directory that can be shown: %s; %s", folder,
+                           run.metrics_problem, run.plan_problem);
     if (!status) {
         put_page(page, in);
         status = judge(in);

@@ -22,6 +22,12 @@ static const char *real(double value, const char *format, char out[REAL])
     return out;
 }
 
+/* Tokens per second: five digits or more, and no exponent as long as a column of 9 has room. */
+static const char *rate(double value, char out[REAL])
+{
+    return real(value, value >= 1e5 && value < 1e9 ? "%.0f" : "%.5g", out);
+}
+
 const char *watch_time(double seconds, char out[32])
 {
     if (!isfinite(seconds) || seconds < 0 || seconds > 1e10) {
@@ -73,7 +79,7 @@ void watch_log_line(const struct watch_follower *f, char *out, size_t bytes)
         real(watch_smoothed(h, &n), "%.6g", b));
     if (isfinite(h->validation_loss))
         add(out, bytes, ", validation loss %.6g at step %" PRId64, h->validation_loss, h->validation_step);
-    add(out, bytes, ", %s tokens/s", real(h->last.tokens_per_second, "%.5g", a));
+    add(out, bytes, ", %s tokens/s", rate(h->last.tokens_per_second, a));
     if (isfinite(h->last.mfu)) add(out, bytes, ", mfu %.3g %%", 100 * h->last.mfu);
     if (f->is_emulated) add(out, bytes, " (emulated, so no times)");
 }
@@ -129,7 +135,7 @@ static void put_speed(struct watch_view *view, const struct watch_history *h, bo
 {
     char text[400], a[REAL], b[REAL], c[REAL], d[REAL];
     yokei_text(text, sizeof text, "%s tokens/s, mfu %s%s, %s s a step, learning rate %s, skipped %" PRId64,
-               real(h->last.tokens_per_second, "%.5g", a), real(100 * h->last.mfu, "%.3g", b),
+               rate(h->last.tokens_per_second, a), real(100 * h->last.mfu, "%.3g", b),
                isfinite(h->last.mfu) ? " %" : "", real(watch_step_seconds(h), "%.3g", c),
                real(h->last.learning_rate, "%.4g", d), h->n_skipped);
     watch_put_flow(view, WATCH_PLAIN, text);
@@ -164,8 +170,7 @@ static void put_rank(struct watch_view *view, const struct watch_history *h, int
     if (view->columns >= WITH_DEVICE) add(text, sizeof text, " %-*.*s", DEVICE, DEVICE, rank->device);
     for (int p = 0; p < YOKEI_N_STEP_PARTS; p++)
         add(text, sizeof text, " %4s", real(100 * watch_share(rank, p), "%.0f", number));
-    if (view->columns >= WITH_SPEED)
-        add(text, sizeof text, " %9s", real(rank->tokens_per_second, "%.5g", number));
+    if (view->columns >= WITH_SPEED) add(text, sizeof text, " %9s", rate(rank->tokens_per_second, number));
     watch_put(view, WATCH_PLAIN, "%s", text);
 }
 
