@@ -68,8 +68,8 @@ struct diagnose_shown {
 void diagnose_text(const struct diagnose_shown *shown, FILE *to);
 yoke_status diagnose_json(const struct diagnose_shown *shown, FILE *to);
 /**
- * Write a file of options for yoke train -c, with the changes of the causes. YOKE_EUNSUPPORTED: no cause has a
- * change that an option makes.
+ * Write a file of options for yoke train -c, with the changes of the causes. YOKE_EUNSUPPORTED: no cause has
+ * a change that an option makes.
  */
 yoke_status diagnose_apply(const struct diagnose_run *run, const char *path);
 

@@ -12,9 +12,9 @@
  */
 typedef yoke_status diagnose_visit(void *context, const char *key, const json_t *value);
 /**
- * Visit the elements of "traceEvents", or of the list that the file is. *torn_out: the file ends before its
- * end, or has something that is no JSON; what came before was visited. A value above 1 MiB is left out. Errors:
- * YOKE_EDATA (it cannot be read, or is no trace); YOKE_ENOMEM; those of `visit`.
+ * Visit the elements of "traceEvents", or of the list that the file is. *torn_out: the file ends too early,
+ * or has something that is no JSON; what came before was visited. A value above 1 MiB is left out. Errors are
+ * YOKE_EDATA (it cannot be read, or is no trace), YOKE_ENOMEM, and those of `visit`.
  */
 yoke_status diagnose_events(const char *path, diagnose_visit *visit, void *context, bool *torn_out);
 

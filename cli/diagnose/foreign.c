@@ -384,8 +384,8 @@ static struct sums sums_of(const struct job *j, int rank)
 }
 
 /*
- * The costs of replicas whose collectives are sums. The rank whose sums are shortest waits for nobody. What is
- * not exposed of them ran beside the passes.
+ * The costs of replicas whose collectives are sums. The rank whose sums are shortest waits for nobody. What
+ * is not exposed of them ran beside the passes.
  */
 static yoke_status make_costs(struct job *j)
 {

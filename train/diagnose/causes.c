@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The causes of a step's time. In each round every cause that is not yet named is taken away from the model,
- * in each way that there is. The one with the largest gain is named, and stays away in the next rounds. So two
- * remedies for the same seconds do not count them twice.
+ * in each way that there is. The one with the largest gain is named, and stays away in the next rounds. So
+ * two remedies for the same seconds do not count them twice.
  */
 #include <math.h>
 #include <stdlib.h>

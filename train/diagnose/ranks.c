@@ -13,7 +13,7 @@ static double known(double x) { return isfinite(x) && x > 0 ? x : 0; }
 
 /* ---- why a rank is slow ---- */
 
-/* The ranks of one device kind and place do the same work. If they are too few, other stages are looked at. */
+/* Ranks of one device kind and place do the same work. If they are too few, other stages are looked at. */
 static bool are_alike(const struct yokei_facts_rank *a, const struct yokei_facts_rank *b, bool any_stage)
 {
     return !strcmp(a->device, b->device) && (any_stage || (a->s == b->s && a->t == b->t));
@@ -318,7 +318,10 @@ static void append_number(char *list, size_t bytes, int64_t n, char separator)
     yokei_text(list + used, bytes - used, "%s%" PRId64, first, n);
 }
 
-/* Deal `total` units so that the longest time is least: seconds[i] for each unit of part i, and extra[i] once. */
+/*
+ * Deal `total` units so that the longest time is least. Part i takes seconds[i] for each unit, and extra[i]
+ * once.
+ */
 static void deal(int n, int64_t total, const double *seconds, const double *extra, int64_t *out)
 {
     for (int i = 0; i < n; i++) out[i] = 1, total--;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer/usage.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -37,8 +36,11 @@ static struct yokei_usage_values look(const struct yokei_usage *u)
 
 void yokei_usage_begin(struct yokei_usage *u)
 {
-    u->file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    u->has_file = u->file >= 0;
+    struct yokei_error text;
+    size_t bytes;
+    yokei_error_save(&text);
+    u->has_file = !yokei_file_open("/proc/thread-self/schedstat", YOKE_EDATA, &u->file, &bytes);
+    yokei_error_restore(&text); /* without the file a value is unknown, and this is no error */
     u->before = look(u);
 }
 
