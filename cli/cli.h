@@ -33,13 +33,13 @@ struct cli_context {
  */
 struct cli_verb {
     const char *name; /* "train", or two words: "bench gemm" */
-    uint32_t bit;
+    cli_verbs bit;
     bool ranks;
     const char *arguments; /* words after the options, for the usage line; NULL: no words are allowed */
     const char *summary;   /* one line of at most 58 columns, without the full stop */
 };
 extern const struct cli_verb cli_verb_table[];
-const struct cli_verb *cli_verb_of(uint32_t bit);
+const struct cli_verb *cli_verb_of(cli_verbs bit);
 
 /** The exit codes, for the help and the manual page. A row without a text ends the table. */
 struct cli_exit_code {

@@ -17,7 +17,7 @@ struct reader {
     yaml_document_t *document;
     struct cli_options
         *options; /* receives the values of the present section; NULL: values are only checked */
-    uint32_t verb;
+    cli_verbs verb;
 };
 
 static void place_of_node(const struct reader *reader, const yaml_node_t *node, char *out, size_t bytes)

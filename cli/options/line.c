@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "core/base/base.h"
 
-static const struct cli_option *by_letter(uint32_t verb, char letter)
+static const struct cli_option *by_letter(cli_verbs verb, char letter)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if ((o->verbs & verb) && o->letter && o->letter == letter) return o;
@@ -52,7 +52,7 @@ static const struct cli_option *option_of(struct cli_line *line, const char *com
     return NULL;
 }
 
-void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line)
+void cli_line_read(cli_verbs verb, int argc, char **argv, struct cli_line *line)
 {
     /* the words belong to another verb */
     const bool stop_at_word = verb == CLI_RUN || verb == CLI_RANK || verb == CLI_LOOK;

@@ -153,7 +153,7 @@ static void page_of_yoke(void)
     }
 }
 
-static void completion_words(uint32_t verb)
+static void completion_words(cli_verbs verb)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if (o->verbs & verb) printf(" --%s%s", o->name, o->type == CLI_FLAG ? "" : "=");

@@ -9,7 +9,7 @@
 #include "cli/options/options.h"
 #include "core/base/base.h"
 
-const struct cli_option *cli_option_find(uint32_t verb, const char *name)
+const struct cli_option *cli_option_find(cli_verbs verb, const char *name)
 {
     for (const struct cli_option *o = cli_option_table; o->name; o++)
         if ((o->verbs & verb) && !strcmp(o->name, name)) return o;
@@ -39,7 +39,7 @@ void cli_variable_name(const char *name, char *out, size_t bytes)
     for (char *c = out; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-const char *cli_hint(uint32_t verb, const char *name, const char *prefix, char *out, size_t bytes)
+const char *cli_hint(cli_verbs verb, const char *name, const char *prefix, char *out, size_t bytes)
 {
     const char *names[256];
     size_t n = 0;

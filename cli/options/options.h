@@ -10,7 +10,7 @@
  * capitals, the variable (YOKE_LEARNING_RATE).
  *
  * To add a verb (the word after `yoke`):
- * - Add a bit to enum cli_verb_bit below.
+ * - Add a bit to the sets of verbs below.
  * - Add a row to cli/options/verbs.h with the name, the function and the summary.
  * - Write the manual page's text in cli/options/manual, and name the file in cli/local.mk.
  * - Write a file with that function in the subfolder of cli/ that fits, and name the file in cli/local.mk.
@@ -32,43 +32,44 @@
 
 #include <yoke/base.h>
 
-enum cli_verb_bit {
-    CLI_RUN = 1 << 0,
-    CLI_RANK = 1 << 1,
-    CLI_INFO = 1 << 2,
-    CLI_VERIFY = 1 << 3,
-    CLI_BENCH_GEMM = 1 << 4,
-    CLI_BENCH_ALLREDUCE = 1 << 5,
-    CLI_TRAIN = 1 << 6,
-    CLI_MANUAL = 1 << 7,
-    CLI_BLACKBOX = 1 << 8,
-    CLI_HELLO = 1 << 9,
-    CLI_BENCH_COLLECTIVES = 1 << 10,
-    CLI_TRACE = 1 << 11,
-    CLI_SCHEDULE_SHOW = 1 << 12,
-    CLI_SCHEDULE_CHECK = 1 << 13,
-    CLI_LOOK = 1 << 14,
-    CLI_PLAN = 1 << 15,
-    CLI_CKPT_LS = 1 << 16,
-    CLI_CKPT_SHOW = 1 << 17,
-    CLI_CKPT_VERIFY = 1 << 18,
-    CLI_CKPT_DIFF = 1 << 19,
-    CLI_CKPT_CONVERT = 1 << 20,
-    CLI_PARITY = 1 << 24,
-    CLI_SAMPLE = 1 << 22,
-    CLI_TOKENIZE = 1 << 23,
-    CLI_TUNE = 1 << 25,
-    CLI_BENCH_KERNELS = 1 << 26,
-    CLI_COMPILE = 1 << 27,
-    CLI_COMPARE = 1 << 28,
-    CLI_REPORT = 1 << 21,
-    CLI_WATCH = 1 << 29,
-    CLI_HIDDEN = CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK, /* verbs that help texts do not list */
-    /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
-    CLI_LIBRARY = 1 << 30,
-    CLI_DIAGNOSE = -0x7fffffff - 1, /* the highest bit */
-    CLI_EVERY = ~CLI_LIBRARY,
-};
+/** Sets of verbs, one bit for each verb. */
+typedef uint64_t cli_verbs;
+#define CLI_BIT(n) (UINT64_C(1) << (n))
+#define CLI_RUN CLI_BIT(0)
+#define CLI_RANK CLI_BIT(1)
+#define CLI_INFO CLI_BIT(2)
+#define CLI_VERIFY CLI_BIT(3)
+#define CLI_BENCH_GEMM CLI_BIT(4)
+#define CLI_BENCH_ALLREDUCE CLI_BIT(5)
+#define CLI_TRAIN CLI_BIT(6)
+#define CLI_MANUAL CLI_BIT(7)
+#define CLI_BLACKBOX CLI_BIT(8)
+#define CLI_HELLO CLI_BIT(9)
+#define CLI_BENCH_COLLECTIVES CLI_BIT(10)
+#define CLI_TRACE CLI_BIT(11)
+#define CLI_SCHEDULE_SHOW CLI_BIT(12)
+#define CLI_SCHEDULE_CHECK CLI_BIT(13)
+#define CLI_LOOK CLI_BIT(14)
+#define CLI_PLAN CLI_BIT(15)
+#define CLI_CKPT_LS CLI_BIT(16)
+#define CLI_CKPT_SHOW CLI_BIT(17)
+#define CLI_CKPT_VERIFY CLI_BIT(18)
+#define CLI_CKPT_DIFF CLI_BIT(19)
+#define CLI_CKPT_CONVERT CLI_BIT(20)
+#define CLI_REPORT CLI_BIT(21)
+#define CLI_SAMPLE CLI_BIT(22)
+#define CLI_TOKENIZE CLI_BIT(23)
+#define CLI_PARITY CLI_BIT(24)
+#define CLI_TUNE CLI_BIT(25)
+#define CLI_BENCH_KERNELS CLI_BIT(26)
+#define CLI_COMPILE CLI_BIT(27)
+#define CLI_COMPARE CLI_BIT(28)
+#define CLI_WATCH CLI_BIT(29)
+#define CLI_DIAGNOSE CLI_BIT(30)
+#define CLI_HIDDEN (CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK) /* verbs that help texts do not list */
+/* not an option: a variable that the libraries read; it is listed so that typing errors are found */
+#define CLI_LIBRARY CLI_BIT(63)
+#define CLI_EVERY (~CLI_LIBRARY)
 
 enum cli_type {
     CLI_FLAG,  /* --json; in YAML and variables: yes/no, true/false, on/off, 1/0 */
@@ -94,7 +95,7 @@ enum cli_type {
 
 struct cli_option {
     const char *name;
-    uint32_t verbs; /* bits of the verbs that have the option */
+    cli_verbs verbs; /* bits of the verbs that have the option */
     enum cli_type type;
     char letter;         /* 'n' if -n is allowed too; 0: no letter */
     const char *value;   /* default, as the user would write it; NULL: no default */
@@ -119,7 +120,7 @@ struct cli_given {
 };
 /** The words of a command line. Values and words point into argv. */
 struct cli_line {
-    uint32_t verb;
+    cli_verbs verb;
     int n_given;
     struct cli_given *given; /* in the order of the command line */
     int n_words;
@@ -134,7 +135,7 @@ struct cli_line {
  * for messages. An error is kept in the line, because help that is asked for is shown in spite of it. The
  * caller frees the line with cli_line_free().
  */
-void cli_line_read(uint32_t verb, int argc, char **argv, struct cli_line *line_out);
+void cli_line_read(cli_verbs verb, int argc, char **argv, struct cli_line *line_out);
 void cli_line_free(struct cli_line *line);
 
 /* ---- resolve.c ---- */
@@ -147,7 +148,7 @@ struct cli_options; /* the resolved values of one verb */
  */
 yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options **options_out);
 /** The same from argv. The caller frees *words_out with free(). The errors are those above. */
-yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
+yoke_status cli_options_resolve(cli_verbs verb, int argc, char **argv, struct cli_options **options_out,
                                 int *n_words_out, char ***words_out);
 
 /* ---- values.c ---- */
@@ -181,7 +182,7 @@ const char *cli_origin(const struct cli_options *options, const char *name);
 
 /* ---- names.c, and what the files of cli/options share ---- */
 /** Find an option by its name. */
-const struct cli_option *cli_option_find(uint32_t verb, const char *name);
+const struct cli_option *cli_option_find(cli_verbs verb, const char *name);
 /** What the help texts call the option's value, such as "FILE". Not for a CLI_FLAG. */
 const char *cli_option_metavar(const struct cli_option *option);
 /** Whether the help says that the option is only for the command line. Of --help itself it does not say so.
@@ -195,14 +196,14 @@ const struct cli_option *cli_option_anywhere(const char *name);
  */
 yoke_status cli_options_set(struct cli_options *options, const struct cli_option *option, const char *value,
                             const char *origin, yoke_status status);
-yoke_status cli_options_new(uint32_t verb, struct cli_options **options_out);
+yoke_status cli_options_new(cli_verbs verb, struct cli_options **options_out);
 /** Read "yes", "no" and their like. False: the text is neither. */
 bool cli_boolean(const char *text, bool *out);
-uint32_t cli_options_verb(const struct cli_options *options);
+cli_verbs cli_options_verb(const struct cli_options *options);
 /** Read a YAML file into `options`. */
 yoke_status cli_config_read(const char *path, struct cli_options *options);
 /** Write " (did you mean --batch?)" or "" to `out`, the caller's buffer, and return it. */
-const char *cli_hint(uint32_t verb, const char *name, const char *prefix, char *out, size_t bytes);
+const char *cli_hint(cli_verbs verb, const char *name, const char *prefix, char *out, size_t bytes);
 /** The variable for an option's name, such as "YOKE_LEARNING_RATE". */
 void cli_variable_name(const char *name, char *out, size_t bytes);
 

@@ -61,7 +61,7 @@ yoke_status cli_options_of_line(const struct cli_line *line, struct cli_options 
     return status;
 }
 
-yoke_status cli_options_resolve(uint32_t verb, int argc, char **argv, struct cli_options **options_out,
+yoke_status cli_options_resolve(cli_verbs verb, int argc, char **argv, struct cli_options **options_out,
                                 int *n_words_out, char ***words_out)
 {
     struct cli_line line;

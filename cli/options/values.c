@@ -17,13 +17,13 @@ struct value {
 };
 
 struct cli_options {
-    uint32_t verb;
+    cli_verbs verb;
     struct value values[MAX_OPTIONS]; /* by row of the option table */
 };
 
 static size_t row(const struct cli_option *option) { return (size_t)(option - cli_option_table); }
 
-uint32_t cli_options_verb(const struct cli_options *options) { return options->verb; }
+cli_verbs cli_options_verb(const struct cli_options *options) { return options->verb; }
 
 /* ---- numbers with units ---- */
 
@@ -196,7 +196,7 @@ yoke_status cli_options_set(struct cli_options *options, const struct cli_option
     return YOKE_OK;
 }
 
-yoke_status cli_options_new(uint32_t verb, struct cli_options **options_out)
+yoke_status cli_options_new(cli_verbs verb, struct cli_options **options_out)
 {
     struct cli_options *options = calloc(1, sizeof *options);
     if (!options) return yoke_fail(YOKE_ENOMEM, "no memory for options");
@@ -234,7 +234,7 @@ yoke_status cli_options_pack(const struct cli_options *options, void **data_out,
     size_t bytes = 0;
     FILE *to = open_memstream(&data, &bytes);
     if (!to) return yoke_fail(YOKE_ENOMEM, "no memory for options");
-    fprintf(to, "%u%c", options->verb, 0);
+    fprintf(to, "%llu%c", (unsigned long long)options->verb, 0);
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         const struct value *v = &options->values[row(o)];
         if (v->text) fprintf(to, "%s%c%s%c%s%c", o->name, 0, v->text, 0, v->origin, 0);
@@ -249,7 +249,7 @@ yoke_status cli_options_unpack(const void *data, size_t bytes, struct cli_option
 {
     const char *p = data, *end = p + bytes;
     if (!bytes || end[-1]) return yoke_fail(YOKE_EINTERNAL, "the options that rank 0 sent are cut off");
-    uint32_t verb = (uint32_t)strtoul(p, NULL, 10);
+    const cli_verbs verb = strtoull(p, NULL, 10);
     struct cli_options *options;
     YOKE_TRY(cli_options_new(verb, &options));
     for (p += strlen(p) + 1; p < end;) {

@@ -28,7 +28,7 @@ const char cli_about_options[] =
     "The variable's name is YOKE_ and the option's name in capitals, with _ instead of -. An option on "
     "the command line wins over a variable, and a variable wins over the file.";
 
-const struct cli_verb *cli_verb_of(uint32_t bit)
+const struct cli_verb *cli_verb_of(cli_verbs bit)
 {
     for (const struct cli_verb *v = cli_verb_table; v->name; v++)
         if (v->bit == bit) return v;

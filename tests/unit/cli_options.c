@@ -273,7 +273,7 @@ static void test_table(void **state)
             assert_true(!o->letter || o->letter != p->letter);
         }
     }
-    for (uint32_t bit = 1; bit < CLI_LIBRARY; bit <<= 1) {
+    for (cli_verbs bit = 1; bit < CLI_LIBRARY; bit <<= 1) {
         struct cli_options *defaults;
         assert_int_equal(cli_options_new(bit, &defaults), YOKE_OK);
         cli_options_free(defaults);
