@@ -54,6 +54,7 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_search.c cli/train/plan_search.h cli/train/plan_search_show.c cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
+yoke_SOURCES += cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
@@ -80,7 +81,7 @@ MANUAL_TEXTS = \
 	cli/options/manual/bench-gemm.txt cli/options/manual/bench-kernels.txt cli/options/manual/ckpt-convert.txt \
 	cli/options/manual/ckpt-diff.txt cli/options/manual/ckpt-ls.txt cli/options/manual/ckpt-show.txt \
 	cli/options/manual/ckpt-verify.txt cli/options/manual/compare.txt cli/options/manual/compile.txt cli/options/manual/hello.txt cli/options/manual/info.txt \
-	cli/options/manual/look.txt cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
+	cli/options/manual/postmortem.txt cli/options/manual/look.txt cli/options/manual/manual.txt cli/options/manual/parity.txt cli/options/manual/plan.txt \
 	cli/options/manual/rank.txt cli/options/manual/report.txt cli/options/manual/run.txt cli/options/manual/sample.txt \
 	cli/options/manual/schedule-check.txt cli/options/manual/schedule-show.txt cli/options/manual/tokenize.txt \
 	cli/options/manual/trace.txt cli/options/manual/train.txt cli/options/manual/tune.txt \
@@ -109,6 +110,7 @@ cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli
 YOKE_MAN_PAGES = cli/man/yoke.1 cli/man/yoke-info.1 cli/man/yoke-run.1 cli/man/yoke-verify.1 cli/man/yoke-bench-gemm.1 cli/man/yoke-bench-collectives.1 cli/man/yoke-bench-allreduce.1 cli/man/yoke-train.1 cli/man/yoke-plan.1 cli/man/yoke-parity.1 cli/man/yoke-trace.1 cli/man/yoke-schedule-show.1 cli/man/yoke-schedule-check.1 \
 	cli/man/yoke-ckpt-ls.1 cli/man/yoke-ckpt-show.1 cli/man/yoke-ckpt-verify.1 cli/man/yoke-ckpt-diff.1 cli/man/yoke-ckpt-convert.1
 YOKE_MAN_PAGES += cli/man/yoke-compile.1 cli/man/yoke-tune.1 cli/man/yoke-bench-kernels.1
+YOKE_MAN_PAGES += cli/man/yoke-postmortem.1
 YOKE_MAN_PAGES += cli/man/yoke-blackbox.1 cli/man/yoke-report.1 cli/man/yoke-sample.1 cli/man/yoke-tokenize.1 cli/man/yoke-watch.1
 YOKE_MAN_PAGES += cli/man/yoke-diagnose.1
 nodist_man_MANS += $(YOKE_MAN_PAGES)

@@ -43,6 +43,8 @@ libyoke_train_la_SOURCES += train/search/bounds.c train/search/bounds.h train/se
 libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c \
 	train/search/goal.c train/search/goal.h train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h
 # the black box of a run
+# why a run left its path
+libyoke_train_la_SOURCES += train/postmortem/facts.c train/postmortem/inside.h train/postmortem/judge.c train/postmortem/look.c train/postmortem/postmortem.h train/postmortem/replay.c
 libyoke_train_la_SOURCES += train/blackbox/box.h train/blackbox/merge.c train/blackbox/read.c train/blackbox/ring.c train/blackbox/rule.c
 # why a step takes as long as it does
 libyoke_train_la_SOURCES += train/diagnose/causes.c train/diagnose/diagnose.h train/diagnose/limit.c train/diagnose/model.c train/diagnose/model.h
@@ -96,6 +98,10 @@ EXTRA_PROGRAMS += tests/unit/train_blackbox
 tests_unit_train_blackbox_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_blackbox_LDADD = $(TRAIN_TEST_LDADD)
 YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm tests/unit/train_blackbox'
+EXTRA_PROGRAMS += tests/unit/postmortem
+tests_unit_postmortem_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_postmortem_LDADD = $(TRAIN_TEST_LDADD)
+YOKE_TESTS += tests/unit/postmortem
 EXTRA_PROGRAMS += tests/unit/rounding_trial
 YOKE_TESTS += 'POCL_MAX_PTHREAD_COUNT=1 tests/unit/rounding_trial opencl:0' 'YOKE_EMULATE=cuda:9.0 tests/unit/rounding_trial cuda:0' 'soak YOKE_EMULATE=hip:gfx90a tests/unit/rounding_trial hip:0'
 tests_unit_rounding_trial_CFLAGS = $(TRAIN_TEST_CFLAGS)
@@ -174,6 +180,14 @@ tests_ranks_libplants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
 check_LTLIBRARIES += tests/ranks/libwide_norm.la
 tests_ranks_libwide_norm_la_SOURCES = tests/ranks/wide_norm.c
 tests_ranks_libwide_norm_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+# Faults for yoke postmortem.
+check_LTLIBRARIES += tests/ranks/libpostmortem_plants.la
+tests_ranks_libpostmortem_plants_la_SOURCES = tests/ranks/postmortem_plants.c
+tests_ranks_libpostmortem_plants_la_CFLAGS = $(TRAIN_RANKS_CFLAGS)
+tests_ranks_libpostmortem_plants_la_LDFLAGS = -module -avoid-version -rpath /nowhere
+YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command' \
+	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command all'
+EXTRA_DIST += tests/ranks/postmortem_command
 # A step whose receives do not wait for their memory, on emulated devices.
 check_LTLIBRARIES += tests/ranks/liblost_waits.la
 tests_ranks_liblost_waits_la_SOURCES = tests/ranks/lost_waits.c

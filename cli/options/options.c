@@ -102,6 +102,31 @@ const struct cli_option cli_option_table[] = {
       .help = "Show this step, layer by layer. Default: the step in which the run left its path, else the "
               "last step that was sampled" },
 
+    /* ---- postmortem: cli/postmortem/postmortem.c ---- */
+    { "output", CLI_POSTMORTEM, CLI_TEXT, 'o', .no_key = true, .metavar = "FILE",
+      .help = "Write the report to this file, as a whole or not at all, instead of to stdout" },
+    { "format", CLI_POSTMORTEM, CLI_CHOICE, .value = "text", .choices = "text|markdown|json",
+      .help = "text: for people. markdown: a report for colleagues. json: for programs" },
+    { "checkpoints", CLI_POSTMORTEM, CLI_TEXT, .metavar = "DIR",
+      .help = "The folder of the run's checkpoints. Default: the folder of the run's --save or --resume" },
+    { "data", CLI_POSTMORTEM, CLI_TEXT, .metavar = "FILE",
+      .help = "The file of the run's text or tokens. Default: the file that the run read" },
+    { "replay-device", CLI_POSTMORTEM, CLI_TEXT, .no_key = true, .metavar = "SPEC",
+      .help = "Repeat steps on this device. Default: the device of the run's first rank" },
+    { "other-device", CLI_POSTMORTEM, CLI_TEXT, .no_key = true, .value = "auto", .metavar = "auto|none|SPEC",
+      .help = "Repeat the first steps on this device, too. auto: opencl:0 after a run on the host, if it can "
+              "be opened, else the host" },
+    { "replay-seconds", CLI_POSTMORTEM, CLI_TIME, .value = "10m", .metavar = "TIME", .least = 0.01,
+      .most = 1e6, .help = "End a replay that takes longer than this" },
+    { "most-steps", CLI_POSTMORTEM, CLI_INT, .value = "200", .metavar = "N", .least = 1, .most = 1e6,
+      .help = "Begin a replay at most this many steps before the odd step" },
+    { "rollback", CLI_POSTMORTEM, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help = "Write a configuration that resumes the newest checkpoint before the first wrong step" },
+    { "lower-rate", CLI_POSTMORTEM, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help =
+          "Write a configuration that begins a new run with the weights of this checkpoint and a tenth of "
+          "the learning rate" },
+
     /* ---- schedule: cli/show/schedule.c ---- */
     { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = YOKEI_PIPELINE_CHOICES,
       .help = "Make this schedule" YOKEI_PIPELINE_HELP },

@@ -66,6 +66,7 @@ typedef uint64_t cli_verbs;
 #define CLI_COMPARE CLI_BIT(28)
 #define CLI_WATCH CLI_BIT(29)
 #define CLI_DIAGNOSE CLI_BIT(30)
+#define CLI_POSTMORTEM CLI_BIT(31)
 #define CLI_HIDDEN (CLI_RANK | CLI_MANUAL | CLI_HELLO | CLI_LOOK) /* verbs that help texts do not list */
 /* not an option: a variable that the libraries read; it is listed so that typing errors are found */
 #define CLI_LIBRARY CLI_BIT(63)

@@ -149,7 +149,7 @@ static json_t *environment_json(void)
     for (const struct cli_option *o = cli_option_table; o->name; o++) {
         cli_variable_name(o->name, name, sizeof name);
         const char *value = getenv(name);
-        if (((o->verbs & CLI_LIBRARY) || !strcmp(o->name, "emulate")) && value && *value
+        if ((o->verbs == CLI_LIBRARY || !strcmp(o->name, "emulate")) && value && *value
             && !is_in(name, of_run))
             json_object_set_new(out, name, cli_json_text(value));
     }

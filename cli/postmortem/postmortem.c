@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke postmortem: from the run's files to the facts, the verdict and the report. */
+#include "cli/postmortem/postmortem.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+
+/* A file that an option of the run names. The run may have been started in another folder. */
+static const char *find_file(const struct cli_postmortem *p, const char *option, char *path, size_t bytes)
+{
+    const char *name = report_record_text(&p->record, "options", option),
+               *folder = report_record_text(&p->record, NULL, "folder");
+    if (!name) return NULL;
+    yokei_text(path, bytes, "%s", name);
+    if (access(path, F_OK) && name[0] != '/' && folder) yokei_text(path, bytes, "%s/%s", folder, name);
+    return path;
+}
+
+struct paths {
+    char data[4200], tokenizer[4200], init[4200], save[4200], resume[4200], other[64];
+};
+
+/* The folder of the checkpoints: that of --save, or the one that holds the checkpoint of --resume. */
+static const char *find_checkpoints(struct cli_postmortem *p, struct paths *paths)
+{
+    const char *save = find_file(p, "save", paths->save, sizeof paths->save),
+               *resume = find_file(p, "resume", paths->resume, sizeof paths->resume);
+    if (save && !access(save, F_OK)) return save;
+    char *slash = resume ? strrchr(paths->resume, '/') : NULL;
+    if (slash && !strncmp(slash, "/step-", 6)) *slash = 0;
+    return resume ? resume : save;
+}
+
+/* A device of another kind than the host, if one opens; and the host for another device. */
+static const char *find_other(const char *asked, const char *device, struct paths *paths)
+{
+    yoke_device *opened;
+    if (!strcmp(asked, "none")) return NULL;
+    yokei_text(paths->other, sizeof paths->other, "%s", strcmp(asked, "auto") != 0 ? asked : "host");
+    if (strcmp(asked, "auto") != 0 || !device || strcmp(device, "host") != 0) return paths->other;
+    yokei_text(paths->other, sizeof paths->other, "opencl:0");
+    if (yoke_device_open(paths->other, NULL, &opened)) return NULL;
+    yoke_device_close(opened);
+    return paths->other;
+}
+
+static void show_busy(void *context, const char *text)
+{
+    (void)context;
+    cli_progress_now("%s", text);
+}
+
+static void configure(const struct cli_options *o, struct cli_postmortem *p, struct paths *paths)
+{
+    struct yokei_postmortem_config *c = &p->config;
+    const char *tokens = find_file(p, "tokens", paths->data, sizeof paths->data);
+    *c = (struct yokei_postmortem_config){ .run = p->run, .is_llmc = tokens != NULL, .busy = show_busy };
+    c->data = cli_text(o, "data") ? cli_text(o, "data")
+              : tokens            ? tokens
+                                  : find_file(p, "text", paths->data, sizeof paths->data);
+    c->tokenizer = find_file(p, "tokenizer", paths->tokenizer, sizeof paths->tokenizer);
+    c->init = find_file(p, "init", paths->init, sizeof paths->init);
+    c->checkpoints = cli_text(o, "checkpoints") ? cli_text(o, "checkpoints") : find_checkpoints(p, paths);
+    c->device = cli_text(o, "replay-device");
+    const char *device = c->device ? c->device : report_record_of_rank(&p->record, 0, "device");
+    c->other = find_other(cli_text(o, "other-device"), device ? device : "host", paths);
+    c->seconds = cli_real(o, "replay-seconds");
+    c->most_steps = cli_int(o, "most-steps");
+}
+
+struct printed {
+    const struct cli_postmortem *p;
+    const char *format;
+};
+
+static yoke_status print(void *context, FILE *to)
+{
+    const struct printed *printed = context;
+    if (!strcmp(printed->format, "json")) return cli_postmortem_json(printed->p, to);
+    cli_postmortem_text(printed->p, !strcmp(printed->format, "markdown"), to);
+    return YOKE_OK;
+}
+
+static yoke_status report(const struct cli_options *o, const struct cli_postmortem *p)
+{
+    const struct printed printed = { p, cli_text(o, "format") };
+    YOKE_TRY(cli_write_results(cli_text(o, "output"), print, (void *)(uintptr_t)&printed));
+    if (cli_text(o, "rollback")) YOKE_TRY(cli_postmortem_go_on(p, cli_text(o, "rollback"), false));
+    if (cli_text(o, "lower-rate")) YOKE_TRY(cli_postmortem_go_on(p, cli_text(o, "lower-rate"), true));
+    if (!p->facts.n_missing) return YOKE_OK;
+    return yoke_fail(YOKE_EDATA, "%s: %d facts of the run are missing, so the report is not complete: %s",
+                     p->run, p->facts.n_missing, p->facts.missing[0]);
+}
+
+yoke_status cli_postmortem(const struct cli_context *context)
+{
+    const struct cli_options *o = context->options;
+    struct cli_postmortem p = { .run = context->words[0] };
+    struct paths paths;
+    if (context->n_words != 1)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke postmortem: which run? Give its folder: yoke postmortem runs/train-20240131-120000");
+    report_record_read(p.run, &p.record);
+    configure(o, &p, &paths);
+    cli_progress_begin("%s", "");
+    yoke_status status = yokei_postmortem_gather(&p.config, &p.facts);
+    cli_progress_end();
+    if (!status) {
+        if (!p.record.root) yokei_postmortem_miss(&p.facts, "the record of the start: %s", p.record.problem);
+        yokei_postmortem_judge(&p.facts, &p.verdict);
+        status = report(o, &p);
+    }
+    report_record_free(&p.record);
+    return status;
+}

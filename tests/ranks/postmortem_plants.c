@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Preloaded into yoke train: faults that make a loss leave its path. PLANT says which one, PLANT_STEP in
+ * which step, and PLANT_SEED at which place. The fault is only in this process. So the post-mortem, which is
+ * another process, computes rightly.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/ops/attention.h>
+
+#include "core/base/base.h"
+#include "train/layers/layers.h"
+#include "train/run/loop.h"
+#include "train/trainer/trainer.h"
+
+#define OWN(function, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, #function))
+
+static bool is(const char *name)
+{
+    const char *plant = getenv("PLANT");
+    return plant && !strcmp(plant, name);
+}
+
+static int64_t number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtoll(text, NULL, 10) : -1;
+}
+
+/* ---- the learning rate of one step ---- */
+
+typedef double rate_function(const struct yokei_plan *, int64_t, int64_t);
+double yokei_rate(const struct yokei_plan *plan, int64_t step, int64_t permille)
+{
+    const double rate = OWN(yokei_rate, rate_function *)(plan, step, permille);
+    return is("rate") && step == number("PLANT_STEP") ? 300 * rate : rate;
+}
+
+/* ---- flipped bits; on devices whose memory the host sees ---- */
+
+/* Flip a bit of the exponent of an element that PLANT_SEED chooses among those of large tensors. */
+static void flip(const struct yoke_trainer *t, bool in_gradient)
+{
+    const struct yokei_state *s = &t->plan.state;
+    const uint64_t seed = (uint64_t)number("PLANT_SEED");
+    int large[1024], n = 0;
+    for (int i = 0; i < s->n && n < 1024; i++)
+        if (s->slot[i].n > 4096) large[n++] = i;
+    const struct yokei_slot *slot = &s->slot[large[seed % (uint64_t)n]];
+    uint32_t *bits = (uint32_t *)yoke_at(t->base, in_gradient ? slot->gradient : slot->weight)
+                     + (seed * 40503 + 77) % (uint64_t)slot->n;
+    *bits ^= 1u << (seed % 2 ? 26 : 30); /* a factor of 2^8 or 2^128 */
+}
+
+typedef yoke_status run_function(const struct yokei_machine *, int, int);
+yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
+{
+    run_function *own = OWN(yokei_run, run_function *);
+    const struct yoke_trainer *t = k->context;
+    const bool trains = t && k->program->agree < k->program->n && from <= k->program->agree;
+    static bool is_done;
+    yoke_status status = YOKE_OK;
+    if (!trains || t->step != number("PLANT_STEP") || is_done || !(is("weight") || is("gradient")))
+        return own(k, from, to);
+    if (is("weight")) flip(t, false), is_done = true;
+    for (int n = from; n < to && !status; n++) {
+        if (is("gradient") && k->program->instruction[n].kind == YOKEI_NORMS && !is_done)
+            flip(t, true), is_done = true;
+        status = own(k, n, n + 1);
+    }
+    return status;
+}
+
+/* ---- a resume with the weights of an older checkpoint ---- */
+
+typedef yoke_status restore_function(struct yokei_run_state *);
+yoke_status yokei_run_restore(struct yokei_run_state *s)
+{
+    const yoke_status status = OWN(yokei_run_restore, restore_function *)(s);
+    const char *older = getenv("PLANT_OLDER");
+    if (status || !is("stale") || !older) return status;
+    return yokei_weights_load(s->trainer, yokei_plan_model(&s->t->plan), older);
+}
+
+/* ---- layers ---- */
+
+typedef void norm_function(const struct yoke_shape *, const struct yoke_layer_call *, int64_t, int64_t,
+                           double, struct yokei_norm *, size_t[YOKE_N_PARTS]);
+void yokei_norm_lay_out(const struct yoke_shape *shape, const struct yoke_layer_call *call, int64_t N,
+                        int64_t C, double eps, struct yokei_norm *n, size_t bytes[YOKE_N_PARTS])
+{
+    OWN(yokei_norm_lay_out, norm_function *)(shape, call, N, C, is("epsilon") ? 1e3 * eps : eps, n, bytes);
+}
+
+typedef yoke_status forward_function(yoke_stream *, const struct yoke_attention_forward_args *);
+yoke_status yoke_attention_forward(yoke_stream *stream, const struct yoke_attention_forward_args *args)
+{
+    struct yoke_attention_forward_args own = *args;
+    if (is("unscaled")) own.scale = 1;
+    return OWN(yoke_attention_forward, forward_function *)(stream, &own);
+}
+
+typedef yoke_status backward_function(yoke_stream *, const struct yoke_attention_backward_args *);
+yoke_status yoke_attention_backward(yoke_stream *stream, const struct yoke_attention_backward_args *args)
+{
+    struct yoke_attention_backward_args own = *args;
+    if (is("unscaled")) own.scale = 1;
+    return OWN(yoke_attention_backward, backward_function *)(stream, &own);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Declarations that the files of the post-mortem share. */
+#ifndef TRAIN_POSTMORTEM_INSIDE_H
+#define TRAIN_POSTMORTEM_INSIDE_H
+
+#include "train/blackbox/box.h"
+#include "train/plan/run_plan.h"
+#include "train/postmortem/postmortem.h"
+#include "train/text/tokens.h"
+
+enum { YOKEI_POSTMORTEM_SAMPLES = 256 };
+
+/** The run as its files have it. */
+struct yokei_postmortem {
+    const struct yokei_postmortem_config *config;
+    struct yokei_postmortem_facts *facts;
+    struct yokei_boxes *boxes;
+    const struct yokei_box_head *head; /* of the first rank that can be read */
+    struct yokei_plan plan;            /* plan.json */
+    bool has_plan;
+    const char *data;                     /* the file of the tokens */
+    struct yokei_tokens *tokens;          /* NULL: they cannot be read */
+    uint32_t attempt;                     /* the start of the run to which the odd step belongs */
+    int64_t end;                          /* the last step that is repeated */
+    struct yokei_boxes_layer *then, *now; /* [n_model_layers] */
+};
+
+/** Where a replay begins. */
+struct yokei_postmortem_start {
+    int64_t step;
+    char checkpoint[4096]; /* "": the beginning of the run */
+    bool is_resume;
+};
+
+/* ---- look.c ---- */
+
+/** The record of a step that the odd start of the run, or the newest one before it, took; -1: none. */
+int64_t yokei_postmortem_find(const struct yokei_postmortem *p, int64_t step);
+/** Find the odd step, and check learning rates. */
+void yokei_postmortem_look(struct yokei_postmortem *p);
+/** Compare the hashes of the tokens of steps first to last with those of the file. */
+void yokei_postmortem_check_tokens(struct yokei_postmortem *p, int64_t first, int64_t last);
+
+/* ---- replay.c ---- */
+
+struct yokei_postmortem_order {
+    const struct yokei_postmortem_start *start;
+    const char *device;
+    bool in_f32;
+    double rate; /* factor for the learning rate */
+    int64_t last;
+};
+/** Repeat steps in a process of its own, and compare them with their records. */
+void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                             struct yokei_replayed *out);
+/**
+ * The sums of the losses of n samples with the weights of a start, on `device`, in a process of its own. n is
+ * at most YOKEI_POSTMORTEM_SAMPLES. False: `why` says why it failed.
+ */
+bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                            const char *device, const int64_t *samples, int n, double *losses_out, char *why,
+                            size_t bytes);
+
+#endif

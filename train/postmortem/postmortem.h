@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The post-mortem of a training run: why a loss left its path.
+ *
+ *   look.c    what the black box says: the first odd step, the learning rates, the data;
+ *   replay.c  steps of the run are repeated from a checkpoint, in other precisions and on other devices, and
+ *             the losses of single samples are computed with the weights of a checkpoint;
+ *   facts.c   puts these together to facts;
+ *   judge.c   from facts to a verdict. It is pure: it reads no file and runs nothing.
+ */
+#ifndef TRAIN_POSTMORTEM_POSTMORTEM_H
+#define TRAIN_POSTMORTEM_POSTMORTEM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <yoke/base.h>
+
+/* ---- facts ---- */
+
+/** What was odd in the records. */
+enum yokei_odd {
+    YOKEI_ODD_NONE,
+    YOKEI_ODD_LOSS,     /* a spike of the loss */
+    YOKEI_ODD_NORM,     /* a spike of the gradient norm */
+    YOKEI_ODD_OVERFLOW, /* an output was not finite, or the run ended because of overflows */
+    YOKEI_ODD_BAD_LOSS, /* the loss was not finite */
+    YOKEI_N_ODDS
+};
+extern const char *const yokei_odd_names[YOKEI_N_ODDS];
+
+/** Steps of the run that were repeated, compared with their records. */
+struct yokei_replayed {
+    bool ran;
+    bool is_exact; /* the same device, precision and layout, so that the bits must be the same */
+    char device[32], precision[8];
+    int64_t from, n_compared; /* the step behind which it began, and the steps that were compared */
+    int64_t off_step;         /* the first step that differs from its record; -1: none does */
+    /* of that step: whether the loss differs; the layers whose numbers differ, and the first one of them */
+    bool is_loss_off;
+    int n_layers_off, n_layers;
+    char layer[64], what[24]; /* what: "output" or "gradient" of the layer */
+    double loss_then, loss_now, norm_then, norm_now, scale_then, scale_now;
+    int64_t failed_step; /* the step in which a loss was not finite, or that overflowed for good; -1: none */
+    double last_loss;    /* of the last finite step */
+    char why[320];       /* why it did not run */
+};
+
+enum { YOKEI_POSTMORTEM_RANKS = 16, YOKEI_POSTMORTEM_MISSING = 12 };
+
+/** A sample whose loss was computed with the weights of a checkpoint. */
+struct yokei_sample_loss {
+    int64_t sample, token,
+        byte; /* number in the run; where it begins in the tokens and in the file; -1: unknown */
+    int64_t step;
+    int replica;
+    double loss; /* per token */
+};
+
+struct yokei_postmortem_facts {
+    /* the records */
+    bool has_box;
+    int n_ranks;
+    char precision[8];
+    int64_t n_steps, last_step;
+    enum yokei_odd odd;
+    int64_t odd_step; /* the first odd step; the last step if none is odd */
+    double odd_value, odd_median, odd_limit;
+    bool has_recovered; /* the loss came back under the limit and stayed there */
+    char odd_layer[64]; /* the first layer whose output was not finite; "": none */
+    int odd_rank;       /* a rank that has it; -1: unknown */
+    double
+        worst_update; /* the largest update ratio of a layer at most that many steps before; NaN: unknown */
+    char worst_update_layer[64];
+    /* the first step whose learning rate is not the plan's; -1: none */
+    int64_t rate_step;
+    double rate_then, rate_planned;
+    double loss_scale; /* at the odd step */
+    /* the first step in which a rank read other tokens than the file has now; -1: none */
+    int64_t tokens_step;
+    int tokens_rank;
+    bool are_tokens_checked;
+    /* samples of the last steps before the odd one, against samples of steps before them */
+    bool are_samples_checked;
+    int64_t n_samples, n_others, n_bad_samples;
+    double others_median, others_limit, uniform_loss; /* the loss of a uniform guess */
+    struct yokei_sample_loss worst_sample, first_bad_sample;
+    /* where the replays begin; -1: nowhere, because there is no start */
+    int64_t start_step;
+    bool is_resume; /* the run itself went on from this checkpoint */
+    struct yokei_replayed own, f32, other;
+    struct yokei_replayed elsewhere; /* the same as `own`, from another start */
+    /* with a tenth of the learning rate */
+    struct yokei_replayed slower;
+    /* the rank's loss in the first step behind the start: as recorded, and as computed now */
+    int n_rank_losses;
+    struct yokei_rank_loss {
+        char device[32];
+        double then, now;
+        bool is_off;
+    } rank_loss[YOKEI_POSTMORTEM_RANKS];
+    /* the first step behind a resumed checkpoint, computed with the weights of an older one */
+    bool is_stale_tried;
+    int64_t stale_step; /* the older checkpoint's step */
+    double stale_loss, resumed_loss, recorded_loss;
+    /* what could not be read or done */
+    int n_missing;
+    char missing[YOKEI_POSTMORTEM_MISSING][320];
+};
+
+/** Add a line to the list of what is missing. */
+void yokei_postmortem_miss(struct yokei_postmortem_facts *facts, const char *format, ...) YOKE_PRINTF(2, 3);
+
+/* ---- judge.c ---- */
+
+enum yokei_cause {
+    YOKEI_CAUSE_NONE,    /* no fault found */
+    YOKEI_CAUSE_UNKNOWN, /* something went wrong, and the facts do not say what */
+    YOKEI_CAUSE_DATA,
+    YOKEI_CAUSE_PRECISION,
+    YOKEI_CAUSE_RATE,
+    YOKEI_CAUSE_DEVICE,
+    YOKEI_CAUSE_LAYER,
+    YOKEI_CAUSE_BIT,
+    YOKEI_CAUSE_RESUME,
+    YOKEI_N_CAUSES
+};
+/** A word for each cause: "none", "unknown", "data", ... */
+extern const char *const yokei_cause_names[YOKEI_N_CAUSES];
+/** A line for each cause. */
+extern const char *const yokei_cause_texts[YOKEI_N_CAUSES];
+
+enum { YOKEI_VERDICT_LINES = 16, YOKEI_VERDICT_BYTES = 400 };
+struct yokei_verdict {
+    enum yokei_cause cause;
+    int64_t step; /* the first step that is wrong; -1: none */
+    char layer[64];
+    int n_evidence, n_ruled_out;
+    char evidence[YOKEI_VERDICT_LINES][YOKEI_VERDICT_BYTES];
+    char ruled_out[YOKEI_VERDICT_LINES][YOKEI_VERDICT_BYTES];
+    char prevention[YOKEI_VERDICT_BYTES];
+};
+void yokei_postmortem_judge(const struct yokei_postmortem_facts *facts, struct yokei_verdict *verdict_out);
+
+/* ---- facts.c ---- */
+
+struct yokei_postmortem_config {
+    const char *run;         /* the run directory */
+    const char *data;        /* the file of the tokens; NULL: the file that the black box names */
+    bool is_llmc;            /* the file has tokens as llm.c writes them */
+    const char *tokenizer;   /* of the run; NULL: bytes, or ids */
+    const char *init;        /* the weights with which the run began; NULL: drawn */
+    const char *checkpoints; /* the folder of checkpoints; NULL: none */
+    const char *device;      /* the device of the replays; NULL: the device of the run's first rank */
+    const char *other;       /* another device; NULL: none */
+    double seconds;          /* the most seconds of one replay */
+    int64_t most_steps;      /* the most steps that a replay repeats */
+    void (*busy)(void *context, const char *text); /* may be NULL */
+    void *context;
+};
+/**
+ * Gather the facts of a run. What cannot be read or done is listed in `missing`. YOKE_EDATA: there is no
+ * black box. YOKE_ENOMEM.
+ */
+yoke_status yokei_postmortem_gather(const struct yokei_postmortem_config *config,
+                                    struct yokei_postmortem_facts *facts_out);
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps of a run are repeated by the trainer itself, on one rank, with a black box of its own that samples
+ * every step. The two boxes are then compared. Each replay is a process of its own with a time limit. So a
+ * device that hangs, or a program that dies, ends the replay and not the post-mortem.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <omp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/base.h"
+#include "train/exchange/weights_file.h"
+#include "train/models/model_files.h"
+#include "train/postmortem/inside.h"
+#include "train/run/loop.h"
+#include "train/trainer/trainer.h"
+
+/* ---- a process of its own ---- */
+
+/* What a process tells its parent. It lies in memory that both share. */
+struct shared {
+    yoke_status status;
+    bool has_ended;
+    char why[320];
+    double losses[YOKEI_POSTMORTEM_SAMPLES];
+};
+
+struct work {
+    yoke_status (*run)(struct work *work);
+    struct yokei_postmortem *p;
+    const struct yokei_postmortem_order *order;
+    const char *folder;     /* for the files of a replay */
+    const int64_t *samples; /* of a probe */
+    int n;
+    struct shared *shared;
+};
+
+static void in_child(struct work *w, int end)
+{
+    (void)end; /* it is closed when the process ends */
+    const int nothing = yokei_open_to_write("/dev/null", 0);
+    if (nothing >= 0) {
+        dup2(nothing, STDOUT_FILENO);
+        dup2(nothing, STDERR_FILENO);
+    }
+    w->shared->status = w->run(w);
+    yokei_text(w->shared->why, sizeof w->shared->why, "%s", w->shared->status ? yoke_last_error() : "");
+    w->shared->has_ended = true;
+    _exit(0);
+}
+
+/* Wait until the process ends, or kill it. */
+static bool await(pid_t child, int end, double seconds)
+{
+    const uint64_t begun = yokei_now_ns();
+    bool in_time = false;
+    for (double left; !in_time && (left = seconds - yokei_seconds_since(begun)) > 0;) {
+        struct pollfd wait = { .fd = end, .events = POLLIN };
+        in_time = poll(&wait, 1, (int)fmin(left * 1e3 + 1, 1e6)) > 0;
+    }
+    if (!in_time) kill(child, SIGKILL);
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+    return in_time;
+}
+
+/* True: the process came to its end, and w->shared says how. Otherwise `why` says what happened. */
+static bool run_apart(struct work *w, double seconds, char *why, size_t bytes)
+{
+    int end[2];
+    if (pipe2(end, O_CLOEXEC)) {
+        yokei_text(why, bytes, "no pipe: %s", strerror(errno));
+        return false;
+    }
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) in_child(w, end[1]);
+    close(end[1]);
+    const bool in_time = child > 0 && await(child, end[0], seconds);
+    close(end[0]);
+    if (child < 0)
+        yokei_text(why, bytes, "no process: %s", strerror(errno));
+    else if (!in_time)
+        yokei_text(why, bytes, "it took longer than %.0f s", seconds);
+    else if (!w->shared->has_ended)
+        yokei_text(why, bytes, "its process died");
+    return in_time && w->shared->has_ended;
+}
+
+static struct shared *share(void)
+{
+    void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                        0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* ---- a replay ---- */
+
+static volatile sig_atomic_t stop;
+static int64_t last_step;
+
+static void stop_before_last(void *context, const struct yokei_training_progress *progress)
+{
+    (void)context;
+    if (progress->step >= last_step - 1) stop = 1;
+}
+
+/* The bits must be those of the record: one rank, on the same device, in the same precision. */
+static bool is_exact(const struct yokei_postmortem *p, const struct yokei_postmortem_order *o)
+{
+    return p->boxes->n == 1 && !o->in_f32 && o->rate == 1 && !strcmp(o->device, p->head->device);
+}
+
+static void lay_on_one_rank(struct yokei_plan *plan)
+{
+    yokei_plan_forget_ranks(plan);
+    free(plan->schedule_text);
+    plan->schedule_text = NULL;
+    plan->data = plan->pipeline = plan->tensor = plan->chunks = 1;
+    plan->sequence_parallel = plan->zero = 0;
+    char *const texts[] = { plan->stage_tensor,  plan->schedule,    plan->layers,     plan->recompute,
+                            plan->tensor_shares, plan->zero_shares, plan->comm_costs, plan->comm_shares };
+    for (size_t i = 0; i < YOKE_COUNT(texts); i++) texts[i][0] = 0;
+}
+
+static yoke_status take_plan(const struct work *w, struct yokei_training *t, char *checkpoint, size_t bytes)
+{
+    const struct yokei_postmortem_order *o = w->order;
+    char path[4200];
+    int64_t step;
+    if (o->start->checkpoint[0]) {
+        YOKE_TRY(yokei_run_resume_plan(o->start->checkpoint, checkpoint, bytes, &t->plan, &step, &t->replay));
+        t->resume = t->plan_path = checkpoint;
+    } else {
+        yokei_text(path, sizeof path, "%s/plan.json", w->p->config->run);
+        YOKE_TRY(yokei_plan_read(path, &t->plan));
+        t->init = w->p->config->init;
+        t->plan_path = "plan.json";
+    }
+    t->replay = t->replay || t->plan.budget_seconds > 0;
+    if (o->start->checkpoint[0] && w->p->has_plan) t->plan.steps = w->p->plan.steps; /* of the later start */
+    if (o->in_f32) yokei_text(t->plan.precision, sizeof t->plan.precision, "fp32");
+    t->plan.learning_rate *= o->rate;
+    t->plan.min_learning_rate *= o->rate;
+    if (t->plan.n_ranks == 1 && t->plan.ranks[0].threads > 0)
+        omp_set_num_threads((int)YOKE_MIN(t->plan.ranks[0].threads, (int64_t)1024));
+    if (!is_exact(w->p, o) || t->plan.n_ranks != 1) lay_on_one_rank(&t->plan);
+    return YOKE_OK;
+}
+
+static yoke_status replay(struct work *w)
+{
+    const struct yokei_postmortem_config *c = w->p->config;
+    struct yokei_training t = { .plan = YOKEI_PLAN_INIT,
+                                .tokens = w->p->data,
+                                .tokens_are_llmc = c->is_llmc };
+    struct yokei_training_result result;
+    char checkpoint[4096];
+    YOKE_TRY(take_plan(w, &t, checkpoint, sizeof checkpoint));
+    t.tokenizer = c->tokenizer;
+    t.micro_batch = w->p->boxes->n == 1 ? w->p->head->micro_batch : 0;
+    t.validation_tokens = t.plan.sequence;
+    t.black_box_every = 1;
+    t.run_dir = w->folder;
+    t.stop = &stop;
+    t.progress = stop_before_last;
+    last_step = w->order->last;
+    stop = w->order->start->step >= last_step - 1;
+    YOKE_TRY(yoke_device_open(w->order->device, NULL, &t.device));
+    return yokei_training_run(&t, &result);
+}
+
+/* ---- the losses of samples ---- */
+
+static yoke_status load(const struct work *w, yoke_trainer *trainer)
+{
+    const struct yokei_postmortem_start *start = w->order->start;
+    const char *from = start->checkpoint[0] ? start->checkpoint : w->p->config->init;
+    return from ? yokei_weights_load(trainer, yokei_plan_model(&w->p->plan), from) : YOKE_OK;
+}
+
+static yoke_status probe(struct work *w)
+{
+    const struct yokei_plan *plan = &w->p->plan;
+    struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
+    yoke_device *device = NULL;
+    yoke_model *model = NULL;
+    yoke_trainer *trainer = NULL;
+    const int64_t T = plan->sequence;
+    int32_t *inputs = malloc(2 * (size_t)T * sizeof *inputs);
+    YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
+    YOKE_TRY(yoke_dtype_parse(plan->precision, &c.precision));
+    c.batch = c.micro_batch = 1;
+    c.sequence = T;
+    c.seed = plan->seed;
+    YOKE_TRY(yoke_device_open(w->order->device, NULL, &device));
+    YOKE_TRY(yokei_model_create(yokei_plan_model(plan), &model));
+    YOKE_TRY(yoke_trainer_create(model, device, &c, &trainer));
+    YOKE_TRY(load(w, trainer));
+    for (int i = 0; i < w->n; i++) {
+        YOKE_TRY(yokei_tokens_sample(w->p->tokens, plan->seed, w->samples[i], T, inputs, inputs + T));
+        YOKE_TRY(yoke_trainer_evaluate(trainer, inputs, inputs + T, 1, &w->shared->losses[i]));
+    }
+    return YOKE_OK; /* the process ends, and with it all that was opened */
+}
+
+bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                            const char *device, const int64_t *samples, int n, double *losses_out, char *why,
+                            size_t bytes)
+{
+    const struct yokei_postmortem_order order = { .start = start, .device = device, .rate = 1 };
+    struct work w = { .run = probe, .p = p, .order = &order, .samples = samples, .n = n, .shared = share() };
+    if (!w.shared || n > YOKEI_POSTMORTEM_SAMPLES) {
+        yokei_text(why, bytes, "no host memory");
+        return false;
+    }
+    bool ok = run_apart(&w, p->config->seconds, why, bytes);
+    if (ok && w.shared->status) {
+        yokei_text(why, bytes, "%s", w.shared->why);
+        ok = false;
+    }
+    for (int i = 0; i < n && ok; i++) losses_out[i] = w.shared->losses[i];
+    munmap(w.shared, sizeof *w.shared);
+    return ok;
+}
+
+/* ---- comparing ---- */
+
+static bool differs(double a, double b, double tolerance)
+{
+    if (isfinite(a) != isfinite(b)) return true;
+    return isfinite(a) && fabs(a - b) > tolerance * fmax(fabs(a), fabs(b));
+}
+
+/*
+ * Compare a step with its record. Two layouts, devices or precisions round otherwise, and the differences
+ * grow from step to step.
+ */
+static bool compare_step(struct yokei_postmortem *p, const struct yokei_boxes_total *then,
+                         const struct yokei_boxes_total *now, bool is_half, struct yokei_replayed *out)
+{
+    const double n = (double)(then->step - out->from), grown = out->is_exact ? 0 : 1 + 0.2 * n,
+                 loss = (is_half ? 1e-2 : 1e-3) * grown, norm = (is_half ? 2e-2 : 1e-2) * grown;
+    const bool is_whole = !((then->flags | now->flags) & (YOKEI_BOX_UNFINISHED | YOKEI_BOX_OVERFLOW));
+    int n_off = 0, first = -1;
+    out->is_loss_off = differs(then->loss, now->loss, loss);
+    for (int l = 0; l < p->boxes->n_model_layers; l++)
+        n_off += is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm);
+    /* of the outputs the lowest layer is the first one; of the gradients the highest one */
+    for (int l = 0; l < p->boxes->n_model_layers && first < 0; l++)
+        if (is_whole && !isnan(p->then[l].largest)
+            && differs(p->then[l].largest, p->now[l].largest, 10 * norm))
+            first = l;
+    const bool in_output = first >= 0;
+    for (int l = p->boxes->n_model_layers - 1; l >= 0 && first < 0; l--)
+        if (is_whole && differs(p->then[l].gradient_norm, p->now[l].gradient_norm, 2 * norm)) first = l;
+    const bool is_off = out->is_loss_off
+                        || (is_whole && differs(then->gradient_norm, now->gradient_norm, norm))
+                        || (out->is_exact && n_off) || then->loss_scale != now->loss_scale;
+    if (!is_off) return false;
+    out->off_step = then->step;
+    out->loss_then = then->loss, out->loss_now = now->loss;
+    out->norm_then = then->gradient_norm, out->norm_now = now->gradient_norm;
+    out->scale_then = then->loss_scale, out->scale_now = now->loss_scale;
+    out->n_layers_off = n_off;
+    out->n_layers = p->boxes->n_model_layers;
+    if (first >= 0) yokei_text(out->layer, sizeof out->layer, "%s", p->boxes->layer[first]);
+    yokei_text(out->what, sizeof out->what, "%s", in_output ? "output" : "gradient");
+    return true;
+}
+
+static void compare(struct yokei_postmortem *p, const struct yokei_postmortem_order *o, const char *folder,
+                    struct yokei_replayed *out)
+{
+    struct yokei_boxes *again = NULL;
+    if (yokei_boxes_read(folder, &again) || again->n_model_layers != p->boxes->n_model_layers) {
+        yokei_text(out->why, sizeof out->why, "its black box cannot be read: %s", yoke_last_error());
+        yokei_boxes_free(again);
+        return;
+    }
+    const bool is_half = strcmp(p->head->precision, "f32") != 0;
+    out->ran = again->n_steps > 0;
+    for (int64_t i = 0; i < again->n_steps; i++) {
+        struct yokei_boxes_total then, now;
+        yokei_boxes_step(again, i, &now, p->now);
+        if (!isfinite(now.loss)) {
+            out->failed_step = now.step;
+            if (o->rate != 1) break;
+        } else
+            out->last_loss = now.loss;
+        const int64_t at = yokei_postmortem_find(p, now.step);
+        if (o->rate != 1 || at < 0 || out->off_step >= 0) continue;
+        yokei_boxes_step(p->boxes, at, &then, p->then);
+        if (o->in_f32) then.loss_scale = now.loss_scale; /* f32 needs none */
+        if (!then.is_whole) continue;
+        out->n_compared++;
+        compare_step(p, &then, &now, is_half, out);
+    }
+    yokei_boxes_free(again);
+}
+
+static void remove_folder(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[4600];
+        yokei_text(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) unlink(path);
+    }
+    if (dir) closedir(dir);
+    rmdir(folder);
+}
+
+void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
+                             struct yokei_replayed *out)
+{
+    const char *temporary = getenv("TMPDIR");
+    char folder[4096];
+    *out = (struct yokei_replayed){ .is_exact = is_exact(p, order),
+                                    .from = order->start->step,
+                                    .off_step = -1,
+                                    .failed_step = -1,
+                                    .last_loss = NAN };
+    yokei_text(out->device, sizeof out->device, "%s", order->device);
+    yokei_text(out->precision, sizeof out->precision, "%s", order->in_f32 ? "fp32" : p->facts->precision);
+    yokei_text(folder, sizeof folder, "%s/yoke-postmortem.XXXXXX",
+               temporary && *temporary ? temporary : "/tmp");
+    struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
+    if (!w.shared || !mkdtemp(folder)) {
+        yokei_text(out->why, sizeof out->why, "no folder for its files: %s", strerror(errno));
+        return;
+    }
+    if (run_apart(&w, p->config->seconds, out->why, sizeof out->why)) {
+        const yoke_status status = w.shared->status;
+        if (!status || status == YOKE_EABORTED || status == YOKE_EPREEMPTED || status == YOKE_ENUMERIC)
+            compare(p, order, folder, out);
+        else
+            yokei_text(out->why, sizeof out->why, "%s", w.shared->why);
+        if (out->ran && status == YOKE_ENUMERIC && out->failed_step < 0) out->failed_step = order->last;
+    }
+    munmap(w.shared, sizeof *w.shared);
+    remove_folder(folder);
+}
