@@ -51,7 +51,7 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
     const struct yokei_postmortem_facts *f = &p->facts;
     const struct yokei_verdict *v = &p->verdict;
     json_t *root = json_pack("{s:i,s:o,s:s,s:o,s:o,s:o,s:o,s:s,s:o}", "schema", 1, "run",
-                             cli_json_text(p->run), "cause", yokei_cause_names[v->cause], "step",
+                             cli_json_text(p->run), "cause", yokei_culprit_names[v->cause], "step",
                              step_or_null(v->step), "layer",
                              v->layer[0] ? cli_json_text(v->layer) : json_null(), "evidence",
                              lines(v->evidence[0], v->n_evidence, sizeof v->evidence[0]), "ruled_out",

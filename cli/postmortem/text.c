@@ -85,7 +85,7 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     const struct yokei_verdict *v = &p->verdict;
     const struct yokei_postmortem_facts *f = &p->facts;
     fprintf(to, is_markdown ? "# Post-mortem of `%s`\n\n" : "post-mortem of %s\n", p->run);
-    fprintf(to, is_markdown ? "**Cause: %s.**" : "cause: %s", yokei_cause_texts[v->cause]);
+    fprintf(to, is_markdown ? "**Cause: %s.**" : "cause: %s", yokei_culprit_texts[v->cause]);
     if (v->step >= 0) fprintf(to, " First wrong step: %" PRId64 ".", v->step);
     if (v->layer[0]) fprintf(to, " Layer: %s.", v->layer);
     fputc('\n', to);

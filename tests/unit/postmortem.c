@@ -76,29 +76,29 @@ static struct yokei_verdict judge(const struct yokei_postmortem_facts *f)
     return v;
 }
 
-static void is(const struct yokei_postmortem_facts *f, enum yokei_cause cause, int64_t step,
+static void is(const struct yokei_postmortem_facts *f, enum yokei_culprit cause, int64_t step,
                const char *layer)
 {
     const struct yokei_verdict v = judge(f);
-    assert_string_equal(yokei_cause_names[v.cause], yokei_cause_names[cause]);
+    assert_string_equal(yokei_culprit_names[v.cause], yokei_culprit_names[cause]);
     assert_int_equal(v.step, step);
     assert_string_equal(v.layer, layer);
-    if (cause != YOKEI_CAUSE_UNKNOWN && cause != YOKEI_CAUSE_NONE) assert_true(v.n_evidence > 0);
+    if (cause != YOKEI_CULPRIT_UNKNOWN && cause != YOKEI_CULPRIT_NONE) assert_true(v.n_evidence > 0);
 }
 
 static void test_no_fault(void **state)
 {
     (void)state;
     struct yokei_postmortem_facts f = facts();
-    is(&f, YOKEI_CAUSE_UNKNOWN, 112, ""); /* it diverged, and every replay does, too */
+    is(&f, YOKEI_CULPRIT_UNKNOWN, 112, ""); /* it diverged, and every replay does, too */
     f.has_recovered = true;
-    is(&f, YOKEI_CAUSE_NONE, -1, "");
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
     f.odd = YOKEI_ODD_NONE;
     f.has_recovered = false;
-    is(&f, YOKEI_CAUSE_NONE, -1, "");
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
     assert_true(judge(&f).n_ruled_out >= 5);
     f.has_box = false;
-    is(&f, YOKEI_CAUSE_UNKNOWN, -1, "");
+    is(&f, YOKEI_CULPRIT_UNKNOWN, -1, "");
 }
 
 static void test_rate(void **state)
@@ -106,12 +106,12 @@ static void test_rate(void **state)
     (void)state;
     struct yokei_postmortem_facts f = facts();
     f.slower.last_loss = 2;
-    is(&f, YOKEI_CAUSE_RATE, 112, "");
+    is(&f, YOKEI_CULPRIT_RATE, 112, "");
     f.slower.failed_step = 112; /* a lower rate does not help */
-    is(&f, YOKEI_CAUSE_UNKNOWN, 112, "");
+    is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
     f.rate_step = 111;
     f.rate_then = 1, f.rate_planned = 1e-3;
-    is(&f, YOKEI_CAUSE_RATE, 111, "");
+    is(&f, YOKEI_CULPRIT_RATE, 111, "");
 }
 
 static void test_data(void **state)
@@ -120,12 +120,12 @@ static void test_data(void **state)
     struct yokei_postmortem_facts f = facts();
     f.n_bad_samples = 3;
     f.first_bad_sample = (struct yokei_sample_loss){ .sample = 900, .step = 111, .byte = 4096, .loss = 8 };
-    is(&f, YOKEI_CAUSE_DATA, 111, "");
+    is(&f, YOKEI_CULPRIT_DATA, 111, "");
     f.own.ran = false; /* the samples speak without a replay */
-    is(&f, YOKEI_CAUSE_DATA, 111, "");
+    is(&f, YOKEI_CULPRIT_DATA, 111, "");
     f = facts();
     f.tokens_step = 110;
-    is(&f, YOKEI_CAUSE_DATA, 110, "");
+    is(&f, YOKEI_CULPRIT_DATA, 110, "");
 }
 
 static void test_precision(void **state)
@@ -136,20 +136,20 @@ static void test_precision(void **state)
     yokei_text(f.odd_layer, sizeof f.odd_layer, "h.1.mlp");
     f.odd = YOKEI_ODD_OVERFLOW;
     f.f32 = same("host", "fp32");
-    is(&f, YOKEI_CAUSE_PRECISION, 112, "h.1.mlp");
+    is(&f, YOKEI_CULPRIT_PRECISION, 112, "h.1.mlp");
     f.f32.failed_step = 112; /* in fp32 it fails, too */
-    is(&f, YOKEI_CAUSE_UNKNOWN, 112, "");
+    is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
     /* gradients that vanish without a loss scale */
     f.odd = YOKEI_ODD_NONE;
     f.f32 = off(101, false, "head");
     f.f32.norm_then = 0.5, f.f32.norm_now = 1;
-    is(&f, YOKEI_CAUSE_PRECISION, 101, "head");
+    is(&f, YOKEI_CULPRIT_PRECISION, 101, "head");
     f.loss_scale = 65536;
-    is(&f, YOKEI_CAUSE_NONE, -1, "");
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
     /* another scale than the replay's */
     f.own = off(105, false, "head");
     f.own.scale_then = 1, f.own.scale_now = 65536;
-    is(&f, YOKEI_CAUSE_PRECISION, 105, "");
+    is(&f, YOKEI_CULPRIT_PRECISION, 105, "");
 }
 
 static void test_bit(void **state)
@@ -157,14 +157,14 @@ static void test_bit(void **state)
     (void)state;
     struct yokei_postmortem_facts f = facts();
     f.own = off(108, true, "h.0.attn");
-    is(&f, YOKEI_CAUSE_BIT, 108, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_BIT, 108, "h.0.attn");
     assert_non_null(strstr(judge(&f).evidence[2], "bit for bit"));
     f.own = off(108, false, "h.0.attn");
-    is(&f, YOKEI_CAUSE_BIT, 108, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_BIT, 108, "h.0.attn");
     /* at once behind the start, and an older start is right until then: the same */
     f.own = off(101, true, "h.0.attn");
     f.elsewhere = same("host", "fp32");
-    is(&f, YOKEI_CAUSE_BIT, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_BIT, 101, "h.0.attn");
 }
 
 static void test_layer(void **state)
@@ -172,10 +172,10 @@ static void test_layer(void **state)
     (void)state;
     struct yokei_postmortem_facts f = facts();
     f.own = off(101, true, "h.0.attn");
-    is(&f, YOKEI_CAUSE_LAYER, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
     f.elsewhere = off(51, true, "h.0.attn");
     f.elsewhere.from = 50;
-    is(&f, YOKEI_CAUSE_LAYER, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
 }
 
 static void test_device(void **state)
@@ -187,17 +187,17 @@ static void test_device(void **state)
     f.rank_loss[0] = (struct yokei_rank_loss){ "host", 100, 100, false };
     f.rank_loss[1] = (struct yokei_rank_loss){ "opencl:0", 120, 100, true };
     f.rank_loss[2] = (struct yokei_rank_loss){ "opencl:0", 121, 100, true };
-    is(&f, YOKEI_CAUSE_DEVICE, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_DEVICE, 101, "h.0.attn");
     f.rank_loss[2].is_off = false; /* the same device is right on another rank */
-    is(&f, YOKEI_CAUSE_LAYER, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
     f.rank_loss[0].is_off = f.rank_loss[2].is_off = true; /* all are wrong */
-    is(&f, YOKEI_CAUSE_LAYER, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
     /* the record is repeated on its device only */
     f = facts();
     f.other.off_step = 101;
-    is(&f, YOKEI_CAUSE_DEVICE, 101, "");
+    is(&f, YOKEI_CULPRIT_DEVICE, 101, "");
     f.other.off_step = 104; /* rounding has grown */
-    is(&f, YOKEI_CAUSE_UNKNOWN, 112, "");
+    is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
 }
 
 static void test_resume(void **state)
@@ -208,13 +208,13 @@ static void test_resume(void **state)
     f.is_resume = f.is_stale_tried = true;
     f.stale_step = 50;
     f.recorded_loss = 3, f.resumed_loss = 2, f.stale_loss = 3.0001;
-    is(&f, YOKEI_CAUSE_RESUME, 101, "");
+    is(&f, YOKEI_CULPRIT_RESUME, 101, "");
     f.stale_loss = 2.5; /* not these weights */
-    is(&f, YOKEI_CAUSE_LAYER, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
     f.elsewhere = same("host", "fp32"); /* but the steps before the resume are right */
-    is(&f, YOKEI_CAUSE_RESUME, 101, "");
+    is(&f, YOKEI_CULPRIT_RESUME, 101, "");
     f.is_resume = false;
-    is(&f, YOKEI_CAUSE_BIT, 101, "h.0.attn");
+    is(&f, YOKEI_CULPRIT_BIT, 101, "h.0.attn");
 }
 
 static void test_missing(void **state)
@@ -225,7 +225,7 @@ static void test_missing(void **state)
     assert_int_equal(f.n_missing, YOKEI_POSTMORTEM_MISSING);
     assert_string_equal(f.missing[3], "file 3");
     f.own.ran = f.are_samples_checked = false;
-    is(&f, YOKEI_CAUSE_UNKNOWN, 112, "");
+    is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
 }
 
 int main(void)

@@ -15,10 +15,10 @@
 
 const char *const yokei_odd_names[YOKEI_N_ODDS] = { "none", "loss spike", "norm spike", "overflow",
                                                     "loss not finite" };
-const char *const yokei_cause_names[YOKEI_N_CAUSES] = { "none",      "unknown",       "data",
-                                                        "precision", "learning rate", "device",
-                                                        "layer",     "flipped bit",   "resume" };
-const char *const yokei_cause_texts[YOKEI_N_CAUSES] = {
+const char *const yokei_culprit_names[YOKEI_N_CAUSES] = { "none",      "unknown",       "data",
+                                                          "precision", "learning rate", "device",
+                                                          "layer",     "flipped bit",   "resume" };
+const char *const yokei_culprit_texts[YOKEI_N_CAUSES] = {
     "no fault found",
     "something went wrong, and the facts do not say what",
     "the data",
@@ -79,7 +79,7 @@ void yokei_postmortem_miss(struct yokei_postmortem_facts *f, const char *format,
 }
 
 /* Decide, with the first wrong step. True, so that a rule can return it. */
-static bool is(struct yokei_verdict *v, enum yokei_cause cause, int64_t step, const char *layer)
+static bool is(struct yokei_verdict *v, enum yokei_culprit cause, int64_t step, const char *layer)
 {
     v->cause = cause;
     v->step = step;
@@ -100,7 +100,7 @@ static bool rate_was_wrong(const struct yokei_postmortem_facts *f, struct yokei_
     }
     show(v, "step %" PRId64 " had the learning rate %.6g, and the plan has %.6g for it", f->rate_step,
          f->rate_then, f->rate_planned);
-    return is(v, YOKEI_CAUSE_RATE, f->rate_step, NULL);
+    return is(v, YOKEI_CULPRIT_RATE, f->rate_step, NULL);
 }
 
 static bool tokens_were_wrong(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
@@ -112,7 +112,7 @@ static bool tokens_were_wrong(const struct yokei_postmortem_facts *f, struct yok
     }
     show(v, "in step %" PRId64 " rank %d read other tokens than the file has at these places now",
          f->tokens_step, f->tokens_rank);
-    return is(v, YOKEI_CAUSE_DATA, f->tokens_step, NULL);
+    return is(v, YOKEI_CULPRIT_DATA, f->tokens_step, NULL);
 }
 
 static void say_samples(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
@@ -141,7 +141,7 @@ static bool samples_were_bad(const struct yokei_postmortem_facts *f, struct yoke
         return false;
     }
     say_samples(f, v);
-    return is(v, YOKEI_CAUSE_DATA, f->first_bad_sample.step, NULL);
+    return is(v, YOKEI_CULPRIT_DATA, f->first_bad_sample.step, NULL);
 }
 
 static void say_off(struct yokei_verdict *v, const struct yokei_replayed *r)
@@ -164,7 +164,7 @@ static bool scale_was_wrong(const struct yokei_replayed *own, struct yokei_verdi
     if (own->scale_then == own->scale_now) return false;
     show(v, "step %" PRId64 " had the loss scale %g, and the replay has %g", own->off_step, own->scale_then,
          own->scale_now);
-    return is(v, YOKEI_CAUSE_PRECISION, own->off_step, NULL);
+    return is(v, YOKEI_CULPRIT_PRECISION, own->off_step, NULL);
 }
 
 /* Behind a resumed checkpoint: the weights of an older checkpoint give the recorded loss. */
@@ -184,7 +184,7 @@ static bool was_stale(const struct yokei_postmortem_facts *f, struct yokei_verdi
          ", but the loss of the next step (%.9g) is that of "
          "the weights of step %" PRId64 " (%.9g), not of step %" PRId64 " (%.9g)",
          f->start_step, f->recorded_loss, f->stale_step, f->stale_loss, f->start_step, f->resumed_loss);
-    return is(v, YOKEI_CAUSE_RESUME, f->own.off_step, NULL);
+    return is(v, YOKEI_CULPRIT_RESUME, f->own.off_step, NULL);
 }
 
 /* Some ranks have a wrong loss, and the ranks of other devices have the right one. */
@@ -208,7 +208,7 @@ static bool device_was_wrong(const struct yokei_postmortem_facts *f, struct yoke
         show(v, "rank %d on %s: the losses of its samples add up to %.9g in its record, and to %.9g now: %s",
              r, f->rank_loss[r].device, f->rank_loss[r].then, f->rank_loss[r].now,
              f->rank_loss[r].is_off ? "wrong" : "right");
-    return is(v, YOKEI_CAUSE_DEVICE, f->own.off_step, f->own.layer);
+    return is(v, YOKEI_CULPRIT_DEVICE, f->own.off_step, f->own.layer);
 }
 
 /* The record is not what the same steps give now. */
@@ -229,7 +229,7 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
              ", and what it trained on with is not what "
              "the checkpoint holds; from step %" PRId64 " on the steps before the resume are right",
              own->from, f->elsewhere.from);
-        is(v, YOKEI_CAUSE_RESUME, own->off_step, NULL);
+        is(v, YOKEI_CULPRIT_RESUME, own->off_step, NULL);
         return;
     }
     if (!at_once || is_elsewhere_right) {
@@ -238,14 +238,14 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
                     : "the loss of that step is right, and a gradient is wrong: so a bit flipped "
                       "between the forward pass and the sum of the gradients");
         rule_out(v, "a bug in a layer and the arithmetic of the device: they would be wrong in every step");
-        is(v, YOKEI_CAUSE_BIT, own->off_step, own->layer);
+        is(v, YOKEI_CULPRIT_BIT, own->off_step, own->layer);
         return;
     }
     if (is_off(&f->elsewhere))
         show(v, "from step %" PRId64 ", too, the first step differs at once", f->elsewhere.from);
     show(v, "every step is different at once, on every rank: so the program of then computed otherwise");
     rule_out(v, "a flipped bit: it would change the steps from one step on");
-    is(v, YOKEI_CAUSE_LAYER, own->off_step, own->layer);
+    is(v, YOKEI_CULPRIT_LAYER, own->off_step, own->layer);
 }
 
 /* The run's precision goes wrong, and f32 does not. */
@@ -258,7 +258,7 @@ static bool precision_was_wrong(const struct yokei_postmortem_facts *f, struct y
         show(v, "%s in step %" PRId64 "%s%s; the same steps in fp32 are finite",
              f->odd == YOKEI_ODD_OVERFLOW ? "numbers overflowed" : "the loss was not finite", f->odd_step,
              f->odd_layer[0] ? ", first in the output of " : "", f->odd_layer);
-        return is(v, YOKEI_CAUSE_PRECISION, f->odd_step, f->odd_layer);
+        return is(v, YOKEI_CULPRIT_PRECISION, f->odd_step, f->odd_layer);
     }
     const double apart = fabs(f32->norm_now / f32->norm_then - 1);
     if (!strcmp(f->precision, "fp16") && f->loss_scale < 16 && is_off(f32) && apart > rounding) {
@@ -266,7 +266,7 @@ static bool precision_was_wrong(const struct yokei_postmortem_facts *f, struct y
              "the loss scale is %g, so small gradients are 0 in fp16: in step %" PRId64
              " the gradient norm is %.6g, and %.6g in fp32",
              f->loss_scale, f32->off_step, f32->norm_then, f32->norm_now);
-        return is(v, YOKEI_CAUSE_PRECISION, f32->off_step, f32->layer);
+        return is(v, YOKEI_CULPRIT_PRECISION, f32->off_step, f32->layer);
     }
     rule_out(v, "the precision: in fp32 the same steps go the same way");
     return false;
@@ -283,7 +283,7 @@ static bool other_device_disagrees(const struct yokei_postmortem_facts *f, struc
     if (f->other.off_step != f->other.from + 1) return false; /* rounding grows from step to step */
     say_off(v, &f->other);
     show(v, "on %s the steps are as recorded, so the devices do not agree", f->own.device);
-    return is(v, YOKEI_CAUSE_DEVICE, f->other.off_step, f->other.layer);
+    return is(v, YOKEI_CULPRIT_DEVICE, f->other.off_step, f->other.layer);
 }
 
 static bool rate_was_too_high(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
@@ -294,7 +294,7 @@ static bool rate_was_too_high(const struct yokei_postmortem_facts *f, struct yok
          f->slower.last_loss, f->odd_step);
     if (isfinite(f->worst_update))
         show(v, "%s changed by %.3g of its norm in one step", f->worst_update_layer, f->worst_update);
-    return is(v, YOKEI_CAUSE_RATE, f->odd_step, NULL);
+    return is(v, YOKEI_CULPRIT_RATE, f->odd_step, NULL);
 }
 
 static void judge_same(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
@@ -307,14 +307,14 @@ static void judge_same(const struct yokei_postmortem_facts *f, struct yokei_verd
         || rate_was_too_high(f, v))
         return;
     if (f->odd == YOKEI_ODD_NONE || f->has_recovered)
-        is(v, YOKEI_CAUSE_NONE, -1, NULL);
+        is(v, YOKEI_CULPRIT_NONE, -1, NULL);
     else
-        is(v, YOKEI_CAUSE_UNKNOWN, f->odd_step, NULL);
+        is(v, YOKEI_CULPRIT_UNKNOWN, f->odd_step, NULL);
 }
 
 void yokei_postmortem_judge(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {
-    *v = (struct yokei_verdict){ .cause = YOKEI_CAUSE_UNKNOWN, .step = -1 };
+    *v = (struct yokei_verdict){ .cause = YOKEI_CULPRIT_UNKNOWN, .step = -1 };
     if (f->has_box && !rate_was_wrong(f, v) && !tokens_were_wrong(f, v)) {
         if (is_off(&f->own))
             judge_difference(f, v);

@@ -112,26 +112,26 @@ void yokei_postmortem_miss(struct yokei_postmortem_facts *facts, const char *for
 
 /* ---- judge.c ---- */
 
-enum yokei_cause {
-    YOKEI_CAUSE_NONE,    /* no fault found */
-    YOKEI_CAUSE_UNKNOWN, /* something went wrong, and the facts do not say what */
-    YOKEI_CAUSE_DATA,
-    YOKEI_CAUSE_PRECISION,
-    YOKEI_CAUSE_RATE,
-    YOKEI_CAUSE_DEVICE,
-    YOKEI_CAUSE_LAYER,
-    YOKEI_CAUSE_BIT,
-    YOKEI_CAUSE_RESUME,
+enum yokei_culprit {
+    YOKEI_CULPRIT_NONE,    /* no fault found */
+    YOKEI_CULPRIT_UNKNOWN, /* something went wrong, and the facts do not say what */
+    YOKEI_CULPRIT_DATA,
+    YOKEI_CULPRIT_PRECISION,
+    YOKEI_CULPRIT_RATE,
+    YOKEI_CULPRIT_DEVICE,
+    YOKEI_CULPRIT_LAYER,
+    YOKEI_CULPRIT_BIT,
+    YOKEI_CULPRIT_RESUME,
     YOKEI_N_CAUSES
 };
 /** A word for each cause: "none", "unknown", "data", ... */
-extern const char *const yokei_cause_names[YOKEI_N_CAUSES];
+extern const char *const yokei_culprit_names[YOKEI_N_CAUSES];
 /** A line for each cause. */
-extern const char *const yokei_cause_texts[YOKEI_N_CAUSES];
+extern const char *const yokei_culprit_texts[YOKEI_N_CAUSES];
 
 enum { YOKEI_VERDICT_LINES = 16, YOKEI_VERDICT_BYTES = 400 };
 struct yokei_verdict {
-    enum yokei_cause cause;
+    enum yokei_culprit cause;
     int64_t step; /* the first step that is wrong; -1: none */
     char layer[64];
     int n_evidence, n_ruled_out;
