@@ -7,9 +7,27 @@
 
 int yokei_parameter_find(const struct yokei_parameters *ps, const char *name)
 {
+    const uint64_t hash = yokei_hash(name, strlen(name), 0);
     for (int i = 0; i < ps->n; i++)
-        if (strcmp(ps->item[i].name, name) == 0) return i;
+        if (ps->hash[i] == hash && strcmp(ps->item[i].name, name) == 0) return i;
     return -1;
+}
+
+/* Make room for one more parameter. */
+static yoke_status grow(struct yokei_parameters *ps)
+{
+    if (ps->n < ps->capacity) return YOKE_OK;
+    const int capacity = 2 * ps->capacity + 64;
+    struct yoke_parameter *item = realloc(ps->item, (size_t)capacity * sizeof *item);
+    if (item) ps->item = item;
+    int *first = realloc(ps->first_layer, (size_t)capacity * sizeof *first);
+    if (first) ps->first_layer = first;
+    uint64_t *hash = realloc(ps->hash, (size_t)capacity * sizeof *hash);
+    if (hash) ps->hash = hash;
+    if (!item || !first || !hash)
+        return yoke_fail(YOKE_ENOMEM, "the model's parameters: no host memory for %d of them", capacity);
+    ps->capacity = capacity;
+    return YOKE_OK;
 }
 
 static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke_parameter *p)
@@ -24,8 +42,10 @@ static yoke_status add(struct yokei_parameters *ps, int layer, const struct yoke
                              same_shape ? "once as a matrix and once not" : "with different shapes");
         if (layer < ps->first_layer[i]) ps->first_layer[i] = layer;
     } else {
+        YOKE_TRY(grow(ps));
         i = ps->n++;
         ps->item[i] = *p;
+        ps->hash[i] = yokei_hash(p->name, strlen(p->name), 0);
         ps->first_layer[i] = layer;
     }
     ps->of_layer[layer][ps->n_of_layer[layer]++] = i;
@@ -37,12 +57,9 @@ yoke_status yokei_parameters_create(const yoke_layer *const *layers, int n_layer
 {
     yoke_status status = YOKE_OK;
     struct yokei_parameters ps = { .n_layers = n_layers };
-    size_t most = (size_t)n_layers * YOKE_MAX_PARAMETERS + 1;
-    ps.item = calloc(most, sizeof *ps.item);
-    ps.first_layer = calloc(most, sizeof *ps.first_layer);
     ps.of_layer = calloc((size_t)n_layers + 1, sizeof *ps.of_layer);
     ps.n_of_layer = calloc((size_t)n_layers + 1, sizeof *ps.n_of_layer);
-    if (!ps.item || !ps.first_layer || !ps.of_layer || !ps.n_of_layer) {
+    if (!ps.of_layer || !ps.n_of_layer) {
         status = yoke_fail(YOKE_ENOMEM, "the model's parameters: no host memory for %d layers", n_layers);
         goto free_parameters;
     }
@@ -70,6 +87,7 @@ void yokei_parameters_free(struct yokei_parameters *ps)
 {
     free(ps->item);
     free(ps->first_layer);
+    free(ps->hash);
     free(ps->of_layer);
     free(ps->n_of_layer);
     memset(ps, 0, sizeof *ps);

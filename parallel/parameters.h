@@ -8,8 +8,9 @@
 #include <yoke/train.h>
 
 struct yokei_parameters {
-    int n;
+    int n, capacity;
     struct yoke_parameter *item; /* in the order of first declaration */
+    uint64_t *hash;              /* of the names, by which they are found */
     int *first_layer; /* the lowest layer that uses the parameter; it is the last to add to its gradient */
     int n_layers;
     int (*of_layer)[YOKE_MAX_PARAMETERS]; /* a layer's parameters as indices into `item` */

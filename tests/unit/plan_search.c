@@ -91,7 +91,6 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     yokei_places_free(&places);
     const double most = p->step_seconds * (1 + 1e-9);
     const double cut = yokei_cut_value(&problem, stages) + optimizer;
-    if (l->schedule == YOKEI_PIPELINE_NAIVE) shares = 0;
     if (cut > most || work + optimizer > most || shares + optimizer > most || mesh > most)
         fail_msg(
             "dp %d pp %d tp %d chunks %d %s recompute %d zero %d by replica %d micro-batch %d: the bounds cut %.9g, "

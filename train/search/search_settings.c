@@ -93,7 +93,7 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     yoke_status status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
     if (!status) status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
     if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer);
-    if (!status && l.n_kinds > 1 && l.schedule != YOKEI_PIPELINE_NAIVE) {
+    if (!status && l.n_kinds > 1) {
         double shares;
         status = yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &shares);
         work = fmax(work, shares);
@@ -123,6 +123,33 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     return YOKE_OK;
 }
 
+/*
+ * Bound a mesh by the shares of its replicas, with the settings that have the lowest bounds: without
+ * recomputation, with ZeRO-1, and with zb-h1 or as many chunks as there can be.
+ */
+static yoke_status look_again(const struct yokei_searching *s, const struct yokei_node *mesh,
+                              const struct yokei_places *places, bool *is_slow_out)
+{
+    const struct yokei_predict_config *c = &s->config->predict;
+    struct yokei_layout l = yokei_node_layout(s, mesh);
+    int used[YOKEI_MOST_KINDS];
+    double bound, other, optimizer;
+    const bool has_chunks = l.pipeline * 4 <= s->sizes.n_blocks;
+    l.zero = l.data > 1;
+    l.schedule = YOKEI_PIPELINE_ZB_H1;
+    count_slots(&l, places, used);
+    YOKE_TRY(yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer));
+    YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &bound));
+    if (has_chunks) {
+        l.chunks = 4;
+        l.schedule = YOKEI_PIPELINE_INTERLEAVED;
+        YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &other));
+        bound = fmin(bound, other);
+    }
+    *is_slow_out = l.pipeline > 1 && bound + optimizer >= yokei_search_threshold(s);
+    return YOKE_OK;
+}
+
 yoke_status yokei_search_divide(struct yokei_searching *s, const struct yokei_node *mesh)
 {
     static const struct {
@@ -133,9 +160,12 @@ yoke_status yokei_search_divide(struct yokei_searching *s, const struct yokei_no
                       { YOKEI_PIPELINE_GPIPE, 1 },       { YOKEI_PIPELINE_NAIVE, 1 } };
     const struct yokei_layout l = yokei_node_layout(s, mesh);
     struct yokei_places places;
+    bool is_slow = false;
     YOKE_TRY(places_of(s, &l, &places));
-    yoke_status status = YOKE_OK;
-    for (size_t k = 0; k < (mesh->pipeline > 1 ? YOKE_COUNT(schedules) : 1); k++)
+    yoke_status status = look_again(s, mesh, &places, &is_slow);
+    if (is_slow) s->result->region[mesh->region].n_slow++;
+    for (size_t k = is_slow ? YOKE_COUNT(schedules) : 0; k < (mesh->pipeline > 1 ? YOKE_COUNT(schedules) : 1);
+         k++)
         for (int recompute = 0; recompute <= 2; recompute++)
             for (int zero = 0; zero <= (mesh->data > 1) && !status; zero++) {
                 struct yokei_node n = *mesh;

@@ -387,15 +387,19 @@ static yoke_status place_rank(const struct yoke_trainer_config *c, struct yokei_
     return YOKE_OK;
 }
 
-/* The first and the last stage that use a parameter. */
-static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *least_out, int *most_out)
+/* The first and the last stage that use each parameter. stages [logical.n] */
+struct stages {
+    int least, most;
+};
+
+static void find_stages(const struct yokei_trainer_plan *p, struct stages *stages)
 {
-    *least_out = p->mesh.pipeline, *most_out = -1;
+    for (int i = 0; i < p->logical.n; i++) stages[i] = (struct stages){ p->mesh.pipeline, -1 };
     for (int l = 0; l < p->logical.n_layers; l++)
         for (int i = 0; i < p->logical.n_of_layer[l]; i++) {
-            if (p->logical.of_layer[l][i] != parameter) continue;
-            *least_out = YOKE_MIN(*least_out, p->stage_of[l]);
-            *most_out = YOKE_MAX(*most_out, p->stage_of[l]);
+            struct stages *k = &stages[p->logical.of_layer[l][i]];
+            k->least = YOKE_MIN(k->least, p->stage_of[l]);
+            k->most = YOKE_MAX(k->most, p->stage_of[l]);
         }
 }
 
@@ -403,16 +407,11 @@ static void stages_of(const struct yokei_trainer_plan *p, int parameter, int *le
  * Choose which rank adds the norm of a parameter that several ranks hold. If the first and the last stage
  * share it, the first stage adds it.
  */
-static yoke_status choose_counted(struct yokei_trainer_plan *p)
+static yoke_status choose_counted(struct yokei_trainer_plan *p, const struct stages *stages)
 {
     const struct yokei_parameters *own = &p->parameters;
-    p->counted = calloc((size_t)own->n + 1, sizeof *p->counted);
-    p->tied = calloc((size_t)own->n + 1, sizeof *p->tied);
-    if (!p->counted || !p->tied)
-        return yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters", own->n);
     for (int i = 0; i < p->logical.n; i++) {
-        int least, most;
-        stages_of(p, i, &least, &most);
+        const int least = stages[i].least, most = stages[i].most;
         const int mine = yokei_parameter_find(own, p->logical.item[i].name);
         const bool tied = least != most;
         if (tied && (least != 0 || most != p->mesh.pipeline - 1))
@@ -428,6 +427,23 @@ static yoke_status choose_counted(struct yokei_trainer_plan *p)
                            && !(own->item[mine].replicated_axes & YOKE_AXIS_TENSOR && p->mesh.t > 0);
     }
     return YOKE_OK;
+}
+
+static yoke_status count_parameters(struct yokei_trainer_plan *p)
+{
+    struct stages *stages = malloc(((size_t)p->logical.n + 1) * sizeof *stages);
+    p->counted = calloc((size_t)p->parameters.n + 1, sizeof *p->counted);
+    p->tied = calloc((size_t)p->parameters.n + 1, sizeof *p->tied);
+    yoke_status status = stages && p->counted && p->tied
+                             ? YOKE_OK
+                             : yoke_fail(YOKE_ENOMEM, "trainer: no host memory for %d parameters",
+                                         p->logical.n);
+    if (!status) {
+        find_stages(p, stages);
+        status = choose_counted(p, stages);
+    }
+    free(stages);
+    return status;
 }
 
 /* Refuse wrong values of config->zero and its shares, and set the plan's shares. */
@@ -467,7 +483,7 @@ static yoke_status plan_alone(const yoke_model *model, const yoke_device *device
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, NULL, &whole, &p->logical));
     YOKE_TRY(check_sequence(&p->logical, c->sequence));
     YOKE_TRY(yokei_parameters_create(layers, model->n_layers, p->held, &p->place, &p->parameters));
-    YOKE_TRY(choose_counted(p));
+    YOKE_TRY(count_parameters(p));
     YOKE_TRY(yokei_plan_ties(model, c, p));
     YOKE_TRY(choose_zero_shares(c, p));
     const struct yokei_replicas replicas = { .n = p->mesh.data,
