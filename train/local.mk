@@ -348,7 +348,8 @@ EXTRA_PROGRAMS += tests/unit/diagnose
 tests_unit_diagnose_SOURCES = tests/unit/diagnose.c tests/unit/diagnose_jobs.c tests/unit/diagnose_jobs.h
 tests_unit_diagnose_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_diagnose_LDADD = $(TRAIN_TEST_LDADD)
-YOKE_TESTS += tests/unit/diagnose
+YOKE_TESTS += tests/unit/diagnose 'soak quiet $(top_srcdir)/tests/ranks/diagnose_command ./yoke'
+EXTRA_DIST += tests/ranks/diagnose_command
 # What a run shows of itself: timelines, metrics, sums beside the passes.
 EXTRA_PROGRAMS += tests/unit/train_timeline tests/ranks/timeline_check tests/ranks/beside
 tests_unit_train_timeline_SOURCES = tests/unit/train_timeline.c tests/unit/timeline_check.h tests/unit/tiny_run.h tests/unit/folder.h
