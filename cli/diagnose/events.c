@@ -27,7 +27,7 @@ struct scanner {
     char *text; /* [LONGEST + 1] the value so far */
     size_t n;
     bool is_long; /* the value is above the limit */
-    bool torn;
+    bool torn, packed;
     int64_t n_events;
 };
 
@@ -125,6 +125,7 @@ static yoke_status take(struct scanner *s, char c)
     if (isspace((unsigned char)c) || c == ',' || s->state == END) return YOKE_OK;
     switch (s->state) {
     case BEGIN:
+        s->packed = c == '\x1f'; /* the first byte of gzip's files */
         s->is_list = s->in_events = c == '[';
         s->state = c == '[' ? EVENTS : KEY;
         if (c != '[' && c != '{') fail(s);
@@ -190,6 +191,8 @@ yoke_status diagnose_events(const char *path, diagnose_visit *visit, void *conte
         status = scan(&s, fd);
         close(fd);
     }
+    if (!status && s.packed)
+        status = yoke_fail(YOKE_EDATA, "%s: it is compressed; unpack it first (gunzip)", path);
     if (!status && !s.n_events)
         status = yoke_fail(YOKE_EDATA,
                            "%s: it is no Chrome trace, because it has no list traceEvents with events", path);

@@ -20,9 +20,9 @@ static void summary(const struct diagnose_shown *v, const struct diagnose_run *r
     const struct yokei_facts *f = &run->facts;
     const char *begin = v->markdown ? "- " : "";
     char *name = cli_printable(run->name);
-    fprintf(to, "%s%s: %d rank%s, %" PRId64 " step%s, of which %" PRId64 " %s steady\n", begin,
-            name ? name : "?", f->n_ranks, f->n_ranks == 1 ? "" : "s", f->n_rows, f->n_rows == 1 ? "" : "s",
-            f->n_steady, f->n_steady == 1 ? "is" : "are");
+    fprintf(to, "%s%s: %d rank%s, %" PRId64 " step%s; the times are means of %" PRId64 " steady one%s\n",
+            begin, name ? name : "?", f->n_ranks, f->n_ranks == 1 ? "" : "s", f->n_rows,
+            f->n_rows == 1 ? "" : "s", f->n_steady, f->n_steady == 1 ? "" : "s");
     free(name);
     fprintf(to, "%sa steady step takes %.4g ms, with a standard error of %.2g %%\n", begin, 1e3 * f->step,
             100 * f->noise);
