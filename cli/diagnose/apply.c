@@ -48,7 +48,7 @@ static yoke_status write_changes(void *context, FILE *to)
         const struct yokei_cause *c = &run->found.cause[i];
         const bool bucket = c->change == YOKEI_CHANGE_BUCKET_BYTES
                             || (c->change == YOKEI_CHANGE_OVERLAP && c->value > 0);
-        fprintf(to, "# %s, %.4g ms of a step\n", yokei_cause_names[c->kind], 1e3 * c->seconds);
+        fprintf(to, "# %s, %.4g ms of a step\n", yokei_diagnose_cause_names[c->kind], 1e3 * c->seconds);
         if ((bucket && taken[YOKEI_CHANGE_BUCKET_BYTES]) || taken[c->change]) {
             fputs("# its change is the same option as above\n", to);
         } else if (put(run, c, to)) {

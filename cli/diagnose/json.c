@@ -40,10 +40,10 @@ static json_t *causes_json(const struct yokei_diagnosis *d)
         left = fmax(left - c->seconds, 0);
         json_array_append_new(
             list,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cause", yokei_cause_names[c->kind],
-                      "seconds", number(c->seconds), "score", number(c->score), "rank",
-                      c->rank >= 0 ? json_integer(c->rank) : json_null(), "other_rank",
-                      c->other >= 0 ? json_integer(c->other) : json_null(), "evidence",
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cause",
+                      yokei_diagnose_cause_names[c->kind], "seconds", number(c->seconds), "score",
+                      number(c->score), "rank", c->rank >= 0 ? json_integer(c->rank) : json_null(),
+                      "other_rank", c->other >= 0 ? json_integer(c->other) : json_null(), "evidence",
                       cli_json_text(c->evidence), "change", cli_json_text(c->remedy), "can_apply",
                       json_boolean(c->change != YOKEI_CHANGE_NONE), "predicted_step_seconds", number(left)));
     }

@@ -72,7 +72,7 @@ static void put_cause(const struct diagnose_shown *v, int i, double left, FILE *
     const struct yokei_cause *c = &d->cause[i], *old = v->before ? same_of(&v->before->found, c->kind) : NULL;
     const char *begin = v->markdown ? "   - " : "   ";
     char *evidence = cli_printable(c->evidence);
-    fprintf(to, v->markdown ? "%d. **%s**" : "%d. %s", i + 1, yokei_cause_names[c->kind]);
+    fprintf(to, v->markdown ? "%d. **%s**" : "%d. %s", i + 1, yokei_diagnose_cause_names[c->kind]);
     fprintf(to, ": %.4g ms of a step (%.3g %%), confidence %.2f", 1e3 * c->seconds,
             100 * c->seconds / d->step, c->score);
     if (v->before && !old) fputs("; new", to);
@@ -127,7 +127,7 @@ static void difference(const struct diagnose_shown *v, FILE *to)
     for (int i = 0; i < v->before->found.n; i++)
         if (!same_of(&v->run->found, v->before->found.cause[i].kind))
             fprintf(to, "%sgone: %s, which cost %.4g ms of a step\n", v->markdown ? "\n" : "",
-                    yokei_cause_names[v->before->found.cause[i].kind],
+                    yokei_diagnose_cause_names[v->before->found.cause[i].kind],
                     1e3 * v->before->found.cause[i].seconds);
     yokei_limit_of(grew ? a : b, grew ? b : a, &limit);
     if (!limit.is_known) return;

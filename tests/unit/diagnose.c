@@ -32,7 +32,7 @@ static void show_miss(uint64_t seed, const struct job *j, const struct yokei_dia
     print_message("  seed %llu, %d x %d x %d ranks, planted %.0f %%:", (unsigned long long)seed, f->data,
                   f->pipeline, f->tensor, 100 * j->cost[0]);
     for (int i = 0; i < d->n && i < 3; i++)
-        print_message(" %s %.1f %%", yokei_cause_names[d->cause[i].kind],
+        print_message(" %s %.1f %%", yokei_diagnose_cause_names[d->cause[i].kind],
                       100 * d->cause[i].seconds / d->step);
     print_message("%s\n", d->n ? "" : " nothing");
 }
@@ -56,8 +56,8 @@ static void each_cause_comes_first(void **state)
             if (!hit) show_miss(seed, &j, &d);
             job_free(&j);
         }
-        print_message("%-27s %2d of %d first (seeds %llu to %llu)\n", yokei_cause_names[c], hits, SEEDS,
-                      (unsigned long long)first, (unsigned long long)seed - 1);
+        print_message("%-27s %2d of %d first (seeds %llu to %llu)\n", yokei_diagnose_cause_names[c], hits,
+                      SEEDS, (unsigned long long)first, (unsigned long long)seed - 1);
         all += hits;
     }
     print_message("%d of %d planted causes come first\n", all, SEEDS * YOKEI_N_CAUSES);
@@ -111,8 +111,9 @@ static void both_of_a_pair_are_named(void **state)
             if (!is_first || !are_both) show_miss(seed, &j, &d);
             job_free(&j);
         }
-        print_message("%-27s + %-27s %d of %d first, both the first two %d\n", yokei_cause_names[pairs[p][0]],
-                      yokei_cause_names[pairs[p][1]], n_first, PAIR_SEEDS, n_both);
+        print_message("%-27s + %-27s %d of %d first, both the first two %d\n",
+                      yokei_diagnose_cause_names[pairs[p][0]], yokei_diagnose_cause_names[pairs[p][1]],
+                      n_first, PAIR_SEEDS, n_both);
         first += n_first, both += n_both;
     }
     print_message("%d of %d pairs have a planted cause first, %d have both first\n", first, 20 * PAIR_SEEDS,

@@ -12,7 +12,7 @@
 #include "train/diagnose/remedies.h"
 
 #define NAME(id, name) name,
-const char *const yokei_cause_names[YOKEI_N_CAUSES] = { YOKEI_CAUSES(NAME) };
+const char *const yokei_diagnose_cause_names[YOKEI_N_CAUSES] = { YOKEI_CAUSES(NAME) };
 
 struct search {
     const struct yokei_facts *facts;

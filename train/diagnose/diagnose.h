@@ -29,7 +29,7 @@
 #define YOKEI_CAUSE_ID(id, name) YOKEI_CAUSE_##id,
 enum yokei_cause_kind { YOKEI_CAUSES(YOKEI_CAUSE_ID) YOKEI_N_CAUSES };
 #undef YOKEI_CAUSE_ID
-extern const char *const yokei_cause_names[YOKEI_N_CAUSES];
+extern const char *const yokei_diagnose_cause_names[YOKEI_N_CAUSES];
 
 /** What is known of a rank. Times are means of the steady steps, in seconds. NaN: unknown. */
 struct yokei_facts_rank {
