@@ -34,6 +34,11 @@ static void result_of_losses(struct report_page *page, const struct report_run *
             best = (int64_t)i;
     report_item(page, "The run took %" PRId64 " step%s and %" PRId64 " tokens in %s s.", last->step,
                 last->step == 1 ? "" : "s", last->tokens, report_real(last->seconds, a));
+    if (first->step > 1)
+        report_item(page,
+                    "These totals begin with step 1. The run directory has the steps from %" PRId64
+                    " on, because the run went on from a checkpoint there.",
+                    first->step);
     char validation[256] = "no validation loss was measured";
     if (best >= 0 && m->rows[best].step == r->run->validation_step)
         yokei_text(validation, sizeof validation,

@@ -28,8 +28,8 @@ static void parted_text(const struct compare_curves *c, char *out, size_t bytes)
                    "allowed.",
                    c->parted.step, c->parted.loss[0], c->parted.loss[1], c->parted.relative, c->parted.gate);
     else if (c->held && c->n_early + c->n_later)
-        yokei_text(out, bytes, "The losses of %" PRId64 " steps are within the gates.",
-                   c->n_early + c->n_later);
+        yokei_text(out, bytes, "The losses of %" PRId64 " step%s within the gates.", c->n_early + c->n_later,
+                   c->n_early + c->n_later == 1 ? " are" : "s are");
     else
         yokei_text(out, bytes, "The losses are held to no gate, so whether they fit together is not judged.");
 }
@@ -159,8 +159,10 @@ static void put_gates(struct report_page *page, const struct compare_curves *c)
     yokei_text(early, sizeof early, "in the %" PRId64 " steps from step %" PRId64 " on", c->gate_steps,
                c->first_other);
     report_table_begin(page, heads, (int)YOKE_COUNT(heads));
-    put_largest(page, c->held, early, &c->early);
-    put_largest(page, c->held, "later", &c->later);
+    /* A step with another learning rate is held to no gate. */
+    const int64_t end = c->rates_part ? c->rates_part : INT64_MAX;
+    put_largest(page, c->held && c->early.step < end, early, &c->early);
+    put_largest(page, c->held && c->later.step < end, "later", &c->later);
     put_largest(page, c->held, "first above its gate", &c->parted);
     report_table_end(page);
 }

@@ -138,7 +138,7 @@ static void put_passed(struct report_page *page, const struct device_column *col
         report_item(
             page,
             "%s passes yoke verify: %d variants of operations and types in %.15g cases; %d were left out. "
-            "The largest error is %.3g of its bound: %.60s %.20s.",
+            "The largest error is %.3g times its bound: %.60s %.20s.",
             column->label, n_pass, cases, n_skip, most, device_text(worst, "op"),
             device_text(worst, "dtype"));
     else
@@ -232,7 +232,7 @@ static void put_bars(struct report_page *page, const struct devices *d, const st
     yokei_text(title, sizeof title,
                ranked[0].ratio > 1
                    ? "%s on %s exceeds its error bound %.4g times."
-                   : "No error exceeds its bound. The nearest one is %s on %s, with %.4g of it.",
+                   : "No error exceeds its bound. The one of %s on %s comes nearest: %.4g times its bound.",
                labels[0], worst, ranked[0].ratio);
     svg_bars(page, &(struct svg_bars){ .title = title,
                                        .unit = "largest error / bound",
