@@ -208,7 +208,7 @@ void report_table_begin(struct report_page *page, const char *const heads[], int
     if (rows) page->to = rows;
 }
 
-/* Whether each column of the first row has a number. The text is Yoke's own markup, in which "<" begins a tag. */
+/* Whether the first row has a number in this column. In the page's own markup, "<" only begins tags. */
 static bool is_number(const char *rows, int column)
 {
     const char *cell = rows ? strstr(rows, "<td") : NULL;
