@@ -68,16 +68,16 @@ static void put_page(struct report_page *page, const struct report_run *r, const
     say_memory(page, r->run);
     if (why[0]) report_item(page, "The run does not fit into memory: %s", why);
     report_list_end(page);
+    report_memory(page, r);
+    report_schedule_section(page, p);
+    report_planned_section(page, p);
+    report_start_section(page, p, path);
+    report_environment_section(page, r, &none);
     if (!p->n_memory) report_missing_item(page, &n, "the plan has no memory of the ranks");
     if (!(p->predicted_step_seconds > 0))
         report_missing_item(page, &n,
                             "the plan has no predicted time of a step, because nothing was measured for it");
     if (n) report_list_end(page);
-    report_start_section(page, p, path);
-    report_environment_section(page, r, &none);
-    report_memory(page, r);
-    report_schedule_section(page, p);
-    report_planned_section(page, p);
     report_end(page);
 }
 

@@ -272,16 +272,22 @@ static yoke_status judge(const struct compare_curves *c)
     return YOKE_OK;
 }
 
+static void put_missing(struct report_page *page, const struct two_runs *t)
+{
+    int n = 0;
+    for (int i = 0; i < 2; i++) report_missing(page, &t->runs[i], &n);
+    if (n) report_list_end(page);
+}
+
 static void put_page(struct report_page *page, const struct two_runs *t)
 {
     const struct compare_run *runs = t->curves.runs;
+    const bool is_damaged = judge(&t->curves) != YOKE_OK;
     char title[8600];
-    int n_missing = 0;
     yokei_text(title, sizeof title, "Training runs %s and %s", runs[0].folder, runs[1].folder);
     report_begin(page, title);
     put_result(page, t);
-    for (int i = 0; i < 2; i++) report_missing(page, &t->runs[i], &n_missing);
-    if (n_missing) report_list_end(page);
+    if (is_damaged) put_missing(page, t);
     report_heading(page, "Differences");
     put_summary(page, &runs[0], &runs[1]);
     put_gates(page, &t->curves);
@@ -293,6 +299,8 @@ static void put_page(struct report_page *page, const struct two_runs *t)
         report_shares(page, &t->runs[i]);
         report_memory(page, &t->runs[i]);
     }
+    /* Damaged files come first. What was only not recorded comes last. */
+    if (!is_damaged) put_missing(page, t);
     report_end(page);
 }
 
