@@ -257,7 +257,7 @@ void report_table_end(struct report_page *page)
     for (int i = 0; i < t->n_heads; i++) free(t->heads[i]);
     free(t->heads);
     free(t->rows);
-    *t = (struct report_table){ NULL };
+    *t = (struct report_table){ .to = NULL };
 }
 
 void report_row_begin(struct report_page *page)
