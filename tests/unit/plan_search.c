@@ -239,7 +239,7 @@ static void brute_force(void **state)
 {
     (void)state;
     const char *soak = getenv("YOKE_SOAK");
-    const int n_trials = soak && soak[0] == '1' ? 500 : 12;
+    const int n_trials = soak && soak[0] == '1' ? 500 : 8;
     const struct yoke_gpt2_config gpt2 = { sizeof gpt2, 4, 4, 32, 16, 61, 1e-5, 0.02 };
     const struct yoke_llama_config llama = { .size = sizeof llama,
                                              .num_hidden_layers = 3,
