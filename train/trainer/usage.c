@@ -2,7 +2,7 @@
 #include "train/trainer/usage.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,12 +14,13 @@ static double seconds_of(struct timeval t) { return (double)t.tv_sec + 1e-6 * (d
 /* The second number of the file: the nanoseconds in which the thread was ready and did not run. */
 static double queued(const struct yokei_usage *u)
 {
-    char text[96];
+    char text[96], *second, *end;
     const ssize_t n = u->has_file ? pread(u->file, text, sizeof text - 1, 0) : 0;
-    unsigned long long ran, waited;
     if (n <= 0) return NAN;
     text[n] = '\0';
-    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? 1e-9 * (double)waited : NAN;
+    strtoull(text, &second, 10);
+    const unsigned long long waited = strtoull(second, &end, 10);
+    return end > second ? 1e-9 * (double)waited : NAN;
 }
 
 /* The values since the process began. */
