@@ -6,7 +6,7 @@ yoke_SOURCES += \
 	cli/options/manual_text.c cli/options/manual_text.h cli/options/manual_verb.c cli/options/names.c \
 	cli/options/options.c cli/options/options.h cli/options/output.c cli/options/printable.c \
 	cli/options/progress.c cli/options/progress.h cli/options/progress_draw.c cli/options/progress_said.h \
-	cli/options/resolve.c cli/options/results.c cli/options/terminal.c cli/options/train_rows.h cli/options/values.c cli/options/variable_rows.h \
+	cli/options/resolve.c cli/options/results.c cli/options/terminal.c cli/options/goal_rows.h cli/options/train_rows.h cli/options/values.c cli/options/variable_rows.h \
 	cli/options/verbs.c cli/options/verbs.h
 nodist_yoke_SOURCES = cli/options/manual_texts.c
 yoke_SOURCES += \
@@ -54,7 +54,7 @@ yoke_SOURCES += \
 yoke_SOURCES += \
 	cli/train/dashboards.c cli/train/dashboards.h cli/train/ckpt.c cli/train/ckpt_diff.c cli/train/parity.c cli/train/plan_verb.c cli/train/plan_fixed.c cli/train/plan_fixed.h cli/train/plan_model.c cli/train/plan_model.h cli/train/plan_search.c cli/train/plan_search.h cli/train/plan_search_show.c cli/train/plan_source.c \
 	cli/train/plan_source.h cli/train/run_record.c cli/train/run_record.h cli/train/sample.c cli/train/tokenize.c cli/train/train.c
-yoke_SOURCES += cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
+yoke_SOURCES += cli/train/search_advice.c cli/train/search_advice.h cli/train/search_goal.c cli/train/search_goal.h cli/postmortem/go_on.c cli/postmortem/json.c cli/postmortem/postmortem.c cli/postmortem/postmortem.h cli/postmortem/text.c
 yoke_LDADD = libconform.la $(LIBYOKE_TRAIN) $(LIBYOKE_COMM) $(LIBYOKE) $(MPICH_LIBS) $(YAML_LIBS) $(JANSSON_LIBS) $(MICROHTTPD_LIBS)
 else
 yoke_CPPFLAGS = $(AM_CPPFLAGS) -DCLI_HAS_MPI=0
@@ -103,7 +103,7 @@ manual_build_sources = cli/options/manual_build.c cli/options/manual.c cli/optio
 	cli/options/names.c cli/options/options.c cli/options/verbs.c core/base/text.c
 EXTRA_DIST += cli/options/manual_build.c
 CLEANFILES += cli/options/manual_build
-cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/options.h cli/options/train_rows.h cli/options/variable_rows.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h train/models/kinds.h
+cli/options/manual_build: $(manual_build_sources) cli/options/manual_texts.c cli/cli.h cli/options/manual_text.h cli/options/goal_rows.h cli/options/options.h cli/options/train_rows.h cli/options/variable_rows.h cli/options/verbs.h core/base/base.h include/yoke/base.h parallel/schedule.h train/models/kinds.h
 	$(AM_V_GEN)$(MKDIR_P) cli/options && cd $(top_srcdir) && $(CC_FOR_BUILD) -std=gnu11 -D_GNU_SOURCE -Iinclude -I. $(manual_build_sources) \
 		$(abs_top_builddir)/cli/options/manual_texts.c -o $(abs_top_builddir)/$@.new && \
 		mv -f $(abs_top_builddir)/$@.new $(abs_top_builddir)/$@

@@ -39,6 +39,8 @@ libyoke_train_la_SOURCES += \
 	train/timeline/costs.c train/timeline/json.c train/timeline/timeline.c train/timeline/timeline.h
 # a cluster, the prediction of a step on it, and the search for the fastest layout
 libyoke_train_la_SOURCES += train/search/bounds.c train/search/bounds.h train/search/search.c train/search/search.h train/search/search_inside.h train/search/search_settings.c train/search/search_space.c train/search/cluster.c train/search/cluster.h train/search/layout.c train/search/layout.h train/search/predict.c train/search/predict.h train/search/predict_costs.c train/search/predict_inside.h train/search/predict_unit.c train/search/sums.c
+# what a change of a limit or of the cluster would gain
+libyoke_train_la_SOURCES += train/search/advice.c train/search/advice.h
 # the file of a cluster, and the arithmetic of goals
 libyoke_train_la_SOURCES += train/search/cluster_file.h train/search/cluster_read.c train/search/cluster_write.c train/search/kernel_speeds.c \
 	train/search/goal.c train/search/goal.h train/search/units.c train/search/units.h train/files/yaml.c train/files/yaml.h
@@ -84,7 +86,7 @@ libyoke_train_la_DEPENDENCIES = train/libyoke-train.map
 include train/files/local.mk
 
 # Tests of training that need neither MPI nor another process.
-train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/plan_search tests/unit/train_schedule \
+train_unit_programs = tests/unit/train_state tests/unit/train_layers tests/unit/train_shards tests/unit/train_program tests/unit/train_loop tests/unit/cuda_calls tests/unit/train_mesh tests/unit/train_memory tests/unit/train_planned tests/unit/plan_search tests/unit/plan_advice tests/unit/train_schedule \
 	tests/unit/train_simulate tests/unit/train_balance tests/unit/cluster_file tests/unit/cluster_speeds tests/unit/goal tests/unit/published_tables
 EXTRA_PROGRAMS += $(train_unit_programs)
 YOKE_TESTS += $(train_unit_programs)
@@ -140,6 +142,8 @@ tests_unit_train_simulate_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_train_simulate_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_memory_CFLAGS = $(TRAIN_TEST_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_train_memory_LDADD = $(TRAIN_TEST_LDADD)
+tests_unit_plan_advice_CFLAGS = $(TRAIN_TEST_CFLAGS)
+tests_unit_plan_advice_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_plan_search_CFLAGS = $(TRAIN_TEST_CFLAGS)
 tests_unit_plan_search_LDADD = $(TRAIN_TEST_LDADD)
 tests_unit_train_planned_CFLAGS = $(TRAIN_TEST_CFLAGS)

@@ -339,6 +339,7 @@ const struct cli_option cli_option_table[] = {
       .help =
           "Let --search discard layouts whose stages are idle for more than this share of the time. 0: no "
           "limit" },
+#include "cli/options/goal_rows.h"
 
     /* ---- parity: cli/train/parity.c ---- */
     { "layouts", CLI_PARITY, CLI_TEXT, .value = "quick", .metavar = "quick|all|FILE",

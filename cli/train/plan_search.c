@@ -10,8 +10,10 @@
 
 #include "cli/options/progress.h"
 #include "cli/train/plan_source.h"
+#include "cli/train/search_advice.h"
 #include "core/base/base.h"
 #include "core/base/times.h"
+#include "train/search/bounds.h"
 #include "train/search/cluster_file.h"
 
 static volatile sig_atomic_t interrupted;
@@ -55,10 +57,13 @@ static yoke_status check_options(const struct cli_options *o)
     return YOKE_OK;
 }
 
-static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluster *c)
+/* unlimited: the cluster without --memory-limit. */
+static yoke_status read_cluster(const struct cli_options *o, struct yokei_cluster *c,
+                                struct yokei_cluster *unlimited)
 {
     const uint64_t limit = cli_bytes(o, "memory-limit");
     YOKE_TRY(yokei_cluster_read(cli_text(o, "cluster"), c));
+    *unlimited = *c;
     for (int k = 0; k < c->n_kinds && limit; k++) c->kind[k].memory = YOKE_MIN(c->kind[k].memory, limit);
     return YOKE_OK;
 }
@@ -148,7 +153,7 @@ static yoke_status write_plan(const struct cli_searched *x, const char *path, st
 static yoke_status nothing_fits(const struct cli_searched *x)
 {
     const struct yokei_search_result *r = x->result;
-    char text[256];
+    char text[256], change[1024];
     if (!r->is_complete)
         return yoke_fail(YOKE_ECONFIG, "yoke plan: interrupted before a layout was found that fits");
     if (!r->is_near)
@@ -160,17 +165,19 @@ static yoke_status nothing_fits(const struct cli_searched *x)
             > (double)worst->report.total / (double)worst->have)
             worst = &p->memory[i];
     cli_layout_text(x->cluster, &r->nearest.layout, text, sizeof text);
+    cli_advice_fitting(x->cluster, x->advice, change, sizeof change);
     return yoke_fail(
         YOKE_ENOMEM,
         "yoke plan: no layout fits. The nearest is %s: a rank of stage %d needs %.3g GiB on %s, which has "
-        "%.3g GiB: use devices with more memory or more devices, or a lower --sequence",
+        "%.3g GiB: %s",
         text, worst->stage, (double)worst->report.total / 1073741824.0, x->cluster->kind[worst->kind].name,
-        (double)worst->have / 1073741824.0);
+        (double)worst->have / 1073741824.0, change);
 }
 
-static yoke_status search(const struct cli_options *o, struct yokei_training *t,
-                          struct yokei_search_config *config, struct cli_searched *x,
-                          struct yokei_search_result *result)
+/* The search, and then its advice. SIGINT ends either of them. */
+static yoke_status search_and_advise(struct yokei_search_config *config, struct cli_searched *x,
+                                     const struct yokei_cluster *unlimited, double advice_seconds,
+                                     struct yokei_search_result *result, struct yokei_advice *advice)
 {
     struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART }, before;
     const uint64_t begun = yokei_now_ns();
@@ -179,33 +186,56 @@ static yoke_status search(const struct cli_options *o, struct yokei_training *t,
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     sigaction(SIGINT, &action, &before);
     cli_progress_begin("search");
-    const yoke_status status = yokei_search(config, result);
+    yoke_status status = yokei_search(config, result);
     cli_progress_end();
-    sigaction(SIGINT, &before, NULL);
-    YOKE_TRY(status);
     x->seconds = (double)(yokei_now_ns() - begun) * 1e-9;
+    if (!status) status = cli_advice_make(x, config, unlimited, advice_seconds, advice);
+    sigaction(SIGINT, &before, NULL);
+    return status;
+}
+
+static yoke_status search(const struct cli_options *o, struct yokei_training *t,
+                          struct yokei_search_config *config, struct cli_searched *x,
+                          const struct yokei_cluster *unlimited, struct yokei_search_result *result,
+                          struct yokei_advice *advice)
+{
+    YOKE_TRY(search_and_advise(config, x, unlimited, cli_real(o, "advice"), result, advice));
     if (!result->is_complete) cli_note("interrupted: these are the best layouts so far");
     if (!result->n_best) return nothing_fits(x);
     if (cli_flag(o, "json"))
         YOKE_TRY(cli_search_json(x));
     else
         cli_search_show(x);
-    return cli_text(o, "output") ? write_plan(x, cli_text(o, "output"), &t->plan) : YOKE_OK;
+    if (cli_text(o, "output")) YOKE_TRY(write_plan(x, cli_text(o, "output"), &t->plan));
+    return cli_goal_check(x->goal, result);
+}
+
+static yoke_status read_goal(const struct cli_options *o, const struct yokei_plan *plan,
+                             const yoke_model *model, struct cli_goal *goal)
+{
+    struct yokei_model_sizes sizes;
+    double parameters = 0;
+    yokei_model_sizes(model, &sizes);
+    for (int i = 0; i < 3; i++)
+        parameters += (sizes.matrices[i] + sizes.vectors[i]) * (i == 1 ? sizes.n_blocks : 1);
+    return cli_goal_read(o, plan->batch * plan->sequence, parameters, goal);
 }
 
 static yoke_status run(const struct cli_context *context, struct yokei_training *t,
-                       struct yokei_cluster *cluster, struct yokei_search_config *config,
-                       struct yokei_search_result *result, yoke_model **model)
+                       struct yokei_cluster cluster[2], struct yokei_search_config *config,
+                       struct yokei_search_result *result, struct yokei_advice *advice, yoke_model **model)
 {
     const struct cli_options *o = context->options;
     struct cli_context alone = *context;
-    struct cli_searched x = { t, cluster, result, 0 };
+    struct cli_goal goal;
+    struct cli_searched x = { t, cluster, result, &goal, advice, 0 };
     alone.size = 1;
     YOKE_TRY(check_options(o));
     YOKE_TRY(cli_plan_from_options(&alone, t));
-    YOKE_TRY(read_cluster(o, cluster));
+    YOKE_TRY(read_cluster(o, cluster, &cluster[1]));
     YOKE_TRY(check_output(o, cluster));
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), model));
+    YOKE_TRY(read_goal(o, &t->plan, *model, &goal));
     YOKE_TRY(yoke_device_open("host", NULL, &config->predict.device));
     config->predict.model = *model;
     config->predict.cluster = cluster;
@@ -217,7 +247,7 @@ static yoke_status run(const struct cli_context *context, struct yokei_training 
                                   * yokei_model_flops(yokei_plan_model(&t->plan), t->plan.sequence);
     config->largest_bubble = cli_real(o, "largest-bubble");
     config->progress = show_progress;
-    return search(o, t, config, &x, result);
+    return search(o, t, config, &x, &cluster[1], result, advice);
 }
 
 yoke_status cli_plan_search(const struct cli_context *context)
@@ -225,13 +255,15 @@ yoke_status cli_plan_search(const struct cli_context *context)
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct yokei_search_config config = { .n_best = 0 };
     struct yokei_search_result result = { 0 };
+    struct yokei_advice advice = { 0 };
     yoke_model *model = NULL;
-    struct yokei_cluster *cluster = calloc(1, sizeof *cluster);
+    struct yokei_cluster *cluster = calloc(2, sizeof *cluster);
     if (!cluster) return yoke_fail(YOKE_ENOMEM, "plan: no host memory for a cluster");
-    yoke_status status = run(context, &t, cluster, &config, &result, &model);
+    yoke_status status = run(context, &t, cluster, &config, &result, &advice, &model);
     char text[4096];
     yokei_text(text, sizeof text, "%s", status ? yoke_last_error() : "");
     yokei_search_result_free(&result);
+    yokei_advice_free(&advice);
     yoke_model_destroy(model);
     if (config.predict.device) {
         const yoke_status closed = yoke_device_close(config.predict.device);

@@ -4,7 +4,9 @@
 #define CLI_TRAIN_PLAN_SEARCH_H
 
 #include "cli/cli.h"
+#include "cli/train/search_goal.h"
 #include "train/run/loop.h"
+#include "train/search/advice.h"
 #include "train/search/search.h"
 
 /** The input of a search, for its output. */
@@ -12,6 +14,8 @@ struct cli_searched {
     const struct yokei_training *training;
     const struct yokei_cluster *cluster;
     const struct yokei_search_result *result;
+    const struct cli_goal *goal;
+    const struct yokei_advice *advice;
     double seconds; /* that the search took */
 };
 

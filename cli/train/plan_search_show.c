@@ -7,6 +7,7 @@
 
 #include "cli/train/plan_search.h"
 #include "cli/train/plan_source.h"
+#include "cli/train/search_advice.h"
 #include "core/base/base.h"
 #include "train/trainer/memory.h"
 
@@ -174,8 +175,10 @@ void cli_search_show(const struct cli_searched *x)
     show_best(x);
     show_parts(x);
     show_difference(x);
+    cli_goal_show(x->goal, x->result);
     show_memory(x);
     show_regions(x);
+    cli_advice_show(x);
 }
 
 /* ---- JSON ---- */
@@ -197,8 +200,9 @@ static json_t *layout_json(const struct yokei_cluster *c, const struct yokei_lay
                      blocks);
 }
 
-static json_t *ranked_json(const struct yokei_cluster *c, const struct yokei_ranked *b)
+static json_t *ranked_json(const struct cli_searched *x, const struct yokei_ranked *b)
 {
+    const struct yokei_cluster *c = x->cluster;
     const struct yokei_prediction *p = &b->prediction;
     json_t *split = json_object(), *memory = json_array(), *shares = json_array();
     for (size_t k = 0; k < YOKE_COUNT(parts); k++)
@@ -210,12 +214,13 @@ static json_t *ranked_json(const struct yokei_cluster *c, const struct yokei_ran
                               cli_memory_json(&p->memory[i].report), "have", (json_int_t)p->memory[i].have));
     for (int d = 0; d < p->n_shares; d++)
         json_array_append_new(shares, json_integer((json_int_t)p->shares[d]));
-    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o}", "layout",
+    return json_pack("{s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "layout",
                      layout_json(c, &b->layout), "n_ranks", p->n_ranks, "step_seconds",
                      number(p->step_seconds), "tokens_per_second", number(p->tokens_per_second), "mfu",
                      number(p->utilisation), "bubble", number(p->bubble), "price_per_hour",
                      number(p->price_per_hour), "bound_seconds", number(b->bound), "fits", (int)p->fits,
-                     "margin", number(p->margin), "seconds", split, "memory", memory, "shares", shares);
+                     "margin", number(p->margin), "seconds", split, "memory", memory, "shares", shares,
+                     "goal", cli_goal_json(x->goal, p));
 }
 
 static json_t *regions_json(const struct yokei_search_result *r)
@@ -239,14 +244,16 @@ yoke_status cli_search_json(const struct cli_searched *x)
 {
     const struct yokei_search_result *r = x->result;
     json_t *best = json_array();
-    for (int i = 0; i < r->n_best; i++) json_array_append_new(best, ranked_json(x->cluster, &r->best[i]));
-    json_t *root = json_pack("{s:i, s:s, s:I, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o}", "schema", 1,
-                             "cluster", x->cluster->name, "batch", (json_int_t)x->training->plan.batch,
-                             "sequence", (json_int_t)x->training->plan.sequence, "complete",
-                             (int)r->is_complete, "proved", (int)r->is_proved, "bound_seconds",
-                             number(r->bound_seconds), "meshes", (json_int_t)r->counts.n_meshes, "settings",
-                             (json_int_t)r->counts.n_settings, "predicted", (json_int_t)r->counts.n_predicted,
-                             "search_seconds", number(x->seconds), "best", best, "regions", regions_json(r));
+    for (int i = 0; i < r->n_best; i++) json_array_append_new(best, ranked_json(x, &r->best[i]));
+    json_t *root = json_pack("{s:i, s:s, s:I, s:I, s:b, s:b, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:i, s:o}",
+                             "schema", 1, "cluster", x->cluster->name, "batch",
+                             (json_int_t)x->training->plan.batch, "sequence",
+                             (json_int_t)x->training->plan.sequence, "complete", (int)r->is_complete,
+                             "proved", (int)r->is_proved, "bound_seconds", number(r->bound_seconds), "meshes",
+                             (json_int_t)r->counts.n_meshes, "settings", (json_int_t)r->counts.n_settings,
+                             "predicted", (json_int_t)r->counts.n_predicted, "search_seconds",
+                             number(x->seconds), "best", best, "regions", regions_json(r), "cheapest",
+                             cli_goal_cheapest(x->goal, r), "advice", cli_advice_json(x));
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(root);
     if (!text) return yoke_fail(YOKE_ENOMEM, "yoke plan: no host memory for the results");

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The goal of yoke plan --search: its options, and the time and the price of each layout. */
+#include "cli/train/search_goal.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/base.h"
+#include "train/search/units.h"
+
+enum { BYTES_PER_PARAMETER = 12 }; /* of a checkpoint: the weight and the two moments of AdamW, in f32 */
+
+/* "0.0065/d" or "3e-4/h": failures of one device in a day. */
+static yoke_status read_rate(const char *text, double *per_day_out)
+{
+    char *end;
+    const double rate = strtod(text, &end);
+    const bool starts = isdigit((unsigned char)text[0]) || text[0] == '.';
+    while (*end == ' ') end++;
+    const double per_day = !strcmp(end, "/d")   ? 1
+                           : !strcmp(end, "/h") ? 24
+                           : !strcmp(end, "/y") ? 1 / 365.25
+                                                : 0;
+    if (!starts || per_day == 0 || !(rate * per_day <= 1e4))
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --failure-rate '%s': write the failures of one device with their unit of "
+            "time, at most 10000/d: 0.0008/d, 3e-5/h or 0.3/y",
+            text);
+    *per_day_out = rate * per_day;
+    return YOKE_OK;
+}
+
+static yoke_status read_save(const struct cli_options *o, struct cli_goal *g)
+{
+    const char *bandwidth = cli_text(o, "checkpoint-bandwidth");
+    const double range[2] = { 1e5, 1e15 };
+    double rate = 0;
+    char why[256];
+    g->save = cli_is_set(o, "checkpoint-time") ? cli_real(o, "checkpoint-time") : 0;
+    if (!bandwidth) return YOKE_OK;
+    if (cli_is_set(o, "checkpoint-time"))
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --checkpoint-time and --checkpoint-bandwidth say the same: leave one out");
+    if (!yokei_unit_read(YOKEI_BANDWIDTH, bandwidth, range, &rate, why, sizeof why))
+        return yoke_fail(YOKE_EINVAL, "yoke plan: --checkpoint-bandwidth '%s' %s", bandwidth, why);
+    g->save = g->checkpoint_bytes / rate;
+    return YOKE_OK;
+}
+
+yoke_status cli_goal_read(const struct cli_options *o, int64_t tokens_per_step, double n_parameters,
+                          struct cli_goal *g)
+{
+    *g = (struct cli_goal){ .tokens_per_step = tokens_per_step,
+                            .checkpoint_bytes = BYTES_PER_PARAMETER * n_parameters,
+                            .restart = cli_real(o, "restart-time") };
+    if (cli_is_set(o, "goal-tokens")) g->tokens = (double)cli_int(o, "goal-tokens");
+    if (cli_is_set(o, "goal-time")) g->hours = cli_real(o, "goal-time") / 3600;
+    if (g->tokens == 0 && g->hours == 0) {
+        g->from_steps = true;
+        g->tokens = (double)cli_int(o, "steps") * (double)tokens_per_step;
+    }
+    YOKE_TRY(read_save(o, g));
+    if (!cli_text(o, "failure-rate")) return YOKE_OK;
+    YOKE_TRY(read_rate(cli_text(o, "failure-rate"), &g->failures_per_day));
+    if (g->failures_per_day > 0 && g->save <= 0)
+        return yoke_fail(
+            YOKE_EINVAL,
+            "yoke plan: --failure-rate needs the time of a checkpoint: add --checkpoint-time TIME "
+            "or --checkpoint-bandwidth RATE");
+    return YOKE_OK;
+}
+
+double cli_goal_between(const struct cli_goal *g, const struct yokei_prediction *p)
+{
+    return yokei_time_between_failures(g->failures_per_day, p->n_ranks);
+}
+
+void cli_goal_of(const struct cli_goal *g, const struct yokei_prediction *p, struct yokei_goal *out)
+{
+    yokei_goal_compute(&(struct yokei_goal_config){ .step_seconds = p->step_seconds,
+                                                    .tokens_per_step = (double)g->tokens_per_step,
+                                                    .price_per_hour = p->price_per_hour,
+                                                    .between = cli_goal_between(g, p),
+                                                    .save = g->save,
+                                                    .restart = g->restart,
+                                                    .tokens = g->tokens,
+                                                    .hours = g->hours },
+                       out);
+}
+
+/* Without a number of tokens all layouts take the same time, so the price of a token counts. */
+int cli_goal_cheapest(const struct cli_goal *g, const struct yokei_search_result *r)
+{
+    int cheapest = -1;
+    double least = INFINITY;
+    for (int i = 0; i < r->n_best; i++) {
+        struct yokei_goal goal;
+        cli_goal_of(g, &r->best[i].prediction, &goal);
+        if (goal.price <= 0 || !(goal.price / goal.tokens < least)) continue;
+        if (g->tokens > 0 && g->hours > 0 && goal.hours > g->hours) continue;
+        least = goal.price / goal.tokens;
+        cheapest = i;
+    }
+    return cheapest;
+}
+
+yoke_status cli_goal_check(const struct cli_goal *g, const struct yokei_search_result *r)
+{
+    struct yokei_goal goal = { 0 }, fitting;
+    double hours = INFINITY;
+    int fastest = 0;
+    if (g->tokens <= 0 || g->hours <= 0 || !r->n_best) return YOKE_OK;
+    for (int i = 0; i < r->n_best; i++) {
+        cli_goal_of(g, &r->best[i].prediction, &goal);
+        if (goal.hours < hours) hours = goal.hours, fastest = i;
+    }
+    if (hours <= g->hours) return YOKE_OK;
+    struct cli_goal most = *g;
+    most.tokens = 0;
+    cli_goal_of(&most, &r->best[fastest].prediction, &fitting);
+    return yoke_fail(
+        YOKE_ECONFIG,
+        "yoke plan: no layout trains %.6g tokens in %.4g h: layout %d takes %.4g h. Set --goal-time to "
+        "%.0fh or more, or --goal-tokens to %.0f or less, or use more or faster devices",
+        g->tokens, g->hours, fastest + 1, hours, ceil(hours), fitting.tokens);
+}
+
+/* ---- output ---- */
+
+const char *cli_duration_text(double seconds, char *out, size_t bytes)
+{
+    if (!isfinite(seconds))
+        yokei_text(out, bytes, "-");
+    else if (seconds < 120)
+        yokei_text(out, bytes, "%.3g s", seconds);
+    else if (seconds < 7200)
+        yokei_text(out, bytes, "%.3g min", seconds / 60);
+    else if (seconds < 72 * 3600)
+        yokei_text(out, bytes, "%.3g h", seconds / 3600);
+    else
+        yokei_text(out, bytes, "%.4g days", seconds / 86400);
+    return out;
+}
+
+static void show_head(const struct cli_goal *g)
+{
+    char save[32], restart[32];
+    printf("\ngoal: ");
+    if (g->tokens > 0)
+        printf("%.4g tokens%s", g->tokens, g->from_steps ? " (--steps)" : "");
+    else
+        printf("as many tokens as %.4g h allow", g->hours);
+    if (g->tokens > 0 && g->hours > 0) printf(" within %.4g h", g->hours);
+    if (g->failures_per_day > 0)
+        printf("; each device fails %.3g times a day, a checkpoint takes %s and a restart %s",
+               g->failures_per_day, cli_duration_text(g->save, save, sizeof save),
+               cli_duration_text(g->restart, restart, sizeof restart));
+    else
+        printf("; no failures (--failure-rate)");
+    printf("\n");
+}
+
+void cli_goal_show(const struct cli_goal *g, const struct yokei_search_result *r)
+{
+    const int cheapest = cli_goal_cheapest(g, r);
+    show_head(g);
+    printf("%3s %10s %10s %11s %10s %9s %12s %10s %12s\n", "", "failure", "checkpoint", "steps", "by Young",
+           "effective", "steps", "time", "price");
+    printf("%3s %10s %10s %11s %10s %9s\n", "", "after", "after", "in between", "alone", "time");
+    for (int i = 0; i < r->n_best; i++) {
+        const struct yokei_prediction *p = &r->best[i].prediction;
+        const double between = cli_goal_between(g, p);
+        struct yokei_goal goal;
+        char fails[32], interval[32], young[32], time[32], price[32] = "-";
+        cli_goal_of(g, p, &goal);
+        if (goal.price > 0) yokei_text(price, sizeof price, "%.6g", goal.price);
+        printf("%3d %10s %10s %11lld %10s %8.2f%% %12.0f %10s %12s%s\n", i + 1,
+               cli_duration_text(between, fails, sizeof fails),
+               cli_duration_text(goal.interval, interval, sizeof interval), (long long)goal.checkpoint_steps,
+               cli_duration_text(yokei_interval_young(g->save, between), young, sizeof young),
+               100 * goal.effective_time, goal.steps, cli_duration_text(goal.hours * 3600, time, sizeof time),
+               price, i == cheapest ? "  cheapest" : "");
+    }
+}
+
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+json_t *cli_goal_json(const struct cli_goal *g, const struct yokei_prediction *p)
+{
+    const double between = cli_goal_between(g, p);
+    struct yokei_goal goal;
+    cli_goal_of(g, p, &goal);
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seconds_between_failures",
+                     number(between), "checkpoint_steps", (json_int_t)goal.checkpoint_steps,
+                     "checkpoint_seconds", number(goal.interval), "young_seconds",
+                     number(yokei_interval_young(g->save, between)), "effective_time",
+                     number(goal.effective_time), "failures", number(goal.failures), "steps",
+                     number(goal.steps), "tokens", number(goal.tokens), "hours", number(goal.hours), "price",
+                     goal.price > 0 ? json_real(goal.price) : json_null());
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The goal of a run that yoke plan --search plans: tokens or time, failures and checkpoints. */
+#ifndef CLI_TRAIN_SEARCH_GOAL_H
+#define CLI_TRAIN_SEARCH_GOAL_H
+
+#include <jansson.h>
+
+#include "cli/cli.h"
+#include "train/search/goal.h"
+#include "train/search/search.h"
+
+struct cli_goal {
+    double tokens;           /* to train; 0: as many as fit into `hours` */
+    double hours;            /* the most; 0: no limit */
+    double failures_per_day; /* of each device; 0: none */
+    double save, restart;    /* seconds */
+    double checkpoint_bytes;
+    int64_t tokens_per_step;
+    bool from_steps; /* neither tokens nor hours were given, so that --steps is the goal */
+};
+
+/** Read the options. Errors: YOKE_EINVAL. n_parameters: of the model. */
+yoke_status cli_goal_read(const struct cli_options *options, int64_t tokens_per_step, double n_parameters,
+                          struct cli_goal *goal_out);
+void cli_goal_of(const struct cli_goal *goal, const struct yokei_prediction *prediction,
+                 struct yokei_goal *out);
+/** The mean seconds between failures of the devices of a layout. */
+double cli_goal_between(const struct cli_goal *goal, const struct yokei_prediction *prediction);
+/** The layout of the result with the lowest price; -1: no prices are known. */
+int cli_goal_cheapest(const struct cli_goal *goal, const struct yokei_search_result *result);
+/** YOKE_ECONFIG: no layout of the result reaches the tokens within the hours. The text says what would. */
+yoke_status cli_goal_check(const struct cli_goal *goal, const struct yokei_search_result *result);
+
+void cli_goal_show(const struct cli_goal *goal, const struct yokei_search_result *result);
+json_t *cli_goal_json(const struct cli_goal *goal, const struct yokei_prediction *prediction);
+/** "300 s", "1.5 h", "12 days". */
+const char *cli_duration_text(double seconds, char *out, size_t bytes);
+
+#endif
