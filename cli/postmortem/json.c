@@ -46,6 +46,17 @@ static json_t *lines(const char *first, int n, size_t bytes)
     return list;
 }
 
+static json_t *ranks(const struct yokei_postmortem_facts *f)
+{
+    json_t *list = json_array();
+    for (int r = 0; r < f->n_rank_losses; r++)
+        json_array_append_new(list, json_pack("{s:s,s:o,s:o,s:b}", "device", f->rank_loss[r].device,
+                                              "loss_then", cli_json_real(f->rank_loss[r].then), "loss_now",
+                                              cli_json_real(f->rank_loss[r].now), "wrong",
+                                              (int)f->rank_loss[r].is_off));
+    return list;
+}
+
 yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
 {
     const struct yokei_postmortem_facts *f = &p->facts;
@@ -70,9 +81,10 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to)
                                          : json_pack("{s:I,s:f,s:f}", "step", (json_int_t)f->rate_step,
                                                      "then", f->rate_then, "planned", f->rate_planned));
     json_object_set_new(root, "samples", samples(f));
+    json_object_set_new(root, "ranks", ranks(f));
     json_object_set_new(root, "replays",
                         json_pack("{s:o,s:o,s:o,s:o,s:o}", "own", replay(&f->own), "older",
-                                  replay(&f->elsewhere), "fp32", replay(&f->f32), "other", replay(&f->other),
+                                  replay(&f->elsewhere), "f32", replay(&f->f32), "other", replay(&f->other),
                                   "slower", replay(&f->slower)));
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     json_decref(root);

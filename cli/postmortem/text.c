@@ -96,7 +96,7 @@ void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE 
     heading(&w, "Replays");
     replay(&w, &f->own, "in the run's precision");
     replay(&w, &f->elsewhere, "from an older start");
-    replay(&w, &f->f32, "in fp32");
+    replay(&w, &f->f32, "in f32");
     replay(&w, &f->other, "on another device");
     replay(&w, &f->slower, "with a tenth of the learning rate");
     if (!f->own.device[0]) item(&w, "none");

@@ -72,6 +72,31 @@ yoke_status yokei_run(const struct yokei_machine *k, int from, int to)
     return status;
 }
 
+/* ---- weights of one layer that f16 cannot multiply ---- */
+
+static yoke_status enlarge(yoke_trainer *t, int index, float factor)
+{
+    const int64_t n = t->plan.state.slot[index].n;
+    float *values = malloc((size_t)n * sizeof *values);
+    yoke_status status = values ? yoke_trainer_get(t, YOKE_TENSOR_WEIGHT, index, values) : YOKE_ENOMEM;
+    for (int64_t i = 0; i < n && !status; i++) values[i] *= factor;
+    if (!status) status = yoke_trainer_set(t, YOKE_TENSOR_WEIGHT, index, values);
+    free(values);
+    return status;
+}
+
+typedef yoke_status draw_function(yoke_trainer *, uint64_t);
+yoke_status yoke_trainer_draw(yoke_trainer *t, uint64_t seed)
+{
+    YOKE_TRY(OWN(yoke_trainer_draw, draw_function *)(t, seed));
+    for (int i = 0; i < t->plan.parameters.n && is("large"); i++) {
+        const char *name = t->plan.parameters.item[i].name;
+        if (strstr(name, "h.1.mlp.c_fc.weight")) YOKE_TRY(enlarge(t, i, 300));
+        if (strstr(name, "h.1.mlp.c_proj.weight")) YOKE_TRY(enlarge(t, i, 3e4f));
+    }
+    return YOKE_OK;
+}
+
 /* ---- a resume with the weights of an older checkpoint ---- */
 
 typedef yoke_status restore_function(struct yokei_run_state *);

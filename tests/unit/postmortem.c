@@ -29,7 +29,7 @@ static struct yokei_replayed same(const char *device, const char *precision)
 
 static struct yokei_replayed off(int64_t step, bool in_loss, const char *layer)
 {
-    struct yokei_replayed r = same("host", "fp32");
+    struct yokei_replayed r = same("host", "f32");
     r.off_step = step;
     r.is_loss_off = in_loss;
     r.loss_then = in_loss ? 3 : 2, r.loss_now = 2, r.norm_then = 9, r.norm_now = 1;
@@ -43,7 +43,7 @@ static struct yokei_postmortem_facts facts(void)
 {
     struct yokei_postmortem_facts f = { .has_box = true,
                                         .n_ranks = 1,
-                                        .precision = "fp32",
+                                        .precision = "f32",
                                         .odd = YOKEI_ODD_LOSS,
                                         .odd_step = 112,
                                         .odd_value = 5,
@@ -61,9 +61,9 @@ static struct yokei_postmortem_facts facts(void)
                                         .others_limit = 5.5,
                                         .start_step = 100,
                                         .worst_update = 0.01 };
-    f.own = same("host", "fp32");
-    f.other = same("opencl:0", "fp32");
-    f.slower = same("host", "fp32");
+    f.own = same("host", "f32");
+    f.other = same("opencl:0", "f32");
+    f.slower = same("host", "f32");
     f.slower.last_loss = 5;
     return f;
 }
@@ -132,12 +132,12 @@ static void test_precision(void **state)
 {
     (void)state;
     struct yokei_postmortem_facts f = facts();
-    yokei_text(f.precision, sizeof f.precision, "fp16");
+    yokei_text(f.precision, sizeof f.precision, "f16");
     yokei_text(f.odd_layer, sizeof f.odd_layer, "h.1.mlp");
     f.odd = YOKEI_ODD_OVERFLOW;
-    f.f32 = same("host", "fp32");
+    f.f32 = same("host", "f32");
     is(&f, YOKEI_CULPRIT_PRECISION, 112, "h.1.mlp");
-    f.f32.failed_step = 112; /* in fp32 it fails, too */
+    f.f32.failed_step = 112; /* in f32 it fails, too */
     is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
     /* gradients that vanish without a loss scale */
     f.odd = YOKEI_ODD_NONE;
@@ -163,7 +163,7 @@ static void test_bit(void **state)
     is(&f, YOKEI_CULPRIT_BIT, 108, "h.0.attn");
     /* at once behind the start, and an older start is right until then: the same */
     f.own = off(101, true, "h.0.attn");
-    f.elsewhere = same("host", "fp32");
+    f.elsewhere = same("host", "f32");
     is(&f, YOKEI_CULPRIT_BIT, 101, "h.0.attn");
 }
 
@@ -211,7 +211,7 @@ static void test_resume(void **state)
     is(&f, YOKEI_CULPRIT_RESUME, 101, "");
     f.stale_loss = 2.5; /* not these weights */
     is(&f, YOKEI_CULPRIT_LAYER, 101, "h.0.attn");
-    f.elsewhere = same("host", "fp32"); /* but the steps before the resume are right */
+    f.elsewhere = same("host", "f32"); /* but the steps before the resume are right */
     is(&f, YOKEI_CULPRIT_RESUME, 101, "");
     f.is_resume = false;
     is(&f, YOKEI_CULPRIT_BIT, 101, "h.0.attn");

@@ -27,8 +27,7 @@ static void read_plan(struct yokei_postmortem *p)
     yokei_text(path, sizeof path, "%s/plan.json", p->config->run);
     p->has_plan = yokei_plan_read(path, &p->plan) == YOKE_OK;
     if (!p->has_plan) yokei_postmortem_miss(p->facts, "the plan: %s", yoke_last_error());
-    yokei_text(p->facts->precision, sizeof p->facts->precision, "%s",
-               p->has_plan ? p->plan.precision : p->head->precision);
+    yokei_text(p->facts->precision, sizeof p->facts->precision, "%s", p->head->precision);
 }
 
 static yoke_status encode(const struct yokei_postmortem *p, const struct yokei_tokens_config *c,
@@ -159,23 +158,20 @@ static void check_ranks(struct yokei_postmortem *p, const struct yokei_postmorte
 {
     struct yokei_postmortem_facts *f = p->facts;
     const int64_t i = yokei_postmortem_find(p, start->step + 1);
-    const double tolerance = strcmp(f->precision, "fp32") != 0 ? 1e-2 : 1e-3;
-    int64_t samples[YOKEI_POSTMORTEM_SAMPLES];
-    double losses[YOKEI_POSTMORTEM_SAMPLES];
-    char why[320];
-    if (i < 0 || p->boxes->n < 2 || !p->tokens) return;
+    const double tolerance = strcmp(f->precision, "f32") != 0 ? 1e-2 : 1e-3;
+    if (i < 0 || p->boxes->n < 2) return;
     for (int r = 0; r < p->boxes->n && f->n_rank_losses < YOKEI_POSTMORTEM_RANKS; r++) {
         if (!p->boxes->box[r] || p->boxes->steps[i].at[r] < 0) continue;
         const struct yokei_box_record *record = yokei_box_record(p->boxes->box[r], p->boxes->steps[i].at[r]);
-        const int n = (int)YOKE_MIN(record->own_count, (int64_t)YOKEI_POSTMORTEM_SAMPLES);
-        if (record->own_loss == 0 || n < record->own_count) continue;
-        for (int k = 0; k < n; k++) samples[k] = record->first_sample + record->own_first + k;
-        if (!yokei_postmortem_probe(p, start, "host", samples, n, losses, why, sizeof why)) continue;
-        struct yokei_rank_loss *loss = &f->rank_loss[f->n_rank_losses++];
+        if (record->own_loss == 0) continue; /* the rank computes no loss */
+        struct yokei_rank_loss *loss = &f->rank_loss[f->n_rank_losses];
         *loss = (struct yokei_rank_loss){ .then = record->own_loss };
+        loss->now = yokei_postmortem_loss(p, start, start->step, record->first_sample, record->own_first,
+                                          record->own_count);
+        if (isnan(loss->now)) continue;
         yokei_text(loss->device, sizeof loss->device, "%s", p->boxes->box[r]->head.device);
-        for (int k = 0; k < n; k++) loss->now += losses[k];
         loss->is_off = !(fabs(loss->now - loss->then) <= tolerance * fabs(loss->now));
+        f->n_rank_losses++;
     }
 }
 
@@ -184,18 +180,11 @@ static double loss_behind(struct yokei_postmortem *p, const struct yokei_postmor
                           const struct yokei_postmortem_start *start)
 {
     const int64_t i = yokei_postmortem_find(p, resumed->step + 1);
-    const int n = (int)YOKE_MIN(p->head->batch, (int64_t)YOKEI_POSTMORTEM_SAMPLES);
     struct yokei_boxes_total t;
-    int64_t samples[YOKEI_POSTMORTEM_SAMPLES];
-    double losses[YOKEI_POSTMORTEM_SAMPLES], sum = 0;
-    char why[320];
     yokei_boxes_step(p->boxes, i, &t, NULL);
     p->facts->recorded_loss = t.loss;
-    for (int k = 0; k < n; k++) samples[k] = t.first_sample + k;
-    if (n < p->head->batch || !yokei_postmortem_probe(p, start, "host", samples, n, losses, why, sizeof why))
-        return NAN;
-    for (int k = 0; k < n; k++) sum += losses[k];
-    return sum / ((double)p->head->batch * (double)p->head->sequence);
+    return yokei_postmortem_loss(p, start, resumed->step, t.first_sample, 0, p->head->batch)
+           / ((double)p->head->batch * (double)p->head->sequence);
 }
 
 static void check_stale(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
@@ -297,12 +286,12 @@ static void repeat(struct yokei_postmortem *p, const struct yokei_postmortem_sta
     };
     char text[200];
     yokei_text(text, sizeof text, "repeating steps %" PRId64 " to %" PRId64 " on %s%s%s", start->step + 1,
-               last, device, in_f32 ? " in fp32" : "", rate != 1 ? " with a lower learning rate" : "");
+               last, device, in_f32 ? " in f32" : "", rate != 1 ? " with a lower learning rate" : "");
     busy(p, text);
     yokei_postmortem_replay(p, &o, out);
     if (!out->ran)
         yokei_postmortem_miss(p->facts, "a replay on %s%s from step %" PRId64 ": %.200s", device,
-                              in_f32 ? " in fp32" : "", start->step, out->why);
+                              in_f32 ? " in f32" : "", start->step, out->why);
 }
 
 /* Replays from each start until one differs from its records. Which start is used; -1: none. */
@@ -332,7 +321,7 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
     struct yokei_postmortem_facts *f = p->facts;
     const int64_t last = f->own.off_step >= 0 ? f->own.off_step : p->end;
     const struct yokei_postmortem_config *c = p->config;
-    if (strcmp(f->precision, "fp32") != 0) repeat(p, start, device, true, 1, last, &f->f32);
+    if (strcmp(f->precision, "f32") != 0) repeat(p, start, device, true, 1, last, &f->f32);
     if (c->other && strcmp(c->other, device) != 0)
         repeat(p, start, c->other, false, 1, YOKE_MIN(last, start->step + 2), &f->other);
     if (f->own.off_step < 0 && f->odd != YOKEI_ODD_NONE && !f->has_recovered)

@@ -61,4 +61,12 @@ bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postm
                             const char *device, const int64_t *samples, int n, double *losses_out, char *why,
                             size_t bytes);
 
+/**
+ * The sum of the losses of samples [first, first + count) of a batch that begins with sample `batch`, in a
+ * training step behind `step` with the weights of a start; NaN: it cannot be computed. Dropout is that of the
+ * step.
+ */
+double yokei_postmortem_loss(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                             int64_t step, int64_t batch, int64_t first, int64_t count);
+
 #endif

@@ -15,10 +15,10 @@
 
 const char *const yokei_odd_names[YOKEI_N_ODDS] = { "none", "loss spike", "norm spike", "overflow",
                                                     "loss not finite" };
-const char *const yokei_culprit_names[YOKEI_N_CAUSES] = { "none",      "unknown",       "data",
-                                                          "precision", "learning rate", "device",
-                                                          "layer",     "flipped bit",   "resume" };
-const char *const yokei_culprit_texts[YOKEI_N_CAUSES] = {
+const char *const yokei_culprit_names[YOKEI_N_CULPRITS] = { "none",      "unknown",       "data",
+                                                            "precision", "learning rate", "device",
+                                                            "layer",     "flipped bit",   "resume" };
+const char *const yokei_culprit_texts[YOKEI_N_CULPRITS] = {
     "no fault found",
     "something went wrong, and the facts do not say what",
     "the data",
@@ -30,12 +30,12 @@ const char *const yokei_culprit_texts[YOKEI_N_CAUSES] = {
     "a resumed checkpoint whose state was not the one that trained on",
 };
 
-static const char *const preventions[YOKEI_N_CAUSES] = {
+static const char *const preventions[YOKEI_N_CULPRITS] = {
     "None is needed. A spike from which the loss comes back is ordinary.",
     "Save checkpoints more often, keep more of them (--keep), and sample more steps (--black-box), so that the "
     "next post-mortem has more facts.",
     "Check the file at these places, and compare its hash with that of its source before a run.",
-    "Use bf16 or fp32 for these layers or for the run, and leave the initial loss scale to yoke train.",
+    "Use bf16 or f32 for these layers or for the run, and leave the initial loss scale to yoke train.",
     "Lower the learning rate, lengthen --warmup, and let nothing but the plan set the rate.",
     "Run yoke verify on this device, update its driver or compiler, and train with --audit.",
     "Compare this build with a build that is known to be right (yoke verify, yoke parity), and update it.",
@@ -252,23 +252,23 @@ static void judge_difference(const struct yokei_postmortem_facts *f, struct yoke
 static bool precision_was_wrong(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {
     const struct yokei_replayed *f32 = &f->f32;
-    const bool is_half = !strcmp(f->precision, "fp16") || !strcmp(f->precision, "bf16");
+    const bool is_half = !strcmp(f->precision, "f16") || !strcmp(f->precision, "bf16");
     if (!is_half || !f32->ran) return false;
     if ((f->odd == YOKEI_ODD_OVERFLOW || f->odd == YOKEI_ODD_BAD_LOSS) && f32->failed_step < 0) {
-        show(v, "%s in step %" PRId64 "%s%s; the same steps in fp32 are finite",
+        show(v, "%s in step %" PRId64 "%s%s; the same steps in f32 are finite",
              f->odd == YOKEI_ODD_OVERFLOW ? "numbers overflowed" : "the loss was not finite", f->odd_step,
              f->odd_layer[0] ? ", first in the output of " : "", f->odd_layer);
         return is(v, YOKEI_CULPRIT_PRECISION, f->odd_step, f->odd_layer);
     }
     const double apart = fabs(f32->norm_now / f32->norm_then - 1);
-    if (!strcmp(f->precision, "fp16") && f->loss_scale < 16 && is_off(f32) && apart > rounding) {
+    if (!strcmp(f->precision, "f16") && f->loss_scale < 16 && is_off(f32) && apart > rounding) {
         show(v,
-             "the loss scale is %g, so small gradients are 0 in fp16: in step %" PRId64
-             " the gradient norm is %.6g, and %.6g in fp32",
+             "the loss scale is %g, so small gradients are lost or coarse in f16: in step %" PRId64
+             " the gradient norm is %.6g, and %.6g in f32",
              f->loss_scale, f32->off_step, f32->norm_then, f32->norm_now);
         return is(v, YOKEI_CULPRIT_PRECISION, f32->off_step, f32->layer);
     }
-    rule_out(v, "the precision: in fp32 the same steps go the same way");
+    rule_out(v, "the precision: in f32 the same steps go the same way");
     return false;
 }
 

@@ -122,12 +122,12 @@ enum yokei_culprit {
     YOKEI_CULPRIT_LAYER,
     YOKEI_CULPRIT_BIT,
     YOKEI_CULPRIT_RESUME,
-    YOKEI_N_CAUSES
+    YOKEI_N_CULPRITS
 };
 /** A word for each cause: "none", "unknown", "data", ... */
-extern const char *const yokei_culprit_names[YOKEI_N_CAUSES];
+extern const char *const yokei_culprit_names[YOKEI_N_CULPRITS];
 /** A line for each cause. */
-extern const char *const yokei_culprit_texts[YOKEI_N_CAUSES];
+extern const char *const yokei_culprit_texts[YOKEI_N_CULPRITS];
 
 enum { YOKEI_VERDICT_LINES = 16, YOKEI_VERDICT_BYTES = 400 };
 struct yokei_verdict {

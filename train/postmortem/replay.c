@@ -42,6 +42,7 @@ struct work {
     const char *folder;     /* for the files of a replay */
     const int64_t *samples; /* of a probe */
     int n;
+    int64_t step, batch, first, count; /* of a loss */
     struct shared *shared;
 };
 
@@ -148,7 +149,7 @@ static yoke_status take_plan(const struct work *w, struct yokei_training *t, cha
     }
     t->replay = t->replay || t->plan.budget_seconds > 0;
     if (o->start->checkpoint[0] && w->p->has_plan) t->plan.steps = w->p->plan.steps; /* of the later start */
-    if (o->in_f32) yokei_text(t->plan.precision, sizeof t->plan.precision, "fp32");
+    if (o->in_f32) yokei_text(t->plan.precision, sizeof t->plan.precision, "f32");
     t->plan.learning_rate *= o->rate;
     t->plan.min_learning_rate *= o->rate;
     if (t->plan.n_ranks == 1 && t->plan.ranks[0].threads > 0)
@@ -188,29 +189,78 @@ static yoke_status load(const struct work *w, yoke_trainer *trainer)
     return from ? yokei_weights_load(trainer, yokei_plan_model(&w->p->plan), from) : YOKE_OK;
 }
 
-static yoke_status probe(struct work *w)
+/* A trainer of the whole model on the device of the order, with the weights of its start. */
+static yoke_status open_trainer(const struct work *w, int64_t batch, yoke_trainer **trainer_out)
 {
     const struct yokei_plan *plan = &w->p->plan;
     struct yoke_trainer_config c = YOKE_TRAINER_CONFIG_INIT;
     yoke_device *device = NULL;
     yoke_model *model = NULL;
-    yoke_trainer *trainer = NULL;
-    const int64_t T = plan->sequence;
-    int32_t *inputs = malloc(2 * (size_t)T * sizeof *inputs);
-    YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
     YOKE_TRY(yoke_dtype_parse(plan->precision, &c.precision));
-    c.batch = c.micro_batch = 1;
-    c.sequence = T;
+    c.batch = batch;
+    c.micro_batch = 1;
+    c.sequence = plan->sequence;
     c.seed = plan->seed;
     YOKE_TRY(yoke_device_open(w->order->device, NULL, &device));
     YOKE_TRY(yokei_model_create(yokei_plan_model(plan), &model));
-    YOKE_TRY(yoke_trainer_create(model, device, &c, &trainer));
-    YOKE_TRY(load(w, trainer));
+    YOKE_TRY(yoke_trainer_create(model, device, &c, trainer_out));
+    return load(w, *trainer_out);
+}
+
+/* The process ends after this, and with it all that was opened. */
+static yoke_status probe(struct work *w)
+{
+    const int64_t T = w->p->plan.sequence;
+    yoke_trainer *trainer;
+    int32_t *inputs = malloc(2 * (size_t)T * sizeof *inputs);
+    YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
+    YOKE_TRY(open_trainer(w, 1, &trainer));
     for (int i = 0; i < w->n; i++) {
-        YOKE_TRY(yokei_tokens_sample(w->p->tokens, plan->seed, w->samples[i], T, inputs, inputs + T));
+        YOKE_TRY(yokei_tokens_sample(w->p->tokens, w->p->plan.seed, w->samples[i], T, inputs, inputs + T));
         YOKE_TRY(yoke_trainer_evaluate(trainer, inputs, inputs + T, 1, &w->shared->losses[i]));
     }
-    return YOKE_OK; /* the process ends, and with it all that was opened */
+    return YOKE_OK;
+}
+
+/* Targets below 0 are ignored. So only the samples of one rank count. */
+static yoke_status compute_loss(struct work *w)
+{
+    const struct yokei_plan *plan = &w->p->plan;
+    const int64_t T = plan->sequence, n = plan->batch * T;
+    struct yoke_step_result result = YOKE_STEP_RESULT_INIT;
+    yoke_trainer *trainer;
+    int32_t *inputs = malloc(2 * (size_t)n * sizeof *inputs), *targets = inputs + n;
+    YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
+    YOKE_TRY(open_trainer(w, plan->batch, &trainer));
+    yokei_trainer_restore(trainer, w->step, w->step, trainer->loss_scale.scale, 0, 0);
+    for (int64_t i = 0; i < plan->batch; i++)
+        YOKE_TRY(
+            yokei_tokens_sample(w->p->tokens, plan->seed, w->batch + i, T, inputs + i * T, targets + i * T));
+    for (int64_t i = 0; i < n; i++)
+        if (i / T < w->first || i / T >= w->first + w->count) targets[i] = -1;
+    YOKE_TRY(yoke_trainer_backward(trainer, inputs, targets, 0, &result));
+    w->shared->losses[0] = result.loss * (double)n;
+    return YOKE_OK;
+}
+
+double yokei_postmortem_loss(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
+                             int64_t step, int64_t batch, int64_t first, int64_t count)
+{
+    const struct yokei_postmortem_order order = { .start = start, .device = "host", .rate = 1 };
+    struct work w = { .run = compute_loss,
+                      .p = p,
+                      .order = &order,
+                      .step = step,
+                      .batch = batch,
+                      .first = first,
+                      .count = count,
+                      .shared = share() };
+    char why[320];
+    if (!w.shared) return NAN;
+    const bool ok = run_apart(&w, p->config->seconds, why, sizeof why) && !w.shared->status;
+    const double loss = ok ? w.shared->losses[0] : NAN;
+    munmap(w.shared, sizeof *w.shared);
+    return loss;
 }
 
 bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
@@ -331,7 +381,7 @@ void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_post
                                     .failed_step = -1,
                                     .last_loss = NAN };
     yokei_text(out->device, sizeof out->device, "%s", order->device);
-    yokei_text(out->precision, sizeof out->precision, "%s", order->in_f32 ? "fp32" : p->facts->precision);
+    yokei_text(out->precision, sizeof out->precision, "%s", order->in_f32 ? "f32" : p->facts->precision);
     yokei_text(folder, sizeof folder, "%s/yoke-postmortem.XXXXXX",
                temporary && *temporary ? temporary : "/tmp");
     struct work w = { .run = replay, .p = p, .order = order, .folder = folder, .shared = share() };
