@@ -19,7 +19,7 @@ static const char *find_file(const struct cli_postmortem *p, const char *option,
 }
 
 struct paths {
-    char data[4200], tokenizer[4200], init[4200], save[4200], resume[4200], other[64];
+    char data[4200], tokenizer[4200], init[4200], save[4200], resume[4200];
 };
 
 /* The folder of the checkpoints: that of --save, or the one that holds the checkpoint of --resume. */
@@ -33,17 +33,15 @@ static const char *find_checkpoints(struct cli_postmortem *p, struct paths *path
     return resume ? resume : save;
 }
 
-/* A device of another kind than the host, if one opens; and the host for another device. */
-static const char *find_other(const char *asked, const char *device, struct paths *paths)
+/*
+ * A device of another kind than the host, and the host for another device. It is not opened here, because a
+ * process of its own cannot use OpenCL if its parent has opened it.
+ */
+static const char *find_other(const char *asked, const char *device)
 {
-    yoke_device *opened;
     if (!strcmp(asked, "none")) return NULL;
-    yokei_text(paths->other, sizeof paths->other, "%s", strcmp(asked, "auto") != 0 ? asked : "host");
-    if (strcmp(asked, "auto") != 0 || !device || strcmp(device, "host") != 0) return paths->other;
-    yokei_text(paths->other, sizeof paths->other, "opencl:0");
-    if (yoke_device_open(paths->other, NULL, &opened)) return NULL;
-    yoke_device_close(opened);
-    return paths->other;
+    if (strcmp(asked, "auto") != 0) return asked;
+    return strcmp(device, "host") != 0 ? "host" : "opencl:0";
 }
 
 static void show_busy(void *context, const char *text)
@@ -65,7 +63,8 @@ static void configure(const struct cli_options *o, struct cli_postmortem *p, str
     c->checkpoints = cli_text(o, "checkpoints") ? cli_text(o, "checkpoints") : find_checkpoints(p, paths);
     c->device = cli_text(o, "replay-device");
     const char *device = c->device ? c->device : report_record_of_rank(&p->record, 0, "device");
-    c->other = find_other(cli_text(o, "other-device"), device ? device : "host", paths);
+    c->other = find_other(cli_text(o, "other-device"), device ? device : "host");
+    c->is_other_optional = !strcmp(cli_text(o, "other-device"), "auto");
     c->seconds = cli_real(o, "replay-seconds");
     c->most_steps = cli_int(o, "most-steps");
 }

@@ -109,6 +109,15 @@ static void test_rate(void **state)
     is(&f, YOKEI_CULPRIT_RATE, 112, "");
     f.slower.failed_step = 112; /* a lower rate does not help */
     is(&f, YOKEI_CULPRIT_UNKNOWN, 112, "");
+    /* it did not end, and its layers changed wildly */
+    f.has_recovered = true;
+    f.slower.failed_step = -1;
+    f.own.last_loss = 3;
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
+    f.worst_update = 0.8;
+    is(&f, YOKEI_CULPRIT_RATE, 112, "");
+    f.slower.last_loss = 2.9;
+    is(&f, YOKEI_CULPRIT_NONE, -1, "");
     f.rate_step = 111;
     f.rate_then = 1, f.rate_planned = 1e-3;
     is(&f, YOKEI_CULPRIT_RATE, 111, "");

@@ -234,7 +234,7 @@ static void judge_samples(struct yokei_postmortem *p, const int64_t *samples, co
     f->worst_sample.loss = f->first_bad_sample.loss = -INFINITY;
     f->n_samples = n;
     for (int i = 0; i < n; i++) {
-        const double loss = losses[i] / (double)p->head->sequence;
+        const double loss = losses[i];
         const struct yokei_sample_loss s = { .sample = samples[i],
                                              .token = yokei_box_sample_token(p->head, samples[i]),
                                              .byte = yokei_box_sample_byte(p->head, samples[i]),
@@ -266,7 +266,7 @@ static void check_samples(struct yokei_postmortem *p, const struct yokei_postmor
         yokei_postmortem_miss(f, "the losses of single samples: %s", why);
         return;
     }
-    for (int i = 0; i < n_others; i++) others[i] = losses[n + i] / (double)p->head->sequence;
+    for (int i = 0; i < n_others; i++) others[i] = losses[n + i];
     f->others_median = median(others, n_others);
     for (int i = 0; i < n_others; i++) distance[i] = fabs(others[i] - f->others_median);
     f->uniform_loss = log((double)yokei_model_vocabulary(yokei_plan_model(&p->plan)));
@@ -289,7 +289,7 @@ static void repeat(struct yokei_postmortem *p, const struct yokei_postmortem_sta
                last, device, in_f32 ? " in f32" : "", rate != 1 ? " with a lower learning rate" : "");
     busy(p, text);
     yokei_postmortem_replay(p, &o, out);
-    if (!out->ran)
+    if (!out->ran && !(p->config->is_other_optional && device == p->config->other))
         yokei_postmortem_miss(p->facts, "a replay on %s%s from step %" PRId64 ": %.200s", device,
                               in_f32 ? " in f32" : "", start->step, out->why);
 }
@@ -324,7 +324,8 @@ static void repeat_others(struct yokei_postmortem *p, const struct yokei_postmor
     if (strcmp(f->precision, "f32") != 0) repeat(p, start, device, true, 1, last, &f->f32);
     if (c->other && strcmp(c->other, device) != 0)
         repeat(p, start, c->other, false, 1, YOKE_MIN(last, start->step + 2), &f->other);
-    if (f->own.off_step < 0 && f->odd != YOKEI_ODD_NONE && !f->has_recovered)
+    const bool has_diverged = f->odd != YOKEI_ODD_NONE && !f->has_recovered;
+    if (f->own.off_step < 0 && (has_diverged || f->worst_update > 0.5))
         repeat(p, start, device, false, 0.1, p->end, &f->slower);
 }
 

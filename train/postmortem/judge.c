@@ -119,7 +119,8 @@ static void say_samples(const struct yokei_postmortem_facts *f, struct yokei_ver
 {
     const struct yokei_sample_loss *s = &f->first_bad_sample;
     show(v,
-         "%" PRId64 " of %" PRId64 " samples have a loss above %.3f with the weights of step %" PRId64
+         "%" PRId64 " of %" PRId64
+         " samples have a part with a loss above %.3f with the weights of step %" PRId64
          "; the median of %" PRId64 " samples before them is %.3f, and a uniform guess has %.3f",
          f->n_bad_samples, f->n_samples, f->others_limit, f->start_step, f->n_others, f->others_median,
          f->uniform_loss);
@@ -286,15 +287,21 @@ static bool other_device_disagrees(const struct yokei_postmortem_facts *f, struc
     return is(v, YOKEI_CULPRIT_DEVICE, f->other.off_step, f->other.layer);
 }
 
+/*
+ * The run diverged, and does not with a lower rate. Or it did not end, but its layers changed by more than half
+ * of their norms in a step, and with a lower rate the loss falls at once.
+ */
 static bool rate_was_too_high(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {
-    if (f->odd == YOKEI_ODD_NONE || f->has_recovered || !f->slower.ran) return false;
-    if (f->slower.failed_step >= 0 || !(f->slower.last_loss < f->odd_limit)) return false;
-    show(v, "with a tenth of the learning rate the same steps stay on the path: loss %.4g in step %" PRId64,
-         f->slower.last_loss, f->odd_step);
+    const bool has_diverged = f->odd != YOKEI_ODD_NONE && !f->has_recovered,
+               is_wild = f->worst_update > 0.5 && f->slower.last_loss < 0.8 * f->own.last_loss;
+    if (!f->slower.ran || f->slower.failed_step >= 0) return false;
+    if (!is_wild && !(has_diverged && f->slower.last_loss < f->odd_limit)) return false;
+    show(v, "with a tenth of the learning rate the loss is %.4g after the same steps, and %.4g in the run",
+         f->slower.last_loss, f->own.last_loss);
     if (isfinite(f->worst_update))
         show(v, "%s changed by %.3g of its norm in one step", f->worst_update_layer, f->worst_update);
-    return is(v, YOKEI_CULPRIT_RATE, f->odd_step, NULL);
+    return is(v, YOKEI_CULPRIT_RATE, f->odd == YOKEI_ODD_NONE ? -1 : f->odd_step, NULL);
 }
 
 static void judge_same(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)

@@ -53,7 +53,7 @@ struct yokei_sample_loss {
         byte; /* number in the run; where it begins in the tokens and in the file; -1: unknown */
     int64_t step;
     int replica;
-    double loss; /* per token */
+    double loss; /* per token, of the worst quarter of the sample */
 };
 
 struct yokei_postmortem_facts {
@@ -152,6 +152,7 @@ struct yokei_postmortem_config {
     const char *checkpoints; /* the folder of checkpoints; NULL: none */
     const char *device;      /* the device of the replays; NULL: the device of the run's first rank */
     const char *other;       /* another device; NULL: none */
+    bool is_other_optional;  /* nothing is missing if the other device cannot be used */
     double seconds;          /* the most seconds of one replay */
     int64_t most_steps;      /* the most steps that a replay repeats */
     void (*busy)(void *context, const char *text); /* may be NULL */

@@ -207,17 +207,37 @@ static yoke_status open_trainer(const struct work *w, int64_t batch, yoke_traine
     return load(w, *trainer_out);
 }
 
+/*
+ * The loss per token of the worst part of a sample, because a sample may be damaged in part. Targets below 0 are
+ * ignored.
+ */
+static yoke_status worst_part(yoke_trainer *trainer, const int32_t *inputs, const int32_t *targets, int64_t T,
+                              int32_t *some, double *worst_out)
+{
+    enum { PARTS = 4 };
+    *worst_out = 0;
+    for (int64_t part = 0; part < PARTS; part++) {
+        const int64_t begin = T * part / PARTS, end = T * (part + 1) / PARTS;
+        double sum;
+        if (begin == end) continue;
+        for (int64_t i = 0; i < T; i++) some[i] = i >= begin && i < end ? targets[i] : -1;
+        YOKE_TRY(yoke_trainer_evaluate(trainer, inputs, some, 1, &sum));
+        if (!(sum / (double)(end - begin) <= *worst_out)) *worst_out = sum / (double)(end - begin);
+    }
+    return YOKE_OK;
+}
+
 /* The process ends after this, and with it all that was opened. */
 static yoke_status probe(struct work *w)
 {
     const int64_t T = w->p->plan.sequence;
     yoke_trainer *trainer;
-    int32_t *inputs = malloc(2 * (size_t)T * sizeof *inputs);
+    int32_t *inputs = malloc(3 * (size_t)T * sizeof *inputs);
     YOKE_TRY(inputs ? YOKE_OK : yoke_fail(YOKE_ENOMEM, "no host memory"));
     YOKE_TRY(open_trainer(w, 1, &trainer));
     for (int i = 0; i < w->n; i++) {
         YOKE_TRY(yokei_tokens_sample(w->p->tokens, w->p->plan.seed, w->samples[i], T, inputs, inputs + T));
-        YOKE_TRY(yoke_trainer_evaluate(trainer, inputs, inputs + T, 1, &w->shared->losses[i]));
+        YOKE_TRY(worst_part(trainer, inputs, inputs + T, T, inputs + 2 * T, &w->shared->losses[i]));
     }
     return YOKE_OK;
 }
