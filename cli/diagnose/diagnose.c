@@ -53,6 +53,8 @@ yoke_status cli_diagnose(const struct cli_context *c)
                                     .markdown = !strcmp(cli_text(c->options, "format"), "md"),
                                     .json = cli_flag(c->options, "json") };
     YOKE_TRY(check_words(c, foreign));
+    YOKE_TRY(cli_check_output(cli_text(c->options, "output"), (const char *const *)c->words, c->n_words));
+    YOKE_TRY(cli_check_output(apply, (const char *const *)c->words, c->n_words));
     yoke_status status = foreign ? diagnose_foreign(c->words, c->n_words, &now)
                                  : diagnose_read(c->words[0], &now);
     if (!status && !foreign && c->n_words == 2) {

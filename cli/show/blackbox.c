@@ -47,6 +47,7 @@ yoke_status cli_blackbox(const struct cli_context *context)
         return yoke_fail(
             YOKE_EINVAL,
             "yoke blackbox: which run? Give its folder: yoke blackbox runs/train-20240131-120000");
+    YOKE_TRY(cli_check_output(cli_text(o, "output"), (const char *const *)context->words, 1));
     YOKE_TRY(yokei_boxes_read(context->words[0], &boxes));
     struct printed p = { .box.boxes = boxes, .is_json = cli_flag(o, "json") };
     const bool all = p.is_json && !cli_is_set(o, "last");

@@ -245,6 +245,7 @@ yoke_status cli_trace(const struct cli_context *context)
     if (context->n_words != 1)
         return yoke_fail(YOKE_EINVAL,
                          "yoke trace: which run? Give its folder: yoke trace runs/20240131-120000");
+    YOKE_TRY(cli_check_output(to, (const char *const *)context->words, 1));
     struct cli_trace t;
     yoke_status status = cli_trace_read(context->words[0], &t);
     t.last = (int)cli_int(context->options, "last");
