@@ -61,7 +61,7 @@
     V("blackbox", CLI_BLACKBOX, cli_blackbox, .arguments = "DIR",                                           \
       .summary = "Read the latest steps of a training, layer by layer")                                     \
     V("postmortem", CLI_POSTMORTEM, cli_postmortem, .arguments = "DIR",                                     \
-      .summary = "Find why a training left its path: repeat its steps and judge")                           \
+      .summary = "Find why the loss of a training left its path")                                           \
     V("parity", CLI_PARITY, cli_parity, .ranks = true,                                                      \
       .summary = "Compare parallel layouts with one rank on the host")                                      \
     V("schedule show", CLI_SCHEDULE_SHOW, cli_schedule_show,                                                \

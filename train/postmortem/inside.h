@@ -54,8 +54,8 @@ struct yokei_postmortem_order {
 void yokei_postmortem_replay(struct yokei_postmortem *p, const struct yokei_postmortem_order *order,
                              struct yokei_replayed *out);
 /**
- * The losses per token of the worst parts of n samples with the weights of a start, on `device`, in a process of its own. n is
- * at most YOKEI_POSTMORTEM_SAMPLES. False: `why` says why it failed.
+ * The losses per token of the worst parts of n samples with the weights of a start, on `device`, in a process
+ * of its own. n is at most YOKEI_POSTMORTEM_SAMPLES. False: `why` says why it failed.
  */
 bool yokei_postmortem_probe(struct yokei_postmortem *p, const struct yokei_postmortem_start *start,
                             const char *device, const int64_t *samples, int n, double *losses_out, char *why,

@@ -288,8 +288,8 @@ static bool other_device_disagrees(const struct yokei_postmortem_facts *f, struc
 }
 
 /*
- * The run diverged, and does not with a lower rate. Or it did not end, but its layers changed by more than half
- * of their norms in a step, and with a lower rate the loss falls at once.
+ * The run diverged, and does not with a lower rate. Or it did not end, but its layers changed by more than
+ * half of their norms in a step, and with a lower rate the loss falls at once.
  */
 static bool rate_was_too_high(const struct yokei_postmortem_facts *f, struct yokei_verdict *v)
 {

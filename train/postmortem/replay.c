@@ -208,8 +208,8 @@ static yoke_status open_trainer(const struct work *w, int64_t batch, yoke_traine
 }
 
 /*
- * The loss per token of the worst part of a sample, because a sample may be damaged in part. Targets below 0 are
- * ignored.
+ * The loss per token of the worst part of a sample, because a sample may be damaged in part. Targets below 0
+ * are ignored.
  */
 static yoke_status worst_part(yoke_trainer *trainer, const int32_t *inputs, const int32_t *targets, int64_t T,
                               int32_t *some, double *worst_out)
