@@ -32,8 +32,7 @@ const char *const yokei_culprit_texts[YOKEI_N_CULPRITS] = {
 
 static const char *const preventions[YOKEI_N_CULPRITS] = {
     "None is needed. A spike from which the loss comes back is ordinary.",
-    "Save checkpoints more often, keep more of them (--keep), and sample more steps (--black-box), so that the "
-    "next post-mortem has more facts.",
+    "Save checkpoints more often, keep more (--keep), and sample more steps (--black-box).",
     "Check the file at these places, and compare its hash with that of its source before a run.",
     "Use bf16 or f32 for these layers or for the run, and leave the initial loss scale to yoke train.",
     "Lower the learning rate, lengthen --warmup, and let nothing but the plan set the rate.",
