@@ -102,6 +102,9 @@ yoke_status cli_postmortem(const struct cli_context *context)
         return yoke_fail(
             YOKE_EINVAL,
             "yoke postmortem: which run? Give its folder: yoke postmortem runs/train-20240131-120000");
+    const char *const written[] = { cli_text(o, "output"), cli_text(o, "rollback"),
+                                    cli_text(o, "lower-rate") };
+    for (size_t i = 0; i < YOKE_COUNT(written); i++) YOKE_TRY(cli_check_output(written[i], &p.run, 1));
     report_record_read(p.run, &p.record);
     configure(o, &p, &paths);
     cli_progress_begin("%s", "");
