@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/options/progress.h"
+#include "cli/train/memo.h"
 #include "cli/train/plan_source.h"
 #include "cli/train/search_advice.h"
 #include "core/base/base.h"
@@ -207,6 +208,7 @@ static yoke_status search(const struct cli_options *o, struct yokei_training *t,
     else
         cli_search_show(x);
     if (cli_text(o, "output")) YOKE_TRY(write_plan(x, cli_text(o, "output"), &t->plan));
+    if (cli_text(o, "memo")) YOKE_TRY(cli_memo_write(cli_text(o, "memo"), o, x, config));
     return cli_goal_check(x->goal, result);
 }
 

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** yoke plan --search --memo: the design memo of the first layout, as Markdown. */
+#ifndef CLI_TRAIN_MEMO_H
+#define CLI_TRAIN_MEMO_H
+
+#include <stdio.h>
+
+#include "cli/show/schedule.h"
+#include "cli/train/plan_search.h"
+
+/** The passes of the layout's first replica, as the memo draws them. */
+struct cli_memo_timeline {
+    struct cli_schedule drawn;
+    bool recompute[YOKEI_MOST_CUTS];
+    double costs[YOKEI_MOST_CUTS][4]; /* milliseconds of F, B, W and R of a stage, rounded as in the text */
+    char text[YOKEI_MOST_CUTS][64];   /* these numbers as a line of --costs-file */
+};
+
+/** Write the memo. config: that of the search. */
+yoke_status cli_memo_write(const char *path, const struct cli_options *options,
+                           const struct cli_searched *searched, const struct yokei_search_config *config);
+
+/* ---- memo_risks.c ---- */
+void cli_memo_risks(const struct cli_searched *searched, const struct yokei_places *places, FILE *to);
+
+/* ---- memo_checks.c ---- */
+/** Draw the schedule of a layout with several stages. */
+yoke_status cli_memo_timeline(const struct cli_searched *searched, const struct yokei_search_config *config,
+                              const struct yokei_places *places, FILE *to,
+                              struct cli_memo_timeline *timeline);
+void cli_memo_timeline_free(struct cli_memo_timeline *timeline);
+/** The commands that check the memo. timeline: NULL without stages. */
+void cli_memo_checks(const struct cli_options *options, const struct cli_searched *searched,
+                     const struct yokei_search_config *config, const struct cli_memo_timeline *timeline,
+                     FILE *to);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The drawn timeline of a design memo, and the commands by which a reader checks the memo. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/train/memo.h"
+#include "core/base/base.h"
+
+enum { MOST_DRAWN = 8, WIDTH = 100 };
+
+/* ---- the timeline ---- */
+
+/* The time of a stage of the first replica for a micro-batch, in milliseconds. */
+static yoke_status stage_costs(yokei_predictor *predictor, const struct yokei_layout *l, int kind, int stage,
+                               struct cli_memo_timeline *t)
+{
+    struct yokei_unit u;
+    int n = 0;
+    YOKE_TRY(yokei_predict_unit(predictor, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
+                                kind, &u));
+    for (int c = 0; c < l->chunks; c++) n += l->blocks[c * l->pipeline + stage];
+    const bool first = stage == 0, last = stage == l->pipeline - 1;
+#define STAGE_TIME(x) (1e3 * (n * u.block.x + first * u.before.x + last * u.after.x))
+    const double times[4] = { STAGE_TIME(F), STAGE_TIME(B), STAGE_TIME(W), STAGE_TIME(R) };
+#undef STAGE_TIME
+    yokei_text(t->text[stage], sizeof t->text[stage], "%.4g,%.4g,%.4g,0,%.4g", times[0], times[1], times[2],
+               times[3]);
+    if (sscanf(t->text[stage], "%lf,%lf,%lf,0,%lf", &t->costs[stage][0], &t->costs[stage][1],
+               &t->costs[stage][2], &t->costs[stage][3])
+        != 4)
+        return yoke_fail(YOKE_EINTERNAL, "memo: the costs %s", t->text[stage]);
+    return YOKE_OK;
+}
+
+static int drawn_micro_batches(const struct yokei_layout *l, const struct yokei_prediction *p)
+{
+    const int64_t n = p->shares[0] / l->micro_batch;
+    if (l->chunks > 1) return (int)YOKE_MIN(n, (int64_t)YOKE_MAX(MOST_DRAWN / l->pipeline, 1) * l->pipeline);
+    return (int)YOKE_MIN(n, (int64_t)YOKE_MAX(MOST_DRAWN, l->pipeline));
+}
+
+static yoke_status simulate(const struct yokei_layout *l, struct cli_memo_timeline *t)
+{
+    struct cli_schedule *s = &t->drawn;
+    YOKE_TRY(yokei_schedule_pipeline(&s->shape, &s->schedule));
+    YOKE_TRY(yokei_costs_equal(l->pipeline, l->chunks, 1, 1, 1, 0, &s->costs));
+    for (int i = 0; i < l->pipeline * l->chunks; i++) {
+        const double *x = t->costs[i / l->chunks];
+        struct yokei_chunk_costs *c = &s->costs.chunk[i];
+        c->F = x[0] / l->chunks, c->B = x[1] / l->chunks, c->W = x[2] / l->chunks, c->R = x[3] / l->chunks;
+    }
+    return yokei_simulate(&s->schedule, &s->costs, &s->simulated);
+}
+
+yoke_status cli_memo_timeline(const struct cli_searched *x, const struct yokei_search_config *config,
+                              const struct yokei_places *places, FILE *to, struct cli_memo_timeline *t)
+{
+    const struct yokei_layout *l = &x->result->best[0].layout;
+    struct cli_schedule *s = &t->drawn;
+    yokei_predictor *predictor;
+    YOKE_TRY(yokei_predictor_create(&config->predict, &predictor));
+    yoke_status status = YOKE_OK;
+    for (int stage = 0; stage < l->pipeline && !status; stage++) {
+        t->recompute[stage] = l->recompute > 0;
+        status = stage_costs(predictor, l, places->slot[yokei_layout_slot(l, stage, 0)].kind, stage, t);
+    }
+    yokei_predictor_destroy(predictor);
+    YOKE_TRY(status);
+    s->kind = yokei_pipeline_names[l->schedule];
+    s->width = WIDTH;
+    s->shape = (struct yokei_pipeline){ .kind = l->schedule,
+                                        .n_stages = l->pipeline,
+                                        .n_chunks = l->chunks,
+                                        .n_micro_batches = drawn_micro_batches(
+                                            l, &x->result->best[0].prediction),
+                                        .recompute = t->recompute };
+    YOKE_TRY(simulate(l, t));
+    fprintf(to,
+            "\nThe passes of the first replica's stages, in ms, for %d of its %lld micro-batches, without "
+            "messages, collectives and the optimizer:\n\n```\n",
+            s->shape.n_micro_batches, (long long)(x->result->best[0].prediction.shares[0] / l->micro_batch));
+    status = cli_schedule_ascii(s, to);
+    fputs("```\n", to);
+    return status;
+}
+
+void cli_memo_timeline_free(struct cli_memo_timeline *t)
+{
+    yokei_schedule_free(&t->drawn.schedule);
+    yokei_costs_free(&t->drawn.costs);
+    yokei_simulated_free(&t->drawn.simulated);
+}
+
+/* ---- the commands ---- */
+
+/* A word of a shell command; quoted if it needs to be. */
+static void put_word(FILE *to, const char *word)
+{
+    if (strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:,=+%")
+            == strlen(word)
+        && *word) {
+        fputs(word, to);
+        return;
+    }
+    fputc('\'', to);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", to);
+        else
+            fputc(*word, to);
+    }
+    fputc('\'', to);
+}
+
+static void put_options(FILE *to, const struct cli_options *o, const char *const *names, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!cli_is_set(o, names[i])) continue;
+        fprintf(to, " --%s ", names[i]);
+        put_word(to, cli_text(o, names[i]));
+    }
+}
+
+static void search_command(const struct cli_options *o, FILE *to)
+{
+    static const char *const names[] = { "cluster",         "model",
+                                         "precision",       "batch",
+                                         "sequence",        "memory-limit",
+                                         "bucket-bytes",    "largest-bubble",
+                                         "steps",           "goal-tokens",
+                                         "goal-time",       "failure-rate",
+                                         "checkpoint-time", "checkpoint-bandwidth",
+                                         "restart-time",    "advice" };
+    fputs("\nThe search, with the numbers of *Choice*, *Goal*, *Alternatives*, *Limits* and *Memory*:\n\n"
+          "```\nyoke plan --search",
+          to);
+    put_options(to, o, names, YOKE_COUNT(names));
+    fputs("\n```\n", to);
+}
+
+/* yoke plan makes each rank's program anew. */
+static void memory_command(const struct cli_options *o, const struct cli_searched *x, FILE *to)
+{
+    static const char *const names[] = { "model", "precision", "batch", "sequence", "bucket-bytes" };
+    const struct yokei_layout *l = &x->result->best[0].layout;
+    const struct yokei_prediction *p = &x->result->best[0].prediction;
+    uint64_t most = 0;
+    for (int i = 0; i < p->n_memory; i++) most = YOKE_MAX(most, p->memory[i].have);
+    fprintf(
+        to,
+        "\nThe memory of each rank (column DEVICE), which yoke plan computes from the layout alone. The stages "
+        "follow one another in the order of the ranks, with %d ranks each:\n\n```\nyoke plan -n %d",
+        l->data * l->tensor, p->n_ranks);
+    put_options(to, o, names, YOKE_COUNT(names));
+    fprintf(to, " --dp %d --pp %d --tp %d --micro-batch %lld", l->data, l->pipeline, l->tensor,
+            (long long)l->micro_batch);
+    for (int d = 0; d < p->n_shares && l->data > 1; d++)
+        fprintf(to, "%s%lld", d ? ":" : " --shares ", (long long)p->shares[d]);
+    if (l->pipeline > 1) {
+        fprintf(to, " --schedule %s", yokei_pipeline_names[l->schedule]);
+        if (l->chunks > 1) fprintf(to, " --chunks %d", l->chunks);
+        for (int i = 0; i < l->pipeline * l->chunks; i++)
+            fprintf(to, "%s%d", i ? "," : " --layers ", l->blocks[i]);
+    }
+    if (l->recompute) fprintf(to, " --recompute %s", yokei_recompute_words[l->recompute]);
+    if (l->zero) fputs(" --zero 1", to);
+    if (l->sequence_parallel) fputs(" --sequence-parallel", to);
+    fprintf(to, " --memory-limit %llu\n```\n", (unsigned long long)most);
+}
+
+static void timeline_command(const struct cli_memo_timeline *t, FILE *to)
+{
+    const struct cli_schedule *s = &t->drawn;
+    fputs("\nThe timeline, from the times of the stages (F, B, W, message, R):\n\n```\nprintf '%s\\n'", to);
+    for (int stage = 0; stage < s->shape.n_stages; stage++) fprintf(to, " %s", t->text[stage]);
+    fprintf(
+        to,
+        " > memo-costs.csv\nyoke schedule show --kind %s --stages %d --microbatches %d --costs-file memo-costs.csv",
+        s->kind, s->shape.n_stages, s->shape.n_micro_batches);
+    if (s->shape.n_chunks > 1) fprintf(to, " --chunks %d", s->shape.n_chunks);
+    if (t->recompute[0]) fputs(" --recompute full", to);
+    fputs("\n```\n", to);
+}
+
+/* The formulas of docs/PLANNING.md with this memo's numbers. */
+static void goal_command(const struct cli_searched *x, const struct yokei_search_config *config, FILE *to)
+{
+    const struct yokei_prediction *p = &x->result->best[0].prediction;
+    const struct cli_goal *g = x->goal;
+    fprintf(to, "\nTokens/s%s, from the step time:\n\n```\nawk 'BEGIN { step = %.9g; printf \"%%.4g tokens/s",
+            isfinite(p->utilisation) ? " and MFU" : "", p->step_seconds);
+    if (isfinite(p->utilisation)) fputs(", MFU %.1f %%", to);
+    fprintf(to, "\\n\", %lld / step", (long long)g->tokens_per_step);
+    if (isfinite(p->utilisation))
+        fprintf(to, ", 100 * %.9g / (step * %.9g)", config->predict.model_flops,
+                config->predict.model_flops / (p->step_seconds * p->utilisation));
+    fputs(" }'\n```\n", to);
+    if (g->failures_per_day <= 0) return;
+    struct yokei_goal goal;
+    cli_goal_of(g, p, &goal);
+    fprintf(
+        to,
+        "\nThe interval of checkpoints, the effective time, the hours and the price, by the formulas of "
+        "docs/PLANNING.md:\n\n```\n"
+        "awk 'BEGIN { step = %.9g; M = 86400 / (%.9g * %d); d = %.9g; R = %.9g; x = d / (2 * M)\n"
+        "  t = d < 2 * M ? sqrt(2 * d * M) * (1 + sqrt(x) / 3 + x / 9) - d : M\n"
+        "  n = int(t / step + 0.5); if (n < 1) n = 1; t = n * step\n"
+        "  e = t / (M * exp(R / M) * (exp((t + d) / M) - 1)); h = %.0f * step / e / 3600\n"
+        "  printf \"%%d steps, effective %%.2f %%%%, %%.4g h, price %%.6g\\n\", n, 100 * e, h, h * %.9g }'\n```\n",
+        p->step_seconds, g->failures_per_day, p->n_ranks, g->save, g->restart, goal.steps, p->price_per_hour);
+}
+
+static void speed_commands(const struct cli_searched *x, FILE *to)
+{
+    const struct yokei_layout *l = &x->result->best[0].layout;
+    bool any = false;
+    for (int i = 0; i < l->n_kinds; i++) {
+        const struct yokei_device_kind *k = &x->cluster->kind[l->kind[i]];
+        if (!k->device[0]) continue;
+        fprintf(to, "%s", any ? "" : "\nThe speeds of the devices of this machine:\n\n```\n");
+        fprintf(to, "yoke bench kernels --device %s --budget-seconds 0.02\n", k->device);
+        any = true;
+    }
+    if (any)
+        fputs("```\n", to);
+    else
+        fputs(
+            "\nThe cluster file names no device of this machine, so its speeds are claims of the file. On a "
+            "machine with such a device, `yoke bench kernels --device NAME -o FILE.json` measures them, and "
+            "`kernels: FILE.json` in the cluster file takes them.\n",
+            to);
+}
+
+void cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
+                     const struct yokei_search_config *config, const struct cli_memo_timeline *t, FILE *to)
+{
+    fputs("\n## Checks\n\nThese commands compute the numbers of this memo again.\n", to);
+    search_command(o, to);
+    memory_command(o, x, to);
+    if (t) timeline_command(t, to);
+    goal_command(x, config, to);
+    speed_commands(x, to);
+}
