@@ -251,6 +251,8 @@ YOKE_TESTS += \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/run 4 tests/ranks/memory' \
 	'OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 $(top_srcdir)/tests/ranks/plan_command'
 EXTRA_DIST += tests/ranks/plan_command
+YOKE_TESTS += 'OMP_NUM_THREADS=1 $(top_srcdir)/tests/ranks/plan_memo' 'soak YOKE_SOAK=1 $(top_srcdir)/tests/ranks/plan_memo'
+EXTRA_DIST += tests/ranks/plan_memo
 
 # Layers over ranks that share their tensors; and with bugs in the library's place, which must be noticed.
 tensor_programs = tests/ranks/tensor tests/ranks/tensor_planted_summed tests/ranks/tensor_planted_counted \

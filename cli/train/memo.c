@@ -41,7 +41,7 @@ static void put_limits(const struct cli_options *o, const struct cli_searched *x
                 cli_is_set(o, "memory-limit") ? " (with --memory-limit)" : "");
     fprintf(to, "| batch | %lld sequences of %lld tokens |\n| precision | %s |\n",
             (long long)x->training->plan.batch, (long long)x->training->plan.sequence,
-            x->training->plan.precision);
+            cli_text(o, "precision"));
     if (cli_real(o, "largest-bubble") > 0)
         fprintf(to, "| largest bubble | %.1f %% |\n", 100 * cli_real(o, "largest-bubble"));
     if (g->tokens > 0) fprintf(to, "| tokens | %.6g |\n", g->tokens);
@@ -199,8 +199,8 @@ static void put_memory(const struct cli_searched *x, FILE *to)
         const struct yokei_rank_memory *r = &p->memory[i];
         fprintf(to, "| %d | %s | %d |", r->stage, x->cluster->kind[r->kind].name, r->n_ranks);
         for (const struct yokei_memory_part *m = yokei_memory_parts; m->name; m++)
-            if (is_shown(m)) fprintf(to, " %.1f |", (double)yokei_memory_part_of(&r->report, m) / 1048576.0);
-        fprintf(to, " %.1f |\n", (double)r->have / 1048576.0);
+            if (is_shown(m)) fprintf(to, " %.2f |", (double)yokei_memory_part_of(&r->report, m) / 1048576.0);
+        fprintf(to, " %.2f |\n", (double)r->have / 1048576.0);
     }
 }
 
@@ -217,7 +217,7 @@ static yoke_status put_all(const struct cli_options *o, const struct cli_searche
     put_goal(x, to);
     put_alternatives(x, to);
     put_advice(x, to);
-    cli_memo_risks(x, &places, to);
+    cli_memo_risks(cli_text(o, "precision"), x, &places, to);
     put_bars(x, to);
     if (l->pipeline > 1) status = cli_memo_timeline(x, config, &places, to, t);
     put_memory(x, to);

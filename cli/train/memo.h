@@ -21,7 +21,8 @@ yoke_status cli_memo_write(const char *path, const struct cli_options *options,
                            const struct cli_searched *searched, const struct yokei_search_config *config);
 
 /* ---- memo_risks.c ---- */
-void cli_memo_risks(const struct cli_searched *searched, const struct yokei_places *places, FILE *to);
+void cli_memo_risks(const char *precision, const struct cli_searched *searched,
+                    const struct yokei_places *places, FILE *to);
 
 /* ---- memo_checks.c ---- */
 /** Draw the schedule of a layout with several stages. */

@@ -211,15 +211,20 @@ static void goal_command(const struct cli_searched *x, const struct yokei_search
         p->step_seconds, g->failures_per_day, p->n_ranks, g->save, g->restart, goal.steps, p->price_per_hour);
 }
 
-static void speed_commands(const struct cli_searched *x, FILE *to)
+static void speed_commands(const struct cli_options *o, const struct cli_searched *x, FILE *to)
 {
     const struct yokei_layout *l = &x->result->best[0].layout;
     bool any = false;
     for (int i = 0; i < l->n_kinds; i++) {
         const struct yokei_device_kind *k = &x->cluster->kind[l->kind[i]];
         if (!k->device[0]) continue;
-        fprintf(to, "%s", any ? "" : "\nThe speeds of the devices of this machine:\n\n```\n");
-        fprintf(to, "yoke bench kernels --device %s --budget-seconds 0.02\n", k->device);
+        fprintf(
+            to, "%s",
+            any ? ""
+                : "\nThe speeds of matrix products of the devices of this machine (without --op and --size: of all operations):\n\n```\n");
+        fprintf(to,
+                "yoke bench kernels --device %s --op gemm --dtype %s --size micro --budget-seconds 0.02\n",
+                k->device, cli_text(o, "precision"));
         any = true;
     }
     if (any)
@@ -240,5 +245,5 @@ void cli_memo_checks(const struct cli_options *o, const struct cli_searched *x,
     memory_command(o, x, to);
     if (t) timeline_command(t, to);
     goal_command(x, config, to);
-    speed_commands(x, to);
+    speed_commands(o, x, to);
 }

@@ -10,9 +10,8 @@
 
 static const double SMALL_MARGIN = 0.1, LARGE_SHARE = 0.1;
 
-static void precision_risk(const struct cli_searched *x, FILE *to)
+static void precision_risk(const char *precision, FILE *to)
 {
-    const char *precision = x->training->plan.precision;
     fprintf(to, "- **Precision %s.** ", precision);
     if (!strcmp(precision, "f16"))
         fputs(
@@ -119,10 +118,11 @@ static void failure_risk(const struct cli_searched *x, const struct yokei_places
     fputs(".\n", to);
 }
 
-void cli_memo_risks(const struct cli_searched *x, const struct yokei_places *places, FILE *to)
+void cli_memo_risks(const char *precision, const struct cli_searched *x, const struct yokei_places *places,
+                    FILE *to)
 {
     fputs("\n## Risks\n\n", to);
-    precision_risk(x, to);
+    precision_risk(precision, to);
     memory_risk(x, to);
     link_risk(x, to);
     failure_risk(x, places, to);

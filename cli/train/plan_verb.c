@@ -269,8 +269,19 @@ yoke_status cli_plan_of_config(const char *path, struct yokei_plan *plan_out, ch
 yoke_status cli_plan(const struct cli_context *context)
 {
     if (cli_flag(context->options, "search")) return cli_plan_search(context);
-    if (cli_text(context->options, "cluster"))
-        return yoke_fail(YOKE_EINVAL, "yoke plan: --cluster is for --search: add it, or leave --cluster out");
+    static const char *const of_search[] = { "cluster",
+                                             "memo",
+                                             "goal-tokens",
+                                             "goal-time",
+                                             "failure-rate",
+                                             "checkpoint-time",
+                                             "checkpoint-bandwidth",
+                                             "restart-time",
+                                             "advice" };
+    for (size_t i = 0; i < YOKE_COUNT(of_search); i++)
+        if (cli_is_set(context->options, of_search[i]))
+            return yoke_fail(YOKE_EINVAL, "yoke plan: --%s is for --search: add it, or leave --%s out",
+                             of_search[i], of_search[i]);
     struct yokei_training t = { .plan = YOKEI_PLAN_INIT };
     struct devices devices = { 0 };
     struct yokei_forecast f = { 0 };
