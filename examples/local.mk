@@ -15,5 +15,7 @@ EXTRA_DIST += examples/training/model.json examples/training/data.yaml examples/
 # Clusters for the planner: tests/unit/cluster_file reads all of them.
 EXTRA_DIST += examples/clusters/a100-256.yaml examples/clusters/mixed-32.yaml examples/clusters/mixed-1024.yaml \
 	examples/clusters/workstations.yaml
+# Models for the planner.
+EXTRA_DIST += examples/models/llama-8b.json
 # In C++: compiled against what was installed, by tests/install.
 EXTRA_DIST += examples/sum.cpp

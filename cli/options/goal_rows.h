@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of the option table: the goal, the advice and the memo of yoke plan --search. options.c includes this file. */
+/* Rows of the option table: the goal, the advice and the memo of a search. options.c includes this file. */
 /* clang-format off */
     { "goal-tokens", CLI_PLAN, CLI_INT, .group = CLI_STEPS, .no_key = true, .metavar = "N", .least = 1,
       .most = 9e15,

@@ -56,8 +56,9 @@ static void link_risk(const struct cli_searched *x, FILE *to)
     for (int i = 0; i < x->advice->n; i++)
         if (strstr(x->advice->change[i].text, "slowest link")) link = &x->advice->change[i];
     fprintf(to, "- **Links.** In %.1f %% of the step a rank only waits for a collective. ", 100 * exposed);
-    fputs(exposed > LARGE_SHARE ? "A slow or a lossy link costs this part of the step first. "
-                                : "A somewhat slower link costs little. ",
+    const bool matters = link && link->fits && link->step_seconds < p->step_seconds * (1 - LARGE_SHARE / 2);
+    fputs(exposed > LARGE_SHARE || matters ? "A slower or a lossy link costs time at once. "
+                                           : "A somewhat slower link costs little. ",
           to);
     if (link) {
         char gain[64];

@@ -25,6 +25,8 @@ yoke_status cli_plan_search(const struct cli_context *context);
 /* ---- plan_search_show.c ---- */
 void cli_search_show(const struct cli_searched *searched);
 yoke_status cli_search_json(const struct cli_searched *searched);
+
+/* ---- search_layout.c ---- */
 /** The layout as text: "dp 8 x pp 8 x tp 1, zb-h1, micro-batch 1, zero 1". */
 void cli_layout_text(const struct yokei_cluster *cluster, const struct yokei_layout *layout, char *out,
                      size_t bytes);

@@ -29,22 +29,6 @@ static double part_of(const struct yokei_step_split *s, const struct part *p)
     return *(const double *)(const void *)((const char *)s + p->offset);
 }
 
-void cli_layout_text(const struct yokei_cluster *c, const struct yokei_layout *l, char *out, size_t bytes)
-{
-    char kinds[128] = "", schedule[64] = "";
-    for (int i = 0; i < l->n_kinds; i++)
-        yokei_text(kinds + strlen(kinds), sizeof kinds - strlen(kinds), "%s%s", i ? ", " : "",
-                   c->kind[l->kind[i]].name);
-    if (l->pipeline > 1) yokei_text(schedule, sizeof schedule, ", %s", yokei_pipeline_names[l->schedule]);
-    if (l->chunks > 1)
-        yokei_text(schedule + strlen(schedule), sizeof schedule - strlen(schedule), " of %d chunks",
-                   l->chunks);
-    yokei_text(out, bytes, "dp %d x pp %d x tp %d%s, micro-batch %lld%s%s%s%s on %s", l->data, l->pipeline,
-               l->tensor, schedule, (long long)l->micro_batch, l->recompute ? ", recompute " : "",
-               l->recompute ? yokei_recompute_words[l->recompute] : "", l->zero ? ", zero 1" : "",
-               l->sequence_parallel ? ", sequence-parallel" : "", kinds);
-}
-
 /* The blocks of the virtual stages, with equal neighbours as "4x8". */
 static void blocks_text(const struct yokei_layout *l, char *out, size_t bytes)
 {

@@ -95,7 +95,7 @@ static void one_more_host_halves_the_step(void **state)
     yokei_search_result_free(&r);
 }
 
-/* A device of twice the speed beside a slow one: a step takes 1 / (1 + 2), and with equal ones 1 / (2 + 2). */
+/* A fast device has twice the speed of a slow one. A step takes 1 / 3, and with two fast ones 1 / 4. */
 static void a_faster_kind_helps(void **state)
 {
     struct yokei_search_result r;

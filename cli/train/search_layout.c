@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A layout of yoke plan --search as text. */
+#include <string.h>
+
+#include "cli/train/plan_search.h"
+#include "core/base/base.h"
+
+void cli_layout_text(const struct yokei_cluster *c, const struct yokei_layout *l, char *out, size_t bytes)
+{
+    char kinds[128] = "", schedule[64] = "";
+    for (int i = 0; i < l->n_kinds; i++)
+        yokei_text(kinds + strlen(kinds), sizeof kinds - strlen(kinds), "%s%s", i ? ", " : "",
+                   c->kind[l->kind[i]].name);
+    if (l->pipeline > 1) yokei_text(schedule, sizeof schedule, ", %s", yokei_pipeline_names[l->schedule]);
+    if (l->chunks > 1)
+        yokei_text(schedule + strlen(schedule), sizeof schedule - strlen(schedule), " of %d chunks",
+                   l->chunks);
+    yokei_text(out, bytes, "dp %d x pp %d x tp %d%s, micro-batch %lld%s%s%s%s on %s", l->data, l->pipeline,
+               l->tensor, schedule, (long long)l->micro_batch, l->recompute ? ", recompute " : "",
+               l->recompute ? yokei_recompute_words[l->recompute] : "", l->zero ? ", zero 1" : "",
+               l->sequence_parallel ? ", sequence-parallel" : "", kinds);
+}
