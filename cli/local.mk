@@ -147,6 +147,7 @@ EXTRA_PROGRAMS += tests/unit/cli_estimate
 tests_unit_cli_estimate_SOURCES = tests/unit/cli_estimate.c cli/options/estimate.c
 tests_unit_cli_estimate_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_unit_cli_estimate_LDADD = $(LIBYOKE) $(CMOCKA_LIBS) -lm
+EXTRA_DIST += tests/unit/progress
 YOKE_TESTS += "tests/unit/cli_estimate" "$(top_srcdir)/tests/unit/progress ./yoke"
 
 if WITH_MPI

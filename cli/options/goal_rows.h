@@ -14,10 +14,10 @@
     { "checkpoint-time", CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .no_key = true, .metavar = "TIME",
       .least = 0.001, .most = 1e6,
       .help = "With --failure-rate: the time of a checkpoint, during which the run does not train" },
-    { "checkpoint-bandwidth", CLI_PLAN, CLI_TEXT, .group = CLI_STEPS, .no_key = true, .metavar = "RATE",
+    { "checkpoint-bandwidth", CLI_PLAN, CLI_TEXT, .group = CLI_STEPS, .rare = true, .no_key = true, .metavar = "RATE",
       .help = "In place of --checkpoint-time: the rate at which all ranks together write a checkpoint, such "
               "as 20GB/s. A checkpoint has 12 bytes for each parameter" },
-    { "restart-time", CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .no_key = true, .value = "10m",
+    { "restart-time", CLI_PLAN, CLI_TIME, .group = CLI_STEPS, .rare = true, .no_key = true, .value = "10m",
       .metavar = "TIME", .least = 0, .most = 1e6,
       .help = "With --failure-rate: the time from a failure until the run goes on from its checkpoint" },
     { "advice", CLI_PLAN, CLI_TIME, .group = CLI_LAYOUT, .rare = true, .no_key = true, .value = "2s",

@@ -123,14 +123,14 @@
       .least = 1, .most = 1000,
       .help = "Number of steps to trace, from the third step of this start on, or the last steps of a "
               "shorter run" },
-    { "tensorboard", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .metavar = "DIR",
+    { "tensorboard", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .rare = true, .metavar = "DIR",
       .help = "Write event files for TensorBoard to this folder: losses, speed, the time of each rank, and "
               "settings. Each start writes a file of its own" },
     { "tensorboard-histograms", CLI_TRAIN, CLI_INT, .group = CLI_SEEN, .rare = true, .metavar = "STEPS",
       .least = 1, .most = 1e9,
       .help = "Every STEPS steps write also histograms of the gradients to --tensorboard. On a CPU core such a "
               "step takes 2 ms longer for each million parameters that the rank sums. Default: none" },
-    { "metrics-file", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .metavar = "FILE",
+    { "metrics-file", CLI_TRAIN, CLI_TEXT, .group = CLI_SEEN, .rare = true, .metavar = "FILE",
       .help = "Write the newest values as metrics for Prometheus to this file, at most once a second. A "
               "FILE.prom is for node_exporter. Any other file is OpenMetrics" },
     { "dropout", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_MODEL, .metavar = "P", .least = 0,
