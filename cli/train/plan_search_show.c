@@ -96,6 +96,10 @@ static void show_difference(const struct cli_searched *x)
 {
     if (x->result->n_best < 2) return;
     const struct yokei_prediction *a = &x->result->best[0].prediction, *b = &x->result->best[1].prediction;
+    if (b->step_seconds <= a->step_seconds * (1 + 1e-9)) {
+        printf("\nThe second layout takes the same time as the first.\n");
+        return;
+    }
     printf("\nThe second layout takes %.4g s longer (%.1f %%):", b->step_seconds - a->step_seconds,
            100 * (b->step_seconds / a->step_seconds - 1));
     for (size_t k = 0; k < YOKE_COUNT(parts); k++) {
