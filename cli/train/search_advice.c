@@ -120,6 +120,6 @@ void cli_advice_fitting(const struct yokei_cluster *cluster, const struct yokei_
                "the cheapest change with which a layout fits is %s (then %s fits, in %.4g s a step)",
                a->change[0].text, layout, a->change[0].step_seconds);
     for (int i = 1; i < a->n && i < 4; i++)
-        yokei_text(out + strlen(out), bytes - strlen(out), "%s%s", i == 1 ? "; others are " : ", ",
+        yokei_text(out + strlen(out), bytes - strlen(out), "%s%s", i == 1 ? "; or else " : "; or ",
                    a->change[i].text);
 }
