@@ -18,7 +18,8 @@ double yokei_cut_value(const struct yokei_cut_problem *p, const int16_t *blocks)
     double filled = 0, value = p->floor;
     for (int s = 0; s < p->stages; s++) {
         const struct yokei_cut_stage *k = &p->stage[s];
-        const double end = fmax(k->end + blocks[s] * k->end_block, p->adds ? 0 : filled);
+        const double end = fmax(p->forward * filled + k->end + blocks[s] * k->end_block,
+                                p->adds ? 0 : filled);
         value = fmax(value, end + p->m * (k->time + blocks[s] * k->time_block));
         filled += k->fill + blocks[s] * k->fill_block;
     }
@@ -44,7 +45,8 @@ static bool deal(const struct yokei_cut_problem *p, double limit, double *least,
             for (int more = p->least; more <= k->most && i + more <= n; more++) {
                 const double time = p->m * (k->time + more * k->time_block),
                              fill = before[i] + k->fill + more * k->fill_block;
-                const double begin = p->adds ? 0 : before[i], end = k->end + more * k->end_block;
+                const double begin = p->adds ? 0 : before[i],
+                             end = p->forward * before[i] + k->end + more * k->end_block;
                 if (begin + time > limit || (p->adds && p->m * fill > limit)) break;
                 if (end + time <= limit && fill < now[i + more])
                     now[i + more] = fill, took[i + more] = (int16_t)more;
@@ -169,6 +171,13 @@ static double chain(const struct yokei_layer_seconds *x, bool sends_early)
     return sends_early ? x->F : x->F + x->B + x->W;
 }
 
+/* F as a part of this chain. */
+static double part_of_forward(const struct yokei_layer_seconds *x, bool sends_early)
+{
+    const double whole = chain(x, sends_early);
+    return whole > 0 ? x->F / whole : 1;
+}
+
 static double back(const struct yokei_layer_seconds *x) { return x->B + x->W + x->R; }
 
 /*
@@ -276,6 +285,7 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
                                        .least = l->chunks,
                                        .m = m,
                                        .adds = l->schedule == YOKEI_PIPELINE_NAIVE && l->pipeline > 1 };
+    out->forward = out->adds ? 0 : sends_early ? 1 : 0.5; /* of a hop */
     for (int s = 0; s < l->pipeline; s++) {
         struct yokei_unit u;
         double have;
@@ -288,6 +298,8 @@ yoke_status yokei_bound_cuts(yokei_predictor *p, const struct yokei_predict_conf
         k->time_block = block;
         k->fill = first ? chain(&u.before, sends_early) : 0;
         k->fill_block = chain(&u.block, sends_early) / l->chunks;
+        out->forward = fmin(out->forward, part_of_forward(&u.block, sends_early));
+        if (first) out->forward = fmin(out->forward, part_of_forward(&u.before, sends_early));
         if (!last || l->chunks > 1) {
             double bytes_seconds;
             const double hop = hop_seconds(c, l, slots, s, &bytes_seconds);
@@ -323,9 +335,16 @@ yoke_status yokei_bound_work(yokei_predictor *p, const struct yokei_predict_conf
     return YOKE_OK;
 }
 
+/* Of a block on a rank, as ZeRO-1 gathers its weights: half of the gradients' bytes if they have 16 bits. */
+static double gathered_bytes(const struct yokei_predict_config *c, const struct yokei_layout *l,
+                             const struct yokei_model_sizes *sizes)
+{
+    return (c->precision == YOKE_F32 ? 4 : 2) * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor;
+}
+
 yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const struct yokei_layout *l,
                                   const struct yokei_model_sizes *sizes, const int *slots_of_kind,
-                                  double *seconds_out)
+                                  const struct yokei_slot_place *slots, double *seconds_out)
 {
     /* The least traffic of AdamW: it reads and writes a moment of each element that a rank keeps. */
     enum { LEAST_BYTES = 16 };
@@ -340,6 +359,10 @@ yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const st
     const double blocks = ceil((double)sizes->n_blocks / l->pipeline)
                           * (sizes->matrices[1] + sizes->vectors[1]);
     *seconds_out = LEAST_BYTES * blocks / l->tensor / (l->zero ? l->data : 1) / fastest;
+    double pace = 0; /* 1 / the seconds of a block's gathers, added up over the stages */
+    for (int s = 0; s < l->pipeline && slots && l->zero && l->data > 1; s++)
+        pace += 1 / (gathered_bytes(c, l, sizes) * seconds_of_byte(c, l, slots, s));
+    if (pace > 0) *seconds_out = fmax(*seconds_out, sizes->n_blocks / pace);
     return YOKE_OK;
 }
 
@@ -363,17 +386,28 @@ static double least_seconds_of_byte(const struct yokei_predict_config *c, const 
     return n_hosts > 1 ? (1 - 1.0 / n_hosts) / fastest : 0; /* slices alone, as with ZeRO-1 */
 }
 
+/* The most chunks of an interleaved schedule that the mesh can have. */
+static int most_chunks(const struct yokei_predict_config *c, const struct yokei_layout *l, int n_blocks)
+{
+    const int64_t unit = l->micro_batch * l->pipeline;
+    if (l->pipeline == 1 || c->batch % unit || c->batch / unit < l->data) return 1;
+    return l->pipeline * 4 <= n_blocks ? 4 : l->pipeline * 2 <= n_blocks ? 2 : 1;
+}
+
+/* Blocks of equal costs, each of which takes `time` in all on a stage, and fills `fill` before the later ones. */
+static double bound_blocks(int n, int p, double time, double fill)
+{
+    return time > 0 ? yokei_bound_equal(n, p, 1, time, fmin(fill, time)) : 0;
+}
+
 yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_config *c,
                              const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
                              const int *slots_of_kind, double *seconds_out)
 {
-    enum { MOST_CHUNKS = 4 };
-    struct yokei_layout divided = *l;
+    const int n = sizes->n_blocks, chunks = most_chunks(c, l, n);
     struct yokei_layer_seconds block = { INFINITY, INFINITY, INFINITY, 0 };
-    double work, optimizer;
-    divided.zero = l->data > 1;
+    double work;
     YOKE_TRY(yokei_bound_work(p, c, l, sizes, slots_of_kind, &work));
-    YOKE_TRY(yokei_bound_optimizer(c, &divided, sizes, slots_of_kind, &optimizer));
     for (int i = 0; i < l->n_kinds; i++) {
         struct yokei_unit u;
         YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
@@ -383,13 +417,21 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
                                               fmin(block.W, u.block.W), 0 };
     }
     const double m = ceil((double)c->batch / (double)l->micro_batch / l->data), time = all(&block),
-                 blocks = ceil((double)sizes->n_blocks / l->pipeline),
-                 fill = fmin(block.F, chain(&block, false) / MOST_CHUNKS), byte = least_seconds_of_byte(c, l),
-                 sums = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * byte;
-    const double filled = yokei_bound_equal(sizes->n_blocks, l->pipeline, m, time, fill);
-    *seconds_out = fmax(fmax(work, m * blocks * time),
-                        fmax(filled, blocks * (m * time + sums - back(&block))))
-                   + optimizer;
+                 blocks = ceil((double)n / l->pipeline), fill = fmin(block.F, chain(&block, false) / chunks),
+                 byte = least_seconds_of_byte(c, l),
+                 slices = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * byte;
+    const double passes = fmax(fmax(work, m * blocks * time), bound_blocks(n, l->pipeline, m * time, fill));
+    *seconds_out = INFINITY;
+    for (int zero = 0; zero <= (l->data > 1); zero++) {
+        struct yokei_layout divided = *l;
+        double optimizer;
+        divided.zero = zero;
+        YOKE_TRY(yokei_bound_optimizer(c, &divided, sizes, slots_of_kind, NULL, &optimizer));
+        if (zero) optimizer = fmax(optimizer, n * gathered_bytes(c, l, sizes) * byte / l->pipeline);
+        const double with_sums = m * time + (zero ? 1 : 2) * slices - back(&block);
+        const double sums = bound_blocks(n, l->pipeline, with_sums, block.F / chunks);
+        *seconds_out = fmin(*seconds_out, fmax(passes, fmax(blocks * with_sums, sums)) + optimizer);
+    }
     return YOKE_OK;
 }
 
@@ -398,8 +440,8 @@ yoke_status yokei_bound_mesh(yokei_predictor *p, const struct yokei_predict_conf
 /* Replicas whose stages lie on the same kinds. */
 struct alike {
     int first, n;
-    double slowest;    /* the least possible time of the slowest stage */
-    double time, fill; /* of a block on the fastest stage, and what it fills there */
+    double slowest;       /* the least possible time of the slowest stage */
+    double fill, forward; /* the least that a block fills before later stages, and the part of its F */
     /* of each stage: the time of a block, and what the sums of its gradients add after the last passes */
     double block[YOKEI_MOST_CUTS], end[YOKEI_MOST_CUTS];
 };
@@ -418,7 +460,7 @@ static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_
     const bool sends_early = l->schedule == YOKEI_PIPELINE_ZB_H1;
     double base[YOKEI_MOST_CUTS], cost[YOKEI_MOST_CUTS];
     int64_t units[YOKEI_MOST_CUTS];
-    x->time = x->fill = INFINITY;
+    x->fill = x->forward = INFINITY;
     for (int s = 0; s < l->pipeline; s++) {
         struct yokei_unit u;
         YOKE_TRY(yokei_predict_unit(p, l->tensor, l->sequence_parallel, l->recompute, l->micro_batch,
@@ -427,7 +469,7 @@ static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_
         cost[s] = x->block[s] = all(&u.block);
         x->end[s] = 4 * (sizes->matrices[1] + sizes->vectors[1]) / l->tensor * seconds_of_byte(c, l, slots, s)
                     - back(&u.block);
-        x->time = fmin(x->time, cost[s]);
+        x->forward = fmin(x->forward, u.block.F / l->chunks);
         x->fill = fmin(x->fill, chain(&u.block, sends_early) / l->chunks);
     }
     x->slowest = yokei_balance_deal(sizes->n_blocks, l->pipeline, base, cost, l->chunks, units);
@@ -435,12 +477,17 @@ static yoke_status measure_alike(yokei_predictor *p, const struct yokei_predict_
 }
 
 /* Whether stages with m micro-batches and their sums can hold all blocks within X seconds. */
-static bool can_sum(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                    const struct alike *x, double X, double m)
+static bool can_hold(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                     const struct alike *x, double X, double m)
 {
-    double blocks = 0;
-    for (int s = 0; s < l->pipeline; s++) blocks += floor(X / (m * x->block[s] + x->end[s]) * (1 + 1e-12));
-    return blocks >= sizes->n_blocks;
+    double whole = 0, filled = 0, summed = 0; /* blocks: whole ones on each stage, by (2), and by (3) */
+    for (int s = 0; s < l->pipeline; s++) {
+        const double time = m * x->block[s], with_sums = time + x->end[s];
+        whole += with_sums > 0 ? floor(X / with_sums * (1 + 1e-12)) : sizes->n_blocks;
+        filled += fmax(X - fmin(x->fill, time) * filled, 0) / time;
+        summed += with_sums > x->forward ? fmax(X - x->forward * summed, 0) / with_sums : sizes->n_blocks;
+    }
+    return fmin(whole, fmin(filled, summed) * (1 + 1e-9)) >= sizes->n_blocks;
 }
 
 /* The most micro-batches that a replica can take within X seconds. */
@@ -450,8 +497,7 @@ static int64_t most_within(const struct yokei_layout *l, const struct yokei_mode
     int64_t low = 0, high = YOKE_MIN(all_of_them, (int64_t)(X / x->slowest));
     while (low < high) {
         const int64_t m = low + (high - low + 1) / 2;
-        if (yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)m, x->time, x->fill) <= X
-            && can_sum(l, sizes, x, X, (double)m))
+        if (can_hold(l, sizes, x, X, (double)m))
             low = m;
         else
             high = m - 1;
@@ -466,7 +512,7 @@ static double most_time(const struct yokei_layout *l, const struct yokei_model_s
     double most = x->slowest * (double)M;
     for (int s = 0; s < l->pipeline; s++)
         most = fmax(most, sizes->n_blocks * ((double)M * x->block[s] + fmax(x->end[s], 0)));
-    return most + yokei_bound_equal(sizes->n_blocks, l->pipeline, (double)M, x->time, x->fill);
+    return most;
 }
 
 yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_config *c,

@@ -17,8 +17,12 @@
  * (3) Sums. The sums of a stage's gradients begin at the earliest when its last backward pass begins. They
  *     carry S bytes one after the other. Between H hosts, each host sends 2 (H - 1) / H S bytes or more to
  *     the others (Patarasuk and Yuan 2009), and half of it if only slices are summed. The tensor ranks of the
- *     stage share the host's links. So X >= m T_s - (B_s + W_s + R_s) + the time of these bytes.
- * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top.
+ *     stage share the host's links. Stage s begins only after the first F of the stages before it, so
+ *     X >= sum_{j < s} F_j + m T_s - (B_s + W_s + R_s) + the time of these bytes.
+ * (4) The optimizer. All stages meet at AGREE, and AdamW of a stage follows. So its time comes on top. With
+ *     ZeRO-1 the weights of each stage are gathered one after the other. Their bytes go between the hosts as
+ *     half of an all_reduce would send them. A stage takes g_s for the gathers of a block, and within Y
+ *     seconds it can gather Y / g_s blocks, so Y >= blocks / sum_s (1 / g_s).
  * (5) Messages. Before its first F, stage s gets a message over all hops before it, and if stages send after
  *     W, the gradients go back over them after its last W. So these times come on top of the sum of (2). A
  *     hop carries m v messages in each direction, one after the other, so X >= m v bytes / rate.
@@ -35,14 +39,15 @@
 
 /**
  * The cuts of a number of blocks into stages. The value of a cut is the maximum over the stages s of
- *     sum_{j < s} (fill_j + n_j fill_block_j) + m (time_s + n_s time_block_s)  and
- *     m (time_s + n_s time_block_s) + end_s + n_s end_block_s
- * for n_j blocks on stage j.
+ *     filled_s + m (time_s + n_s time_block_s)  and
+ *     forward filled_s + m (time_s + n_s time_block_s) + end_s + n_s end_block_s
+ * with filled_s = sum_{j < s} (fill_j + n_j fill_block_j) for n_j blocks on stage j.
  */
 struct yokei_cut_problem {
     int stages, n_blocks;
     int least;       /* of blocks on each stage */
     double m, floor; /* floor: no value is below it */
+    double forward;  /* at least this part of each fill comes before the first F of the later stages */
     bool adds;       /* naive: all micro-batches fill the stages, one after the other */
     struct yokei_cut_stage {
         double fill, fill_block, time, time_block, end, end_block;
@@ -98,8 +103,9 @@ yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_pred
                              const int *slots_of_kind, double *seconds_out);
 /**
  * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the
- * larger of k times the best slowest stage of its own kinds, of yokei_bound_equal with its fastest stage, and
- * of the bound (3) for the best cut into its stages. The step
+ * larger of k times the best slowest stage of its own kinds, and of the bounds (2) and (3) for the best cut
+ * into its stages, whose parts of blocks need not be whole. As in yokei_bound_equal, this cut fills each
+ * stage in turn as far as X allows, with the least fill of all stages. The step
  * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the
  * largest k with V(k) <= X must be M or more. X is found by bisection, from below.
  */
@@ -110,8 +116,10 @@ yoke_status yokei_bound_shares(yokei_predictor *predictor, const struct yokei_pr
 yoke_status yokei_bound_work(yokei_predictor *predictor, const struct yokei_predict_config *config,
                              const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
                              const int *slots_of_kind, double *seconds_out);
+/** `slots` are those of the layout; NULL: they are not known, and the gathers count as 0. */
 yoke_status yokei_bound_optimizer(const struct yokei_predict_config *config,
                                   const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
-                                  const int *slots_of_kind, double *seconds_out);
+                                  const int *slots_of_kind, const struct yokei_slot_place *slots,
+                                  double *seconds_out);
 
 #endif

@@ -67,8 +67,10 @@ static double quick_bound(const struct yokei_cut_problem *p)
     }
     const double blocks = ceil((double)p->n_blocks / p->stages);
     if (p->adds) return fmax(p->floor, p->m * p->n_blocks * fill);
-    const double bound = fmax(yokei_bound_equal(p->n_blocks, p->stages, p->m, time, fill),
-                              blocks * (p->m * time + end));
+    const double with_sums = p->m * time + end;
+    double bound = fmax(yokei_bound_equal(p->n_blocks, p->stages, p->m, time, fill), blocks * with_sums);
+    if (with_sums > p->forward * fill)
+        bound = fmax(bound, yokei_bound_equal(p->n_blocks, p->stages, 1, with_sums, p->forward * fill));
     return fmax(p->floor, bound);
 }
 
@@ -92,7 +94,7 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     count_slots(&l, places, used);
     yoke_status status = yokei_bound_cuts(s->predictor, c, &l, &s->sizes, places->slot, false, &problem);
     if (!status) status = yokei_bound_work(s->predictor, c, &l, &s->sizes, used, &work);
-    if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer);
+    if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, places->slot, &optimizer);
     if (!status && l.n_kinds > 1) {
         double shares;
         status = yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &shares);
@@ -125,7 +127,7 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
 
 /*
  * Bound a mesh by the shares of its replicas, with the settings that have the lowest bounds: without
- * recomputation, with ZeRO-1, and with zb-h1 or as many chunks as there can be.
+ * recomputation, with and without ZeRO-1, and with zb-h1 or chunks.
  */
 static yoke_status look_again(const struct yokei_searching *s, const struct yokei_node *mesh,
                               const struct yokei_places *places, bool *is_slow_out)
@@ -133,20 +135,16 @@ static yoke_status look_again(const struct yokei_searching *s, const struct yoke
     const struct yokei_predict_config *c = &s->config->predict;
     struct yokei_layout l = yokei_node_layout(s, mesh);
     int used[YOKEI_MOST_KINDS];
-    double bound, other, optimizer;
-    const bool has_chunks = l.pipeline * 4 <= s->sizes.n_blocks;
-    l.zero = l.data > 1;
-    l.schedule = YOKEI_PIPELINE_ZB_H1;
     count_slots(&l, places, used);
-    YOKE_TRY(yokei_bound_optimizer(c, &l, &s->sizes, used, &optimizer));
-    YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &bound));
-    if (has_chunks) {
-        l.chunks = 4;
-        l.schedule = YOKEI_PIPELINE_INTERLEAVED;
-        YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &other));
-        bound = fmin(bound, other);
-    }
-    *is_slow_out = l.pipeline > 1 && bound + optimizer >= yokei_search_threshold(s);
+    *is_slow_out = l.pipeline > 1;
+    for (l.chunks = 1; l.chunks <= 4 && *is_slow_out; l.chunks *= 2)
+        for (l.zero = 0; l.zero <= (l.data > 1) && can_deal(s, &l) && *is_slow_out; l.zero++) {
+            double bound, optimizer;
+            l.schedule = l.chunks > 1 ? YOKEI_PIPELINE_INTERLEAVED : YOKEI_PIPELINE_ZB_H1;
+            YOKE_TRY(yokei_bound_optimizer(c, &l, &s->sizes, used, places->slot, &optimizer));
+            YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &bound));
+            *is_slow_out = bound + optimizer >= yokei_search_threshold(s);
+        }
     return YOKE_OK;
 }
 
@@ -292,7 +290,7 @@ static yoke_status try_others(struct setting *x, int s, int left, double filled)
         const double time = p->m * (k->time + n * k->time_block), fill = k->fill + n * k->fill_block;
         if (x->s->is_stopped) return YOKE_OK;
         if ((p->adds ? fmax(time, p->m * (filled + fill)) : filled + time) >= limit) break;
-        if (time + k->end + n * k->end_block >= limit) continue;
+        if (p->forward * filled + time + k->end + n * k->end_block >= limit) continue;
         x->now[s] = (int16_t)n;
         if (behind) {
             YOKE_TRY(try_others(x, s + 1, left - n, filled + fill));
@@ -362,7 +360,7 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
                                           &problem);
     if (!status)
         status = yokei_bound_cuts(s->predictor, c, &x.layout, &s->sizes, places.slot, true, &slowest);
-    if (!status) status = yokei_bound_optimizer(c, &x.layout, &s->sizes, used, &x.optimizer);
+    if (!status) status = yokei_bound_optimizer(c, &x.layout, &s->sizes, used, places.slot, &x.optimizer);
     yokei_places_free(&places);
     YOKE_TRY(status);
     x.problem = &problem;
