@@ -84,7 +84,7 @@ static void check_bounds(struct brute *b, const struct yokei_layout *l, const in
     assert_ok(yokei_bound_cuts(b->predictor, b->config, l, &b->sizes, places.slot, false, &problem));
     assert_ok(yokei_bound_work(b->predictor, b->config, l, &b->sizes, used, &work));
     assert_ok(yokei_bound_optimizer(b->config, l, &b->sizes, used, places.slot, &optimizer));
-    assert_ok(yokei_bound_shares(b->predictor, b->config, l, &b->sizes, places.slot, &shares));
+    assert_ok(yokei_bound_shares(b->predictor, b->config, l, &b->sizes, places.slot, INFINITY, &shares));
     struct yokei_layout plain = *l;
     plain.recompute = 0, plain.zero = 0, plain.chunks = 1, plain.schedule = YOKEI_PIPELINE_1F1B;
     assert_ok(yokei_bound_mesh(b->predictor, b->config, &plain, &b->sizes, used, &mesh));

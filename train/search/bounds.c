@@ -515,9 +515,18 @@ static double most_time(const struct yokei_layout *l, const struct yokei_model_s
     return most;
 }
 
+/* Whether the replicas of all lists can take M micro-batches within X seconds. */
+static bool can_take(const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
+                     const struct alike *list, int n, double X, int64_t M)
+{
+    int64_t sum = 0;
+    for (int k = 0; k < n && X > 0; k++) sum += list[k].n * most_within(l, sizes, &list[k], X, M);
+    return sum >= M;
+}
+
 yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_config *c,
                                const struct yokei_layout *l, const struct yokei_model_sizes *sizes,
-                               const struct yokei_slot_place *slots, double *seconds_out)
+                               const struct yokei_slot_place *slots, double limit, double *seconds_out)
 {
     enum { MOST = 16 };
     struct alike list[MOST];
@@ -537,11 +546,14 @@ yoke_status yokei_bound_shares(yokei_predictor *p, const struct yokei_predict_co
         }
         list[k].n++;
     }
+    if (limit < high && !can_take(l, sizes, list, n, limit, M)) {
+        *seconds_out = fmax(limit, 0);
+        return YOKE_OK;
+    }
+    high = fmin(high, limit);
     for (int turn = 0; turn < 30; turn++) {
         const double middle = low + (high - low) / 2;
-        int64_t sum = 0;
-        for (int k = 0; k < n; k++) sum += list[k].n * most_within(l, sizes, &list[k], middle, M);
-        *(sum >= M ? &high : &low) = middle;
+        *(can_take(l, sizes, list, n, middle, M) ? &high : &low) = middle;
     }
     *seconds_out = low;
     return YOKE_OK;

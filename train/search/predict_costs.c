@@ -116,6 +116,40 @@ static struct yokei_sum_group group_of(const struct yokei_predicting *w, int s)
     return g;
 }
 
+/* The place of a sum in the table: that of the same sum, or the empty one where it belongs. */
+static struct yokei_known_sum *place_of_sum(const struct yokei_predictor *p, const struct yokei_sum_group *g,
+                                            int64_t n)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ (uint64_t)n; /* FNV-1a by words */
+    uint64_t word[sizeof *g / sizeof(uint64_t)];
+    _Static_assert(sizeof word == sizeof *g, "a group is a number of whole words");
+    memcpy(word, g, sizeof *g);
+    for (size_t i = 0; i < YOKE_COUNT(word); i++) hash = (hash ^ word[i]) * UINT64_C(0x100000001b3);
+    const size_t mask = (size_t)p->sums_capacity - 1;
+    size_t at = (size_t)(hash ^ hash >> 32) & mask;
+    while (p->sum[at].group.n && (p->sum[at].n != n || memcmp(&p->sum[at].group, g, sizeof *g) != 0))
+        at = (at + 1) & mask;
+    return &p->sum[at];
+}
+
+/* Make room for one more sum. At most half of the table's places are used. */
+static yoke_status grow_sums(yokei_predictor *p)
+{
+    if (2 * p->n_sums < p->sums_capacity) return YOKE_OK;
+    const struct yokei_predictor old = *p;
+    p->sums_capacity = old.sums_capacity ? 2 * old.sums_capacity : 256;
+    p->sum = calloc((size_t)p->sums_capacity, sizeof *p->sum);
+    if (!p->sum) {
+        *p = old;
+        return yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d sums", old.n_sums);
+    }
+    for (int i = 0; i < old.sums_capacity; i++)
+        if (old.sum[i].group.n)
+            memcpy(place_of_sum(p, &old.sum[i].group, old.sum[i].n), &old.sum[i], sizeof *p->sum);
+    free(old.sum);
+    return YOKE_OK;
+}
+
 static yoke_status sum_seconds(yokei_predictor *p, const struct yokei_sum_group *g, int64_t n,
                                double *seconds_out)
 {
@@ -123,23 +157,17 @@ static yoke_status sum_seconds(yokei_predictor *p, const struct yokei_sum_group 
         *seconds_out = 0;
         return YOKE_OK;
     }
-    for (int i = p->n_sums - 1; i >= 0; i--) {
-        const struct yokei_known_sum *k = &p->sum[i];
-        if (k->n != n || memcmp(&k->group, g, sizeof *g) != 0) continue;
-        *seconds_out = k->seconds;
-        return YOKE_OK;
+    YOKE_TRY(grow_sums(p));
+    struct yokei_known_sum *known = place_of_sum(p, g, n);
+    if (!known->group.n) {
+        double seconds;
+        YOKE_TRY(yokei_sum_seconds(g, n, &seconds));
+        memcpy(&known->group, g, sizeof *g);
+        known->n = n;
+        known->seconds = seconds;
+        p->n_sums++;
     }
-    YOKE_TRY(yokei_sum_seconds(g, n, seconds_out));
-    if (p->n_sums == p->sums_capacity) {
-        const int capacity = 2 * p->sums_capacity + 64;
-        struct yokei_known_sum *list = realloc(p->sum, (size_t)capacity * sizeof *list);
-        if (!list) return yoke_fail(YOKE_ENOMEM, "planning: no host memory for %d sums", capacity);
-        p->sum = list;
-        p->sums_capacity = capacity;
-    }
-    p->sum[p->n_sums].group = *g;
-    p->sum[p->n_sums].n = n;
-    p->sum[p->n_sums++].seconds = *seconds_out;
+    *seconds_out = known->seconds;
     return YOKE_OK;
 }
 

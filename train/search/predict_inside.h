@@ -8,7 +8,7 @@
 #include "train/search/predict.h"
 #include "train/trainer/planned.h"
 
-/** Times of gradient sums that were computed before. */
+/** The time of a gradient sum that was computed before. group.n is 0 in an empty place of the table. */
 struct yokei_known_sum {
     struct yokei_sum_group group;
     int64_t n; /* elements */
@@ -27,7 +27,7 @@ struct yokei_predictor {
     struct yokei_predict_config config;
     enum yokei_speed_type type;
     struct yokei_planned_ranks planned;
-    int n_sums, sums_capacity;
+    int n_sums, sums_capacity; /* capacity: of the hash table, a power of 2 */
     struct yokei_known_sum *sum;
     int n_units, units_capacity;
     struct yokei_known_unit *unit;

@@ -97,7 +97,8 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
     if (!status) status = yokei_bound_optimizer(c, &l, &s->sizes, used, places->slot, &optimizer);
     if (!status && l.n_kinds > 1) {
         double shares;
-        status = yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &shares);
+        const double limit = yokei_search_threshold(s) - optimizer;
+        status = yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, limit, &shares);
         work = fmax(work, shares);
     }
     if (status == YOKE_ENOMEM) return status;
@@ -142,8 +143,9 @@ static yoke_status look_again(const struct yokei_searching *s, const struct yoke
             double bound, optimizer;
             l.schedule = l.chunks > 1 ? YOKEI_PIPELINE_INTERLEAVED : YOKEI_PIPELINE_ZB_H1;
             YOKE_TRY(yokei_bound_optimizer(c, &l, &s->sizes, used, places->slot, &optimizer));
-            YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, &bound));
-            *is_slow_out = bound + optimizer >= yokei_search_threshold(s);
+            const double limit = yokei_search_threshold(s) - optimizer;
+            YOKE_TRY(yokei_bound_shares(s->predictor, c, &l, &s->sizes, places->slot, limit, &bound));
+            *is_slow_out = bound >= limit;
         }
     return YOKE_OK;
 }
