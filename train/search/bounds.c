@@ -65,7 +65,7 @@ static void trace(const struct yokei_cut_problem *p, const int16_t *from, int16_
     }
 }
 
-bool yokei_cut_best(const struct yokei_cut_problem *p, int16_t *blocks, double *bound_out)
+bool yokei_cut_best(const struct yokei_cut_problem *p, double limit, int16_t *blocks, double *bound_out)
 {
     const size_t cells = (size_t)(p->stages + 1) * (size_t)(p->n_blocks + 1);
     double *least = malloc(cells * sizeof *least);
@@ -75,6 +75,14 @@ bool yokei_cut_best(const struct yokei_cut_problem *p, int16_t *blocks, double *
     if (any) {
         trace(p, from, blocks);
         high = yokei_cut_value(p, blocks);
+    }
+    if (any && limit < high) {
+        if (limit < low || !deal(p, limit, least, from)) {
+            low = high = fmax(limit, low);
+        } else {
+            trace(p, from, blocks);
+            high = fmin(limit, yokei_cut_value(p, blocks));
+        }
     }
     while (any && high - low > TOLERANCE * high) {
         const double middle = low + (high - low) / 2;

@@ -59,9 +59,11 @@ double yokei_cut_value(const struct yokei_cut_problem *problem, const int16_t *b
  * The best cut, and a lower bound of the value of every cut that is at most 1e-5 below the best one's. False:
  * no cut has all stages within `most`. Costs: a table of stages x blocks for each of some 20 values, which is
  * O(stages blocks^2) each. For a value X, the table has for each number of blocks on the first stages the
- * least sum of their fills, with which all these stages stay within X. A smaller sum is never worse.
+ * least sum of their fills, with which all these stages stay within X. A smaller sum is never worse. If every
+ * cut is above `limit`, the bound is `limit`, which takes two tables, and `blocks_out` has some cut.
  */
-bool yokei_cut_best(const struct yokei_cut_problem *problem, int16_t *blocks_out, double *bound_out);
+bool yokei_cut_best(const struct yokei_cut_problem *problem, double limit, int16_t *blocks_out,
+                    double *bound_out);
 
 /**
  * A lower bound of the values of all cuts of n blocks into p stages, if a block costs `time` on every stage

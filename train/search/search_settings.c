@@ -110,7 +110,8 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
         region->n_slow++;
         return YOKE_OK;
     }
-    if (!yokei_cut_best(&problem, blocks, &cut)) {
+    problem.floor = fmax(problem.floor, work);
+    if (!yokei_cut_best(&problem, yokei_search_threshold(s) - optimizer, blocks, &cut)) {
         const double ratio = ratio_of(&problem);
         region->n_memory++;
         if (ratio < s->nearest_ratio || isinf(s->nearest_ratio)) {
@@ -120,7 +121,7 @@ static yoke_status push_setting(struct yokei_searching *s, struct yokei_node *n,
         }
         return YOKE_OK;
     }
-    n->bound = fmax(n->bound, fmax(work, cut) + optimizer);
+    n->bound = fmax(n->bound, cut + optimizer);
     if (n->bound < yokei_search_threshold(s)) return yokei_search_push(s, n);
     region->n_slow++;
     return YOKE_OK;
@@ -366,7 +367,7 @@ yoke_status yokei_search_predict(struct yokei_searching *s, const struct yokei_n
     yokei_places_free(&places);
     YOKE_TRY(status);
     x.problem = &problem;
-    if (yokei_cut_best(&slowest, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
+    if (yokei_cut_best(&slowest, INFINITY, x.first, &bound)) YOKE_TRY(try_cut(&x, x.first));
     if (!s->is_diving && is_close(&x)) {
         YOKE_TRY(move_blocks(&x));
         YOKE_TRY(try_others(&x, 0, problem.n_blocks, 0));
