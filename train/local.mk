@@ -56,7 +56,7 @@ libyoke_train_la_SOURCES += \
 	train/text/baseline.c train/text/baseline.h train/text/bpe.c train/text/bpe.h train/text/bpe_open.c train/text/bpe_bytes.c \
 	train/text/bpe_inside.h train/text/bpe_json.c train/text/bpe_regex.c train/text/bpe_split.c \
 	train/text/bpe_unicode.c train/text/bpe_unicode_table.h \
-	train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
+	train/text/skips.c train/text/skips.h train/text/text.c train/text/text.h train/text/tokens.c train/text/tokens.h
 # formats: JSON, the fields of config.json, safetensors
 libyoke_train_la_SOURCES += \
 	train/files/config_places.c train/files/config_places.h train/files/foreign_weights.c train/files/foreign_weights.h \
@@ -192,6 +192,9 @@ tests_ranks_libpostmortem_plants_la_LDFLAGS = -module -avoid-version -rpath /now
 YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command' \
 	'soak OMP_NUM_THREADS=1 POCL_MAX_PTHREAD_COUNT=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/postmortem_command all'
 EXTRA_DIST += tests/ranks/postmortem_command
+YOKE_TESTS += 'OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/skip_samples_command' \
+	'soak OMP_NUM_THREADS=1 TMPDIR=/dev/shm $(top_srcdir)/tests/ranks/skip_samples_command all'
+EXTRA_DIST += tests/ranks/skip_samples_command
 # A step whose receives do not wait for their memory, on emulated devices.
 check_LTLIBRARIES += tests/ranks/liblost_waits.la
 tests_ranks_liblost_waits_la_SOURCES = tests/ranks/lost_waits.c

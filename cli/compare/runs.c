@@ -70,7 +70,7 @@ static yoke_status read_metrics(struct compare_run *run)
 /* The keys of plan.json that change the losses by intention. A layout changes only their rounding errors. */
 static const char *const deciding[] = { "precision",        "seed",         "batch", "sequence", "data_hash",
                                         "validation_share", "weight_decay", "beta1", "beta2",    "clip",
-                                        "loss_scale" };
+                                        "loss_scale",       "skip_samples" };
 
 static yoke_status plan_tree(const struct yokei_plan *plan, json_t **root_out)
 {

@@ -126,6 +126,10 @@ const struct cli_option cli_option_table[] = {
       .help =
           "Write a configuration that begins a new run with the weights of this checkpoint and a tenth of "
           "the learning rate" },
+    { "skip-samples", CLI_POSTMORTEM, CLI_TEXT, .no_key = true, .metavar = "FILE",
+      .help =
+          "Write a configuration that resumes the newest checkpoint before the first bad sample, and never "
+          "trains on the bad samples" },
 
     /* ---- schedule: cli/show/schedule.c ---- */
     { "kind", CLI_SCHEDULE_SHOW, CLI_CHOICE, .value = "1f1b", .choices = YOKEI_PIPELINE_CHOICES,

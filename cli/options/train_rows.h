@@ -155,6 +155,10 @@
     { "validation-share", CLI_TRAIN | CLI_PLAN, CLI_REAL, .group = CLI_DATA, .rare = true, .value = "0.05",
       .least = 1e-6, .most = 0.5,
       .help = "Part of the tokens, at the end of the file, that is kept for validation" },
+    { "skip-samples", CLI_TRAIN | CLI_PLAN, CLI_TEXT, .group = CLI_DATA, .rare = true, .metavar = "A-B,...",
+      .help = "Never train on these samples, by the numbers that yoke blackbox and yoke postmortem print. At most "
+              "64 ranges. The other samples keep their numbers and order, and a step has as many samples as "
+              "without the option. A resumed run may name more" },
     { "validation-tokens", CLI_TRAIN, CLI_INT, .group = CLI_DATA, .rare = true, .value = "200k",
       .metavar = "N", .least = 1, .most = 1e12,
       .help = "Evaluate at most this many validation tokens. At least one sequence is needed" },

@@ -10,6 +10,8 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/plan/run_plan.h"
 
+const char *const cli_way_names[CLI_N_WAYS] = { "rollback", "lower-rate", "skip-samples" };
+
 /* A value in YAML's double quotes. */
 static void put(FILE *to, const char *key, const char *value)
 {
@@ -29,7 +31,7 @@ static void put_options(FILE *to, const struct cli_postmortem *p, bool anew)
 {
     static const char *const data[] = { "text", "tokens", "tokenizer" }, *const left_out[] = {
         "resume", "init",   "save",   "run-dir",    "learning-rate", "min-learning-rate", "plan",
-        "trace",  "export", "device", "dump-grads", "tensorboard",   "metrics-file"
+        "trace",  "export", "device", "dump-grads", "tensorboard",   "metrics-file",      "skip-samples"
     };
     const char *name;
     json_t *value;
@@ -41,6 +43,21 @@ static void put_options(FILE *to, const struct cli_postmortem *p, bool anew)
             wanted = wanted || (json_is_string(value) && !strcmp(name, data[i]));
         if (wanted) put(to, name, json_string_value(value));
     }
+}
+
+/* The samples that the run skipped, and with CLI_WAY_SKIP the bad ones too. */
+static yoke_status put_skips(FILE *to, const struct cli_postmortem *p, enum cli_way way)
+{
+    struct yokei_skips skips;
+    char text[YOKEI_SKIPS_BYTES];
+    YOKE_TRY(yokei_skips_parse("the black box", p->facts.skip_samples, &skips));
+    const int64_t n = way == CLI_WAY_SKIP ? p->facts.n_bad_samples : 0;
+    for (int64_t i = 0; i < YOKE_MIN(n, (int64_t)YOKEI_POSTMORTEM_BAD); i++)
+        YOKE_TRY(yokei_skips_add("the bad samples", &skips, p->facts.bad_sample[i], p->facts.bad_sample[i]));
+    if (!skips.n) return YOKE_OK;
+    yokei_skips_text(&skips, text);
+    put(to, "skip-samples", text);
+    return YOKE_OK;
 }
 
 static yoke_status put_rate(FILE *to, const struct cli_postmortem *p)
@@ -56,11 +73,12 @@ static yoke_status put_rate(FILE *to, const struct cli_postmortem *p)
 }
 
 /* The newest checkpoint before the first wrong step. False: there is none. */
-static bool find_checkpoint(const struct cli_postmortem *p, char *path, size_t bytes)
+static bool find_checkpoint(const struct cli_postmortem *p, enum cli_way way, char *path, size_t bytes)
 {
     struct yokei_checkpoint_entry *list = NULL;
     size_t n = 0;
-    const int64_t wrong = p->verdict.step >= 0 ? p->verdict.step : p->facts.odd_step;
+    const int64_t odd = p->verdict.step >= 0 ? p->verdict.step : p->facts.odd_step,
+                  wrong = way == CLI_WAY_SKIP ? YOKE_MIN(odd, p->facts.first_bad_sample.step) : odd;
     bool found = false;
     if (!p->config.checkpoints || yokei_checkpoint_list(p->config.checkpoints, &list, &n)) return false;
     for (size_t i = 0; i < n; i++) {
@@ -72,11 +90,14 @@ static bool find_checkpoint(const struct cli_postmortem *p, char *path, size_t b
     return found;
 }
 
-yoke_status cli_postmortem_go_on(const struct cli_postmortem *p, const char *path, bool lower_rate)
+yoke_status cli_postmortem_go_on(const struct cli_postmortem *p, const char *path, enum cli_way way)
 {
     char checkpoint[4200], *text = NULL, save[4300];
     size_t bytes = 0;
-    const bool has_checkpoint = find_checkpoint(p, checkpoint, sizeof checkpoint);
+    const bool lower_rate = way == CLI_WAY_LOWER_RATE;
+    if (way == CLI_WAY_SKIP && !p->facts.n_bad_samples)
+        return yoke_fail(YOKE_EDATA, "%s: no bad sample was found, so there is none to skip", path);
+    const bool has_checkpoint = find_checkpoint(p, way, checkpoint, sizeof checkpoint);
     if (!p->record.root) return yoke_fail(YOKE_EDATA, "%s: %s", path, p->record.problem);
     if (!has_checkpoint && !lower_rate)
         return yoke_fail(YOKE_EDATA, "%s: there is no checkpoint before the first wrong step to go back to",
@@ -87,8 +108,12 @@ yoke_status cli_postmortem_go_on(const struct cli_postmortem *p, const char *pat
     put_options(to, p, lower_rate);
     if (has_checkpoint) put(to, lower_rate ? "init" : "resume", checkpoint);
     yoke_status status = lower_rate ? put_rate(to, p) : YOKE_OK;
+    if (!status) status = put_skips(to, p, way);
     if (p->config.checkpoints) {
-        yokei_text(save, sizeof save, "%s-%s", p->config.checkpoints, lower_rate ? "lower" : "again");
+        yokei_text(save, sizeof save, "%s-%s", p->config.checkpoints,
+                   lower_rate            ? "lower"
+                   : way == CLI_WAY_SKIP ? "skip"
+                                         : "again");
         put(to, "save", save); /* the old folder has checkpoints of later steps */
     }
     if (fclose(to) && !status) status = yoke_fail(YOKE_ENOMEM, "%s: no host memory", path);

@@ -86,8 +86,9 @@ static yoke_status report(const struct cli_options *o, const struct cli_postmort
 {
     const struct printed printed = { p, cli_text(o, "format") };
     YOKE_TRY(cli_write_results(cli_text(o, "output"), print, (void *)(uintptr_t)&printed));
-    if (cli_text(o, "rollback")) YOKE_TRY(cli_postmortem_go_on(p, cli_text(o, "rollback"), false));
-    if (cli_text(o, "lower-rate")) YOKE_TRY(cli_postmortem_go_on(p, cli_text(o, "lower-rate"), true));
+    for (int way = 0; way < CLI_N_WAYS; way++)
+        if (cli_text(o, cli_way_names[way]))
+            YOKE_TRY(cli_postmortem_go_on(p, cli_text(o, cli_way_names[way]), (enum cli_way)way));
     if (!p->facts.n_missing) return YOKE_OK;
     return yoke_fail(YOKE_EDATA, "%s: %d facts of the run are missing, so the report is not complete: %s",
                      p->run, p->facts.n_missing, p->facts.missing[0]);
@@ -102,9 +103,9 @@ yoke_status cli_postmortem(const struct cli_context *context)
         return yoke_fail(
             YOKE_EINVAL,
             "yoke postmortem: which run? Give its folder: yoke postmortem runs/train-20240131-120000");
-    const char *const written[] = { cli_text(o, "output"), cli_text(o, "rollback"),
-                                    cli_text(o, "lower-rate") };
-    for (size_t i = 0; i < YOKE_COUNT(written); i++) YOKE_TRY(cli_check_output(written[i], &p.run, 1));
+    YOKE_TRY(cli_check_output(cli_text(o, "output"), &p.run, 1));
+    for (int way = 0; way < CLI_N_WAYS; way++)
+        YOKE_TRY(cli_check_output(cli_text(o, cli_way_names[way]), &p.run, 1));
     report_record_read(p.run, &p.record);
     configure(o, &p, &paths);
     cli_progress_begin("%s", "");

@@ -17,6 +17,15 @@ struct cli_postmortem {
     struct report_record record;
 };
 
+/** The ways to go on, and the options that ask for them. */
+enum cli_way {
+    CLI_WAY_ROLLBACK,   /* resume the checkpoint */
+    CLI_WAY_LOWER_RATE, /* begin a new run with its weights and a tenth of the learning rate */
+    CLI_WAY_SKIP,       /* resume the checkpoint, and never train on the bad samples */
+    CLI_N_WAYS
+};
+extern const char *const cli_way_names[CLI_N_WAYS];
+
 /** text.c: the report for people; as Markdown, or as plain text. */
 void cli_postmortem_text(const struct cli_postmortem *p, bool is_markdown, FILE *to);
 /** json.c: the report for programs, as one object. */
@@ -24,9 +33,9 @@ yoke_status cli_postmortem_json(const struct cli_postmortem *p, FILE *to);
 
 /**
  * go_on.c: write a configuration for yoke train -c that goes on from the checkpoint behind which the replays
- * began. With `lower_rate`, the weights of this checkpoint begin a new run with a tenth of the learning rate.
- * YOKE_EDATA: the run's options or the checkpoint are not there. YOKE_EIO.
+ * began. YOKE_EDATA: the run's options or the checkpoint are not there, or CLI_WAY_SKIP has no bad sample to
+ * skip. YOKE_ECONFIG: the samples are more ranges than a run can skip. YOKE_EIO.
  */
-yoke_status cli_postmortem_go_on(const struct cli_postmortem *p, const char *path, bool lower_rate);
+yoke_status cli_postmortem_go_on(const struct cli_postmortem *p, const char *path, enum cli_way way);
 
 #endif

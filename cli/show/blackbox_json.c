@@ -57,11 +57,11 @@ static json_t *device_of(const struct yokei_box_head *h)
 
 static json_t *data_of(const struct yokei_box_head *h)
 {
-    return json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "path", text_or_null(h->data_path), "hash",
+    return json_pack("{s:o,s:o,s:I,s:I,s:I,s:I,s:I,s:I,s:s}", "path", text_or_null(h->data_path), "hash",
                      hash_text(h->data_hash), "training_tokens", (json_int_t)h->n_training_tokens,
                      "token_bytes", (json_int_t)h->token_bytes, "first_byte", (json_int_t)h->first_byte,
                      "batch", (json_int_t)h->batch, "sequence", (json_int_t)h->sequence, "micro_batch",
-                     (json_int_t)h->micro_batch);
+                     (json_int_t)h->micro_batch, "skip_samples", h->skip_samples);
 }
 
 static json_t *audit_of(const struct yokei_box_status *s)
@@ -124,14 +124,16 @@ static yoke_status put_event(int r, const struct yokei_box_event *e, FILE *to)
 static json_t *rank_of_step(const struct yokei_box *box, int r, int64_t at, bool places)
 {
     const struct yokei_box_record *record = yokei_box_record(box, at);
-    const int64_t first = record->first_sample + record->own_first;
+    const struct yokei_box_head *h = &box->head;
+    const int64_t first = yokei_box_sample(h, record->first_sample, record->own_first);
     json_t *list = json_null();
     if (places) {
         list = json_array();
-        for (int64_t k = 0; k < YOKE_MIN(record->own_count, box->head.batch); k++)
-            json_array_append_new(list, index_or_null(box->head.token_bytes
-                                                          ? yokei_box_sample_byte(&box->head, first + k)
-                                                          : yokei_box_sample_token(&box->head, first + k)));
+        for (int64_t k = 0; k < YOKE_MIN(record->own_count, h->batch); k++) {
+            const int64_t sample = yokei_box_sample(h, first, k);
+            json_array_append_new(list, index_or_null(h->token_bytes ? yokei_box_sample_byte(h, sample)
+                                                                     : yokei_box_sample_token(h, sample)));
+        }
     }
     return json_pack("{s:i,s:I,s:I,s:o,s:o,s:o,s:I,s:I}", "rank", r, "first_sample", (json_int_t)first,
                      "samples", (json_int_t)record->own_count, "tokens_hash", hash_text(record->tokens_hash),

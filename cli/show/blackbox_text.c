@@ -151,14 +151,18 @@ static void put_data(const struct cli_blackbox *b, FILE *to)
         if (s->at[r] < 0 || is_read_before(b->boxes, s, r)) continue;
         const struct yokei_box_head *h = &b->boxes->box[r]->head;
         const struct yokei_box_record *record = yokei_box_record(b->boxes->box[r], s->at[r]);
-        const int64_t first = record->first_sample + record->own_first;
-        fprintf(to, "replica %d read samples %lld to %lld of %s, which begin at %s", h->replica,
-                (long long)first, (long long)(first + record->own_count - 1), h->data_path,
-                h->token_bytes ? "byte" : "token");
-        for (int64_t k = 0; k < YOKE_MIN(record->own_count, (int64_t)SHOWN); k++)
+        const int64_t first = yokei_box_sample(h, record->first_sample, record->own_first),
+                      last = yokei_box_sample(h, first, record->own_count - 1);
+        fprintf(to, "replica %d read samples %lld to %lld", h->replica, (long long)first, (long long)last);
+        if (last - first >= record->own_count)
+            fprintf(to, " but for %lld skipped ones", (long long)(last - first + 1 - record->own_count));
+        fprintf(to, " of %s, which begin at %s", h->data_path, h->token_bytes ? "byte" : "token");
+        for (int64_t k = 0; k < YOKE_MIN(record->own_count, (int64_t)SHOWN); k++) {
+            const int64_t sample = yokei_box_sample(h, first, k);
             fprintf(to, "%s %lld", k ? "," : "",
-                    (long long)(h->token_bytes ? yokei_box_sample_byte(h, first + k)
-                                               : yokei_box_sample_token(h, first + k)));
+                    (long long)(h->token_bytes ? yokei_box_sample_byte(h, sample)
+                                               : yokei_box_sample_token(h, sample)));
+        }
         fprintf(to, "%s\n", record->own_count > SHOWN ? ", ..." : "");
     }
 }

@@ -23,6 +23,7 @@ enum kind {
     DROPOUT,
     LOSS_SCALE,
     TENSOR,
+    SKIPS, /* ranges of samples */
     /* the plan holds the result of a choice, not the option's own value; so the option is refused */
     NEVER,
 };
@@ -46,6 +47,7 @@ const struct cli_fixed_option cli_fixed_options[] = {
     { "dropout", DROPOUT, 0, CLI_FIXED_ALWAYS },
     { "loss-scale", LOSS_SCALE, 0, CLI_FIXED_ALWAYS },
     { "bucket-bytes", WHOLE, AT(bucket_bytes), CLI_FIXED_ALWAYS },
+    { "skip-samples", SKIPS, AT(skip_samples), CLI_FIXED_IN_REPLAY }, /* --resume may add to them */
     { "steps", WHOLE, AT(steps), CLI_FIXED_IN_REPLAY },
     { "shares", NEVER, 0, CLI_FIXED_IN_REPLAY },
     { "micro-batch", NEVER, 0, CLI_FIXED_IN_REPLAY },
@@ -153,6 +155,16 @@ static void compare_widths(struct comparison *c, const char *option, const struc
     compare_texts(c, option, plan->stage_tensor[0] ? plan->stage_tensor : one, "");
 }
 
+static yoke_status compare_skips(struct comparison *c, const char *option, const struct yokei_plan *plan)
+{
+    struct yokei_skips skips;
+    char text[YOKEI_SKIPS_BYTES];
+    YOKE_TRY(yokei_skips_parse("--skip-samples", option, &skips));
+    yokei_skips_text(&skips, text);
+    compare_texts(c, text, plan->skip_samples, "none");
+    return YOKE_OK;
+}
+
 static yoke_status compare_option(const struct cli_options *o, const struct cli_fixed_option *fixed,
                                   const struct yokei_plan *plan, struct comparison *c)
 {
@@ -178,6 +190,7 @@ static yoke_status compare_option(const struct cli_options *o, const struct cli_
     case DROPOUT: compare_dropout(c, cli_real(o, name), plan); break;
     case LOSS_SCALE: compare_loss_scales(c, cli_real(o, name), plan); break;
     case TENSOR: compare_widths(c, text, plan); break;
+    case SKIPS: return compare_skips(c, text, plan);
     case NEVER: c->same = false; break;
     }
     return YOKE_OK;

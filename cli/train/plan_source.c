@@ -136,6 +136,19 @@ static yoke_status read_word_option(const struct cli_options *o, const char *opt
     return YOKE_OK;
 }
 
+/* Add the samples of --skip-samples to those of the plan. */
+static yoke_status add_skips(const struct cli_options *o, struct yokei_plan *p)
+{
+    struct yokei_skips skips, more;
+    if (!cli_is_set(o, "skip-samples")) return YOKE_OK;
+    YOKE_TRY(yokei_skips_parse("skip_samples", p->skip_samples, &skips));
+    YOKE_TRY(yokei_skips_parse("--skip-samples", cli_text(o, "skip-samples"), &more));
+    for (int i = 0; i < more.n; i++)
+        YOKE_TRY(yokei_skips_add("--skip-samples", &skips, more.first[i], more.last[i]));
+    yokei_skips_text(&skips, p->skip_samples);
+    return YOKE_OK;
+}
+
 static yoke_status read_mesh(const struct cli_context *context, struct yokei_plan *p, int64_t micro_batch)
 {
     const struct cli_options *o = context->options;
@@ -194,6 +207,7 @@ yoke_status cli_plan_from_options(const struct cli_context *context, struct yoke
     yokei_text(p->all_reduce, sizeof p->all_reduce, "auto"); /* by size, and the same in every run */
     p->seed = (uint64_t)cli_int(o, "seed");
     p->validation_share = cli_real(o, "validation-share");
+    YOKE_TRY(add_skips(o, p));
     p->batch = cli_int(o, "batch");
     p->sequence = cli_int(o, "sequence") ? cli_int(o, "sequence") : longest;
     p->bucket_bytes = (int64_t)cli_bytes(o, "bucket-bytes");
@@ -308,6 +322,7 @@ yoke_status cli_plan_from_checkpoint(const struct cli_context *context, const ch
     YOKE_TRY(yokei_run_resume_plan(path, folder, bytes, p, &step, &t->replay));
     YOKE_TRY(cli_plan_refuse_others(o, p, folder, false));
     t->resume = t->plan_path = folder;
+    YOKE_TRY(add_skips(o, p));
     if (is_given(o, "steps")) {
         if (p->budget_seconds > 0)
             return yoke_fail(YOKE_ECONFIG,

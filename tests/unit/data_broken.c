@@ -30,11 +30,11 @@ struct broken {
     "\"model\":{\"n_layer\":1,\"n_head\":1,\"n_embd\":8,\"n_positions\":16,\"vocab_size\":256," \
     "\"layer_norm_epsilon\":1e-5,\"initializer_range\":0.02,\"resid_pdrop\":0,\"embd_pdrop\":0,\"attn_pdrop\":0}"
 /* The keys that a plan must have, besides the keys that these tests change. */
-#define USUAL                                                                                                                                                           \
-    "\"data_hash\":\"any\",\"validation_share\":0.05,\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1," \
-    "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\","                       \
-    "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3,"                \
-    "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10,"                              \
+#define USUAL                                                                                                                                                                  \
+    "\"data_hash\":\"any\",\"validation_share\":0.05,\"all_reduce\":\"auto\",\"bucket_bytes\":0,\"chunk_bytes\":0,\"comm_costs\":\"\",\"comm_shares\":\"\",\"data\":1,"        \
+    "\"pipeline\":1,\"tensor\":1,\"stage_tensor\":\"\",\"chunks\":1,\"schedule\":\"\",\"schedule_text\":\"\",\"layers\":\"\",\"recompute\":\"\","                              \
+    "\"sequence_parallel\":0,\"tensor_shares\":\"\",\"zero\":0,\"zero_shares\":\"\",\"skip_samples\":\"\",\"balance\":\"auto\",\"placement\":\"host\",\"learning_rate\":1e-3," \
+    "\"min_learning_rate\":1e-4,\"weight_decay\":0.1,\"beta1\":0.9,\"beta2\":0.95,\"clip\":1,\"loss_scale\":0,\"warmup\":20,\"steps\":10,"                                     \
     "\"budget_seconds\":0,\"products\":[],\"progress\":[]"
 #define RANK "{\"device\":\"host\",\"share\":1,\"samples\":4,\"micro_batch\":2,\"threads\":1,\"job_rank\":0}"
 #define PLAN_OF(version, rest, ranks) \

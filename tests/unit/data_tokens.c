@@ -2,6 +2,7 @@
 /* Token files: their formats and parts, and an order of samples that is the same in every layout. */
 #include "tests/unit/data_test.h"
 
+#include "train/text/skips.h"
 #include "train/text/tokens.h"
 
 enum { N_TEXT = 1000 };
@@ -234,9 +235,68 @@ static void tokens_in_memory_and_written(void **state)
     assert_null(none);
 }
 
+/* Against a list that has a mark for each sample. */
+static void samples_are_skipped(void **state)
+{
+    static const char *const lists[][2] = {
+        { "", "" },
+        { "0", "0" },
+        { "3-9", "3-9" },
+        { "20-31,7,3-6", "3-7,20-31" },
+        { "5-9,1-6", "1-9" },
+        { "1,2,3,5", "1-3,5" },
+        { "0-0,2-2,4-60,8-9", "0,2,4-60" },
+    };
+    enum { N = 100 };
+    (void)state;
+    for (size_t l = 0; l < YOKE_COUNT(lists); l++) {
+        struct yokei_skips s;
+        char text[YOKEI_SKIPS_BYTES];
+        int64_t kept[N], n = 0, skipped = 0;
+        assert_ok(yokei_skips_parse("a list", lists[l][0], &s));
+        yokei_skips_text(&s, text);
+        assert_string_equal(text, lists[l][1]);
+        for (int64_t i = 0; i < N; i++) {
+            bool is_skipped = false;
+            assert_int_equal(yokei_skips_below(&s, i), skipped);
+            for (int k = 0; k < s.n; k++) is_skipped = is_skipped || (i >= s.first[k] && i <= s.last[k]);
+            if (!is_skipped) kept[n++] = i;
+            skipped += is_skipped;
+        }
+        for (int64_t first = 0, at = 0; at < n; first++) {
+            while (at < n && kept[at] < first) at++;
+            for (int64_t i = 0; at + i < n; i++)
+                assert_int_equal(yokei_skips_nth(&s, first, i), kept[at + i]);
+        }
+    }
+    static const char *const wrong[] = { "x",  "-3",   "3-", "9-3",   "1,",
+                                         ",1", "1,,2", "1 ", "1-2-3", "1000000000000000" };
+    struct yokei_skips s;
+    for (size_t i = 0; i < YOKE_COUNT(wrong); i++)
+        assert_fails(YOKE_ECONFIG, "a list", yokei_skips_parse("a list", wrong[i], &s));
+    char many[2000] = "1", text[YOKEI_SKIPS_BYTES];
+    for (int i = 1; i < YOKEI_SKIPS_MOST; i++) snprintf(many + strlen(many), 20, ",%d", 1 + 3 * i);
+    assert_ok(yokei_skips_parse("many", many, &s));
+    assert_int_equal(s.n, YOKEI_SKIPS_MOST);
+    assert_ok(yokei_skips_add("many", &s, 2, 3)); /* it joins two ranges */
+    assert_int_equal(s.n, YOKEI_SKIPS_MOST - 1);
+    assert_ok(yokei_skips_add("many", &s, 900, 900));
+    assert_fails(YOKE_ECONFIG, "more than 64 ranges", yokei_skips_add("many", &s, 950, 950));
+    /* the longest text fits */
+    memset(&s, 0, sizeof s);
+    for (int64_t i = 0; i < YOKEI_SKIPS_MOST; i++)
+        assert_ok(yokei_skips_add("long", &s, YOKEI_SKIPS_LAST - 3 * i - 1, YOKEI_SKIPS_LAST - 3 * i));
+    yokei_skips_text(&s, text);
+    assert_int_equal(strlen(text), 64 * 32 - 1);
+    struct yokei_skips again;
+    assert_ok(yokei_skips_parse("long", text, &again));
+    assert_memory_equal(&again, &s, sizeof s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_skipped),
         cmocka_unit_test(tokens_in_memory_and_written),
         cmocka_unit_test(text_is_bytes),
         cmocka_unit_test(llmc_files_are_read),

@@ -57,6 +57,8 @@ static const struct row {
     { "steps", CHANGES, .other = "9", .shown = "\"steps\": 9", .why = "a run may be made longer" },
     { "shares", CHANGES, .other = "3:1", .shown = "\"samples\": 3", .ranks = 2, .why = "other ranks" },
     { "micro-batch", CHANGES, .other = "2", .shown = "\"micro_batch\": 2", .why = "other memory" },
+    { "skip-samples", CHANGES, .other = "90-99,7", .shown = "\"skip_samples\": \"7,90-99\"",
+      .why = "a run may learn of bad samples" },
     { "dp", CHANGES, .other = "2", .shown = "\"data\": 2", .ranks = 4, .with = "--pp=2",
       .why = "other ranks" },
     { "pp", CHANGES, .other = "2", .shown = "\"pipeline\": 2", .ranks = 2, .why = "other ranks" },

@@ -280,11 +280,58 @@ static void refused(void **state)
     assert_ok(yoke_device_close(device));
 }
 
+/*
+ * A run never trains on the samples that it skips. A resumed run may skip more. If all of these come behind
+ * the checkpoint, the bits are those of a run that has skipped them from its start.
+ */
+static void skips_samples(void **state)
+{
+    static const char *const skips[] = { "", "9,25-30", "400-500" }; /* 10 steps of 4 samples */
+    char saves[3][700], again[700], half[720];
+    yoke_device *device;
+    struct yokei_training_result result;
+    bool manifests;
+    (void)state;
+    assert_ok(yoke_device_open("host", NULL, &device));
+    for (int i = 0; i < 3; i++) {
+        struct yokei_training t = training_of(device, "fp32");
+        snprintf(saves[i], sizeof saves[i], "%s-%d", in_folder("skips"), i);
+        snprintf(t.plan.skip_samples, sizeof t.plan.skip_samples, "%s", i ? skips[i] : "9");
+        t.save = saves[i];
+        t.save_every = 5;
+        assert_ok(run(&t, &result));
+    }
+    /* sample 9 is skipped from the start, so behind step 5 the next sample is 21 */
+    snprintf(half, sizeof half, "%s/step-0000005", saves[0]);
+    snprintf(again, sizeof again, "%s", in_folder("skips-again"));
+    struct yokei_training rest = resumed(device, half);
+    assert_string_equal(rest.plan.skip_samples, "9");
+    snprintf(rest.plan.skip_samples, sizeof rest.plan.skip_samples, "%s", skips[1]);
+    rest.save = again;
+    assert_ok(run(&rest, &result));
+    assert_int_equal(n_different(again, saves[1], &manifests), 0);
+    assert_false(manifests);
+    assert_true(n_different(again, saves[0], &manifests) > 1000);
+    assert_true(manifests);
+    struct yokei_manifest m;
+    snprintf(half, sizeof half, "%s/step-0000010", again);
+    assert_ok(yokei_manifest_read(half, &m));
+    assert_int_equal(m.data_next_sample, 40 + 7);
+    yokei_manifest_free(&m);
+    /* samples behind the end of the run: the bits of a run that skips none */
+    assert_int_equal(n_different(saves[2], in_folder("whole-fp32"), &manifests), 0);
+    struct yokei_training bad = training_of(device, "fp32");
+    snprintf(bad.plan.skip_samples, sizeof bad.plan.skip_samples, "9-3");
+    assert_fails(YOKE_ECONFIG, "9-3 is no range", run(&bad, &result));
+    assert_ok(yoke_device_close(device));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bit_for_bit), cmocka_unit_test(asked_to_stop),    cmocka_unit_test(full_disk),
-        cmocka_unit_test(by_time),     cmocka_unit_test(rest_of_a_budget), cmocka_unit_test(refused),
+        cmocka_unit_test(bit_for_bit),   cmocka_unit_test(asked_to_stop),    cmocka_unit_test(full_disk),
+        cmocka_unit_test(by_time),       cmocka_unit_test(rest_of_a_budget), cmocka_unit_test(refused),
+        cmocka_unit_test(skips_samples),
     };
     return cmocka_run_group_tests_name("runs that go on", tests, make_folder, remove_test_folder);
 }

@@ -70,6 +70,7 @@ struct yokei_box_head {
     char precision[8], device[32], device_name[128], driver[160], features[256], vendor[16], host[64];
     char version_of_yoke[32];
     char data_path[1024];
+    char skip_samples[2112];         /* the samples that no step reads: yokei_skips_text */
     char resumed_from[1024];         /* the checkpoint from which the start goes on; "": none */
     char choices[YOKEI_BOX_CHOICES]; /* yokei_choices_text, after a first step */
 };
@@ -305,6 +306,11 @@ const struct yokei_box_values *yokei_box_values(const struct yokei_box *box, int
 /** The name of a tensor or of a model's layer on this rank; "?" if the index is wrong. */
 const char *yokei_box_tensor_name(const struct yokei_box *box, int64_t tensor);
 const char *yokei_box_layer_name(const struct yokei_box *box, int64_t layer);
+/**
+ * The number of a sample of a step: k counts the step's samples from 0, over all ranks. Some numbers may be
+ * skipped between two samples of a step.
+ */
+int64_t yokei_box_sample(const struct yokei_box_head *head, int64_t first_sample, int64_t k);
 /**
  * The token, counted in the training part, at which a sample begins; -1: the head has no data. The offset in
  * the data file in bytes; -1 if a tokenizer made the tokens.

@@ -8,6 +8,7 @@
 
 #include "core/base/base.h"
 #include "train/blackbox/box.h"
+#include "train/text/skips.h"
 #include "train/text/tokens.h"
 
 enum { MOST_LAYERS = 1 << 16, MOST_TENSORS = 1 << 20, MOST_RECORDS = 1 << 20 };
@@ -264,6 +265,14 @@ const char *yokei_box_layer_name(const struct yokei_box *b, int64_t layer)
     for (uint32_t i = 0; i < b->head.n_layers; i++)
         if (b->layers[i].layer == layer) return b->layers[i].name;
     return "?";
+}
+
+int64_t yokei_box_sample(const struct yokei_box_head *h, int64_t first_sample, int64_t k)
+{
+    struct yokei_skips skips;
+    if (!h->skip_samples[0] || yokei_skips_parse("skip_samples", h->skip_samples, &skips))
+        return first_sample + k;
+    return yokei_skips_nth(&skips, first_sample, k);
 }
 
 int64_t yokei_box_sample_token(const struct yokei_box_head *h, int64_t sample)

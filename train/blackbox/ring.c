@@ -153,9 +153,10 @@ static bool is_same_run(const struct yokei_box_head *a, const struct yokei_box_h
            && a->n_places == b->n_places && a->zero == b->zero && a->batch == b->batch
            && a->sequence == b->sequence && a->micro_batch == b->micro_batch && a->seed == b->seed
            && a->data_hash == b->data_hash && a->n_training_tokens == b->n_training_tokens
-           && !strcmp(a->precision, b->precision) && !strcmp(a->device, b->device)
-           && !strcmp(a->device_name, b->device_name) && !strcmp(a->driver, b->driver)
-           && !strcmp(a->features, b->features) && !strcmp(a->choices, b->choices);
+           && !strcmp(a->skip_samples, b->skip_samples) && !strcmp(a->precision, b->precision)
+           && !strcmp(a->device, b->device) && !strcmp(a->device_name, b->device_name)
+           && !strcmp(a->driver, b->driver) && !strcmp(a->features, b->features)
+           && !strcmp(a->choices, b->choices);
 }
 
 /* Whether the records of the old file fit the new head and its tables. */

@@ -91,6 +91,7 @@ static const struct yokei_json_field PLAN_FIELDS[] = {
     { "sequence", YOKEI_JSON_I64, PLAN(sequence), true, 1, 1e6 },
     { "data_hash", YOKEI_JSON_TEXT, PLAN(data_hash), true },
     { "validation_share", YOKEI_JSON_F64, PLAN(validation_share), true, 1e-6, 0.5 },
+    { "skip_samples", YOKEI_JSON_TEXT, PLAN(skip_samples), true },
     { "all_reduce", YOKEI_JSON_TEXT, PLAN(all_reduce), true, .choices = ALGORITHMS },
     { "bucket_bytes", YOKEI_JSON_I64, PLAN(bucket_bytes), true, 0, 1e15 },
     { "chunk_bytes", YOKEI_JSON_I64, PLAN(chunk_bytes), true, 0, 1e15 },
@@ -304,6 +305,19 @@ static yoke_status check_layout(const struct yokei_plan *plan, const char *where
     return status ? yoke_fail_context(YOKE_ECONFIG, "%s", where) : YOKE_OK;
 }
 
+/* Check that the ranges of samples are written as a run writes them. */
+static yoke_status check_skips(const struct yokei_plan *plan, const char *where)
+{
+    struct yokei_skips skips;
+    char what[4400], text[YOKEI_SKIPS_BYTES];
+    yokei_text(what, sizeof what, "%s: skip_samples", where);
+    YOKE_TRY(yokei_skips_parse(what, plan->skip_samples, &skips));
+    yokei_skips_text(&skips, text);
+    if (!strcmp(text, plan->skip_samples)) return YOKE_OK;
+    return yoke_fail(YOKE_ECONFIG, "%s is \"%.100s\": the ranges must rise and be apart, as in \"%.100s\"",
+                     what, plan->skip_samples, text);
+}
+
 /* Check the data hash, the length of the run, and its recorded progress. */
 static yoke_status check_run(const struct yokei_plan *plan, const char *where)
 {
@@ -313,6 +327,7 @@ static yoke_status check_run(const struct yokei_plan *plan, const char *where)
                          "%s: data_hash is \"%s\"; 16 hexadecimal digits are wanted, or \"" YOKEI_ANY_DATA
                          "\" for a plan that goes with any data",
                          where, plan->data_hash);
+    YOKE_TRY(check_skips(plan, where));
     if (plan->steps == 0 && plan->budget_seconds == 0)
         return yoke_fail(
             YOKE_ECONFIG,

@@ -9,6 +9,7 @@
 
 #include "train/files/json.h"
 #include "train/models/model_files.h"
+#include "train/text/skips.h"
 
 #define YOKEI_PLAN_VERSION 1
 #define YOKEI_ANY_DATA "any" /* the data_hash of a plan that was made without data */
@@ -50,6 +51,8 @@ struct yokei_plan {
     char data_hash[24]; /* yokei_tokens_hash of the tokens as 16 hexadecimal digits, or YOKEI_ANY_DATA */
     /* the part of the tokens, at their end, on which the run does not train; the hash does not cover it */
     double validation_share;
+    char skip_samples
+        [YOKEI_SKIPS_BYTES]; /* samples on which the run never trains, as yokei_skips_text writes them */
     /*
      * algorithm for the sum of gradients: one of YOKE_ALGORITHMS; "auto": by size, and the same in every run
      */

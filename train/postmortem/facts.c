@@ -28,6 +28,7 @@ static void read_plan(struct yokei_postmortem *p)
     p->has_plan = yokei_plan_read(path, &p->plan) == YOKE_OK;
     if (!p->has_plan) yokei_postmortem_miss(p->facts, "the plan: %s", yoke_last_error());
     yokei_text(p->facts->precision, sizeof p->facts->precision, "%s", p->head->precision);
+    yokei_text(p->facts->skip_samples, sizeof p->facts->skip_samples, "%s", p->head->skip_samples);
 }
 
 static yoke_status encode(const struct yokei_postmortem *p, const struct yokei_tokens_config *c,
@@ -221,7 +222,7 @@ static int list_samples(const struct yokei_postmortem *p, int64_t first, int64_t
         yokei_boxes_step(p->boxes, i, &t, NULL);
         for (int64_t k = 0; k < p->head->batch && n < most; k++) {
             steps[n] = step;
-            samples[n++] = t.first_sample + k;
+            samples[n++] = yokei_box_sample(p->head, t.first_sample, k);
         }
     }
     return n;
@@ -242,6 +243,7 @@ static void judge_samples(struct yokei_postmortem *p, const int64_t *samples, co
                                              .loss = loss };
         if (!(loss <= f->worst_sample.loss)) f->worst_sample = s;
         if (loss <= f->others_limit) continue;
+        if (f->n_bad_samples < YOKEI_POSTMORTEM_BAD) f->bad_sample[f->n_bad_samples] = s.sample;
         if (!f->n_bad_samples++ || s.sample < f->first_bad_sample.sample) f->first_bad_sample = s;
     }
 }

@@ -156,7 +156,8 @@ static bool has_read(const struct yokei_postmortem *p, const struct yokei_box_re
 {
     const int64_t T = p->head->sequence;
     for (int64_t i = 0; i < r->own_count; i++)
-        if (yokei_tokens_sample(p->tokens, p->head->seed, r->first_sample + r->own_first + i, T,
+        if (yokei_tokens_sample(p->tokens, p->head->seed,
+                                yokei_box_sample(p->head, r->first_sample, r->own_first + i), T,
                                 inputs + i * T, targets + i * T))
             return false;
     const size_t bytes = (size_t)(r->own_count * T) * sizeof *inputs;

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <yoke/base.h>
+#include "train/text/skips.h"
 
 /* ---- facts ---- */
 
@@ -45,7 +46,7 @@ struct yokei_replayed {
     char why[320];       /* why it did not run */
 };
 
-enum { YOKEI_POSTMORTEM_RANKS = 16, YOKEI_POSTMORTEM_MISSING = 12 };
+enum { YOKEI_POSTMORTEM_RANKS = 16, YOKEI_POSTMORTEM_MISSING = 12, YOKEI_POSTMORTEM_BAD = 96 };
 
 /** A sample whose loss was computed with the weights of a checkpoint. */
 struct yokei_sample_loss {
@@ -61,6 +62,7 @@ struct yokei_postmortem_facts {
     bool has_box;
     int n_ranks;
     char precision[8];
+    char skip_samples[YOKEI_SKIPS_BYTES]; /* the samples that the run skipped; "": none */
     int64_t n_steps, last_step;
     enum yokei_odd odd;
     int64_t odd_step; /* the first odd step; the last step if none is odd */
@@ -84,6 +86,7 @@ struct yokei_postmortem_facts {
     int64_t n_samples, n_others, n_bad_samples;
     double others_median, others_limit, uniform_loss; /* the loss of a uniform guess */
     struct yokei_sample_loss worst_sample, first_bad_sample;
+    int64_t bad_sample[YOKEI_POSTMORTEM_BAD]; /* [n_bad_samples] their numbers, or the first ones of them */
     /* where the replays begin; -1: nowhere, because there is no start */
     int64_t start_step;
     bool is_resume; /* the run itself went on from this checkpoint */

@@ -149,6 +149,7 @@ static yoke_status take_plan(const struct work *w, struct yokei_training *t, cha
     }
     t->replay = t->replay || t->plan.budget_seconds > 0;
     if (o->start->checkpoint[0] && w->p->has_plan) t->plan.steps = w->p->plan.steps; /* of the later start */
+    yokei_text(t->plan.skip_samples, sizeof t->plan.skip_samples, "%s", w->p->head->skip_samples);
     if (o->in_f32) yokei_text(t->plan.precision, sizeof t->plan.precision, "f32");
     t->plan.learning_rate *= o->rate;
     t->plan.min_learning_rate *= o->rate;
@@ -254,8 +255,8 @@ static yoke_status compute_loss(struct work *w)
     YOKE_TRY(open_trainer(w, plan->batch, &trainer));
     yokei_trainer_restore(trainer, w->step, w->step, trainer->loss_scale.scale, 0, 0);
     for (int64_t i = 0; i < plan->batch; i++)
-        YOKE_TRY(
-            yokei_tokens_sample(w->p->tokens, plan->seed, w->batch + i, T, inputs + i * T, targets + i * T));
+        YOKE_TRY(yokei_tokens_sample(w->p->tokens, plan->seed, yokei_box_sample(w->p->head, w->batch, i), T,
+                                     inputs + i * T, targets + i * T));
     for (int64_t i = 0; i < n; i++)
         if (i / T < w->first || i / T >= w->first + w->count) targets[i] = -1;
     YOKE_TRY(yoke_trainer_backward(trainer, inputs, targets, 0, &result));

@@ -27,7 +27,7 @@ yoke_status yokei_run_audit(struct yokei_run_state *s, int64_t step)
     if (!s->audit || step % s->t->audit_every) return YOKE_OK;
     const int64_t n = yokei_audit_batch(s->audit, &tokens, &targets), T = p->sequence;
     for (int64_t i = 0; i < n; i++)
-        YOKE_TRY(
-            yokei_tokens_sample(s->tokens, p->seed, s->next_sample + i, T, tokens + i * T, targets + i * T));
+        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, yokei_skips_nth(&s->skips, s->next_sample, i), T,
+                                     tokens + i * T, targets + i * T));
     return yokei_audit_run(s->audit, &s->audited);
 }

@@ -60,6 +60,7 @@ static void fill_data(const struct yokei_run_state *s, struct yokei_box_head *h)
     h->data_hash = s->tokens_hash;
     h->n_training_tokens = yokei_tokens_count(s->tokens, YOKEI_TOKENS_TRAIN);
     yokei_tokens_place(s->tokens, &h->first_byte, &h->token_bytes);
+    yokei_text(h->skip_samples, sizeof h->skip_samples, "%s", s->t->plan.skip_samples);
     yokei_text(h->data_path, sizeof h->data_path, "%s", s->t->tokens);
 }
 
@@ -135,7 +136,7 @@ void yokei_run_box_step(struct yokei_run_state *s, int64_t step)
     if (!s->box) return;
     /* the first step of a start is sampled too, because what changes with a start shows there */
     yokei_step_facts_begin(s->trainer, step % s->t->black_box_every == 0 || step == s->first_step + 1);
-    s->box->first_sample = s->next_sample;
+    s->box->first_sample = yokei_skips_nth(&s->skips, s->next_sample, 0);
     if (s->box->writer) yokei_box_begin(s->box->writer, step);
 }
 
@@ -184,7 +185,8 @@ static struct yokei_box_record record_of(const struct yokei_run_state *s, const 
                                   .worst_sample = -1,
                                   .worst_loss = f->worst_loss };
     yoke_trainer_range(s->trainer, &r.own_first, &r.own_count);
-    if (f->worst_sequence >= 0) r.worst_sample = r.first_sample + r.own_first + f->worst_sequence;
+    if (f->worst_sequence >= 0)
+        r.worst_sample = yokei_skips_nth(&s->skips, r.first_sample, r.own_first + f->worst_sequence);
     r.flags = (step->overflow ? YOKEI_BOX_OVERFLOW : 0u) | (f->samples ? YOKEI_BOX_SAMPLED : 0u)
               | (f->is_traced ? YOKEI_BOX_TRACED : 0u);
     return r;

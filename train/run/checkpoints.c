@@ -40,6 +40,21 @@ yoke_status yokei_run_check_save(struct yokei_run_state *s)
     return yokei_ranks_all_well(&s->config, status);
 }
 
+/* A resume may skip more samples. The checkpoint may have trained on some of them already. */
+static void note_skips(const struct yokei_run_state *s, const struct yokei_manifest *m)
+{
+    struct yokei_skips then;
+    if (yokei_skips_parse("skip_samples", m->plan.skip_samples, &then)) return;
+    const int64_t late = yokei_skips_below(&s->skips, s->next_sample)
+                         - yokei_skips_below(&then, s->next_sample);
+    if (late > 0)
+        yokei_run_note(
+            s,
+            "%lld of the samples to skip come before sample %lld, so the checkpoint has trained on "
+            "them: to be without them, resume from an earlier one",
+            (long long)late, (long long)s->next_sample);
+}
+
 static yoke_status restore(struct yokei_run_state *s, const struct yokei_checkpoint *c)
 {
     const struct yokei_manifest *m = &c->manifest;
@@ -55,6 +70,7 @@ static yoke_status restore(struct yokei_run_state *s, const struct yokei_checkpo
     s->next_sample = m->data_next_sample;
     s->tokens_seen = m->tokens;
     s->seconds_before = s->saved_clock = m->seconds;
+    note_skips(s, m);
     yokei_run_note(s, "going on behind step %lld of %s", (long long)m->step, c->path);
     return YOKE_OK;
 }

@@ -59,8 +59,9 @@ static yoke_status read_batch(struct yokei_run_state *s)
     YOKE_TRY(check_epoch(s));
     yoke_trainer_range(s->trainer, &first, &count);
     for (int64_t i = 0; i < count; i++)
-        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed, s->next_sample + first + i, T, s->inputs + i * T,
-                                     s->targets + i * T));
+        YOKE_TRY(yokei_tokens_sample(s->tokens, p->seed,
+                                     yokei_skips_nth(&s->skips, s->next_sample, first + i), T,
+                                     s->inputs + i * T, s->targets + i * T));
     return YOKE_OK;
 }
 
@@ -109,8 +110,11 @@ static yoke_status set_up_run(struct yokei_run_state *s)
     s->saved_step = -1;
     YOKE_TRY(allocate(s));
     YOKE_TRY(open_data(s));
-    YOKE_TRY(yokei_ranks_agree(&ranks, s->tokens_hash, NULL,
-                               "read different data: give all hosts the same files"));
+    YOKE_TRY(yokei_skips_parse("skip_samples", t->plan.skip_samples, &s->skips));
+    YOKE_TRY(yokei_ranks_agree(
+        &ranks, yokei_hash(t->plan.skip_samples, strlen(t->plan.skip_samples), s->tokens_hash), NULL,
+        "read different data: give all hosts the same files, and the same samples to skip"));
+    if (s->skips.n) yokei_run_note(s, "the run never trains on samples %s", t->plan.skip_samples);
     YOKE_TRY(yokei_model_create(yokei_plan_model(&t->plan), &s->model));
     YOKE_TRY(yokei_run_divide(s));
     if (s->rank < 0) return YOKE_OK;
@@ -259,7 +263,7 @@ static yoke_status run_training_step(struct yokei_run_state *s, int64_t n,
     *over_out = is_over(p, t->replay, n, permille);
     for (int r = 0; r < s->n_ranks; r++) stop = stop || step.ranks[r].asked_to_stop;
     s->tokens_seen += p->batch * p->sequence;
-    s->next_sample += p->batch;
+    s->next_sample = yokei_skips_nth(&s->skips, s->next_sample, p->batch);
     result->steps = n;
     result->tokens += p->batch * p->sequence;
     result->loss = step.loss;

@@ -133,6 +133,7 @@ struct yokei_run_job {
 struct yokei_run_state {
     struct yokei_training *t;
     struct yokei_tokens *tokens;
+    struct yokei_skips skips;           /* samples that no step reads */
     uint64_t tokens_hash;               /* of all tokens, when the run began */
     int64_t epoch;                      /* the epoch of the newest sample that was read */
     struct yokei_bpe *bpe;              /* NULL: tokens are bytes, or only their ids are known */
@@ -161,13 +162,13 @@ struct yokei_run_state {
     int32_t *inputs, *targets;           /* inputs and targets of this rank's share of a step */
     uint64_t begun_ns;
     int64_t tokens_seen;
-    int64_t first_step;        /* steps that were done before this process started */
-    double seconds_before;     /* seconds of the run's clock before this process started */
-    int64_t next_sample;       /* index in the training data of the first sample of the next step */
-    int64_t saved_step;        /* step of the newest checkpoint; -1: none */
-    double saved_clock;        /* the clock when the newest checkpoint was written */
-    double validation_loss;    /* the newest validation loss; NaN: none since the last row of metrics */
-    struct yokei_audit *audit; /* NULL: no audits */
+    int64_t first_step;     /* steps that were done before this process started */
+    double seconds_before;  /* seconds of the run's clock before this process started */
+    int64_t next_sample;    /* number of the first sample of the next step; it may be one that is skipped */
+    int64_t saved_step;     /* step of the newest checkpoint; -1: none */
+    double saved_clock;     /* the clock when the newest checkpoint was written */
+    double validation_loss; /* the newest validation loss; NaN: none since the last row of metrics */
+    struct yokei_audit *audit;         /* NULL: no audits */
     struct yokei_audit_result audited; /* NaN: no audit since the last row of metrics */
     struct yokei_run_box *box;         /* black_box.h; NULL: no black box */
     /* each rank's peak operations per second (NaN: unknown), and its operations of the model in a step */
