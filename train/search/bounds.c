@@ -402,7 +402,7 @@ static int most_chunks(const struct yokei_predict_config *c, const struct yokei_
     return l->pipeline * 4 <= n_blocks ? 4 : l->pipeline * 2 <= n_blocks ? 2 : 1;
 }
 
-/* Blocks of equal costs, each of which takes `time` in all on a stage, and fills `fill` before the later ones. */
+/* A bound for n equal blocks: each takes `time` on its stage, and fills `fill` before later stages. */
 static double bound_blocks(int n, int p, double time, double fill)
 {
     return time > 0 ? yokei_bound_equal(n, p, 1, time, fmin(fill, time)) : 0;

@@ -107,10 +107,10 @@ yoke_status yokei_bound_mesh(yokei_predictor *predictor, const struct yokei_pred
  * A bound for replicas on different kinds. A replica that gets k micro-batches takes at least V(k), the
  * larger of k times the best slowest stage of its own kinds, and of the bounds (2) and (3) for the best cut
  * into its stages, whose parts of blocks need not be whole. As in yokei_bound_equal, this cut fills each
- * stage in turn as far as X allows, with the least fill of all stages. The step
- * lasts X only if the replicas can take all M micro-batches within X: the sum over the replicas of the
- * largest k with V(k) <= X must be M or more. X is found by bisection, from below. If it is above `limit`, the
- * bound is `limit`, which takes one turn of the bisection.
+ * stage in turn as far as X allows, with the least fill of all stages. The step lasts X only if the replicas
+ * can take all M micro-batches within X: the sum over the replicas of the largest k with V(k) <= X must be M
+ * or more. X is found by bisection, from below. If it is above `limit`, the bound is `limit`, which takes one
+ * turn of the bisection.
  */
 yoke_status yokei_bound_shares(yokei_predictor *predictor, const struct yokei_predict_config *config,
                                const struct yokei_layout *layout, const struct yokei_model_sizes *sizes,
