@@ -10,7 +10,7 @@
 #ifndef TESTS_UNIT_PLANTED_RUN_H
 #define TESTS_UNIT_PLANTED_RUN_H
 
-static char log_path[64];
+static char log_path[512];
 
 static void be_child(const struct plant *plant, int end)
 {
@@ -111,8 +111,13 @@ static int compare_table(int number)
 
 int main(int argc, char **argv)
 {
+    const char *tmp = getenv("TMPDIR");
     int bad = 0, n = 0;
-    snprintf(log_path, sizeof log_path, "/tmp/yoke-planted.%d", (int)getpid());
+    /* A process id would not do: other tests may have the same one, in a namespace of their own. */
+    snprintf(log_path, sizeof log_path, "%s/yoke-planted.XXXXXX", tmp ? tmp : "/tmp");
+    const int file = mkstemp(log_path);
+    if (file < 0) return 1;
+    close(file);
     for (size_t i = 0; i < YOKE_COUNT(plants); i++)
         if (bad != SKIPPED && (argc < 2 ? !PLANTED_LATER(&plants[i]) : !strcmp(argv[1], plants[i].name))) {
             const int wrong = judge(&plants[i], ++n);
