@@ -116,6 +116,8 @@ void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n,
  * terminal gets printable text.
  */
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
+/** The bytes of the longest beginning of a printable text that takes at most `columns` of a terminal. */
+size_t cli_fitting(const char *text, int columns);
 
 /* ---- results.c ---- */
 /**

@@ -93,3 +93,26 @@ char *cli_printable(const char *text)
     }
     return fclose(to) ? NULL : out;
 }
+
+/* Characters that a terminal shows in two columns, such as those of Chinese, Japanese and Korean. */
+static bool is_wide(uint32_t c)
+{
+    return (c >= 0x1100 && c <= 0x115f) || (c >= 0x2e80 && c <= 0xa4cf) || (c >= 0xac00 && c <= 0xd7a3)
+           || (c >= 0xf900 && c <= 0xfaff) || (c >= 0xfe30 && c <= 0xfe6f) || (c >= 0xff00 && c <= 0xff60)
+           || (c >= 0xffe0 && c <= 0xffe6) || (c >= 0x1f300 && c <= 0x1faff)
+           || (c >= 0x20000 && c <= 0x3fffd);
+}
+
+size_t cli_fitting(const char *text, int columns)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    for (size_t n = 0;;) {
+        const size_t length = c[n] < 0x80 ? 1 : c[n] < 0xe0 ? 2 : c[n] < 0xf0 ? 3 : 4;
+        uint32_t code = length == 1 ? c[n] : c[n] & (0xffu >> (length + 1));
+        if (!c[n]) return n;
+        for (size_t i = 1; i < length && c[n + i]; i++) code = code << 6 | (c[n + i] & 0x3f);
+        columns -= is_wide(code) ? 2 : 1;
+        if (columns < 0 || strnlen(text + n, length) < length) return n;
+        n += length;
+    }
+}

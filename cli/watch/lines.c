@@ -13,15 +13,6 @@
 
 static bool continues(char c) { return ((unsigned char)c & 0xc0) == 0x80; }
 
-/* The bytes of the longest beginning of `text` that has at most `columns` characters. */
-static size_t fitting(const char *text, int columns)
-{
-    size_t n = 0;
-    for (int used = 0; text[n]; n++)
-        if (!continues(text[n]) && ++used > columns) break;
-    return n;
-}
-
 /* Without UTF-8, a character of several bytes becomes one question mark. */
 static void make_ascii(char *text)
 {
@@ -47,7 +38,7 @@ static void add_line(struct watch_view *view, enum watch_style style, char *text
         free(text);
         return;
     }
-    text[fitting(text, view->columns)] = 0;
+    text[cli_fitting(text, view->columns)] = 0;
     view->lines[view->n++] = (struct watch_line){ text, style };
 }
 
@@ -74,7 +65,7 @@ void watch_put(struct watch_view *view, enum watch_style style, const char *form
 /* The bytes that stand on the first of several lines: up to the last ", " or blank that fits. */
 static size_t first_part(const char *text, int columns)
 {
-    const size_t whole = fitting(text, columns);
+    const size_t whole = cli_fitting(text, columns);
     size_t blank = 0;
     if (!text[whole]) return whole;
     for (size_t i = whole; i > 0; i--) {
@@ -90,9 +81,10 @@ void watch_put_flow(struct watch_view *view, enum watch_style style, const char 
     char *safe = printable(view, text);
     if (!safe) view->no_memory = true;
     for (const char *at = safe; at && *at;) {
-        const size_t n = first_part(at, view->columns);
-        add_line(view, style, strndup(at, n));
-        at += YOKE_MAX(n, (size_t)1);
+        size_t n = first_part(at, view->columns);
+        if (n) add_line(view, style, strndup(at, n));
+        while (!n || continues(at[n])) n++; /* a character that is wider than the view is left out */
+        at += n;
         at += strspn(at, " ");
     }
     free(safe);
