@@ -64,11 +64,9 @@ static yoke_status allocate(struct yokei_run_state *s)
         d->parts = calloc(n, sizeof *d->parts);
         d->totals = calloc(n, sizeof *d->totals);
         d->divided = calloc(n, sizeof *d->divided);
-        d->rank = calloc(n, sizeof *d->rank);
     }
-    if (!d || !d->parts || !d->totals || !d->divided || !d->rank)
+    if (!d || !d->parts || !d->totals || !d->divided)
         return yoke_fail(YOKE_ENOMEM, "train: no host memory for dashboards");
-    for (int r = 0; r < s->n_ranks; r++) yokei_text(d->rank[r], sizeof d->rank[r], "%d", r);
     d->before = s->seconds_before;
     d->validation_loss = NAN;
     d->saved_step = -1;
@@ -270,7 +268,6 @@ void yokei_run_end_dashboards(struct yokei_run_state *s, const struct yokei_trai
     free(d->parts);
     free(d->totals);
     free(d->divided);
-    free(d->rank);
     free(d);
     s->dashboards = NULL;
     yokei_error_restore(&text);

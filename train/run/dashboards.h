@@ -23,7 +23,6 @@ struct yokei_dashboards {
     int64_t n_parts;                       /* these rows */
     double (*totals)[YOKEI_N_STEP_PARTS];  /* [n_ranks] seconds of all rows of this process */
     double (*divided)[YOKEI_N_STEP_PARTS]; /* [n_ranks] seconds of the newest row */
-    char (*rank)[12];                      /* [n_ranks] the number of each rank */
     /* for the metrics file: the newest row without its ranks, and what earlier rows had */
     struct yokei_metrics_row row;
     double row_time;        /* seconds since 1970; 0: there is no row */

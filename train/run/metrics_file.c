@@ -47,24 +47,28 @@ static void put_ranks(struct yokei_run_state *s)
 {
     struct yokei_dashboards *d = s->dashboards;
     struct yokei_exposition *x = &d->text;
+    char rank[12];
     struct yokei_label labels[] = {
-        { "run", s->t->run_dir ? s->t->run_dir : "" }, { "rank", "" }, { "device", "" }, { "part", "" }
+        { "run", s->t->run_dir ? s->t->run_dir : "" }, { "rank", rank }, { "device", "" }, { "part", "" }
     };
     yokei_exposition_family(x, "yoke_train_memory_planned_bytes", false, "bytes",
                             "Bytes of device memory that the plan gives to the rank.");
     for (int r = 0; r < s->n_ranks; r++) {
-        labels[1].value = d->rank[r], labels[2].value = s->ranks[r].device;
+        yokei_text(rank, sizeof rank, "%d", r);
+        labels[2].value = s->ranks[r].device;
         yokei_exposition_sample(x, labels, 3, (double)s->trainer->memory[r].report.total);
     }
     yokei_exposition_family(x, "yoke_train_part_seconds", true, "seconds",
                             "Seconds that the rank spent on this part of the steps, since the start of this "
                             "process. The parts of a rank sum to the time of the steps.");
-    for (int r = 0; r < s->n_ranks; r++)
+    for (int r = 0; r < s->n_ranks; r++) {
+        yokei_text(rank, sizeof rank, "%d", r);
+        labels[2].value = s->ranks[r].device;
         for (int p = 0; p < YOKEI_N_STEP_PARTS; p++) {
-            labels[1].value = d->rank[r], labels[2].value = s->ranks[r].device;
             labels[3].value = yokei_step_part_names[p];
             yokei_exposition_sample(x, labels, 4, d->totals[r][p]);
         }
+    }
 }
 
 static void put_row(struct yokei_run_state *s)
