@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,8 +29,8 @@ void cli_order_streams(void)
 /* ---- lines on stderr ---- */
 
 /*
- * On a terminal, a line of progress of another process may stand where this line begins: see progress.c. One
- * write, so that lines of several processes do not mix.
+ * On a terminal, a line of progress of another process may stand where this line begins: see progress_draw.c.
+ * One write, so that lines of several processes do not mix.
  */
 static void put_line(const char *before, const char *text)
 {

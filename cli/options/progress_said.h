@@ -15,7 +15,7 @@
  */
 struct cli_said {
     pthread_mutex_t lock;
-    uint64_t key; /* of the job, see cli_said_share() */
+    uint64_t key; /* of the job, see cli_progress_share_with_ranks() */
     atomic_bool is_begun, is_paused;
     _Atomic double done, total; /* total -1: `done` is a share; 0: unknown */
     unsigned number;            /* of the works, so that the estimate begins anew with each */

@@ -40,11 +40,7 @@ static bool has_utf8(void)
     return text && (strcasestr(text, "utf-8") || strcasestr(text, "utf8"));
 }
 
-static bool can_draw(void)
-{
-    const char *terminal = getenv("TERM");
-    return isatty(STDOUT_FILENO) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
-}
+static bool can_draw(void) { return isatty(STDOUT_FILENO) && is_set("TERM") && !cli_terminal_is_dumb(); }
 
 /* ---- ends ---- */
 
