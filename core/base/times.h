@@ -16,6 +16,14 @@ static inline double yokei_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/** Seconds since 1970. */
+static inline double yokei_wall(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 /** For qsort() of doubles: ascending order. No value may be NaN. */
 static inline int yokei_by_value(const void *a, const void *b)
 {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/base/base.h"
 #include "core/base/map_shared.h"
+#include "core/base/times.h"
 #include "train/blackbox/box.h"
 
 const char *const yokei_box_end_names[YOKEI_BOX_N_ENDS] = { "running", "done", "stopped", "failed" };
@@ -29,13 +29,6 @@ struct yokei_box_writer {
     int64_t last_step;
     int n_copies;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 void yokei_box_name(int rank, char *name_out, size_t bytes)
 {
@@ -122,7 +115,7 @@ static void lay_out(struct yokei_box_head *h)
     h->least_values = yokei_spike_rule.least_values;
     h->quiet_steps = yokei_spike_rule.quiet_steps;
     h->pid = (int32_t)getpid();
-    h->started = now();
+    h->started = yokei_wall();
     h->attempt = 1;
 }
 
@@ -283,7 +276,7 @@ void yokei_box_append(struct yokei_box_writer *w, const struct yokei_box_record 
     const size_t rest = w->head.record_bytes - sizeof r;
     r.number = ++w->n_records;
     r.attempt = w->head.attempt;
-    r.time = now();
+    r.time = yokei_wall();
     char *const to = record_at(w, r.number);
     /* the hash of the record seeds the hash of its layers, so both parts lie where they are written from */
     r.checksum = yokei_hash(values, rest, sum_of(&r, sizeof r));
@@ -298,7 +291,7 @@ void yokei_box_note(struct yokei_box_writer *w, enum yokei_box_kind kind, int64_
 {
     struct yokei_box_event e = { .number = ++w->n_events,
                                  .step = step,
-                                 .time = now(),
+                                 .time = yokei_wall(),
                                  .kind = (int32_t)kind,
                                  .attempt = w->head.attempt,
                                  .a = a,
@@ -311,7 +304,7 @@ void yokei_box_note(struct yokei_box_writer *w, enum yokei_box_kind kind, int64_
 static void write_status(struct yokei_box_writer *w)
 {
     w->status.number++;
-    w->status.time = now();
+    w->status.time = yokei_wall();
     replace((char *)status_at(w, w->status.number), &w->status, sizeof w->status, NULL, 0,
             sum_of(&w->status, sizeof w->status));
 }

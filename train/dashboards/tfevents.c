@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 struct yokei_events {
     char *path;
@@ -377,11 +378,9 @@ yoke_status yokei_events_open(const char *folder, struct yokei_events **events_o
     if (!e) return yoke_fail(YOKE_ENOMEM, "%s: no memory to write events", folder);
     e->fd = -1;
     make_crc_table();
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     yoke_status status = create_file(e, folder, older_out);
     if (!status) {
-        begin_record(e, (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+        begin_record(e, yokei_wall());
         put_text(e, 3, "brain.Event:2"); /* Event.file_version */
         end_record(e);
         status = yokei_events_flush(e);

@@ -5,22 +5,15 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 /*
  * Events wait in memory for a quarter of a second at most while steps are shorter than that. The parts of a
  * step and the metrics file are written once a second at most.
  */
 static const uint64_t FLUSH_NS = 250 * 1000 * 1000, SECOND_NS = 1000 * 1000 * 1000;
-
-double yokei_dashboards_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 /* ---- problems with the files ---- */
 
@@ -71,7 +64,7 @@ static yoke_status allocate(struct yokei_run_state *s)
     d->validation_loss = NAN;
     d->saved_step = -1;
     d->exit_code = -1;
-    d->started = yokei_dashboards_time();
+    d->started = yokei_wall();
     return YOKE_OK;
 }
 
@@ -126,7 +119,7 @@ yoke_status yokei_run_count_gradients(struct yokei_run_state *s, int64_t step, b
     if (!d || !d->gradients || step % s->t->tensorboard_histograms || overflow) return YOKE_OK;
     YOKE_TRY(yokei_gradients_count(d->gradients));
     if (!d->events) return YOKE_OK;
-    yokei_events_begin(d->events, yokei_dashboards_time(), step);
+    yokei_events_begin(d->events, yokei_wall(), step);
     for (int g = 0; g < d->gradients->n_groups; g++) {
         char tag[96];
         yokei_text(tag, sizeof tag, "gradients/%s", d->gradients->name[g]);
@@ -211,7 +204,7 @@ void yokei_run_show_row(struct yokei_run_state *s, const struct yokei_metrics_ro
 {
     struct yokei_dashboards *d = s->dashboards;
     if (!d || (!d->events && !d->publishes)) return;
-    const double now = yokei_dashboards_time();
+    const double now = yokei_wall();
     const uint64_t now_ns = yokei_now_ns();
     divide_row(d, row, s->t->plan.pipeline > 1);
     if (d->events) {
@@ -232,7 +225,7 @@ void yokei_run_show_save(struct yokei_run_state *s, int64_t step)
     struct yokei_dashboards *d = s->dashboards;
     if (!d || s->saved_step != step) return;
     d->saved_step = step;
-    d->saved_time = yokei_dashboards_time();
+    d->saved_time = yokei_wall();
 }
 
 /* ---- the end ---- */
@@ -240,7 +233,7 @@ void yokei_run_show_save(struct yokei_run_state *s, int64_t step)
 static void end_events(struct yokei_run_state *s, const struct yokei_training_result *result, int64_t last)
 {
     struct yokei_dashboards *d = s->dashboards;
-    const double now = yokei_dashboards_time();
+    const double now = yokei_wall();
     add_parts(s, now, last);
     /* a validation after the last step is in its row */
     if (isfinite(result->validation_loss) && (d->row_time <= 0 || isnan(d->row.validation_loss))) {

@@ -33,9 +33,6 @@ struct yokei_dashboards {
     int exit_code; /* how the run ended; -1: it is running */
 };
 
-/** Seconds since 1970. */
-double yokei_dashboards_time(void);
-
 /* metrics_file.c */
 /** Write the metrics file now. */
 yoke_status yokei_dashboards_publish(struct yokei_run_state *s);
