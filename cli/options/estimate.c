@@ -12,7 +12,7 @@
 /* Before this time and this number of looks that found more there is no estimate. */
 static const double LEAST_SECONDS = 1;
 enum { LEAST_STEPS = 2 };
-/* A part that takes more than this many times as long as those before it says that they were unlike it. */
+/* If a part takes more than this many times the mean of the parts before it, nothing is known of its end. */
 static const double MOST_TIMES = 6;
 
 void cli_estimate_begin(struct cli_estimate *e, double now)
