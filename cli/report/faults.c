@@ -77,21 +77,24 @@ static double end_of(const struct cli_trace *t, int r, const struct yokei_flight
     return cli_trace_seconds(t, r, end);
 }
 
-/* The chosen ranks: those that died first or are to blame come before the others. */
+static bool has_fault(const struct cli_trace *t, int r)
+{
+    return t->files[r] && (r == t->blame.rank || is_fault(t->fates[r]));
+}
+
+/*
+ * Choose at most MOST_LANES ranks, and write them in ascending order. The ranks that failed, or that are to
+ * blame, are preferred. The other ranks get the lanes that are left.
+ */
 static int choose(const struct cli_trace *t, int64_t *chosen)
 {
-    int n = 0;
-    for (int r = 0; r < t->n && n < MOST_LANES; r++)
-        if (t->files[r] && (r == t->blame.rank || is_fault(t->fates[r]))) chosen[n++] = r;
-    const int n_faults = n;
-    for (int r = 0; r < t->n && n < MOST_LANES; r++)
-        if (t->files[r] && !(r == t->blame.rank || is_fault(t->fates[r]))) chosen[n++] = r;
-    /* in the order of the ranks */
-    for (int i = n_faults ? 1 : n; i < n; i++)
-        for (int k = i; k > 0 && chosen[k] < chosen[k - 1]; k--) {
-            const int64_t other = chosen[k];
-            chosen[k] = chosen[k - 1], chosen[k - 1] = other;
-        }
+    int n = 0, n_faults = 0;
+    for (int r = 0; r < t->n; r++) n_faults += has_fault(t, r);
+    int left = YOKE_MAX(MOST_LANES - n_faults, 0);
+    for (int r = 0; r < t->n && n < MOST_LANES; r++) {
+        if (!t->files[r] || (!has_fault(t, r) && left-- <= 0)) continue;
+        chosen[n++] = r;
+    }
     return n;
 }
 

@@ -37,20 +37,19 @@ static bool has_key(const char *text, const char *word)
 enum report_kind report_kind_of(const char *path)
 {
     enum { LOOK = 65536 };
-    char *text = yokei_is_folder(path) ? NULL : malloc(LOOK + 1);
     enum report_kind kind = REPORT_OTHER;
     int fd;
     size_t bytes = 0;
-    if (!text) return yokei_is_folder(path) ? REPORT_RUN : REPORT_OTHER;
-    if (has_end(path, "plan.json")) kind = REPORT_PLAN;
-    if (has_end(path, ".yaml") || has_end(path, ".yml")) kind = REPORT_CONFIG;
-    if (kind == REPORT_OTHER && !yokei_file_open(path, YOKE_EDATA, &fd, &bytes)) {
-        const ssize_t got = read(fd, text, YOKE_MIN(bytes, (size_t)LOOK));
-        close(fd);
-        text[got > 0 ? got : 0] = '\0';
-        for (size_t i = 0; i < YOKE_COUNT(words) && kind == REPORT_OTHER; i++)
-            if (has_key(text, words[i].word)) kind = words[i].kind;
-    }
+    if (yokei_is_folder(path)) return REPORT_RUN;
+    if (has_end(path, "plan.json")) return REPORT_PLAN;
+    if (has_end(path, ".yaml") || has_end(path, ".yml")) return REPORT_CONFIG;
+    if (yokei_file_open(path, YOKE_EDATA, &fd, &bytes)) return REPORT_OTHER;
+    char *text = malloc(LOOK + 1);
+    const ssize_t got = text ? read(fd, text, YOKE_MIN(bytes, (size_t)LOOK)) : 0;
+    close(fd);
+    if (text) text[got > 0 ? got : 0] = '\0';
+    for (size_t i = 0; i < YOKE_COUNT(words) && kind == REPORT_OTHER && text; i++)
+        if (has_key(text, words[i].word)) kind = words[i].kind;
     free(text);
     return kind;
 }

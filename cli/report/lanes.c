@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/svg.h"
+#include "cli/report/svg_axes.h"
 #include "core/base/base.h"
 
-/* Units of the drawing, as in svg.c. */
-enum { WIDE = 480, LEFT = 64, RIGHT = 12, INSIDE = WIDE - LEFT - RIGHT, HEADING = 20 };
-enum { AXIS = 38, TICKS = 4, LETTER = 9, HIGHEST_WIDE = 270 };
+/* Units of the drawing. The script of zoom.c has the same ones. */
+enum { WIDE = SVG_WIDE, LEFT = SVG_LEFT, RIGHT = SVG_RIGHT, INSIDE = WIDE - LEFT - RIGHT, HEADING = 20 };
+enum { AXIS = SVG_BOTTOM, TICKS = 4, LETTER = 9, HIGHEST_WIDE = 270 };
 
 /* ---- boxes ---- */
 

@@ -7,6 +7,7 @@
 
 #include "cli/report/report.h"
 #include "core/base/base.h"
+#include "core/base/times.h"
 
 static yoke_status make_room(struct report_run *r, int64_t n)
 {
@@ -86,12 +87,6 @@ void report_run_free(struct report_run *r)
     free(r->step);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double report_median(const double *values, size_t n)
 {
     size_t count = 0;
@@ -99,7 +94,8 @@ double report_median(const double *values, size_t n)
     if (!sorted) return NAN;
     for (size_t i = 0; i < n; i++)
         if (isfinite(values[i])) sorted[count++] = values[i];
-    qsort(sorted, count, sizeof *sorted, by_size);
+    yokei_sort(sorted, (int)count);
+    /* Each half is taken first, because the sum of two large numbers may be infinite. */
     if (count) median = sorted[(count - 1) / 2] / 2 + sorted[count / 2] / 2;
     free(sorted);
     return median;

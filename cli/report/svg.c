@@ -11,9 +11,6 @@
 enum { COLUMNS = 400 };
 enum { BAR_LABEL = 18, BAR = 16, BAR_GAP = 6, BAR_AXIS = 38 };
 
-/* Values beyond this have no place on an axis, because the length of the axis would be infinite. */
-static bool is_drawn(double y) { return fabs(y) < 1e300; }
-
 /* ---- what is drawn ---- */
 
 static void keep(size_t *kept, size_t *n, size_t index)
@@ -94,7 +91,7 @@ static void describe_line(struct report_page *page, const struct svg_chart *char
     size_t n = 0, least = 0, most = 0, last = 0;
     char text[512];
     for (size_t i = 0; i < line->n; i++) {
-        if (!is_drawn(line->y[i])) continue;
+        if (!svg_is_drawn(line->y[i])) continue;
         if (!n || line->y[i] < line->y[least]) least = i;
         if (!n || line->y[i] > line->y[most]) most = i;
         last = i, n++;
@@ -197,7 +194,7 @@ void svg_lines(struct report_page *page, const struct svg_chart *chart)
 
 /* ---- bars ---- */
 
-static double known(double part) { return is_drawn(part) && part > 0 ? part : 0; }
+static double known(double part) { return svg_is_drawn(part) && part > 0 ? part : 0; }
 
 static double longest_bar(const struct svg_bars *chart)
 {
@@ -210,7 +207,7 @@ static double longest_bar(const struct svg_bars *chart)
         }
         longest = fmax(longest, fmax(sum, known(chart->bars[b].limit)));
     }
-    return is_drawn(longest) ? longest : 0;
+    return svg_is_drawn(longest) ? longest : 0;
 }
 
 static void describe_bars(struct report_page *page, const struct svg_bars *chart)
@@ -220,13 +217,13 @@ static void describe_bars(struct report_page *page, const struct svg_bars *chart
         bool any = false;
         report_put(page, chart->bars[b].label);
         for (int p = 0; p < chart->n_parts; p++) {
-            if (!is_drawn(chart->bars[b].parts[p])) continue;
+            if (!svg_is_drawn(chart->bars[b].parts[p])) continue;
             yokei_text(text, sizeof text, "%s %.80s %.9g", any ? "," : ":", chart->names[p],
                        chart->bars[b].parts[p]);
             any = true;
             report_put(page, text);
         }
-        if (is_drawn(chart->bars[b].limit)) {
+        if (svg_is_drawn(chart->bars[b].limit)) {
             yokei_text(text, sizeof text, "; limit %.9g", chart->bars[b].limit);
             report_put(page, text);
         }
@@ -250,7 +247,7 @@ static void draw_bar(struct report_page *page, const struct svg_bars *chart, con
                     top, part, chart->beside ? BAR / 2 - 1 : BAR, p % 7);
         if (!chart->beside) x += part;
     }
-    if (is_drawn(bar->limit) && bar->limit * scale <= SVG_WIDE)
+    if (svg_is_drawn(bar->limit) && bar->limit * scale <= SVG_WIDE)
         fprintf(page->to, "<path class=\"limit\" d=\"M%.1f %dv%d\"/>\n",
                 fmin(bar->limit * scale, SVG_WIDE - 1), y + BAR_LABEL - 3, BAR + 6);
 }

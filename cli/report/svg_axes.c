@@ -6,12 +6,11 @@
 
 #include "core/base/base.h"
 
-/* Values beyond this have no place on an axis, because the length of the axis would be infinite. */
-static bool is_drawn(double value) { return fabs(value) < 1e300; }
+bool svg_is_drawn(double value) { return fabs(value) < 1e300; }
 
 bool svg_has(const struct svg_axes *a, double x, double y)
 {
-    return is_drawn(x) && is_drawn(y) && (x > 0 || !a->log_x) && (y > 0 || !a->log_y);
+    return svg_is_drawn(x) && svg_is_drawn(y) && (x > 0 || !a->log_x) && (y > 0 || !a->log_y);
 }
 
 double svg_x(const struct svg_axes *a, double x) { return a->log_x ? log10(x) : x; }

@@ -19,6 +19,8 @@ struct svg_axes {
 /** Find the axes of a chart. False: there is no point. */
 bool svg_axes_find(const struct svg_chart *chart, struct svg_axes *axes_out);
 void svg_axes_draw(struct report_page *page, const struct svg_chart *chart, const struct svg_axes *axes);
+/** Whether a value has a place on an axis. With a larger one the axis would be infinitely long. */
+bool svg_is_drawn(double value);
 /** Whether a point has a place on the axes. */
 bool svg_has(const struct svg_axes *axes, double x, double y);
 /** A value, or its logarithm on a logarithmic axis. */

@@ -46,15 +46,17 @@ static double number_of(const json_t *object, const char *key)
 
 static bool is_time(double x) { return isfinite(x) && fabs(x) < 1e15; }
 
-/* False: the event is no box. If it should be one, it is counted as damaged. */
-static bool event_of(struct report_timeline *t, const json_t *e, struct event *out)
+enum event_kind { EVENT_BOX, EVENT_DAMAGED, EVENT_OTHER };
+
+/* The event as a box. It is damaged if it should be a box, but has no place or no time. */
+static enum event_kind event_of(const struct report_timeline *t, const json_t *e, struct event *out)
 {
     const char *phase = json_string_value(json_object_get(e, "ph")),
                *group = json_string_value(json_object_get(e, "cat")),
                *name = json_string_value(json_object_get(e, "name"));
     const json_t *pid = json_object_get(e, "pid"), *tid = json_object_get(e, "tid"),
                  *step = json_object_get(json_object_get(e, "args"), "step");
-    if (!phase || strcmp(phase, "X") != 0) return false;
+    if (!phase || strcmp(phase, "X") != 0) return EVENT_OTHER;
     const double begin = number_of(e, "ts"), length = number_of(e, "dur");
     *out = (struct event){ json_integer_value(pid),
                            json_integer_value(step),
@@ -63,12 +65,12 @@ static bool event_of(struct report_timeline *t, const json_t *e, struct event *o
                            begin * 1e-6,
                            (begin + length) * 1e-6,
                            name ? name : "" };
-    if (out->which == SIMULATED) out->rank -= t->n_ranks;
-    if (name && group && json_is_integer(pid) && json_is_integer(step) && is_time(begin) && is_time(length)
-        && length >= 0 && out->rank >= 0 && out->rank < t->n_ranks)
-        return true;
-    t->n_damaged++;
-    return false;
+    /* The simulated ranks come behind the measured ones. */
+    if (out->which == SIMULATED) out->rank = out->rank >= t->n_ranks ? out->rank - t->n_ranks : -1;
+    return name && group && json_is_integer(pid) && json_is_integer(step) && is_time(begin) && is_time(length)
+                   && length >= 0 && out->rank >= 0 && out->rank < t->n_ranks
+               ? EVENT_BOX
+               : EVENT_DAMAGED;
 }
 
 static enum report_work_kind kind_of(const struct event *e)
@@ -85,7 +87,7 @@ static enum report_work_kind kind_of(const struct event *e)
     return REPORT_WORK_OTHER;
 }
 
-/* The begin and the end of each measured step. */
+/* The begin and the end of each measured step, and the number of damaged events. */
 static yoke_status find_steps(struct reader *r, const json_t *events)
 {
     size_t i;
@@ -97,8 +99,9 @@ static yoke_status find_steps(struct reader *r, const json_t *events)
     int64_t at = 0;
     json_array_foreach(events, i, json)
     {
-        if (!event_of(r->t, json, &e)) continue;
-        r->t->n_events++;
+        const enum event_kind kind = event_of(r->t, json, &e);
+        r->t->n_damaged += kind == EVENT_DAMAGED;
+        if (kind != EVENT_BOX) continue;
         if (e.which == SIMULATED) {
             r->simulated_begin = fmin(r->simulated_begin, e.begin);
             continue;
@@ -135,7 +138,7 @@ static int64_t choose_step(const struct reader *r)
 static yoke_status add_boxes(struct reader *r, const json_t *events)
 {
     struct report_timeline *t = r->t;
-    const int64_t at = t->n_steps ? choose_step(r) : -1, n_damaged = t->n_damaged;
+    const int64_t at = t->n_steps ? choose_step(r) : -1;
     const double begin = at >= 0 ? r->steps[at].begin : 0;
     size_t i;
     const json_t *json;
@@ -143,14 +146,13 @@ static yoke_status add_boxes(struct reader *r, const json_t *events)
     if (at >= 0) t->step = r->steps[at].step, t->seconds[MEASURED] = r->steps[at].end - begin;
     json_array_foreach(events, i, json)
     {
-        if (!event_of(t, json, &e) || (e.which == MEASURED && e.step != t->step)) continue;
+        if (event_of(t, json, &e) != EVENT_BOX || (e.which == MEASURED && e.step != t->step)) continue;
         const double origin = e.which == MEASURED ? begin : r->simulated_begin;
         struct lane_box box = { 1e3 * (e.begin - origin), 1e3 * (e.end - origin), (int)kind_of(&e), 1, "" };
         yokei_text(box.text, sizeof box.text, "%s", e.name);
         if (e.which == SIMULATED) t->seconds[SIMULATED] = fmax(t->seconds[SIMULATED], e.end - origin);
         YOKE_TRY(lane_add(&t->ranks[e.rank].lanes[e.which], &box));
     }
-    t->n_damaged = n_damaged; /* each event was looked at twice */
     for (int64_t k = 0; k < t->n_ranks; k++)
         for (int w = 0; w < 2; w++)
             t->ranks[k].busy[w] = 1e-3 * lane_busy(&t->ranks[k].lanes[w], report_work_kinds, 0);

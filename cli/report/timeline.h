@@ -31,7 +31,6 @@ struct report_timeline {
     const char *path;
     char problem[700];     /* why the file was not read; "": no problem */
     int64_t n_damaged;     /* events without a place or a time */
-    int64_t n_events;      /* of all steps, measured and simulated */
     int64_t n_steps, step; /* number of measured steps, and the step that is shown */
     /* seconds of that step, from the first instruction of any rank to the last, measured and simulated */
     double seconds[2];

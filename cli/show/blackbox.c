@@ -5,8 +5,8 @@
 #include "core/base/base.h"
 
 /*
- * The step to show layer by layer. Without a wish it is the last step that was called a spike, overflowed or
- * did not end, or the last step that was sampled.
+ * The step to show layer by layer. Without --step it is the last step with a spike, with a loss that is not
+ * finite, or whose passes were repeated after an overflow. If there is none, it is the last sampled step.
  */
 static yoke_status choose(const struct cli_options *o, const struct yokei_boxes *b, int64_t *chosen_out)
 {

@@ -36,6 +36,13 @@ class Chromium:
         os.close(from_us)
         os.close(to_us)
         self.out, self.into, self.session = to_browser, from_browser, None
+        try:
+            self._attach()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _attach(self):
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
