@@ -118,6 +118,8 @@ void cli_put_printable(struct cli_printer *printer, const void *bytes, size_t n,
 void cli_put_text(struct cli_printer *printer, const void *bytes, size_t n, bool last);
 /** The bytes of the longest beginning of a printable text that takes at most `columns` of a terminal. */
 size_t cli_fitting(const char *text, int columns);
+/** Write a word of a shell command; in quotes if the shell would change it. */
+void cli_put_word(const char *word, FILE *to);
 
 /* ---- results.c ---- */
 /**

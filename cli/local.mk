@@ -74,6 +74,7 @@ cli/train/commit.h: cli-look-for-commit
 	echo "#define CLI_COMMIT \"$$commit\"" > $@.new && \
 	if cmp -s $@.new $@; then rm -f $@.new; else mv $@.new $@; fi
 .PHONY: cli-look-for-commit
+cli/train/yoke-run_record.$(OBJEXT): cli/train/commit.h
 cli-look-for-commit:
 
 # The prose of the manual pages, embedded in the command and in the program that writes the pages.

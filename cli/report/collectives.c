@@ -130,7 +130,7 @@ static void find_title(const json_t *row, const struct measured *sorted, size_t 
         yokei_text(title + at, bytes - at, " has no times.");
         return;
     }
-    yokei_text(title + at, bytes - at, ": %s take %s", device_bytes(most->bytes, size),
+    yokei_text(title + at, bytes - at, ": %s take %s", report_bytes(most->bytes, size),
                device_seconds(ours(most), time));
     if (isfinite(most->share)) {
         at = strlen(title);
@@ -142,7 +142,7 @@ static void find_title(const json_t *row, const struct measured *sorted, size_t 
     }
     if (least != most) {
         at = strlen(title);
-        yokei_text(title + at, bytes - at, "; %s take %s", device_bytes(least->bytes, size),
+        yokei_text(title + at, bytes - at, "; %s take %s", report_bytes(least->bytes, size),
                    device_seconds(ours(least), time));
         at = strlen(title);
         if (isfinite(least->times_mpi))

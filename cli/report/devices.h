@@ -67,8 +67,6 @@ int64_t device_group(char *const keys[], size_t n, int64_t *group_out);
 void device_keys_free(char **keys, size_t n);
 /** A whole number with all of its digits; "unknown" for NaN. */
 const char *device_count(double count, char out[REPORT_REAL]);
-/** Bytes in the largest unit of 1024 that is not larger, such as "64 KiB". */
-const char *device_bytes(double bytes, char out[REPORT_REAL]);
 /** A time in us, ms or s. */
 const char *device_seconds(double seconds, char out[REPORT_REAL]);
 

@@ -75,18 +75,10 @@ struct command {
     FILE *to;
 };
 
-/* A word for the shell. */
 static void add_word(struct command *c, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,-+";
-    fputs(ftell(c->to) > 0 ? " " : "", c->to);
-    if (*word && strspn(word, plain) == strlen(word)) {
-        fputs(word, c->to);
-        return;
-    }
-    fputc('\'', c->to);
-    for (; *word; word++) fputs(*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, c->to);
-    fputc('\'', c->to);
+    if (ftell(c->to) > 0) fputc(' ', c->to);
+    cli_put_word(word, c->to);
 }
 
 static bool begin(struct command *c)
@@ -135,11 +127,7 @@ static void add_start(struct command *c, const struct yokei_plan *plan, const st
             || !json_is_string(value))
             continue;
         fprintf(c->to, "%s%s=", ftell(c->to) > 0 ? " " : "", name);
-        struct command word;
-        if (!begin(&word)) continue;
-        add_word(&word, json_string_value(value));
-        if (!fclose(word.to)) fputs(word.text, c->to);
-        free(word.text);
+        cli_put_word(json_string_value(value), c->to);
     }
     add_word(c, "yoke");
     add_word(c, "run");

@@ -59,6 +59,8 @@ enum { REPORT_REAL = 32 };
 const char *report_real(double value, char out[REPORT_REAL]);
 /** The same with four digits. A large number is rounded to an integer, and has no exponent. */
 const char *report_short(double value, char out[REPORT_REAL]);
+/** Bytes in the largest unit that is not larger than they are, such as "64 KiB". */
+const char *report_bytes(double bytes, char out[REPORT_REAL]);
 enum { REPORT_MOST_RANKS = 64 };
 /**
  * Choose at most `most` of n ranks for a page: half of them have the least keys, and half of them the

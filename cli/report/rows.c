@@ -116,6 +116,15 @@ const char *report_short(double value, char out[REPORT_REAL])
     return out;
 }
 
+const char *report_bytes(double bytes, char out[REPORT_REAL])
+{
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
+    size_t unit = 0;
+    for (; bytes >= 1024 && unit + 1 < YOKE_COUNT(units); unit++) bytes /= 1024;
+    yokei_text(out, REPORT_REAL, isfinite(bytes) ? "%.4g %s" : "unknown", bytes, units[unit]);
+    return out;
+}
+
 double report_share(const struct report_rank *rank, int part)
 {
     double sum = 0;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/report/report.h"
 #include "core/base/base.h"
 
 bool svg_is_drawn(double value) { return fabs(value) < 1e300; }
@@ -88,19 +89,10 @@ void svg_tick_text(double value, double step, char *out, size_t bytes)
         yokei_text(out, bytes, "%.6g", value);
 }
 
-/* Bytes in the largest unit of 1024 that is not larger. */
-static void bytes_text(double value, char *out, size_t bytes)
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < YOKE_COUNT(units); unit++) value /= 1024;
-    yokei_text(out, bytes, "%.6g %s", value, units[unit]);
-}
-
 enum { MOST_TICKS = 3 * SVG_TICKS, LETTER = 8 }; /* LETTER: units of a letter, on a phone */
 struct tick {
     double value;
-    char text[32];
+    char text[REPORT_REAL];
 };
 
 static int linear_ticks(double low, double high, struct tick *out)
@@ -143,7 +135,7 @@ static int byte_ticks(double low, double high, struct tick *out)
     int n = 0;
     for (double power = first; power <= last && n < MOST_TICKS; power += each) {
         out[n].value = exp2(power);
-        bytes_text(out[n].value, out[n].text, sizeof out[n].text);
+        report_bytes(out[n].value, out[n].text);
         n++;
     }
     return n;

@@ -67,15 +67,6 @@ const char *device_count(double count, char out[REPORT_REAL])
     return out;
 }
 
-const char *device_bytes(double bytes, char out[REPORT_REAL])
-{
-    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
-    size_t unit = 0;
-    for (; bytes >= 1024 && unit + 1 < YOKE_COUNT(units); unit++) bytes /= 1024;
-    yokei_text(out, REPORT_REAL, isfinite(bytes) ? "%.4g %s" : "unknown", bytes, units[unit]);
-    return out;
-}
-
 const char *device_seconds(double seconds, char out[REPORT_REAL])
 {
     const char *const format = !isfinite(seconds) ? "unknown"

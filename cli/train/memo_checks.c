@@ -94,31 +94,12 @@ void cli_memo_timeline_free(struct cli_memo_timeline *t)
 
 /* ---- the commands ---- */
 
-/* A word of a shell command; quoted if it needs to be. */
-static void put_word(FILE *to, const char *word)
-{
-    if (strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/:,=+%")
-            == strlen(word)
-        && *word) {
-        fputs(word, to);
-        return;
-    }
-    fputc('\'', to);
-    for (; *word; word++) {
-        if (*word == '\'')
-            fputs("'\\''", to);
-        else
-            fputc(*word, to);
-    }
-    fputc('\'', to);
-}
-
 static void put_options(FILE *to, const struct cli_options *o, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!cli_is_set(o, names[i])) continue;
         fprintf(to, " --%s ", names[i]);
-        put_word(to, cli_text(o, names[i]));
+        cli_put_word(cli_text(o, names[i]), to);
     }
 }
 
