@@ -240,9 +240,9 @@ yoke_status device_kernels(struct report_page *page, const struct devices *d)
         put_chart(page, d, &ops);
         report_paragraph(
             page, "A cell has the share that the operation reaches of the device's own measured limit, and "
-                  "the largest error relative to its bound. The share is the sum of the limits of all "
-                  "sizes, divided by the sum of their times. The limit is that of memory or of "
-                  "arithmetic, whichever holds for the size that moves the most bytes.");
+                  "the largest error relative to its bound. The share is the least time that the limits "
+                  "allow, divided by the measured time. Both are sums over all sizes. The cell names the "
+                  "limit of the size that moves the most bytes: memory or arithmetic.");
         put_table(page, d, &ops);
     }
     device_ops_free(&ops);
