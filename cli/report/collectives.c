@@ -156,6 +156,10 @@ static void find_title(const json_t *row, const struct measured *sorted, size_t 
 static void put_lines(struct report_page *page, const struct device_file *file, const json_t *row,
                       const struct measured *sorted, size_t n)
 {
+    static const int colours[LINES] = {
+        [OURS] = 0,   [OURS_IN_PLACE] = 1,  [MPI] = 2, [MPI_IN_PLACE] = 3, [LIMIT] = 6,
+        [BESIDE] = 5, [BESIDE_IN_PLACE] = 4
+    };
     const char *names[LINES] = { "Yoke", "Yoke, in place", "MPI", "MPI, in place", "limit", "", "" };
     char title[400], beside[2][100];
     struct svg_series series[LINES];
@@ -176,7 +180,7 @@ static void put_lines(struct report_page *page, const struct device_file *file, 
         }
         if (kept)
             series[n_series++] = (struct svg_series){
-                names[l], x, y, kept, l == LIMIT ? 6 : l % 6, .sparse = l != LIMIT
+                names[l], x, y, kept, colours[l], .sparse = l != LIMIT
             };
     }
     find_title(row, sorted, n, title, sizeof title);

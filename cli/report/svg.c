@@ -53,10 +53,10 @@ static size_t decimate(const struct svg_series *line, const struct svg_axes *a, 
 
 /* ---- lines ---- */
 
-/* The lines of a chart have different dashes, for a print without colours. */
+/* Each colour has dashes of its own, for a print without colours. */
 static const char *dash_of(const struct svg_chart *chart, const struct svg_series *line)
 {
-    static const char *const dashes[] = { "none", "7 3", "2 2", "9 3 2 3" };
+    static const char *const dashes[] = { "none", "7 3", "2 2", "9 3 2 3", "14 4", "9 3 2 3 2 3", "1 3" };
     return chart->n_series > 1 && !line->faint ? dashes[line->colour % YOKE_COUNT(dashes)] : "none";
 }
 
