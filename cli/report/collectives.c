@@ -213,6 +213,11 @@ static void put_charts(struct report_page *page, const struct device_file *file,
         if (first) put_lines(page, file, first, sorted, n);
     }
     report_charts_end(page);
+    if (n_groups > MOST_CHARTS)
+        report_paragraph(page,
+                         "The charts have the first %d of %" PRId64
+                         " collectives, types and reductions. The table has all.",
+                         MOST_CHARTS, n_groups);
     free(sorted);
 }
 

@@ -204,7 +204,7 @@ static void put_ranks(struct report_page *page, const struct cli_trace *t, const
     report_table_end(page);
 }
 
-/* "rank 0 waits for rank 1, which waits for rank 2", for each rank that waits. Equal ends are told once. */
+/* "Rank 0 waits for rank 1, which waits for rank 2", for each rank that waits. A circle ends at its begin. */
 static void put_chains(struct report_page *page, const struct cli_trace *t, const int64_t *chosen, int n)
 {
     bool any = false;

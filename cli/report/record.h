@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** run.json of a run directory: with what the run was started, and where it ran. */
+/** run.json of a run directory: the options with which the run was started, and its machines. */
 #ifndef CLI_REPORT_RECORD_H
 #define CLI_REPORT_RECORD_H
 

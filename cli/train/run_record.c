@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.json: with what a run was started, and where it ran. */
+/* run.json: the options with which a run was started, and the machines on which it ran. */
 #include "cli/train/run_record.h"
 
 #include <jansson.h>

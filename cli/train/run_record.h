@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** run.json: with what a run was started, and where it ran. docs/REPORTS.md describes the file. */
+/**
+ * run.json: the options with which a run was started, and the machines on which it ran. docs/REPORTS.md
+ * describes the file.
+ */
 #ifndef CLI_TRAIN_RUN_RECORD_H
 #define CLI_TRAIN_RUN_RECORD_H
 
