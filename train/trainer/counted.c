@@ -51,6 +51,13 @@ void yokei_counted_free(void **tree)
     *tree = NULL;
 }
 
+/* A list without the room behind its n elements of some bytes. A search keeps thousands of these lists. */
+static void *trimmed(void *list, int n, size_t bytes)
+{
+    void *smaller = n ? realloc(list, (size_t)n * bytes) : NULL;
+    return smaller ? smaller : list;
+}
+
 static yoke_status no_memory(void) { return yoke_fail(YOKE_ENOMEM, "trainer: no host memory to count ops"); }
 
 /* Everything on which the counts depend. */
@@ -148,7 +155,8 @@ static yoke_status collect_calls(const struct yokei_job *job, struct yokei_progr
             call->times++;
     }
     free(call_of);
-    out->op = p->planner.ops;
+    out->call = trimmed(out->call, out->n_calls, sizeof *out->call);
+    out->op = trimmed(p->planner.ops, p->planner.n_ops, sizeof *out->op);
     out->n_ops = p->planner.n_ops;
     p->planner.ops = NULL;
     return YOKE_OK;
@@ -198,6 +206,7 @@ yoke_status yokei_count_programs(void **tree, const struct yoke_trainer_config *
     if (!status) status = count_train(c, shape, p, &own->counts);
     if (!status) status = count_evaluate(&p->evaluate_job, &own->counts.program[YOKEI_COUNTED_EVALUATE]);
     if (!status) status = count_evaluate(&p->logits_job, &own->counts.program[YOKEI_COUNTED_LOGITS]);
+    if (!status) yokei_key_trim(&own->key);
     if (!status && !tsearch(own, tree, compare)) status = no_memory();
     if (status)
         free_counted(own);
@@ -244,7 +253,8 @@ static yoke_status take_once(const struct yokei_trainer_plan *p, struct yokei_pr
     *out = (struct yokei_counted_once){ .n_ops = program->planner.n_ops,
                                         .n_zeros = program->instruction[0].n_ops,
                                         .n_norms = program->instruction[1].n_ops,
-                                        .op = program->planner.ops,
+                                        .op = trimmed(program->planner.ops, program->planner.n_ops,
+                                                      sizeof *out->op),
                                         .n_buckets = s->n_buckets,
                                         .is_divided = s->is_divided,
                                         .has_tied = p->has_tied,

@@ -32,6 +32,12 @@ void yokei_key_list(struct yokei_key *k, const int64_t *list, int n)
     yokei_key_put(k, list, list ? (size_t)n * sizeof *list : 0);
 }
 
+void yokei_key_trim(struct yokei_key *k)
+{
+    unsigned char *bytes = k->n && !k->failed ? realloc(k->bytes, k->n) : NULL;
+    if (bytes) k->bytes = bytes, k->capacity = k->n;
+}
+
 int yokei_key_compare(const struct yokei_key *a, const struct yokei_key *b)
 {
     if (a->n != b->n) return a->n < b->n ? -1 : 1;

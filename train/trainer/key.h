@@ -24,6 +24,8 @@ void yokei_key_list(struct yokei_key *key, const int64_t *list, int n); /* NULL:
  */
 yoke_status yokei_key_layers(struct yokei_key *key, const struct yokei_job *job,
                              const struct yoke_place *place, yoke_dtype dtype);
+/** Give back the memory that the key does not use, because it will be kept. */
+void yokei_key_trim(struct yokei_key *key);
 /** The order of keys: below 0, 0 or above 0. */
 int yokei_key_compare(const struct yokei_key *a, const struct yokei_key *b);
 void yokei_key_free(struct yokei_key *key);

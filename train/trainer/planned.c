@@ -138,6 +138,7 @@ static yoke_status keep(struct yokei_planned_ranks *ranks, struct yokei_key *key
 {
     struct known *known = malloc(sizeof *known);
     if (!known) return no_memory(rank);
+    yokei_key_trim(key);
     if (once && planned->counts) planned->once = &known->once;
     *known = (struct known){ *key, *planned, once ? *once : (struct yokei_counted_once){ 0 } };
     if (!tsearch(known, &ranks->known, compare)) {
