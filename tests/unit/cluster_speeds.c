@@ -52,6 +52,7 @@ static const struct {
     { YOKEI_MEMORY, "80  GiB", "unknown unit" },
     { YOKEI_MEMORY, "1e999GiB", "cannot be right" },
     { YOKEI_MEMORY, "1e99999999999999999999999GiB", "cannot be right" },
+    { YOKEI_BANDWIDTH, "1e99999999999999999999TB/s", "is too large" },
     { YOKEI_MEMORY, "80MiB", "must be from 100MiB to 1TiB" },
     { YOKEI_BANDWIDTH, "400Gbps", "write 400Gbit/s" },
     { YOKEI_BANDWIDTH, "400Gb/s", "write 400Gbit/s" },

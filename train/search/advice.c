@@ -176,10 +176,7 @@ static void speed_up(struct yokei_speed *own, const struct yokei_speed *other)
 static yoke_status try_speeds(struct advising *a)
 {
     const struct yokei_cluster *c = a->config->search->predict.cluster;
-    const yoke_dtype precision = a->config->search->predict.precision;
-    const int type = precision == YOKE_F16    ? YOKEI_SPEED_F16
-                     : precision == YOKE_BF16 ? YOKEI_SPEED_BF16
-                                              : YOKEI_SPEED_F32;
+    const int type = yokei_speed_type_of(a->config->search->predict.precision);
     char text[128];
     for (int slow = 0; slow < c->n_kinds; slow++)
         for (int fast = 0; fast < c->n_kinds; fast++) {

@@ -47,13 +47,12 @@ struct yokei_advice_config {
 };
 
 /**
- * Try the changes. With layouts: the memory of all devices + 10 %, no limit of memory and no limit of the
- * bubble (if there are such limits); twice the rate of the slowest link, 1.25 times the memory of each kind
- * of devices, one more host of each entry, and each kind with the better speeds of a
- * faster kind. Without: bf16 in place of
- * f32, no limit of memory, more hosts of each entry (2 to 64 times as many), and as much memory as the
- * nearest layout needs. result: of the search with this configuration. Free the advice with
- * yokei_advice_free.
+ * Try the changes. If the result has layouts, the changes are: 10 % more memory in all devices, no limit of
+ * memory and no limit of the bubble (if there are such limits); twice the rate of the slowest link, 1.25
+ * times the memory of each kind of devices, one more host of each entry, and each kind with the better speeds
+ * of a faster kind. If it has none, they are: no limit of memory, bf16 in place of f32, more hosts of each
+ * entry (2 to 64 times as many), and as much memory as the nearest layout needs. `result` is that of the
+ * search with this configuration. Free the advice with yokei_advice_free.
  */
 yoke_status yokei_advise(const struct yokei_advice_config *config, const struct yokei_search_result *result,
                          struct yokei_advice *advice_out);

@@ -356,9 +356,7 @@ yoke_status yokei_bound_optimizer(const struct yokei_predict_config *c, const st
 {
     /* The least traffic of AdamW: it reads and writes a moment of each element that a rank keeps. */
     enum { LEAST_BYTES = 16 };
-    const int type = c->precision == YOKE_F32   ? YOKEI_SPEED_F32
-                     : c->precision == YOKE_F16 ? YOKEI_SPEED_F16
-                                                : YOKEI_SPEED_BF16;
+    const int type = yokei_speed_type_of(c->precision);
     double fastest = 0;
     for (int i = 0; i < l->n_kinds; i++) {
         const double rate = c->cluster->kind[l->kind[i]].speed[type][YOKEI_CLASS_OPTIMIZER].bytes_per_second;

@@ -24,6 +24,13 @@ extern const char *const yokei_op_class_names[YOKEI_N_CLASSES + 1]; /* ended by 
 
 /** The precisions that have speeds of their own. */
 enum yokei_speed_type { YOKEI_SPEED_F32, YOKEI_SPEED_F16, YOKEI_SPEED_BF16, YOKEI_N_SPEED_TYPES };
+/** The speeds of one of these precisions. */
+static inline enum yokei_speed_type yokei_speed_type_of(yoke_dtype precision)
+{
+    return precision == YOKE_F32   ? YOKEI_SPEED_F32
+           : precision == YOKE_F16 ? YOKEI_SPEED_F16
+                                   : YOKEI_SPEED_BF16;
+}
 
 enum { YOKEI_MOST_POINTS = 8, YOKEI_MOST_KINDS = 8, YOKEI_MOST_LINKS = 16, YOKEI_MOST_HOSTS = 64 };
 

@@ -15,9 +15,7 @@ yoke_status yokei_predictor_create(const struct yokei_predict_config *c, yokei_p
     yokei_predictor *p = calloc(1, sizeof *p);
     if (!p) return yoke_fail(YOKE_ENOMEM, "planning: no host memory");
     p->config = *c;
-    p->type = c->precision == YOKE_F32   ? YOKEI_SPEED_F32
-              : c->precision == YOKE_F16 ? YOKEI_SPEED_F16
-                                         : YOKEI_SPEED_BF16;
+    p->type = yokei_speed_type_of(c->precision);
     *out = p;
     return YOKE_OK;
 }

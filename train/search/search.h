@@ -25,7 +25,7 @@
  *
  * Costs. With K kinds, D devices, T widths of tensor groups and B micro-batches there are
  * O(K! T B D log D) meshes, each bounded in O(K). A setting costs O(stages blocks^2) for its bound. A
- * prediction costs what yokei_predict says. All meshes are in memory, with 48 bytes each.
+ * prediction costs what yokei_predict says. All meshes are in memory, with 32 bytes each.
  */
 #ifndef TRAIN_SEARCH_SEARCH_H
 #define TRAIN_SEARCH_SEARCH_H

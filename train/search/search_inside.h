@@ -9,9 +9,9 @@
 /** A mesh, or a setting of one. */
 struct yokei_node {
     double bound;
-    int32_t data, micro_batch;
-    int16_t pipeline, tensor, order, region;
-    int8_t by_replica, sequence_parallel;
+    int32_t data, micro_batch, order; /* eight kinds of devices have 109,600 orders */
+    int16_t pipeline, region;
+    int8_t tensor, by_replica, sequence_parallel;
     int8_t is_setting, schedule, chunks, recompute, zero;
 };
 

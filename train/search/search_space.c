@@ -66,10 +66,8 @@ struct yokei_layout yokei_node_layout(const struct yokei_searching *s, const str
 
 static bool has_speed(const struct yokei_predict_config *c, int kind)
 {
-    const int type = c->precision == YOKE_F32   ? YOKEI_SPEED_F32
-                     : c->precision == YOKE_F16 ? YOKEI_SPEED_F16
-                                                : YOKEI_SPEED_BF16;
-    return c->cluster->kind[kind].speed[type][YOKEI_CLASS_GEMM].n_points > 0
+    const struct yokei_device_kind *k = &c->cluster->kind[kind];
+    return k->speed[yokei_speed_type_of(c->precision)][YOKEI_CLASS_GEMM].n_points > 0
            && yokei_cluster_devices(c->cluster, kind) > 0;
 }
 
@@ -166,7 +164,8 @@ static yoke_status push_meshes(struct yokei_searching *s, int order, int tensor)
         if (!slots_of[i]) return YOKE_OK;
         n_slots += slots_of[i];
     }
-    struct yokei_node n = { .tensor = (int16_t)tensor, .order = (int16_t)order };
+    struct yokei_node n = { .tensor = (int8_t)tensor, .order = order };
+    _Static_assert(YOKE_MAX_TENSOR <= INT8_MAX, "a node has room for the tensor ranks");
     const int most_stages = (int)YOKE_MIN((int64_t)YOKE_MIN(n_slots, s->sizes.n_blocks), YOKEI_MOST_CUTS);
     for (int b = 1; b <= c->batch && c->batch % b == 0; b *= 2)
         for (int p = 1; p <= most_stages; p++)

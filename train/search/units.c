@@ -112,7 +112,10 @@ static double scaled(const char *text, size_t length, const struct unit *unit)
     char copy[80];
     const size_t mantissa = strcspn(text, "eE");
     long exponent = unit->decimal;
-    if (mantissa < length) exponent += strtol(text + mantissa + 1, NULL, 10);
+    if (mantissa < length) { /* beyond these limits every number is 0 or infinite */
+        const long written = strtol(text + mantissa + 1, NULL, 10);
+        exponent += YOKE_MAX(YOKE_MIN(written, 10000), -10000);
+    }
     yokei_text(copy, sizeof copy, "%.*se%ld", (int)YOKE_MIN(mantissa, length), text, exponent);
     return ldexp(strtod(copy, NULL), unit->binary);
 }
