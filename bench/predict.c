@@ -83,12 +83,6 @@ static int predict(yokei_predictor *p, struct yokei_layout l, double *most)
 
 int main(void)
 {
-    enum {
-        F1B = YOKEI_PIPELINE_1F1B,
-        ZB = YOKEI_PIPELINE_ZB_H1,
-        IL = YOKEI_PIPELINE_INTERLEAVED,
-        GP = YOKEI_PIPELINE_GPIPE
-    };
     static const struct yokei_layout layouts[] = {
         { 4, 8, 8, 1, YOKEI_PIPELINE_1F1B, 0, 1, false, 1, 1, { 0 }, false, { 0 } },
         { 4, 8, 8, 1, YOKEI_PIPELINE_ZB_H1, 0, 1, false, 1, 1, { 0 }, false, { 0 } },

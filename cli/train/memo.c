@@ -12,10 +12,10 @@
 
 enum { BAR = 60 };
 
-static const char *unknown_or(double x, const char *format, double shown, char *out, size_t bytes)
+static const char *percent_text(double x, char *out, size_t bytes)
 {
     if (isfinite(x))
-        yokei_text(out, bytes, !strcmp(format, "%") ? "%.1f %%" : "%.4g", shown);
+        yokei_text(out, bytes, "%.1f %%", 100 * x);
     else
         yokei_text(out, bytes, "unknown");
     return out;
@@ -62,8 +62,7 @@ static void put_choice(const struct cli_searched *x, FILE *to)
     fprintf(to, "\n## Choice\n\n**%s%s**, on %d ranks.\n\n", layout,
             b->layout.by_replica ? ", by replica" : "", p->n_ranks);
     fprintf(to, "| number | value |\n|---|---|\n| step | %.4g s |\n| tokens/s | %.4g |\n| MFU | %s |\n",
-            p->step_seconds, p->tokens_per_second,
-            unknown_or(p->utilisation, "%", 100 * p->utilisation, mfu, sizeof mfu));
+            p->step_seconds, p->tokens_per_second, percent_text(p->utilisation, mfu, sizeof mfu));
     fprintf(to, "| bubble | %.1f %% |\n| exposed communication | %.4g s |\n| margin of memory | %.1f %% |\n",
             100 * p->bubble, p->split.tensor + p->split.exposed_sums, 100 * p->margin);
     fprintf(to, "| price | %.4g an hour |\n", p->price_per_hour);
@@ -114,9 +113,9 @@ static void put_alternatives(const struct cli_searched *x, FILE *to)
         cli_goal_of(x->goal, p, &goal);
         cli_layout_text(x->cluster, &r->best[i].layout, layout, sizeof layout);
         fprintf(to, "| %d | %.4g | %s | %.1f %% | %.1f %% | %s | %.6g | %s%s |\n", i + 1, p->step_seconds,
-                unknown_or(p->utilisation, "%", 100 * p->utilisation, mfu, sizeof mfu), 100 * p->bubble,
-                100 * (1 - p->margin), cli_duration_text(goal.hours * 3600, time, sizeof time), goal.price,
-                layout, r->best[i].layout.by_replica ? ", by replica" : "");
+                percent_text(p->utilisation, mfu, sizeof mfu), 100 * p->bubble, 100 * (1 - p->margin),
+                cli_duration_text(goal.hours * 3600, time, sizeof time), goal.price, layout,
+                r->best[i].layout.by_replica ? ", by replica" : "");
     }
     if (r->n_best < 2) return;
     const struct yokei_prediction *a = &r->best[0].prediction, *b = &r->best[1].prediction;

@@ -56,9 +56,9 @@ void cli_advice_binding(const struct yokei_advice *a, double step, char *out, si
         proved = proved && (a->change[i].kind != YOKEI_CHANGE_LIMIT || a->change[i].is_proved);
     yokei_text(
         out, bytes,
-        "No limit of memory or of the bubble %s: relaxing %s gains nothing. The speed of devices and links "
+        "No limit of memory or of the bubble %s: relaxing it gains nothing. The speed of devices and links "
         "limits the step.",
-        proved ? "binds" : "was found to bind", "it");
+        proved ? "binds" : "was found to bind");
 }
 
 void cli_advice_show(const struct cli_searched *x)

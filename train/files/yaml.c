@@ -24,39 +24,44 @@ struct reader {
     yaml_mark_t key_mark;
 };
 
+static yoke_status fail_in(const struct yokei_yaml *yaml, size_t line, size_t column, const char *format,
+                           va_list list)
+{
+    char text[1024];
+    vsnprintf(text, sizeof text, format, list);
+    return yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: %s", yaml->path, line, column, text);
+}
+
 static yoke_status fail_at(const struct reader *r, yaml_mark_t mark, const char *format, ...)
     YOKE_PRINTF(3, 4);
 
 static yoke_status fail_at(const struct reader *r, yaml_mark_t mark, const char *format, ...)
 {
-    char text[1024];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    const yoke_status status = fail_in(r->yaml, mark.line + 1, mark.column + 1, format, list);
     va_end(list);
-    return yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: %s", r->yaml->path, mark.line + 1, mark.column + 1, text);
+    return status;
 }
 
 yoke_status yokei_yaml_fail(const struct yokei_yaml *yaml, const struct yokei_yaml_node *node,
                             const char *format, ...)
 {
-    char text[1024];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    const yoke_status status = fail_in(yaml, node->line, node->column, format, list);
     va_end(list);
-    return yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: %s", yaml->path, node->line, node->column, text);
+    return status;
 }
 
 yoke_status yokei_yaml_fail_key(const struct yokei_yaml *yaml, const struct yokei_yaml_node *node,
                                 const char *format, ...)
 {
-    char text[1024];
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    const yoke_status status = fail_in(yaml, node->key_line, node->key_column, format, list);
     va_end(list);
-    return yoke_fail(YOKE_ECONFIG, "%s:%zu:%zu: %s", yaml->path, node->key_line, node->key_column, text);
+    return status;
 }
 
 static yoke_status parser_failed(const struct reader *r)
