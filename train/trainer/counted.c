@@ -117,6 +117,35 @@ static int chunk_of(const struct yokei_job *job, int layer)
     return k;
 }
 
+static bool same_ops(const struct yokei_counted *c, const struct yokei_counted_call *a,
+                     const struct yokei_counted_call *b)
+{
+    return a->n_ops == b->n_ops
+           && !memcmp(c->op + a->first_op, c->op + b->first_op, (size_t)a->n_ops * sizeof *c->op);
+}
+
+/*
+ * Keep equal lists of ops once, because the layers of all blocks issue equal ops. The calls stand in the order
+ * of their ops, so what is kept moves towards the beginning.
+ */
+static void share_ops(struct yokei_counted *c)
+{
+    int kept = 0;
+    for (int i = 0; i < c->n_calls; i++) {
+        struct yokei_counted_call *call = &c->call[i];
+        int like = 0;
+        while (like < i && !same_ops(c, &c->call[like], call)) like++;
+        if (like < i) {
+            call->first_op = c->call[like].first_op;
+            continue;
+        }
+        memmove(c->op + kept, c->op + call->first_op, (size_t)call->n_ops * sizeof *c->op);
+        call->first_op = kept;
+        kept += call->n_ops;
+    }
+    c->n_ops = kept;
+}
+
 /*
  * Collect the calls of a program. Calls that issue the same ops refer to the same place of the list of ops.
  */
@@ -156,9 +185,10 @@ static yoke_status collect_calls(const struct yokei_job *job, struct yokei_progr
     }
     free(call_of);
     out->call = trimmed(out->call, out->n_calls, sizeof *out->call);
-    out->op = trimmed(p->planner.ops, p->planner.n_ops, sizeof *out->op);
-    out->n_ops = p->planner.n_ops;
+    out->op = p->planner.ops;
     p->planner.ops = NULL;
+    share_ops(out);
+    out->op = trimmed(out->op, out->n_ops, sizeof *out->op);
     return YOKE_OK;
 }
 

@@ -29,7 +29,11 @@ void yokei_key_text(struct yokei_key *k, const char *text)
 void yokei_key_list(struct yokei_key *k, const int64_t *list, int n)
 {
     yokei_key_number(k, list ? n : -1);
-    yokei_key_put(k, list, list ? (size_t)n * sizeof *list : 0);
+    for (int i = 0, same; list && i < n; i += same) {
+        for (same = 1; i + same < n && list[i + same] == list[i];) same++;
+        yokei_key_number(k, same);
+        yokei_key_number(k, list[i]);
+    }
 }
 
 void yokei_key_trim(struct yokei_key *k)

@@ -16,8 +16,12 @@ struct yokei_key {
 };
 void yokei_key_put(struct yokei_key *key, const void *data, size_t bytes);
 void yokei_key_number(struct yokei_key *key, int64_t number);
-void yokei_key_text(struct yokei_key *key, const char *text);           /* NULL: no text */
-void yokei_key_list(struct yokei_key *key, const int64_t *list, int n); /* NULL: no list */
+void yokei_key_text(struct yokei_key *key, const char *text); /* NULL: no text */
+/**
+ * Put each run of equal numbers as its length and the number. Hundreds of replicas often have equal shares.
+ * NULL: no list.
+ */
+void yokei_key_list(struct yokei_key *key, const int64_t *list, int n);
 /**
  * Put the layers of the job's chunks, with the extents and the sizes that they have at `place` for every
  * micro-batch: the full ones, a smaller last one, and one sequence. YOKE_ECONFIG: a layer cannot run there.
